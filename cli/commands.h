@@ -1,0 +1,101 @@
+#pragma once
+
+// The command table: everything the command line is, as data. Parsing (parse.h), help, man pages,
+// completions and the environment variables of the flags all come from it; `adaptdl __dump-cli`
+// prints it.
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace adaptdl::cli {
+
+class Arguments;  // parse.h
+
+// What a value is: how it is checked, and how a shell completes it.
+enum class Kind {
+  flag,       // no value
+  text,       // anything
+  integer,    // within [min, max]
+  choice,     // one of `choices`
+  file,       // a path of a file
+  directory,  // a path of a folder
+  run,        // the name of a live run
+  words,      // free text; every further argument belongs to it (positionals only)
+};
+
+struct Option {
+  std::string_view name;  // long, without dashes
+  char letter = 0;        // short, 0 = none
+  Kind kind = Kind::flag;
+  std::string_view value = {};     // name of the value in help, empty for a flag
+  std::string_view fallback = {};  // value when neither given nor in the environment; empty = none
+  std::string_view doc = {};       // one or two sentences; the default is appended by help
+  std::vector<std::string_view> choices = {};
+  int64_t min = std::numeric_limits<int64_t>::min();
+  int64_t max = std::numeric_limits<int64_t>::max();
+  bool repeat = false;   // may be given several times; blank-separated in the environment
+  bool variable = true;  // settable by environment
+};
+
+struct Positional {
+  std::string_view name;  // as in help: PROGRAM
+  Kind kind = Kind::text;
+  std::string_view doc = {};
+  bool required = true;
+  std::vector<std::string_view> choices = {};
+};
+
+struct Example {
+  std::string_view command;
+  std::string_view doc;
+};
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;    // one line, no full stop
+  std::string_view text = {};  // cli/cmd_<name>.md: for help and the man page
+  std::vector<Option> options = {};
+  std::vector<Positional> positionals = {};
+  std::vector<Example> examples = {};
+  bool hidden = false;
+  bool arguments_after_dashes = false;     // what follows -- is kept apart: Arguments::rest()
+  int (*run)(const Arguments&) = nullptr;  // returns the exit code; throws Error
+};
+
+// Every command, in the order of the help. Built on first use; safe from many threads.
+const std::vector<Command>& commands();
+
+// Flags that every command takes, anywhere on the line.
+const std::vector<Option>& global_options();
+
+// Null when there is none of that name.
+const Command* find_command(std::string_view name);
+
+// `-o text|json`, the same on every command that prints something to be read by programs.
+Option format_option(std::string_view doc = "How to print the result.");
+
+// `--set KEY=VALUE`, on every command that reads a training archive.
+Option set_option();
+
+// The option's environment variable: ADAPTDL_<COMMAND>_<FLAG>, ADAPTDL_<FLAG> for a global flag
+// (empty `command`).
+std::string variable_name(std::string_view command, std::string_view option);
+
+// One per cli/cmd_<name>.cpp.
+Command run_command();
+Command init_command();
+Command inspect_command();
+Command scale_command();
+Command ls_command();
+Command logs_command();
+Command cancel_command();
+Command doctor_command();
+Command completion_command();
+Command licenses_command();
+Command dump_cli_command();
+Command complete_command();
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string_view>
+
+namespace adaptdl {
+
+/// What `adaptdl licenses` prints: this program's licence and those of everything linked into it
+/// statically or embedded, gathered when it was built (cli/licenses/generate.py). UTF-8, ends with
+/// a newline, lives as long as the program.
+extern const std::string_view kLicenses;
+
+}  // namespace adaptdl

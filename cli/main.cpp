@@ -1,0 +1,94 @@
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <fcntl.h>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "cli/help.h"
+#include "cli/output.h"
+#include "cli/parse.h"
+#include "cli/version.h"
+
+namespace adaptdl::cli {
+namespace {
+
+// A descriptor 0, 1 or 2 that the caller closed must not become some file that we open later.
+// What stands in its place cannot be used in the wrong direction: writing still fails.
+void occupy_standard_descriptors() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) {
+      [[maybe_unused]] const int opened = open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+    }
+  }
+}
+
+void complain(const std::string& sentence) {
+  const bool fancy = is_fancy(STDERR_FILENO, false);
+  talk((fancy ? "\x1b[31;1madaptdl:\x1b[0m " : "adaptdl: ") + sentence);
+}
+
+int dispatch(const std::vector<std::string>& words, std::string& help_hint) {
+  const auto lookup = [](const char* name) { return std::getenv(name); };
+  const Parsed parsed = parse(words, lookup);
+  if (parsed.command != nullptr) {
+    help_hint = fmt::format("adaptdl {} --help", parsed.command->name);
+  }
+  switch (parsed.what) {
+    case Parsed::What::version:
+      print_line(version_line());
+      return 0;
+    case Parsed::What::help: {
+      const bool fancy = is_fancy(STDOUT_FILENO, parsed.arguments.flag("no-color"));
+      print(parsed.command != nullptr ? command_help(*parsed.command, fancy) : program_help(fancy));
+      return 0;
+    }
+    case Parsed::What::command:
+      break;
+  }
+  return parsed.command->run(parsed.arguments);
+}
+
+// For the hint when parsing itself fails: the command, if one was named.
+std::string guess_hint(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word.starts_with("-")) continue;
+    if (find_command(word) != nullptr) return fmt::format("adaptdl {} --help", word);
+    break;
+  }
+  return "adaptdl --help";
+}
+
+int guarded(const std::vector<std::string>& words) {
+  std::string hint = guess_hint(words);
+  try {
+    return dispatch(words, hint);
+  } catch (const OutputClosed& closed) {
+    return static_cast<int>(closed.exit_code());
+  } catch (const UsageError& error) {
+    complain(error.what());
+    talk(fmt::format("See `{}`.", hint));
+    return static_cast<int>(error.exit_code());
+  } catch (const Error& error) {
+    complain(error.what());
+    return static_cast<int>(error.exit_code());
+  } catch (const std::bad_alloc&) {
+    complain("out of memory.");
+  } catch (const std::exception& error) {
+    complain(fmt::format("unexpected: {}", error.what()));
+  }
+  return static_cast<int>(ExitCode::error);
+}
+
+}  // namespace
+}  // namespace adaptdl::cli
+
+int main(int argc, char** argv) {
+  using namespace adaptdl::cli;
+  // A closed pipe is an error of that write, not the end of a training run.
+  std::signal(SIGPIPE, SIG_IGN);
+  occupy_standard_descriptors();
+  return guarded(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+}

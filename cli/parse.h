@@ -1,0 +1,59 @@
+#pragma once
+
+// From argv and the environment to the values of one command, by its record in the table.
+// Precedence: flag, then environment variable, then the record's default.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/commands.h"
+
+namespace adaptdl::cli {
+
+// Looks up an environment variable; nullptr when unset. Tests pass their own.
+using Environment = std::function<const char*(const char* name)>;
+
+class Arguments {
+ public:
+  bool flag(std::string_view name) const;         // false unless given
+  std::string text(std::string_view name) const;  // "" without value and default
+  int64_t integer(std::string_view name) const;   // Requires: a value or a default
+  std::vector<std::string> list(std::string_view name) const;
+  // Set by flag or environment, not by default.
+  bool given(std::string_view name) const;
+  std::optional<std::string> positional(std::string_view name) const;
+  const std::vector<std::string>& rest() const { return rest_; }  // what followed --, or `words`
+  bool json() const { return text("format") == "json"; }
+
+  bool quiet() const { return flag("quiet"); }
+  bool verbose() const { return flag("verbose"); }
+
+ private:
+  friend class Parser;
+  struct Value {
+    std::vector<std::string> texts;
+    bool given = false;
+  };
+  const Value* find(std::string_view name) const;
+  std::map<std::string, Value, std::less<>> values_;
+  std::map<std::string, std::string, std::less<>> positionals_;
+  std::vector<std::string> rest_;
+};
+
+struct Parsed {
+  enum class What { help, version, command };
+  What what = What::help;
+  const Command* command = nullptr;  // null: help or version of the program itself
+  Arguments arguments;               // for What::help, only the global flags are sure to be there
+};
+
+// Throws UsageError for unknown commands and flags (with a suggestion), bad values, too many or
+// missing arguments. `words` are argv[1..].
+Parsed parse(const std::vector<std::string>& words, const Environment& environment);
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,10 @@
+#include "cli/worker_image.h"
+
+namespace adaptdl::cli {
+
+// A build with Torch links an object that defines this function with the worker's bytes.
+__attribute__((weak)) std::string_view worker_image() {
+  return {};
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,97 @@
+#pragma once
+
+// Files and folders. Every function throws Error with the path and the system's reason; paths are
+// taken as given (no expansion of ~). All are thread-safe.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+#include "core/base/fd.h"
+
+namespace adaptdl {
+
+// open(2) with O_CLOEXEC.
+Fd open_file(const std::string& path, int flags, mode_t mode = 0666);
+
+// The whole file. Refuses one that is larger than `max_bytes`, before or while reading.
+std::string read_file(const std::string& path, size_t max_bytes);
+
+// Replaces or creates `path` such that a reader, and the disk after a power cut, sees the old or
+// the new content whole: temporary file in the same folder, fsync, rename, fsync of the folder.
+// A symbolic link at `path` is replaced, not followed. `mode` is subject to the umask.
+void write_file_atomic(const std::string& path, std::string_view bytes, mode_t mode = 0666);
+
+// Makes renames and new names in this folder last.
+void sync_directory(const std::string& path);
+
+// Writes everything, also when interrupted. `what` names the target in the Error.
+void write_all(int fd, std::string_view bytes, std::string_view what);
+
+// Fills `bytes` from the file's `offset`. An Error says so if the file ends earlier.
+void read_exactly_at(int fd, std::span<std::byte> bytes, uint64_t offset, std::string_view what);
+
+bool path_exists(const std::string& path);   // follows links; a dangling link does not exist
+bool is_directory(const std::string& path);  // follows links
+uint64_t file_size(const std::string& path);
+
+// Creates the folder and its parents; those created get `mode` less the umask. Fine if it exists.
+void make_directories(const std::string& path, mode_t mode = 0777);
+
+// Removes a file, a link, or a folder with all it holds; links are not followed. Fine if missing.
+void remove_tree(const std::string& path);
+
+// Names (not paths) in the folder, sorted, without . and ..
+std::vector<std::string> list_directory(const std::string& path);
+
+// Makes `path` absolute against the current folder, or against `base` (itself absolute), and
+// removes "." and ".." by text; does not ask the disk.
+std::string absolute_path(const std::string& path, const std::string& base = "");
+std::string join_path(const std::string& folder, const std::string& name);  // absolute name wins
+std::string parent_directory(const std::string& path);                      // "." for a bare name
+std::string file_name(const std::string& path);                             // last component
+std::string file_stem(const std::string& path);  // last component without its last .suffix
+
+// A file mapped for reading. Movable. The bytes stay valid until it goes; a file that others
+// truncate meanwhile raises SIGBUS on access, as with any mapping, so map only files that are
+// replaced by renaming.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  explicit MappedFile(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// A fresh folder (0700) under TMPDIR or /tmp, removed with its content at the end.
+class TemporaryDirectory {
+ public:
+  explicit TemporaryDirectory(const std::string& prefix = "adaptdl");
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  ~TemporaryDirectory();
+
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return join_path(path_, name); }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace adaptdl

@@ -1,0 +1,116 @@
+#pragma once
+
+// Child processes. The child gets exactly what is written down here: the listed descriptors and
+// standard ones, default signal handlers, an empty signal mask. Needs Linux 5.3 (pidfds).
+
+#include <optional>
+#include <span>
+#include <string>
+#include <sys/types.h>
+#include <utility>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/fd.h"
+
+namespace adaptdl {
+
+// How a process ended.
+struct ExitStatus {
+  bool signaled = false;
+  int value = 0;  // exit code, or the signal's number
+
+  bool success() const { return !signaled && value == 0; }
+  int shell_code() const { return signaled ? 128 + value : value; }
+  std::string describe() const;  // "exit code 3", "killed by signal 9 (Killed)"
+};
+ExitStatus decode_wait_status(int status);  // of waitpid(2)
+
+// A program that is bytes in this process rather than a file. Kept in a sealed memfd; where the
+// kernel refuses to execute those (vm.memfd_noexec), as a 0700 file in `cache_folder`, made when
+// first needed and shared by all who bring the same bytes. Not thread-safe while spawning.
+class ExecutableImage {
+ public:
+  // Copies. `name` is what /proc shows. Throws Error if neither way can be had.
+  ExecutableImage(std::span<const std::byte> program, const std::string& name,
+                  const std::string& cache_folder);
+
+  int fd() const { return fd_.get(); }
+  bool in_memory() const { return in_memory_; }
+
+  // Moves to the cache file; for spawn, when executing the memfd was refused.
+  void move_to_file();
+
+ private:
+  std::string contents() const;
+  void store(std::string_view program);
+
+  std::string name_, cache_folder_;
+  Fd fd_;
+  bool in_memory_ = false;
+};
+
+struct SpawnOptions {
+  std::vector<std::string> argv;  // at least argv[0]
+  // What to execute: `image`, else `path` if given, else argv[0]; a bare name is searched in PATH.
+  std::string path;
+  ExecutableImage* image = nullptr;
+  std::optional<std::vector<std::string>> environment;  // "NAME=VALUE"; none: this process's
+  std::string directory;                                // "" = this process's
+  // {descriptor here, its number in the child}. 0, 1 and 2 are inherited unless set here; nothing
+  // else is. The descriptors here stay open and unchanged.
+  std::vector<std::pair<int, int>> descriptors;
+  // SIGKILL for the child when the *thread* that spawns it ends, however it ends: spawn from a
+  // thread that lives as long as the process.
+  bool die_with_parent = true;
+  bool new_process_group = false;  // so that the terminal's Ctrl-C does not reach it
+};
+
+// A child of this process; kills and reaps it at the end if it still runs. Movable. One thread.
+class Child {
+ public:
+  Child() = default;
+  Child(pid_t pid, Fd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
+  Child(Child&& other) noexcept;
+  Child& operator=(Child&& other) noexcept;
+  ~Child();
+
+  explicit operator bool() const { return pid_ > 0; }
+  pid_t pid() const { return pid_; }
+  int pidfd() const { return pidfd_.get(); }  // readable once it has ended
+  bool running() const { return pid_ > 0 && !status_; }
+
+  // Sends a signal; false if it has ended. Never reaches another process that got its number.
+  bool send_signal(int signal);
+
+  // How it ended, reaping it: now if it has (poll), by the deadline (wait_until), whenever (wait).
+  std::optional<ExitStatus> poll();
+  std::optional<ExitStatus> wait_until(TimePoint deadline);
+  ExitStatus wait();
+
+ private:
+  std::optional<ExitStatus> reap(int flags);
+
+  pid_t pid_ = -1;
+  Fd pidfd_;
+  std::optional<ExitStatus> status_;
+};
+
+// Starts a program. An Error says which step failed (folder, descriptor, execution) and why; then
+// there is no child. Thread-safe, but see die_with_parent.
+Child spawn(const SpawnOptions& options);
+
+// Runs to the end and captures standard output (and error, if asked), at most `max_bytes`; past
+// the deadline, or beyond the bound, the child is killed and an Error thrown.
+struct CapturedRun {
+  ExitStatus status;
+  std::string output;
+};
+CapturedRun run_and_capture(SpawnOptions options, Seconds timeout, bool with_stderr = false,
+                            size_t max_bytes = 16u << 20);
+
+// This process's environment with changes {NAME, VALUE}; an absent VALUE removes NAME.
+std::vector<std::string> environment_with(
+    const std::vector<std::pair<std::string, std::optional<std::string>>>& changes);
+
+}  // namespace adaptdl

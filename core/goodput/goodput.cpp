@@ -1,0 +1,117 @@
+#include "core/goodput/goodput.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+
+namespace adaptdl {
+namespace {
+
+constexpr double kZero = 1e-8;   // stands for zero seconds and zero replicas
+constexpr double kRound = 1e-8;  // forgives rounding before a ceil
+constexpr int kSamples = 50;
+
+// (a^gamma + b^gamma)^(1/gamma) for a, b > 0, without overflow.
+double power_sum(double a, double b, double gamma) {
+  const double large = std::max(a, b), small = std::min(a, b);
+  return large * std::exp(std::log1p(std::pow(small / large, gamma)) / gamma);
+}
+
+void check_bounds(const BatchBounds& bounds, int64_t atomic_max) {
+  if (bounds.initial < 1 || bounds.max < bounds.initial || bounds.atomic_min < 1 ||
+      atomic_max < bounds.atomic_min) {
+    fail(
+        "batch bounds do not fit together: initial {}, max {}, atomic {} to {}; needed is "
+        "1 <= initial <= max and 1 <= atomic min <= atomic max",
+        bounds.initial, bounds.max, bounds.atomic_min, atomic_max);
+  }
+}
+
+}  // namespace
+
+double accum_time(const PerfParams& perf, double atomic) {
+  return perf.alpha_c + perf.beta_c * atomic;
+}
+
+double network_time(const PerfParams& perf, int nodes, int replicas) {
+  const double beyond_two = std::max(replicas - 2.0, kZero);
+  if (nodes > 1) return perf.alpha_n + perf.beta_n * beyond_two;
+  if (replicas > 1) return perf.alpha_r + perf.beta_r * beyond_two;
+  return kZero;
+}
+
+double optim_time(const PerfParams& perf, int nodes, int replicas, double atomic) {
+  // Parameters from hints may be exactly zero.
+  const double compute = std::max(accum_time(perf, atomic), kZero);
+  const double network = std::max(network_time(perf, nodes, replicas), kZero);
+  return power_sum(compute, network, perf.gamma);
+}
+
+double step_time(const PerfParams& perf, int nodes, int replicas, double atomic, int accum_steps) {
+  return accum_steps * accum_time(perf, atomic) + optim_time(perf, nodes, replicas, atomic);
+}
+
+GoodputModel::GoodputModel(const PerfParams& perf, const GradParams& grad, int64_t initial_batch)
+    : perf_(perf), grad_(grad), initial_batch_(static_cast<double>(initial_batch)) {
+  for (const double value : {perf.alpha_c, perf.beta_c, perf.alpha_n, perf.beta_n, perf.alpha_r,
+                             perf.beta_r, perf.gamma - 1, grad.sqr, grad.var}) {
+    if (!std::isfinite(value) || value < 0) {
+      fail("goodput: a parameter is negative, not finite, or gamma is below 1");
+    }
+  }
+  if (initial_batch < 1)
+    fail("goodput: the initial batch is {}; it must be at least 1", initial_batch);
+}
+
+double GoodputModel::throughput(int nodes, int replicas, double atomic, int accum_steps) const {
+  if (replicas <= 0) return 0;
+  return replicas * atomic * (accum_steps + 1) /
+         step_time(perf_, nodes, replicas, atomic, accum_steps);
+}
+
+double GoodputModel::efficiency(double total_batch) const {
+  const double scale = total_batch / initial_batch_;
+  return gain(grad_, scale) / scale;
+}
+
+double GoodputModel::evaluate(int nodes, int replicas, double atomic, int accum_steps) const {
+  if (replicas <= 0) return 0;
+  return throughput(nodes, replicas, atomic, accum_steps) *
+         efficiency(replicas * atomic * (accum_steps + 1));
+}
+
+BatchChoice GoodputModel::optimize(int nodes, int replicas, const BatchBounds& bounds) const {
+  ADAPTDL_CHECK(1 <= nodes && nodes <= replicas);
+  const int64_t atomic_max = bounds.atomic_max > 0 ? bounds.atomic_max : bounds.max;
+  check_bounds(bounds, atomic_max);
+  const double initial = static_cast<double>(bounds.initial);
+  const double low = std::max(initial, static_cast<double>(bounds.atomic_min) * replicas);
+  const double high = std::max(low, static_cast<double>(bounds.max));
+  const double ratio = std::log(high / low) / (kSamples - 1);
+
+  BatchChoice best, last;
+  for (int i = 0; i < kSamples; ++i) {
+    const double total = i == kSamples - 1 ? high : low * std::exp(ratio * i);
+    const double local = total / replicas;
+    double accum_steps = 0, atomic = initial;
+    if (bounds.accumulation) {
+      accum_steps = std::ceil(local / static_cast<double>(atomic_max) - kRound) - 1;
+      if (replicas == 1 && local > initial + kRound) accum_steps = std::max(accum_steps, 1.0);
+      atomic = std::ceil(local / (accum_steps + 1) - kRound);
+    } else if (replicas > 1) {
+      atomic = std::ceil(local - kRound);
+    }
+    BatchChoice choice;
+    choice.atomic = std::clamp(static_cast<int64_t>(atomic), bounds.atomic_min, atomic_max);
+    choice.accum_steps = static_cast<int>(accum_steps);
+    if (choice.atomic == last.atomic && choice.accum_steps == last.accum_steps) continue;
+    last = choice;
+    choice.goodput =
+        evaluate(nodes, replicas, static_cast<double>(choice.atomic), choice.accum_steps);
+    if (i == 0 || choice.goodput > best.goodput) best = choice;
+  }
+  return best;
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,214 @@
+#include "core/job/training_checks.h"
+
+#include <cmath>
+
+#include "core/base/error.h"
+
+namespace adaptdl::settings {
+namespace {
+
+using Format = DataSource::Format;
+using PartKind = SchedulePart::Kind;
+
+// More would overflow byte counts of a batch.
+constexpr int64_t kMaxElements = int64_t{1} << 40;
+
+class Checker {
+ public:
+  Checker(TrainingSpec& spec, const Places& places) : spec_(spec), places_(places) {}
+
+  void run() {
+    name();
+    data();
+    batch();
+    optimizer("optimizer", spec_.optimizer.defaults);
+    for (size_t i = 0; i < spec_.optimizer.groups.size(); ++i) {
+      const std::string path = fmt::format("optimizer.groups.{}", i);
+      if (spec_.optimizer.groups[i].match.empty()) {
+        refuse(path + ".match", "is empty; a pattern such as *.bias is needed");
+      }
+      optimizer(path, spec_.optimizer.groups[i].settings);
+    }
+    schedule();
+    const bool legw = spec_.rule == TrainingSpec::ScalingRule::legw;
+    if (legw && spec_.legw_warmup_epochs == 0) {
+      refuse("legw_warmup_epochs", "is missing, and rule: legw needs it; a number above 0");
+    }
+    if (!legw && given("legw_warmup_epochs")) {
+      refuse("legw_warmup_epochs", "is used by rule: legw only; remove it, or set that rule");
+    }
+  }
+
+ private:
+  bool given(const std::string& path) const {
+    const auto found = places_.find(path);
+    return found != places_.end() && found->second.present();
+  }
+
+  [[noreturn]] void refuse(const std::string& path, const std::string& problem) const {
+    const auto found = places_.find(path);
+    ADAPTDL_CHECK(found != places_.end());
+    found->second.refuse(problem);
+  }
+
+  void name() const {
+    const std::string& name = spec_.name;
+    if (!given("name")) return;
+    const auto letter_or_digit = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    };
+    bool fits = !name.empty() && name.size() <= 63 && letter_or_digit(name[0]);
+    for (const char c : name)
+      fits = fits && (letter_or_digit(c) || c == '-' || c == '_' || c == '.');
+    if (!fits) {
+      refuse("name",
+             "is no name; 1 to 63 letters, digits, '-', '_' or '.' are allowed, the first "
+             "a letter or digit");
+    }
+  }
+
+  void data() const {
+    const DataSpec& data = spec_.data;
+    sources("data.train", data.train);
+    if (data.validation.empty()) return;
+    sources("data.validation", data.validation);
+    if (data.validation_fraction > 0) {
+      refuse("data.validation_fraction",
+             "contradicts data.validation; give one of the two, or 0 here");
+    }
+    if (data.validation.size() != data.train.size()) {
+      refuse("data.validation", fmt::format("has {} tensors; data.train has {}, and both must have "
+                                            "equally many",
+                                            data.validation.size(), data.train.size()));
+    }
+  }
+
+  void sources(const std::string& list, const std::vector<DataSource>& sources) const {
+    for (size_t i = 0; i < sources.size(); ++i) source(fmt::format("{}.{}.", list, i), sources[i]);
+  }
+
+  void source(const std::string& at, const DataSource& source) const {
+    if (source.format == Format::synthetic) {
+      if (source.synthetic_samples < 1) {
+        refuse(at + "samples", "is missing or 0; format: synthetic needs an integer from 1");
+      }
+      if (source.synthetic_classes == 0 && source.shape.empty()) {
+        refuse(at + "shape",
+               "is missing; format: synthetic needs the shape of a sample, such as "
+               "[1, 8, 8], or classes to make up labels");
+      }
+    } else if (source.path.empty()) {
+      refuse(at + "path", "is missing or empty; the name of a file is needed");
+    }
+    int64_t elements = 1;
+    for (const int64_t size : source.shape) {
+      if (__builtin_mul_overflow(elements, size, &elements) || elements > kMaxElements) {
+        refuse(at + "shape",
+               fmt::format("is larger than any sample can be; at most {} elements are "
+                           "allowed",
+                           kMaxElements));
+      }
+    }
+    if (source.window == 0) {
+      for (const char* key : {"window_stride", "window_shift"}) {
+        if (given(at + key)) refuse(at + key, "is used with window only; set that, or remove this");
+      }
+    }
+  }
+
+  void batch() {
+    BatchSpec& batch = spec_.batch;
+    if (batch.max == 0) batch.max = batch.initial;
+    if (batch.max < batch.initial) {
+      refuse("batch.max", fmt::format("{} is below batch.initial; an integer of at least {} is "
+                                      "allowed",
+                                      batch.max, batch.initial));
+    }
+    if (batch.atomic_min > batch.initial) {
+      refuse("batch.atomic_min",
+             fmt::format("{} is above batch.initial; an integer from 1 to {} is "
+                         "allowed",
+                         batch.atomic_min, batch.initial));
+    }
+    if (batch.atomic_max == 0) batch.atomic_max = batch.max;
+    if (batch.atomic_max < batch.atomic_min) {
+      refuse("batch.atomic_max", fmt::format("{} is below atomic_min; an integer of at least {} is "
+                                             "allowed",
+                                             batch.atomic_max, batch.atomic_min));
+    }
+  }
+
+  void optimizer(const std::string& at, const OptimizerSettings& settings) const {
+    if (!settings.nesterov) return;
+    // A group may inherit `nesterov` and set the momentum, so say it where it was written.
+    const std::string place = given(at + ".nesterov")   ? at + ".nesterov"
+                              : given(at + ".momentum") ? at + ".momentum"
+                                                        : at + ".dampening";
+    if (settings.momentum == 0) {
+      refuse(place,
+             "Nesterov's momentum without momentum; set momentum above 0, or nesterov: "
+             "false");
+    }
+    if (settings.dampening != 0) {
+      refuse(place, "Nesterov's momentum with dampening; set dampening: 0, or nesterov: false");
+    }
+  }
+
+  void schedule() {
+    double before = 0.0;
+    for (size_t i = 0; i < spec_.schedule.size(); ++i) {
+      SchedulePart& part = spec_.schedule[i];
+      const std::string at = fmt::format("schedule.{}.", i);
+      if (part.epochs == 0 && i + 1 < spec_.schedule.size()) {
+        refuse(at + "epochs",
+               "is missing or 0, so that the next part is never reached; a number "
+               "above 0 is needed in all parts but the last");
+      }
+      if (part.kind == PartKind::warmup && part.epochs == 0) {
+        refuse(at + "epochs", "is missing or 0; warmup needs its length, a number above 0");
+      }
+      if (part.kind == PartKind::cosine && part.epochs == 0) {
+        part.epochs = spec_.epochs - before;
+        if (!(part.epochs > 0)) {
+          refuse(at + "epochs", fmt::format("is missing, and the parts before take all {} epochs; "
+                                            "a number above 0 is needed",
+                                            spec_.epochs));
+        }
+      }
+      if (part.kind == PartKind::multi_step) milestones(at + "milestones", part);
+      if (part.kind == PartKind::plateau && spec_.data.validation.empty() &&
+          spec_.data.validation_fraction == 0) {
+        refuse(at + "kind",
+               "plateau watches validations, and there are none; set "
+               "data.validation_fraction or data.validation");
+      }
+      before += part.epochs;
+    }
+  }
+
+  void milestones(const std::string& path, const SchedulePart& part) const {
+    if (part.milestones.empty()) {
+      refuse(path, "is missing or empty; multi_step needs rising numbers above 0, in epochs");
+    }
+    double last = 0.0;
+    for (const double milestone : part.milestones) {
+      if (!(milestone > last)) refuse(path, "does not rise; rising numbers above 0 are allowed");
+      last = milestone;
+    }
+    if (part.epochs > 0 && last > part.epochs) {
+      refuse(path, fmt::format("{} is past the part's end; numbers up to {} are allowed", last,
+                               part.epochs));
+    }
+  }
+
+  TrainingSpec& spec_;
+  const Places& places_;
+};
+
+}  // namespace
+
+void check_and_complete(TrainingSpec& spec, const Places& places) {
+  Checker(spec, places).run();
+}
+
+}  // namespace adaptdl::settings

@@ -1,0 +1,353 @@
+// The table of settings: every field of adaptdl.yaml, once.
+
+#include <algorithm>
+
+#include "core/job/setting_field.h"
+#include "core/job/training_spec.h"
+
+namespace adaptdl::settings {
+namespace {
+
+using Names = std::vector<std::string_view>;
+
+struct Extra {
+  std::string_view unit = {};
+  Names choices = {};
+  Names applies = {};
+  bool required = false;
+  std::string_view fallback = {};
+};
+
+template <auto Member>
+Field field(std::string_view key, NumberBounds bounds, std::string_view doc, Extra extra = {}) {
+  using A = Access<Member>;
+  Field f;
+  f.key = key;
+  f.type = A::type();
+  f.unit = extra.unit;
+  f.bounds = bounds;
+  if (f.type == Type::integer || f.type == Type::integers) {
+    f.bounds.high = std::min(f.bounds.high, A::limit());
+  }
+  f.choices = std::move(extra.choices);
+  f.applies = std::move(extra.applies);
+  f.required = extra.required;
+  f.fallback = extra.fallback;
+  f.doc = doc;
+  f.get = &A::get;
+  f.set = &A::set;
+  return f;
+}
+
+constexpr NumberBounds any() {
+  return {};
+}
+
+const TrainingSpec kSpec;
+const DataSource kSource;
+const OptimizerSettings kNumbers;
+const ParameterGroup kGroup;
+const SchedulePart kPart;
+
+Section root() {
+  using S = TrainingSpec;
+  return {
+      "",
+      "The file is one YAML map of these keys and of the maps and lists below.",
+      {
+          field<&S::format>("format", between(1, 1), "Number of this format."),
+          field<&S::name>("name", any(),
+                          "Name of the job: 1 to 63 letters, digits, '-', '_' or '.', the first a "
+                          "letter or digit.",
+                          {.fallback = "the file's name without .pt"}),
+          field<&S::epochs>(
+              "epochs", above(0),
+              "How long to train, in passes over the training data counted at the initial batch.",
+              {.unit = "epochs"}),
+          field<&S::rule>(
+              "rule", any(),
+              "How the learning rate follows the batch. adascale: by the gain measured from the "
+              "gradients; adamscale: by its square root; linear, sqrt: by the batch's ratio to the "
+              "initial one or its square root; legw: sqrt with a warm-up.",
+              {.choices = {"adascale", "adamscale", "linear", "sqrt", "legw"},
+               .fallback = "adascale for sgd and adagrad, adamscale for the others"}),
+          field<&S::legw_warmup_epochs>("legw_warmup_epochs", at_least(0),
+                                        "Length of legw's warm-up at the initial batch; only with "
+                                        "rule: legw, which needs it.",
+                                        {.unit = "epochs"}),
+          field<&S::precision>("precision", any(),
+                               "bf16 runs the forward pass in autocast; parameters, gradients and "
+                               "the optimizer stay "
+                               "fp32.",
+                               {.choices = {"fp32", "bf16"}}),
+          field<&S::validate_every_epochs>(
+              "validate_every_epochs", above(0),
+              "Time from one validation to the next; there is always one at the end.",
+              {.unit = "epochs"}),
+          field<&S::seed>(
+              "seed", at_least(0),
+              "Seed of everything drawn at random in training: order of the samples, dropout."),
+          field<&S::statistics_every>("statistics_every", at_least(0),
+                                      "Optimizer steps from one measurement of gradient statistics "
+                                      "to the next; 0 lets adaptdl "
+                                      "choose by their cost.",
+                                      {.unit = "steps"}),
+          field<&S::max_nonfinite>("max_nonfinite", at_least(1),
+                                   "Losses in a row that are infinite or not a number which end "
+                                   "the job. A step with such a "
+                                   "loss is left out.",
+                                   {.unit = "steps"}),
+          field<&S::checkpoint_interval_s>("checkpoint_interval_s", above(0),
+                                           "Time from one checkpoint to the next.",
+                                           {.unit = "seconds"}),
+          field<&S::checkpoints_kept>("checkpoints_kept", between(1, 1000),
+                                      "Checkpoints kept on disk, the newest ones."),
+      },
+      &kSpec};
+}
+
+Section data() {
+  using S = DataSpec;
+  return {
+      "data",
+      "Where the samples come from: the list train, optionally the list validation.",
+      {
+          field<&S::validation_fraction>(
+              "validation_fraction", from_to_below(0, 1),
+              "Part of the training samples set aside for validation; not with a list validation."),
+          field<&S::split_seed>("split_seed", at_least(0), "Seed of that choice of samples."),
+          field<&S::prefetch_threads>(
+              "prefetch_threads", between(0, 64),
+              "Threads of each replica that prepare batches; 0 prepares them between steps."),
+          field<&S::prefetch_batches>("prefetch_batches", between(1, 1024),
+                                      "Batches of each replica kept ready.", {.unit = "batches"}),
+          field<&S::shuffle>("shuffle", any(), "Draw a new order of the samples for every pass."),
+          field<&S::drop_last>("drop_last", any(),
+                               "Leave out the rest of a pass that does not fill a batch."),
+      },
+      &kSpec.data};
+}
+
+Section source() {
+  using S = DataSource;
+  const Names stored = {"npy", "idx", "csv", "torch"};
+  const Names synthetic = {"synthetic"};
+  return {
+      "data.train[], data.validation[]",
+      "One tensor of every sample each, in the order of training_step's list. All sources of a "
+      "list "
+      "have equally many samples; both lists are of the same length.",
+      {
+          field<&S::format>("format", any(),
+                            "npy: a .npy file, or a member of a .npz; idx: MNIST's format; csv: "
+                            "columns of numbers; "
+                            "torch: a tensor that torch.save wrote; synthetic: made up.",
+                            {.choices = {"npy", "idx", "csv", "torch", "synthetic"}}),
+          field<&S::path>("path", any(), "The file; relative to the folder of the archive.",
+                          {.applies = stored, .fallback = "required, but for synthetic"}),
+          field<&S::key>("key", any(), "Name of the member of a .npz.",
+                         {.applies = {"npy"}, .fallback = "none: the file is a .npy"}),
+          field<&S::header_lines>("header_lines", at_least(0), "Lines to skip at the top.",
+                                  {.unit = "lines", .applies = {"csv"}}),
+          field<&S::columns>(
+              "columns", at_least(0),
+              "[FIRST, END]: columns from FIRST, counted from 0, up to but not including END.",
+              {.applies = {"csv"}, .fallback = "all columns"}),
+          field<&S::dtype>("dtype", any(), "Type that the numbers are converted to.",
+                           {.choices = {"float32", "float64", "float16", "bfloat16", "uint8",
+                                        "int8", "int16", "int32", "int64", "bool"},
+                            .fallback = "as stored; synthetic: float32, with classes int64"}),
+          field<&S::scale>("scale", any(),
+                           "Every number is multiplied by this, after the conversion,"),
+          field<&S::offset>("offset", any(), "and then this is added."),
+          field<&S::shape>("shape", at_least(1),
+                           "Shape of one sample's tensor, for instance [1, 8, 8].",
+                           {.fallback = "as stored; required for synthetic without classes"}),
+          field<&S::synthetic_samples>(
+              "samples", at_least(0), "How many samples to make up.",
+              {.unit = "samples", .applies = synthetic, .fallback = "required"}),
+          field<&S::synthetic_classes>(
+              "classes", at_least(0),
+              "Makes up integer labels from 0 to less than this; 0 makes up normally distributed "
+              "numbers.",
+              {.applies = synthetic}),
+          field<&S::seed>("seed", at_least(0), "Seed of what is made up.", {.applies = synthetic}),
+          field<&S::window>("window", at_least(0),
+                            "Cuts samples out of one long array: each is this many consecutive "
+                            "elements; 0 does not.",
+                            {.unit = "elements"}),
+          field<&S::window_stride>(
+              "window_stride", at_least(1),
+              "Elements from the start of one window to the start of the next.",
+              {.unit = "elements"}),
+          field<&S::window_shift>("window_shift", at_least(0),
+                                  "Windows start this much later: 1 gives, for each window, the "
+                                  "element that follows each "
+                                  "of its elements.",
+                                  {.unit = "elements"}),
+      },
+      &kSource};
+}
+
+Section batch() {
+  using S = BatchSpec;
+  return {"batch",
+          "Batches are counted over all replicas, but for the atomic ones, which one replica runs "
+          "forward and backward at once. atomic: [MIN, MAX] stands for atomic_min and atomic_max.",
+          {
+              field<&S::initial>(
+                  "initial", at_least(1),
+                  "The batch that the learning rate was chosen for; training starts with it.",
+                  {.unit = "samples", .required = true}),
+              field<&S::adaptive>(
+                  "adaptive", any(),
+                  "Let adaptdl choose batch and accumulation for the best goodput, up to max."),
+              field<&S::max>("max", at_least(0), "Largest batch; 0 is the initial one.",
+                             {.unit = "samples", .fallback = "initial"}),
+              field<&S::atomic_min>("atomic_min", at_least(1), "Smallest atomic batch.",
+                                    {.unit = "samples"}),
+              field<&S::atomic_max>("atomic_max", at_least(0),
+                                    "Largest atomic batch, as memory allows; 0 is max.",
+                                    {.unit = "samples", .fallback = "max"}),
+              field<&S::accumulation>(
+                  "accumulation", any(),
+                  "Allow several atomic batches one after the other in an optimizer step."),
+          },
+          &kSpec.batch};
+}
+
+Section optimizer() {
+  using S = OptimizerSpec;
+  return {
+      "optimizer",
+      "Its numbers are those of LibTorch's optimizers of the same names.",
+      {
+          field<&S::kind>("kind", any(), "The optimizer.",
+                          {.choices = {"sgd", "adam", "adamw", "rmsprop", "adagrad"}}),
+          field<&S::clip_norm>(
+              "clip_norm", at_least(0),
+              "Largest 2-norm of the averaged gradient of all parameters together; a longer one is "
+              "shortened to it. 0: no limit."),
+          field<&S::clip_value>(
+              "clip_value", at_least(0),
+              "Largest magnitude of any element of the averaged gradient. 0: no limit."),
+      },
+      &kSpec.optimizer};
+}
+
+Section optimizer_numbers() {
+  using S = OptimizerSettings;
+  const Names adams = {"adam", "adamw"};
+  return {
+      "optimizer, optimizer.groups[]",
+      "",
+      {
+          field<&S::lr>("lr", above(0), "Learning rate at the initial batch.", {.required = true}),
+          field<&S::weight_decay>(
+              "weight_decay", at_least(0),
+              "Weight decay: decoupled for adamw, added to the gradient for the others."),
+          field<&S::momentum>("momentum", from_to_below(0, 1), "Momentum.",
+                              {.applies = {"sgd", "rmsprop"}}),
+          field<&S::dampening>("dampening", between(0, 1), "Dampening of the momentum.",
+                               {.applies = {"sgd"}}),
+          field<&S::nesterov>("nesterov", any(),
+                              "Nesterov's momentum; needs momentum above 0 and no dampening.",
+                              {.applies = {"sgd"}}),
+          field<&S::beta1>("beta1", from_to_below(0, 1), "Decay of the average gradient.",
+                           {.applies = adams}),
+          field<&S::beta2>("beta2", from_to_below(0, 1), "Decay of the average squared gradient.",
+                           {.applies = adams}),
+          field<&S::eps>("eps", at_least(0), "Added to denominators; 0 is the optimizer's default.",
+                         {.applies = {"adam", "adamw", "rmsprop", "adagrad"},
+                          .fallback = "1e-8; adagrad: 1e-10"}),
+          field<&S::amsgrad>("amsgrad", any(), "Use the largest average squared gradient so far.",
+                             {.applies = adams}),
+          field<&S::alpha>("alpha", from_to_below(0, 1), "Decay of the average squared gradient.",
+                           {.applies = {"rmsprop"}}),
+          field<&S::centered>("centered", any(), "Normalise by the estimated variance.",
+                              {.applies = {"rmsprop"}}),
+          field<&S::lr_decay>("lr_decay", at_least(0), "Decay of the learning rate with the steps.",
+                              {.applies = {"adagrad"}}),
+          field<&S::initial_accumulator>("initial_accumulator", at_least(0),
+                                         "Sum of squared gradients to start with.",
+                                         {.applies = {"adagrad"}}),
+      },
+      &kNumbers};
+}
+
+Section group() {
+  return {"optimizer.groups[]",
+          "Parameters with numbers of their own. A group's numbers default to the optimizer's.",
+          {
+              field<&ParameterGroup::match>("match", any(),
+                                            "Pattern of parameter names: * is any text, ? any "
+                                            "character. The first group that matches "
+                                            "counts.",
+                                            {.required = true}),
+          },
+          &kGroup};
+}
+
+Section schedule() {
+  using S = SchedulePart;
+  const Names falling = {"step", "multi_step", "exponential", "plateau"};
+  return {
+      "schedule[]",
+      "A factor on the learning rate, as a function of progress in epochs at the initial batch, "
+      "whatever the batch is. Parts follow one another; each starts from the optimizer's learning "
+      "rate. Past the last part its final factor holds.",
+      {
+          field<&S::kind>("kind", any(),
+                          "constant: factor; step: times gamma every every_epochs; multi_step: "
+                          "times gamma at each "
+                          "milestone; exponential: gamma to the power of epochs / every_epochs; "
+                          "cosine: half a wave "
+                          "from 1 to final_factor; warmup: a line from start_factor to 1; plateau: "
+                          "times gamma when "
+                          "validations stop improving.",
+                          {.choices = {"constant", "step", "multi_step", "exponential", "cosine",
+                                       "warmup", "plateau"}}),
+          field<&S::epochs>(
+              "epochs", at_least(0),
+              "Length of the part; 0, in the last part, is to the end of training.",
+              {.unit = "epochs",
+               .fallback = "to the end; required for warmup and before another part"}),
+          field<&S::factor>("factor", at_least(0), "The factor.", {.applies = {"constant"}}),
+          field<&S::every_epochs>("every_epochs", above(0), "Interval.",
+                                  {.unit = "epochs", .applies = {"step", "exponential"}}),
+          field<&S::milestones>(
+              "milestones", above(0),
+              "Where the factor falls, counted from the part's start, rising.",
+              {.unit = "epochs", .applies = {"multi_step"}, .fallback = "required"}),
+          field<&S::gamma>("gamma", {.low = 0, .high = 100, .low_excluded = true},
+                           "What the factor is multiplied by.", {.applies = falling}),
+          field<&S::final_factor>("final_factor", at_least(0), "Factor at the end.",
+                                  {.applies = {"cosine"}}),
+          field<&S::start_factor>("start_factor", between(0, 1), "Factor at the start.",
+                                  {.applies = {"warmup"}}),
+          field<&S::metric>("metric", any(),
+                            "Metric to watch, of those that validation_step returns.",
+                            {.applies = {"plateau"}, .fallback = "loss"}),
+          field<&S::maximize>("maximize", any(), "The metric should rise.",
+                              {.applies = {"plateau"}}),
+          field<&S::patience>("patience", at_least(0),
+                              "Validations without improvement that are borne with.",
+                              {.unit = "validations", .applies = {"plateau"}}),
+          field<&S::threshold>("threshold", from_to_below(0, 1),
+                               "Relative change of the metric that counts as an improvement.",
+                               {.applies = {"plateau"}}),
+          field<&S::min_factor>("min_factor", between(0, 1), "The factor does not fall below this.",
+                                {.applies = {"plateau"}}),
+      },
+      &kPart};
+}
+
+}  // namespace
+
+const Table& table() {
+  static const Table table = {
+      root(), data(), source(), batch(), optimizer(), optimizer_numbers(), group(), schedule()};
+  return table;
+}
+
+}  // namespace adaptdl::settings

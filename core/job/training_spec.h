@@ -1,0 +1,140 @@
+#pragma once
+
+// The settings of a training archive: its extra file adaptdl.yaml, validated (adaptdl-train(5)).
+// Everything a training job is besides its model. Plain data: safe to copy and to share for
+// reading.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace adaptdl {
+
+// One tensor of every sample, in the order of training_step's list.
+struct DataSource {
+  // npy: `path` is a .npy, or a .npz with the member's name in `key`. idx: MNIST's format.
+  // csv: numeric columns `columns` (0-based, end exclusive), `header` lines skipped.
+  // torch: a tensor written by torch.save. synthetic: made up from `seed`.
+  enum class Format { npy, idx, csv, torch, synthetic };
+  Format format = Format::npy;
+  std::string path;  // relative paths are relative to the archive's folder
+  std::string key;
+  int header_lines = 0;
+  std::optional<std::pair<int, int>> columns;
+  std::string dtype;   // "" = as stored; else float32, int64, ...
+  double scale = 1.0;  // value * scale + offset, after the conversion to dtype
+  double offset = 0.0;
+  std::vector<int64_t> shape;     // per sample; empty = as stored. synthetic: required
+  int64_t synthetic_samples = 0;  // synthetic only
+  int64_t synthetic_classes = 0;  // synthetic only: >0 gives int64 labels in [0, classes)
+  uint64_t seed = 0;              // synthetic only
+  // >0: each sample is a window of this many consecutive elements of one long array, starting at
+  // every `window_stride`-th element and shifted by `window_shift` (characters: the target is the
+  // same window shifted by one).
+  int64_t window = 0, window_stride = 1, window_shift = 0;
+};
+
+struct DataSpec {
+  std::vector<DataSource> train;
+  std::vector<DataSource> validation;  // empty: see validation_fraction
+  double validation_fraction = 0.0;    // of train, split off by split_seed; [0, 1)
+  uint64_t split_seed = 0;
+  int prefetch_threads = 1;  // per replica, [0, 64]
+  int prefetch_batches = 2;  // kept ready, [1, 1024]
+  bool shuffle = true;
+  bool drop_last = false;  // drop the rest of a pass that does not fill a batch
+};
+
+struct BatchSpec {
+  int64_t initial = 0;       // M0, total; the batch the learning rate was tuned for
+  bool adaptive = false;     // let adaptdl choose the batch
+  int64_t max = 0;           // M_max, total; 0 = initial
+  int64_t atomic_min = 1;    // m_min, per replica and forward/backward
+  int64_t atomic_max = 0;    // m_max; 0 = max
+  bool accumulation = true;  // gradient accumulation allowed
+};
+
+struct OptimizerSettings {  // one parameter group's numbers
+  double lr = 0.0;          // > 0
+  double weight_decay = 0.0;
+  double momentum = 0.0;              // sgd, rmsprop
+  double dampening = 0.0;             // sgd
+  bool nesterov = false;              // sgd
+  double beta1 = 0.9, beta2 = 0.999;  // adam, adamw
+  double eps = 0.0;                   // 0 = the optimizer's own default
+  bool amsgrad = false;               // adam, adamw
+  double alpha = 0.99;                // rmsprop
+  bool centered = false;              // rmsprop
+  double lr_decay = 0.0;              // adagrad
+  double initial_accumulator = 0.0;   // adagrad
+};
+
+struct ParameterGroup {
+  std::string match;  // glob over parameter names; first matching group wins
+  OptimizerSettings settings;
+};
+
+struct OptimizerSpec {
+  enum class Kind { sgd, adam, adamw, rmsprop, adagrad };
+  Kind kind = Kind::sgd;
+  OptimizerSettings defaults;  // of every parameter that no group matches
+  std::vector<ParameterGroup> groups;
+  double clip_norm = 0.0;   // 0 = none; global 2-norm of the averaged gradient
+  double clip_value = 0.0;  // 0 = none
+};
+
+// A factor on every group's learning rate as a function of progress in scale-invariant iterations
+// (steps of the initial batch); epochs are converted with D/M0.
+struct SchedulePart {
+  enum class Kind { constant, step, multi_step, exponential, cosine, warmup, plateau };
+  Kind kind = Kind::constant;
+  double epochs = 0.0;             // length of this part; 0 = to the end
+  double factor = 1.0;             // constant
+  double every_epochs = 1.0;       // step, exponential
+  std::vector<double> milestones;  // multi_step, epochs from the part's start
+  double gamma = 0.1;              // step, multi_step, exponential, plateau
+  double final_factor = 0.0;       // cosine
+  double start_factor = 0.0;       // warmup: linear from here to 1
+  std::string metric;              // plateau: a validation metric; "" = loss
+  bool maximize = false;           // plateau
+  int patience = 10;               // plateau, validations without improvement
+  double threshold = 1e-4;         // plateau, relative
+  double min_factor = 0.0;         // plateau
+};
+
+struct TrainingSpec {
+  enum class ScalingRule { adascale, adamscale, linear, sqrt, legw };
+  enum class Precision { fp32, bf16 };
+  int format = 1;
+  std::string name;  // "" = the file's stem
+  DataSpec data;
+  BatchSpec batch;
+  OptimizerSpec optimizer;
+  std::vector<SchedulePart> schedule;  // in sequence; empty = constant 1
+  std::optional<ScalingRule> rule;     // none: adascale for sgd and adagrad, adamscale for others
+  double legw_warmup_epochs = 0.0;
+  Precision precision = Precision::fp32;
+  double epochs = 1.0;                 // > 0
+  double validate_every_epochs = 1.0;  // > 0
+  uint64_t seed = 0;
+  int statistics_every = 0;             // steps between gradient statistics; 0 = chosen by cost
+  int max_nonfinite = 10;               // non-finite losses in a row that end the job; >= 1
+  double checkpoint_interval_s = 60.0;  // > 0
+  int checkpoints_kept = 3;             // >= 1
+};
+
+// Parses and validates. `file` names the source in messages. Throws Error
+// "FILE:LINE: FIELD: what is wrong; what is allowed". `overrides` are key=value with dotted keys
+// ("optimizer.lr=0.1", "data.train.0.path=x.npy"), applied before validation.
+TrainingSpec parse_training_spec(const std::string& yaml, const std::string& file,
+                                 const std::vector<std::string>& overrides = {});
+
+// One setting for `adaptdl inspect`: dotted key, its value as text, what it means.
+struct SettingLine {
+  std::string key, value, meaning;
+};
+std::vector<SettingLine> describe(const TrainingSpec& spec);
+
+}  // namespace adaptdl

@@ -1,0 +1,46 @@
+#pragma once
+
+// Talking to runs from outside: who is there, and requests to one. Requests and answers are one
+// line of JSON each over the run's control socket.
+//
+//   {"request": "status"} -> {ok, name, pid, program, state, reason, generation, replicas, members,
+//                             target, min, max, step, epoch, loss, started, checkpoint_dir,
+//                             log_dir, output_dir}
+//   {"request": "scale", "replicas": N} -> {ok, from, to}
+//   {"request": "cancel", "checkpoint": true|false} -> {ok}
+// Refused: {"ok": false, "error": "a sentence"}.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+
+namespace adaptdl::launch {
+
+struct RunInfo {
+  std::string name;
+  bool live = false;
+  // A live one: the answer to "status", or null if it did not answer in time. Else its record, as
+  // the run left it (its "state" may still say running: then it was killed).
+  nlohmann::json status;
+};
+
+// All runs that this user has, or had, on this machine, by name. Removes sockets of dead ones.
+std::vector<RunInfo> list_runs(Seconds timeout = Seconds(1));
+
+// Names of live runs, as fast as can be (for shell completion); may include one that just died.
+std::vector<std::string> live_run_names();
+
+// Sends a request to the live run of that name. Throws Error: no such run lives (the sentence says
+// which do), it does not answer in time, or it refuses (its sentence).
+nlohmann::json request(const std::string& name, const nlohmann::json& request,
+                       Seconds timeout = Seconds(5));
+
+// As request(), to the socket at `path`.
+nlohmann::json request_at(const std::string& path, const nlohmann::json& request, Seconds timeout);
+
+// The record of a run that lives or lived; null if there is none of that name.
+nlohmann::json read_record(const std::string& name);
+
+}  // namespace adaptdl::launch

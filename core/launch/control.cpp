@@ -1,0 +1,92 @@
+#include "core/launch/control.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/json.h"
+#include "core/base/socket.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr size_t kMaxRequest = 64 << 10;
+constexpr size_t kMaxClients = 16;
+constexpr std::chrono::seconds kPatience{5};
+
+}  // namespace
+
+ControlServer::ControlServer(std::string path, Handler handler)
+    : path_(std::move(path)), handler_(std::move(handler)) {
+  make_directories(parent_directory(path_), 0700);
+  listener_ = listen_unix(path_);
+  set_nonblocking(listener_.get());
+}
+
+ControlServer::~ControlServer() {
+  ::unlink(path_.c_str());
+}
+
+void ControlServer::add_waits(std::vector<pollfd>& waits) const {
+  if (clients_.size() < kMaxClients) waits.push_back({listener_.get(), POLLIN, 0});
+  for (const Client& client : clients_) waits.push_back({client.socket.get(), POLLIN, 0});
+}
+
+TimePoint ControlServer::deadline() const {
+  TimePoint deadline = TimePoint::max();
+  for (const Client& client : clients_) deadline = std::min(deadline, client.deadline);
+  return deadline;
+}
+
+void ControlServer::serve() {
+  while (clients_.size() < kMaxClients) {
+    std::optional<Fd> socket = accept_same_user(listener_.get());
+    if (!socket) break;
+    set_nonblocking(socket->get());
+    clients_.push_back({std::move(*socket), "", Monotonic::now() + kPatience});
+  }
+  std::erase_if(clients_, [this](Client& client) {
+    try {
+      return serve(client);
+    } catch (const Error&) {  // a broken connection is the client's affair
+      return true;
+    }
+  });
+}
+
+bool ControlServer::serve(Client& client) {
+  std::byte chunk[4096];
+  for (;;) {
+    const std::optional<size_t> got = recv_some(client.socket.get(), chunk);
+    if (!got) break;
+    if (*got == 0) return true;
+    client.received.append(reinterpret_cast<const char*>(chunk), *got);
+    const size_t end = client.received.find('\n');
+    if (end != std::string::npos) {
+      // An answer is smaller than a socket's buffer; who does not even take that gets no more.
+      const std::string reply = answer(client.received.substr(0, end)) + "\n";
+      [[maybe_unused]] const ssize_t sent =
+          ::send(client.socket.get(), reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      return true;
+    }
+    if (client.received.size() > kMaxRequest) return true;
+  }
+  return Monotonic::now() >= client.deadline;
+}
+
+std::string ControlServer::answer(const std::string& line) {
+  Json reply;
+  try {
+    reply = handler_(parse_json(line, "request"));
+    reply["ok"] = true;
+  } catch (const Error& error) {
+    reply = {{"ok", false}, {"error", error.what()}};
+  }
+  return dump_json(reply);
+}
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,205 @@
+#include "core/launch/launcher.h"
+
+#include <algorithm>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+// A process whose channel has ended is about to end; it is helped along after this.
+constexpr std::chrono::seconds kEndPatience{2};
+
+RendezvousOptions rendezvous_options(const RunOptions& options) {
+  RendezvousOptions result;
+  result.min = options.replicas.min;
+  result.max = options.replicas.max;
+  result.slots = options.gpus;
+  result.max_restarts = options.max_restarts;
+  result.start_timeout = Seconds(options.start_timeout_s);
+  result.connect_timeout = Seconds(options.connect_timeout_s);
+  result.leave_timeout = Seconds(options.grace_s);
+  return result;
+}
+
+}  // namespace
+
+Launcher::Launcher(const RunOptions& options, RunFolder& folder, Output& output,
+                   SignalCatcher& signals)
+    : options_(options),
+      folder_(folder),
+      output_(output),
+      signals_(signals),
+      logs_(options.log_dir, options.log_bytes_max),
+      starter_(options, logs_),
+      control_(options.control_socket, [this](const auto& request) { return on_request(request); }),
+      stream_(output, Monotonic::now(), [this](int64_t step) { on_step(step); }),
+      rendezvous_(rendezvous_options(options)),
+      started_(rfc3339(std::chrono::system_clock::now())) {
+  view_.target = options.replicas.initial;
+  view_.forming_since = Monotonic::now();
+}
+
+int Launcher::run() {
+  record("starting");
+  emit_start();
+  decide_all();
+  while (!ending_ || !replicas_.empty()) {
+    wait();
+    take_signals();
+    take_messages();
+    take_ends();
+    control_.serve();
+    decide_all();
+    note_generation();
+    stream_.advance(view_);
+    check_deadlines();
+  }
+  return finish();
+}
+
+Replica* Launcher::find(MemberId id) {
+  const auto found = replicas_.find(id);
+  return found == replicas_.end() ? nullptr : found->second.get();
+}
+
+void Launcher::wait() {
+  std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
+  control_.add_waits(waits);
+  TimePoint until = std::min(deadline_.value_or(TimePoint::max()), control_.deadline());
+  if (ending_) until = std::min(until, ending_->kill_at);
+  for (const auto& [id, replica] : replicas_) {
+    waits.push_back({replica->child.pidfd(), POLLIN, 0});
+    if (replica->open) {
+      const bool writing = replica->channel.wants_write();
+      const short events = static_cast<short>(writing ? POLLIN | POLLOUT : POLLIN);
+      waits.push_back({replica->channel.fd(), events, 0});
+    }
+    if (replica->ended_at) until = std::min(until, *replica->ended_at + kEndPatience);
+  }
+  int milliseconds = -1;
+  if (until != TimePoint::max()) {
+    const double seconds = seconds_between(Monotonic::now(), until);
+    milliseconds = static_cast<int>(std::clamp(seconds * 1e3 + 1, 0.0, 60e3));
+  }
+  ::poll(waits.data(), waits.size(), milliseconds);
+}
+
+void Launcher::take_signals() {
+  for (const int number : signals_.take()) {
+    if (number == SIGCHLD) {
+      child_signal_ = true;
+    } else if (ending_ && ending_->result != "finished") {
+      kill_all();  // the second one: without a checkpoint
+      ending_->checkpoint = false;
+    } else if (!ending_) {
+      end({.result = "stopped", .exit = 128 + number, .repair = true, .checkpoint = true});
+    }
+  }
+  if (!child_signal_) return;
+  for (auto& [id, replica] : replicas_) note_stopped(*replica);
+}
+
+// A stopped process is not a dead one, but everybody waits for it; the user should know for whom.
+void Launcher::note_stopped(Replica& replica) {
+  siginfo_t info{};
+  const auto pid = static_cast<id_t>(replica.child.pid());
+  while (waitid(P_PID, pid, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 && info.si_pid != 0) {
+    Member* member = view_.find(replica.id);
+    const bool stopped = info.si_code == CLD_STOPPED;
+    if (member != nullptr && member->stopped != stopped) {
+      member->stopped = stopped;
+      output_.talk(stopped
+                       ? fmt::format("replica {} was stopped; training waits for it (process {})",
+                                     replica.id, replica.child.pid())
+                       : fmt::format("replica {} goes on", replica.id));
+    }
+    info = {};
+  }
+}
+
+void Launcher::take_messages() {
+  for (auto& [id, replica] : replicas_) {
+    if (!replica->open) continue;
+    replica->channel.flush();
+    if (!drain(*replica)) on_death(*replica);
+  }
+}
+
+void Launcher::take_ends() {
+  for (auto entry = replicas_.begin(); entry != replicas_.end();) {
+    Replica& replica = *entry->second;
+    const std::optional<ExitStatus> status = replica.child.poll();
+    if (!status) {
+      if (replica.ended_at && Monotonic::now() >= *replica.ended_at + kEndPatience) {
+        replica.child.send_signal(SIGKILL);
+        replica.ended_at = Monotonic::now();
+      }
+      ++entry;
+      continue;
+    }
+    // All it had sent before it died counts.
+    if (replica.open) drain(replica);
+    on_exit(replica, *status);
+    entry = replicas_.erase(entry);
+  }
+  if (child_signal_ && getpid() == 1) reap_strangers();
+  child_signal_ = false;
+}
+
+// Process 1 inherits the orphans of its replicas.
+void Launcher::reap_strangers() {
+  for (;;) {
+    siginfo_t info{};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    const bool ours = std::any_of(replicas_.begin(), replicas_.end(), [&](const auto& entry) {
+      return entry.second->child.pid() == info.si_pid;
+    });
+    if (ours) return;  // take_ends comes for it, and here again
+    waitpid(info.si_pid, nullptr, WNOHANG);
+  }
+}
+
+void Launcher::decide_all() {
+  deadline_.reset();
+  if (view_.finished && (!ending_ || ending_->result != "finished")) {
+    end({.result = "finished", .exit = 0});
+  }
+  if (ending_ && !ending_->repair) return;
+  for (;;) {
+    const Decision decision = decide(Monotonic::now(), view_, rendezvous_);
+    reason_ = decision.reason;
+    if (decision.action == Action::wait) {
+      deadline_ = decision.deadline;
+      return;
+    }
+    carry_out(decision);
+    apply(view_, decision, Monotonic::now());
+    if (ending_ && !ending_->repair) return;
+  }
+}
+
+// Once a generation is in force: into the stream, and into the record.
+void Launcher::note_generation() {
+  if (view_.current.number == noted_generation_) return;
+  if (view_.current.number != 0) {
+    stream_.generation(view_.current, static_cast<int>(noted_members_));
+    noted_members_ = view_.current.members.size();
+    if (state_ == "starting") record("training");
+  }
+  noted_generation_ = view_.current.number;
+}
+
+void Launcher::check_deadlines() {
+  if (!ending_ || Monotonic::now() < ending_->kill_at) return;
+  if (ending_->checkpoint && !replicas_.empty()) {
+    output_.talk(fmt::format("no end within {:.0f} s; killing what is left", options_.grace_s));
+  }
+  kill_all();
+}
+
+}  // namespace adaptdl::launch

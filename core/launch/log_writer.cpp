@@ -1,0 +1,179 @@
+#include "core/launch/log_writer.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr size_t kTailBytes = 8 << 10;
+constexpr size_t kLineBytes = 300;
+
+// The last lines of `text`, for people.
+std::vector<std::string> last_lines(const std::string& text, int count) {
+  std::vector<std::string> lines;
+  size_t end = text.size();
+  while (end > 0 && static_cast<int>(lines.size()) < count) {
+    const size_t newline = text.rfind('\n', end - 1);
+    const size_t begin = newline == std::string::npos ? 0 : newline + 1;
+    std::string line = text.substr(begin, std::min(end - begin, kLineBytes));
+    for (char& c : line) {
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+    }
+    if (line.find_first_not_of(' ') != std::string::npos) lines.insert(lines.begin(), line);
+    end = newline == std::string::npos ? 0 : newline;
+  }
+  return lines;
+}
+
+}  // namespace
+
+struct LogWriter::Log {
+  Fd pipe;           // under the mutex
+  std::string tail;  // likewise
+  std::string path;  // this and the rest: the thread's own, for disks may be slow
+  Fd file;
+  int64_t size = 0;
+
+  void remember(std::string_view bytes) {
+    tail.append(bytes);
+    if (tail.size() > 2 * kTailBytes) tail.erase(0, tail.size() - kTailBytes);
+  }
+
+  void write(std::string_view bytes, int64_t bytes_max) {
+    if (size > 0 && size + static_cast<int64_t>(bytes.size()) > bytes_max) rotate();
+    while (!bytes.empty() && file) {
+      const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return;  // a full disk: this much of the log is lost
+      bytes.remove_prefix(static_cast<size_t>(n));
+      size += n;
+    }
+  }
+
+  void open_file() {
+    file = Fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+    struct stat status {};
+    size = file && fstat(file.get(), &status) == 0 ? status.st_size : 0;
+  }
+
+  void rotate() {
+    file.reset();
+    std::rename(path.c_str(), (path + ".1").c_str());
+    open_file();
+  }
+};
+
+LogWriter::LogWriter(std::string folder, int64_t bytes_max)
+    : folder_(std::move(folder)), bytes_max_(bytes_max), wake_(eventfd(0, EFD_CLOEXEC)) {
+  make_directories(folder_);
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "logs");
+    loop();
+  });
+}
+
+LogWriter::~LogWriter() {
+  {
+    std::lock_guard lock(mutex_);
+    quit_ = true;
+  }
+  wake();
+  thread_.join();
+}
+
+std::string LogWriter::file_name(MemberId member) {
+  return fmt::format("replica-{}.log", member);
+}
+
+void LogWriter::wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+}
+
+Fd LogWriter::open(MemberId member) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "cannot create a pipe");
+  auto log = std::make_shared<Log>();
+  log->pipe = Fd(ends[0]);
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);  // of this end alone
+  Fd writer(ends[1]);
+  log->path = join_path(folder_, file_name(member));
+  log->open_file();
+  {
+    std::lock_guard lock(mutex_);
+    logs_[member] = std::move(log);
+  }
+  wake();
+  return writer;
+}
+
+void LogWriter::take(Log& log) {
+  char chunk[16 << 10];
+  const ssize_t n = ::read(log.pipe.get(), chunk, sizeof chunk);
+  if (n > 0) {
+    const std::string_view bytes(chunk, static_cast<size_t>(n));
+    {
+      std::lock_guard lock(mutex_);
+      log.remember(bytes);
+    }
+    log.write(bytes, bytes_max_);
+  } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+    log.file.reset();
+    std::lock_guard lock(mutex_);
+    log.pipe.reset();
+    closed_.notify_all();
+  }
+}
+
+void LogWriter::loop() {
+  for (;;) {
+    std::vector<std::shared_ptr<Log>> open;
+    std::vector<pollfd> waits{{wake_.get(), POLLIN, 0}};
+    bool quit = false;
+    {
+      std::lock_guard lock(mutex_);
+      quit = quit_;
+      for (const auto& [member, log] : logs_) {
+        if (!log->pipe) continue;
+        open.push_back(log);
+        waits.push_back({log->pipe.get(), POLLIN, 0});
+      }
+    }
+    // At the end: what is there already, but nobody who still holds a pipe is waited for.
+    const int ready = ::poll(waits.data(), waits.size(), quit ? 0 : -1);
+    if (ready < 0) continue;
+    if (waits[0].revents != 0) {
+      uint64_t count;
+      [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof count);
+    }
+    bool any = false;
+    for (size_t i = 0; i < open.size(); ++i) {
+      if (waits[i + 1].revents == 0) continue;
+      any = true;
+      take(*open[i]);
+    }
+    if (quit && !any) return;
+  }
+}
+
+std::vector<std::string> LogWriter::tail(MemberId member, int count, TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  const auto found = logs_.find(member);
+  if (found == logs_.end()) return {};
+  const std::shared_ptr<Log> log = found->second;
+  closed_.wait_until(lock, deadline, [&] { return !log->pipe; });
+  return last_lines(log->tail, count);
+}
+
+}  // namespace adaptdl::launch

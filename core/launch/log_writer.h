@@ -1,0 +1,57 @@
+#pragma once
+
+// The replicas' logs: what each writes to standard output and error goes through a pipe into a file
+// of its own, rotated and capped. A thread of its own reads and writes, so that a slow disk holds
+// up no decision; a full disk loses text, never holds up a replica.
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/fd.h"
+#include "core/launch/protocol.h"
+
+namespace adaptdl::launch {
+
+// Thread-safe.
+class LogWriter {
+ public:
+  // Makes `folder`. A file that would grow beyond `bytes_max` becomes FILE.1 first.
+  LogWriter(std::string folder, int64_t bytes_max);
+  ~LogWriter();  // takes in what the pipes hold
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
+
+  // The end of a new pipe to be the child's standard output and error; close it after the start.
+  // What an earlier run left in this replica's file stays before it.
+  Fd open(MemberId member);
+
+  // The last lines (at most `count`, each of at most 300 bytes) that the replica wrote, once it has
+  // closed its pipe; waits for that until the deadline. Control characters are replaced.
+  std::vector<std::string> tail(MemberId member, int count, TimePoint deadline);
+
+  static std::string file_name(MemberId member);
+
+ private:
+  struct Log;
+
+  void loop();
+  void take(Log& log);  // reads once and writes; closes at the end
+  void wake();
+
+  const std::string folder_;
+  const int64_t bytes_max_;
+  Fd wake_;
+  std::mutex mutex_;
+  std::condition_variable_any closed_;
+  std::map<MemberId, std::shared_ptr<Log>> logs_;
+  bool quit_ = false;
+  std::thread thread_;
+};
+
+}  // namespace adaptdl::launch

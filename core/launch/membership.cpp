@@ -1,0 +1,270 @@
+// What messages and deaths do to the View.
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/launch/rendezvous.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+bool holds(const Generation& generation, MemberId id) {
+  return std::find(generation.members.begin(), generation.members.end(), id) !=
+         generation.members.end();
+}
+
+const Generation* pending_generation(const View& view) {
+  return view.pending ? view.generation(*view.pending) : nullptr;
+}
+
+bool immediate_pending(const View& view) {
+  const Generation* pending = pending_generation(view);
+  return pending != nullptr && pending->immediate;
+}
+
+void newcomers_failed(View& view, TimePoint now) {
+  ++view.failed_newcomers;
+  // The first is replaced at once; a second failure in a row is hardly an accident.
+  const double seconds =
+      view.failed_newcomers < 2 ? 0.0 : std::min(8.0, 0.25 * std::exp2(view.failed_newcomers - 2));
+  view.retry_at = now + std::chrono::duration_cast<Monotonic::duration>(Seconds(seconds));
+}
+
+void broke(View& view, TimePoint now, bool death) {
+  if (!view.broken) view.broken = now;
+  view.death = view.death || death;
+}
+
+// Once all members that live have switched, nobody waits for the generation any more.
+void check_complete(View& view) {
+  const Generation* pending = pending_generation(view);
+  if (pending == nullptr || pending->number != view.current.number) return;
+  for (const MemberId id : pending->members) {
+    const Member* member = view.find(id);
+    if (member == nullptr || member->state == MemberState::gone || member->said_bye) continue;
+    if (member->switched < pending->number) return;
+  }
+  view.pending.reset();
+  if (static_cast<int>(view.current.members.size()) == view.target) view.target_cause.clear();
+}
+
+void take_force(View& view, uint64_t number, TimePoint now) {
+  const Generation next = *view.generation(number);
+  view.current = next;
+  view.formed = true;
+  std::erase_if(view.announced, [&](const Generation& g) { return g.number <= number; });
+  if (view.pending && *view.pending < number) view.pending.reset();
+  // It may have been given up because a newcomer died, while its members had agreed to switch.
+  const bool member_dead = std::any_of(next.members.begin(), next.members.end(), [&](MemberId id) {
+    const Member* member = view.find(id);
+    return member == nullptr || member->state == MemberState::gone;
+  });
+  if (member_dead && !(immediate_pending(view) && *view.pending > number)) broke(view, now, true);
+  for (Member& member : view.members) {
+    if (member.state == MemberState::active && !holds(next, member.id)) member.since = now;
+  }
+}
+
+}  // namespace
+
+Member* View::find(MemberId id) {
+  const auto found = std::find_if(members.begin(), members.end(),
+                                  [&](const Member& member) { return member.id == id; });
+  return found == members.end() ? nullptr : &*found;
+}
+
+const Member* View::find(MemberId id) const {
+  return const_cast<View*>(this)->find(id);
+}
+
+const Generation* View::generation(uint64_t number) const {
+  if (number != 0 && current.number == number) return &current;
+  for (const Generation& generation : announced) {
+    if (generation.number == number) return &generation;
+  }
+  return nullptr;
+}
+
+void started(View& view, MemberId id, TimePoint now) {
+  if (view.find(id) != nullptr) return;
+  Member member;
+  member.id = id;
+  member.started = member.since = now;
+  view.members.push_back(member);
+}
+
+void said_hello(View& view, MemberId id, TimePoint now) {
+  Member* member = view.find(id);
+  if (member == nullptr || member->state != MemberState::starting) return;
+  member->state = MemberState::ready;
+  member->since = now;
+}
+
+void said_connected(View& view, MemberId id, uint64_t number) {
+  Member* member = view.find(id);
+  const Generation* generation = view.generation(number);
+  if (member == nullptr || generation == nullptr || !holds(*generation, id)) return;
+  member->connected = std::max(member->connected, number);
+}
+
+void said_switched(View& view, MemberId id, uint64_t number, TimePoint now) {
+  Member* member = view.find(id);
+  const Generation* generation = view.generation(number);
+  if (member == nullptr || member->state == MemberState::gone || generation == nullptr) return;
+  if (!holds(*generation, id) || number <= member->switched) return;
+  member->switched = number;
+  member->connected = std::max(member->connected, number);
+  if (member->state != MemberState::active) {
+    member->state = MemberState::active;
+    member->since = now;
+    view.failed_newcomers = 0;
+  }
+  if (number > view.current.number) take_force(view, number, now);
+  check_complete(view);
+}
+
+void said_lost(View& view, MemberId id, uint64_t number, bool connecting, TimePoint now) {
+  const Member* member = view.find(id);
+  if (member == nullptr || member->state == MemberState::gone || member->said_bye) return;
+  const Generation* generation = view.generation(number);
+  if (generation == nullptr || !holds(*generation, id) || number < member->switched) return;
+  if (view.finishing && !connecting) view.lost_while_finishing = true;
+  if (immediate_pending(view)) {
+    // An immediate generation on its way is the answer to whatever broke before it.
+    if (number == *view.pending) broke(view, now, false);
+    return;
+  }
+  if (number == view.current.number) {
+    broke(view, now, false);
+  } else if (connecting) {
+    if (view.pending != number) return;
+    view.pending.reset();
+    newcomers_failed(view, now);
+  } else if (member->state == MemberState::active) {
+    take_force(view, number, now);  // it had switched, and what it was to say of it came to nothing
+    broke(view, now, false);
+  }
+}
+
+void said_leaving(View& view, MemberId id, TimePoint now) {
+  Member* member = view.find(id);
+  if (member == nullptr || member->state == MemberState::gone || member->leaving) return;
+  member->leaving = true;
+  member->since = now;
+}
+
+void said_bye(View& view, MemberId id, bool finished, TimePoint now) {
+  Member* member = view.find(id);
+  if (member == nullptr || member->state == MemberState::gone || member->said_bye) return;
+  member->said_bye = true;
+  member->since = now;
+  if (finished && holds(view.current, id)) {
+    view.finishing = true;
+    view.finished = view.finished || view.current.members.front() == id;
+  }
+  check_complete(view);
+}
+
+void died(View& view, MemberId id, TimePoint now) {
+  Member* member = view.find(id);
+  if (member == nullptr || member->state == MemberState::gone) return;
+  const MemberState before = member->state;
+  member->state = MemberState::gone;
+  member->since = now;
+  if (member->said_bye) return;
+
+  const Generation* pending = pending_generation(view);
+  const bool in_pending = pending != nullptr && holds(*pending, id);
+  const bool breaks = immediate_pending(view)
+                          ? in_pending
+                          : before == MemberState::active && holds(view.current, id);
+  if (breaks) {
+    // Those who die together count once: only a replica that was started since tells something new.
+    if (view.breakdowns == 0 || member->started > view.breakdown_at) {
+      ++view.breakdowns;
+      view.breakdown_at = now;
+    }
+    broke(view, now, true);
+  } else if (before != MemberState::active) {
+    if (in_pending) {
+      if (pending->number == view.current.number) broke(view, now, true);
+      view.pending.reset();
+    }
+    newcomers_failed(view, now);
+  }
+  check_complete(view);
+}
+
+void reaped(View& view, MemberId id) {
+  std::erase_if(view.members, [&](const Member& member) {
+    return member.id == id && member.state == MemberState::gone;
+  });
+}
+
+void step_finished(View& view) {
+  view.breakdowns = 0;
+}
+
+void set_target(View& view, int target, const std::string& cause,
+                const RendezvousOptions& options) {
+  const int wanted = std::clamp(target, options.min, options.max);
+  view.failed_newcomers = 0;
+  if (wanted == view.target) return;
+  view.target = wanted;
+  view.target_cause = cause;
+}
+
+void apply(View& view, const Decision& decision, TimePoint now) {
+  switch (decision.action) {
+    case Action::wait:
+    case Action::start:
+    case Action::give_up:
+      break;
+    case Action::announce: {
+      if (decision.generation.immediate) {
+        // Broken links without a death, and without a stopped replica to explain them, must not go
+        // on for ever either.
+        const bool stopped = std::any_of(view.members.begin(), view.members.end(),
+                                         [](const Member& member) { return member.stopped; });
+        if (view.broken && !view.death && !stopped) ++view.breakdowns;
+        view.broken.reset();
+        view.death = view.lost_while_finishing = false;
+      }
+      view.announced.push_back(decision.generation);
+      view.pending = decision.generation.number;
+      view.last_generation = decision.generation.number;
+      break;
+    }
+    case Action::dismiss:
+      for (const MemberId id : decision.dismissed) {
+        Member* member = view.find(id);
+        if (member == nullptr) continue;
+        const Generation* pending = pending_generation(view);
+        if (pending != nullptr && !pending->immediate && holds(*pending, id) &&
+            pending->number != view.current.number) {
+          view.pending.reset();
+        }
+        member->state = MemberState::gone;
+        member->since = now;
+      }
+      if (decision.failure) newcomers_failed(view, now);
+      break;
+    case Action::hand_over:
+      view.handing_over = now;
+      break;
+    case Action::restart:
+      // Members that go without a word about why must not have it start over for ever.
+      if (!view.broken && !view.handing_over) ++view.breakdowns;
+      view.current = {};
+      view.announced.clear();
+      view.pending.reset();
+      view.broken.reset();
+      view.death = view.finishing = view.finished = view.lost_while_finishing = false;
+      view.handing_over.reset();
+      view.forming_since = now;
+      break;
+  }
+}
+
+}  // namespace adaptdl::launch

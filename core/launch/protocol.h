@@ -1,0 +1,107 @@
+#pragma once
+
+// What launcher and worker say to each other over the inherited control channel: frames of a
+// 4-byte little-endian length and that many bytes of JSON, an object with a "type".
+// The launcher owns every decision on membership; a worker owns its training state.
+//
+// worker -> launcher
+//   hello      {protocol, pid, endpoint, libtorch, device, parameters, state_bytes}: program loaded
+//              and checked, ready to connect; endpoint is opaque JSON for the other members.
+//   event      {event: {...}}: one event of the stream (adaptdl-events(5)), without time_s; sent by
+//              rank 0 only. Its kinds: step, batch, epoch, validation, checkpoint, failure, and
+//              `rescale` (generation, pause_s, transfer_s, bytes) after the first step of a
+//              generation, and `resume` (step) before the first step after a checkpoint was loaded.
+//              `step` counts finished steps from 1, each exactly once or again (the launcher drops
+//              what it has had), never leaving one out.
+//   connected  {generation}: links of that generation are up.
+//   switched   {generation, step}: this member has the state of that generation, as of its last
+//              finished step `step`, and trains in it.
+//   lost       {generation, reason, connecting}: the communicator of that generation broke; waiting
+//              for the next. With `connecting` true: its links never came up; this member is still
+//              where it was, and trains on if it did.
+//   leaving    {reason}: this replica was told to go (SIGTERM); wants a generation without it.
+//   bye        {result: "finished"|"left"|"stopped", summary}: last message before exit 0/143. From
+//              rank 0 with "finished": the model is saved.
+//   fatal      {message, exit}: cannot train at all (bad archive, bad data): a sentence for people.
+//
+// launcher -> worker
+//   welcome    {protocol, member, run_id, secret (hex), settings}: first message. settings: {name,
+//              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, threads,
+//              device: "cpu"|"cuda:0"}.
+//   generation {generation, immediate, members: [{member, endpoint}], cause, threads}: rank =
+//              position in members; a worker not listed leaves: at the switch when planned, at once
+//              if immediate. threads: what each replica may use once it trains there.
+//   stop       {mode: "checkpoint"|"now", exit}: end together after a checkpoint (agreed in-band),
+//              or without one.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/base/fd.h"
+
+namespace adaptdl::launch {
+
+// Number of this protocol. A worker or launcher that meets a larger one refuses with a sentence.
+inline constexpr int kProtocol = 1;
+
+// A worker finds its end of the channel in this variable (a descriptor number, inherited).
+inline constexpr const char* kControlFdVariable = "ADAPTDL_CONTROL_FD";
+
+// An executable of the runtime library carries this text, so that `run` knows its kind.
+inline constexpr const char* kProgramMarker = "adaptdl-runtime-program-protocol=1";
+
+inline constexpr uint32_t kMaxFrame = 16u << 20;
+
+using MemberId = uint64_t;  // never reused within a run
+
+// One end of a control channel. Not thread-safe, except that one thread may send (or post and
+// flush) while another receives (or drains). Throws Error when a frame is malformed or larger than
+// kMaxFrame; after that, or after the end of the stream, the channel is of no more use.
+class Channel {
+ public:
+  explicit Channel(Fd socket);  // a connected stream socket; blocking or not, both serve
+  int fd() const { return socket_.get(); }
+
+  // Sends whole; blocks while the socket is full. False when the peer is gone.
+  bool send(const nlohmann::json& message);
+
+  // For event loops: as send, but what the socket does not take at once is kept, in order, and
+  // leaves with flush(). False when the peer is gone, or when it leaves more than kMaxPending
+  // unread.
+  bool post(const nlohmann::json& message);
+  bool flush();
+  bool wants_write() const { return !pending_.empty(); }
+
+  // One message; nullopt at the end of the stream. Blocks.
+  std::optional<nlohmann::json> receive();
+
+  // For event loops: reads what is there without blocking; hands each whole message to
+  // `on_message`, in order; false at the end of the stream (after all messages before it).
+  // A frame cut off by the end of the stream is dropped: its sender died while writing it.
+  template <typename F>
+  bool drain(F&& on_message) {
+    for (;;) {
+      const Fill state = fill();
+      while (auto message = next()) on_message(std::move(*message));
+      if (state != Fill::more) return state == Fill::open;
+    }
+  }
+
+ private:
+  enum class Fill { more, open, closed };
+  static constexpr size_t kMaxPending = 4 * size_t{kMaxFrame};
+
+  Fill fill();                           // reads once without blocking
+  std::optional<nlohmann::json> next();  // a whole message out of the buffer
+  bool write_some(const char* data, size_t size, size_t& written);  // false: the peer is gone
+
+  Fd socket_;
+  std::string buffer_;  // received; the first consumed_ bytes are done with
+  size_t consumed_ = 0;
+  std::string pending_;  // posted, not yet taken by the socket
+};
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,87 @@
+#include "core/launch/run.h"
+
+#include <signal.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/launch/launcher.h"
+#include "core/launch/paths.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+RunOptions complete(RunOptions options) {
+  check_run_name(options.name);
+  const ReplicaBounds& replicas = options.replicas;
+  if (replicas.min < 1 || replicas.initial < replicas.min || replicas.max < replicas.initial) {
+    throw UsageError(fmt::format("replicas: {} to {}, starting with {}, cannot be", replicas.min,
+                                 replicas.max, replicas.initial));
+  }
+  int most = replicas.max;
+  for (const auto& [step, count] : options.replicas_at) most = std::max(most, count);
+  if (options.gpus > 0 && most > options.gpus) {
+    throw UsageError(
+        fmt::format("{} replicas wanted, each with a GPU; there are {}", most, options.gpus));
+  }
+  const RunPaths paths = run_paths(options.name);
+  const auto otherwise = [](std::string& path, const std::string& fallback) {
+    if (path.empty()) path = fallback;
+  };
+  otherwise(options.control_socket, paths.socket);
+  otherwise(options.record_file, paths.record);
+  otherwise(options.checkpoint_dir, paths.checkpoint_dir);
+  otherwise(options.log_dir, paths.log_dir);
+  if (!path_exists(options.program)) fail("{}: no such file", options.program);
+  return options;
+}
+
+// Waits until the sinks have everything; a signal ends the wait.
+void hand_out(Output& output, SignalCatcher& signals) {
+  while (!output.drain(Monotonic::now() + std::chrono::milliseconds(100))) {
+    for (const int number : signals.take()) {
+      if (number == SIGCHLD) continue;
+      output.abandon();
+      return;
+    }
+  }
+}
+
+int run_it(const RunOptions& options, Output& output, SignalCatcher& signals) {
+  RunFolder folder(options);
+  if (options.fresh) {
+    folder.clear();
+    if (!options.output_dir.empty()) remove_tree(join_path(options.output_dir, "model.pt"));
+  }
+  for (const std::string& change : folder.changes()) output.talk(change);
+  if (folder.was_finished()) {
+    const auto& last = folder.previous();
+    nlohmann::json event = last;
+    event.update({{"event", "end"}, {"time_s", 0.0}, {"exit_code", 0}, {"already", true}});
+    output.event(std::move(event));
+    output.talk(fmt::format("run {} has finished{}; --fresh starts over", options.name,
+                            last.contains("changed") && last["changed"].is_string()
+                                ? " (" + last["changed"].get<std::string>() + ")"
+                                : ""));
+    return 0;
+  }
+  if (!options.output_dir.empty()) make_directories(options.output_dir);
+  return Launcher(options, folder, output, signals).run();
+}
+
+}  // namespace
+
+int run(const RunOptions& options, const std::vector<EventSink>& sinks, const Talk& talk) {
+  const RunOptions full = complete(options);
+  std::vector<int> caught{SIGINT, SIGTERM, SIGCHLD};
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) caught.push_back(SIGHUP);  // nohup keeps its meaning
+  Output output(sinks, talk);
+  SignalCatcher signals(caught);
+  const int code = run_it(full, output, signals);
+  hand_out(output, signals);
+  return code;
+}
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,83 @@
+#pragma once
+
+// Runs one training job on this machine: starts the replicas, keeps as many of them as wanted,
+// decides who is a member (rendezvous.h), and hands out the stream of events.
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace adaptdl::launch {
+
+// The form of the events, as `start` says it in "format".
+inline constexpr int kEventFormat = 1;
+
+// The most replicas that anybody may ask for.
+inline constexpr int kMaxReplicas = 1024;
+
+// How many replicas a run may have. 1 <= min <= initial <= max.
+struct ReplicaBounds {
+  int min = 1, initial = 1, max = 1;
+};
+
+// "N", "MIN:MAX" (starts with MAX) or "auto" (1 to `available`, the GPUs or, without any, the cores
+// that affinity and cgroup limits leave; starts with the most). Throws UsageError.
+ReplicaBounds parse_replicas(const std::string& text, int available);
+
+struct RunOptions {
+  std::string name;                    // identity of the run
+  std::string program;                 // train.pt, or an executable of the runtime library
+  std::vector<std::string> arguments;  // passed to an executable
+  std::vector<std::string> settings;   // --set key=value, for the program's settings
+  std::string checkpoint_dir;          // of this run alone
+  std::string output_dir;              // where model.pt goes
+  std::string log_dir;                 // replica-<member>.log
+  ReplicaBounds replicas;
+  // At step, go to that many; in order of step. As a scale request, it may lie outside of
+  // `replicas`, which then grow to hold it.
+  std::vector<std::pair<int64_t, int>> replicas_at;
+  // Breakdowns in a row without a finished step between; deaths of replicas that were all running
+  // when the first of them died are one. Newcomers that fail in a row have the same limit, after
+  // which those who train go on without more (or, if nobody trains, the run fails).
+  int max_restarts = 3;
+  bool fresh = false;                // ignore (and remove) what an earlier run left
+  int threads = 0;                   // per replica; 0 = cores / replicas, at least 1
+  int gpus = 0;                      // GPUs that replicas share out, one each; 0 = CPU
+  int64_t log_bytes_max = 10 << 20;  // per replica log file, one rotation kept
+  std::string control_socket;        // Unix socket for scale/cancel/ls; mode 0600; "": run_paths()
+  std::string record_file;           // what `ls` and `logs` know of the run; "": run_paths()
+  // What starts a worker: a path (ADAPTDL_WORKER, or an executable program), or empty for the
+  // embedded image.
+  std::string worker_path;
+  std::string_view worker_image;  // ELF bytes, borrowed for the whole run
+  std::string libtorch_dir;       // its lib/ goes into the worker's LD_LIBRARY_PATH; "" = as built
+  double start_timeout_s = 120;   // for a replica, until it says hello
+  double connect_timeout_s = 30;  // for a newcomer, until it has its links
+  double grace_s = 30;            // for a checkpoint at the end, and for a replica that leaves
+};
+
+// Called on the launcher's output thread, in order, for each event of adaptdl-events(5), complete
+// with event and time_s. Must not throw. The thread has a bounded queue: when a sink is slow
+// (a stopped terminal), training goes on and the queue drops the oldest `step` events only.
+using EventSink = std::function<void(const nlohmann::json& event)>;
+
+// Sentences for the user (stderr): progress of starting, rescales, failures. Called on the output
+// thread, like the sinks. Must not throw.
+using Talk = std::function<void(const std::string& line)>;
+
+// Runs to the end. Returns the process's exit code: 0 finished (also when it had finished before),
+// 1 failed, 130/143 stopped by SIGINT/SIGTERM after a checkpoint (129 by SIGHUP); or what a replica
+// gave with `fatal`. Call from the main thread, which must live as long as the run (replicas are
+// tied to it); installs handlers for SIGINT, SIGTERM, SIGHUP (unless ignored), SIGPIPE and SIGCHLD
+// for the time of the call. A second SIGINT or SIGTERM skips the checkpoint. As process 1 it reaps
+// every child. Returns only after all sinks have had all events; a signal at that time makes it
+// return earlier, and the process should then end. Throws Error for what is wrong before the start
+// (a live run of the same name, an unreadable program).
+int run(const RunOptions& options, const std::vector<EventSink>& sinks, const Talk& talk);
+
+}  // namespace adaptdl::launch

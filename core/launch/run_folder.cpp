@@ -1,0 +1,105 @@
+#include "core/launch/run_folder.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/json.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr const char* kLock = "run.lock";
+constexpr const char* kRecord = "run.json";
+constexpr size_t kMaxRecord = 4u << 20;
+
+std::string holder(int lock) {
+  char text[32] = {};
+  const ssize_t n = ::pread(lock, text, sizeof text - 1, 0);
+  const std::string pid(text, n > 0 ? static_cast<size_t>(n) : 0);
+  return pid.substr(0, pid.find('\n'));
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const RunOptions& options)
+    : folder_(options.checkpoint_dir), record_file_(options.record_file) {
+  make_directories(folder_);
+  const std::string path = join_path(folder_, kLock);
+  lock_ = open_file(path, O_RDWR | O_CREAT, 0644);
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) fail_errno(errno, path + ": cannot lock");
+    fail(
+        "run {} is live (process {}). Change it with `adaptdl scale {} N`, end it with `adaptdl "
+        "cancel {}`, or give this one another --name",
+        options.name, holder(lock_.get()), options.name, options.name);
+  }
+  const std::string pid = fmt::format("{}\n", getpid());
+  if (::ftruncate(lock_.get(), 0) == 0) {
+    [[maybe_unused]] const ssize_t n = ::pwrite(lock_.get(), pid.data(), pid.size(), 0);
+  }
+
+  record_ = {{"format", kFormat},
+             {"name", options.name},
+             {"program", options.program},
+             {"arguments", options.arguments},
+             {"settings", options.settings}};
+  const std::string record = join_path(folder_, kRecord);
+  if (!path_exists(record)) return;
+  previous_ = parse_json(read_file(record, kMaxRecord), record);
+  if (json_get<int>(previous_, "format", record) > kFormat) {
+    fail(
+        "{}: written by a newer adaptdl (format {}, this one knows {}); use that version, or "
+        "--fresh "
+        "with another --checkpoint-dir",
+        record, previous_["format"].dump(), kFormat);
+  }
+  const auto name = json_get<std::string>(previous_, "name", record);
+  if (name != options.name) {
+    fail("{}: this folder belongs to run {}; give run {} a folder of its own with --checkpoint-dir",
+         folder_, name, options.name);
+  }
+}
+
+std::vector<std::string> RunFolder::changes() const {
+  std::vector<std::string> result;
+  if (!previous_.is_object()) return result;
+  for (const char* key : {"program", "arguments", "settings"}) {
+    const nlohmann::json before = previous_.value(key, nlohmann::json());
+    if (before == record_[key]) continue;
+    const auto show = [](const nlohmann::json& value) {
+      return value.empty() ? "none" : value.is_string() ? value.get<std::string>() : value.dump();
+    };
+    result.push_back(fmt::format("changed since the last run: {}: {} -> {}", key, show(before),
+                                 show(record_[key])));
+  }
+  return result;
+}
+
+void RunFolder::clear() {
+  // Without a record of ours, only what is surely a checkpoint goes.
+  const bool ours = previous_.is_object();
+  for (const std::string& name : list_directory(folder_)) {
+    if (name == kLock) continue;
+    if (ours || name.starts_with("step-") || name == kRecord) remove_tree(join_path(folder_, name));
+  }
+  previous_ = nullptr;
+}
+
+void RunFolder::update(const nlohmann::json& facts) noexcept {
+  try {
+    record_.update(facts);
+    const std::string text = dump_json(record_) + "\n";
+    write_file_atomic(join_path(folder_, kRecord), text);
+    make_directories(parent_directory(record_file_), 0700);
+    write_file_atomic(record_file_, text, 0600);
+  } catch (const std::exception& error) {
+    problem_ = error.what();
+  }
+}
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,112 @@
+#include "core/launch/stream.h"
+
+#include <cmath>
+
+namespace adaptdl::launch {
+
+namespace {
+
+template <typename T>
+T get(const nlohmann::json& event, const char* key, T otherwise) {
+  const auto found = event.find(key);
+  return found != event.end() && found->is_number() ? found->get<T>() : otherwise;
+}
+
+// Training began anew: from the beginning or from a checkpoint.
+bool anew(const Generation& generation) {
+  return generation.cause == "start" || generation.cause == "restart";
+}
+
+}  // namespace
+
+void EventStream::emit(nlohmann::json event) {
+  event["time_s"] = std::round(elapsed_s() * 1e6) / 1e6;
+  output_.event(std::move(event));
+}
+
+void EventStream::event(MemberId from, nlohmann::json event) {
+  if (!event.is_object() || !event.contains("event") || !event["event"].is_string()) return;
+  if (!terms_.empty() && terms_.front().speaker == from) {
+    let_out(std::move(event));
+  } else {
+    held_[from].push_back(std::move(event));
+  }
+}
+
+void EventStream::generation(const Generation& generation, int from) {
+  const Term term{generation, from, generation.members.front()};
+  known_[generation.number] = term;
+  terms_.push_back(term);
+  if (terms_.size() == 1) begin(term);
+}
+
+void EventStream::advance(const View& view, bool all) {
+  while (terms_.size() > 1) {
+    const Member* speaker = view.find(terms_.front().speaker);
+    const bool over = speaker == nullptr || speaker->state == MemberState::gone ||
+                      speaker->said_bye || speaker->switched > terms_.front().generation.number;
+    if (!over && !all) return;
+    terms_.pop_front();
+    begin(terms_.front());
+  }
+}
+
+void EventStream::begin(const Term& term) {
+  const int64_t step = switched_.count(term.speaker) ? switched_[term.speaker] : last_step_;
+  if (anew(term.generation)) last_step_ = step;
+  emit({{"event", "generation"},
+        {"generation", term.generation.number},
+        {"members", term.generation.members},
+        {"replicas", term.generation.members.size()},
+        {"cause", term.generation.cause},
+        {"from", term.from},
+        {"to", term.generation.members.size()},
+        {"immediate", term.generation.immediate},
+        {"step", step}});
+  for (nlohmann::json& event : held_[term.speaker]) let_out(std::move(event));
+  held_.erase(term.speaker);
+}
+
+void EventStream::let_out(nlohmann::json event) {
+  const std::string kind = event["event"];
+  if (kind == "step") {
+    step(std::move(event));
+  } else if (kind == "rescale") {
+    rescale(std::move(event));
+  } else if (kind == "end") {
+    end_ = std::move(event);  // the launcher says when it has ended
+  } else {
+    if (kind == "resume") last_step_ = get<int64_t>(event, "step", last_step_);
+    emit(std::move(event));
+  }
+}
+
+void EventStream::step(nlohmann::json event) {
+  const auto step = get<int64_t>(event, "step", 0);
+  if (step <= last_step_) return;
+  last_step_ = step;
+  newest_step_ = event;
+  emit(std::move(event));
+  if (step <= highest_step_) return;
+  highest_step_ = step;
+  on_step_(step);
+}
+
+void EventStream::rescale(nlohmann::json event) {
+  const auto term = known_.find(get<uint64_t>(event, "generation", 0));
+  if (term == known_.end() || term->second.from == 0) return;  // a start is no rescale
+  event["cause"] = term->second.generation.cause;
+  event["from"] = term->second.from;
+  event["to"] = term->second.generation.members.size();
+  ++rescales_;
+  lost_s_ += get<double>(event, "pause_s", 0.0);
+  emit(std::move(event));
+}
+
+const nlohmann::json& EventStream::newest(const char* field) const {
+  static const nlohmann::json kNone;
+  const auto found = newest_step_.find(field);
+  return found == newest_step_.end() ? kNone : *found;
+}
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,163 @@
+#include "runtime/archive/script_program.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "core/base/error.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+namespace {
+
+using torch::jit::Method;
+using torch::jit::Module;
+
+// LibTorch's messages go on with stack traces; the first line says what matters.
+std::string first_line(const std::exception& error) {
+  std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+Module load(const std::string& path, at::Device device) {
+  try {
+    return torch::jit::load(path, device);
+  } catch (const std::exception& error) {
+    fail("{}: not a TorchScript archive that can be loaded ({}); write it with torch.jit.save", path,
+         first_line(error));
+  }
+}
+
+std::optional<Method> find(const Module& module, const std::string& path, const std::string& name,
+                           bool required) {
+  auto method = module.find_method(name);
+  if (!method) {
+    if (!required) return {};
+    fail("{}: has no method {}(batch: List[Tensor]); add it, and export it with @torch.jit.export",
+         path, name);
+  }
+  const auto& arguments = method->function().getSchema().arguments();
+  if (arguments.size() != 2 || arguments[1].type()->str() != "Tensor[]") {
+    std::string found;
+    for (size_t i = 1; i < arguments.size(); ++i) {
+      found += (i > 1 ? ", " : "") + arguments[i].type()->str();
+    }
+    fail("{}: {} must take one argument, batch: List[Tensor]; it takes ({})", path, name, found);
+  }
+  return method;
+}
+
+// Autocast for the time of one step.
+class Autocast {
+ public:
+  Autocast(at::DeviceType device, bool on) : device_(device), on_(on) {
+    if (!on_) return;
+    previous_ = at::autocast::is_autocast_enabled(device_);
+    at::autocast::set_autocast_dtype(device_, at::kBFloat16);
+    at::autocast::set_autocast_enabled(device_, true);
+  }
+  ~Autocast() {
+    if (!on_) return;
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(device_, previous_);
+  }
+
+ private:
+  at::DeviceType device_;
+  bool on_, previous_ = false;
+};
+
+}  // namespace
+
+struct ScriptProgram::Impl {
+  std::string path;
+  at::Device device;
+  bool bf16;
+  Module module;
+  std::optional<Method> training, validation;
+
+  at::IValue call(Method& method, const std::vector<at::Tensor>& batch) {
+    try {
+      const Autocast autocast(device.type(), bf16);
+      return method({c10::List<at::Tensor>(batch)});
+    } catch (const c10::Error& error) {
+      fail("{}: {} failed: {}", path, method.name(), error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      fail("{}: {} failed: {}", path, method.name(), error.what());
+    }
+  }
+};
+
+ScriptProgram::ScriptProgram(const std::string& path, at::Device device, bool bf16)
+    : impl_(new Impl{path, device, bf16, load(path, device), {}, {}}) {
+  impl_->training = find(impl_->module, path, "training_step", true);
+  impl_->validation = find(impl_->module, path, "validation_step", false);
+  if (parameters().empty()) fail("{}: has no parameter that requires a gradient", path);
+}
+
+ScriptProgram::~ScriptProgram() = default;
+
+std::vector<NamedTensor> ScriptProgram::parameters() {
+  std::vector<NamedTensor> result;
+  for (const auto& parameter : impl_->module.named_parameters()) {
+    if (parameter.value.requires_grad()) result.push_back({parameter.name, parameter.value});
+  }
+  return result;
+}
+
+std::vector<NamedTensor> ScriptProgram::buffers() {
+  std::vector<NamedTensor> result;
+  for (const auto& buffer : impl_->module.named_buffers()) {
+    result.push_back({buffer.name, buffer.value});
+  }
+  return result;
+}
+
+at::Tensor ScriptProgram::training_step(const std::vector<at::Tensor>& batch) {
+  const at::IValue result = impl_->call(*impl_->training, batch);
+  if (!result.isTensor()) {
+    fail("{}: training_step must return the loss, a Tensor; it returned {}", impl_->path,
+         result.type()->str());
+  }
+  return result.toTensor();
+}
+
+bool ScriptProgram::can_validate() const { return impl_->validation.has_value(); }
+
+std::map<std::string, at::Tensor> ScriptProgram::validation_step(
+    const std::vector<at::Tensor>& batch) {
+  const at::IValue result = impl_->call(*impl_->validation, batch);
+  std::map<std::string, at::Tensor> sums;
+  if (!result.isGenericDict()) {
+    fail("{}: validation_step must return Dict[str, Tensor]; it returned {}", impl_->path,
+         result.type()->str());
+  }
+  for (const auto& entry : result.toGenericDict()) {
+    if (!entry.key().isString() || !entry.value().isTensor() ||
+        entry.value().toTensor().numel() != 1) {
+      fail("{}: validation_step must return scalar tensors by name (sums over the batch)",
+           impl_->path);
+    }
+    sums[entry.key().toStringRef()] = entry.value().toTensor();
+  }
+  if (!sums.contains("count")) {
+    fail("{}: validation_step's result has no \"count\", the number of samples in the batch",
+         impl_->path);
+  }
+  return sums;
+}
+
+void ScriptProgram::train(bool on) { impl_->module.train(on); }
+
+void ScriptProgram::save(const std::string& path) {
+  // Written beside its place and renamed: a reader never sees half a model.
+  const std::string part = path + ".part";
+  const bool training = impl_->module.is_training();
+  impl_->module.eval();
+  impl_->module.save(part);
+  impl_->module.train(training);
+  std::filesystem::rename(part, path);
+}
+
+}  // namespace adaptdl

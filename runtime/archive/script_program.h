@@ -1,0 +1,36 @@
+#pragma once
+
+// train.pt: a TorchScript archive as a Program (adaptdl-train(5)).
+
+#include <memory>
+#include <string>
+
+#include "runtime/session/program.h"
+
+namespace torch::jit {
+struct Module;
+}
+
+namespace adaptdl {
+
+class ScriptProgram : public Program {
+ public:
+  // Loads and checks the signatures of its methods. `precision_bf16` runs the steps under autocast.
+  // Throws Error with a sentence for a damaged archive, a missing method or a wrong signature.
+  ScriptProgram(const std::string& path, at::Device device, bool bf16);
+  ~ScriptProgram() override;
+
+  std::vector<NamedTensor> parameters() override;
+  std::vector<NamedTensor> buffers() override;
+  at::Tensor training_step(const std::vector<at::Tensor>& batch) override;
+  bool can_validate() const override;
+  std::map<std::string, at::Tensor> validation_step(const std::vector<at::Tensor>& batch) override;
+  void train(bool on) override;
+  void save(const std::string& path) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace adaptdl

@@ -1,0 +1,99 @@
+#include "runtime/checkpoint/async_writer.h"
+
+#include <exception>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
+
+#include "core/base/clock.h"
+
+namespace adaptdl {
+namespace {
+
+// Of the calling thread: below the training threads, for the processor and for the disk. Without
+// the right to do so, nothing changes.
+void lower_priority() {
+  // ioprio_set(2) has no wrapper: IOPRIO_WHO_PROCESS, best effort (class 2) with the lowest level.
+  constexpr int kWhoProcess = 1, kBestEffortLowest = (2 << 13) | 7;
+  ::syscall(SYS_ioprio_set, kWhoProcess, 0, kBestEffortLowest);
+  const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
+  ::setpriority(PRIO_PROCESS, thread, 10);
+}
+
+}  // namespace
+
+AsyncCheckpointWriter::AsyncCheckpointWriter(CheckpointStore store, OnResult on_result)
+    : store_(std::move(store)), on_result_(std::move(on_result)), thread_([this] { loop(); }) {}
+
+AsyncCheckpointWriter::~AsyncCheckpointWriter() {
+  {
+    const std::lock_guard lock(mutex_);
+    quit_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+bool AsyncCheckpointWriter::submit(Job job) {
+  ADAPTDL_CHECK(job != nullptr);
+  {
+    const std::lock_guard lock(mutex_);
+    if (busy_) return false;
+    busy_ = true;
+    job_ = std::move(job);
+  }
+  changed_.notify_all();
+  return true;
+}
+
+bool AsyncCheckpointWriter::busy() const {
+  const std::lock_guard lock(mutex_);
+  return busy_;
+}
+
+CheckpointResult AsyncCheckpointWriter::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !busy_; });
+  return last_;
+}
+
+CheckpointResult AsyncCheckpointWriter::write(const Job& job) {
+  CheckpointResult result;
+  const TimePoint start = Monotonic::now();
+  try {
+    CheckpointContents contents = job();
+    result.step = contents.header.step;
+    WrittenCheckpoint written = store_.write(std::move(contents.header), contents.tensors);
+    result.path = std::move(written.path);
+    result.bytes = written.bytes;
+  } catch (const std::exception& error) {
+    result.error = error.what();
+  }
+  result.seconds = seconds_since(start);
+  return result;
+}
+
+void AsyncCheckpointWriter::loop() {
+  pthread_setname_np(pthread_self(), "checkpoint");
+  lower_priority();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return job_ || quit_; });
+    if (!job_) return;
+    Job job = std::exchange(job_, nullptr);
+    lock.unlock();
+    const CheckpointResult result = write(job);
+    const bool failed = !result.error.empty();
+    if (on_result_ && !(failed && failing_)) on_result_(result);
+    failing_ = failed;
+    job = nullptr;  // what it held goes before anybody is told that it is free
+    lock.lock();
+    last_ = result;
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,95 @@
+#pragma once
+
+// What a checkpoint holds, and the file manifest.json that says so. Torch-free.
+//
+// A checkpoint is a folder step-NNNNNNNNNNNN (the step, 12 digits) with
+//   manifest.json  one JSON object, UTF-8:
+//     format      1. A reader that knows a smaller number only must refuse the checkpoint.
+//     checksum    CRC-32C, 8 lower-case hexadecimal digits, of the object without this key, written
+//                 without blanks and with sorted keys. Keeps its meaning in later formats.
+//     job         name of the run
+//     step        optimizer steps finished, 0 to 999999999999
+//     generation  number of the membership that wrote it
+//     created     RFC 3339 UTC
+//     finished    true: the run had reached its end
+//     settings    JSON: the settings of the run
+//     state       JSON: everything that is no tensor (counters, schedule, sampler, statistics, ...)
+//     files       [{name, bytes}]: data files beside the manifest; plain names, exact sizes
+//     tensors     [{name, dtype, shape, file, offset, bytes, crc32c}]: little-endian, dense, row by
+//                 row; `offset` in the file is a multiple of 64; crc32c as above
+//   data.bin, ...  the tensors' bytes
+// It is written under another name and renamed when all of it is on disk.
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace adaptdl {
+
+inline constexpr int kCheckpointFormat = 1;
+inline constexpr int64_t kMaxCheckpointStep = 999'999'999'999;
+inline constexpr size_t kCheckpointAlignment = 64;  // bytes, of a tensor within its file
+
+// A checkpoint of a newer format: not to be passed over for an older one, whose progress is less.
+class NewerCheckpointFormat : public Error {
+ public:
+  using Error::Error;
+};
+
+// Plain data. Numbers in `settings` and `state` must be finite (others are written as null).
+struct CheckpointHeader {
+  std::string job;
+  int64_t step = 0;  // [0, kMaxCheckpointStep]
+  uint64_t generation = 0;
+  std::string created;  // filled by CheckpointStore::write when empty
+  bool finished = false;
+  nlohmann::json settings;
+  nlohmann::json state;
+};
+
+// A tensor's bytes, borrowed.
+struct TensorView {
+  std::string name;            // 1 to 1024 bytes, unique within the checkpoint
+  std::string dtype;           // float32, int64, ...: see checkpoint_dtype_bytes
+  std::vector<int64_t> shape;  // at most 64 sizes >= 0
+  std::span<const std::byte> bytes;
+};
+
+struct DataFile {
+  std::string name;
+  uint64_t bytes = 0;
+};
+
+struct ManifestTensor {
+  std::string name, dtype;
+  std::vector<int64_t> shape;
+  std::string file;
+  uint64_t offset = 0, bytes = 0;
+  uint32_t crc32c = 0;
+};
+
+struct Manifest {
+  CheckpointHeader header;
+  std::vector<DataFile> files;
+  std::vector<ManifestTensor> tensors;
+};
+
+// Bytes of one element; 0 for a name that is none of float16, bfloat16, float32, float64,
+// complex64, complex128, int8 to int64, uint8 to uint64, bool.
+size_t checkpoint_dtype_bytes(std::string_view dtype);
+
+// The manifest's text. Throws Error if parse_manifest would refuse it.
+std::string manifest_text(const Manifest& manifest);
+
+// Reads and checks all of it against the bounds above and itself: every tensor lies inside a listed
+// file, and has as many bytes as dtype and shape say. Throws Error "WHAT: ...", or
+// NewerCheckpointFormat. Pure.
+Manifest parse_manifest(std::string_view text, const std::string& what);
+
+}  // namespace adaptdl

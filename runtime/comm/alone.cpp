@@ -1,0 +1,75 @@
+// A group of one, and what is shared by all: Cancellation.
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/comm/connect.h"
+
+namespace adaptdl::comm {
+namespace {
+
+class Alone final : public Communicator {
+ public:
+  explicit Alone(uint64_t generation) : generation_(generation) {}
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  uint64_t generation() const override { return generation_; }
+
+  void all_reduce(void*, size_t, Type, Op) override { check(); }
+  void broadcast(void*, size_t, int root, bool) override {
+    check();
+    if (root != 0) fail("broadcast: no rank {} in a group of 1", root);
+  }
+  void all_gather(const void* mine, size_t bytes, void* all) override {
+    check();
+    if (bytes > 0 && mine != all) std::memcpy(all, mine, bytes);
+  }
+  void barrier() override { check(); }
+  void abort(const std::string& reason) noexcept override { over_.cancel(reason); }
+  bool aborted() const override { return over_.cancelled(); }
+  std::string describe_links() const override { return {}; }
+
+ private:
+  void check() const {
+    if (over_.cancelled()) throw Aborted(over_.reason());
+  }
+
+  const uint64_t generation_;
+  Cancellation over_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> alone(uint64_t generation) {
+  return std::make_unique<Alone>(generation);
+}
+
+Cancellation::Cancellation() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!event_) fail_errno(errno, "cannot make an event descriptor");
+}
+
+bool Cancellation::cancel_first(const std::string& reason) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    if (cancelled_.load()) return false;
+    try {
+      reason_ = reason;
+    } catch (...) {  // out of memory: cancelled all the same
+    }
+    cancelled_.store(true, std::memory_order_release);
+  }
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof one);
+  return true;
+}
+
+std::string Cancellation::reason() const {
+  std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+}  // namespace adaptdl::comm

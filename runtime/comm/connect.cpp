@@ -1,0 +1,288 @@
+#include "runtime/comm/connect.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/hmac.h"
+#include "runtime/comm/cpu_communicator.h"
+#include "runtime/comm/endpoint.h"
+#include "runtime/comm/link.h"
+#include "runtime/comm/listener.h"
+#include "runtime/comm/wire.h"
+
+namespace adaptdl::comm {
+namespace {
+
+// A ring of this many chunks: enough to have several hosts' worth of them on the way.
+constexpr uint32_t kBuffers = 8;
+constexpr uint32_t kMaxChunk = 128 << 10;
+constexpr uint32_t kMinChunk = 16 << 10;
+constexpr size_t kSegmentBudget = 32 << 20;  // what one host's segment should not exceed
+
+Layout make_layout(uint64_t generation, int rank, const std::vector<Endpoint>& endpoints) {
+  Layout layout;
+  layout.generation = generation;
+  layout.rank = rank;
+  layout.size = static_cast<int>(endpoints.size());
+  std::map<std::string, size_t> index;
+  for (int i = 0; i < layout.size; ++i) {
+    const auto [at, fresh] =
+        index.try_emplace(endpoints[static_cast<size_t>(i)].host, layout.hosts.size());
+    if (fresh) layout.hosts.emplace_back();
+    auto& ranks = layout.hosts[at->second];
+    if (i == rank) {
+      layout.host = static_cast<int>(at->second);
+      layout.lane = static_cast<int>(ranks.size());
+    }
+    ranks.push_back(i);
+  }
+  return layout;
+}
+
+// The same on all hosts, whose chunks must be alike.
+SegmentOffer make_offer(const Layout& layout) {
+  size_t most = 1;
+  for (const auto& ranks : layout.hosts) most = std::max(most, ranks.size());
+  const size_t fitting = kSegmentBudget / (kBuffers * (most + 2)) / 4096 * 4096;
+  SegmentOffer offer;
+  offer.generation = layout.generation;
+  offer.lanes = static_cast<uint32_t>(layout.lanes());
+  offer.buffers = kBuffers;
+  offer.chunk_bytes = static_cast<uint32_t>(std::clamp<size_t>(fitting, kMinChunk, kMaxChunk));
+  return offer;
+}
+
+class Connecting {
+ public:
+  Connecting(Listener& listener, const GroupOptions& options)
+      : listener_(listener.impl()),
+        options_(options),
+        patience_{options.deadline, options.cancel} {
+    const int size = static_cast<int>(options.endpoints.size());
+    if (options.rank < 0 || options.rank >= size || size > static_cast<int>(kMaxRanks)) {
+      fail("connect: rank {} in a group of {}", options.rank, size);
+    }
+    for (const auto& json : options.endpoints) endpoints_.push_back(parse_endpoint(json));
+    if (endpoint(options.rank).unix_name != listener_.endpoint().unix_name) {
+      fail("connect: endpoint {} of the group is not this process's", options.rank);
+    }
+    layout_ = make_layout(options.generation, options.rank, endpoints_);
+    control_.resize(endpoints_.size());
+    if (leader()) data_.resize(layout_.hosts.size());
+    expected_ = listener_.expect(options.generation, static_cast<uint32_t>(options.rank),
+                                 static_cast<uint32_t>(size));
+  }
+  ~Connecting() { listener_.forget(options_.generation); }
+
+  std::unique_ptr<Communicator> run() {
+    patience_.check();
+    if (layout_.size == 1) return alone(options_.generation);
+    std::unique_ptr<Segment> segment;
+    if (leader()) segment = std::make_unique<Segment>(make_offer(layout_));
+    for (int rank = 0; rank < options_.rank; ++rank) {
+      control_[static_cast<size_t>(rank)] = dial(rank, LinkKind::control);
+      if (data_link_with(rank)) data_[host_of(rank)] = dial(rank, LinkKind::data);
+    }
+    await_higher_ranks();
+    if (layout_.lanes() > 1) {
+      if (leader()) {
+        hand_over(*segment);
+      } else {
+        segment = receive_segment();
+      }
+    } else {
+      ADAPTDL_CHECK(leader());
+    }
+    std::string links = describe();
+    return std::make_unique<CpuCommunicator>(layout_, std::move(segment), std::move(control_),
+                                             std::move(data_), std::move(links));
+  }
+
+ private:
+  const Endpoint& endpoint(int rank) const { return endpoints_[static_cast<size_t>(rank)]; }
+  bool leader() const { return layout_.lane == 0; }
+  bool same_host(int rank) const { return endpoint(rank).host == endpoint(options_.rank).host; }
+  size_t host_of(int rank) const {
+    for (size_t host = 0; host < layout_.hosts.size(); ++host) {
+      if (std::ranges::count(layout_.hosts[host], rank) != 0) return host;
+    }
+    return 0;
+  }
+  bool data_link_with(int rank) const {
+    return leader() && !same_host(rank) && layout_.hosts[host_of(rank)].front() == rank;
+  }
+
+  std::string who(int rank) const {
+    return fmt::format("generation {}: rank {}", options_.generation, rank);
+  }
+  [[noreturn]] void gone(int rank) const {
+    throw Aborted(who(rank) + " died or gave up while the group was connecting");
+  }
+  [[noreturn]] void late(int rank) const { fail("{} did not come in time", who(rank)); }
+  void check(Outcome outcome, int rank) const {
+    if (outcome == Outcome::closed) gone(rank);
+    if (outcome == Outcome::late) late(rank);
+  }
+
+  Fd reach(int rank) const {
+    if (same_host(rank)) {
+      Dialled dialled = dial_abstract(endpoint(rank).unix_name, patience_);
+      if (!dialled.socket) throw Aborted(who(rank) + " cannot be reached: " + dialled.problem);
+      return std::move(dialled.socket);
+    }
+    std::string problems;
+    for (const TcpAddress& address : endpoint(rank).tcp) {
+      Dialled dialled = dial_tcp(address, patience_);
+      if (dialled.socket) return std::move(dialled.socket);
+      problems += fmt::format(" {} port {}: {}.", address.host, address.port, dialled.problem);
+    }
+    if (problems.empty()) problems = " it does not listen on TCP.";
+    fail("{} cannot be reached from this host:{}", who(rank), problems);
+  }
+
+  // A link to a lower rank, which has called connect() too when this returns.
+  Fd dial(int rank, LinkKind kind) const {
+    Fd socket = reach(rank);
+    Hello hello;
+    hello.kind = kind;
+    hello.generation = options_.generation;
+    hello.from = static_cast<uint32_t>(options_.rank);
+    hello.to = static_cast<uint32_t>(rank);
+    hello.size = static_cast<uint32_t>(layout_.size);
+    random_bytes(hello.nonce);
+    check(send_whole(socket.get(), encode(hello), patience_), rank);
+    uint8_t challenge[kProofBytes];
+    check(receive_whole(socket.get(), challenge, patience_), rank);
+    const auto answer = answer_challenge(listener_.secret(), hello, challenge);
+    if (!answer) fail("{} does not know the secret of this run", who(rank));
+    check(send_whole(socket.get(), *answer, patience_), rank);
+    uint8_t bytes[kVerdictBytes];
+    const Outcome outcome = receive_whole(socket.get(), bytes, patience_);
+    check(outcome, rank);
+    const auto verdict = parse_verdict(bytes);
+    if (!verdict) fail("{} sent an unknown message", who(rank));
+    if (verdict->status == Status::stale) {
+      throw Aborted(fmt::format("generation {} is over: rank {} is at generation {}",
+                                options_.generation, rank, verdict->generation));
+    }
+    if (verdict->status == Status::wrong_place) {
+      fail("{} has another rank or group size there: the members were told different lists",
+           who(rank));
+    }
+    return socket;
+  }
+
+  void await_higher_ranks() {
+    for (;;) {
+      for (auto& arrival : listener_.take(*expected_)) {
+        const int rank = static_cast<int>(arrival.hello.from);
+        if (arrival.hello.kind == LinkKind::control) {
+          control_[static_cast<size_t>(rank)] = std::move(arrival.socket);
+        } else if (data_link_with(rank)) {
+          data_[host_of(rank)] = std::move(arrival.socket);
+        }
+      }
+      const int missing = first_missing();
+      if (missing < 0) return;
+      wait_for_arrival(missing);
+    }
+  }
+
+  int first_missing() const {
+    for (int rank = options_.rank + 1; rank < layout_.size; ++rank) {
+      if (!control_[static_cast<size_t>(rank)]) return rank;
+      if (data_link_with(rank) && !data_[host_of(rank)]) return rank;
+    }
+    return -1;
+  }
+
+  // Until something arrives; the end of a link that is up ends the whole attempt.
+  void wait_for_arrival(int missing) const {
+    patience_.check();
+    std::vector<pollfd> watched{{expected_->event.get(), POLLIN, 0}};
+    watched.push_back({options_.cancel != nullptr ? options_.cancel->fd() : -1, POLLIN, 0});
+    for (const Fd& socket : control_) watched.push_back({socket.get(), POLLRDHUP, 0});
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(options_.deadline - Monotonic::now());
+    if (left.count() <= 0) late(missing);
+    const int timeout = static_cast<int>(std::min<int64_t>(left.count(), 60'000));
+    if (poll(watched.data(), watched.size(), timeout) < 0 && errno != EINTR) {
+      fail_errno(errno, "cannot wait for the members (poll)");
+    }
+    patience_.check();
+    for (size_t rank = 0; rank < control_.size(); ++rank) {
+      if (watched[rank + 2].revents != 0) gone(static_cast<int>(rank));
+    }
+  }
+
+  void hand_over(const Segment& segment) const {
+    const std::string offer = encode(segment.offer());
+    for (const int rank : layout_.hosts[static_cast<size_t>(layout_.host)]) {
+      if (rank == options_.rank) continue;
+      const int socket = control_[static_cast<size_t>(rank)].get();
+      check(send_fd(socket, offer, segment.fd(), patience_), rank);
+    }
+  }
+
+  std::unique_ptr<Segment> receive_segment() const {
+    const int from = layout_.hosts[static_cast<size_t>(layout_.host)].front();
+    uint8_t bytes[kSegmentOfferBytes];
+    auto memory = receive_fd(control_[static_cast<size_t>(from)].get(), bytes, patience_);
+    if (!memory) {
+      if (Monotonic::now() >= options_.deadline) late(from);
+      gone(from);
+    }
+    const auto offer = parse_segment_offer(bytes);
+    const SegmentOffer expected = make_offer(layout_);
+    if (!offer || offer->generation != expected.generation || offer->lanes != expected.lanes ||
+        offer->buffers != expected.buffers || offer->chunk_bytes != expected.chunk_bytes) {
+      fail("{} offered shared memory of another shape: do all members run the same version?",
+           who(from));
+    }
+    return std::make_unique<Segment>(std::move(*memory), expected);
+  }
+
+  std::string describe() const {
+    std::string text;
+    for (int rank = 0; rank < layout_.size; ++rank) {
+      if (rank == options_.rank) continue;
+      const size_t host = host_of(rank);
+      std::string way;
+      if (same_host(rank)) {
+        way = "shared memory";
+      } else if (leader() && data_[host] && data_link_with(rank)) {
+        way = describe_socket(data_[host].get());
+      } else {
+        way = fmt::format("through ranks {} and {}, control {}",
+                          layout_.hosts[static_cast<size_t>(layout_.host)].front(),
+                          layout_.hosts[host].front(),
+                          describe_socket(control_[static_cast<size_t>(rank)].get()));
+      }
+      text += fmt::format("{}rank {}: {}", text.empty() ? "" : "\n", rank, way);
+    }
+    return text;
+  }
+
+  Listener::Impl& listener_;
+  const GroupOptions& options_;
+  const Patience patience_;
+  std::vector<Endpoint> endpoints_;
+  Layout layout_;
+  std::vector<Fd> control_;  // by rank
+  std::vector<Fd> data_;     // by host
+  std::shared_ptr<Listener::Impl::Expected> expected_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> connect(Listener& listener, const GroupOptions& options) {
+  return Connecting(listener, options).run();
+}
+
+}  // namespace adaptdl::comm

@@ -1,0 +1,59 @@
+#pragma once
+
+// The Communicator for buffers in ordinary memory: shared memory within a host, TCP between hosts.
+// Made by connect().
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/comm/control.h"
+#include "runtime/comm/host_group.h"
+#include "runtime/comm/mixed_group.h"
+#include "runtime/comm/segment.h"
+#include "runtime/comm/uplink.h"
+
+namespace adaptdl::comm {
+
+class CpuCommunicator final : public Communicator {
+ public:
+  // `control`: sockets by rank; `data`: by host, at lane 0 only; `links`: for describe_links().
+  CpuCommunicator(Layout layout, std::unique_ptr<Segment> segment, std::vector<Fd> control,
+                  std::vector<Fd> data, std::string links);
+  ~CpuCommunicator() override;
+
+  int rank() const override { return layout_.rank; }
+  int size() const override { return layout_.size; }
+  uint64_t generation() const override { return layout_.generation; }
+  void all_reduce(void* data, size_t count, Type type, Op op) override;
+  void broadcast(void* data, size_t bytes, int root, bool keep) override;
+  void all_gather(const void* mine, size_t bytes, void* all) override;
+  void barrier() override;
+  void abort(const std::string& reason) noexcept override;
+  bool aborted() const override { return over_.cancelled() || segment_->aborted(); }
+  std::string describe_links() const override { return links_; }
+
+ private:
+  enum class Kind : uint8_t { all_reduce = 1, broadcast, all_gather, barrier };
+  // Runs one collective; every way to fail ends the generation.
+  template <typename Body>
+  void collective(const Tag& shape, Body&& body);
+  bool one_host() const { return layout_.host_count() == 1; }
+  void on_left(int rank, uint64_t calls);
+
+  const Layout layout_;
+  const std::string links_;
+  const std::unique_ptr<Segment> segment_;
+  Cancellation over_;  // cancelled when the generation is over
+  HostGroup local_;
+  Uplink uplink_;
+  MixedGroup mixed_;
+  std::atomic<bool> busy_{false};
+  std::atomic<uint64_t> call_{0};                   // the latest collective begun
+  std::atomic<uint64_t> everybody_until_{UINT64_MAX};  // the last that nobody has left before
+  ControlLinks control_;  // last: its thread uses the others
+};
+
+}  // namespace adaptdl::comm

@@ -1,0 +1,193 @@
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "runtime/data/convert.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/readers.h"
+#include "runtime/data/synthetic.h"
+
+namespace adaptdl::data {
+namespace {
+
+TorchReader& torch_reader() {
+  static TorchReader reader;
+  return reader;
+}
+
+DType widened(DType type) {
+  if (type == DType::uint16) return DType::int32;
+  if (type == DType::uint32) return DType::int64;
+  return type;
+}
+
+std::string shown(const std::vector<int64_t>& shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  }
+  return text + ")";
+}
+
+// How the samples lie in an array.
+struct Layout {
+  int64_t rows = 0;
+  int64_t first = 0;           // element at which sample 0 starts
+  int64_t step = 0;            // elements from one sample's start to the next one's
+  std::vector<int64_t> shape;  // of a sample
+};
+
+Layout lay_out(const Array& array, const DataSource& source, int64_t reserve_shift) {
+  if (array.shape.empty()) {
+    fail("{}: holds a single number, not one for each sample", array.name);
+  }
+  const int64_t length = array.shape.front(), unit = array.row_elements();
+  const std::vector<int64_t> unit_shape(array.shape.begin() + 1, array.shape.end());
+  Layout layout;
+  if (source.window > 0) {
+    const int64_t stride = source.window_stride,
+                  shift = std::max(reserve_shift, source.window_shift);
+    if (stride < 1 || source.window_shift < 0) {
+      fail("{}: window_stride must be at least 1 and window_shift at least 0", array.name);
+    }
+    if (source.window > length || shift > length - source.window) {
+      fail("{}: a window of {} elements shifted by {} does not fit into the {} there are",
+           array.name, source.window, shift, length);
+    }
+    layout.rows = (length - source.window - shift) / stride + 1;
+    layout.first = source.window_shift * unit;
+    // With a single sample no step is ever taken, and a wild stride could overflow.
+    layout.step = layout.rows > 1 ? stride * unit : 0;
+    layout.shape = {source.window};
+    layout.shape.insert(layout.shape.end(), unit_shape.begin(), unit_shape.end());
+  } else {
+    layout.rows = length;
+    layout.step = unit;
+    layout.shape = unit_shape;
+  }
+  if (!source.shape.empty()) {
+    int64_t stored = 1, wanted = 1;
+    bool impossible = false;
+    for (const int64_t d : layout.shape) stored *= d;
+    for (const int64_t d : source.shape) {
+      impossible |= d < 1 || __builtin_mul_overflow(wanted, d, &wanted);
+    }
+    if (impossible || wanted != stored) {
+      fail("{}: a sample has the shape {}, which cannot be seen as {}", array.name,
+           shown(layout.shape), shown(source.shape));
+    }
+    layout.shape = source.shape;
+  }
+  return layout;
+}
+
+class ArrayColumn : public Column {
+ public:
+  ArrayColumn(Array array, const Layout& layout, DType dtype, double scale, double offset)
+      : Column(array.name, layout.rows, dtype, layout.shape),
+        array_(std::move(array)),
+        converter_(array_.dtype, array_.swapped, dtype, scale, offset),
+        elements_(static_cast<int64_t>(row_bytes() / size_of(dtype))),
+        first_(array_.bytes + static_cast<size_t>(layout.first) * size_of(array_.dtype)),
+        step_(static_cast<size_t>(layout.step) * size_of(array_.dtype)) {}
+
+  void copy_rows(std::span<const int64_t> rows, std::byte* out) const override {
+    for (const int64_t row : rows) {
+      converter_(first_ + static_cast<size_t>(row) * step_, elements_, out);
+      out += row_bytes();
+    }
+  }
+
+ private:
+  Array array_;
+  Converter converter_;
+  int64_t elements_;  // of a sample
+  const std::byte* first_;
+  size_t step_;  // bytes
+};
+
+DType csv_type(const DataSource& source, DType wanted) {
+  if (source.dtype.empty()) return DType::float32;
+  if (!is_floating(wanted)) return DType::int64;
+  return wanted == DType::float64 ? DType::float64 : DType::float32;
+}
+
+Array read_array(const DataSource& source, const std::string& path) {
+  using Format = DataSource::Format;
+  if (!path_exists(path)) {
+    fail(
+        "{}: there is no such data file; a relative path is relative to the folder of the "
+        "training archive",
+        path);
+  }
+  if (is_directory(path)) fail("{}: is a folder, not a data file", path);
+  if (source.format == Format::torch) {
+    if (!torch_reader()) fail("{}: tensors saved by torch.save need LibTorch", path);
+    return torch_reader()(path, source.key);
+  }
+  if (file_size(path) == 0) fail("{}: is empty", path);
+  if (source.format == Format::npy) {
+    auto file = std::make_shared<const MappedFile>(path);
+    if (file->text().substr(0, 2) == "PK") return read_npz(path, source.key);
+    if (!source.key.empty()) {
+      fail("{}: is no .npz archive, so it has no member \"{}\"; leave `key` out", path, source.key);
+    }
+    return read_npy(file->bytes(), path, file);
+  }
+  if (source.format == Format::idx) {
+    auto file = std::make_shared<const MappedFile>(path);
+    return read_idx(file->bytes(), path, file);
+  }
+  const DType wanted =
+      source.dtype.empty() ? DType::float32 : parse_dtype(source.dtype, path + ": dtype");
+  const MappedFile file(path);
+  return read_csv(file.bytes(), path,
+                  {source.header_lines, source.columns, csv_type(source, wanted)});
+}
+
+}  // namespace
+
+int64_t Array::elements() const {
+  int64_t product = 1;
+  for (const int64_t dimension : shape) product *= dimension;
+  return product;
+}
+
+int64_t Array::row_elements() const {
+  int64_t product = 1;
+  for (size_t d = 1; d < shape.size(); ++d) product *= shape[d];
+  return product;
+}
+
+Column::Column(std::string name, int64_t rows, DType dtype, std::vector<int64_t> shape)
+    : name_(std::move(name)), rows_(rows), dtype_(dtype), shape_(std::move(shape)) {
+  row_bytes_ = array_bytes(shape_, size_of(dtype_), size_t{1} << 62, name_);
+  if (row_bytes_ == 0) fail("{}: its samples are empty (shape {})", name_, shown(shape_));
+}
+
+void set_torch_reader(TorchReader reader) {
+  torch_reader() = std::move(reader);
+}
+
+std::shared_ptr<const Column> make_column(Array array, const DataSource& source,
+                                          int64_t reserve_shift) {
+  const Layout layout = lay_out(array, source, reserve_shift);
+  const DType dtype = source.dtype.empty() ? widened(array.dtype)
+                                           : parse_dtype(source.dtype, array.name + ": dtype");
+  if (!std::isfinite(source.scale) || !std::isfinite(source.offset)) {
+    fail("{}: scale and offset must be finite", array.name);
+  }
+  return std::make_shared<ArrayColumn>(std::move(array), layout, dtype, source.scale,
+                                       source.offset);
+}
+
+std::shared_ptr<const Column> open_column(const DataSource& source, const std::string& base_dir,
+                                          int64_t reserve_shift) {
+  if (source.format == DataSource::Format::synthetic) return make_synthetic(source);
+  const std::string path = join_path(base_dir, source.path);
+  return make_column(read_array(source, path), source, reserve_shift);
+}
+
+}  // namespace adaptdl::data

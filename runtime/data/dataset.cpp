@@ -1,0 +1,146 @@
+#include "runtime/data/dataset.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+
+namespace adaptdl::data {
+namespace {
+
+uint64_t mix(uint64_t value) {  // splitmix64
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+// `samples` cut into `parts` stretches of equal length, give or take one, and one sample drawn from
+// each. All in constant memory. Requires: 1 <= parts <= samples.
+class Draw {
+ public:
+  Draw(int64_t samples, int64_t parts, uint64_t seed)
+      : samples_(samples), parts_(parts), seed_(mix(seed)) {}
+
+  // The one drawn from stretch `part`.
+  int64_t drawn(int64_t part) const {
+    const int64_t begin = start(part), length = start(part + 1) - begin;
+    const uint64_t random = mix(seed_ ^ static_cast<uint64_t>(part));
+    const auto wide = static_cast<unsigned __int128>(random) * static_cast<uint64_t>(length);
+    return begin + static_cast<int64_t>(wide >> 64);
+  }
+
+  // The i-th sample that is not drawn. Requires: i < samples - parts.
+  int64_t rest(int64_t i) const {
+    // In front of stretch p lie start(p) - p undrawn samples; find the last p with at most i.
+    int64_t low = 0, high = parts_;
+    while (high - low > 1) {
+      const int64_t middle = low + (high - low) / 2;
+      (start(middle) - middle <= i ? low : high) = middle;
+    }
+    const int64_t sample = i + low;
+    return sample < drawn(low) ? sample : sample + 1;
+  }
+
+ private:
+  int64_t start(int64_t part) const {
+    return static_cast<int64_t>(static_cast<__int128>(part) * samples_ / parts_);
+  }
+
+  int64_t samples_, parts_;
+  uint64_t seed_;
+};
+
+// Windows over the same array give way to the one that is shifted the most.
+int64_t largest_shift(const std::vector<DataSource>& sources, const DataSource& like) {
+  int64_t largest = 0;
+  for (const DataSource& source : sources) {
+    if (source.window > 0 && source.path == like.path && source.key == like.key) {
+      largest = std::max(largest, source.window_shift);
+    }
+  }
+  return largest;
+}
+
+Dataset open_all(const std::vector<DataSource>& sources, const std::string& base_dir) {
+  std::vector<std::shared_ptr<const Column>> columns;
+  for (const DataSource& source : sources) {
+    const int64_t shift = source.window > 0 ? largest_shift(sources, source) : 0;
+    columns.push_back(open_column(source, base_dir, shift));
+  }
+  return Dataset(std::move(columns));
+}
+
+void check_alike(const Dataset& train, const Dataset& validation) {
+  const auto &a = train.columns(), &b = validation.columns();
+  if (a.size() != b.size()) {
+    fail("the training data have {} columns, the validation data {}; they must have equally many",
+         a.size(), b.size());
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i]->dtype() != b[i]->dtype()) {
+      fail(
+          "{} holds {}, {} holds {}; training and validation data must be of one type (`dtype` "
+          "converts)",
+          a[i]->name(), name_of(a[i]->dtype()), b[i]->name(), name_of(b[i]->dtype()));
+    }
+    if (a[i]->shape() != b[i]->shape()) {
+      fail("a sample of {} and one of {} differ in shape; training and validation data must agree",
+           a[i]->name(), b[i]->name());
+    }
+  }
+}
+
+}  // namespace
+
+Dataset::Dataset(std::vector<std::shared_ptr<const Column>> columns)
+    : columns_(std::move(columns)) {
+  if (columns_.empty()) fail("there is no data: name at least one source under data.train");
+  size_ = columns_.front()->rows();
+  for (const auto& column : columns_) {
+    if (column->rows() != size_) {
+      fail("{} has {} samples, {} has {}; every column needs one for each sample",
+           columns_.front()->name(), size_, column->name(), column->rows());
+    }
+  }
+  if (size_ < 1) fail("{}: holds no sample", columns_.front()->name());
+}
+
+Dataset Dataset::subset(int64_t begin, int64_t end) const {
+  ADAPTDL_CHECK(0 <= begin && begin < end && end <= size_);
+  Dataset result = *this;
+  result.size_ = end - begin;
+  result.map_ = [inner = map_, begin](int64_t i) { return inner ? inner(begin + i) : begin + i; };
+  return result;
+}
+
+std::pair<Dataset, Dataset> Dataset::split(double fraction, uint64_t seed) const {
+  ADAPTDL_CHECK(fraction > 0.0 && fraction < 1.0);
+  const int64_t parts = std::max<int64_t>(1, std::llround(fraction * static_cast<double>(size_)));
+  if (parts >= size_) {
+    fail("{}: {} samples, of which {} would go into validation: none is left to train on",
+         columns_.front()->name(), size_, parts);
+  }
+  const Draw draw(size_, parts, seed);
+  const auto mapped = [inner = map_](int64_t i) { return inner ? inner(i) : i; };
+  std::pair<Dataset, Dataset> result(*this, *this);
+  result.first.size_ = size_ - parts;
+  result.first.map_ = [draw, mapped](int64_t i) { return mapped(draw.rest(i)); };
+  result.second.size_ = parts;
+  result.second.map_ = [draw, mapped](int64_t i) { return mapped(draw.drawn(i)); };
+  return result;
+}
+
+Data open_data(const DataSpec& spec, const std::string& base_dir) {
+  const Dataset train = open_all(spec.train, base_dir);
+  if (!spec.validation.empty()) {
+    const Dataset validation = open_all(spec.validation, base_dir);
+    check_alike(train, validation);
+    return {train, validation};
+  }
+  if (spec.validation_fraction <= 0.0) return {train, std::nullopt};
+  auto [rest, drawn] = train.split(spec.validation_fraction, spec.split_seed);
+  return {rest, drawn};
+}
+
+}  // namespace adaptdl::data

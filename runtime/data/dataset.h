@@ -1,0 +1,120 @@
+#pragma once
+
+// The samples of a training program: columns of equal length, each one tensor of every sample.
+//
+// Files are memory-mapped where they are stored plainly, so data may be larger than memory; a file
+// must not be truncated while it is in use (replace it by renaming). Everything read from a file's
+// header is checked against the file's size before memory is taken for it.
+// All objects here are immutable once made: share them between threads without locks.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/job/training_spec.h"
+#include "runtime/data/dtype.h"
+
+namespace adaptdl::data {
+
+// An array as a file holds it: row-major, contiguous, possibly unaligned.
+struct Array {
+  std::string name;  // for messages: the path, and the member or key
+  DType dtype = DType::float32;
+  bool swapped = false;               // big-endian elements
+  std::vector<int64_t> shape;         // all dimensions, the samples first; each >= 0
+  const std::byte* bytes = nullptr;   // product(shape) * size_of(dtype) bytes
+  std::shared_ptr<const void> owner;  // keeps `bytes` valid: a mapping, a buffer, a tensor
+
+  int64_t elements() const;      // product(shape); 1 for a scalar
+  int64_t row_elements() const;  // product of all dimensions but the first; 0-d: 1
+};
+
+// One tensor of every sample.
+class Column {
+ public:
+  virtual ~Column() = default;
+  Column(const Column&) = delete;
+  Column& operator=(const Column&) = delete;
+
+  int64_t rows() const { return rows_; }
+  DType dtype() const { return dtype_; }                        // never uint16 or uint32
+  const std::vector<int64_t>& shape() const { return shape_; }  // of one sample; {} = a scalar
+  size_t row_bytes() const { return row_bytes_; }               // of one sample, as copied
+  const std::string& name() const { return name_; }             // for messages
+
+  // Copies samples, one after the other, to `out`, which holds rows.size() * row_bytes() and is
+  // aligned to the element. Requires: each row in [0, rows()). Thread-safe. May block on the disk.
+  virtual void copy_rows(std::span<const int64_t> rows, std::byte* out) const = 0;
+
+ protected:
+  Column(std::string name, int64_t rows, DType dtype, std::vector<int64_t> shape);
+
+ private:
+  std::string name_;
+  int64_t rows_;
+  DType dtype_;
+  std::vector<int64_t> shape_;
+  size_t row_bytes_;
+};
+
+// Opens one source; relative paths are relative to `base_dir`. Throws Error with the path and a
+// sentence: missing, of another format, truncated, a type or shape that does not fit the settings.
+// `reserve_shift`: for windows, the largest window_shift among the columns over the same array, so
+// that all of them have equally many samples (open_data sees to it).
+std::shared_ptr<const Column> open_column(const DataSource& source, const std::string& base_dir,
+                                          int64_t reserve_shift = 0);
+
+// A column over an array that is already there, with the same conversions, windows and checks.
+std::shared_ptr<const Column> make_column(Array array, const DataSource& source,
+                                          int64_t reserve_shift = 0);
+
+// Reads a tensor written by torch.save: (path, key) -> its array; `key` names an entry if the file
+// holds a dictionary. Set once at start by the side that has Torch (not thread-safe); without it
+// such a source is an Error.
+using TorchReader = std::function<Array(const std::string& path, const std::string& key)>;
+void set_torch_reader(TorchReader reader);
+
+// Columns of equal length, or a part of their rows. Cheap to copy.
+class Dataset {
+ public:
+  // Throws Error naming both sources and their lengths when they differ, when there is no column,
+  // or no sample.
+  explicit Dataset(std::vector<std::shared_ptr<const Column>> columns);
+
+  int64_t size() const { return size_; }  // samples, >= 1
+  const std::vector<std::shared_ptr<const Column>>& columns() const { return columns_; }
+
+  // The columns' row of sample `i`. Requires: 0 <= i < size().
+  int64_t row(int64_t i) const { return map_ ? map_(i) : i; }
+
+  // Samples [begin, end). Requires: 0 <= begin < end <= size().
+  Dataset subset(int64_t begin, int64_t end) const;
+
+  // {the rest, `fraction` of the samples}: a fixed, disjoint split, both in this set's order.
+  // The set is cut into round(fraction * size()) equal stretches (at least 1) and `seed` draws one
+  // sample from each: no memory whatever the size, and every part of a sorted file is represented.
+  // Throws Error when a part would be empty. Requires: 0 < fraction < 1.
+  std::pair<Dataset, Dataset> split(double fraction, uint64_t seed) const;
+
+ private:
+  std::vector<std::shared_ptr<const Column>> columns_;
+  int64_t size_ = 0;
+  std::function<int64_t(int64_t)> map_;  // none: identity
+};
+
+struct Data {
+  Dataset train;
+  std::optional<Dataset> validation;
+};
+
+// Everything that `spec` names. Throws Error as open_column and Dataset do, and when the columns of
+// the validation set are not of the same number, type and shape as those of the training set.
+Data open_data(const DataSpec& spec, const std::string& base_dir);
+
+}  // namespace adaptdl::data

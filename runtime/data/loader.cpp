@@ -1,0 +1,244 @@
+#include "runtime/data/loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <pthread.h>
+#include <signal.h>
+#include <thread>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "runtime/data/pool.h"
+
+namespace adaptdl::data {
+namespace {
+
+// Copied between two looks at whether the batch is still wanted.
+constexpr size_t kCopyAtOnce = 1u << 20;
+
+// One of the `ready_batches` places, used in turn.
+struct Slot {
+  bool done = false;
+  Batch batch;
+  std::exception_ptr error;
+};
+
+}  // namespace
+
+struct Loader::Impl {
+  Dataset dataset;
+  Sampler sampler;
+  std::shared_ptr<Pool> pool;
+
+  mutable std::mutex mutex;
+  std::condition_variable work;   // something to read, or the end
+  std::condition_variable ready;  // a slot is done
+  // Settings; the owner's thread writes them under the mutex.
+  int replicas = 0, rank = 0;  // 0 replicas: not configured
+  int64_t atomic_batch = 0;
+  Position position;  // behind the last batch delivered
+  // Reading ahead. Sequence numbers count the batches since configure(); number n lies in
+  // slots[n % size].
+  Position ahead;  // where the next batch to be read starts
+  uint64_t issued = 0, delivered = 0;
+  bool exhausted = false;  // the pass is over and the sampler stops, or a batch failed
+  bool quit = false;
+  std::vector<Slot> slots;
+  // Grows with every configure() and at the end; readers give up a batch of an older one.
+  std::atomic<uint64_t> version{0};
+  double waited = 0.0;  // owner's thread only
+  std::vector<std::thread> threads;
+
+  Impl(Dataset d, Sampler s, const LoaderOptions& options)
+      : dataset(std::move(d)), sampler(std::move(s)) {
+    ADAPTDL_CHECK(dataset.size() == sampler.samples());
+    ADAPTDL_CHECK(options.threads >= 0 && options.ready_batches >= 1);
+    slots.resize(static_cast<size_t>(options.ready_batches));
+    // Those in flight, and the two that training holds while it asks for the next.
+    const size_t blocks = (slots.size() + 2) * dataset.columns().size();
+    pool = Pool::create(blocks, options.allocate, options.release);
+    for (int i = 0; i < options.threads; ++i) threads.emplace_back([this] { read_loop(); });
+  }
+
+  ~Impl() {
+    {
+      std::lock_guard lock(mutex);
+      quit = true;
+      version.fetch_add(1, std::memory_order_relaxed);
+    }
+    work.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  Step step_at(const Position& place) const {
+    return sampler.step(place, replicas, rank, atomic_batch);
+  }
+
+  // Reads the batch of `step`; nothing if another version took over meanwhile.
+  std::optional<Batch> read(const Step& step, uint64_t mine) const {
+    std::vector<int64_t> rows = sampler.indices(step);
+    for (int64_t& row : rows) row = dataset.row(row);
+    Batch batch;
+    batch.step = step;
+    batch.columns.reserve(dataset.columns().size());
+    for (const auto& column : dataset.columns()) {
+      Buffer buffer;
+      if (__builtin_mul_overflow(rows.size(), column->row_bytes(), &buffer.bytes)) {
+        throw std::bad_alloc();
+      }
+      buffer.memory = pool->take(buffer.bytes);
+      buffer.dtype = column->dtype();
+      buffer.shape.push_back(step.samples);
+      buffer.shape.insert(buffer.shape.end(), column->shape().begin(), column->shape().end());
+      const size_t at_once = std::max<size_t>(1, kCopyAtOnce / column->row_bytes());
+      for (size_t done = 0; done < rows.size(); done += at_once) {
+        if (version.load(std::memory_order_relaxed) != mine) return {};
+        const size_t count = std::min(at_once, rows.size() - done);
+        column->copy_rows(std::span(rows).subspan(done, count),
+                          buffer.memory.get() + done * column->row_bytes());
+      }
+      batch.columns.push_back(std::move(buffer));
+    }
+    return batch;
+  }
+
+  void read_loop() {
+    pthread_setname_np(pthread_self(), "loader");
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    std::unique_lock lock(mutex);
+    for (;;) {
+      work.wait(lock, [this] {
+        return quit || (replicas > 0 && !exhausted && issued - delivered < slots.size());
+      });
+      if (quit) return;
+      const Step step = step_at(ahead);
+      if (step.consumed == 0) {
+        exhausted = true;
+        ready.notify_all();
+        continue;
+      }
+      ahead = step.next;
+      const uint64_t sequence = issued++, mine = version.load(std::memory_order_relaxed);
+      lock.unlock();
+      std::optional<Batch> batch;
+      std::exception_ptr error;
+      try {
+        batch = read(step, mine);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      lock.lock();
+      if (version.load(std::memory_order_relaxed) != mine) {
+        lock.unlock();
+        batch.reset();  // its memory goes back without the lock
+        lock.lock();
+        continue;
+      }
+      Slot& slot = slots[sequence % slots.size()];
+      slot.done = true;
+      slot.error = error;
+      if (batch) slot.batch = std::move(*batch);
+      if (error) exhausted = true;
+      ready.notify_all();
+    }
+  }
+};
+
+Loader::Loader(Dataset dataset, Sampler sampler, LoaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(sampler), options)) {}
+Loader::~Loader() = default;
+
+const Dataset& Loader::dataset() const {
+  return impl_->dataset;
+}
+const Sampler& Loader::sampler() const {
+  return impl_->sampler;
+}
+double Loader::waited_s() const {
+  return impl_->waited;
+}
+
+void Loader::configure(const Position& position, int replicas, int rank, int64_t atomic_batch) {
+  ADAPTDL_CHECK(replicas >= 1 && rank >= 0 && rank < replicas && atomic_batch >= 1);
+  Impl& self = *impl_;
+  std::vector<Slot> dropped(self.slots.size());
+  {
+    std::lock_guard lock(self.mutex);
+    const bool failed = std::any_of(self.slots.begin(), self.slots.end(),
+                                    [](const Slot& slot) { return slot.error != nullptr; });
+    if (!failed && self.replicas == replicas && self.rank == rank &&
+        self.atomic_batch == atomic_batch && self.position == position) {
+      return;
+    }
+    self.version.fetch_add(1, std::memory_order_relaxed);
+    self.replicas = replicas;
+    self.rank = rank;
+    self.atomic_batch = atomic_batch;
+    self.position = self.ahead = position;
+    self.issued = self.delivered = 0;
+    self.exhausted = false;
+    self.slots.swap(dropped);
+  }
+  self.work.notify_all();
+}
+
+std::optional<Batch> Loader::next() {
+  Impl& self = *impl_;
+  ADAPTDL_CHECK(self.replicas > 0);
+  const TimePoint start = Monotonic::now();
+  std::exception_ptr error;
+  std::optional<Batch> batch;
+  if (self.threads.empty()) {
+    const Step step = self.step_at(self.position);
+    if (step.consumed == 0) return {};
+    try {
+      batch = self.read(step, self.version.load(std::memory_order_relaxed));
+    } catch (...) {
+      error = std::current_exception();
+    }
+  } else {
+    std::unique_lock lock(self.mutex);
+    Slot& slot = self.slots[self.delivered % self.slots.size()];
+    self.ready.wait(lock,
+                    [&] { return slot.done || (self.exhausted && self.issued == self.delivered); });
+    if (!slot.done) return {};
+    error = slot.error;
+    if (!error) {
+      batch = std::move(slot.batch);
+      slot = Slot();
+      ++self.delivered;
+      self.position = batch->step.next;
+      self.work.notify_one();
+    }
+  }
+  self.waited += seconds_since(start);
+  if (!error) {
+    if (self.threads.empty()) self.position = batch->step.next;
+    return batch;
+  }
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    fail("not enough memory for a batch of {} samples; lower the atomic batch or prefetch_batches",
+         self.atomic_batch);
+  } catch (const std::exception& other) {
+    fail("reading a batch failed: {}", other.what());
+  }
+}
+
+Position Loader::position() const {
+  const Impl& self = *impl_;
+  ADAPTDL_CHECK(self.replicas > 0);
+  return self.step_at(self.position).from;
+}
+
+}  // namespace adaptdl::data

@@ -1,0 +1,114 @@
+#include "runtime/data/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+
+namespace adaptdl::data {
+namespace {
+
+// Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014 (splitmix64).
+uint64_t mix(uint64_t value) {
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+// A number in [0, range) from 64 random bits (Lemire's multiplication).
+uint64_t reduce(uint64_t random, uint64_t range) {
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(random) * range) >> 64);
+}
+
+}  // namespace
+
+Permutation::Permutation(int64_t size, uint64_t seed, uint64_t epoch, uint64_t pass)
+    : size_(static_cast<uint64_t>(size)) {
+  ADAPTDL_CHECK(size >= 1);
+  // The smallest left with left^2 >= size; from the float's guess, which may be off by a little.
+  left_ = static_cast<uint64_t>(std::sqrt(static_cast<double>(size_)));
+  while (left_ > 1 && (left_ - 1) * (left_ - 1) >= size_) --left_;
+  while (left_ * left_ < size_) ++left_;
+  right_ = (size_ + left_ - 1) / left_;
+  uint64_t key = mix(mix(mix(seed) ^ epoch) ^ pass);
+  for (auto& round : keys_) round = key = mix(key);
+}
+
+int64_t Permutation::operator()(int64_t i) const {
+  auto value = static_cast<uint64_t>(i);
+  // A permutation of [0, left * right) restricted to [0, size): its cycles, less what lies outside.
+  do {
+    uint64_t a = value % left_, b = value / left_;
+    for (int round = 0; round < kRounds; round += 2) {
+      a += reduce(mix(keys_[static_cast<size_t>(round)] ^ b), left_);
+      if (a >= left_) a -= left_;
+      b += reduce(mix(keys_[static_cast<size_t>(round) + 1] ^ a), right_);
+      if (b >= right_) b -= right_;
+    }
+    value = b * left_ + a;
+  } while (value >= size_);
+  return static_cast<int64_t>(value);
+}
+
+Sampler::Sampler(int64_t samples, SamplerOptions options) : samples_(samples), options_(options) {
+  ADAPTDL_CHECK(samples >= 1);
+}
+
+Step Sampler::step(const Position& position, int replicas, int rank, int64_t atomic_batch) const {
+  ADAPTDL_CHECK(replicas >= 1 && rank >= 0 && rank < replicas);
+  ADAPTDL_CHECK(atomic_batch >= 1 && position.index >= 0);
+  const int64_t k = replicas;
+  // A micro-batch larger than the data is the whole data; without this K m could overflow.
+  const int64_t m = std::min(atomic_batch, (samples_ + k - 1) / k);
+  // Whether the pass has no micro-batch at `index`.
+  const auto over = [&](int64_t index) {
+    return index >= samples_ || (options_.drop_last && index > 0 && samples_ - index < k * m);
+  };
+  const auto following_pass = [&](const Position& at) {
+    return options_.after == AfterPass::next_pass ? Position{at.epoch, at.pass + 1, 0}
+                                                  : Position{at.epoch + 1, 0, 0};
+  };
+
+  Step step;
+  step.replicas = replicas;
+  step.rank = rank;
+  step.from = step.next = position;
+  if (over(position.index)) {
+    if (options_.after == AfterPass::stop) {
+      step.from.index = step.next.index = samples_;
+      step.ends_pass = true;
+      return step;
+    }
+    step.from = following_pass(position);
+  }
+  const int64_t left = samples_ - step.from.index;
+  const int64_t each = std::min(m, (left + k - 1) / k);
+  const int64_t mine = left > rank ? (left - rank + k - 1) / k : 0;  // of `left`, this replica's
+  step.fresh = std::min(mine, each);
+  step.samples = options_.pad ? each : step.fresh;
+  step.consumed = options_.pad ? each * k : std::min(each * k, left);
+  const int64_t end = std::min(step.from.index + each * k, samples_);
+  step.next = {step.from.epoch, step.from.pass, end};
+  step.ends_pass = over(end);
+  if (step.ends_pass) {
+    step.next = options_.after == AfterPass::stop
+                    ? Position{step.from.epoch, step.from.pass, samples_}
+                    : following_pass(step.from);
+  }
+  return step;
+}
+
+std::vector<int64_t> Sampler::indices(const Step& step) const {
+  std::vector<int64_t> result(static_cast<size_t>(step.samples));
+  const Permutation permutation(samples_, options_.seed, step.from.epoch, step.from.pass);
+  int64_t place = step.from.index + step.rank;
+  for (auto& index : result) {
+    const int64_t wrapped = place % samples_;  // padding: from the front
+    index = options_.shuffle ? permutation(wrapped) : wrapped;
+    place += step.replicas;
+  }
+  return result;
+}
+
+}  // namespace adaptdl::data

@@ -1,0 +1,95 @@
+#pragma once
+
+// Which samples a replica takes next, as a pure function of a position that all replicas share.
+//
+// The order of a pass is a permutation of the samples that depends on (seed, epoch, pass) only.
+// From position `index`, replica r of K takes the elements index + r, index + r + K, ... of that
+// order. A micro-batch of m samples on each replica therefore covers [index, index + K m), and
+// after it `index` has grown by K m: whatever K, r and m are next, no element of the pass is
+// skipped or repeated. At the end of a pass, where fewer than K m elements are left, each replica
+// takes ceil(left / K) and the missing ones are repeated from the front of the order (padding).
+// Source: algorithms.md section 5 of the design notes, petuum/adaptdl's ElasticSampler.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace adaptdl::data {
+
+// A place in the data, the same on all replicas; part of a checkpoint.
+struct Position {
+  uint64_t epoch = 0;
+  uint64_t pass = 0;  // within the epoch: adaptive batches may need the data more than once
+  int64_t index = 0;  // samples of this pass consumed by all replicas together
+
+  bool operator==(const Position&) const = default;
+};
+
+// A permutation of [0, size) in constant memory: a generalized Feistel network (Black, Rogaway:
+// Ciphers with Arbitrary Finite Domains, 2002) of 16 rounds on a rectangle of about
+// sqrt(size) x sqrt(size), walking on while the result falls outside. The numbers are part of the
+// format of checkpoints: the same arguments give the same order in every version and machine.
+class Permutation {
+ public:
+  // Requires: size >= 1.
+  Permutation(int64_t size, uint64_t seed, uint64_t epoch, uint64_t pass);
+
+  // Requires: 0 <= i < size. About 0.15 us.
+  int64_t operator()(int64_t i) const;
+
+ private:
+  static constexpr int kRounds = 16;
+  uint64_t size_, left_, right_;
+  std::array<uint64_t, kRounds> keys_;
+};
+
+enum class AfterPass {
+  stop,        // the position stays at the end; there is no next micro-batch
+  next_pass,   // epoch e, pass p + 1, index 0
+  next_epoch,  // epoch e + 1, pass 0, index 0
+};
+
+struct SamplerOptions {
+  uint64_t seed = 0;
+  bool shuffle = true;     // false: the identity in every pass
+  bool drop_last = false;  // drop what does not fill K m at a pass's end; a pass that does not
+                           // fill one micro-batch at all is used all the same
+  bool pad = true;         // false (validation): replicas take what there is, perhaps nothing, so
+                           // that every sample counts once
+  AfterPass after = AfterPass::stop;
+};
+
+// The extent of one micro-batch over all replicas.
+struct Step {
+  Position from;  // where it starts (a new pass begun, if `after` says so)
+  Position next;  // where the following one starts
+  int replicas = 1, rank = 0;
+  int64_t samples = 0;     // of this replica, padding included; without padding 0 is possible
+  int64_t fresh = 0;       // of this replica, without padding; the first ones
+  int64_t consumed = 0;    // of all replicas, padding included: how far `index` went
+  bool ends_pass = false;  // nothing is left of the pass behind it
+};
+
+// Immutable and thread-safe.
+class Sampler {
+ public:
+  // Requires: samples >= 1.
+  Sampler(int64_t samples, SamplerOptions options);
+
+  int64_t samples() const { return samples_; }
+  const SamplerOptions& options() const { return options_; }
+
+  // The micro-batch at `position` for replica `rank` of `replicas` with `atomic_batch` samples on
+  // each. samples == consumed == 0 with ends_pass: the pass is over and `after` is stop.
+  // Requires: 0 <= rank < replicas, atomic_batch >= 1, index >= 0. O(1).
+  Step step(const Position& position, int replicas, int rank, int64_t atomic_batch) const;
+
+  // The samples of this replica, in order.
+  std::vector<int64_t> indices(const Step& step) const;
+
+ private:
+  int64_t samples_;
+  SamplerOptions options_;
+};
+
+}  // namespace adaptdl::data

@@ -1,0 +1,83 @@
+#include "runtime/data/synthetic.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "runtime/data/convert.h"
+#include "runtime/data/readers.h"
+
+namespace adaptdl::data {
+namespace {
+
+constexpr size_t kMaxSampleBytes = 1u << 30;
+constexpr int64_t kChunk = 512;
+
+uint64_t mix(uint64_t value) {  // splitmix64's output function
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+constexpr uint64_t kGamma = 0x9e3779b97f4a7c15;
+
+// Four 16-bit numbers in one: their sum has mean 2 (2^16 - 1) and variance (2^32 - 1) / 3.
+double nearly_normal(uint64_t bits) {
+  const auto sum = static_cast<double>((bits & 0xffff) + ((bits >> 16) & 0xffff) +
+                                       ((bits >> 32) & 0xffff) + (bits >> 48));
+  return (sum - 131070.0) * 2.6428927706594894e-05;
+}
+
+class SyntheticColumn : public Column {
+ public:
+  SyntheticColumn(std::string name, const DataSource& source, DType dtype)
+      : Column(std::move(name), source.synthetic_samples, dtype, source.shape),
+        seed_(mix(source.seed + kGamma)),
+        classes_(static_cast<uint64_t>(source.synthetic_classes)),
+        elements_(static_cast<int64_t>(row_bytes() / size_of(dtype))),
+        converter_(classes_ > 0 ? DType::int64 : DType::float64, false, dtype, source.scale,
+                   source.offset) {}
+
+  void copy_rows(std::span<const int64_t> rows, std::byte* out) const override {
+    for (const int64_t row : rows) {
+      uint64_t state = mix(seed_ + static_cast<uint64_t>(row) * kGamma);
+      for (int64_t done = 0; done < elements_; done += kChunk) {
+        const int64_t count = std::min(kChunk, elements_ - done);
+        if (classes_ > 0) {
+          int64_t labels[kChunk];
+          for (int64_t i = 0; i < count; ++i) {
+            const auto wide = static_cast<unsigned __int128>(mix(state += kGamma)) * classes_;
+            labels[i] = static_cast<int64_t>(wide >> 64);
+          }
+          converter_(reinterpret_cast<const std::byte*>(labels), count, out);
+        } else {
+          double numbers[kChunk];
+          for (int64_t i = 0; i < count; ++i) numbers[i] = nearly_normal(mix(state += kGamma));
+          converter_(reinterpret_cast<const std::byte*>(numbers), count, out);
+        }
+        out += static_cast<size_t>(count) * size_of(dtype());
+      }
+    }
+  }
+
+ private:
+  uint64_t seed_, classes_;
+  int64_t elements_;
+  Converter converter_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Column> make_synthetic(const DataSource& source) {
+  const std::string name = "synthetic data";
+  const bool labels = source.synthetic_classes > 0;
+  if (source.synthetic_samples < 1) fail("{}: at least one sample is needed", name);
+  if (source.window > 0) fail("{}: has no windows; give `shape` instead", name);
+  DType dtype = labels ? DType::int64 : DType::float32;
+  if (!source.dtype.empty()) dtype = parse_dtype(source.dtype, name + ": dtype");
+  if (!labels && !is_floating(dtype)) {
+    fail("{}: of the type {} are drawn only as classes; say how many", name, name_of(dtype));
+  }
+  array_bytes(source.shape, size_of(dtype), kMaxSampleBytes, name);
+  return std::make_shared<SyntheticColumn>(name, source, dtype);
+}
+
+}  // namespace adaptdl::data

@@ -1,0 +1,34 @@
+#include "runtime/gns/scaling_rule.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace adaptdl::gns {
+
+using Rule = TrainingSpec::ScalingRule;
+
+double lr_factor(Rule rule, const RuleInput& input) {
+  switch (rule) {
+    case Rule::adascale:
+      return input.gain;
+    case Rule::adamscale:
+      return std::sqrt(input.gain);
+    case Rule::linear:
+      return input.scale;
+    case Rule::sqrt:
+      return std::sqrt(input.scale);
+    case Rule::legw:
+      break;
+  }
+  const double warmup = input.warmup_epochs * input.scale * input.epoch_iterations;
+  return std::sqrt(input.scale) * (warmup > 0 ? std::min(1.0, input.progress / warmup) : 1.0);
+}
+
+Rule effective_rule(const TrainingSpec& spec) {
+  if (spec.rule) return *spec.rule;
+  const auto kind = spec.optimizer.kind;
+  const bool plain = kind == OptimizerSpec::Kind::sgd || kind == OptimizerSpec::Kind::adagrad;
+  return plain ? Rule::adascale : Rule::adamscale;
+}
+
+}  // namespace adaptdl::gns

@@ -1,0 +1,118 @@
+#include "runtime/gns/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+
+namespace adaptdl::gns {
+namespace {
+
+constexpr double kSmoothing = 0.999;
+constexpr double kSmallestVar = 1e-6;
+constexpr size_t kMostGroups = 1u << 20;
+
+bool finite(const GroupSample& s) {
+  return std::isfinite(s.local) && std::isfinite(s.total) && std::isfinite(s.previous) &&
+         std::isfinite(s.product);
+}
+
+}  // namespace
+
+GradientStatistics::GradientStatistics(int groups) : sums_(static_cast<size_t>(groups)) {}
+
+bool GradientStatistics::update(int count, double scale, const std::vector<GroupSample>& groups,
+                                double steps) {
+  ADAPTDL_CHECK(groups.size() == sums_.size() && count >= 1 && scale > 0 && steps >= 1);
+  if (!std::all_of(groups.begin(), groups.end(), finite)) return false;
+  const bool differenced = count == 1;
+  if (differenced) {
+    if (std::all_of(groups.begin(), groups.end(), [](auto& g) { return g.previous == 0; })) {
+      return false;
+    }
+    count = 2;
+    scale *= 2;
+  }
+  std::vector<GradParams> samples;
+  for (const auto& g : groups) {
+    const double local = differenced ? (g.total + g.previous) / 2 : g.local;
+    const double total = differenced ? (g.total + g.previous + 2 * g.product) / 4 : g.total;
+    const GradParams sample{(count * total - local) / (count - 1),
+                            (local - total) * scale / (count - 1)};
+    // Finite norms can still overflow in here.
+    if (!std::isfinite(sample.sqr) || !std::isfinite(sample.var)) return false;
+    samples.push_back(sample);
+  }
+
+  if (biased_ && !differenced) {
+    sums_.assign(sums_.size(), {});
+    weight_ = 0;
+  }
+  biased_ = differenced;
+  const double keep = std::pow(kSmoothing, scale * steps);
+  weight_ = keep * weight_ + (1 - keep);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    sums_[i].sqr = keep * sums_[i].sqr + (1 - keep) * samples[i].sqr;
+    sums_[i].var = keep * sums_[i].var + (1 - keep) * samples[i].var;
+  }
+  return true;
+}
+
+GradParams GradientStatistics::raw(int group) const {
+  if (empty()) return {1, 0};
+  const GradParams& sum = sums_.at(static_cast<size_t>(group));
+  return {sum.sqr / weight_, sum.var / weight_};
+}
+
+GradParams GradientStatistics::published(int group) const {
+  const GradParams average = raw(group);
+  return {std::max(average.sqr, 0.0), std::max(average.var, kSmallestVar)};
+}
+
+GradParams GradientStatistics::published() const {
+  GradParams sum;
+  for (int group = 0; group < groups(); ++group) {
+    const GradParams one = published(group);
+    sum.sqr += one.sqr;
+    sum.var += one.var;
+  }
+  return sum;
+}
+
+double GradientStatistics::gain(double scale, int group) const {
+  return empty() ? 1.0 : adaptdl::gain(published(group), scale);
+}
+
+double GradientStatistics::gain(double scale) const {
+  return empty() ? 1.0 : adaptdl::gain(published(), scale);
+}
+
+nlohmann::json GradientStatistics::to_json() const {
+  auto groups = nlohmann::json::array();
+  for (const auto& sum : sums_) groups.push_back({sum.sqr, sum.var});
+  return {{"groups", groups}, {"weight", weight_}, {"biased", biased_}};
+}
+
+GradientStatistics GradientStatistics::from_json(const nlohmann::json& json) {
+  const std::string what = "gradient statistics";
+  const auto groups = json_get<std::vector<std::vector<double>>>(json, "groups", what);
+  if (groups.size() > kMostGroups)
+    fail("{}: {} parameter groups are too many", what, groups.size());
+  GradientStatistics result(static_cast<int>(groups.size()));
+  result.weight_ = json_get<double>(json, "weight", what);
+  result.biased_ = json_get<bool>(json, "biased", what);
+  if (!(result.weight_ >= 0 && result.weight_ <= 1)) {
+    fail("{}: weight is {}; it must be from 0 to 1", what, result.weight_);
+  }
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i].size() != 2 || !std::isfinite(groups[i][0]) || !std::isfinite(groups[i][1])) {
+      fail("{}: parameter group {} must have two finite numbers", what, i);
+    }
+    result.sums_[i] = {groups[i][0], groups[i][1]};
+  }
+  return result;
+}
+
+}  // namespace adaptdl::gns

@@ -1,0 +1,66 @@
+#pragma once
+
+// LibTorch's optimizers behind one class: parameter groups by name, a learning-rate factor for each
+// step, and their state as a flat list of tensors for transfer and checkpoints.
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/job/training_spec.h"
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace adaptdl {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+// Not thread-safe. Parameters without a gradient are left as they are by step().
+class Optimizer {
+ public:
+  // `parameters` are leaves that require gradients; each goes to the first group of `spec` whose
+  // glob matches its name, else to the defaults. Throws Error when a group matches nothing.
+  Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> parameters);
+  ~Optimizer();
+
+  int group_count() const { return static_cast<int>(base_lr_.size()); }
+  int group_of(size_t parameter) const { return group_of_[parameter]; }
+
+  // Learning rate of a group before schedule and scaling rule.
+  double base_lr(int group) const { return base_lr_[group]; }
+
+  // One update from the gradients in place, clipped as the spec says; the learning rate of group g
+  // is base_lr(g) * lr_factors[g].
+  void step(const std::vector<double>& lr_factors);
+
+  // Adam and AdamW from their sixth step on: sqrt(exp_avg_sq / (1 - beta2^t)) + eps, what gradient
+  // norms are divided by (algorithm: Pollux's treatment of preconditioned optimizers). Undefined
+  // otherwise, which stands for ones. A fresh tensor.
+  at::Tensor preconditioner(size_t parameter) const;
+
+  // Momentum buffers and the like, "PARAMETER/NAME" in a fixed order; they alias the live state.
+  std::vector<NamedTensor> state_tensors() const;
+
+  // Step counters and which tensors exist. prepare_state() creates those tensors, zeroed, so that
+  // state_tensors() has the same list as the optimizer that wrote `counters`.
+  nlohmann::json counters() const;
+  void prepare_state(const nlohmann::json& counters);
+
+ private:
+  OptimizerSpec spec_;
+  std::vector<NamedTensor> parameters_;
+  std::vector<int> group_of_;
+  std::vector<double> base_lr_;
+  std::vector<OptimizerSettings> settings_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+};
+
+}  // namespace adaptdl

@@ -1,0 +1,216 @@
+#include "runtime/parallel/gradients.h"
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/parallel/tensor_math.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+namespace {
+
+comm::Type wire_type(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return comm::Type::f32;
+    case at::kDouble:
+      return comm::Type::f64;
+    case at::kHalf:
+      return comm::Type::f16;
+    case at::kBFloat16:
+      return comm::Type::bf16;
+    default:
+      fail("parameters of type {} cannot be trained data-parallel; use a floating-point type",
+           at::toString(type));
+  }
+}
+
+}  // namespace
+
+class Gradients::Hook : public torch::autograd::FunctionPostHook {
+ public:
+  Hook(Gradients* owner, size_t parameter) : owner_(owner), parameter_(parameter) {}
+  torch::autograd::variable_list operator()(
+      const torch::autograd::variable_list& outputs,
+      const torch::autograd::variable_list& /*inputs*/) override {
+    owner_->on_gradient(parameter_);
+    return outputs;
+  }
+
+ private:
+  Gradients* owner_;
+  size_t parameter_;
+};
+
+Gradients::Gradients(std::vector<NamedTensor> parameters, const Optimizer& optimizer,
+                     size_t bucket_bytes, size_t first_bucket_bytes)
+    : parameters_(std::move(parameters)), optimizer_(optimizer), slots_(parameters_.size()) {
+  // Backward meets parameters roughly in reverse; so do the buckets. The first is small, so that
+  // the first all-reduce starts early.
+  size_t bytes = 0, limit = first_bucket_bytes;
+  for (size_t i = parameters_.size(); i-- > 0;) {
+    const auto& tensor = parameters_[i].tensor;
+    wire_type(tensor.scalar_type());
+    const size_t size = tensor.nbytes();
+    const bool same_kind =
+        !buckets_.empty() &&
+        parameters_[buckets_.back().parameters[0]].tensor.scalar_type() == tensor.scalar_type() &&
+        parameters_[buckets_.back().parameters[0]].tensor.device() == tensor.device();
+    if (!same_kind || bytes + size > limit) {
+      if (!buckets_.empty()) limit = bucket_bytes;
+      buckets_.emplace_back();
+      bytes = 0;
+    }
+    Bucket& bucket = buckets_.back();
+    slots_[i] = {static_cast<int>(buckets_.size()) - 1, bucket.count, tensor.numel(), false};
+    bucket.parameters.push_back(i);
+    bucket.count += tensor.numel();
+    bytes += size;
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameters_[i].tensor));
+    hook_keys_.push_back(accumulators_.back()->add_post_hook(std::make_unique<Hook>(this, i)));
+  }
+}
+
+Gradients::~Gradients() {
+  reducer_.reset();
+  for (size_t i = 0; i < accumulators_.size(); ++i) accumulators_[i]->del_post_hook(hook_keys_[i]);
+}
+
+void Gradients::begin(comm::Communicator* communicator, int micro_steps, bool measure) {
+  ADAPTDL_CHECK(micro_steps >= 1);
+  communicator_ = communicator;
+  micro_steps_ = micro_steps;
+  micro_ = 0;
+  measure_ = measure;
+  next_bucket_ = 0;
+  norms_.assign(optimizer_.group_count(), {});
+  for (auto& slot : slots_) slot.filled = false;
+  preconditioners_.assign(parameters_.size(), at::Tensor());
+  if (measure) {
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      preconditioners_[i] = optimizer_.preconditioner(i);
+    }
+  }
+  clear();
+  if (!direct()) allocate();
+}
+
+void Gradients::allocate() {
+  if (communicator_ && !reducer_) reducer_ = std::make_unique<Reducer>();
+  for (auto& bucket : buckets_) {
+    if (bucket.flat.defined()) continue;
+    const auto& like = parameters_[bucket.parameters[0]].tensor;
+    bucket.flat = at::empty({bucket.count}, like.options().requires_grad(false));
+    if (!like.device().is_cpu()) {
+      bucket.staging = at::empty({bucket.count}, like.options()
+                                                     .requires_grad(false)
+                                                     .device(at::kCPU)
+                                                     .pinned_memory(true));
+    }
+  }
+}
+
+void Gradients::begin_micro_step(int micro) {
+  micro_ = micro;
+  active_ = true;
+  if (micro == micro_steps_ - 1) {
+    for (auto& bucket : buckets_) bucket.missing = static_cast<int>(bucket.parameters.size());
+  }
+}
+
+void Gradients::on_gradient(size_t parameter) {
+  if (!active_ || direct()) return;
+  at::Tensor& gradient = parameters_[parameter].tensor.mutable_grad();
+  if (!gradient.defined()) return;
+  take(parameter, gradient);
+  gradient.reset();
+  if (micro_ == micro_steps_ - 1) complete(slots_[parameter].bucket);
+}
+
+void Gradients::take(size_t parameter, const at::Tensor& gradient) {
+  Slot& slot = slots_[parameter];
+  const at::Tensor dense = gradient.is_sparse() ? gradient.to_dense() : gradient;
+  const at::Tensor target = buckets_[slot.bucket].flat.narrow(0, slot.offset, slot.count);
+  const double squares = store(target, dense, slot.filled, measure_, preconditioners_[parameter]);
+  slot.filled = true;
+  // The loss was divided by the accumulation steps; g_i is not.
+  norms_[optimizer_.group_of(parameter)].local += squares * micro_steps_ * micro_steps_;
+}
+
+void Gradients::complete(int bucket) {
+  if (--buckets_[bucket].missing == 0) submit_ready();
+}
+
+void Gradients::submit_ready() {
+  // In order only: all replicas must reduce the same bucket at the same time.
+  while (next_bucket_ < static_cast<int>(buckets_.size()) && buckets_[next_bucket_].missing == 0) {
+    Bucket& bucket = buckets_[next_bucket_++];
+    if (!communicator_) continue;
+    reducer_->submit([&bucket, communicator = communicator_] {
+      at::Tensor& wire = bucket.staging.defined() ? bucket.staging : bucket.flat;
+      if (bucket.staging.defined()) wire.copy_(bucket.flat);
+      communicator->all_reduce(wire.data_ptr(), static_cast<size_t>(bucket.count),
+                               wire_type(wire.scalar_type()), comm::Op::average);
+      if (bucket.staging.defined()) bucket.flat.copy_(wire);
+    });
+  }
+}
+
+void Gradients::end_micro_step() {
+  active_ = false;
+  if (direct() || micro_ != micro_steps_ - 1) return;
+  // Parameters that this backward pass did not reach: zero, or what earlier passes gave.
+  for (auto& bucket : buckets_) {
+    for (const size_t parameter : bucket.parameters) {
+      Slot& slot = slots_[parameter];
+      if (slot.filled) continue;
+      bucket.flat.narrow(0, slot.offset, slot.count).zero_();
+    }
+    bucket.missing = 0;
+  }
+  submit_ready();
+}
+
+void Gradients::finish() {
+  if (communicator_) reducer_->wait();
+  const auto begun = Monotonic::now();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor& parameter = parameters_[i].tensor;
+    GroupNorms& norms = norms_[optimizer_.group_of(i)];
+    if (!direct()) {
+      const Slot& slot = slots_[i];
+      // A lone replica leaves unused parameters without a gradient, as plain autograd does; in a
+      // group another replica may have used them.
+      if (!communicator_ && !slot.filled) continue;
+      parameter.mutable_grad() = buckets_[slot.bucket]
+                                     .flat.narrow(0, slot.offset, slot.count)
+                                     .view(parameter.sizes());
+    }
+    if (!measure_ || !parameter.grad().defined()) continue;
+    if (direct() && has_previous() && previous_[i].defined()) {
+      const Dots sums = dots(parameter.grad(), previous_[i], preconditioners_[i]);
+      norms.total += sums.aa;
+      norms.previous += sums.bb;
+      norms.product += sums.ab;
+    } else {
+      norms.total += sum_squares(parameter.grad(), preconditioners_[i]);
+    }
+  }
+  measure_seconds_ = seconds_since(begun);
+}
+
+void Gradients::remember(bool copy) {
+  previous_.clear();
+  for (const auto& parameter : parameters_) {
+    const at::Tensor gradient = parameter.tensor.grad();
+    previous_.push_back(copy && gradient.defined() ? gradient.clone() : gradient);
+  }
+}
+
+void Gradients::clear() {
+  for (auto& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,63 @@
+#include "runtime/parallel/reducer.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+namespace adaptdl {
+
+Reducer::Reducer() : thread_([this] { loop(); }) {}
+
+Reducer::~Reducer() {
+  {
+    std::lock_guard lock(mutex_);
+    quit_ = true;
+    jobs_.clear();
+  }
+  work_.notify_one();
+  thread_.join();
+}
+
+void Reducer::submit(std::function<void()> job) {
+  {
+    std::lock_guard lock(mutex_);
+    if (error_) return;
+    jobs_.push_back(std::move(job));
+  }
+  work_.notify_one();
+}
+
+void Reducer::wait() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return jobs_.empty() && !busy_; });
+  if (auto error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
+}
+
+void Reducer::loop() {
+  pthread_setname_np(pthread_self(), "reducer");
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [this] { return quit_ || !jobs_.empty(); });
+    if (quit_) return;
+    auto job = std::move(jobs_.front());
+    jobs_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      job();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    job = nullptr;
+    lock.lock();
+    busy_ = false;
+    if (error && !error_) {
+      error_ = error;
+      jobs_.clear();
+    }
+    if (jobs_.empty()) idle_.notify_all();
+  }
+}
+
+}  // namespace adaptdl

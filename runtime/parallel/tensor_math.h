@@ -1,0 +1,23 @@
+#pragma once
+
+// Sums of squares of tensors in float64: one pass over plain fp32 memory on a CPU (gns/kernels.h),
+// LibTorch's operators for everything else.
+
+#include <ATen/core/Tensor.h>
+
+namespace adaptdl {
+
+struct Dots {
+  double aa = 0, bb = 0, ab = 0;
+};
+
+// `divisor` undefined stands for ones.
+double sum_squares(const at::Tensor& values, const at::Tensor& divisor);
+Dots dots(const at::Tensor& a, const at::Tensor& b, const at::Tensor& divisor);
+
+// target = source, or target += source; both have as many elements, target is contiguous.
+// Returns the sum of (source / divisor)^2 when `measure`, else 0.
+double store(const at::Tensor& target, const at::Tensor& source, bool add, bool measure,
+             const at::Tensor& divisor);
+
+}  // namespace adaptdl

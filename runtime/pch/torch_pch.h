@@ -1,0 +1,1 @@
+#include "runtime/torch_compat.h"

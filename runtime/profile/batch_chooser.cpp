@@ -1,0 +1,58 @@
+#include "runtime/profile/batch_chooser.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace adaptdl {
+namespace {
+
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+BatchChooser::BatchChooser(const BatchBounds& bounds, bool adaptive)
+    : bounds_(bounds), adaptive_(adaptive) {
+  if (bounds_.max == 0) bounds_.max = bounds_.initial;
+  if (bounds_.atomic_max == 0) bounds_.atomic_max = bounds_.max;
+  if (bounds_.initial < 1 || bounds_.max < bounds_.initial || bounds_.atomic_min < 1 ||
+      bounds_.atomic_max < bounds_.atomic_min) {
+    fail("batch bounds do not fit together: initial {}, max {}, atomic {} to {}", bounds_.initial,
+         bounds_.max, bounds_.atomic_min, bounds_.atomic_max);
+  }
+}
+
+BatchChoice BatchChooser::spread(int replicas) const {
+  ADAPTDL_CHECK(replicas >= 1);
+  const int64_t local = divide_up(bounds_.initial, replicas);
+  const int64_t passes = bounds_.accumulation ? divide_up(local, bounds_.atomic_max) : 1;
+  BatchChoice choice;
+  choice.atomic = std::clamp(divide_up(local, passes), bounds_.atomic_min, bounds_.atomic_max);
+  choice.accum_steps = static_cast<int>(passes - 1);
+  return choice;
+}
+
+BatchChoice BatchChooser::start(int nodes, int replicas, const BatchKnowledge& known) const {
+  if (!adaptive_ || !known.perf || known.gradient_samples < kEnough) return spread(replicas);
+  return GoodputModel(*known.perf, known.grad, bounds_.initial).optimize(nodes, replicas, bounds_);
+}
+
+std::optional<BatchChoice> BatchChooser::improve(int nodes, int replicas,
+                                                 const BatchChoice& present,
+                                                 const BatchKnowledge& known) const {
+  if (!adaptive_ || !known.perf || known.timed_steps < kEnough ||
+      known.gradient_samples < kEnough) {
+    return std::nullopt;
+  }
+  const GoodputModel model(*known.perf, known.grad, bounds_.initial);
+  const BatchChoice best = model.optimize(nodes, replicas, bounds_);
+  const double now =
+      model.evaluate(nodes, replicas, static_cast<double>(present.atomic), present.accum_steps);
+  const bool same = best.atomic == present.atomic && best.accum_steps == present.accum_steps;
+  if (same || best.goodput <= kWorthwhile * now) return std::nullopt;
+  return best;
+}
+
+}  // namespace adaptdl

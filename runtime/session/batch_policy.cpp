@@ -1,0 +1,62 @@
+#include "runtime/session/batch_policy.h"
+
+#include <nlohmann/json.hpp>
+
+namespace adaptdl {
+namespace {
+
+// The model is fitted and asked this often; it costs less than a millisecond.
+constexpr int64_t kStepsBetweenChoices = 20;
+
+BatchBounds bounds_of(const BatchSpec& spec) {
+  return {spec.initial, spec.max, spec.atomic_min, spec.atomic_max, spec.accumulation};
+}
+
+BatchPlan plan_of(const BatchChoice& choice) { return {choice.atomic, choice.accum_steps + 1}; }
+
+}  // namespace
+
+BatchPolicy::BatchPolicy(const TrainingSpec& spec)
+    : chooser_(bounds_of(spec.batch), spec.batch.adaptive), adaptive_(spec.batch.adaptive) {}
+
+BatchPlan BatchPolicy::initial(int replicas) const { return plan_of(chooser_.spread(replicas)); }
+
+BatchKnowledge BatchPolicy::knowledge(const Progress& progress, int nodes, int replicas) const {
+  BatchKnowledge known;
+  known.perf = profile_.fit();
+  known.grad = progress.statistics.published();
+  known.timed_steps = profile_.steps(nodes, replicas, progress.batch.atomic);
+  known.gradient_samples = progress.measured;
+  return known;
+}
+
+BatchPlan BatchPolicy::for_replicas(const Progress& progress, int nodes, int replicas) {
+  last_choice_ = progress.step;
+  const BatchChoice choice = chooser_.start(nodes, replicas, knowledge(progress, nodes, replicas));
+  predicted_ = choice.goodput;
+  return plan_of(choice);
+}
+
+BatchPlan BatchPolicy::next(const Progress& progress, int nodes, int replicas) {
+  if (!adaptive_ || progress.step < last_choice_ + kStepsBetweenChoices) return progress.batch;
+  last_choice_ = progress.step;
+  const BatchChoice present{progress.batch.atomic, progress.batch.micro_steps - 1, 0};
+  const auto better =
+      chooser_.improve(nodes, replicas, present, knowledge(progress, nodes, replicas));
+  if (!better) return progress.batch;
+  predicted_ = better->goodput;
+  return plan_of(*better);
+}
+
+void BatchPolicy::observe(const StepSummary& summary, const StepFacts& facts, int nodes) {
+  profile_.record({nodes, facts.replicas, facts.batch.atomic, facts.batch.micro_steps - 1,
+                   summary.accum_s, summary.optim_s, summary.sync_s});
+}
+
+nlohmann::json BatchPolicy::state() const { return profile_.to_json(); }
+
+void BatchPolicy::load_state(const nlohmann::json& state) {
+  profile_ = StepProfile::from_json(state);
+}
+
+}  // namespace adaptdl

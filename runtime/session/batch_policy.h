@@ -1,0 +1,49 @@
+#pragma once
+
+// Which batch each generation trains with: the user's when it is fixed, the one of the best goodput
+// when it is adaptive (Pollux, section 3).
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/job/training_spec.h"
+#include "runtime/profile/batch_chooser.h"
+#include "runtime/profile/step_profile.h"
+#include "runtime/session/progress.h"
+#include "runtime/session/stepper.h"
+
+namespace adaptdl {
+
+class BatchPolicy {
+ public:
+  explicit BatchPolicy(const TrainingSpec& spec);
+
+  // The user's total batch M0, shared out among replicas.
+  BatchPlan initial(int replicas) const;
+
+  // For a generation that begins.
+  BatchPlan for_replicas(const Progress& progress, int nodes, int replicas);
+
+  // For the next step of a running one: the present plan unless another is worth the change.
+  BatchPlan next(const Progress& progress, int nodes, int replicas);
+
+  // samples/s that the newest choice is predicted to give; 0 = not known.
+  double predicted_goodput() const { return predicted_; }
+
+  // Learns the step times.
+  void begin_generation() { profile_.begin_generation(); }
+  void observe(const StepSummary& summary, const StepFacts& facts, int nodes);
+
+  nlohmann::json state() const;
+  void load_state(const nlohmann::json& state);
+
+ private:
+  BatchKnowledge knowledge(const Progress& progress, int nodes, int replicas) const;
+
+  BatchChooser chooser_;
+  bool adaptive_;
+  int64_t last_choice_ = 0;  // step
+  double predicted_ = 0;
+  StepProfile profile_;
+};
+
+}  // namespace adaptdl

@@ -1,0 +1,156 @@
+#include "runtime/session/checkpointer.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+namespace {
+
+std::string dtype_name(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return "float32";
+    case at::kDouble:
+      return "float64";
+    case at::kHalf:
+      return "float16";
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kComplexFloat:
+      return "complex64";
+    case at::kComplexDouble:
+      return "complex128";
+    case at::kLong:
+      return "int64";
+    case at::kInt:
+      return "int32";
+    case at::kShort:
+      return "int16";
+    case at::kChar:
+      return "int8";
+    case at::kByte:
+      return "uint8";
+    case at::kBool:
+      return "bool";
+    default:
+      fail("a tensor of type {} cannot be saved in a checkpoint", at::toString(type));
+  }
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+// Lays the tensors out in the buffer and copies them; returns views of the copies.
+std::vector<TensorView> copy_out(SnapshotBuffer& buffer, const std::vector<NamedTensor>& tensors) {
+  std::vector<at::Tensor> hosts;
+  std::vector<std::span<const std::byte>> parts;
+  for (const auto& named : tensors) {
+    hosts.push_back(named.tensor.detach().cpu().contiguous());  // itself, if that is what it is
+    parts.push_back(bytes_of(hosts.back()));
+  }
+  buffer.copy_from(parts);
+  std::vector<TensorView> views;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    views.push_back({tensors[i].name, dtype_name(tensors[i].tensor.scalar_type()),
+                     tensors[i].tensor.sizes().vec(),
+                     static_cast<const SnapshotBuffer&>(buffer).part(i)});
+  }
+  return views;
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(std::string directory, int keep, double interval_s,
+                           std::function<void(const nlohmann::json&)> announce)
+    : directory_(std::move(directory)),
+      keep_(keep),
+      interval_s_(interval_s),
+      announce_(std::move(announce)) {
+  if (directory_.empty()) return;
+  writer_.emplace(CheckpointStore(directory_, keep_), [this](const CheckpointResult& result) {
+    nlohmann::json event = {{"event", "checkpoint"}, {"step", result.step}};
+    if (result.error.empty()) {
+      event["path"] = result.path;
+      event["bytes"] = result.bytes;
+      event["seconds"] = result.seconds;
+    } else {
+      event["error"] = result.error;
+    }
+    announce_(event);
+  });
+}
+
+Checkpointer::~Checkpointer() { writer_.reset(); }
+
+bool Checkpointer::due() const {
+  return writer_ && !writer_->busy() && seconds_since(last_) >= interval_s_;
+}
+
+void Checkpointer::start(CheckpointHeader header, std::vector<NamedTensor> tensors) {
+  if (!writer_ || writer_->busy()) return;
+  last_ = Monotonic::now();
+  auto done = std::make_shared<std::promise<void>>();
+  copied_ = done->get_future();
+  const bool begun = writer_->submit(
+      [this, done, header = std::move(header), tensors = std::move(tensors)]() mutable {
+        CheckpointContents contents;
+        contents.header = std::move(header);
+        try {
+          contents.tensors = copy_out(buffer_, tensors);
+        } catch (...) {
+          done->set_value();
+          throw;
+        }
+        tensors.clear();
+        done->set_value();
+        return contents;
+      });
+  if (!begun) copied_ = {};
+}
+
+void Checkpointer::release() {
+  if (copied_.valid()) copied_.get();
+}
+
+void Checkpointer::write(CheckpointHeader header, std::vector<NamedTensor> tensors) {
+  if (!writer_) return;
+  wait();
+  start(std::move(header), std::move(tensors));
+  release();
+  const CheckpointResult result = writer_->wait();
+  if (!result.error.empty()) {
+    fail("the checkpoint could not be written to {}: {}", directory_, result.error);
+  }
+}
+
+void Checkpointer::wait() {
+  release();
+  if (writer_) writer_->wait();
+}
+
+std::optional<LoadedCheckpoint> Checkpointer::latest(std::vector<std::string>* problems) const {
+  if (directory_.empty()) return {};
+  return CheckpointStore(directory_, keep_).latest(problems);
+}
+
+void restore_tensors(const LoadedCheckpoint& checkpoint, const std::vector<NamedTensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  for (const auto& named : tensors) {
+    const TensorView* saved = checkpoint.find(named.name);
+    if (!saved) fail("{}: has no tensor \"{}\"; it is of another program", checkpoint.path, named.name);
+    if (saved->shape != named.tensor.sizes().vec() ||
+        saved->dtype != dtype_name(named.tensor.scalar_type())) {
+      fail("{}: tensor \"{}\" has another shape or type; it is of another program", checkpoint.path,
+           named.name);
+    }
+    const at::Tensor source =
+        at::from_blob(const_cast<std::byte*>(saved->bytes.data()), saved->shape,
+                      named.tensor.options().device(at::kCPU).requires_grad(false));
+    named.tensor.detach().copy_(source);
+  }
+}
+
+}  // namespace adaptdl

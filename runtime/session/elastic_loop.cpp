@@ -1,0 +1,329 @@
+#include "runtime/session/elastic_loop.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/session/batches.h"
+#include "runtime/session/fault.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+namespace {
+
+using nlohmann::json;
+
+data::Data open(const TrainingSpec& spec, const std::string& data_dir) {
+  install_torch_reader();
+  return data::open_data(spec.data, data_dir);
+}
+
+uint64_t bytes_of(const std::vector<NamedTensor>& tensors) {
+  uint64_t bytes = 0;
+  for (const auto& named : tensors) bytes += named.tensor.nbytes();
+  return bytes;
+}
+
+}  // namespace
+
+ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const TrainOptions& options,
+                         Session& session)
+    : program_(program),
+      spec_(spec),
+      options_(options),
+      session_(session),
+      data_(open(spec, options.data_dir)),
+      optimizer_(spec.optimizer, program.parameters()),
+      schedule_(spec.schedule, static_cast<double>(data_.train.size()) /
+                                   static_cast<double>(spec.batch.initial)),
+      stepper_(program, optimizer_, schedule_, spec, data_.train, options.device),
+      reporter_(session, stepper_.total_iterations(), stepper_.iterations_per_epoch(),
+                static_cast<double>(spec.batch.initial)),
+      checkpointer_(options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
+                    [&session](const json& event) { session.emit(event); }),
+      batch_policy_(spec) {
+  if (data_.validation) {
+    if (!program.can_validate()) {
+      fail("the settings name validation data, but the program has no validation_step");
+    }
+    validator_.emplace(program, *data_.validation, options.device);
+  }
+  progress_.statistics = gns::GradientStatistics(optimizer_.group_count());
+  progress_.next_validation = spec.validate_every_epochs;
+}
+
+int ElasticLoop::run() {
+  stepper_.check_program(batch_policy_.initial(1));
+  session_.announce({{"libtorch", TORCH_VERSION},
+                     {"device", c10::str(options_.device)},
+                     {"parameters", program_.parameters().size()},
+                     {"state_bytes", bytes_of(state_tensors())}});
+  bool member = session_.await_next();
+  while (member) {
+    try {
+      const Outcome outcome = train_generation();
+      if (outcome == Outcome::left) break;
+      session_.send({{"type", "bye"},
+                     {"result", outcome == Outcome::finished ? "finished" : "stopped"}});
+      return outcome == Outcome::finished ? 0 : static_cast<int>(ExitCode::terminated);
+    } catch (const comm::Aborted& broken) {
+      session_.report_lost(broken.what());
+      member = session_.await_next();
+    }
+  }
+  checkpointer_.wait();
+  session_.send({{"type", "bye"}, {"result", "left"}});
+  return 0;
+}
+
+Team ElasticLoop::team() const {
+  return {session_.communicator(), session_.replicas(), session_.rank(), session_.nodes()};
+}
+
+ElasticLoop::Outcome ElasticLoop::train_generation() {
+  synchronise();
+  for (;;) {
+    if (progress_.finished && !progress_.validate) {
+      conclude(/*finished=*/true);
+      return Outcome::finished;
+    }
+    const Outcome outcome = tick();
+    if (outcome != Outcome::go_on) return outcome;
+  }
+}
+
+ElasticLoop::Outcome ElasticLoop::tick() {
+  pending_ = prepare();
+  fault_point(FaultPoint::prepared, pending_->after.step, session_.member());
+  const Vote vote{pending_->after.tick, session_.offer(),
+                  static_cast<int64_t>(session_.stop_requested())};
+  const Verdict verdict = commit(session_.communicator(), vote);
+  fault_point(FaultPoint::committed, pending_->after.step, session_.member());
+  finish_tick();
+  if (verdict.stop != static_cast<int64_t>(StopMode::none)) {
+    session_.answer(false);
+    conclude(/*finished=*/false);
+    return Outcome::stopped;
+  }
+  const uint64_t before = session_.generation();
+  if (!session_.answer(verdict.switching)) return Outcome::left;
+  if (session_.generation() != before) synchronise();
+  return Outcome::go_on;
+}
+
+Prepared ElasticLoop::prepare() {
+  if (progress_.validate) {
+    average_buffers();
+    Prepared prepared;
+    prepared.validation = true;
+    prepared.after = progress_;
+    ++prepared.after.tick;
+    prepared.after.validate = false;
+    if (validator_) {
+      prepared.after.validation = validator_->run(session_.communicator(), session_.replicas(),
+                                                  session_.rank(), progress_.batch.atomic);
+    }
+    return prepared;
+  }
+  Decisions decisions;
+  if (session_.rank() == 0) {
+    decisions.next_batch = batch_policy_.next(progress_, team().nodes, team().replicas);
+    decisions.checkpoint = checkpointer_.due();
+  }
+  return stepper_.prepare(progress_, team(), decisions, last_step_s_);
+}
+
+// The pending step or validation is finished: everybody has prepared it.
+void ElasticLoop::finish_tick() {
+  const Prepared done = std::move(*pending_);
+  const Progress before = progress_;
+  if (done.validation) {
+    if (validator_) schedule_.on_validation(done.after.validation, done.after.iterations);
+  } else {
+    checkpointer_.release();
+    stepper_.apply(done);
+    batch_policy_.observe(done.summary, done.facts, team().nodes);
+  }
+  progress_ = done.after;
+  pending_.reset();
+  const double epochs = progress_.iterations / stepper_.iterations_per_epoch();
+  if (done.validation) {
+    if (validator_) reporter_.validation(progress_.step, epochs, progress_.validation);
+    return;
+  }
+  fault_point(FaultPoint::applied, progress_.step, session_.member());
+  last_ = done.facts;
+  reporter_.step(*last_);
+  fault_point(FaultPoint::announced, progress_.step, session_.member());
+  reporter_.step_ended(progress_.step, done.summary.slowest_s);
+  const auto now = Monotonic::now();
+  last_step_s_ = last_step_end_ == TimePoint{} ? 0 : seconds_between(last_step_end_, now);
+  last_step_end_ = now;
+
+  if (done.facts.skipped) {
+    reporter_.skipped(progress_.step, progress_.skipped, progress_.skipped_in_a_row);
+    if (progress_.skipped_in_a_row >= spec_.max_nonfinite) {
+      fail("the loss was not finite in {} steps in a row, the last one step {}; lower the learning "
+           "rate, clip gradients, or look at the data",
+           progress_.skipped_in_a_row, progress_.step);
+    }
+  }
+  if (progress_.position.epoch != before.position.epoch) {
+    reporter_.epoch(static_cast<int64_t>(progress_.position.epoch), progress_.step,
+                    progress_.epoch_loss_sum / std::max(progress_.epoch_samples, 1.0));
+    progress_.epoch_loss_sum = progress_.epoch_samples = 0;
+  }
+  if (progress_.batch != before.batch) {
+    reporter_.batch(progress_.batch, session_.replicas(), done.facts.lr,
+                    batch_policy_.predicted_goodput(), "goodput");
+  }
+  if (done.checkpoint && session_.rank() == 0) checkpointer_.start(header(false), state_tensors());
+}
+
+void ElasticLoop::synchronise() {
+  const auto begun = Monotonic::now();
+  const bool had_state = has_state_;
+  comm::Communicator* communicator = session_.communicator();
+  SyncPlan plan = agree(communicator, {has_state_, progress_.tick,
+                                       pending_ ? progress_.tick + 1 : progress_.tick});
+  fault_point(FaultPoint::syncing, progress_.step, session_.member());
+  if (plan.root < 0) {  // nobody has any: rank 0 makes it
+    plan.root = 0;
+    plan.receive = session_.rank() != 0;
+    plan.transfer = session_.replicas() > 1;
+    if (!plan.receive) initialise();
+  } else if (!plan.receive) {
+    if (pending_ && plan.finished > progress_.tick) finish_tick();
+    // Its announcement may have died with the rank 0 of before; the launcher drops what it knows.
+    if (last_) reporter_.step(*last_);
+  } else {
+    has_state_ = false;
+  }
+  pending_.reset();
+  uint64_t bytes = 0;
+  if (plan.transfer && communicator) {
+    checkpointer_.release();
+    json state = summary();
+    bytes = transfer(*communicator, plan, state, [&](const json& from_root) {
+      if (plan.receive) restore(from_root);
+      return state_tensors();
+    });
+  }
+  has_state_ = true;
+  average_buffers();
+  const double seconds = seconds_since(begun);
+  if (progress_.batch_replicas != session_.replicas()) {
+    // Rank 0 chooses for all: its arithmetic need not be every machine's.
+    BatchPlan chosen = batch_policy_.for_replicas(progress_, team().nodes, team().replicas);
+    if (communicator) communicator->broadcast(&chosen, sizeof chosen, 0);
+    progress_.batch = chosen;
+    progress_.batch_replicas = session_.replicas();
+    reporter_.batch(chosen, session_.replicas(), last_ ? last_->lr : optimizer_.base_lr(0),
+                    batch_policy_.predicted_goodput(), "replicas");
+  }
+  batch_policy_.begin_generation();
+  session_.report_switched(progress_.step);
+  stepper_.read_ahead(progress_, team());
+  reporter_.generation(seconds, bytes, had_state);
+  if (!had_state) last_step_end_ = {};
+}
+
+void ElasticLoop::initialise() {
+  std::vector<std::string> problems;
+  const auto checkpoint = checkpointer_.latest(&problems);
+  if (checkpoint) {
+    restore(checkpoint->header.state);
+    restore_tensors(*checkpoint, state_tensors());
+    progress_.batch_replicas = 0;
+    reporter_.resume(checkpoint->header.step, checkpoint->path, problems);
+  } else if (!problems.empty()) {
+    fail("no checkpoint in {} can be used: {}; --fresh starts over", options_.checkpoint_dir,
+         problems.front());
+  }
+}
+
+void ElasticLoop::conclude(bool finished) {
+  reporter_.flush();
+  average_buffers();
+  if (session_.rank() == 0) {
+    std::string model;
+    if (finished && !options_.model_path.empty()) {
+      program_.save(options_.model_path);
+      model = options_.model_path;
+    }
+    checkpointer_.write(header(finished), state_tensors());
+    session_.emit({{"event", "end"},
+                   {"result", finished ? "finished" : "stopped"},
+                   {"steps", progress_.step},
+                   {"progress", progress_.iterations},
+                   {"skipped", progress_.skipped},
+                   {"model", model.empty() ? json(nullptr) : json(model)},
+                   {"validation", progress_.validation}});
+  }
+  // Should rank 0 die while it saves, the others are still there to do it.
+  if (auto* communicator = session_.communicator()) communicator->barrier();
+}
+
+void ElasticLoop::average_buffers() {
+  auto* communicator = session_.communicator();
+  if (!communicator) return;
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> floating, parts;
+  for (const auto& buffer : program_.buffers()) {
+    if (buffer.tensor.is_floating_point()) {
+      floating.push_back(buffer.tensor);
+      parts.push_back(buffer.tensor.detach().to(at::kCPU, at::kFloat).flatten());
+    } else {
+      at::Tensor host = buffer.tensor.detach().to(at::kCPU, at::kLong).contiguous();
+      communicator->all_reduce(host.data_ptr(), static_cast<size_t>(host.numel()), comm::Type::i64,
+                               comm::Op::max);
+      buffer.tensor.copy_(host);
+    }
+  }
+  if (parts.empty()) return;
+  at::Tensor flat = at::cat(parts);
+  communicator->all_reduce(flat.data_ptr(), static_cast<size_t>(flat.numel()), comm::Type::f32,
+                           comm::Op::average);
+  int64_t offset = 0;
+  for (auto& buffer : floating) {
+    buffer.copy_(flat.narrow(0, offset, buffer.numel()).view(buffer.sizes()));
+    offset += buffer.numel();
+  }
+}
+
+std::vector<NamedTensor> ElasticLoop::state_tensors() const {
+  std::vector<NamedTensor> all;
+  for (auto& named : program_.parameters()) all.push_back({"parameter/" + named.name, named.tensor});
+  for (auto& named : program_.buffers()) all.push_back({"buffer/" + named.name, named.tensor});
+  for (auto& named : optimizer_.state_tensors()) {
+    all.push_back({"optimizer/" + named.name, named.tensor});
+  }
+  return all;
+}
+
+json ElasticLoop::summary() const {
+  return {{"progress", to_json(progress_)},
+          {"schedule", schedule_.state()},
+          {"profile", batch_policy_.state()},
+          {"optimizer", optimizer_.counters()}};
+}
+
+void ElasticLoop::restore(const json& summary) {
+  progress_ = progress_from_json(summary.at("progress"));
+  schedule_.load_state(summary.at("schedule"));
+  batch_policy_.load_state(summary.at("profile"));
+  optimizer_.prepare_state(summary.at("optimizer"));
+}
+
+CheckpointHeader ElasticLoop::header(bool finished) const {
+  CheckpointHeader header;
+  header.job = options_.name;
+  header.step = progress_.step;
+  header.generation = session_.generation();
+  header.finished = finished;
+  header.state = summary();
+  for (const auto& line : describe(spec_)) header.settings[line.key] = line.value;
+  return header;
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,69 @@
+#pragma once
+
+// The loop over generations and steps (trainer.h). One object trains one run in one replica.
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/data/dataset.h"
+#include "runtime/session/batch_policy.h"
+#include "runtime/session/checkpointer.h"
+#include "runtime/session/reporter.h"
+#include "runtime/session/stepper.h"
+#include "runtime/session/sync.h"
+#include "runtime/session/trainer.h"
+#include "runtime/session/validator.h"
+
+namespace adaptdl {
+
+class ElasticLoop {
+ public:
+  ElasticLoop(Program& program, const TrainingSpec& spec, const TrainOptions& options,
+              Session& session);
+
+  // As train().
+  int run();
+
+ private:
+  enum class Outcome { go_on, finished, left, stopped };
+
+  Outcome train_generation();       // until the generation ends in one way or another
+  void synchronise();               // makes all members' state the same
+  Outcome tick();                   // one step or validation, and what follows from it
+  Prepared prepare();
+  void finish_tick();
+  void initialise();                // rank 0, when nobody has state: a checkpoint, or from scratch
+  void conclude(bool finished);     // the end: last checkpoint, and the model
+  void average_buffers();
+
+  Team team() const;
+  std::vector<NamedTensor> state_tensors() const;
+  nlohmann::json summary() const;   // state that is no tensor
+  void restore(const nlohmann::json& summary);
+  CheckpointHeader header(bool finished) const;
+
+  Program& program_;
+  const TrainingSpec& spec_;
+  const TrainOptions& options_;
+  Session& session_;
+  data::Data data_;
+  Optimizer optimizer_;
+  Schedule schedule_;
+  Stepper stepper_;
+  std::optional<Validator> validator_;
+  Reporter reporter_;
+  Checkpointer checkpointer_;
+  BatchPolicy batch_policy_;
+
+  bool has_state_ = false;
+  Progress progress_;
+  std::optional<Prepared> pending_;  // prepared, not yet known to be so by all
+  std::optional<StepFacts> last_;    // newest finished step, announced again after a death
+  double last_step_s_ = 0;
+  TimePoint last_step_end_{};
+};
+
+}  // namespace adaptdl

@@ -1,0 +1,125 @@
+#include "runtime/session/reporter.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace adaptdl {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kStepsForMedian = 6;
+
+}  // namespace
+
+Reporter::Reporter(Session& session, double total_iterations, double iterations_per_epoch,
+                   double initial_batch)
+    : session_(session),
+      total_iterations_(total_iterations),
+      iterations_per_epoch_(iterations_per_epoch),
+      initial_batch_(initial_batch) {}
+
+void Reporter::step(const StepFacts& f) {
+  if (session_.rank() != 0) return;
+  const double batch = f.samples;
+  const double throughput = f.step_s > 0 ? batch / f.step_s : 0;
+  json event = {{"event", "step"},
+                {"step", f.step},
+                {"epoch", f.iterations / iterations_per_epoch_},
+                {"progress", f.iterations},
+                {"progress_total", total_iterations_},
+                {"loss", f.loss},
+                {"replicas", f.replicas},
+                {"batch", f.samples},
+                {"atomic", f.batch.atomic},
+                {"accumulation", f.batch.micro_steps - 1},
+                {"lr", f.lr},
+                {"gain", f.gain},
+                {"efficiency", f.efficiency},
+                {"samples_per_s", throughput},
+                {"goodput", throughput * f.efficiency},
+                {"noise_scale", f.noise_scale > 0 ? json(f.noise_scale) : json(nullptr)},
+                {"step_s", f.step_s},
+                {"accum_s", f.accum_s},
+                {"optim_s", f.optim_s},
+                {"sync_s", f.sync_s},
+                {"generation", session_.generation()}};
+  if (f.skipped) event["skipped"] = true;
+  session_.emit(event);
+}
+
+void Reporter::batch(const BatchPlan& plan, int replicas, double lr, double goodput,
+                     const std::string& cause) {
+  session_.emit({{"event", "batch"},
+                 {"replicas", replicas},
+                 {"atomic", plan.atomic},
+                 {"accumulation", plan.micro_steps - 1},
+                 {"batch", plan.total(replicas)},
+                 {"scale", static_cast<double>(plan.total(replicas)) / initial_batch_},
+                 {"lr", lr},
+                 {"goodput_predicted", goodput > 0 ? json(goodput) : json(nullptr)},
+                 {"cause", cause}});
+}
+
+void Reporter::epoch(int64_t epoch, int64_t step, double mean_loss) {
+  session_.emit({{"event", "epoch"}, {"epoch", epoch}, {"step", step}, {"loss", mean_loss}});
+}
+
+void Reporter::validation(int64_t step, double epoch, const std::map<std::string, double>& metrics) {
+  session_.emit(
+      {{"event", "validation"}, {"step", step}, {"epoch", epoch}, {"metrics", json(metrics)}});
+}
+
+void Reporter::resume(int64_t step, const std::string& path,
+                      const std::vector<std::string>& problems) {
+  session_.emit({{"event", "resume"}, {"step", step}, {"path", path}, {"problems", problems}});
+}
+
+void Reporter::skipped(int64_t step, int64_t total, int in_a_row) {
+  session_.emit({{"event", "skipped"},
+                 {"step", step},
+                 {"reason", "the loss is not finite"},
+                 {"total", total},
+                 {"in_a_row", in_a_row}});
+}
+
+void Reporter::generation(double transfer_s, uint64_t bytes, bool had_state) {
+  flush();
+  watching_ = had_state;
+  transfer_s_ = transfer_s;
+  bytes_ = bytes;
+  gaps_.clear();
+}
+
+void Reporter::step_ended(int64_t step, double slowest_previous_s) {
+  if (!watching_) return;
+  // The gather of a step carries the durations of the one before: the first is the old generation's.
+  if (first_step_ == 0) {
+    first_step_ = step;
+    return;
+  }
+  gaps_.push_back(slowest_previous_s);
+  if (gaps_.size() >= kStepsForMedian) flush();
+}
+
+void Reporter::flush() {
+  if (watching_ && !gaps_.empty()) {
+    std::vector<double> others(gaps_.begin() + 1, gaps_.end());
+    double median = 0;
+    if (!others.empty()) {
+      std::nth_element(others.begin(), others.begin() + others.size() / 2, others.end());
+      median = others[others.size() / 2];
+    }
+    session_.emit({{"event", "rescale"},
+                   {"generation", session_.generation()},
+                   {"step", first_step_},
+                   {"pause_s", std::max(0.0, gaps_[0] - median)},
+                   {"transfer_s", transfer_s_},
+                   {"bytes", bytes_}});
+  }
+  watching_ = false;
+  first_step_ = 0;
+  gaps_.clear();
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,51 @@
+#pragma once
+
+// Turns what happens in training into events of the stream (adaptdl-events(5)). Every replica keeps
+// one; only rank 0's events leave the process.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "runtime/session/session.h"
+#include "runtime/session/stepper.h"
+
+namespace adaptdl {
+
+class Reporter {
+ public:
+  Reporter(Session& session, double total_iterations, double iterations_per_epoch,
+           double initial_batch);
+
+  void step(const StepFacts& facts);
+
+  // A change of batch or of replicas, from the next step on.
+  void batch(const BatchPlan& plan, int replicas, double lr, double goodput,
+             const std::string& cause);
+
+  void epoch(int64_t epoch, int64_t step, double mean_loss);
+  void validation(int64_t step, double epoch, const std::map<std::string, double>& metrics);
+  void resume(int64_t step, const std::string& path, const std::vector<std::string>& problems);
+  void skipped(int64_t step, int64_t total, int in_a_row);
+
+  // A generation began: `pause` is measured from the end of the last step before it to the end of
+  // its first, less the median of its next steps; the event waits for those. transfer: seconds and
+  // bytes of the state's broadcast.
+  void generation(double transfer_s, uint64_t bytes, bool had_state);
+  // A step ended, `slowest_previous_s` after the one before it on the slowest replica.
+  void step_ended(int64_t step, double slowest_previous_s);
+  // Sends what generation() still waits for.
+  void flush();
+
+ private:
+  Session& session_;
+  double total_iterations_, iterations_per_epoch_, initial_batch_;
+  bool watching_ = false;          // a generation's first steps
+  double transfer_s_ = 0;
+  uint64_t bytes_ = 0;
+  int64_t first_step_ = 0;
+  std::vector<double> gaps_;       // slowest replica's step times; the first contains the pause
+};
+
+}  // namespace adaptdl

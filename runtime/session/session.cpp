@@ -1,0 +1,256 @@
+#include "runtime/session/session.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "core/base/error.h"
+#include "core/base/hmac.h"
+
+namespace adaptdl {
+namespace {
+
+using nlohmann::json;
+
+// An executable that carries this text is known to `adaptdl run` as a program of this library.
+__attribute__((used)) const char* const kMarker = launch::kProgramMarker;
+
+constexpr int kConnectTimeoutSeconds = 60;
+
+std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+Session::Session() {
+  const char* descriptor = std::getenv(launch::kControlFdVariable);
+  if (!descriptor) return;
+  channel_ = std::make_unique<launch::Channel>(Fd(std::atoi(descriptor)));
+  unsetenv(launch::kControlFdVariable);
+
+  // A terminal's Ctrl-C reaches every process; the launcher is the one to act on it. SIGTERM is
+  // taken from a descriptor, so it is blocked before any thread could inherit another mask.
+  signal(SIGINT, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+
+  const auto welcome = channel_->receive();
+  if (!welcome) _exit(static_cast<int>(ExitCode::error));  // the launcher is gone
+  if (welcome->at("protocol").get<int>() > launch::kProtocol) {
+    fail("the launcher speaks worker protocol {}, this program only {}; build it against the same adaptdl",
+         welcome->at("protocol").get<int>(), launch::kProtocol);
+  }
+  member_ = welcome->at("member").get<uint64_t>();
+  settings_ = welcome->at("settings");
+  listener_ = std::make_unique<comm::Listener>(
+      text_of(from_hex(welcome->at("secret").get<std::string>(), "the run's secret")));
+  wake_ = Fd(eventfd(0, EFD_CLOEXEC));
+}
+
+Session::~Session() {
+  if (!control_.joinable()) return;
+  {
+    std::lock_guard lock(mutex_);
+    quit_ = true;
+    if (cancel_) cancel_->cancel("a newer generation");
+  }
+  changed_.notify_all();
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto written = write(wake_.get(), &one, sizeof one);
+  control_.join();
+  connector_.join();
+}
+
+void Session::announce(const json& facts) {
+  if (!channel_) return;
+  json hello = {{"type", "hello"},
+                {"protocol", launch::kProtocol},
+                {"pid", getpid()},
+                {"endpoint", listener_->endpoint()}};
+  hello.update(facts);
+  send(hello);
+  control_ = std::thread([this] { control_loop(); });
+  connector_ = std::thread([this] { connect_loop(); });
+}
+
+void Session::send(const json& message) {
+  if (!channel_) return;
+  std::lock_guard lock(send_mutex_);
+  // A launcher that is gone is seen by the control thread.
+  channel_->send(message);
+}
+
+void Session::emit(const json& event) {
+  if (rank_ == 0) send({{"type", "event"}, {"event", event}});
+}
+
+void Session::control_loop() {
+  pthread_setname_np(pthread_self(), "control");
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  const Fd signals(signalfd(-1, &set, SFD_CLOEXEC));
+  for (;;) {
+    pollfd waits[] = {{channel_->fd(), POLLIN, 0}, {signals.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    if (poll(waits, 3, -1) < 0) continue;
+    if (waits[2].revents) return;
+    if (waits[1].revents) {
+      signalfd_siginfo info;
+      if (read(signals.get(), &info, sizeof info) == sizeof info) {
+        send({{"type", "leaving"}, {"reason", "SIGTERM"}});
+      }
+    }
+    if (!waits[0].revents) continue;
+    const auto message = channel_->receive();
+    // Without its launcher a replica has nobody to train for; checkpoints are already on disk.
+    if (!message) _exit(static_cast<int>(ExitCode::error));
+    on_message(*message);
+  }
+}
+
+void Session::on_message(const json& message) {
+  const auto& type = message.at("type").get_ref<const std::string&>();
+  if (type == "stop") {
+    stop_ = message.at("mode") == "now" ? StopMode::now : StopMode::checkpoint;
+    if (stop_ == StopMode::now) _exit(message.value("exit", 1));
+    return;
+  }
+  if (type != "generation") return;
+  std::lock_guard lock(mutex_);
+  const auto generation = message.at("generation").get<uint64_t>();
+  if (generation <= newest_) return;
+  newest_ = generation;
+  const bool immediate = message.at("immediate").get<bool>();
+  target_ = message;
+  if (cancel_) cancel_->cancel("a newer generation");
+  // A newcomer that waits for its first state has nothing to lose in the generation in force.
+  if (immediate || !trained_) {
+    next_.reset();
+    next_generation_ = 0;
+    offered_ = false;
+    if (abortable_) {
+      abortable_->abort("generation " + std::to_string(generation) + " takes over: " +
+                        message.value("cause", "a change of members"));
+    }
+  }
+  changed_.notify_all();
+}
+
+// Connects to the newest generation there is a message for, over and over.
+void Session::connect_loop() {
+  pthread_setname_np(pthread_self(), "connector");
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return quit_ || target_; });
+    if (quit_) return;
+    const json target = std::move(*target_);
+    target_.reset();
+    const auto generation = target.at("generation").get<uint64_t>();
+    comm::GroupOptions options;
+    options.generation = generation;
+    options.rank = -1;
+    for (const auto& entry : target.at("members")) {
+      if (entry.at("member").get<uint64_t>() == member_) {
+        options.rank = static_cast<int>(options.endpoints.size());
+      }
+      options.endpoints.push_back(entry.at("endpoint"));
+    }
+    options.deadline = Monotonic::now() + std::chrono::seconds(kConnectTimeoutSeconds);
+    std::unique_ptr<comm::Communicator> connected;
+    std::string problem;
+    if (options.rank >= 0 && options.endpoints.size() > 1) {
+      cancel_ = std::make_unique<comm::Cancellation>();
+      options.cancel = cancel_.get();
+      lock.unlock();
+      try {
+        connected = comm::connect(*listener_, options);
+      } catch (const Error& error) {
+        problem = error.what();
+      }
+      lock.lock();
+      cancel_.reset();
+    }
+    changed_.wait(lock, [this] { return quit_ || !offered_; });
+    if (generation != newest_) continue;  // overtaken
+    if (!problem.empty()) {
+      lock.unlock();
+      send({{"type", "lost"}, {"generation", generation}, {"reason", problem}});
+      lock.lock();
+      continue;
+    }
+    next_ = std::move(connected);
+    next_generation_ = generation;
+    next_immediate_ = target.at("immediate").get<bool>();
+    next_member_ = options.rank >= 0;
+    next_rank_ = std::max(options.rank, 0);
+    next_replicas_ = static_cast<int>(options.endpoints.size());
+    changed_.notify_all();
+    lock.unlock();
+    if (next_member_) send({{"type", "connected"}, {"generation", generation}});
+    lock.lock();
+  }
+}
+
+// Makes the connected generation current.
+void Session::take_next(std::unique_lock<std::mutex>& lock) {
+  auto old = std::move(current_);
+  current_ = std::move(next_);
+  abortable_ = current_.get();
+  generation_ = next_generation_;
+  rank_ = next_rank_;
+  replicas_ = next_replicas_;
+  next_generation_ = 0;
+  lock.unlock();
+  changed_.notify_all();
+}
+
+bool Session::await_next() {
+  if (!channel_) return true;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] {
+    return next_generation_ > generation_ && (next_immediate_ || !trained_);
+  });
+  if (!next_member_) return false;
+  take_next(lock);
+  return true;
+}
+
+uint64_t Session::offer() {
+  if (!channel_) return 0;
+  std::lock_guard lock(mutex_);
+  offered_ = next_generation_ > generation_;
+  return offered_ ? next_generation_ : 0;
+}
+
+bool Session::answer(bool agreed) {
+  if (!channel_) return true;
+  std::unique_lock lock(mutex_);
+  const bool still = offered_;  // an immediate generation may have overtaken the offer
+  offered_ = false;
+  changed_.notify_all();
+  if (!agreed || !still) return true;
+  if (!next_member_) return false;
+  take_next(lock);
+  return true;
+}
+
+void Session::report_switched(int64_t step) {
+  {
+    std::lock_guard lock(mutex_);
+    trained_ = true;
+  }
+  send({{"type", "switched"}, {"generation", generation_}, {"step", step}});
+}
+
+void Session::report_lost(const std::string& reason) {
+  send({{"type", "lost"}, {"generation", generation_}, {"reason", reason}});
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,300 @@
+#include "runtime/session/stepper.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/gns/scaling_rule.h"
+#include "runtime/session/batches.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+namespace {
+
+// Statistics may cost this share of the training time (statistics_every = 0).
+constexpr double kMeasureBudget = 0.004;
+constexpr int64_t kMeasureAlways = 20;   // first steps, which decide most
+constexpr int64_t kMeasureAtLeast = 200;
+
+data::Sampler make_sampler(const TrainingSpec& spec, int64_t samples) {
+  data::SamplerOptions options;
+  options.seed = spec.seed;
+  options.shuffle = spec.data.shuffle;
+  options.drop_last = spec.data.drop_last;
+  // With an adaptive batch an epoch ends by progress and may need the data more than once.
+  options.after = spec.batch.adaptive ? data::AfterPass::next_pass : data::AfterPass::next_epoch;
+  return data::Sampler(samples, options);
+}
+
+data::LoaderOptions loader_options(const TrainingSpec& spec) {
+  data::LoaderOptions options;
+  options.threads = spec.data.prefetch_threads;
+  options.ready_batches = spec.data.prefetch_batches;
+  return options;
+}
+
+// A generator's whole state is (seed, step, rank), so that it needs no saving and is right after any
+// rescale.
+void seed_generators(uint64_t seed, int64_t step, int rank) {
+  uint64_t x = seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(step) * 0xBF58476D1CE4E5B9u +
+               static_cast<uint64_t>(rank);
+  x ^= x >> 31;
+  x *= 0x94D049BB133111EBu;
+  x ^= x >> 29;
+  at::manual_seed(x);
+}
+
+void check_loss(const at::Tensor& loss) {
+  if (!loss.defined() || loss.numel() != 1) {
+    fail("training_step must return a scalar loss; its shape is {}",
+         loss.defined() ? c10::str(loss.sizes()) : "undefined");
+  }
+  if (!loss.is_floating_point()) {
+    fail("training_step must return a floating-point loss, not {}", at::toString(loss.scalar_type()));
+  }
+  if (!loss.requires_grad()) {
+    fail("training_step's loss has no gradient: it does not depend on a parameter that requires one");
+  }
+}
+
+}  // namespace
+
+struct Stepper::Passes {
+  double loss_sum = 0, samples = 0;
+  bool nonfinite = false;
+  double accum_s = 0, optim_s = 0, sync_s = 0;
+};
+
+Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
+                 const TrainingSpec& spec, data::Dataset dataset, at::Device device)
+    : program_(program),
+      optimizer_(optimizer),
+      schedule_(schedule),
+      spec_(spec),
+      device_(device),
+      loader_(dataset, make_sampler(spec, dataset.size()), loader_options(spec)),
+      gradients_(program.parameters(), optimizer),
+      iterations_per_epoch_(static_cast<double>(dataset.size()) /
+                            static_cast<double>(spec.batch.initial)) {}
+
+void Stepper::check_program(const BatchPlan& batch) {
+  std::vector<at::Tensor> saved;
+  const auto buffers = program_.buffers();
+  for (const auto& buffer : buffers) saved.push_back(buffer.tensor.detach().clone());
+  program_.train(true);
+  loader_.configure({}, 1, 0, batch.atomic);
+  const auto first = loader_.next();
+  ADAPTDL_CHECK(first.has_value());
+  const auto tensors = to_tensors(*first, device_);
+  // The second pass finds TorchScript's optimiser done, so that a newcomer's first real step is a
+  // fast one.
+  for (int pass = 0; pass < 2; ++pass) {
+    at::Tensor loss = program_.training_step(tensors);
+    check_loss(loss);
+    loss.backward();
+  }
+  gradients_.clear();
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor.copy_(saved[i]);
+}
+
+void Stepper::read_ahead(const Progress& progress, const Team& team) {
+  loader_.configure(progress.position, team.replicas, team.rank, progress.batch.atomic);
+}
+
+// The micro-batches of the next step: as many as planned, fewer where the pass ends.
+std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Team& team) const {
+  std::vector<data::Step> steps;
+  data::Position position = progress.position;
+  for (int micro = 0; micro < progress.batch.micro_steps; ++micro) {
+    steps.push_back(loader_.sampler().step(position, team.replicas, team.rank, progress.batch.atomic));
+    if (steps.back().ends_pass) break;
+    position = steps.back().next;
+  }
+  return steps;
+}
+
+Stepper::Passes Stepper::run_passes(const std::vector<data::Step>& steps, const Team& team,
+                                    bool measure) {
+  Passes result;
+  for (const auto& step : steps) result.samples += static_cast<double>(step.samples);
+  const auto passes = static_cast<int>(steps.size());
+  gradients_.begin(team.communicator, passes, measure);
+  for (int micro = 0; micro < passes; ++micro) {
+    const auto batch = loader_.next();
+    ADAPTDL_CHECK(batch && batch->step.from == steps[micro].from);
+    const auto begun = Monotonic::now();
+    gradients_.begin_micro_step(micro);
+    at::Tensor loss = program_.training_step(to_tensors(*batch, device_));
+    check_loss(loss);
+    const auto samples = static_cast<double>(batch->step.samples);
+    if (passes > 1) loss = loss * (samples / result.samples);
+    loss.backward();
+    gradients_.end_micro_step();
+    const double value = loss.item<double>() * (passes > 1 ? result.samples : samples);
+    result.loss_sum += value;
+    result.nonfinite |= !std::isfinite(value);
+    if (micro < passes - 1) {
+      result.accum_s += seconds_since(begun) / (passes - 1);
+      continue;
+    }
+    const auto backward_done = Monotonic::now();
+    gradients_.finish();
+    result.sync_s = seconds_since(backward_done);
+    result.optim_s = seconds_since(begun);
+  }
+  return result;
+}
+
+void Stepper::update_statistics(Progress& after, const Progress& before, const StepSummary& summary,
+                                size_t passes, const Team& team) {
+  const int count = team.replicas * static_cast<int>(passes);
+  const double scale = static_cast<double>(before.batch.total(team.replicas)) /
+                       static_cast<double>(spec_.batch.initial);
+  const bool differenced = count == 1;
+  if (differenced && !gradients_.has_previous()) return;
+  std::vector<gns::GroupSample> groups;
+  for (size_t g = 0; g < summary.local.size(); ++g) {
+    const GroupNorms& norms = gradients_.norms()[g];
+    groups.push_back({summary.local[g] / count, norms.total, norms.previous, norms.product});
+  }
+  const double stands_for = static_cast<double>(std::max<int64_t>(before.step - last_measured_, 1));
+  if (after.statistics.update(count, scale, groups, stands_for)) ++after.measured;
+  last_measured_ = before.step;
+}
+
+// Rank 0 only. Sampling does not bias the estimates: when to measure does not depend on them.
+bool Stepper::measure_next(const Progress& progress, double step_s) {
+  const int64_t next = progress.step + 1;
+  if (spec_.statistics_every > 0) return next % spec_.statistics_every == 0;
+  if (next < kMeasureAlways || step_s <= 0) return true;
+  const auto interval = static_cast<int64_t>(std::ceil(measure_cost_s_ / (kMeasureBudget * step_s)));
+  return next % std::clamp<int64_t>(interval, 1, kMeasureAtLeast) == 0;
+}
+
+// Moves the position past the step, and epochs with it.
+void Stepper::advance(Progress& after, const data::Step& last, double gain) const {
+  after.iterations += gain;
+  after.position = last.next;
+  bool epoch_over = false;
+  const auto epoch = static_cast<double>(after.position.epoch);
+  if (spec_.batch.adaptive) {
+    epoch_over = after.iterations >= iterations_per_epoch_ * (epoch + 1);
+    if (!epoch_over && last.ends_pass) {
+      after.position = {last.from.epoch, last.from.pass + 1, 0};
+    }
+  } else {
+    epoch_over = last.ends_pass;
+  }
+  if (epoch_over) after.position = {last.from.epoch + 1, 0, 0};
+  const double done = spec_.batch.adaptive ? after.iterations / iterations_per_epoch_
+                      : epoch_over         ? static_cast<double>(after.position.epoch)
+                                           : epoch + static_cast<double>(after.position.index) /
+                                                         static_cast<double>(loader_.sampler().samples());
+  after.finished = done >= spec_.epochs;
+  if (done + 1e-9 >= after.next_validation || after.finished) {
+    after.validate = true;
+    while (after.next_validation <= done + 1e-9) {
+      after.next_validation += spec_.validate_every_epochs;
+    }
+  }
+}
+
+Prepared Stepper::prepare(const Progress& progress, const Team& team, const Decisions& decisions,
+                          double last_step_s) {
+  const auto begun = Monotonic::now();
+  seed_generators(spec_.seed, progress.step, team.rank);
+  read_ahead(progress, team);
+  const auto steps = plan_passes(progress, team);
+  const Passes passes = run_passes(steps, team, progress.measure);
+
+  StepReport report;
+  report.loss_sum = passes.loss_sum;
+  report.samples = passes.samples;
+  report.nonfinite = passes.nonfinite;
+  report.accum_s = passes.accum_s;
+  report.optim_s = passes.optim_s;
+  report.sync_s = passes.sync_s;
+  report.step_s = last_step_s;
+  report.next_batch = decisions.next_batch;
+  report.checkpoint = decisions.checkpoint;
+  for (const auto& norms : gradients_.norms()) report.local.push_back(norms.local);
+  if (progress.measure) {
+    measure_cost_s_ = gradients_.measure_seconds();
+  }
+  report.next_measure = measure_next(progress, last_step_s);
+  Prepared prepared;
+  const StepSummary summary = prepared.summary = exchange(team.communicator, report);
+
+  Progress& after = prepared.after = progress;
+  StepFacts& facts = prepared.facts;
+  const bool whole = steps.size() == static_cast<size_t>(progress.batch.micro_steps) &&
+                     steps.back().samples == progress.batch.atomic;
+  if (progress.measure && whole && !summary.nonfinite) {
+    update_statistics(after, progress, summary, steps.size(), team);
+  }
+  ++after.tick;
+  ++after.step;
+  after.measure = summary.next_measure;
+  prepared.checkpoint = summary.checkpoint;
+
+  const auto batch = static_cast<double>(progress.batch.total(team.replicas));
+  const double scale = batch / static_cast<double>(spec_.batch.initial);
+  const double gain = after.statistics.gain(scale);
+  const double schedule = schedule_.factor(progress.iterations);
+  const auto rule = gns::effective_rule(spec_);
+  for (int g = 0; g < optimizer_.group_count(); ++g) {
+    prepared.lr_factors.push_back(
+        schedule * gns::lr_factor(rule, {scale, after.statistics.gain(scale, g), progress.iterations,
+                                         spec_.legw_warmup_epochs, iterations_per_epoch_}));
+  }
+  facts.skipped = summary.nonfinite;
+  if (summary.nonfinite) {
+    ++after.skipped;
+    ++after.skipped_in_a_row;
+  } else {
+    after.skipped_in_a_row = 0;
+    after.epoch_loss_sum += summary.loss * summary.samples;
+    after.epoch_samples += summary.samples;
+  }
+  // A skipped step made no progress, but its samples are used up.
+  advance(after, steps.back(), summary.nonfinite ? 0.0 : gain);
+  if (summary.next_batch.atomic > 0 && summary.next_batch != progress.batch) {
+    after.batch = summary.next_batch;
+  }
+
+  facts.step = after.step;
+  facts.iterations = after.iterations;
+  facts.epoch = static_cast<double>(progress.position.epoch);
+  facts.loss = summary.loss;
+  facts.samples = summary.samples;
+  facts.lr = optimizer_.base_lr(0) * prepared.lr_factors[0];
+  facts.gain = gain;
+  facts.efficiency = gain / scale;
+  if (after.statistics.sqr() > 0) {
+    facts.noise_scale = after.statistics.var() / after.statistics.sqr() *
+                        static_cast<double>(spec_.batch.initial);
+  }
+  facts.accum_s = summary.accum_s;
+  facts.optim_s = summary.optim_s;
+  facts.sync_s = summary.sync_s;
+  facts.step_s = seconds_since(begun);
+  facts.batch = progress.batch;
+  facts.replicas = team.replicas;
+  return prepared;
+}
+
+void Stepper::apply(const Prepared& prepared) {
+  // A lone replica's next statistics compare this step's gradient with the next one's.
+  if (prepared.after.measure && prepared.facts.replicas == 1 && prepared.facts.batch.micro_steps == 1 &&
+      !prepared.facts.skipped) {
+    gradients_.remember(spec_.optimizer.clip_norm > 0 || spec_.optimizer.clip_value > 0);
+  } else {
+    gradients_.forget();
+  }
+  if (!prepared.facts.skipped) optimizer_.step(prepared.lr_factors);
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,63 @@
+#include "runtime/session/sync.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/base/error.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+
+SyncPlan plan_sync(const std::vector<StepMark>& marks, int rank) {
+  SyncPlan plan;
+  int64_t finished = std::numeric_limits<int64_t>::max();
+  for (const auto& mark : marks) {
+    if (mark.has_state) finished = std::min(finished, mark.prepared);
+  }
+  for (size_t r = 0; r < marks.size(); ++r) {
+    // Whoever applied more than all prepared would contradict the commit; it takes the others' state
+    // rather than spoil the run.
+    const bool good = marks[r].has_state && marks[r].applied <= finished;
+    if (good && plan.root < 0) plan.root = static_cast<int>(r);
+    if (!good) plan.transfer = true;
+    if (static_cast<int>(r) == rank) plan.receive = !good;
+  }
+  plan.finished = plan.root < 0 ? 0 : finished;
+  return plan;
+}
+
+SyncPlan agree(comm::Communicator* communicator, const StepMark& mine) {
+  if (!communicator) return plan_sync({mine}, 0);
+  return plan_sync(comm::all_gather_values(*communicator, mine), communicator->rank());
+}
+
+uint64_t transfer(
+    comm::Communicator& communicator, const SyncPlan& plan, nlohmann::json& summary,
+    const std::function<std::vector<NamedTensor>(const nlohmann::json&)>& tensors_for) {
+  const bool root = communicator.rank() == plan.root;
+  const bool keep = root || plan.receive;
+  std::string text = root ? summary.dump() : std::string();
+  uint64_t size = text.size();
+  communicator.broadcast(&size, sizeof size, plan.root);
+  text.resize(size);
+  communicator.broadcast(text.data(), size, plan.root);
+  if (!root) summary = nlohmann::json::parse(text);
+
+  // Receivers only build the list: survivors' own tensors stay as they are, but they must know the
+  // sizes to take part, and have them.
+  uint64_t bytes = 0;
+  for (auto& [name, tensor] : tensors_for(summary)) {
+    at::Tensor host = tensor.detach();
+    const bool in_place = host.device().is_cpu() && host.is_contiguous();
+    if (!in_place) host = keep && root ? host.cpu().contiguous() : at::empty(host.sizes(), host.options().device(at::kCPU));
+    communicator.broadcast(host.data_ptr(), host.nbytes(), plan.root, keep);
+    if (!in_place && plan.receive) tensor.detach().copy_(host);
+    bytes += host.nbytes();
+  }
+  return bytes;
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,78 @@
+#include "runtime/session/validator.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/base/error.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/session/batches.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+namespace {
+
+data::Sampler in_order(const data::Dataset& dataset) {
+  data::SamplerOptions options;
+  options.shuffle = false;
+  options.pad = false;
+  return data::Sampler(dataset.size(), options);
+}
+
+// Restores training mode whatever happens.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(Program& program) : program_(program) { program_.train(false); }
+  ~EvaluationMode() { program_.train(true); }
+
+ private:
+  Program& program_;
+  at::NoGradGuard no_grad_;
+};
+
+}  // namespace
+
+Validator::Validator(Program& program, data::Dataset dataset, at::Device device)
+    : program_(program), device_(device), loader_(dataset, in_order(dataset), {}) {}
+
+std::map<std::string, double> Validator::run(comm::Communicator* communicator, int replicas,
+                                             int rank, int64_t atomic_batch) {
+  const EvaluationMode evaluation(program_);
+  std::map<std::string, double> sums;
+  loader_.configure({}, replicas, rank, atomic_batch);
+  while (const auto batch = loader_.next()) {
+    if (communicator && communicator->aborted()) throw comm::Aborted("during validation");
+    if (batch->step.samples == 0) continue;
+    for (const auto& [name, value] : program_.validation_step(to_tensors(*batch, device_))) {
+      sums[name] += value.item<double>();
+    }
+  }
+  if (communicator) {
+    // Every program names the same sums; a replica that had no sample at all contributes none, so
+    // the names come from the one that had most: rank 0.
+    std::string names;
+    for (const auto& [name, value] : sums) names += name + '\n';
+    uint64_t length = names.size();
+    communicator->broadcast(&length, sizeof length, 0);
+    names.resize(length);
+    communicator->broadcast(names.data(), length, 0);
+    std::vector<double> values;
+    std::vector<std::string> keys;
+    for (size_t at = 0; at < names.size();) {
+      const size_t end = names.find('\n', at);
+      keys.push_back(names.substr(at, end - at));
+      values.push_back(sums[keys.back()]);
+      at = end + 1;
+    }
+    communicator->all_reduce(values.data(), values.size(), comm::Type::f64, comm::Op::sum);
+    sums.clear();
+    for (size_t i = 0; i < keys.size(); ++i) sums[keys[i]] = values[i];
+  }
+  const auto found = sums.find("count");
+  if (found == sums.end() || found->second <= 0) fail("validation_step counted no samples");
+  const double total = found->second;
+  sums.erase(found);
+  for (auto& [name, value] : sums) value /= total;
+  return sums;
+}
+
+}  // namespace adaptdl

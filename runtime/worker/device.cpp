@@ -1,0 +1,26 @@
+#include "runtime/worker/device.h"
+
+#include <dlfcn.h>
+
+#include "core/base/error.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+
+at::Device open_device(const std::string& name) {
+  if (name == "cpu") return at::kCPU;
+  if (name != "cuda:0") fail("unknown device \"{}\"; cpu and cuda:0 are known", name);
+  // LibTorch's CUDA half registers itself when it is loaded, so one worker serves both kinds of
+  // machine and starts without CUDA where there is none.
+  if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) {
+    fail("this LibTorch cannot use a GPU: {}; choose a CUDA LibTorch with ADAPTDL_LIBTORCH, or "
+         "--device cpu",
+         dlerror());
+  }
+  if (!at::globalContext().hasCUDA()) {
+    fail("LibTorch finds no usable GPU (is the driver loaded?); --device cpu trains without one");
+  }
+  return at::Device(at::kCUDA, 0);
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,62 @@
+"""fake_run.py NAME COMMAND...: answers on the control socket of the run NAME, keeps its record and
+logs, and ends with the command's exit code."""
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+name, command = sys.argv[1], sys.argv[2:]
+work = os.getcwd()
+logs = os.path.join(work, 'logs')
+status = {'name': name, 'pid': 7, 'program': work + '/train.pt', 'state': 'training',
+          'reason': '', 'generation': 2, 'replicas': 1, 'members': [{'member': 1, 'pid': 8,
+                                                                     'state': 'active'}],
+          'target': 1, 'min': 1, 'max': 3, 'step': 120, 'epoch': 1.5, 'loss': 0.25,
+          'started': '2026-01-31T08:05:09.123Z', 'log_dir': logs,
+          'checkpoint_dir': work + '/checkpoints', 'output_dir': work}
+
+
+def answer(request):
+    if request.get('request') == 'status':
+        return {'ok': True, **status}
+    if request.get('request') == 'scale':
+        if request['replicas'] > 8:
+            return {'ok': False, 'error': f'{request["replicas"]} replicas cannot be had'}
+        return {'ok': True, 'from': 1, 'to': request['replicas']}
+    if request.get('request') == 'cancel':
+        return {'ok': True}
+    return {'ok': False, 'error': 'unknown request'}
+
+
+def serve(listener):
+    while True:
+        client, _ = listener.accept()
+        with client, client.makefile('rw') as stream:
+            line = stream.readline()
+            if line:
+                stream.write(json.dumps(answer(json.loads(line))) + '\n')
+
+
+sockets = os.path.join(os.environ['XDG_RUNTIME_DIR'], 'adaptdl', 'runs')
+os.makedirs(sockets, 0o700, exist_ok=True)
+os.chmod(os.path.dirname(sockets), 0o700)
+path = os.path.join(sockets, name + '.sock')
+records = os.path.join(os.environ['HOME'], '.local/state/adaptdl/runs')
+os.makedirs(records, exist_ok=True)
+with open(os.path.join(records, name + '.json'), 'w', encoding='utf-8') as record:
+    json.dump({'format': 1, **status}, record)
+os.makedirs(logs, exist_ok=True)
+for replica, lines in ((1, 3), (2, 2)):
+    with open(os.path.join(logs, f'replica-{replica}.log'), 'w', encoding='utf-8') as log:
+        for line in range(lines):
+            log.write(f'line {line} of {replica}\n')
+
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(path)
+listener.listen()
+threading.Thread(target=serve, args=(listener,), daemon=True).start()
+code = subprocess.run(command, check=False).returncode
+os.unlink(path)
+sys.exit(code)

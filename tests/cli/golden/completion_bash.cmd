@@ -1,0 +1,21 @@
+# exit 0
+adaptdl completion bash > script
+cat > ask <<'END'
+. ./script
+ask() {
+  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+  _adaptdl adaptdl "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+  echo "$* -> ${COMPREPLY[*]}"
+}
+ask adaptdl i
+ask adaptdl run --device ""
+ask adaptdl run -o j
+ask adaptdl run train.pt --re
+ask adaptdl -q completion z
+ask adaptdl scale d
+ask adaptdl cancel -v ""
+ask adaptdl inspect t
+ask adaptdl run --name x
+END
+touch train.pt
+live digits bash ask

@@ -1,0 +1,2 @@
+# exit 2
+adaptdl init linear there --text x

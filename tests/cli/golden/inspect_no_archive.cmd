@@ -1,0 +1,3 @@
+# exit 1
+echo hello > x.pt
+adaptdl inspect x.pt

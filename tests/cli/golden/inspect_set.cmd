@@ -1,0 +1,3 @@
+# exit 1
+adaptdl init linear there -q > files
+adaptdl inspect there/train.pt --set epoch=7

@@ -1,0 +1,2 @@
+# exit 1
+live digits adaptdl logs digits --replica 5

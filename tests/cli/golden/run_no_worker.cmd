@@ -1,0 +1,4 @@
+# exit 1
+# without worker
+archive train.pt
+adaptdl run train.pt

@@ -1,0 +1,3 @@
+# exit 1
+echo "print()" > train.py
+adaptdl run train.py

@@ -1,0 +1,3 @@
+# exit 0
+live digits adaptdl scale digits 3
+live digits adaptdl scale digits 3 -o json

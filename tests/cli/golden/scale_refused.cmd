@@ -1,0 +1,2 @@
+# exit 1
+live digits adaptdl scale digits 9

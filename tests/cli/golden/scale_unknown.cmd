@@ -1,0 +1,2 @@
+# exit 1
+live digits adaptdl scale digit 3

@@ -1,0 +1,2 @@
+# exit 2
+live digits adaptdl scale digits none

@@ -1,0 +1,2 @@
+# exit 2
+ADAPTDL_RUN_MAX_RESTARTS=many adaptdl run train.pt

@@ -1,0 +1,23 @@
+#pragma once
+
+// A fuzz target is a file with these two functions; driver.cpp feeds it, or libFuzzer does (which
+// ignores the seeds).
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Must return 0 for every input; a crash, an exception or a hang is what is looked for.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+struct FuzzSeeds {
+  std::vector<std::string> inputs;  // sound ones, to be mutated
+  std::vector<std::string> words;   // pieces that the format knows, to be put in
+};
+FuzzSeeds fuzz_seeds();
+
+inline std::string_view fuzz_text(const uint8_t* data, size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}

@@ -1,0 +1,61 @@
+"""Checks that no source file lies about unused: each is named in a meson.build, or meson says that
+a target or a test uses it.
+
+Usage: registered.py SOURCE_ROOT BUILD_ROOT. A test that exists but never runs is worse than none.
+"""
+
+import json
+import os
+import re
+import sys
+
+SUFFIXES = (".cpp", ".cu", ".py", ".sh")
+
+
+def named_files(root, top):
+    """Every path below `top` that a meson.build there names in quotes."""
+    named = set()
+    for folder, _, names in os.walk(os.path.join(root, top)):
+        if "meson.build" not in names:
+            continue
+        with open(os.path.join(folder, "meson.build"), encoding="utf-8") as file:
+            text = re.sub(r"#.*", "", file.read())
+        for word in re.findall(r"'([^'\n]+)'", text):
+            named.add(os.path.normpath(os.path.join(os.path.relpath(folder, root), word)))
+    return named
+
+
+def used_files(root, build):
+    """What meson knows of: catches names that a meson.build puts together in a loop."""
+    def load(name):
+        with open(os.path.join(build, "meson-info", name), encoding="utf-8") as file:
+            return json.load(file)
+
+    paths = [path for target in load("intro-targets.json") for group in target["target_sources"]
+             for path in group.get("sources", [])]
+    paths += [word for test in load("intro-tests.json") for word in test["cmd"]]
+    # The words of a test's command may be relative to the build folder.
+    return {os.path.relpath(os.path.join(build, path), root) for path in paths}
+
+
+def unregistered(root, used=frozenset()):
+    missing = []
+    for top in ("core", "runtime", "cli", "tests"):
+        named = named_files(root, top) | used
+        for folder, folders, names in os.walk(os.path.join(root, top)):
+            folders[:] = [f for f in folders if f not in ("__pycache__", "templates")]
+            for name in names:
+                path = os.path.relpath(os.path.join(folder, name), root)
+                if name.endswith(SUFFIXES) and path not in named:
+                    missing.append(path)
+    return sorted(missing)
+
+
+if __name__ == "__main__":
+    source_root, build_root = sys.argv[1:]
+    found = unregistered(source_root, used_files(source_root, build_root))
+    for path in found:
+        print(f"{path}: no meson.build in its tree names this file: add it, or delete it")
+    if not found:
+        print("every source file is named in a meson.build")
+    sys.exit(1 if found else 0)

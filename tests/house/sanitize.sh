@@ -1,0 +1,20 @@
+#!/bin/sh
+# Builds the Torch-free part once more with sanitizers, in a build folder of its own that is kept
+# for the next time, and runs tests there.
+# Usage: sanitize.sh SOURCE_ROOT BUILD_FOLDER SANITIZERS ARGUMENTS_OF_MESON_TEST...
+set -eu
+source=$1 build=$2 sanitizers=$3
+shift 3
+
+if [ ! -f "$build/build.ninja" ]; then
+  meson setup "$build" "$source" -Dtorch=disabled -Db_sanitize="$sanitizers" -Db_lundef=false \
+    -Doptimization=1 -Ddebug=true
+fi
+export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 suppressions=$source/tests/house/tsan.supp"
+export ASAN_OPTIONS="halt_on_error=1 detect_stack_use_after_return=1"
+export UBSAN_OPTIONS="halt_on_error=1 print_stacktrace=1"
+
+# ThreadSanitizer wants memory where randomised addresses may lie: switched off where that is allowed.
+still=
+[ "$sanitizers" != thread ] || ! setarch -R true 2>/dev/null || still='setarch -R'
+exec $still meson test -C "$build" --print-errorlogs --timeout-multiplier 10 "$@"

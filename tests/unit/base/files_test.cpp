@@ -1,0 +1,123 @@
+#include "core/base/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <thread>
+
+#include "tests/unit/base/expect_error.h"
+
+namespace adaptdl {
+
+TEST_CASE("a file is written and read back, and replaced whole") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.file("a");
+  write_file_atomic(path, "one");
+  CHECK(read_file(path, 3) == "one");
+  write_file_atomic(path, std::string(100'000, 'x'));
+  CHECK(read_file(path, 100'000).size() == 100'000);
+  CHECK(list_directory(folder.path()) == std::vector<std::string>{"a"});  // no temporary left
+  CHECK_ERROR(read_file(path, 99'999), "larger than 99999 bytes");
+  CHECK_ERROR(read_file(folder.path(), 10), "is a folder");
+  CHECK_ERROR(read_file(folder.file("none"), 10), "none: cannot open: No such file");
+  CHECK_ERROR(write_file_atomic(folder.file("no/such"), ""), "No such file");
+}
+
+TEST_CASE("a failed replacement leaves the old file and no temporary") {
+  const TemporaryDirectory folder;
+  make_directories(folder.file("busy/inside"));
+  CHECK_ERROR(write_file_atomic(folder.file("busy"), "x"), "cannot be replaced");
+  CHECK(list_directory(folder.path()) == std::vector<std::string>{"busy"});
+}
+
+TEST_CASE("a reader sees the old or the new content, never a mixture") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.file("a");
+  const std::string contents[2] = {std::string(50'000, 'a'), std::string(70'000, 'b')};
+  write_file_atomic(path, contents[0]);
+  std::thread writer([&] {
+    for (int i = 0; i < 30; ++i) write_file_atomic(path, contents[i % 2]);
+  });
+  for (int i = 0; i < 200; ++i) {
+    const std::string seen = read_file(path, 100'000);
+    CHECK((seen == contents[0] || seen == contents[1]));
+  }
+  writer.join();
+}
+
+TEST_CASE("files of /proc, which state no size, are read") {
+  CHECK(contains(read_file("/proc/self/status", 1 << 20), "Name:"));
+}
+
+TEST_CASE("folders are made and removed with all they hold, links not followed") {
+  const TemporaryDirectory folder;
+  make_directories(folder.file("a/b/c"));
+  make_directories(folder.file("a/b/c"));
+  write_file_atomic(folder.file("a/b/f"), "1");
+  write_file_atomic(folder.file("kept"), "1");
+  REQUIRE(symlink(folder.path().c_str(), folder.file("a/link").c_str()) == 0);
+  remove_tree(folder.file("a"));
+  CHECK(list_directory(folder.path()) == std::vector<std::string>{"kept"});
+  remove_tree(folder.file("a"));
+  CHECK_ERROR(make_directories(folder.file("kept/x")), "cannot create this folder");
+  CHECK_ERROR(list_directory(folder.file("a")), "cannot list");
+}
+
+TEST_CASE("a mapped file shows the file's bytes, an empty one too") {
+  const TemporaryDirectory folder;
+  write_file_atomic(folder.file("a"), "hello");
+  write_file_atomic(folder.file("empty"), "");
+  MappedFile map(folder.file("a"));
+  CHECK(map.text() == "hello");
+  MappedFile other = std::move(map);
+  CHECK(other.text() == "hello");
+  CHECK(map.bytes().empty());
+  map = std::move(other);
+  CHECK(map.text() == "hello");
+  CHECK(MappedFile(folder.file("empty")).bytes().empty());
+  CHECK_ERROR(MappedFile(folder.path()), "not a regular file");
+}
+
+TEST_CASE("a temporary folder is private and goes away") {
+  std::string path;
+  {
+    const TemporaryDirectory folder("base-test");
+    path = folder.path();
+    struct stat info {};
+    REQUIRE(stat(path.c_str(), &info) == 0);
+    CHECK((info.st_mode & 0777) == 0700);
+    make_directories(folder.file("x/y"));
+  }
+  CHECK_FALSE(path_exists(path));
+}
+
+TEST_CASE("paths are taken apart and put together") {
+  CHECK(absolute_path("b/../c/./d", "/a") == "/a/c/d");
+  CHECK(absolute_path("/x/", "/a") == "/x");
+  CHECK(absolute_path("..", "/") == "/");
+  CHECK(absolute_path("f").front() == '/');
+  CHECK(join_path("a", "b") == "a/b");
+  CHECK(join_path("a/", "b") == "a/b");
+  CHECK(join_path("a", "/b") == "/b");
+  CHECK(join_path("", "b") == "b");
+  CHECK(parent_directory("a/b/c") == "a/b");
+  CHECK(parent_directory("a/b/") == "a");
+  CHECK(parent_directory("/a") == "/");
+  CHECK(parent_directory("a") == ".");
+  CHECK(parent_directory("/") == "/");
+  CHECK(file_name("a/b.pt") == "b.pt");
+  CHECK(file_name("a/b/") == "b");
+  CHECK(file_stem("a/b.train.pt") == "b.train");
+  CHECK(file_stem(".hidden") == ".hidden");
+}
+
+TEST_CASE("reading past a file's end says where it ended") {
+  const TemporaryDirectory folder;
+  write_file_atomic(folder.file("a"), "12345");
+  const Fd fd = open_file(folder.file("a"), O_RDONLY);
+  std::byte bytes[4];
+  read_exactly_at(fd.get(), bytes, 1, "a");
+  CHECK(static_cast<char>(bytes[3]) == '5');
+  CHECK_ERROR(read_exactly_at(fd.get(), bytes, 2, "the file"), "the file: ends at byte 5, 1 bytes");
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,128 @@
+#include "core/base/http.h"
+
+#include <chrono>
+#include <stdlib.h>
+
+#include "core/base/files.h"
+#include "tests/unit/base/expect_error.h"
+#include "tests/unit/base/loopback_server.h"
+
+namespace adaptdl {
+
+namespace {
+
+std::string response(const std::string& status, const std::string& headers,
+                     const std::string& body) {
+  return fmt::format("HTTP/1.1 {}\r\n{}Content-Length: {}\r\n\r\n{}", status, headers, body.size(),
+                     body);
+}
+
+// Answers by path; /echo gives the request back.
+std::string answer(const std::string& request) {
+  const auto is = [&](const std::string& path) { return contains(request, " " + path + " HTTP"); };
+  if (request.starts_with("HEAD")) return "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n";
+  if (is("/echo")) return response("200 OK", "X-Two:  a b \r\nConnection: keep-alive\r\n", request);
+  if (is("/large")) return response("200 OK", "", std::string(100'000, 'x'));
+  if (is("/moved")) return response("302 Found", "Location: /echo\r\nX-Old: 1\r\n", "moved");
+  if (is("/loop")) return response("302 Found", "Location: /loop\r\n", "");
+  if (is("/short")) return "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc";
+  if (is("/headers")) return "HTTP/1.1 200 OK\r\n" + std::string(2 << 20, 'h') + ": 1\r\n\r\n";
+  if (is("/slow")) return "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\n";  // and no end
+  return response("404 Not Found", "", "none");
+}
+
+}  // namespace
+
+TEST_CASE("requests carry method, headers and body; answers status, headers and body") {
+  LoopbackServer server(answer);
+  HttpClient client;
+  HttpResponse got = client.send({.url = server.url("/echo?q=1")});
+  CHECK(got.status == 404);  // the path is another
+  got = client.send({.method = "PATCH",
+                     .url = server.url("/echo"),
+                     .headers = {{"X-Mine", "1"}, {"X-Empty", ""}},
+                     .body = "{\"a\":1}"});
+  CHECK(got.ok());
+  CHECK(got.header("x-two") == "a b");
+  CHECK_FALSE(got.header("none"));
+  CHECK(got.body.starts_with("PATCH /echo HTTP/1.1\r\n"));
+  CHECK(contains(got.body, "X-Mine: 1\r\n"));
+  CHECK(contains(got.body, "X-Empty:\r\n"));
+  CHECK_FALSE(contains(got.body, "Expect"));
+  CHECK(got.body.ends_with("\r\n\r\n{\"a\":1}"));
+  CHECK(client.send({.method = "DELETE", .url = server.url("/echo")}).body.starts_with("DELETE "));
+  CHECK(client.send({.method = "POST", .url = server.url("/echo")}).body.starts_with("POST "));
+  got = client.send({.method = "HEAD", .url = server.url("/echo")});
+  CHECK(got.ok());
+  CHECK(got.body.empty());
+  got = client.send({.url = server.url("/none")});
+  CHECK(got.status == 404);
+  CHECK(got.body == "none");
+}
+
+TEST_CASE("connections are kept") {
+  LoopbackServer server(answer);
+  HttpClient client;
+  for (int i = 0; i < 5; ++i) CHECK(client.send({.url = server.url("/echo")}).ok());
+  CHECK(server.connections() == 1);
+}
+
+TEST_CASE("redirects are followed only where asked") {
+  LoopbackServer server(answer);
+  HttpClient client;
+  CHECK(client.send({.url = server.url("/moved")}).status == 302);
+  const HttpResponse got = client.send({.url = server.url("/moved"), .max_redirects = 3});
+  CHECK(got.status == 200);
+  CHECK_FALSE(got.header("x-old"));  // of the last answer alone
+  CHECK_ERROR(client.send({.url = server.url("/loop"), .max_redirects = 3}), "redirects");
+}
+
+TEST_CASE("what goes wrong is an Error that hides secrets") {
+  LoopbackServer server(answer);
+  HttpClient client;
+  CHECK_ERROR(client.send({.url = server.url("/large"), .max_body = 99'999}),
+              "larger than 99999 bytes");
+  CHECK(client.send({.url = server.url("/large"), .max_body = 100'000}).ok());
+  CHECK_ERROR(client.send({.url = server.url("/headers")}), "127.0.0.1");
+  CHECK_ERROR(client.send({.url = server.url("/short")}), "GET http://127.0.0.1:");
+  const auto start = Monotonic::now();
+  CHECK_ERROR(client.send({.url = server.url("/slow"), .timeout = Seconds(0.1)}), "timed out");
+  CHECK(seconds_since(start) < 5.0);
+  CHECK_ERROR(client.send({.url = "file:///etc/passwd"}), "file");
+  CHECK_ERROR(client.send({.url = server.url("/echo"), .headers = {{"A", "b\r\nC: d"}}}),
+              "line break");
+  const std::string secret =
+      error_of([&] { client.send({.url = "http://me:pass@127.0.0.1:1/x?token=abc#d"}); });
+  CHECK(contains(secret, "GET http://127.0.0.1:1/x: "));
+  CHECK_FALSE(contains(secret, "pass"));
+  CHECK_FALSE(contains(secret, "abc"));
+}
+
+TEST_CASE("TLS: only a trusted certificate of the right name") {
+  LoopbackServer server(answer, true);
+  const TemporaryDirectory folder;
+  write_file_atomic(folder.file("ca.pem"), server.certificate());
+  setenv("SSL_CERT_FILE", folder.file("ca.pem").c_str(), 1);
+  // A client each: the server talks to one at a time.
+  CHECK(HttpClient().send({.url = server.url("/echo")}).ok());
+  std::string other_name = server.url("/echo");
+  other_name.replace(other_name.find("localhost"), 9, "127.0.0.1");
+  CHECK_ERROR(HttpClient().send({.url = other_name}), "certificate is not trusted");
+
+  const LoopbackServer stranger(answer, true);
+  write_file_atomic(folder.file("ca.pem"), stranger.certificate());
+  CHECK_ERROR(HttpClient().send({.url = server.url("/echo")}), "certificate is not trusted");
+  setenv("SSL_CERT_FILE", folder.file("none").c_str(), 1);
+  CHECK_ERROR(HttpClient().send({.url = server.url("/echo")}), "SSL_CERT_FILE: there is no file");
+  unsetenv("SSL_CERT_FILE");
+}
+
+TEST_CASE("certificates are looked for where systems keep them") {
+  const TemporaryDirectory root;
+  CHECK_ERROR(find_ca_certificates(root.path()), "install the package ca-certificates");
+  make_directories(root.file("etc/ssl"));
+  write_file_atomic(root.file("etc/ssl/cert.pem"), "");
+  CHECK(find_ca_certificates(root.path()) == root.file("etc/ssl/cert.pem"));
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,129 @@
+#include "cli/parse.h"
+
+#include <algorithm>
+#include <doctest/doctest.h>
+#include <map>
+
+#include "core/base/error.h"
+
+namespace adaptdl::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Parsed parse_with(const Words& words, const std::map<std::string, std::string>& variables = {}) {
+  return parse(words, [&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+std::string usage_error(const Words& words,
+                        const std::map<std::string, std::string>& variables = {}) {
+  try {
+    parse_with(words, variables);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("without a command there is help") {
+  CHECK(parse_with({}).what == Parsed::What::help);
+  CHECK(parse_with({}).command == nullptr);
+  CHECK(parse_with({"-v"}).what == Parsed::What::help);
+  CHECK(parse_with({"help"}).command == nullptr);
+  CHECK(parse_with({"help", "run"}).command->name == "run");
+  CHECK(parse_with({"run", "--help"}).command->name == "run");
+  CHECK(parse_with({"run", "-h"}).what == Parsed::What::help);
+}
+
+TEST_CASE("version wins wherever it stands") {
+  CHECK(parse_with({"--version"}).what == Parsed::What::version);
+  CHECK(parse_with({"run", "--version"}).what == Parsed::What::version);
+}
+
+TEST_CASE("a flag wins over its variable, and that over the default") {
+  const std::map<std::string, std::string> variables = {{"ADAPTDL_RUN_MAX_RESTARTS", "7"}};
+  CHECK(parse_with({"run", "x.pt"}).arguments.integer("max-restarts") == 3);
+  CHECK_FALSE(parse_with({"run", "x.pt"}).arguments.given("max-restarts"));
+  CHECK(parse_with({"run", "x.pt"}, variables).arguments.integer("max-restarts") == 7);
+  CHECK(parse_with({"run", "x.pt"}, variables).arguments.given("max-restarts"));
+  const Parsed both = parse_with({"run", "x.pt", "--max-restarts", "9"}, variables);
+  CHECK(both.arguments.integer("max-restarts") == 9);
+}
+
+TEST_CASE("an empty variable counts as unset") {
+  const Parsed parsed = parse_with({"run", "x.pt"}, {{"ADAPTDL_RUN_REPLICAS", ""}});
+  CHECK(parsed.arguments.text("replicas") == "1");
+}
+
+TEST_CASE("flags may be switched by variable and by =false") {
+  CHECK(parse_with({"run", "x.pt"}, {{"ADAPTDL_RUN_FRESH", "1"}}).arguments.flag("fresh"));
+  CHECK_FALSE(parse_with({"run", "x.pt"}, {{"ADAPTDL_RUN_FRESH", "no"}}).arguments.flag("fresh"));
+  CHECK_FALSE(parse_with({"run", "x.pt", "--fresh=false"}, {{"ADAPTDL_RUN_FRESH", "1"}})
+                  .arguments.flag("fresh"));
+  CHECK(contains(usage_error({"run", "x.pt"}, {{"ADAPTDL_RUN_FRESH", "maybe"}}),
+                 "ADAPTDL_RUN_FRESH"));
+}
+
+TEST_CASE("global flags stand before or after the command") {
+  CHECK(parse_with({"-q", "run", "x.pt"}).arguments.quiet());
+  CHECK(parse_with({"run", "x.pt", "-q"}).arguments.quiet());
+  CHECK(parse_with({"run", "x.pt"}, {{"ADAPTDL_QUIET", "1"}}).arguments.quiet());
+}
+
+TEST_CASE("values: as a word, after =, and beside a letter") {
+  for (const Words& words : {Words{"run", "x.pt", "--format", "json"},
+                             {"run", "x.pt", "--format=json"},
+                             {"run", "-ojson", "x.pt"},
+                             {"run", "-o", "json", "x.pt"}}) {
+    const Parsed parsed = parse_with(words);
+    CHECK(parsed.arguments.json());
+    CHECK(parsed.arguments.positional("PROGRAM") == "x.pt");
+  }
+}
+
+TEST_CASE("repeated flags add up; other flags keep the last") {
+  const Words words = {"run",    "--set", "a=1",    "x.pt", "--set=b=[1,2]",
+                       "--name", "n",     "--name", "m"};
+  const Parsed parsed = parse_with(words);
+  CHECK(parsed.arguments.list("set") == Words{"a=1", "b=[1,2]"});
+  CHECK(parsed.arguments.text("name") == "m");
+  const Parsed from_environment = parse_with({"run", "x.pt"}, {{"ADAPTDL_RUN_SET", "a=1  b=2"}});
+  CHECK(from_environment.arguments.list("set") == Words{"a=1", "b=2"});
+}
+
+TEST_CASE("what follows -- belongs to the program") {
+  const Parsed parsed = parse_with({"run", "prog", "--", "--replicas", "9", "--", "-x"});
+  CHECK(parsed.arguments.rest() == Words{"--replicas", "9", "--", "-x"});
+  CHECK(parsed.arguments.text("replicas") == "1");
+}
+
+TEST_CASE("mistakes are named, with a suggestion") {
+  CHECK(contains(usage_error({"runn"}), "Did you mean run?"));
+  CHECK(contains(usage_error({"help", "inspct"}), "Did you mean inspect?"));
+  CHECK(contains(usage_error({"run", "x.pt", "--replica", "3"}), "Did you mean --replicas?"));
+  CHECK(contains(usage_error({"run", "x.pt", "--zzz"}), "unknown flag --zzz."));
+  CHECK(contains(usage_error({"run", "x.pt", "-Z"}), "unknown flag -Z."));
+  CHECK(contains(usage_error({"run", "x.pt", "--replicas"}), "--replicas"));
+  CHECK(contains(usage_error({"run"}), "PROGRAM is missing"));
+  CHECK(contains(usage_error({"run", "x.pt", "y"}), "one argument too many"));
+  CHECK(contains(usage_error({"run", "x.pt", "-o", "jsn"}), "Did you mean json?"));
+  CHECK(contains(usage_error({"run", "x.pt", "--threads", "-1"}), "--threads"));
+  CHECK(contains(usage_error({"run", "x.pt", "--threads", "1e3"}), "--threads"));
+  CHECK(contains(usage_error({"run", "x.pt"}, {{"ADAPTDL_RUN_DEVICE", "tpu"}}),
+                 "ADAPTDL_RUN_DEVICE"));
+}
+
+TEST_CASE("hidden commands work, but are not suggested") {
+  CHECK(parse_with({"__dump-cli"}).command->name == "__dump-cli");
+  CHECK_FALSE(contains(usage_error({"__dump-cl"}), "Did you mean"));
+}
+
+}  // namespace
+}  // namespace adaptdl::cli

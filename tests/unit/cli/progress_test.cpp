@@ -1,0 +1,160 @@
+#include "cli/progress.h"
+
+#include <doctest/doctest.h>
+
+namespace adaptdl::cli {
+namespace {
+
+Json step(int64_t number, double time_s) {
+  return {{"event", "step"},
+          {"time_s", time_s},
+          {"step", number},
+          {"epoch", number / 50.0},
+          {"progress", number},
+          {"progress_total", 1000},
+          {"loss", 0.5},
+          {"replicas", 3},
+          {"batch", 192},
+          {"lr", 0.0123},
+          {"samples_per_s", 12345.0},
+          {"goodput", 9876.0}};
+}
+
+RunState trained() {
+  RunState state;
+  state.apply({{"event", "start"}, {"time_s", 0.0}, {"name", "digits"}, {"replicas", 3}});
+  state.apply({{"event", "batch"},
+               {"time_s", 0.5},
+               {"replicas", 3},
+               {"atomic", 32},
+               {"accumulation", 1},
+               {"batch", 192},
+               {"lr", 0.0123}});
+  for (int i = 0; i <= 370; ++i) state.apply(step(i, 1.0 + 0.1 * i));
+  return state;
+}
+
+// Columns that the line takes: neither escape sequences nor the rest of a UTF-8 character count.
+size_t columns(const std::string& line) {
+  size_t count = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\x1b') {
+      while (i < line.size() && line[i] != 'm') ++i;
+    } else if ((static_cast<unsigned char>(line[i]) & 0xC0) != 0x80) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+TEST_CASE("the display of a run under way") {
+  const auto lines = display_lines(trained(), {.width = 80});
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0] ==
+        "epoch 8/20  =============----------------------   37 %  loss 0.5  1 m 03 s left");
+  CHECK(lines[1] == "12.3k samples/s  goodput 9.88k/s  batch 3x32x2=192  lr 0.0123");
+}
+
+TEST_CASE("no line ever reaches the terminal's edge") {
+  for (const RunState& state : {RunState(), trained()}) {
+    for (int width = 0; width < 200; ++width) {
+      for (const Look& look : {Look{width, false, false}, Look{width, true, true}}) {
+        for (const std::string& line : display_lines(state, look)) {
+          INFO(width << ": " << line);
+          CHECK(columns(line) < static_cast<size_t>(std::max(width, 1)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("time left follows the progress, pauses included") {
+  RunState state = trained();
+  REQUIRE(state.seconds_left());
+  CHECK(*state.seconds_left() == doctest::Approx(63.0).epsilon(0.02));
+  RunState fresh;
+  CHECK_FALSE(fresh.seconds_left());
+  fresh.apply(step(0, 1.0));
+  CHECK_FALSE(fresh.seconds_left());
+}
+
+TEST_CASE("lasting lines") {
+  const RunState state = trained();
+  CHECK(event_line(state,
+                   {{"event", "rescale"},
+                    {"time_s", 12.34},
+                    {"from", 1},
+                    {"to", 3},
+                    {"cause", "asked for 3"},
+                    {"pause_s", 0.1234}},
+                   true) == "    12.3 s  replicas 1 -> 3: asked for 3; paused 0.123 s");
+  CHECK(event_line(state,
+                   {{"event", "batch"},
+                    {"time_s", 13.0},
+                    {"replicas", 2},
+                    {"atomic", 64},
+                    {"accumulation", 0},
+                    {"batch", 128},
+                    {"lr", 0.01},
+                    {"cause", "goodput"}},
+                   true) ==
+        "    13.0 s  batch 192 -> 128 (2 x 64 x 1), learning rate 0.0123 -> 0.01: goodput");
+  CHECK(event_line(state,
+                   {{"event", "failure"},
+                    {"time_s", 20.0},
+                    {"member", 4},
+                    {"reason", "killed by signal 9"},
+                    {"next", "2 go on"}},
+                   true) == "    20.0 s  replica 4: killed by signal 9; 2 go on");
+  CHECK(event_line(state, step(1, 1.0), false).empty());
+  const Json epoch = {{"event", "epoch"}, {"time_s", 3.0}, {"epoch", 2}, {"loss", 0.25}};
+  CHECK(event_line(state, epoch, true).empty());
+  CHECK(event_line(state, epoch, false) == "     3.0 s  epoch 2 done: loss 0.25");
+  const Json validation = {
+      {"event", "validation"}, {"time_s", 3.0}, {"metrics", {{"accuracy", 0.975}, {"loss", 0.1}}}};
+  CHECK(event_line(state, validation, false) == "     3.0 s  validation: accuracy 0.975, loss 0.1");
+}
+
+TEST_CASE("a batch event that changes nothing gets no line") {
+  const Json same = {{"event", "batch"},  {"time_s", 13.0}, {"replicas", 3}, {"atomic", 32},
+                     {"accumulation", 1}, {"batch", 192},   {"lr", 0.0123}};
+  CHECK(event_line(trained(), same, true).empty());
+}
+
+TEST_CASE("the summary") {
+  RunState state = trained();
+  state.apply({{"event", "validation"}, {"time_s", 39.0}, {"metrics", {{"accuracy", 0.975}}}});
+  state.apply({{"event", "end"},
+               {"time_s", 40.0},
+               {"result", "finished"},
+               {"steps", 370},
+               {"seconds", 40.0},
+               {"rescales", 2},
+               {"lost_s", 0.25},
+               {"model", "/x/model.pt"}});
+  CHECK(summary(state) ==
+        "digits: finished, 370 steps in 40.0 s\n"
+        "  loss        0.5\n"
+        "  validation  accuracy 0.975\n"
+        "  model       /x/model.pt\n"
+        "  rescales    2, which cost 0.250 s of training\n");
+}
+
+TEST_CASE("events of other versions or shapes do no harm") {
+  RunState state = trained();
+  for (const char* text :
+       {"[]", "{}", "{\"event\":7}", "{\"event\":\"new\"}", "{\"event\":\"step\",\"loss\":null}",
+        "{\"event\":\"batch\",\"atomic\":\"x\"}", "{\"event\":\"validation\",\"metrics\":[1]}",
+        "{\"event\":\"start\",\"replicas\":2.5,\"name\":{}}",
+        "{\"event\":\"end\",\"model\":null}"}) {
+    const Json event = Json::parse(text);
+    event_line(state, event, false);
+    state.apply(event);
+    display_lines(state, {});
+    summary(state);
+  }
+  CHECK(state.loss == doctest::Approx(0.5));
+}
+
+}  // namespace
+}  // namespace adaptdl::cli

@@ -1,0 +1,68 @@
+#include <doctest/doctest.h>
+
+#include "cli/libtorch.h"
+#include "cli/run_setup.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/launch/protocol.h"
+
+namespace adaptdl::cli {
+namespace {
+
+TEST_CASE("changes of replicas by step") {
+  using Plan = std::vector<std::pair<int64_t, int>>;
+  CHECK(parse_replicas_at("") == Plan{});
+  CHECK(parse_replicas_at("100:3") == Plan{{100, 3}});
+  CHECK(parse_replicas_at("0:1,100:3,200:2") == Plan{{0, 1}, {100, 3}, {200, 2}});
+  for (const char* bad : {"3", "100", ":3", "100:", "100:0", "-1:3", "100:3;200:1", "200:1,100:3",
+                          "100:3,100:2", "a:b", "1:2:3", ",", "100:3,,200:1"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(parse_replicas_at(bad), UsageError);
+  }
+}
+
+TEST_CASE("kinds of programs") {
+  const TemporaryDirectory folder;
+  const auto file = [&](const char* name, const std::string& bytes) {
+    write_file_atomic(folder.file(name), bytes);
+    return folder.file(name);
+  };
+  CHECK(program_kind(file("a", "PK\x03\x04 and so on")) == ProgramKind::archive);
+  CHECK(program_kind(file("b", std::string("\x7f"
+                                           "ELF....") +
+                                   launch::kProgramMarker + "...")) == ProgramKind::executable);
+  CHECK(program_kind(file("c",
+                          "\x7f"
+                          "ELF....")) == ProgramKind::other);
+  CHECK(program_kind(file("d.py", "print()")) == ProgramKind::other);
+  CHECK(program_kind(file("e", "")) == ProgramKind::other);
+  CHECK_THROWS_AS(program_kind(folder.path()), Error);
+}
+
+TEST_CASE("versions of LibTorch") {
+  CHECK(minor_version("2.11.0+cu130") == "2.11");
+  CHECK(minor_version("2.15.0") == "2.15");
+  CHECK(minor_version("2.11") == "2.11");
+  CHECK(minor_version("") == "");
+}
+
+TEST_CASE("a folder is examined, not trusted") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.path();
+  CHECK(examine_libtorch("x", path, "").problem.find("no lib/libtorch_cpu.so") != path.npos);
+  make_directories(folder.file("lib"));
+  write_file_atomic(folder.file("lib/libtorch_cpu.so"), "");
+  CHECK(examine_libtorch("x", path, "2.11.0").problem.empty());  // no version to compare
+  write_file_atomic(folder.file("version.py"), "a = 1\n__version__ = '2.12.1+cpu'\nb = 2\n");
+  CHECK(examine_libtorch("x", path, "2.12.0").problem.empty());
+  CHECK(examine_libtorch("x", path, "").version == "2.12.1+cpu");
+  CHECK(examine_libtorch("x", path, "2.11.0").problem.find("built against 2.11.0") != path.npos);
+  write_file_atomic(folder.file("build-version"), "2.5.1+cpu\n");
+  CHECK(examine_libtorch("x", path, "").problem.find("2.6") != path.npos);
+  CHECK_FALSE(examine_libtorch("x", path, "").cuda);
+  write_file_atomic(folder.file("lib/libtorch_cuda.so"), "");
+  CHECK(examine_libtorch("x", path, "").cuda);
+}
+
+}  // namespace
+}  // namespace adaptdl::cli

@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <doctest/doctest.h>
+#include <set>
+
+#include "cli/commands.h"
+#include "cli/help.h"
+#include "cli/suggest.h"
+
+namespace adaptdl::cli {
+namespace {
+
+// What programs of Python AdaptDL read, and variables of ours that are no flags. A flag's variable
+// of such a name would reach, or be set by, the replicas.
+const std::set<std::string> kReserved = {
+    "ADAPTDL_NUM_REPLICAS",     "ADAPTDL_REPLICA_RANK", "ADAPTDL_NUM_NODES",
+    "ADAPTDL_NUM_RESTARTS",     "ADAPTDL_MASTER_PORT",  "ADAPTDL_MASTER_ADDR",
+    "ADAPTDL_SUPERVISOR_URL",   "ADAPTDL_JOB_ID",       "ADAPTDL_SCHED_VERSION",
+    "ADAPTDL_CHECKPOINT_PATH",  "ADAPTDL_SHARE_PATH",   "ADAPTDL_TENSORBOARD_LOGDIR",
+    "ADAPTDL_CONTROL_FD",       "ADAPTDL_LIBTORCH",     "ADAPTDL_WORKER",
+    "ADAPTDL_SUBMIT_REPO_CREDS"};
+
+struct Row {
+  const Command* command;
+  const Option* option;
+};
+
+std::vector<Row> all_options() {
+  std::vector<Row> rows;
+  for (const Option& option : global_options()) rows.push_back({nullptr, &option});
+  for (const Command& command : commands()) {
+    for (const Option& option : command.options) rows.push_back({&command, &option});
+  }
+  return rows;
+}
+
+TEST_CASE("variables are unlike each other and unlike those of the workers") {
+  std::set<std::string> seen;
+  for (const auto& [command, option] : all_options()) {
+    const std::string variable = variable_name(command ? command->name : "", option->name);
+    INFO(variable);
+    CHECK(kReserved.count(variable) == 0);
+    CHECK(seen.insert(variable).second);
+  }
+}
+
+TEST_CASE("names of variables") {
+  CHECK(variable_name("run", "replicas-at") == "ADAPTDL_RUN_REPLICAS_AT");
+  CHECK(variable_name("", "no-color") == "ADAPTDL_NO_COLOR");
+  CHECK(variable_name("submit", "repo") == "ADAPTDL_SUBMIT_REPO");
+}
+
+TEST_CASE("a flag means the same on every command") {
+  for (const auto& [command, option] : all_options()) {
+    for (const auto& [other_command, other] : all_options()) {
+      if (option->name == other->name) {
+        INFO(option->name);
+        CHECK(option->letter == other->letter);
+        CHECK(option->kind == other->kind);
+        if (option != other) {
+          CHECK(command != other_command);
+          CHECK(command != nullptr);  // no command redefines a global flag
+        }
+      } else if (option->letter != 0 && (command == other_command || command == nullptr)) {
+        INFO(option->name);
+        CHECK(option->letter != other->letter);
+      }
+    }
+  }
+}
+
+TEST_CASE("records are complete") {
+  for (const Command& command : commands()) {
+    INFO(command.name);
+    CHECK((command.run != nullptr));
+    CHECK_FALSE(command.summary.empty());
+    CHECK_FALSE(command.summary.ends_with('.'));
+    if (!command.hidden) CHECK_FALSE(command.text.empty());
+    for (const Positional& positional : command.positionals) CHECK_FALSE(positional.doc.empty());
+  }
+  for (const auto& [command, option] : all_options()) {
+    INFO(option->name);
+    CHECK_FALSE(option->doc.empty());
+    CHECK((option->kind == Kind::flag) == option->value.empty());
+    CHECK((option->kind == Kind::choice) == !option->choices.empty());
+    if (option->kind == Kind::choice && !option->fallback.empty()) {
+      CHECK(std::find(option->choices.begin(), option->choices.end(), option->fallback) !=
+            option->choices.end());
+    }
+  }
+}
+
+TEST_CASE("help fits into 88 columns") {
+  const auto check = [](const std::string& text) {
+    size_t start = 0;
+    while (start < text.size()) {
+      const size_t end = std::min(text.find('\n', start), text.size());
+      INFO(text.substr(start, end - start));
+      CHECK(end - start <= 88);
+      start = end + 1;
+    }
+  };
+  check(program_help(false));
+  for (const Command& command : commands()) check(command_help(command, false));
+}
+
+TEST_CASE("edit distance") {
+  CHECK(edit_distance("", "") == 0);
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("run", "run") == 0);
+  CHECK(edit_distance("rnu", "run") == 1);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+  CHECK(edit_distance("sitting", "kitten") == 3);
+}
+
+TEST_CASE("suggestions") {
+  CHECK(suggest("inpsect", {"init", "inspect", "ls"}) == "inspect");
+  CHECK(suggest("checkpoint", {"checkpoint-dir", "name"}) == "checkpoint-dir");
+  CHECK(suggest("xyz", {"init", "ls"}).empty());
+  CHECK(suggest("l", {"ls"}) == "ls");
+}
+
+}  // namespace
+}  // namespace adaptdl::cli

@@ -1,0 +1,391 @@
+// Generations: abort, departure, refusal of the old, of strangers, and what is left behind.
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "runtime/comm/endpoint.h"
+#include "runtime/comm/link.h"
+#include "tests/unit/comm/group.h"
+
+using namespace adaptdl;
+using namespace adaptdl::comm;
+using namespace adaptdl::comm::testing;
+
+namespace {
+
+// Generous, for a loaded machine; the promise is 100 ms.
+constexpr double kSoon = 0.5;
+
+size_t open_descriptors() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++count;
+  }
+  return count;
+}
+
+size_t mapped_segments() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("adaptdl-comm") != line.npos;
+  return count;
+}
+
+size_t threads() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& e : std::filesystem::directory_iterator("/proc/self/task")) {
+    ++count;
+  }
+  return count;
+}
+
+std::vector<std::string> two_and_two() { return {"a", "a", "b", "b"}; }
+
+Fd dial_unix(const nlohmann::json& endpoint) {
+  const Endpoint to = parse_endpoint(endpoint);
+  auto dialled = dial_abstract(to.unix_name, {in_seconds(5)});
+  REQUIRE(dialled.socket);
+  return std::move(dialled.socket);
+}
+
+// Whether the other side ends the connection within `seconds`.
+bool is_closed_within(int socket, double seconds) {
+  uint8_t bytes[256];
+  const Patience patience{in_seconds(seconds)};
+  for (;;) {
+    if (!patience.wait(socket, POLLIN)) return false;
+    if (::recv(socket, bytes, sizeof bytes, 0) <= 0) return true;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("abort from another thread returns every waiting call, here and elsewhere") {
+  for (const auto& hosts : {one_host(3), many_hosts(3), two_and_two()}) {
+    const int size = static_cast<int>(hosts.size());
+    for (int kind = 0; kind < 4; ++kind) {
+      CAPTURE(kind);
+      Listeners listeners(hosts);
+      std::atomic<double> worst{0};
+      std::atomic<int64_t> aborted_at{0};
+      in_threads(size, [&](int rank) {
+        const auto c = listeners.connect(rank);
+        c->barrier();
+        if (rank == size - 1) {  // never joins the collective
+          std::this_thread::sleep_for(std::chrono::milliseconds(30));
+          std::thread other([&] {
+            aborted_at = Monotonic::now().time_since_epoch().count();
+            c->abort("enough of it");
+          });
+          other.join();
+          CHECK_THROWS_AS(c->barrier(), Aborted);
+          return;
+        }
+        std::vector<float> data(kind == 3 ? 10 : 1'000'000), all(data.size() * hosts.size());
+        std::string reason;
+        try {
+          // Nobody can get through three of them without the last rank.
+          for (int i = 0; i < 3; ++i) {
+            if (kind == 0) c->barrier();
+            if (kind == 1) c->broadcast(data.data(), data.size() * 4, size - 1);
+            if (kind == 2) c->all_gather(data.data(), data.size() * 4, all.data());
+            if (kind == 3) c->all_reduce(data.data(), data.size(), Type::f32, Op::sum);
+          }
+        } catch (const Aborted& e) {
+          reason = e.what();
+        }
+        const TimePoint start{Monotonic::duration(aborted_at.load())};
+        const double took = seconds_since(start);
+        for (double seen = worst; took > seen && !worst.compare_exchange_weak(seen, took);) {
+        }
+        CHECK(reason.find("enough of it") != reason.npos);
+        CHECK(c->aborted());
+        CHECK_THROWS_AS(c->barrier(), Aborted);
+      });
+      CHECK(worst < kSoon);
+    }
+  }
+}
+
+TEST_CASE("a large reduction is aborted in its middle") {
+  for (const auto& hosts : {one_host(3), many_hosts(3), two_and_two()}) {
+    const int size = static_cast<int>(hosts.size());
+    for (int round = 0; round < 5; ++round) {
+      Listeners listeners(hosts);
+      in_threads(size, [&](int rank) {
+        const auto c = listeners.connect(rank);
+        std::thread other;
+        if (rank == round % size) {
+          other = std::thread([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20 + 5 * round));
+            c->abort("stop");
+          });
+        }
+        std::vector<float> data(3'000'000, 1.0f);
+        CHECK_THROWS_AS(
+            [&] {
+              for (;;) c->all_reduce(data.data(), data.size(), Type::f32, Op::average);
+            }(),
+            Aborted);
+        if (other.joinable()) other.join();
+      });
+    }
+  }
+}
+
+TEST_CASE("members may leave while others finish the last collective") {
+  for (const auto& hosts : {one_host(3), many_hosts(3), two_and_two()}) {
+    const int size = static_cast<int>(hosts.size());
+    for (int round = 0; round < 20; ++round) {
+      Listeners listeners(hosts);
+      in_threads(size, [&](int rank) {
+        auto c = listeners.connect(rank);
+        std::vector<int32_t> data(round % 2 ? 100 : 100'000);
+        for (int i = 0; i < 3; ++i) {
+          std::fill(data.begin(), data.end(), rank);
+          c->all_reduce(data.data(), data.size(), Type::i32, Op::sum);
+          CHECK(data.back() == size * (size - 1) / 2);
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("a collective without a member that has left does not hang") {
+  for (const auto& hosts : {one_host(3), many_hosts(3), two_and_two()}) {
+    const int size = static_cast<int>(hosts.size());
+    for (int round = 0; round < 10; ++round) {
+      Listeners listeners(hosts);
+      in_threads(size, [&](int rank) {
+        auto c = listeners.connect(rank);
+        std::string reason;
+        try {
+          c->barrier();
+          if (rank == round % size) return;
+          for (;;) c->barrier();
+        } catch (const Aborted& e) {
+          reason = e.what();
+        }
+        CHECK(reason.find("left") != reason.npos);
+      });
+    }
+  }
+}
+
+TEST_CASE("members that call different collectives are told so") {
+  for (const auto& hosts : {one_host(2), many_hosts(2)}) {
+    with_group(hosts, [&](Communicator& c) {
+      std::vector<float> data(c.rank() == 0 ? 100'000 : 100'001);
+      std::string reason;
+      try {
+        for (int i = 0; i < 3; ++i) c.all_reduce(data.data(), data.size(), Type::f32, Op::sum);
+      } catch (const Aborted& e) {
+        reason = e.what();
+      }
+      CHECK(reason.find("different collectives") != reason.npos);
+    });
+  }
+}
+
+TEST_CASE("generations follow each other on the same listeners, leaving nothing behind") {
+  const auto hosts = two_and_two();
+  const size_t files = open_descriptors(), running = threads();
+  {
+    Listeners listeners(hosts);
+    const size_t with_listeners = open_descriptors();
+    for (uint64_t generation = 1; generation <= 25; ++generation) {
+      in_threads(4, [&](int rank) {
+        const auto c = listeners.connect(rank, generation);
+        CHECK(c->generation() == generation);
+        CHECK(c->describe_links().find(rank == 0 ? "rank 1: shared memory" : "tcp 127.0.0.1") !=
+              std::string::npos);
+        if (generation % 3 == 0) {
+          std::thread other;
+          if (rank == 2) {
+            other = std::thread([&] {
+              std::this_thread::sleep_for(std::chrono::milliseconds(20));
+              c->abort("next");
+            });
+          }
+          CHECK_THROWS_AS(for (;;) c->barrier(), Aborted);
+          if (other.joinable()) other.join();
+        } else {
+          const std::vector<int> expected{0, 1, 2, 3};
+          CHECK(all_gather_values(*c, rank) == expected);
+        }
+      });
+    }
+    CHECK(open_descriptors() == with_listeners);
+    CHECK(mapped_segments() == 0);
+  }
+  CHECK(open_descriptors() == files);
+  CHECK(threads() == running);
+}
+
+TEST_CASE("the next generation connects beside the current one") {
+  Listeners listeners(one_host(3));
+  in_threads(3, [&](int rank) {
+    auto now = listeners.connect(rank, 1);
+    std::unique_ptr<Communicator> next;
+    std::thread background([&] { next = listeners.connect(rank, 2); });
+    std::vector<float> data(10'000, 1.0f);
+    for (int i = 0; i < 50; ++i) now->all_reduce(data.data(), data.size(), Type::f32, Op::average);
+    background.join();
+    now->barrier();
+    now.reset();
+    CHECK(all_gather_values(*next, rank) == std::vector<int>{0, 1, 2});
+  });
+}
+
+TEST_CASE("an old generation is refused") {
+  Listeners listeners(one_host(2));
+  in_threads(2, [&](int rank) { listeners.connect(rank, 5)->barrier(); });
+  // Its own listener knows better.
+  CHECK_THROWS_WITH_AS(listeners.connect(0, 5), doctest::Contains("is over"), Aborted);
+  CHECK_THROWS_AS(listeners.connect(0, 4), Aborted);
+  // And so does that of the others: rank 1 here is a process that comes late.
+  Listener late(kSecret);
+  GroupOptions options;
+  options.generation = 4;
+  options.rank = 1;
+  options.endpoints = {listeners.endpoints[0], late.endpoint()};
+  options.deadline = in_seconds(10);
+  CHECK_THROWS_WITH_AS(connect(late, options), doctest::Contains("generation 4 is over"), Aborted);
+}
+
+TEST_CASE("another secret is refused") {
+  for (const bool tcp : {false, true}) {
+    const auto hosts = tcp ? many_hosts(1) : one_host(1);
+    Listeners ours(hosts), theirs(tcp ? std::vector<std::string>{"host1"} : hosts,
+                                  "another secret, as long as it");
+    GroupOptions options;
+    options.generation = 1;
+    options.rank = 1;
+    options.endpoints = {ours.endpoints[0], theirs.endpoints[0]};
+    options.deadline = in_seconds(10);
+    CHECK_THROWS_WITH_AS(connect(*theirs.all[0], options), doctest::Contains("secret"), Error);
+    // The other way round nobody comes.
+    options.rank = 0;
+    options.deadline = in_seconds(0.1);
+    CHECK_THROWS_WITH_AS(connect(*ours.all[0], options), doctest::Contains("did not come in time"),
+                         Error);
+  }
+  CHECK_THROWS_WITH_AS(Listener("short"), doctest::Contains("16 bytes"), Error);
+}
+
+TEST_CASE("connect gives up at the deadline, when cancelled, and when a member is gone") {
+  Listeners listeners(one_host(3));
+  CHECK_THROWS_WITH_AS(listeners.connect(2, 1, 0.1), doctest::Contains("rank 0 did not come"),
+                       Error);
+  CHECK_THROWS_WITH_AS(listeners.connect(0, 2, 0.1), doctest::Contains("rank 1 did not come"),
+                       Error);
+  for (const int rank : {2, 0}) {  // waits for a lower rank, waits to be reached
+    Cancellation cancel;
+    std::atomic<int64_t> cancelled_at{0};
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      cancelled_at = Monotonic::now().time_since_epoch().count();
+      cancel.cancel("no more");
+    });
+    CHECK_THROWS_WITH_AS(listeners.connect(rank, 3, 20, &cancel), "no more", Aborted);
+    CHECK(seconds_since(TimePoint(Monotonic::duration(cancelled_at.load()))) < kSoon);
+    CHECK_THROWS_WITH_AS(listeners.connect(rank, 4, 20, &cancel), "no more", Aborted);
+    other.join();
+  }
+  // A member that dies or gives up ends the attempt of those that it had reached.
+  in_threads(2, [&](int rank) {
+    if (rank == 1) {
+      CHECK_THROWS_AS(listeners.connect(1, 5, 0.3), Error);
+    } else {
+      const TimePoint start = Monotonic::now();
+      CHECK_THROWS_WITH_AS(listeners.connect(0, 5, 20), doctest::Contains("gave up"), Aborted);
+      CHECK(seconds_since(start) < 5);
+    }
+  });
+  listeners.all[0].reset();
+  CHECK_THROWS_WITH_AS(listeners.connect(1, 6), doctest::Contains("gone"), Error);
+}
+
+TEST_CASE("members that were told different lists do not connect") {
+  Listeners listeners(one_host(3));
+  const auto endpoints = listeners.endpoints;
+  in_threads(2, [&](int rank) {
+    GroupOptions options;
+    options.generation = 1;
+    options.rank = rank;
+    options.endpoints = endpoints;
+    if (rank == 1) options.endpoints.pop_back();
+    options.deadline = in_seconds(0.5);
+    CHECK_THROWS_AS(connect(*listeners.all[static_cast<size_t>(rank)], options), Error);
+  });
+  GroupOptions options;
+  options.rank = 1;
+  options.endpoints = {endpoints[1], endpoints[0]};
+  CHECK_THROWS_WITH_AS(connect(*listeners.all[1], options), doctest::Contains("not this process's"),
+                       Error);
+  options.rank = 2;
+  CHECK_THROWS_AS(connect(*listeners.all[1], options), Error);
+}
+
+TEST_CASE("strangers who say nothing or nonsense do not block the listener") {
+  ListenerOptions quick;
+  quick.handshake_timeout_s = 0.2;
+  Listener first(kSecret, quick), second(kSecret, quick);
+  std::vector<Fd> silent, talking;
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {
+    silent.push_back(dial_unix(first.endpoint()));
+    if (i % 3 == 0) {
+      talking.push_back(dial_unix(first.endpoint()));
+      std::string nonsense(random() % 3000, '\0');
+      for (char& byte : nonsense) byte = static_cast<char>(random());
+      if (i % 2) nonsense = nonsense.substr(0, 10);
+      send_whole(talking.back().get(), nonsense, {in_seconds(5)});
+    }
+  }
+  in_threads(2, [&](int rank) {
+    GroupOptions options;
+    options.rank = rank;
+    options.generation = 1;
+    options.endpoints = {first.endpoint(), second.endpoint()};
+    options.deadline = in_seconds(10);
+    const auto c = connect(rank == 0 ? first : second, options);
+    c->barrier();
+  });
+  for (const Fd& socket : silent) CHECK(is_closed_within(socket.get(), 10));
+  for (const Fd& socket : talking) CHECK(is_closed_within(socket.get(), 10));
+}
+
+TEST_CASE("endpoints are checked") {
+  const Listener listener(kSecret, {.tcp = true, .interface = "lo", .host = "x"});
+  const nlohmann::json good = listener.endpoint();
+  const Endpoint parsed = parse_endpoint(good);
+  CHECK(parsed.host == "x");
+  REQUIRE(parsed.tcp.size() == 1);
+  CHECK(parsed.tcp[0].interface == "lo");
+  CHECK(good.dump().find(kSecret) == std::string::npos);
+  for (const char* key : {"host", "unix", "tcp"}) {
+    auto bad = good;
+    bad.erase(key);
+    CHECK_THROWS_AS(parse_endpoint(bad), Error);
+    bad[key] = 5;
+    CHECK_THROWS_AS(parse_endpoint(bad), Error);
+    bad[key] = std::string(100'000, 'a');
+    CHECK_THROWS_AS(parse_endpoint(bad), Error);
+  }
+  for (const auto& port : {nlohmann::json(0), nlohmann::json(65536), nlohmann::json("1")}) {
+    auto bad = good;
+    bad["tcp"][0]["port"] = port;
+    CHECK_THROWS_AS(parse_endpoint(bad), Error);
+  }
+  CHECK_THROWS_WITH_AS(Listener(kSecret, {.tcp = true, .interface = "nosuch0", .host = ""}),
+                       doctest::Contains("nosuch0"), Error);
+}

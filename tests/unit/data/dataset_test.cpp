@@ -1,0 +1,122 @@
+#include "runtime/data/dataset.h"
+
+#include <algorithm>
+#include <cmath>
+#include <doctest/doctest.h>
+#include <set>
+
+#include "tests/unit/data/fixtures.h"
+
+using namespace adaptdl::data;
+using adaptdl::DataSource;
+using adaptdl::DataSpec;
+using adaptdl::TemporaryDirectory;
+using namespace fixtures;
+
+namespace {
+
+DataSource synthetic(int64_t samples) {
+  DataSource source;
+  source.format = DataSource::Format::synthetic;
+  source.synthetic_samples = samples;
+  source.shape = {2};
+  return source;
+}
+
+Dataset of_size(int64_t samples) {
+  return Dataset({open_column(synthetic(samples), "")});
+}
+
+}  // namespace
+
+TEST_CASE("columns of different length are refused with both names and lengths") {
+  const TemporaryDirectory folder;
+  write(folder, "x.npy", npy("<f4", "(3,)", std::string(12, 'x')));
+  write(folder, "y.npy", npy("|u1", "(2,)", "ab"));
+  DataSpec spec;
+  spec.train.resize(2);
+  spec.train[0].path = "x.npy";
+  spec.train[1].path = "y.npy";
+  const std::string error = error_of([&] { open_data(spec, folder.path()); });
+  CHECK(contains(error, folder.file("x.npy") + " has 3 samples"));
+  CHECK(contains(error, folder.file("y.npy") + " has 2"));
+  CHECK(contains(error_of([] { Dataset({}); }), "no data"));
+  write(folder, "z.npy", npy("|u1", "(0,)", ""));
+  spec.train = {spec.train[1]};
+  spec.train[0].path = "z.npy";
+  CHECK(contains(error_of([&] { open_data(spec, folder.path()); }), "holds no sample"));
+}
+
+TEST_CASE("a split is disjoint, complete, in order and fixed") {
+  for (const int64_t size : {3, 10, 97, 1797}) {
+    for (const double fraction : {0.01, 0.2, 0.5, 0.6, 0.4999}) {
+      const auto [train, validation] = of_size(size).split(fraction, 5);
+      CHECK(train.size() + validation.size() == size);
+      CHECK(validation.size() ==
+            std::max<int64_t>(1, std::llround(fraction * static_cast<double>(size))));
+      std::vector<int64_t> left, right, all;
+      for (int64_t i = 0; i < train.size(); ++i) left.push_back(train.row(i));
+      for (int64_t i = 0; i < validation.size(); ++i) right.push_back(validation.row(i));
+      CHECK(std::is_sorted(left.begin(), left.end()));
+      CHECK(std::is_sorted(right.begin(), right.end()));
+      std::merge(left.begin(), left.end(), right.begin(), right.end(), std::back_inserter(all));
+      for (int64_t i = 0; i < size; ++i) CHECK(all[static_cast<size_t>(i)] == i);
+    }
+  }
+  const auto first = of_size(1000).split(0.1, 1), other = of_size(1000).split(0.1, 2);
+  int same = 0;
+  for (int64_t i = 0; i < 100; ++i) same += first.second.row(i) == other.second.row(i);
+  CHECK(same < 30);
+  const auto huge = of_size(int64_t{1} << 60).split(0.5, 1);
+  CHECK(huge.first.row(huge.first.size() - 1) < (int64_t{1} << 60));
+  CHECK(contains(error_of([] { of_size(1).split(0.5, 0); }), "none is left"));
+}
+
+TEST_CASE("subsets and splits compose") {
+  const Dataset part = of_size(100).subset(10, 60);
+  CHECK(part.size() == 50);
+  CHECK(part.row(0) == 10);
+  CHECK(part.subset(5, 6).row(0) == 15);
+  const auto [train, validation] = part.split(0.2, 3);
+  std::set<int64_t> rows;
+  for (int64_t i = 0; i < train.size(); ++i) rows.insert(train.row(i));
+  for (int64_t i = 0; i < validation.size(); ++i) rows.insert(validation.row(i));
+  CHECK(rows.size() == 50);
+  CHECK(*rows.begin() == 10);
+  CHECK(*rows.rbegin() == 59);
+}
+
+TEST_CASE("validation data come from their own files or from the split") {
+  DataSpec spec;
+  spec.train = {synthetic(100)};
+  CHECK_FALSE(open_data(spec, "").validation.has_value());
+  spec.validation_fraction = 0.2;
+  Data data = open_data(spec, "");
+  CHECK(data.train.size() == 80);
+  CHECK(data.validation->size() == 20);
+  spec.validation = {synthetic(7)};
+  data = open_data(spec, "");
+  CHECK(data.train.size() == 100);
+  CHECK(data.validation->size() == 7);
+  spec.validation[0].dtype = "float16";
+  CHECK(contains(error_of([&] { open_data(spec, ""); }), "one type"));
+  spec.validation[0] = synthetic(7);
+  spec.validation[0].shape = {3};
+  CHECK(contains(error_of([&] { open_data(spec, ""); }), "differ in shape"));
+  spec.validation.resize(2, synthetic(7));
+  CHECK(contains(error_of([&] { open_data(spec, ""); }), "equally many"));
+}
+
+TEST_CASE("windows shifted differently over one array are equally many") {
+  const TemporaryDirectory folder;
+  write(folder, "text.npy", npy("|u1", "(9,)", "abcdefghi"));
+  DataSource source;
+  source.path = "text.npy";
+  source.window = source.window_stride = 3;
+  DataSpec spec;
+  spec.train = {source, source};
+  spec.train[1].window_shift = 1;
+  const Data data = open_data(spec, folder.path());
+  CHECK(data.train.size() == 2);
+  CHECK(rows<char>(*data.train.columns()[1], {1}) == std::vector<char>{'e', 'f', 'g'});
+}

@@ -1,0 +1,196 @@
+#include "runtime/data/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <doctest/doctest.h>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+
+using namespace adaptdl::data;
+
+namespace {
+
+// One pass with a random membership and batch at every step; how often each sample was read, fresh
+// ones and padding apart, over all replicas.
+struct Pass {
+  std::map<int64_t, int> fresh, padding;
+  std::vector<int64_t> order;  // in the order of the pass
+  int64_t steps = 0;
+};
+
+Pass run_pass(const Sampler& sampler, Position position, std::mt19937_64& random) {
+  Pass pass;
+  for (;;) {
+    const int replicas = static_cast<int>(random() % 7) + 1;
+    const auto batch = static_cast<int64_t>(random() % 20) + 1;
+    std::vector<std::vector<int64_t>> each;
+    Step first;
+    int64_t fresh_total = 0;
+    for (int rank = 0; rank < replicas; ++rank) {
+      const Step step = sampler.step(position, replicas, rank, batch);
+      if (rank == 0) first = step;
+      CHECK(step.consumed == first.consumed);
+      CHECK(step.next == first.next);
+      CHECK(step.ends_pass == first.ends_pass);
+      if (sampler.options().pad) {
+        CHECK(step.samples == first.samples);
+        CHECK(step.samples * replicas == step.consumed);
+      }
+      each.push_back(sampler.indices(step));
+      REQUIRE(static_cast<int64_t>(each.back().size()) == step.samples);
+      for (int64_t i = 0; i < step.samples; ++i) {
+        ++(i < step.fresh ? pass.fresh : pass.padding)[each.back()[static_cast<size_t>(i)]];
+      }
+      fresh_total += step.fresh;
+    }
+    if (first.consumed == 0) return pass;
+    ++pass.steps;
+    for (size_t i = 0; i < static_cast<size_t>(fresh_total); ++i) {
+      pass.order.push_back(
+          each[i % static_cast<size_t>(replicas)][i / static_cast<size_t>(replicas)]);
+    }
+    if (first.next.pass != position.pass || first.next.epoch != position.epoch) return pass;
+    position = first.next;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a permutation maps every size onto itself") {
+  for (const int64_t size : {1, 2, 3, 4, 5, 6, 7, 10, 63, 64, 65, 1437, 10007, 100000}) {
+    const Permutation permutation(size, 7, 3, 1);
+    std::vector<bool> seen(static_cast<size_t>(size), false);
+    for (int64_t i = 0; i < size; ++i) {
+      const int64_t to = permutation(i);
+      REQUIRE(to >= 0);
+      REQUIRE(to < size);
+      CHECK_FALSE(seen[static_cast<size_t>(to)]);
+      seen[static_cast<size_t>(to)] = true;
+    }
+  }
+  const Permutation huge(int64_t{1} << 62, 1, 0, 0);
+  CHECK(huge(5) >= 0);
+  CHECK(huge(5) != huge(6));
+}
+
+TEST_CASE("a permutation's numbers stay as they are: checkpoints depend on them") {
+  const Permutation permutation(10, 1, 2, 3);
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < 10; ++i) order.push_back(permutation(i));
+  CHECK(order == std::vector<int64_t>{2, 0, 4, 8, 6, 5, 9, 1, 3, 7});
+}
+
+TEST_CASE("permutations are even: each sample is equally likely in each place, neighbours too") {
+  for (const int64_t size : {3, 5, 10, 29}) {
+    const auto n = static_cast<size_t>(size);
+    constexpr int kEpochs = 20000;
+    std::vector<double> place(n * n, 0.0), follows(n * n, 0.0);
+    for (int epoch = 0; epoch < kEpochs; ++epoch) {
+      const Permutation permutation(size, 11, static_cast<uint64_t>(epoch), 0);
+      auto before = static_cast<size_t>(permutation(0));
+      ++place[before];
+      for (size_t i = 1; i < n; ++i) {
+        const auto here = static_cast<size_t>(permutation(static_cast<int64_t>(i)));
+        ++place[i * n + here];
+        ++follows[before * n + here];
+        before = here;
+      }
+    }
+    double square = 0, pairs = 0;
+    const double expected = kEpochs / static_cast<double>(size);
+    for (const double count : place) square += (count - expected) * (count - expected) / expected;
+    for (size_t i = 0; i < n * n; ++i) {
+      if (i % (n + 1) == 0) continue;
+      pairs += (follows[i] - expected) * (follows[i] - expected) / expected;
+    }
+    // Chi-squared, with five standard deviations of room.
+    const double freedom = static_cast<double>((size - 1) * (size - 1));
+    CHECK(square < freedom + 5 * std::sqrt(2 * freedom) + 5);
+    const double pair_freedom = static_cast<double>(size * (size - 2));
+    CHECK(pairs < pair_freedom + 5 * std::sqrt(2 * pair_freedom) + 5);
+  }
+}
+
+TEST_CASE("whatever the rescales, a pass is read exactly once, in one order") {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 300; ++round) {
+    const auto samples = static_cast<int64_t>(random() % 400) + 1;
+    SamplerOptions options;
+    options.seed = random();
+    options.shuffle = random() % 4 != 0;
+    options.pad = random() % 3 != 0;
+    options.after = static_cast<AfterPass>(random() % 3);
+    const Sampler sampler(samples, options);
+    const Position start{random() % 100, random() % 3, 0};
+    const Pass pass = run_pass(sampler, start, random);
+    CHECK(static_cast<int64_t>(pass.fresh.size()) == samples);
+    for (const auto& [sample, times] : pass.fresh) {
+      CHECK(times == 1);
+      CHECK(sample >= 0);
+      CHECK(sample < samples);
+    }
+    if (!options.pad) CHECK(pass.padding.empty());
+    CHECK(run_pass(sampler, start, random).order == pass.order);
+    if (!options.shuffle) CHECK(std::is_sorted(pass.order.begin(), pass.order.end()));
+  }
+}
+
+TEST_CASE("padding repeats the front of the pass") {
+  SamplerOptions options;
+  options.seed = 5;
+  const Sampler sampler(10, options);
+  const Position at{0, 0, 8};  // two are left for three replicas
+  const auto front = sampler.indices(sampler.step({0, 0, 0}, 1, 0, 10));
+  const Step step = sampler.step(at, 3, 2, 4);
+  CHECK(step.samples == 1);
+  CHECK(step.fresh == 0);
+  CHECK(step.consumed == 3);
+  CHECK(step.ends_pass);
+  CHECK(sampler.indices(step) == std::vector<int64_t>{front[0]});
+  CHECK(sampler.indices(sampler.step(at, 3, 1, 4)) == std::vector<int64_t>{front[9]});
+  // More replicas than samples.
+  const Sampler tiny(2, options);
+  for (int rank = 0; rank < 5; ++rank) CHECK(tiny.step({}, 5, rank, 8).samples == 1);
+}
+
+TEST_CASE("drop_last leaves the rest of a pass out, but never all of it") {
+  SamplerOptions options;
+  options.drop_last = true;
+  const Sampler sampler(10, options);
+  Step step = sampler.step({0, 0, 0}, 2, 1, 4);
+  CHECK(step.samples == 4);
+  CHECK(step.ends_pass);
+  CHECK(sampler.step(step.next, 2, 1, 4).consumed == 0);
+  CHECK(sampler.step({0, 0, 8}, 1, 0, 2).consumed == 2);  // it fills the batch after all
+  CHECK(sampler.step({0, 0, 0}, 2, 0, 64).samples == 5);
+}
+
+TEST_CASE("behind a pass comes what was asked for") {
+  SamplerOptions options;
+  options.after = AfterPass::next_pass;
+  Step step = Sampler(4, options).step({1, 2, 0}, 1, 0, 4);
+  CHECK(step.next == Position{1, 3, 0});
+  step = Sampler(4, options).step({1, 2, 4}, 1, 0, 3);
+  CHECK(step.from == Position{1, 3, 0});
+  CHECK(step.samples == 3);
+  options.after = AfterPass::next_epoch;
+  CHECK(Sampler(4, options).step({1, 2, 3}, 1, 0, 4).next == Position{2, 0, 0});
+  options.after = AfterPass::stop;
+  step = Sampler(4, options).step({1, 2, 4}, 1, 0, 4);
+  CHECK(step.consumed == 0);
+  CHECK(step.samples == 0);
+  CHECK(step.ends_pass);
+}
+
+TEST_CASE("passes and epochs have orders of their own") {
+  const Sampler sampler(100, {});
+  std::set<std::vector<int64_t>> orders;
+  for (uint64_t epoch = 0; epoch < 5; ++epoch) {
+    for (uint64_t pass = 0; pass < 3; ++pass) {
+      orders.insert(sampler.indices(sampler.step({epoch, pass, 0}, 1, 0, 100)));
+    }
+  }
+  CHECK(orders.size() == 15);
+}

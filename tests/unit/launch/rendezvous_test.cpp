@@ -1,0 +1,93 @@
+#include "core/launch/rendezvous.h"
+
+#include <cstdlib>
+#include <doctest/doctest.h>
+#include <random>
+
+#include "tests/unit/launch/world.h"
+
+using namespace adaptdl;
+using namespace adaptdl::launch;
+using adaptdl::launch::testing::Accidents;
+using adaptdl::launch::testing::World;
+
+namespace {
+
+uint64_t environment_number(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+}  // namespace
+
+TEST_CASE("rendezvous: a start, growth, shrinking") {
+  World world(1, 1, 4, 2, 0);
+  world.play(200, {});
+  CHECK(world.settled());
+  CHECK(world.view().current.number == 1);
+  CHECK(world.view().current.immediate);
+  CHECK(world.view().current.cause == "start");
+  CHECK(world.steps() > 10);
+  CHECK(world.complaints().empty());
+}
+
+TEST_CASE("rendezvous: the last member that leaves hands over through a checkpoint") {
+  for (const int slots : {0, 1}) {
+    World world(7, 1, 1, 1, slots);
+    world.play(200, {});
+    REQUIRE(world.settled());
+    const int64_t before = world.steps();
+    world.signal_leave(world.view().current.members.front());
+    world.play(500, {});
+    CHECK(world.settled());
+    CHECK(world.steps() > before);
+    CHECK(world.restarts() == 1);
+    CHECK(world.view().current.members.front() != 0);
+    for (const auto& complaint : world.complaints()) FAIL_CHECK(complaint);
+  }
+}
+
+// Thousands of histories. ADAPTDL_SEED plays one again; ADAPTDL_HISTORIES sets how many.
+TEST_CASE("rendezvous: generated histories") {
+  const uint64_t only = environment_number("ADAPTDL_SEED", 0);
+  const uint64_t histories = only != 0 ? 1 : environment_number("ADAPTDL_HISTORIES", 3000);
+  int settled = 0, gave_up = 0, restarts = 0;
+  for (uint64_t i = 0; i < histories; ++i) {
+    const uint64_t seed = only != 0 ? only : 1000 + i;
+    std::mt19937_64 random(seed);
+    auto number = [&](int low, int high) {
+      return std::uniform_int_distribution<int>(low, high)(random);
+    };
+    const int max = number(1, 5), min = number(1, max), target = number(min, max);
+    const int slots = number(0, 3) == 0 ? max : 0;
+    auto maybe = [&](double rate) { return number(0, 2) == 0 ? 0.0 : rate * number(1, 3); };
+    Accidents accidents;
+    accidents.kill = maybe(0.002);
+    accidents.stop = maybe(0.002);
+    accidents.leave = maybe(0.001);
+    accidents.scale = maybe(0.003);
+    accidents.bad_start = maybe(0.1);
+    accidents.stale = maybe(0.02);
+    accidents.break_links = maybe(0.001);
+    World world(seed, min, max, target, slots);
+    world.play(number(100, 1500), accidents);
+    world.end_accidents();
+    world.play(3000, {});  // 30 s of calm
+    restarts += world.restarts();
+    for (const auto& complaint : world.complaints()) {
+      FAIL_CHECK("seed ", seed, ": ", complaint);
+    }
+    if (world.gave_up()) {
+      ++gave_up;
+    } else if (world.settled()) {
+      ++settled;
+    } else if (world.view().failed_newcomers <= 3) {
+      // Failing newcomers may have been given up: then, and only then, fewer than wanted go on.
+      FAIL_CHECK("seed ", seed, ": does not settle: ", world.describe());
+    }
+    if (!world.complaints().empty()) break;
+  }
+  MESSAGE(histories, " histories: ", settled, " settled, ", gave_up, " gave up, ", restarts,
+          " restarts from a checkpoint");
+  if (only == 0) CHECK(settled > static_cast<int>(histories) / 2);
+}

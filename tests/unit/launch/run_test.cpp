@@ -1,0 +1,397 @@
+// The real launcher with real processes.
+
+#include "core/launch/run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <thread>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "tests/unit/launch/test_run.h"
+
+using namespace adaptdl;
+using namespace adaptdl::launch;
+using adaptdl::launch::testing::alive;
+using adaptdl::launch::testing::steps_complete;
+using adaptdl::launch::testing::TestRun;
+using nlohmann::json;
+
+namespace {
+
+void worker(TestRun& run, std::vector<std::string> arguments) {
+  for (auto& argument : arguments) run.options.arguments.push_back(argument);
+}
+
+std::vector<std::string> causes(const TestRun& run) {
+  std::vector<std::string> result;
+  for (const auto& event : run.events("generation")) result.push_back(event["cause"]);
+  return result;
+}
+
+json last_event(const TestRun& run) {
+  const auto events = run.events();
+  return events.empty() ? json::object() : events.back();
+}
+
+void sleep_ms(int ms) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+}
+
+}  // namespace
+
+TEST_CASE("run: parse_replicas") {
+  const auto check = [](const std::string& text, int min, int initial, int max) {
+    const ReplicaBounds bounds = parse_replicas(text, 4);
+    CHECK(bounds.min == min);
+    CHECK(bounds.initial == initial);
+    CHECK(bounds.max == max);
+  };
+  check("3", 3, 3, 3);
+  check("1:3", 1, 3, 3);
+  check("2:2", 2, 2, 2);
+  check("auto", 1, 4, 4);
+  CHECK(parse_replicas("auto", 0).max == 1);
+  for (const char* wrong : {"", "0", "-1", "2:1", "1:", ":2", "1:2:3", "all", "1.5", " 1", "1025",
+                            "99999999999999999999", "0:1"}) {
+    CHECK_THROWS_AS(parse_replicas(wrong, 4), UsageError);
+  }
+}
+
+TEST_CASE("run: grows and shrinks at steps, finishes, and knows it") {
+  TestRun run;
+  run.options.replicas = {1, 1, 1};
+  run.options.replicas_at = {{20, 3}, {150, 2}};
+  worker(run, {"steps=250"});
+  run.start();
+  REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+  CHECK(steps_complete(run.events("step"), 1, 250));
+  CHECK(run.events().front()["event"] == "start");
+  const json end = run.events().back();
+  CHECK(end["event"] == "end");
+  CHECK(end["result"] == "finished");
+  CHECK(end["steps"] == 250);
+  CHECK(end["model"] == run.options.output_dir);
+  const auto rescales = run.events("rescale");
+  REQUIRE(rescales.size() >= 2);
+  CHECK(end["rescales"] == rescales.size());
+  CHECK(rescales.front()["from"] == 1);
+  CHECK(rescales.front()["cause"] == "replicas-at");
+  CHECK(rescales.back()["from"] == 3);
+  CHECK(rescales.back()["to"] == 2);
+  const auto generations = run.events("generation");
+  CHECK(generations.front()["immediate"] == true);
+  CHECK(generations.back()["immediate"] == false);
+  CHECK(generations.back()["members"] == json({0, 1}));  // the newest went
+  double time = 0;
+  for (const auto& event : run.events()) {
+    CHECK(event["time_s"] >= time);
+    time = event["time_s"];
+  }
+  CHECK(read_file(run.options.log_dir + "/replica-0.log", 4096) == "member 0 here\n");
+
+  run.start();  // once more: it has finished
+  REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+  CHECK(run.talk().find("has finished") != std::string::npos);
+  REQUIRE(run.events().size() == 1);
+  CHECK(run.events()[0]["already"] == true);
+
+  run.options.fresh = true;
+  run.options.settings = {"optimizer.lr=1"};
+  run.options.replicas_at.clear();
+  run.start();
+  REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+  CHECK(steps_complete(run.events("step"), 1, 250));
+}
+
+TEST_CASE("run: kill -9 of any member costs no finished step") {
+  TestRun run;
+  run.options.replicas = {3, 3, 3};
+  worker(run, {"steps=400"});
+  run.start();
+  for (const size_t index : {0, 1, 2}) {
+    run.wait_for([&](const json& e) {
+      return e["event"] == "generation" && e["replicas"] == 3 && e["generation"] >= 1 + 2 * index;
+    });
+    sleep_ms(50);
+    const auto members = run.members();
+    REQUIRE(members.size() == 3);
+    ::kill(members[index].second, SIGKILL);
+    run.wait_for([&](const json& e) {
+      return e["event"] == "failure" && e["member"] == members[index].first;
+    });
+  }
+  REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+  CHECK(steps_complete(run.events("step"), 1, 400));
+  const auto failures = run.events("failure");
+  REQUIRE(failures.size() == 3);
+  for (const auto& failure : failures) {
+    CHECK(failure["signal"] == SIGKILL);
+    CHECK(failure["exit_code"].is_null());
+    CHECK(failure["next"] == "2 of 3 train on, another is started");
+  }
+  const auto list = causes(run);
+  CHECK(std::count(list.begin(), list.end(), "death") == 3);
+  CHECK(std::count(list.begin(), list.end(), "replacement") >= 2);
+}
+
+TEST_CASE("run: SIGTERM to one replica lets it go and brings another") {
+  TestRun run;
+  run.options.replicas = {1, 2, 2};
+  worker(run, {"steps=100000"});
+  run.start();
+  run.wait_for_step(20);
+  const auto members = run.members();
+  REQUIRE(members.size() == 2);
+  ::kill(members[0].second, SIGTERM);
+  run.wait_for([](const json& e) { return e["event"] == "rescale" && e["cause"] == "leave"; });
+  run.wait_for(
+      [](const json& e) { return e["event"] == "rescale" && e["cause"] == "replacement"; });
+  run.signal(SIGTERM);
+  REQUIRE(run.wait() == 143);
+  CHECK(run.events("failure").empty());
+  const auto steps = run.events("step");
+  CHECK(steps_complete(steps, 1, static_cast<int64_t>(steps.size())));
+  CHECK(run.events("generation").back()["members"] == json({1, 2}));
+}
+
+TEST_CASE("run: SIGTERM to the only replica hands over through a checkpoint") {
+  TestRun run;
+  worker(run, {"steps=100000"});
+  run.start();
+  run.wait_for_step(20);
+  ::kill(run.members().at(0).second, SIGTERM);
+  run.wait_for(
+      [](const json& e) { return e["event"] == "generation" && e["members"] == json({1}); });
+  run.signal(SIGINT);
+  REQUIRE(run.wait() == 130);
+  const auto steps = run.events("step");
+  CHECK(steps_complete(steps, 1, static_cast<int64_t>(steps.size())));
+}
+
+TEST_CASE("run: SIGTERM writes a checkpoint; the same command goes on from it") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  worker(run, {"steps=150", "checkpoint=100000"});
+  run.start();
+  run.wait_for_step(30);
+  run.signal(SIGTERM);
+  REQUIRE(run.wait() == 143);
+  const auto steps = run.events("step");
+  const int64_t last = steps.back()["step"];
+  CHECK(last_event(run)["result"] == "stopped");
+  CHECK(last_event(run)["checkpoint"] == true);
+  run.options.settings = {"optimizer.lr=1"};
+  run.start();
+  REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+  CHECK(run.talk().find("changed since the last run: settings: none -> [\"optimizer.lr=1\"]") !=
+        std::string::npos);
+  CHECK(steps_complete(run.events("step"), last + 1, 150));
+  CHECK(run.events("resume").size() == 1);
+}
+
+TEST_CASE("run: a second SIGINT skips the checkpoint") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  worker(run, {"steps=100000", "checkpoint=100000"});
+  run.start();
+  run.wait_for_step(10);
+  const auto members = run.members();
+  ::kill(members[0].second, SIGSTOP);  // so that no checkpoint can be agreed on
+  run.signal(SIGINT);
+  sleep_ms(200);
+  CHECK(alive(run.pid()));
+  run.signal(SIGINT);
+  CHECK(run.wait(5) == 130);
+  CHECK(last_event(run)["checkpoint"] == false);
+  for (const auto& [id, pid] : members) CHECK_FALSE(alive(pid));
+}
+
+TEST_CASE("run: all dying starts again from the checkpoint") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  worker(run, {"steps=200", "checkpoint=10"});
+  run.start();
+  run.wait_for_step(35);
+  for (const auto& [id, pid] : run.members()) ::kill(pid, SIGKILL);
+  REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+  const auto list = causes(run);
+  CHECK(std::count(list.begin(), list.end(), "restart") == 1);
+  int64_t before = 0, jumps = 0;
+  for (const auto& step : run.events("step")) {
+    if (step["step"] != before + 1) {
+      ++jumps;
+      CHECK(step["step"] < before + 1);
+      CHECK(step["step"] > before - 10);
+    }
+    before = step["step"];
+  }
+  CHECK(before == 200);
+  CHECK(jumps <= 1);
+}
+
+TEST_CASE("run: dying again and again without a finished step ends the run") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  run.options.max_restarts = 2;
+  worker(run, {"steps=200", "checkpoint=10", "die=*:15"});
+  run.start();
+  REQUIRE(run.wait() == 1);
+  CHECK(last_event(run)["result"] == "failed");
+  CHECK(run.talk().find("dies before step 15") != std::string::npos);
+  CHECK(run.talk().find("breakdowns in a row") != std::string::npos);
+  CHECK(run.events("failure").size() >= 3);
+}
+
+TEST_CASE("run: newcomers that do not come stop nobody") {
+  for (const char* how : {"silent=1", "crash=1", "garbage=1", "fatal=1"}) {
+    CAPTURE(how);
+    TestRun run;
+    run.options.replicas = {1, 1, 2};
+    run.options.replicas_at = {{10, 2}};
+    run.options.start_timeout_s = 0.5;
+    worker(run, {"steps=100000", how});
+    run.start();
+    run.wait_for([](const json& e) { return e["event"] == "failure" && e["member"] == 1; });
+    run.wait_for([](const json& e) { return e["event"] == "rescale" && e["to"] == 2; });
+    run.signal(SIGTERM);
+    REQUIRE(run.wait() == 143);
+    CHECK(run.events("generation").back()["members"] == json({0, 2}));
+    const auto steps = run.events("step");
+    CHECK(steps_complete(steps, 1, static_cast<int64_t>(steps.size())));
+    for (size_t i = 1; i < steps.size(); ++i) {
+      CHECK(steps[i]["time_s"].get<double>() - steps[i - 1]["time_s"].get<double>() < 0.5);
+    }
+    if (std::string(how) == "crash=1") {
+      const json failure = run.events("failure").at(0);
+      CHECK(failure["exit_code"] == 7);
+      CHECK(failure["log"].back() == "member 1 cannot find its hat");
+    }
+  }
+}
+
+TEST_CASE("run: newcomers that fail for ever are given up") {
+  TestRun run;
+  run.options.replicas = {1, 1, 2};
+  run.options.max_restarts = 1;
+  worker(run, {"steps=100000", "crash=*"});
+  run.start();
+  REQUIRE(run.wait() == 1);  // here nobody trains at all
+  CHECK(run.talk().find("cannot find its hat") != std::string::npos);
+  CHECK(run.events("failure").size() == 2);
+}
+
+TEST_CASE("run: a program that cannot train ends the run with its sentence") {
+  TestRun run;
+  run.options.replicas = {3, 3, 3};
+  worker(run, {"fatal=1"});
+  run.start();
+  REQUIRE(run.wait() == 1);
+  CHECK(run.talk().find("train.pt: no training_step") != std::string::npos);
+  CHECK(run.events("step").empty());
+  TestRun newer;
+  worker(newer, {"newer=1"});
+  newer.start();
+  CHECK(newer.wait() == 1);
+  CHECK(newer.talk().find("worker protocol 99") != std::string::npos);
+}
+
+TEST_CASE("run: a slow sink holds up nothing but itself") {
+  TestRun run;
+  worker(run, {"steps=6000", "step_ms=0", "checkpoint=100000"});
+  run.extra_sink = [](const json& event) {
+    if (event["event"] == "step" && event["step"] == 1) sleep_ms(4000);
+  };
+  run.start();
+  const TimePoint begin = Monotonic::now();
+  const std::string model = run.options.output_dir + "/model.pt";
+  while (!path_exists(model) && seconds_since(begin) < 15) sleep_ms(5);
+  CHECK(seconds_since(begin) < 3.5);
+  REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+  CHECK(last_event(run)["dropped_events"] > 0);
+  CHECK(run.events("step").back()["step"] == 6000);
+}
+
+TEST_CASE("run: a stopped replica is not a dead one") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  worker(run, {"steps=100000"});
+  run.start();
+  run.wait_for_step(10);
+  const pid_t victim = run.members().at(1).second;
+  ::kill(victim, SIGSTOP);
+  sleep_ms(700);
+  const size_t before = run.events("step").size();
+  sleep_ms(200);
+  CHECK(run.events("step").size() == before);
+  CHECK(run.request({{"request", "status"}})["members"][1]["state"] == "stopped");
+  ::kill(victim, SIGCONT);
+  run.wait_for_step(static_cast<int64_t>(before) + 20);
+  run.signal(SIGTERM);
+  REQUIRE(run.wait() == 143);
+  CHECK(run.events("failure").empty());
+  CHECK(causes(run) == std::vector<std::string>{"start"});
+  CHECK(run.talk().find("was stopped") != std::string::npos);
+}
+
+TEST_CASE("run: requests over the control socket") {
+  TestRun run;
+  run.options.replicas = {1, 1, 2};
+  worker(run, {"steps=100000"});
+  run.start();
+  run.wait_for_step(5);
+  json status = run.request({{"request", "status"}});
+  CHECK(status["name"] == "test");
+  CHECK(status["state"] == "training");
+  CHECK(status["replicas"] == 1);
+  CHECK(status["pid"] == run.pid());
+  CHECK(status["step"] >= 5);
+  CHECK(run.request({{"request", "scale"}, {"replicas", 2}})["from"] == 1);
+  run.wait_for([](const json& e) { return e["event"] == "rescale" && e["cause"] == "scale"; });
+  CHECK_THROWS_AS(run.request({{"request", "scale"}, {"replicas", 0}}), Error);
+  CHECK_THROWS_AS(run.request({{"request", "scale"}, {"replicas", 1 << 20}}), Error);
+  CHECK_THROWS_AS(run.request({{"request", "scale"}, {"replicas", "many"}}), Error);
+  CHECK_THROWS_AS(run.request({{"request", "dance"}}), Error);
+  CHECK_THROWS_AS(run.request(json::array()), Error);
+  run.request({{"request", "scale"}, {"replicas", 3}});  // the wish of now counts
+  run.wait_for([](const json& e) { return e["event"] == "generation" && e["replicas"] == 3; });
+
+  // A second run of the same name is refused.
+  TestRun second;
+  second.options.checkpoint_dir = run.options.checkpoint_dir;
+  second.start();
+  CHECK(second.wait() == 1);
+  CHECK(second.talk().find("run test is live (process " + std::to_string(run.pid())) == 0);
+
+  run.request({{"request", "cancel"}, {"checkpoint", true}});
+  REQUIRE(run.wait() == 143);
+  CHECK(last_event(run)["result"] == "cancelled");
+  CHECK(last_event(run)["checkpoint"] == true);
+  CHECK(json::parse(read_file(run.options.record_file, 1 << 16))["state"] == "cancelled");
+  CHECK_FALSE(path_exists(run.options.control_socket));
+}
+
+TEST_CASE("run: kill -9 of the launcher leaves no orphan") {
+  TestRun run;
+  run.options.replicas = {3, 3, 3};
+  worker(run, {"steps=100000"});
+  run.start();
+  run.wait_for_step(10);
+  const auto members = run.members();
+  REQUIRE(members.size() == 3);
+  ::kill(members[2].second, SIGSTOP);
+  run.signal(SIGKILL);
+  REQUIRE(run.wait() == 1000 + SIGKILL);
+  const TimePoint begin = Monotonic::now();
+  const auto any = [&] {
+    return std::any_of(members.begin(), members.end(), [](auto& m) { return alive(m.second); });
+  };
+  while (any() && seconds_since(begin) < 5) sleep_ms(5);
+  CHECK_FALSE(any());
+  run.start();  // what it left is no obstacle
+  run.wait_for_step(5);
+  run.signal(SIGTERM);
+  REQUIRE(run.wait() == 143);
+}

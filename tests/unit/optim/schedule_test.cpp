@@ -1,0 +1,214 @@
+#include "runtime/optim/schedule.h"
+
+#include <cmath>
+#include <doctest/doctest.h>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+
+using namespace adaptdl;
+using Kind = SchedulePart::Kind;
+using doctest::Approx;
+
+namespace {
+
+SchedulePart part(Kind kind, double epochs = 0.0) {
+  SchedulePart result;
+  result.kind = kind;
+  result.epochs = epochs;
+  return result;
+}
+
+constexpr double kPerEpoch = 20.0;  // iterations
+
+}  // namespace
+
+TEST_CASE("without parts the factor is 1") {
+  const Schedule schedule({}, kPerEpoch);
+  CHECK(schedule.factor(0) == 1.0);
+  CHECK(schedule.factor(1e9) == 1.0);
+  CHECK_FALSE(schedule.watches_validation());
+}
+
+TEST_CASE("constant holds its factor") {
+  auto p = part(Kind::constant);
+  p.factor = 0.25;
+  const Schedule schedule({p}, kPerEpoch);
+  CHECK(schedule.factor(0) == 0.25);
+  CHECK(schedule.factor(12345) == 0.25);
+}
+
+TEST_CASE("step falls by gamma at each multiple of its interval") {
+  auto p = part(Kind::step);
+  p.every_epochs = 2;
+  p.gamma = 0.5;
+  const Schedule schedule({p}, kPerEpoch);
+  CHECK(schedule.factor(0) == 1.0);
+  CHECK(schedule.factor(39.9) == 1.0);
+  CHECK(schedule.factor(40) == 0.5);
+  CHECK(schedule.factor(79.9) == 0.5);
+  CHECK(schedule.factor(80) == 0.25);
+  CHECK(schedule.factor(200) == 0.03125);
+}
+
+TEST_CASE("step meets its boundary although progress is a rounded sum") {
+  auto p = part(Kind::step);
+  p.every_epochs = 1;
+  p.gamma = 0.5;
+  const Schedule schedule({p}, 10.0 * 0.1);
+  double progress = 0;
+  for (int i = 0; i < 10; ++i) progress += 0.1;  // 0.9999999999999999
+  CHECK(schedule.factor(progress) == 0.5);
+}
+
+TEST_CASE("multi_step falls at each milestone") {
+  auto p = part(Kind::multi_step);
+  p.milestones = {1, 1.5, 4};
+  p.gamma = 0.1;
+  const Schedule schedule({p}, kPerEpoch);
+  CHECK(schedule.factor(19.9) == 1.0);
+  CHECK(schedule.factor(20) == Approx(0.1));
+  CHECK(schedule.factor(30) == Approx(0.01));
+  CHECK(schedule.factor(79.9) == Approx(0.01));
+  CHECK(schedule.factor(80) == Approx(0.001));
+}
+
+TEST_CASE("exponential is continuous") {
+  auto p = part(Kind::exponential);
+  p.gamma = 0.9;
+  p.every_epochs = 2;
+  const Schedule schedule({p}, kPerEpoch);
+  CHECK(schedule.factor(0) == 1.0);
+  CHECK(schedule.factor(20) == Approx(std::sqrt(0.9)));
+  CHECK(schedule.factor(40) == Approx(0.9));
+  CHECK(schedule.factor(400) == Approx(std::pow(0.9, 10)));
+}
+
+TEST_CASE("cosine goes from 1 to its final factor and stays there") {
+  auto p = part(Kind::cosine, 10);
+  p.final_factor = 0.2;
+  const Schedule schedule({p}, kPerEpoch);
+  CHECK(schedule.factor(0) == Approx(1.0));
+  CHECK(schedule.factor(50) == Approx(0.2 + 0.8 * (1 + std::sqrt(0.5)) / 2));
+  CHECK(schedule.factor(100) == Approx(0.6));
+  CHECK(schedule.factor(200) == Approx(0.2));
+  CHECK(schedule.factor(900) == Approx(0.2));
+}
+
+TEST_CASE("warmup rises linearly and then holds 1") {
+  auto p = part(Kind::warmup, 2);
+  p.start_factor = 0.1;
+  const Schedule schedule({p}, kPerEpoch);
+  CHECK(schedule.factor(0) == Approx(0.1));
+  CHECK(schedule.factor(10) == Approx(0.325));
+  CHECK(schedule.factor(20) == Approx(0.55));
+  CHECK(schedule.factor(40) == Approx(1.0));
+  CHECK(schedule.factor(80) == Approx(1.0));
+}
+
+TEST_CASE("parts follow one another, each from its own start") {
+  auto warmup = part(Kind::warmup, 1);
+  auto flat = part(Kind::constant, 2);
+  flat.factor = 0.7;
+  auto cosine = part(Kind::cosine, 4);
+  auto step = part(Kind::step);
+  step.gamma = 0.1;
+  const Schedule schedule({warmup, flat, cosine, step}, kPerEpoch);
+  CHECK(schedule.factor(0) == Approx(0.0));
+  CHECK(schedule.factor(10) == Approx(0.5));
+  CHECK(schedule.factor(20) == Approx(0.7));
+  CHECK(schedule.factor(59.9) == Approx(0.7));
+  CHECK(schedule.factor(60) == Approx(1.0));
+  CHECK(schedule.factor(100) == Approx(0.5));
+  CHECK(schedule.factor(140) == Approx(1.0));
+  CHECK(schedule.factor(159) == Approx(1.0));
+  CHECK(schedule.factor(160) == Approx(0.1));
+}
+
+TEST_CASE("plateau falls after patience validations without improvement") {
+  auto p = part(Kind::plateau);
+  p.gamma = 0.5;
+  p.patience = 1;
+  p.threshold = 0.01;
+  p.min_factor = 0.2;
+  Schedule schedule({p}, kPerEpoch);
+  CHECK(schedule.watches_validation());
+  auto validate = [&](double loss) {
+    schedule.on_validation({{"loss", loss}, {"accuracy", 0.5}}, 10);
+    return schedule.factor(10);
+  };
+  CHECK(validate(1.0) == 1.0);
+  CHECK(validate(0.995) == 1.0);  // less than 1 % better: the first bad one
+  CHECK(validate(0.98) == 1.0);   // better: counted afresh
+  CHECK(validate(0.98) == 1.0);
+  CHECK(validate(std::numeric_limits<double>::quiet_NaN()) == 0.5);
+  CHECK(validate(2.0) == 0.5);
+  CHECK(validate(2.0) == 0.25);
+  CHECK(validate(2.0) == 0.25);
+  CHECK(validate(2.0) == 0.2);  // not below min_factor
+  CHECK(validate(0.1) == 0.2);
+}
+
+TEST_CASE("plateau of a metric that should rise, negative values too") {
+  auto p = part(Kind::plateau);
+  p.metric = "score";
+  p.maximize = true;
+  p.patience = 0;
+  p.gamma = 0.1;
+  Schedule schedule({p}, kPerEpoch);
+  schedule.on_validation({{"score", -2.0}}, 0);
+  schedule.on_validation({{"score", -1.0}}, 0);
+  CHECK(schedule.factor(0) == 1.0);
+  schedule.on_validation({{"score", -1.5}}, 0);
+  CHECK(schedule.factor(0) == Approx(0.1));
+}
+
+TEST_CASE("a plateau after a warm-up ignores validations before it begins") {
+  auto warmup = part(Kind::warmup, 1);
+  auto p = part(Kind::plateau);
+  p.patience = 0;
+  Schedule schedule({warmup, p}, kPerEpoch);
+  schedule.on_validation({{"loss", 0.001}}, 5);
+  schedule.on_validation({{"loss", 1.0}}, 25);
+  CHECK(schedule.factor(25) == 1.0);
+  schedule.on_validation({{"loss", 1.0}}, 30);
+  CHECK(schedule.factor(30) == Approx(0.1));
+}
+
+TEST_CASE("a plateau that watches an unknown metric says what there is") {
+  auto p = part(Kind::plateau);
+  p.metric = "accurracy";
+  Schedule schedule({p}, kPerEpoch);
+  CHECK_THROWS_WITH_AS(schedule.on_validation({{"accuracy", 0.9}, {"loss", 0.1}}, 0),
+                       doctest::Contains("it returns accuracy, loss"), Error);
+}
+
+TEST_CASE("state survives a checkpoint") {
+  auto warmup = part(Kind::warmup, 1);
+  auto p = part(Kind::plateau);
+  p.patience = 2;
+  Schedule schedule({warmup, p}, kPerEpoch);
+  for (int i = 0; i < 5; ++i) schedule.on_validation({{"loss", 1.0}}, 25);
+  Schedule restored({warmup, p}, kPerEpoch);
+  restored.load_state(nlohmann::json::parse(schedule.state().dump()));
+  CHECK(restored.state() == schedule.state());
+  CHECK(restored.factor(25) == schedule.factor(25));
+  for (int i = 0; i < 3; ++i) {
+    schedule.on_validation({{"loss", 1.0}}, 30);
+    restored.on_validation({{"loss", 1.0}}, 30);
+    CHECK(restored.factor(30) == schedule.factor(30));
+  }
+}
+
+TEST_CASE("state of another schedule is refused and changes nothing") {
+  auto p = part(Kind::plateau);
+  Schedule schedule({p}, kPerEpoch);
+  const auto before = schedule.state();
+  for (const char* text :
+       {"[]", "{}", "[null]", "[{\"best\":1}]", "null", "[{\"best\":\"x\",\"bad\":0,\"factor\":1}]",
+        "[{\"best\":1,\"bad\":-1,\"factor\":1}]"}) {
+    CHECK_THROWS_AS(schedule.load_state(nlohmann::json::parse(text)), Error);
+    CHECK(schedule.state() == before);
+  }
+}

@@ -1,0 +1,16 @@
+#pragma once
+
+// The kinds of vectors files. Each check reads a parsed file, prints a line for each section of it,
+// and returns whether everything was within tolerance. Throws Error when the file has not the
+// kind's format.
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace adaptdl::vectors {
+
+bool check_goodput(const nlohmann::json& file);
+
+// Needs LibTorch, whose optimizers do the updates.
+bool check_gradient_statistics(const nlohmann::json& file);
+
+}  // namespace adaptdl::vectors

@@ -1,0 +1,72 @@
+// vectors KIND FILE: checks this implementation against numbers in FILE.
+//
+// Prints for each section how many cases there were, the largest error, and where it was; what is
+// beyond the tolerance goes to stderr. Exit code 0: all within it; 1: not, or the file cannot be
+// read; 2: wrong usage; 77: this build cannot check that kind.
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/json.h"
+#include "tests/vectors/kinds.h"
+
+namespace {
+
+using adaptdl::vectors::check_goodput;
+#ifdef ADAPTDL_VECTORS_TORCH
+constexpr auto* check_statistics = adaptdl::vectors::check_gradient_statistics;
+#else
+constexpr bool (*check_statistics)(const nlohmann::json&) = nullptr;
+#endif
+
+struct Kind {
+  const char* name;
+  bool (*check)(const nlohmann::json&);  // null: needs LibTorch, which this build has not
+  const char* about;
+};
+
+constexpr Kind kKinds[] = {
+    {"goodput", check_goodput, "goodput, choice of batch, and fit of step times"},
+    {"gns-k1", check_statistics, "gradient statistics and learning rates, one replica"},
+    {"gns-k2", check_statistics, "the same, two replicas"},
+};
+
+int usage() {
+  fmt::print(stderr, "usage: vectors KIND FILE\nkinds:\n");
+  for (const auto& kind : kKinds) fmt::print(stderr, "  {:<8} {}\n", kind.name, kind.about);
+  return 2;
+}
+
+int check(const Kind& kind, const std::string& path) {
+  if (!kind.check) {
+    fmt::print(stderr, "{}: this build has no LibTorch; configure with -Dlibtorch=DIR\n",
+               kind.name);
+    return 77;
+  }
+  constexpr size_t kLargest = 256u << 20;
+  const auto file = adaptdl::parse_json(adaptdl::read_file(path, kLargest), path,
+                                        adaptdl::JsonLimits{kLargest, 64});
+  const bool passed = kind.check(file);
+  fmt::print("{}\n", passed ? "passed" : "FAILED");
+  return passed ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return usage();
+  for (const auto& kind : kKinds) {
+    if (std::strcmp(kind.name, argv[1]) != 0) continue;
+    try {
+      return check(kind, argv[2]);
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "{}: {}\n", argv[2], error.what());
+      return 1;
+    }
+  }
+  fmt::print(stderr, "unknown kind \"{}\"\n", argv[1]);
+  return usage();
+}
