@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <unistd.h>
 
 #include "cli/commands.h"
@@ -6,6 +7,7 @@
 #include "cli/parse.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
+#include "core/base/system.h"
 #include "core/job/training_archive.h"
 #include "core/job/training_spec.h"
 
@@ -55,8 +57,9 @@ Json to_json(const ArchiveSummary& archive, const std::vector<SettingLine>& sett
   return result;
 }
 
+// `width`: of the terminal; 0 = lines may be as long as they are.
 std::string to_text(const std::string& path, const ArchiveSummary& archive,
-                    const std::vector<SettingLine>& settings) {
+                    const std::vector<SettingLine>& settings, size_t width) {
   std::string text = fmt::format(
       "{}: {}, {} parameters ({}), buffers {}, file {}\nmethods: {}\n\n", path, archive.model,
       archive.parameter_count, format_bytes(archive.parameter_bytes),
@@ -73,7 +76,17 @@ std::string to_text(const std::string& path, const ArchiveSummary& archive,
     return text + fmt::format("No {} inside: adaptdl cannot train it.\n", kSettingsFile);
   }
   rows.clear();
-  for (const SettingLine& line : settings) rows.push_back({line.key, line.value, line.meaning});
+  size_t keys = 7, values = 5;  // the headings
+  for (const SettingLine& line : settings) {
+    keys = std::max(keys, line.key.size());
+    values = std::max(values, line.value.size());
+  }
+  const size_t indent = keys + values + 4;
+  const bool wraps = width >= indent + 30;
+  for (const SettingLine& line : settings) {
+    rows.push_back(
+        {line.key, line.value, wraps ? wrap(line.meaning, width, indent) : line.meaning});
+  }
   return text + table({"SETTING", "VALUE", "MEANING"}, rows);
 }
 
@@ -88,7 +101,9 @@ int run(const Arguments& arguments) {
   if (arguments.json()) {
     print_json(to_json(archive, settings));
   } else {
-    print(to_text(path, archive, settings));
+    const bool terminal = is_terminal(STDOUT_FILENO);
+    const auto width = static_cast<size_t>(terminal ? terminal_width(STDOUT_FILENO) : 0);
+    print(to_text(path, archive, settings, width));
   }
   return 0;
 }

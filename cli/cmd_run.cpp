@@ -48,6 +48,7 @@ Display::Options display_options(const Arguments& arguments) {
   // Events and a moving display on one screen would write over each other.
   if (arguments.json() && isatty(STDOUT_FILENO) != 0) options.moving = false;
   options.color = options.moving;
+  options.verbose = arguments.verbose();
   options.utf8 = is_utf8();
   return options;
 }
@@ -66,6 +67,12 @@ int run(const Arguments& arguments) {
   if (arguments.given("tensorboard")) {
     charts = std::make_shared<TensorBoard>(arguments.text("tensorboard"), options.name);
     sinks.push_back([charts](const Json& event) { charts->event(event); });
+  }
+  if (arguments.verbose()) {
+    display->talk(fmt::format("worker {}, LibTorch {}; checkpoints in {}, logs in {}",
+                              options.worker_path.empty() ? "embedded" : options.worker_path,
+                              options.libtorch_dir.empty() ? "as built" : options.libtorch_dir,
+                              options.checkpoint_dir, options.log_dir));
   }
   const int code =
       launch::run(options, sinks, [display](const std::string& line) { display->talk(line); });

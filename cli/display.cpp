@@ -131,7 +131,8 @@ Display::~Display() {
 
 void Display::event(const Json& event) {
   const std::lock_guard lock(shared_->mutex);
-  std::string line = event_line(shared_->state, event, shared_->options.moving);
+  std::string line =
+      event_line(shared_->state, event, shared_->options.moving, shared_->options.verbose);
   shared_->state.apply(event);
   if (!line.empty()) shared_->push(std::move(line));
 }

@@ -17,7 +17,8 @@ class Display {
     bool moving = false;  // a terminal whose cursor may be moved
     bool color = false;
     bool utf8 = false;
-    bool quiet = false;  // shows nothing; the state is kept all the same
+    bool verbose = false;  // more kinds of lasting lines
+    bool quiet = false;    // shows nothing; the state is kept all the same
   };
 
   explicit Display(const Options& options);

@@ -11,9 +11,9 @@ namespace adaptdl::cli {
 
 std::string_view worker_image() {
   constexpr size_t kMaxWorker = 256u << 20;
-  static const std::string unpacked = zstd_decompress(
-      std::as_bytes(std::span(adaptdl_worker_begin, adaptdl_worker_end)), kMaxWorker,
-      "the embedded worker");
+  static const std::string unpacked =
+      zstd_decompress(std::as_bytes(std::span(adaptdl_worker_begin, adaptdl_worker_end)),
+                      kMaxWorker, "the embedded worker");
   return unpacked;
 }
 

@@ -1,13 +1,12 @@
 // Build tool: compresses a file with zstd, and writes the assembler source that takes it into a
 // binary between adaptdl_worker_begin and adaptdl_worker_end. pack INPUT COMPRESSED SOURCE
 
-#include <zstd.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <zstd.h>
 
 namespace {
 
@@ -30,12 +29,15 @@ int main(int argc, char** argv) {
     return 1;
   }
   packed.resize(size);
-  const std::string source = "    .section .rodata\n"
-                             "    .global adaptdl_worker_begin\n"
-                             "    .global adaptdl_worker_end\n"
-                             "adaptdl_worker_begin:\n"
-                             "    .incbin \"" + std::filesystem::absolute(argv[2]).string() + "\"\n"
-                             "adaptdl_worker_end:\n"
-                             "    .section .note.GNU-stack,\"\",%progbits\n";
+  const std::string source =
+      "    .section .rodata\n"
+      "    .global adaptdl_worker_begin\n"
+      "    .global adaptdl_worker_end\n"
+      "adaptdl_worker_begin:\n"
+      "    .incbin \"" +
+      std::filesystem::absolute(argv[2]).string() +
+      "\"\n"
+      "adaptdl_worker_end:\n"
+      "    .section .note.GNU-stack,\"\",%progbits\n";
   return write(argv[2], packed) && write(argv[3], source) ? 0 : 1;
 }

@@ -207,12 +207,8 @@ void RunState::apply(const Json& event) {
     take(progress_total, number(event, "progress_total"));
     take(replicas, integer(event, "replicas"));
     take(learning_rate, number(event, "lr"));
-    const BatchShape shape = batch_shape(event);
-    if (shape.atomic > 0) {
-      batch = shape;
-    } else if (shape.batch > 0) {
-      batch.batch = shape.batch;
-    }
+    // A batch event comes with every change; the last step of a pass may be smaller.
+    if (batch.atomic == 0) batch = batch_shape(event);
     smooth(loss, number(event, "loss"));
     smooth(samples_per_s, number(event, "samples_per_s"));
     smooth(goodput, number(event, "goodput"));
@@ -249,7 +245,7 @@ std::string describe(const BatchShape& batch) {
   return fmt::format("{} x {} x {} = {}", batch.replicas, batch.atomic, batch.passes, batch.batch);
 }
 
-std::string event_line(const RunState& before, const Json& event, bool moving) {
+std::string event_line(const RunState& before, const Json& event, bool moving, bool verbose) {
   const std::string kind = text(event, "event");
   std::string line;
   if (kind == "start") {
@@ -273,6 +269,13 @@ std::string event_line(const RunState& before, const Json& event, bool moving) {
                        text(event, "reason"));
   } else if (kind == "checkpoint" && !text(event, "error").empty()) {
     line = "checkpoint failed: " + text(event, "error");
+  } else if (verbose && kind == "checkpoint") {
+    line = fmt::format("checkpoint of step {}: {} in {}", integer(event, "step").value_or(0),
+                       format_bytes(static_cast<uint64_t>(number(event, "bytes").value_or(0.0))),
+                       format_duration(number(event, "seconds").value_or(0.0)));
+  } else if (verbose && kind == "generation") {
+    line = fmt::format("generation {}: {} replicas{}", integer(event, "generation").value_or(0),
+                       integer(event, "replicas").value_or(0), because(event));
   } else if (!moving && kind == "epoch") {
     line = fmt::format("epoch {:.0f} done", number(event, "epoch").value_or(0.0));
     if (const auto loss = number(event, "loss")) line += fmt::format(": loss {:.4g}", *loss);

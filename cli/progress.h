@@ -55,8 +55,10 @@ struct RunState {
 };
 
 // The lasting line for an event, given the state before it; empty when it deserves none. On a
-// terminal (`moving`) the display itself shows epochs, so these get no line.
-std::string event_line(const RunState& before, const Json& event, bool moving);
+// terminal (`moving`) the display itself shows epochs, so these get no line. `verbose`: generations
+// and checkpoints, too.
+std::string event_line(const RunState& before, const Json& event, bool moving,
+                       bool verbose = false);
 
 struct Look {
   int width = 80;

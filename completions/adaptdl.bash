@@ -27,6 +27,8 @@ _adaptdl() {
       run--threads) COMPREPLY=() ;;
       run-o|run--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       run--step-events) COMPREPLY=() ;;
+      init--text) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      init-o|init--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       inspect--set) COMPREPLY=() ;;
       inspect-o|inspect--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       scale-o|scale--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
@@ -42,6 +44,7 @@ _adaptdl() {
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
       run) flags="$flags --replicas --replicas-at --name --set --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --device --threads -o --format --step-events" ;;
+      init) flags="$flags --text --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
       scale) flags="$flags -o --format" ;;
       ls) flags="$flags -a --all -o --format" ;;
@@ -55,6 +58,8 @@ _adaptdl() {
   case $command:$position in
     :*) COMPREPLY=($(compgen -W "run init inspect scale ls logs cancel doctor completion licenses" -- "$current")) ;;
     run:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+    init:0) COMPREPLY=($(compgen -W "digits chars linear" -- "$current")) ;;
+    init:1) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
     inspect:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
     scale:0) COMPREPLY=($(compgen -W "$("$1" __complete runs 2>/dev/null)" -- "$current")) ;;
     scale:1) COMPREPLY=() ;;
@@ -68,6 +73,7 @@ _adaptdl() {
 _adaptdl_takes_value() {
   case $1$2 in
     run--replicas|run--replicas-at|run--name|run--set|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--device|run--threads|run-o|run--format|run--step-events) return 0 ;;
+    init--text|init-o|init--format) return 0 ;;
     inspect--set|inspect-o|inspect--format) return 0 ;;
     scale-o|scale--format) return 0 ;;
     ls-o|ls--format) return 0 ;;

@@ -11,7 +11,7 @@ _adaptdl_commands() {
   local -a commands
   commands=(
     'run:Train a program on this machine with any number of replicas'
-    'init:x'
+    'init:Write a working example\: a training program with its data'
     'inspect:Show what is in a training archive, without running it'
     'scale:Change the number of replicas of a live run'
     'ls:List the runs on this machine'
@@ -76,7 +76,13 @@ _adaptdl() {
     '--verbose[Say more about what is done.]' \
     '-q[Say nothing but results and errors.]' \
     '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]'
+    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '*--text[For chars\: the text to learn. Default\: the licence texts installed on this machine.]:FILE:_files' \
+    '--force[Replace files that are there.]' \
+    '-o[How to print the result.]:text|json:(text json)' \
+    '--format[How to print the result.]:text|json:(text json)' \
+    '1:NAME:(digits chars linear)' \
+    '2::DIR:_files -/'
     ;;
   inspect)
     _arguments \

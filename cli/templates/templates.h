@@ -23,8 +23,8 @@ const Template* find(std::string_view name);
 
 struct Options {
   // chars: the files to learn from, one after the other; at most 256 MiB together. Empty: the
-  // licence texts installed under /usr/share/common-licenses, or Python's; an Error if there are
-  // none.
+  // licence texts installed under /usr/share/common-licenses and /usr/share/licenses, about 1 MiB
+  // of them; an Error if there are none.
   std::vector<std::string> text_files;
   bool force = false;  // replace files that are there
 };

@@ -31,7 +31,7 @@ namespace adaptdl {
 
 struct YamlLimits {
   size_t max_bytes = 1u << 20;
-  size_t max_nodes = 100'000;  // after expanding aliases
+  size_t max_nodes = 20'000;  // after expanding aliases; duplicate keys cost its square
   int max_depth = 32;
 };
 

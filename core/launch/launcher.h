@@ -39,6 +39,7 @@ class Launcher {
     TimePoint kill_at;        // who has not ended by then is killed
     bool repair = false;      // members that lose others meanwhile are brought together again
     bool checkpoint = false;  // one was asked for
+    bool last_words = false;  // of the replica that failed last: they belong to the reason
   };
 
   // launcher.cpp: the loop

@@ -61,15 +61,14 @@ void Launcher::carry_out(const Decision& decision) {
         output_.talk(decision.reason + "; starting again from the newest checkpoint");
       noted_members_ = view_.current.members.size();
       break;
-    case Action::give_up: {
-      std::string reason = decision.reason;
-      if (!last_words_.empty()) {
-        reason += fmt::format(". The last words of the replica that failed last:\n  {}",
-                              fmt::join(last_words_, "\n  "));
-      }
-      end({.result = "failed", .exit = 1, .reason = reason, .repair = true, .checkpoint = true});
+    case Action::give_up:
+      end({.result = "failed",
+           .exit = 1,
+           .reason = decision.reason,
+           .repair = true,
+           .checkpoint = true,
+           .last_words = true});
       break;
-    }
   }
 }
 
@@ -184,6 +183,10 @@ void Launcher::emit_start() {
 
 int Launcher::finish() {
   stream_.advance(view_, true);
+  if (ending_->last_words && !last_words_.empty()) {
+    ending_->reason += fmt::format(". The last words of the replica that failed last:\n  {}",
+                                   fmt::join(last_words_, "\n  "));
+  }
   if (!ending_->reason.empty()) output_.talk(ending_->reason);
   const bool stopped = ending_->result == "stopped" || ending_->result == "cancelled";
   if (stopped && !checkpointed_) {

@@ -100,6 +100,7 @@ void Launcher::on_death(Replica& replica) {
   if (!replica.open) return;
   replica.open = false;
   replica.ended_at = Monotonic::now();
+  replica.failed = !replica.said_bye && !replica.expected_end && !ending_;
   Member* member = view_.find(replica.id);
   if (member == nullptr || member->state == MemberState::gone) return;
   replica.state_at_death = member->state;
@@ -113,8 +114,7 @@ void Launcher::on_death(Replica& replica) {
 
 void Launcher::on_exit(Replica& replica, const ExitStatus& status) {
   on_death(replica);
-  const bool failed = !replica.said_bye && !replica.expected_end && !ending_;
-  if (failed) {
+  if (replica.failed) {
     const std::string reason = replica.fatal.empty() ? status.describe() : replica.fatal;
     report_failure(replica.id, reason, &status, replica.state_at_death);
   }

@@ -13,7 +13,11 @@ namespace {
 
 RunOptions complete(RunOptions options) {
   check_run_name(options.name);
-  const ReplicaBounds& replicas = options.replicas;
+  ReplicaBounds& replicas = options.replicas;
+  if (!options.replicas_at.empty() && options.replicas_at.front().first == 0) {
+    replicas.initial = options.replicas_at.front().second;
+    options.replicas_at.erase(options.replicas_at.begin());
+  }
   if (replicas.min < 1 || replicas.initial < replicas.min || replicas.max < replicas.initial) {
     throw UsageError(fmt::format("replicas: {} to {}, starting with {}, cannot be", replicas.min,
                                  replicas.max, replicas.initial));

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -16,7 +17,8 @@ namespace adaptdl {
 
 struct CheckpointContents {
   CheckpointHeader header;
-  std::vector<TensorView> tensors;  // borrowed until the result is reported
+  std::vector<TensorView> tensors;    // borrowed until the result is reported
+  std::shared_ptr<const void> owner;  // optional: of what they borrow; released after writing
 };
 
 struct CheckpointResult {

@@ -1,10 +1,9 @@
 // A group of one, and what is shared by all: Cancellation.
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/connect.h"

@@ -51,9 +51,9 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  virtual int rank() const = 0;              // 0 .. size() - 1
-  virtual int size() const = 0;              // >= 1
-  virtual uint64_t generation() const = 0;   // as given to connect()
+  virtual int rank() const = 0;             // 0 .. size() - 1
+  virtual int size() const = 0;             // >= 1
+  virtual uint64_t generation() const = 0;  // as given to connect()
 
   // Reduces `count` elements at `data`, element by element over all ranks, in place.
   // The order of summation is fixed (rank 0 first; with several hosts: see connect.h),

@@ -1,11 +1,10 @@
 #include "runtime/comm/connect.h"
 
-#include <fmt/format.h>
-#include <poll.h>
-
 #include <algorithm>
+#include <fmt/format.h>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <poll.h>
 #include <utility>
 
 #include "core/base/error.h"
@@ -61,9 +60,7 @@ SegmentOffer make_offer(const Layout& layout) {
 class Connecting {
  public:
   Connecting(Listener& listener, const GroupOptions& options)
-      : listener_(listener.impl()),
-        options_(options),
-        patience_{options.deadline, options.cancel} {
+      : listener_(listener.impl()), options_(options), patience_{options.deadline, options.cancel} {
     const int size = static_cast<int>(options.endpoints.size());
     if (options.rank < 0 || options.rank >= size || size > static_cast<int>(kMaxRanks)) {
       fail("connect: rank {} in a group of {}", options.rank, size);

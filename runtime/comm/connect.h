@@ -14,12 +14,11 @@
 // otherwise host by host (hosts ordered by their lowest rank), in rank order within each. This
 // is rank order too when each host's ranks are consecutive.
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -87,10 +86,10 @@ class Cancellation {
 struct GroupOptions {
   // Grows with every connect() of a Listener: it refuses connections for older generations.
   uint64_t generation = 0;
-  int rank = 0;                            // this process's place in `endpoints`
-  std::vector<nlohmann::json> endpoints;   // Listener::endpoint() of all members, in rank order
-  TimePoint deadline{};                    // when to give up, e.g. Monotonic::now() + 30 s
-  const Cancellation* cancel = nullptr;    // borrowed; may be null
+  int rank = 0;                           // this process's place in `endpoints`
+  std::vector<nlohmann::json> endpoints;  // Listener::endpoint() of all members, in rank order
+  TimePoint deadline{};                   // when to give up, e.g. Monotonic::now() + 30 s
+  const Cancellation* cancel = nullptr;   // borrowed; may be null
 };
 
 // Blocks until every member has called connect() for the same generation and this member's links

@@ -1,13 +1,12 @@
 #include "runtime/comm/control.h"
 
+#include <cerrno>
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cerrno>
 
 #include "core/base/error.h"
 

@@ -1,8 +1,7 @@
 #include "runtime/comm/cpu_communicator.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
+#include <fmt/format.h>
 #include <thread>
 #include <utility>
 
@@ -17,7 +16,9 @@ namespace {
 constexpr int64_t kSpinNs = 50'000;
 constexpr int64_t kCrowdedSpinNs = 5'000;
 
-int64_t spin_ns(int lanes) { return lanes <= available_cores() ? kSpinNs : kCrowdedSpinNs; }
+int64_t spin_ns(int lanes) {
+  return lanes <= available_cores() ? kSpinNs : kCrowdedSpinNs;
+}
 
 // How long the end of a data link waits for the control link to say why.
 constexpr auto kReasonDelay = std::chrono::milliseconds(50);

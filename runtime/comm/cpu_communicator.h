@@ -51,9 +51,9 @@ class CpuCommunicator final : public Communicator {
   Uplink uplink_;
   MixedGroup mixed_;
   std::atomic<bool> busy_{false};
-  std::atomic<uint64_t> call_{0};                   // the latest collective begun
+  std::atomic<uint64_t> call_{0};                      // the latest collective begun
   std::atomic<uint64_t> everybody_until_{UINT64_MAX};  // the last that nobody has left before
-  ControlLinks control_;  // last: its thread uses the others
+  ControlLinks control_;                               // last: its thread uses the others
 };
 
 }  // namespace adaptdl::comm

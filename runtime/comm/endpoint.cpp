@@ -1,19 +1,18 @@
 #include "runtime/comm/endpoint.h"
 
 #include <arpa/inet.h>
+#include <cerrno>
 #include <fmt/format.h>
+#include <fstream>
 #include <ifaddrs.h>
+#include <memory>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-
-#include <cerrno>
-#include <fstream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"

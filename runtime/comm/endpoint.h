@@ -2,9 +2,8 @@
 
 // Where a member can be reached, as it is told to the others.
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

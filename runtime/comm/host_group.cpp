@@ -1,9 +1,8 @@
 #include "runtime/comm/host_group.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
+#include <fmt/format.h>
 
 #include "runtime/comm/reduce.h"
 
@@ -93,8 +92,8 @@ void HostGroup::wait_posted_all(uint64_t chunk) {
 
 void HostGroup::all_reduce(void* data, size_t count, Type type, Op op, int divisor) {
   const size_t bytes = count * size_of(type);
-  const bool small = bytes * static_cast<size_t>(lanes()) <= kSmallTotal &&
-                     bytes <= segment_.chunk_bytes();
+  const bool small =
+      bytes * static_cast<size_t>(lanes()) <= kSmallTotal && bytes <= segment_.chunk_bytes();
   if (small) {
     all_reduce_small(data, count, type, op, divisor);
   } else {
@@ -224,6 +223,8 @@ void HostGroup::broadcast(void* data, size_t bytes, int root, bool keep) {
   }
 }
 
-void HostGroup::barrier() { all_gather(nullptr, 0, nullptr); }
+void HostGroup::barrier() {
+  all_gather(nullptr, 0, nullptr);
+}
 
 }  // namespace adaptdl::comm

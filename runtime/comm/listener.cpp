@@ -1,15 +1,14 @@
 #include "runtime/comm/listener.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/base/hmac.h"
@@ -41,7 +40,9 @@ void send_verdict(int fd, Status status, uint64_t generation) {
 Listener::Listener(std::string secret, ListenerOptions options)
     : impl_(std::make_unique<Impl>(std::move(secret), std::move(options))) {}
 Listener::~Listener() = default;
-nlohmann::json Listener::endpoint() const { return to_json(impl_->endpoint()); }
+nlohmann::json Listener::endpoint() const {
+  return to_json(impl_->endpoint());
+}
 
 Listener::Impl::Impl(std::string secret, ListenerOptions options)
     : secret_(std::move(secret)), options_(std::move(options)) {
@@ -200,8 +201,8 @@ int Listener::Impl::milliseconds_to_deadline(TimePoint now) const {
   return static_cast<int>(least);
 }
 
-std::shared_ptr<Listener::Impl::Expected> Listener::Impl::expect(uint64_t generation,
-                                                                 uint32_t rank, uint32_t size) {
+std::shared_ptr<Listener::Impl::Expected> Listener::Impl::expect(uint64_t generation, uint32_t rank,
+                                                                 uint32_t size) {
   auto expected = std::make_shared<Expected>();
   expected->rank = rank;
   expected->size = size;
@@ -209,8 +210,8 @@ std::shared_ptr<Listener::Impl::Expected> Listener::Impl::expect(uint64_t genera
   if (!expected->event) fail_errno(errno, "cannot wait for connections");
   std::lock_guard lock(mutex_);
   if (any_ && generation <= newest_) {
-    throw Aborted(fmt::format("generation {} is over: generation {} has been asked for",
-                              generation, newest_));
+    throw Aborted(fmt::format("generation {} is over: generation {} has been asked for", generation,
+                              newest_));
   }
   any_ = true;
   newest_ = generation;

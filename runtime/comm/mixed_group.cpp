@@ -170,8 +170,8 @@ void MixedGroup::all_reduce_large(void* data, size_t count, Type type, Op op) {
     if (leader() && !last_host()) {
       uplink_.receive(previous, BlockKind::final, call_, i, segment_.result(chunk), n * element);
       if (next != layout_.host_count() - 1) {
-        tickets[chunk % segment_.buffers()] = uplink_.send(next, BlockKind::final, call_, i,
-                                                           segment_.result(chunk), n * element);
+        tickets[chunk % segment_.buffers()] =
+            uplink_.send(next, BlockKind::final, call_, i, segment_.result(chunk), n * element);
       }
       segment_.post_result(chunk);
     } else {

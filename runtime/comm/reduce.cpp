@@ -70,8 +70,7 @@ ADAPTDL_INLINE void reduce_pair(typename E::Stored* result, typename E::Stored* 
                                 size_t count, typename E::Sum divisor) {
 #pragma GCC ivdep  // `result` may be a or b itself, never a shifted part of one
   for (size_t i = 0; i < count; ++i) {
-    const auto value =
-        E::store(finish<op>(combine<op>(E::load(a[i]), E::load(b[i])), divisor));
+    const auto value = E::store(finish<op>(combine<op>(E::load(a[i]), E::load(b[i])), divisor));
     result[i] = value;
     if constexpr (copied) copy[i] = value;
   }
@@ -185,13 +184,27 @@ void reduce(void* result, void* copy, const void* const* sources, int number, si
             Type type, Op op, int divisor) {
   Kernel run = nullptr;
   switch (type) {
-    case Type::f32: run = kernel_for<Plain<float, float>>(op, divisor); break;
-    case Type::f64: run = kernel_for<Plain<double, double>>(op, divisor); break;
-    case Type::f16: run = kernel_for<Half>(op, divisor); break;
-    case Type::bf16: run = kernel_for<BFloat>(op, divisor); break;
-    case Type::i64: run = kernel_for<Plain<int64_t, int64_t>>(op, divisor); break;
-    case Type::i32: run = kernel_for<Plain<int32_t, int32_t>>(op, divisor); break;
-    case Type::u8: run = kernel_for<Plain<uint8_t, uint32_t>>(op, divisor); break;
+    case Type::f32:
+      run = kernel_for<Plain<float, float>>(op, divisor);
+      break;
+    case Type::f64:
+      run = kernel_for<Plain<double, double>>(op, divisor);
+      break;
+    case Type::f16:
+      run = kernel_for<Half>(op, divisor);
+      break;
+    case Type::bf16:
+      run = kernel_for<BFloat>(op, divisor);
+      break;
+    case Type::i64:
+      run = kernel_for<Plain<int64_t, int64_t>>(op, divisor);
+      break;
+    case Type::i32:
+      run = kernel_for<Plain<int32_t, int32_t>>(op, divisor);
+      break;
+    case Type::u8:
+      run = kernel_for<Plain<uint8_t, uint32_t>>(op, divisor);
+      break;
   }
   ADAPTDL_CHECK(run != nullptr && number >= 1);
   run(result, copy, sources, number, count, divisor);

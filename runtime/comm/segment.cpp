@@ -1,18 +1,17 @@
 #include "runtime/comm/segment.h"
 
-#include <fcntl.h>
-#include <linux/futex.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
 #include <ctime>
+#include <fcntl.h>
+#include <linux/futex.h>
 #include <new>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace adaptdl::comm {
 namespace {
@@ -46,7 +45,9 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 // Room for the header, ahead of the states of the lanes.
 constexpr size_t kStatesOffset = 1024;
 
-size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
+size_t round_up(size_t value, size_t step) {
+  return (value + step - 1) / step * step;
+}
 
 }  // namespace
 
@@ -135,7 +136,9 @@ void Segment::post(uint64_t chunk, int lane, const Tag& tag) {
   announce(post.number, chunk, lane);
 }
 
-void SpinBudget::begin() { end_ = now_ns() + (++waits_ % kFullEvery == 0 ? most_ : now_); }
+void SpinBudget::begin() {
+  end_ = now_ns() + (++waits_ % kFullEvery == 0 ? most_ : now_);
+}
 
 bool SpinBudget::left() {
   if (now_ns() < end_) return true;
@@ -205,10 +208,13 @@ void Segment::abort(const std::string& text) noexcept {
   wake_all();
 }
 
-bool Segment::aborted() const { return header_->abort_state.load(std::memory_order_acquire) != 0; }
+bool Segment::aborted() const {
+  return header_->abort_state.load(std::memory_order_acquire) != 0;
+}
 
 std::string Segment::abort_text() const {
-  // A member that was killed between the two stores leaves no text.
+  // Written a moment later; never, if that member was killed just then.
+  for (int i = 0; i < 100 && header_->abort_state.load() != kWritten; ++i) usleep(100);
   if (header_->abort_state.load() != kWritten) return "another member ended the generation";
   return {header_->abort_text, strnlen(header_->abort_text, kTextBytes)};
 }

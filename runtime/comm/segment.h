@@ -18,11 +18,10 @@
 //  5. A waiter registers before it looks a last time and sleeps; an announcer looks for waiters
 //     after announcing. So no wake-up is lost, and announcing to nobody costs no system call.
 
-#include <linux/futex.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <linux/futex.h>
 #include <string>
 
 #include "core/base/fd.h"
@@ -163,7 +162,9 @@ class Segment {
     __builtin_ia32_pause();
 #endif
   }
-  bool ended(const Cancellation& over) const { return over.cancelled() || aborted(); }
+  bool ended(const Cancellation& over) const {
+    return over.cancelled() || aborted();
+  }
   void announce(std::atomic<uint64_t>& counter, uint64_t chunk, int lane) {
     counter.store(chunk + 1);  // sequentially consistent: before the look at the sleepers
     if (state(lane).sleepers.load() != 0) ring(lane);
@@ -172,12 +173,18 @@ class Segment {
   void measure();
   size_t slots_offset() const;
   void map();
-  LaneState& state(int lane) { return states_[lane]; }
-  const LaneState& state(int lane) const { return states_[lane]; }
+  LaneState& state(int lane) {
+    return states_[lane];
+  }
+  const LaneState& state(int lane) const {
+    return states_[lane];
+  }
   uint8_t* place(uint64_t chunk, int lane) {
     return slots_ + ((chunk % offer_.buffers) * (offer_.lanes + 2) + lane) * stride_;
   }
-  Post& at(uint64_t chunk, int lane) { return *reinterpret_cast<Post*>(place(chunk, lane)); }
+  Post& at(uint64_t chunk, int lane) {
+    return *reinterpret_cast<Post*>(place(chunk, lane));
+  }
 
   SegmentOffer offer_;
   Fd memory_;

@@ -1,11 +1,10 @@
 #include "runtime/comm/uplink.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-
-#include <algorithm>
-#include <cerrno>
 
 namespace adaptdl::comm {
 

@@ -207,8 +207,7 @@ bool ControlParser::feed(Bytes bytes) {
   if (broken_) return false;
   buffer_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   while (buffer_.size() >= kControlHeaderBytes) {
-    Reader reader(as_bytes(buffer_).first(kControlHeaderBytes), kControlMagic,
-                  kControlHeaderBytes);
+    Reader reader(as_bytes(buffer_).first(kControlHeaderBytes), kControlMagic, kControlHeaderBytes);
     ControlMessage message;
     const uint64_t kind = reader.number(4);
     reader.require(kind == 1 || kind == 2);

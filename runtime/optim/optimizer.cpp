@@ -2,7 +2,6 @@
 
 #include <torch/nn/utils/clip_grad.h>
 
-#include <cmath>
 #include <fnmatch.h>
 #include <nlohmann/json.hpp>
 
@@ -197,17 +196,14 @@ void Optimizer::step(const std::vector<double>& lr_factors) {
   optimizer_->step();
 }
 
-at::Tensor Optimizer::preconditioner(size_t parameter) const {
-  constexpr int64_t kWarmupSteps = 5;
+Preconditioner Optimizer::preconditioner(size_t parameter) const {
   if (spec_.kind != Kind::adam && spec_.kind != Kind::adamw) return {};
   auto* state = find_state(*optimizer_, parameters_[parameter].tensor);
   if (!state) return {};
   const StateView view = view_state(spec_.kind, *state);
-  if (view.step < kWarmupSteps) return {};
   const auto& settings = settings_[group_of_[parameter]];
-  const double correction = 1.0 - std::pow(settings.beta2, static_cast<double>(view.step));
-  const double eps = settings.eps > 0 ? settings.eps : 1e-8;
-  return view.tensors[1].second->div(correction).sqrt_().add_(eps);
+  return {*view.tensors[1].second, settings.beta2, settings.eps > 0 ? settings.eps : 1e-8,
+          view.step};
 }
 
 std::vector<NamedTensor> Optimizer::state_tensors() const {

@@ -23,6 +23,15 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
+// What Adam-like optimizers divide gradients by: sqrt(exp_avg_sq / (1 - beta2^steps)) + eps, ones
+// during the first five steps. Gradient norms are taken of what is left (algorithms: Pollux's
+// treatment of preconditioned optimizers).
+struct Preconditioner {
+  at::Tensor exp_avg_sq;  // aliases the live state; undefined: ones
+  double beta2 = 0, eps = 0;
+  int64_t steps = 0;      // updates that exp_avg_sq has seen
+};
+
 // Not thread-safe. Parameters without a gradient are left as they are by step().
 class Optimizer {
  public:
@@ -41,10 +50,8 @@ class Optimizer {
   // is base_lr(g) * lr_factors[g].
   void step(const std::vector<double>& lr_factors);
 
-  // Adam and AdamW from their sixth step on: sqrt(exp_avg_sq / (1 - beta2^t)) + eps, what gradient
-  // norms are divided by (algorithm: Pollux's treatment of preconditioned optimizers). Undefined
-  // otherwise, which stands for ones. A fresh tensor.
-  at::Tensor preconditioner(size_t parameter) const;
+  // Adam's and AdamW's; empty for the others and before their first step.
+  Preconditioner preconditioner(size_t parameter) const;
 
   // Momentum buffers and the like, "PARAMETER/NAME" in a fixed order; they alias the live state.
   std::vector<NamedTensor> state_tensors() const;

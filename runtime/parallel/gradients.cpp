@@ -87,7 +87,7 @@ void Gradients::begin(comm::Communicator* communicator, int micro_steps, bool me
   next_bucket_ = 0;
   norms_.assign(optimizer_.group_count(), {});
   for (auto& slot : slots_) slot.filled = false;
-  preconditioners_.assign(parameters_.size(), at::Tensor());
+  preconditioners_.assign(parameters_.size(), {});
   if (measure) {
     for (size_t i = 0; i < parameters_.size(); ++i) {
       preconditioners_[i] = optimizer_.preconditioner(i);

@@ -101,7 +101,7 @@ class Gradients {
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;
   std::vector<GroupNorms> norms_;
-  std::vector<at::Tensor> preconditioners_;  // of this step, when measured; undefined = ones
+  std::vector<Preconditioner> preconditioners_;  // of this step, when measured
   std::vector<at::Tensor> previous_;
   comm::Communicator* communicator_ = nullptr;
   int micro_steps_ = 1, micro_ = 0;

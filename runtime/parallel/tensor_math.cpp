@@ -1,5 +1,7 @@
 #include "runtime/parallel/tensor_math.h"
 
+#include <cmath>
+
 #include "runtime/gns/kernels.h"
 #include "runtime/torch_compat.h"
 
@@ -10,26 +12,47 @@ bool plain(const at::Tensor& tensor) {
   return tensor.device().is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
 }
 
-at::Tensor as_double(const at::Tensor& values, const at::Tensor& divisor) {
+gns::Divisor gns_divisor(const Preconditioner& divisor) {
+  if (!divisor.exp_avg_sq.defined()) return {};
+  const bool fp32 = divisor.exp_avg_sq.scalar_type() == at::kFloat;
+  return gns::Divisor::adam(fp32 ? static_cast<const float*>(divisor.exp_avg_sq.const_data_ptr())
+                                 : nullptr,
+                            divisor.beta2, divisor.steps, divisor.eps);
+}
+
+at::Tensor as_double(const at::Tensor& values, const Preconditioner& divisor) {
   auto result = values.detach().to(at::kDouble).flatten();
-  return divisor.defined() ? result.div(divisor.detach().to(at::kDouble).flatten()) : result;
+  if (gns_divisor(divisor).kind() == gns::Divisor::Kind::ones) return result;
+  const double correction = 1.0 - std::pow(divisor.beta2, static_cast<double>(divisor.steps));
+  return result.div_(divisor.exp_avg_sq.to(at::kDouble)
+                         .flatten()
+                         .div_(correction)
+                         .sqrt_()
+                         .add_(divisor.eps));
+}
+
+// Whether one pass over plain memory can do it.
+bool plain(const at::Tensor& values, const Preconditioner& divisor) {
+  return plain(values) && (!divisor.exp_avg_sq.defined() || plain(divisor.exp_avg_sq));
 }
 
 size_t count(const at::Tensor& tensor) { return static_cast<size_t>(tensor.numel()); }
 
 }  // namespace
 
-double sum_squares(const at::Tensor& values, const at::Tensor& divisor) {
-  if (plain(values) && !divisor.defined()) {
-    return gns::sum_squares(values.const_data_ptr<float>(), count(values));
+double sum_squares(const at::Tensor& values, const Preconditioner& divisor) {
+  if (plain(values, divisor)) {
+    return gns::sum_squares(values.const_data_ptr<float>(), count(values),
+                            gns_divisor(divisor));
   }
   const auto wide = as_double(values, divisor);
   return wide.dot(wide).item<double>();
 }
 
-Dots dots(const at::Tensor& a, const at::Tensor& b, const at::Tensor& divisor) {
-  if (plain(a) && plain(b) && !divisor.defined()) {
-    const auto sums = gns::dots(a.const_data_ptr<float>(), b.const_data_ptr<float>(), count(a));
+Dots dots(const at::Tensor& a, const at::Tensor& b, const Preconditioner& divisor) {
+  if (plain(a, divisor) && plain(b)) {
+    const auto sums = gns::dots(a.const_data_ptr<float>(), b.const_data_ptr<float>(), count(a),
+                                gns_divisor(divisor));
     return {sums.aa, sums.bb, sums.ab};
   }
   const auto x = as_double(a, divisor), y = as_double(b, divisor);
@@ -37,12 +60,13 @@ Dots dots(const at::Tensor& a, const at::Tensor& b, const at::Tensor& divisor) {
 }
 
 double store(const at::Tensor& target, const at::Tensor& source, bool add, bool measure,
-             const at::Tensor& divisor) {
-  if (plain(target) && plain(source) && !divisor.defined()) {
+             const Preconditioner& divisor) {
+  if (plain(target) && plain(source, divisor)) {
     float* to = target.mutable_data_ptr<float>();
     const float* from = source.const_data_ptr<float>();
-    return add ? gns::accumulate_and_norm(to, from, count(source))
-               : gns::copy_and_norm(to, from, count(source));
+    const gns::Divisor by = measure ? gns_divisor(divisor) : gns::Divisor();
+    return add ? gns::accumulate_and_norm(to, from, count(source), by)
+               : gns::copy_and_norm(to, from, count(source), by);
   }
   const auto flat = source.detach().reshape({-1});
   add ? target.add_(flat) : target.copy_(flat);

@@ -5,19 +5,20 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "runtime/optim/optimizer.h"
+
 namespace adaptdl {
 
 struct Dots {
   double aa = 0, bb = 0, ab = 0;
 };
 
-// `divisor` undefined stands for ones.
-double sum_squares(const at::Tensor& values, const at::Tensor& divisor);
-Dots dots(const at::Tensor& a, const at::Tensor& b, const at::Tensor& divisor);
+double sum_squares(const at::Tensor& values, const Preconditioner& divisor);
+Dots dots(const at::Tensor& a, const at::Tensor& b, const Preconditioner& divisor);
 
 // target = source, or target += source; both have as many elements, target is contiguous.
 // Returns the sum of (source / divisor)^2 when `measure`, else 0.
 double store(const at::Tensor& target, const at::Tensor& source, bool add, bool measure,
-             const at::Tensor& divisor);
+             const Preconditioner& divisor);
 
 }  // namespace adaptdl

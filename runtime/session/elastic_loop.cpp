@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/session/batches.h"
 #include "runtime/session/fault.h"
@@ -67,6 +68,8 @@ int ElasticLoop::run() {
                      {"result", outcome == Outcome::finished ? "finished" : "stopped"}});
       return outcome == Outcome::finished ? 0 : static_cast<int>(ExitCode::terminated);
     } catch (const comm::Aborted& broken) {
+      log_warning("generation {} ended after step {}: {}", session_.generation(), progress_.step,
+                  broken.what());
       session_.report_lost(broken.what());
       member = session_.await_next();
     }
@@ -96,7 +99,7 @@ ElasticLoop::Outcome ElasticLoop::tick() {
   pending_ = prepare();
   fault_point(FaultPoint::prepared, pending_->after.step, session_.member());
   const Vote vote{pending_->after.tick, session_.offer(),
-                  static_cast<int64_t>(session_.stop_requested())};
+                  static_cast<int64_t>(session_.stop_requested()), digest(pending_->after)};
   const Verdict verdict = commit(session_.communicator(), vote);
   fault_point(FaultPoint::committed, pending_->after.step, session_.member());
   finish_tick();

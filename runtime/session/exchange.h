@@ -51,6 +51,7 @@ struct Vote {
   int64_t prepared = 0;
   uint64_t offer = 0;         // generation that this member could switch to; 0 = none
   int64_t stop = 0;           // StopMode
+  uint64_t digest = 0;        // of the Progress after it
 };
 
 struct Verdict {
@@ -58,6 +59,7 @@ struct Verdict {
   int64_t stop = 0;           // the largest
 };
 
+// Throws Error when the members' digests differ: replicas that drift apart must not train on.
 Verdict commit(comm::Communicator* communicator, const Vote& mine);
 
 }  // namespace adaptdl

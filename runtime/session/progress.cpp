@@ -1,5 +1,6 @@
 #include "runtime/session/progress.h"
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.h"
@@ -7,6 +8,34 @@
 namespace adaptdl {
 
 using nlohmann::json;
+
+uint64_t digest(const Progress& p) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  const auto mix = [&hash](auto value) {
+    uint64_t bits = 0;
+    static_assert(sizeof value <= sizeof bits);
+    std::memcpy(&bits, &value, sizeof value);
+    hash = (hash ^ bits) * 0x100000001B3u;
+    hash ^= hash >> 29;
+  };
+  mix(p.tick);
+  mix(p.step);
+  mix(p.iterations);
+  mix(p.position.epoch);
+  mix(p.position.pass);
+  mix(p.position.index);
+  mix(p.batch.atomic);
+  mix(p.batch.micro_steps);
+  mix(p.measure);
+  mix(p.validate);
+  mix(p.finished);
+  mix(p.next_validation);
+  if (!p.statistics.empty()) {
+    mix(p.statistics.sqr());
+    mix(p.statistics.var());
+  }
+  return hash;
+}
 
 json to_json(const Progress& p) {
   return {{"tick", p.tick},
@@ -20,6 +49,7 @@ json to_json(const Progress& p) {
           {"batch_replicas", p.batch_replicas},
           {"measure", p.measure},
           {"measured", p.measured},
+          {"last_measured", p.last_measured},
           {"skipped", p.skipped},
           {"skipped_in_a_row", p.skipped_in_a_row},
           {"epoch_loss_sum", p.epoch_loss_sum},
@@ -45,6 +75,7 @@ Progress progress_from_json(const json& j) {
     j.at("batch_replicas").get_to(p.batch_replicas);
     j.at("measure").get_to(p.measure);
     j.at("measured").get_to(p.measured);
+    j.at("last_measured").get_to(p.last_measured);
     j.at("skipped").get_to(p.skipped);
     j.at("skipped_in_a_row").get_to(p.skipped_in_a_row);
     j.at("epoch_loss_sum").get_to(p.epoch_loss_sum);

@@ -30,6 +30,7 @@ struct Progress {
   int batch_replicas = 0;      // how many replicas `batch` was chosen for; 0 = not chosen
   bool measure = true;         // gradient statistics in the next step
   int64_t measured = 0;        // steps that the gradient statistics have seen
+  int64_t last_measured = 0;   // the newest of them
   int64_t skipped = 0;         // steps without an update, as the loss was not finite
   int skipped_in_a_row = 0;
   double epoch_loss_sum = 0;   // since the epoch began, weighted by samples
@@ -40,6 +41,9 @@ struct Progress {
   std::map<std::string, double> validation;  // newest metrics
   gns::GradientStatistics statistics;
 };
+
+// Equal on replicas whose progress is equal to the last bit; differs, almost surely, otherwise.
+uint64_t digest(const Progress& progress);
 
 nlohmann::json to_json(const Progress& progress);
 // Throws Error when `json` is not what to_json() wrote.

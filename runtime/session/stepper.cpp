@@ -160,9 +160,9 @@ void Stepper::update_statistics(Progress& after, const Progress& before, const S
     const GroupNorms& norms = gradients_.norms()[g];
     groups.push_back({summary.local[g] / count, norms.total, norms.previous, norms.product});
   }
-  const double stands_for = static_cast<double>(std::max<int64_t>(before.step - last_measured_, 1));
+  const double stands_for = static_cast<double>(std::max<int64_t>(before.step - before.last_measured, 1));
   if (after.statistics.update(count, scale, groups, stands_for)) ++after.measured;
-  last_measured_ = before.step;
+  after.last_measured = before.step;
 }
 
 // Rank 0 only. Sampling does not bias the estimates: when to measure does not depend on them.
@@ -273,7 +273,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   facts.lr = optimizer_.base_lr(0) * prepared.lr_factors[0];
   facts.gain = gain;
   facts.efficiency = gain / scale;
-  if (after.statistics.sqr() > 0) {
+  if (!after.statistics.empty() && after.statistics.sqr() > 0) {
     facts.noise_scale = after.statistics.var() / after.statistics.sqr() *
                         static_cast<double>(spec_.batch.initial);
   }

@@ -98,7 +98,6 @@ class Stepper {
   Gradients gradients_;
   double iterations_per_epoch_ = 1;
   double measure_cost_s_ = 0;      // of one measured step, smoothed; rank 0's decides
-  int64_t last_measured_ = 0;
 };
 
 }  // namespace adaptdl

@@ -6,18 +6,17 @@
 // "memcpy_fraction": the bytes that each process must read and write at least (its whole buffer)
 // per second, over the bandwidth of a plain memcpy of the same bytes in as many processes at once.
 
-#include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <fmt/format.h>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -46,8 +45,8 @@ nlohmann::json summary(const char* name, std::vector<double> values, const char*
   const auto pick = [&](double q) {
     return significant(values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))]);
   };
-  return {{"name", name},       {"unit", unit},       {"median", pick(0.5)}, {"p10", pick(0.1)},
-          {"p90", pick(0.9)},   {"min", pick(0)},     {"max", pick(1)},      {"n", values.size()}};
+  return {{"name", name},     {"unit", unit},   {"median", pick(0.5)}, {"p10", pick(0.1)},
+          {"p90", pick(0.9)}, {"min", pick(0)}, {"max", pick(1)},      {"n", values.size()}};
 }
 
 void print(const nlohmann::json& line) {
@@ -140,11 +139,10 @@ void member(int rank, const Options& options, const std::vector<int>& from,
   const auto list = nlohmann::json::parse(all);
   const std::vector<nlohmann::json> endpoints(list.begin(), list.end());
   const TimePoint start = Monotonic::now();
-  const auto group =
-      connect(listener, {.generation = 1,
-                         .rank = rank,
-                         .endpoints = endpoints,
-                         .deadline = Monotonic::now() + std::chrono::seconds(30)});
+  const auto group = connect(listener, {.generation = 1,
+                                        .rank = rank,
+                                        .endpoints = endpoints,
+                                        .deadline = Monotonic::now() + std::chrono::seconds(30)});
   if (rank == 0) {
     auto line = summary("connect", {seconds_since(start) * 1e3}, "ms");
     line["processes"] = group->size();

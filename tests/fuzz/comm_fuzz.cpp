@@ -1,10 +1,9 @@
 // The wire of the communicator: every message, the challenge, the streams, a live listener.
 // The first byte chooses.
 
+#include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sys/socket.h>
-
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/base/socket.h"
@@ -136,13 +135,26 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Bytes input(data + 1, size - 1);
   switch (data[0] % 8) {
     case 0:
-    case 1: messages(input); break;
-    case 2: challenge(input, false); break;
-    case 3: challenge(input, true); break;
-    case 4: control(input, data[0] / 8 + 1); break;
-    case 5: stream(input); break;
-    case 6: listener(input); break;
-    default: endpoint(input);
+    case 1:
+      messages(input);
+      break;
+    case 2:
+      challenge(input, false);
+      break;
+    case 3:
+      challenge(input, true);
+      break;
+    case 4:
+      control(input, data[0] / 8 + 1);
+      break;
+    case 5:
+      stream(input);
+      break;
+    case 6:
+      listener(input);
+      break;
+    default:
+      endpoint(input);
   }
   return 0;
 }
@@ -169,7 +181,15 @@ FuzzSeeds fuzz_seeds() {
   for (char kind = 0; kind < 16; ++kind) {
     for (const std::string& body : bodies) seeds.inputs.push_back(kind + body);
   }
-  seeds.words = {"ADc1", "ADc2", "ADc3", "ADc4", "ADc5", "ADc6", "\"tcp\"", "\"port\"",
-                 std::string(8, '\0'), std::string(8, '\xff')};
+  seeds.words = {"ADc1",
+                 "ADc2",
+                 "ADc3",
+                 "ADc4",
+                 "ADc5",
+                 "ADc6",
+                 "\"tcp\"",
+                 "\"port\"",
+                 std::string(8, '\0'),
+                 std::string(8, '\xff')};
   return seeds;
 }

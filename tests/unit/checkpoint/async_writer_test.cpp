@@ -14,7 +14,7 @@ namespace {
 
 AsyncCheckpointWriter::Job job_of(int64_t step) {
   auto sample = std::make_shared<Sample>(step);
-  return [sample] { return CheckpointContents{sample->header, sample->tensors()}; };
+  return [sample] { return CheckpointContents{sample->header, sample->tensors(), sample}; };
 }
 
 }  // namespace

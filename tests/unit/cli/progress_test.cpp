@@ -115,6 +115,17 @@ TEST_CASE("lasting lines") {
   CHECK(event_line(state, validation, false) == "     3.0 s  validation: accuracy 0.975, loss 0.1");
 }
 
+TEST_CASE("generations and checkpoints are shown to those who want more") {
+  const Json checkpoint = {{"event", "checkpoint"}, {"time_s", 3.0}, {"step", 50},
+                           {"path", "x"},           {"bytes", 2048}, {"seconds", 0.05}};
+  CHECK(event_line(trained(), checkpoint, true).empty());
+  CHECK(event_line(trained(), checkpoint, true, true) ==
+        "     3.0 s  checkpoint of step 50: 2.0 KiB in 50.0 ms");
+  const Json failed = {
+      {"event", "checkpoint"}, {"time_s", 3.0}, {"step", 50}, {"error", "no space left"}};
+  CHECK(event_line(trained(), failed, true) == "     3.0 s  checkpoint failed: no space left");
+}
+
 TEST_CASE("a batch event that changes nothing gets no line") {
   const Json same = {{"event", "batch"},  {"time_s", 13.0}, {"replicas", 3}, {"atomic", 32},
                      {"accumulation", 1}, {"batch", 192},   {"lr", 0.0123}};

@@ -38,13 +38,27 @@ std::vector<uint8_t> encode_values(const Values& values, Type type) {
       std::memcpy(bytes.data() + i * sizeof value, &value, sizeof value);
     };
     switch (type) {
-      case Type::f32: put(static_cast<float>(values[i])); break;
-      case Type::f64: put(values[i]); break;
-      case Type::f16: put(static_cast<_Float16>(static_cast<float>(values[i]))); break;
-      case Type::bf16: put(to_bf16(static_cast<float>(values[i]))); break;
-      case Type::i64: put(static_cast<int64_t>(values[i])); break;
-      case Type::i32: put(static_cast<int32_t>(values[i])); break;
-      case Type::u8: put(static_cast<uint8_t>(values[i])); break;
+      case Type::f32:
+        put(static_cast<float>(values[i]));
+        break;
+      case Type::f64:
+        put(values[i]);
+        break;
+      case Type::f16:
+        put(static_cast<_Float16>(static_cast<float>(values[i])));
+        break;
+      case Type::bf16:
+        put(to_bf16(static_cast<float>(values[i])));
+        break;
+      case Type::i64:
+        put(static_cast<int64_t>(values[i]));
+        break;
+      case Type::i32:
+        put(static_cast<int32_t>(values[i]));
+        break;
+      case Type::u8:
+        put(static_cast<uint8_t>(values[i]));
+        break;
     }
   }
   return bytes;
@@ -56,13 +70,20 @@ double decode_value(const std::vector<uint8_t>& bytes, size_t i, Type type) {
     return value;
   };
   switch (type) {
-    case Type::f32: return get(float{});
-    case Type::f64: return get(double{});
-    case Type::f16: return static_cast<float>(get(_Float16{}));
-    case Type::bf16: return from_bf16(get(uint16_t{}));
-    case Type::i64: return static_cast<double>(get(int64_t{}));
-    case Type::i32: return get(int32_t{});
-    case Type::u8: return get(uint8_t{});
+    case Type::f32:
+      return get(float{});
+    case Type::f64:
+      return get(double{});
+    case Type::f16:
+      return static_cast<float>(get(_Float16{}));
+    case Type::bf16:
+      return from_bf16(get(uint16_t{}));
+    case Type::i64:
+      return static_cast<double>(get(int64_t{}));
+    case Type::i32:
+      return get(int32_t{});
+    case Type::u8:
+      return get(uint8_t{});
   }
   return 0;
 }
@@ -89,13 +110,17 @@ double expected(const std::vector<Values>& all, size_t i, Op op) {
 double averaged(double sum, int size, Type type) {
   const double exact = sum / size;
   switch (type) {
-    case Type::f32: return static_cast<float>(static_cast<float>(sum) / static_cast<float>(size));
-    case Type::f64: return exact;
+    case Type::f32:
+      return static_cast<float>(static_cast<float>(sum) / static_cast<float>(size));
+    case Type::f64:
+      return exact;
     case Type::f16:
       return static_cast<float>(
           static_cast<_Float16>(static_cast<float>(sum) / static_cast<float>(size)));
-    case Type::bf16: return from_bf16(to_bf16(static_cast<float>(sum) / static_cast<float>(size)));
-    default: return std::trunc(exact);
+    case Type::bf16:
+      return from_bf16(to_bf16(static_cast<float>(sum) / static_cast<float>(size)));
+    default:
+      return std::trunc(exact);
   }
 }
 

@@ -3,18 +3,17 @@
 // Groups of members for the tests: as threads of this process (for the sanitizers), or as child
 // processes (to be killed).
 
-#include <doctest/doctest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdint>
+#include <doctest/doctest.h>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <signal.h>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "core/base/clock.h"

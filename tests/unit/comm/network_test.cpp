@@ -1,12 +1,11 @@
 // Two hosts of two members each, made of network namespaces with two cables between them. Needs
 // root and iproute2; without, the loopback tests elsewhere have to do.
 
-#include <sched.h>
-#include <sys/mman.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <sched.h>
+#include <sys/mman.h>
 
 #include "tests/unit/comm/group.h"
 
@@ -34,7 +33,9 @@ bool wait_until(const std::function<bool()>& condition) {
   return true;
 }
 
-bool sh(const std::string& command) { return std::system((command + " 2>/dev/null").c_str()) == 0; }
+bool sh(const std::string& command) {
+  return std::system((command + " 2>/dev/null").c_str()) == 0;
+}
 
 void member(Board& board, int rank, const std::string& interface) {
   ListenerOptions options;
@@ -69,7 +70,8 @@ void host(Board& board, int number, const std::string& interface) {
   if (!wait_until([&] { return board.wired == 1; })) _exit(1);
   const std::string letter = number == 0 ? "a" : "b";
   for (const std::string& cable : {std::string("0"), std::string("1")}) {
-    sh("ip addr add 10.77." + cable + "." + std::to_string(number + 1) + "/24 dev " + letter + cable);
+    sh("ip addr add 10.77." + cable + "." + std::to_string(number + 1) + "/24 dev " + letter +
+       cable);
     sh("ip link set " + letter + cable + " up");
   }
   sh("ip link set lo up");
@@ -104,7 +106,8 @@ int coordinate(Board& board, const std::string& interface) {
   for (int number = 0; number < 2; ++number) {
     const std::string letter = number == 0 ? "a" : "b";
     for (const std::string cable : {"0", "1"}) {
-      wired = sh("ip link set " + letter + cable + " netns " + std::to_string(hosts[number])) && wired;
+      wired =
+          sh("ip link set " + letter + cable + " netns " + std::to_string(hosts[number])) && wired;
     }
   }
   board.wired = wired ? 1 : 2;
@@ -120,8 +123,8 @@ TEST_CASE("members on two hosts find the interface and say which") {
   return;
 #endif
   for (const std::string interface : {"", "1"}) {
-    void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                        -1, 0);
+    void* memory =
+        mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
     Board& board = *new (memory) Board{};
     const pid_t child = fork();

@@ -1,12 +1,11 @@
 // Members as processes, some of which are killed.
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <sys/mman.h>
 
 #include "tests/unit/comm/group.h"
 
@@ -27,7 +26,9 @@ constexpr int kKills = 40;
 constexpr int kMost = 4;
 constexpr double kSoon = 0.5;  // for a loaded machine; the promise is 50 ms
 
-int64_t now_ns() { return Monotonic::now().time_since_epoch().count(); }
+int64_t now_ns() {
+  return Monotonic::now().time_since_epoch().count();
+}
 
 // What parent and children share.
 struct Board {
@@ -44,8 +45,8 @@ struct Board {
 struct Shared {
   Board* board;
   Shared() {
-    void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
     board = new (memory) Board{};
   }
@@ -64,10 +65,17 @@ void work(Communicator& c, std::mt19937& random) {
   static std::vector<float> data(2'000'000, 1.0f), all(4'000'000);
   const size_t count = size_t{1} << (random() % 21);
   switch (random() % 4) {
-    case 0: c.barrier(); break;
-    case 1: c.broadcast(data.data(), count * 4, static_cast<int>(random()) & 1); break;
-    case 2: c.all_gather(data.data(), count, all.data()); break;
-    default: c.all_reduce(data.data(), count, Type::f32, Op::average);
+    case 0:
+      c.barrier();
+      break;
+    case 1:
+      c.broadcast(data.data(), count * 4, static_cast<int>(random()) & 1);
+      break;
+    case 2:
+      c.all_gather(data.data(), count, all.data());
+      break;
+    default:
+      c.all_reduce(data.data(), count, Type::f32, Op::average);
   }
 }
 
@@ -161,7 +169,8 @@ void kill_many(int size, bool tcp, int times, size_t ballast_bytes, const char* 
   if (all.empty()) return;
   std::sort(all.begin(), all.end());
   MESSAGE(std::string(what) << ": a killed member is noticed after " << all[all.size() / 2] * 1e3
-               << " ms (median), " << all.back() * 1e3 << " ms (worst of " << all.size() << ")");
+                            << " ms (median), " << all.back() * 1e3 << " ms (worst of "
+                            << all.size() << ")");
   CHECK(all[all.size() / 2] < kSoon);
 }
 

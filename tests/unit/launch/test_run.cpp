@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sstream>
 #include <sys/wait.h>
 #include <thread>
@@ -67,6 +68,7 @@ void TestRun::start() {
   pid_ = fork();
   REQUIRE(pid_ >= 0);
   if (pid_ > 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // tests that are killed leave nothing behind
   try {
     const Fd stream = open_file(events, O_WRONLY | O_CREAT | O_APPEND);
     const Fd said = open_file(talk, O_WRONLY | O_CREAT | O_APPEND);
@@ -157,7 +159,8 @@ nlohmann::json TestRun::request(const nlohmann::json& request) const {
 
 std::vector<std::pair<uint64_t, pid_t>> TestRun::members() const {
   std::vector<std::pair<uint64_t, pid_t>> result;
-  for (const auto& member : request({{"request", "status"}})["members"]) {
+  const nlohmann::json status = request({{"request", "status"}});
+  for (const auto& member : status["members"]) {
     if (member["state"] == "active") result.emplace_back(member["member"], member["pid"]);
   }
   return result;

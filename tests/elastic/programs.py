@@ -1,0 +1,165 @@
+"""Writes the training programs and data of the elastic tests: programs.py GENERATOR STAMP.
+
+They go into the folder programs beside the file STAMP, which is written last.
+
+Everything is drawn from fixed seeds. The generator is make_archives.cpp; this file says what.
+"""
+
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+
+CLASSIFY = """
+def forward(self, x: Tensor) -> Tensor:
+    x = torch.relu(torch.linear(x, self.hidden_weight, self.hidden_bias))
+    return torch.linear(x, self.output_weight, self.output_bias)
+
+def training_step(self, batch: List[Tensor]) -> Tensor:
+    return torch.cross_entropy_loss(self.forward(batch[0]), batch[1])
+
+def validation_step(self, batch: List[Tensor]) -> Dict[str, Tensor]:
+    logits = self.forward(batch[0])
+    loss = torch.cross_entropy_loss(logits, batch[1], None, 2)
+    correct = (logits.argmax(1) == batch[1]).sum()
+    return {"loss": loss, "accuracy": correct, "count": torch.tensor(batch[1].size(0))}
+"""
+CLASSIFY_PARAMETERS = {"hidden_weight": [32, 16], "hidden_bias": [32],
+                       "output_weight": [4, 32], "output_bias": [4]}
+
+# A step that takes a while, so that signals hit it: some 10 ms of arithmetic on an idle core.
+WORK = """    z = torch.full([320, 320], 1.0 / 320) + 0.0 * batch[0].flatten()[0].float()
+    for i in range(10):
+        z = torch.mm(z, z)
+"""
+SLOW = CLASSIFY.replace("""    return torch.cross_entropy_loss(self.forward(batch[0]), batch[1])
+""", WORK + """    return torch.cross_entropy_loss(self.forward(batch[0]), batch[1]) + 0.0 * z.sum()
+""")
+
+# The loss is the mean of what was read, in float64: it says which samples a step took.
+SAMPLES = """
+def training_step(self, batch: List[Tensor]) -> Tensor:
+""" + WORK + """    return batch[0].mean() + 0.0 * self.w.sum() * z.sum()
+"""
+
+# The loss of some steps is no number; `spread` says how many in a row.
+NONFINITE = """
+def training_step(self, batch: List[Tensor]) -> Tensor:
+    return (self.w.sum() - 1.0) ** 2 + torch.log(batch[0].min()).mean() * 0.0
+"""
+
+
+def npy(path, kind, shape, values):
+    """A .npy file of `kind` ('<f4', '<f8' or '<i8')."""
+    header = str({"descr": kind, "fortran_order": False, "shape": tuple(shape)})
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    letter = {"<f4": "f", "<f8": "d", "<i8": "q"}[kind]
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+        file.write(struct.pack(f"<{len(values)}{letter}", *values))
+
+
+def classification(folder, count):
+    """Points whose class depends on them, with some wrong labels, so that the loss stays large."""
+    draw = random.Random(3)
+    directions = [[draw.gauss(0, 1) for _ in range(16)] for _ in range(4)]
+    points, labels = [], []
+    for _ in range(count):
+        point = [draw.gauss(0, 1) for _ in range(16)]
+        scores = [sum(a * b for a, b in zip(point, d)) for d in directions]
+        points += point
+        labels.append(draw.randrange(4) if draw.random() < 0.2 else scores.index(max(scores)))
+    npy(os.path.join(folder, "points.npy"), "<f4", [count, 16], points)
+    npy(os.path.join(folder, "labels.npy"), "<i8", [count], labels)
+    npy(os.path.join(folder, "short_labels.npy"), "<i8", [count - 7], labels[:-7])
+
+
+def settings(data, batch="{initial: 24}", optimizer="{kind: sgd, lr: 0.05, momentum: 0.9}", epochs=4,
+             more=""):
+    return (f"format: 1\nepochs: {epochs}\ndata:\n  train:\n{data}batch: {batch}\n"
+            f"optimizer: {optimizer}\n{more}")
+
+
+POINTS = "    - {path: points.npy}\n    - {path: labels.npy}\n"
+INDICES = "    - {path: values.npy}\n"
+SYNTHETIC = ("    - {format: synthetic, samples: 4800, shape: [2500], seed: 1}\n"
+             "    - {format: synthetic, samples: 4800, classes: 2500, seed: 2}\n")
+
+
+def archive(path, code, parameters, text, buffers=None):
+    return {"path": path, "code": code, "parameters": parameters, "buffers": buffers or {},
+            "settings": text}
+
+
+def large():
+    """Four layers of 2500 x 2500: 100 MB of parameters."""
+    code, parameters = "def training_step(self, batch: List[Tensor]) -> Tensor:\n", {}
+    code += "    x = batch[0]\n"
+    for i in range(4):
+        parameters[f"layer{i}"] = [2500, 2500]
+        code += f"    x = torch.linear(x, self.layer{i})\n"
+        code += "    x = torch.relu(x)\n" if i < 3 else ""
+    return code + "    return torch.cross_entropy_loss(x, batch[1])\n", parameters
+
+
+def simple(body, signature="batch: List[Tensor]", result="Tensor", name="training_step"):
+    return f"def {name}(self, {signature}) -> {result}:\n    {body}\n"
+
+
+def main():
+    generator, stamp = sys.argv[1:]
+    folder = os.path.join(os.path.dirname(stamp), "programs")
+    os.makedirs(folder, exist_ok=True)
+    classification(folder, 960)
+    draw = random.Random(5)
+    npy(os.path.join(folder, "values.npy"), "<f8", [960],
+        [float(draw.getrandbits(40)) for _ in range(960)])
+    npy(os.path.join(folder, "ones.npy"), "<f4", [240, 1],
+        [-1.0 if 24 <= i < 48 else 1.0 for i in range(240)])
+    plain, w = settings(POINTS), {"w": [3]}
+    values = settings(INDICES)
+    code, parameters = large()
+    in_order = "seed: 1\n"
+    archives = [
+        archive("mlp", CLASSIFY, CLASSIFY_PARAMETERS,
+                settings(POINTS, more="validate_every_epochs: 2\n").replace(
+                    "batch:", "  validation_fraction: 0.25\nbatch:")),
+        archive("slow", SLOW, CLASSIFY_PARAMETERS, settings(POINTS, epochs=1000)),
+        archive("adaptive", CLASSIFY, CLASSIFY_PARAMETERS,
+                settings(POINTS, batch="{initial: 24, adaptive: true, max: 192}", epochs=20,
+                         more="statistics_every: 3\n")),
+        archive("large", code, parameters,
+                settings(SYNTHETIC, optimizer="{kind: sgd, lr: 0.01}", epochs=1000)),
+        archive("samples", SAMPLES, w, settings(INDICES, epochs=3)),
+        archive("nonfinite", NONFINITE, w, settings(
+            "    - {path: ones.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=2,
+            more=in_order).replace("batch:", "  shuffle: false\nbatch:")),
+        archive("no_step", simple("return x", "x: Tensor", name="forward"), w, values),
+        archive("signature", simple("return x.sum() + self.w.sum()", "x: Tensor"), w, values),
+        archive("not_scalar", simple("return batch[0][:3] + self.w"), w, values),
+        archive("no_gradient", simple("return batch[0].mean()"), w, values),
+        archive("whole_number", simple("return batch[0].long().sum()"), w, values),
+        archive("no_tensor", simple("return 3.0", result="float"), w, values),
+        archive("raises", simple("return (batch[0].view([7, 7, 7]) * self.w.sum()).sum()"), w, values),
+        archive("no_settings", SAMPLES, w, None),
+        archive("no_data", SAMPLES, w, settings("    - {path: nowhere.npy}\n")),
+        archive("lengths", CLASSIFY, CLASSIFY_PARAMETERS,
+                settings("    - {path: points.npy}\n    - {path: short_labels.npy}\n")),
+    ]
+    for entry in archives:
+        entry["path"] = os.path.join(folder, entry["path"] + ".pt")
+    description = os.path.join(folder, "archives.json")
+    with open(description, "w") as file:
+        json.dump(archives, file)
+    subprocess.run([generator, description], check=True)
+    with open(os.path.join(folder, "mlp.pt"), "rb") as whole:
+        content = whole.read()
+    with open(os.path.join(folder, "truncated.pt"), "wb") as file:
+        file.write(content[:len(content) // 2])
+    with open(stamp, "w"):
+        pass
+
+
+main()
