@@ -80,7 +80,8 @@ int ElasticLoop::run() {
 }
 
 Team ElasticLoop::team() const {
-  return {session_.communicator(), session_.replicas(), session_.rank(), session_.nodes()};
+  return {session_.communicator(), session_.replicas(), session_.rank(), session_.nodes(),
+          session_.member()};
 }
 
 ElasticLoop::Outcome ElasticLoop::train_generation() {

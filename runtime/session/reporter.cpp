@@ -85,6 +85,7 @@ void Reporter::skipped(int64_t step, int64_t total, int in_a_row) {
 
 void Reporter::generation(double transfer_s, uint64_t bytes, bool had_state) {
   flush();
+  generation_ = session_.generation();
   watching_ = had_state;
   transfer_s_ = transfer_s;
   bytes_ = bytes;
@@ -111,7 +112,7 @@ void Reporter::flush() {
       median = others[others.size() / 2];
     }
     session_.emit({{"event", "rescale"},
-                   {"generation", session_.generation()},
+                   {"generation", generation_},
                    {"step", first_step_},
                    {"pause_s", std::max(0.0, gaps_[0] - median)},
                    {"transfer_s", transfer_s_},

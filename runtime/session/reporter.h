@@ -41,6 +41,7 @@ class Reporter {
  private:
   Session& session_;
   double total_iterations_, iterations_per_epoch_, initial_batch_;
+  uint64_t generation_ = 0;
   bool watching_ = false;          // a generation's first steps
   double transfer_s_ = 0;
   uint64_t bytes_ = 0;

@@ -181,7 +181,7 @@ void Session::connect_loop() {
     if (generation != newest_) continue;  // overtaken
     if (!problem.empty()) {
       lock.unlock();
-      send({{"type", "lost"}, {"generation", generation}, {"reason", problem}});
+      send({{"type", "lost"}, {"generation", generation}, {"reason", problem}, {"connecting", true}});
       lock.lock();
       continue;
     }

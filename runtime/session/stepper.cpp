@@ -8,6 +8,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/gns/scaling_rule.h"
 #include "runtime/session/batches.h"
+#include "runtime/session/fault.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -209,6 +210,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   read_ahead(progress, team);
   const auto steps = plan_passes(progress, team);
   const Passes passes = run_passes(steps, team, progress.measure);
+  fault_point(FaultPoint::reduced, progress.step + 1, team.member);
 
   StepReport report;
   report.loss_sum = passes.loss_sum;

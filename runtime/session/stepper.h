@@ -23,6 +23,7 @@ namespace adaptdl {
 struct Team {
   comm::Communicator* communicator = nullptr;  // null for a lone replica
   int replicas = 1, rank = 0, nodes = 1;
+  uint64_t member = 0;  // for fault_point only
 };
 
 // What a step did, for events.

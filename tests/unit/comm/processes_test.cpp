@@ -20,7 +20,7 @@ constexpr int kKills = 0;  // forking is not for this sanitizer
 #elif defined(__SANITIZE_ADDRESS__)
 constexpr int kKills = 10;
 #else
-constexpr int kKills = 40;
+constexpr int kKills = 24;
 #endif
 
 constexpr int kMost = 4;

@@ -1,4 +1,4 @@
-#include "runtime/worker/device.h"
+#include "runtime/session/device.h"
 
 #include <dlfcn.h>
 

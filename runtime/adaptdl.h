@@ -1,0 +1,23 @@
+#pragma once
+
+// The runtime library for LibTorch programs that train elastically: everything a program needs.
+//
+//   class MyModel : public adaptdl::Program { ... };            // parameters, training_step
+//
+//   int main() {
+//     return adaptdl::run_program(R"(
+//       data: {train: [{path: images.npy}, {path: labels.npy}]}
+//       batch: {initial: 64, adaptive: true, max: 1024}
+//       optimizer: {kind: sgd, lr: 0.1}
+//       epochs: 10
+//     )", [](const adaptdl::ProgramContext& context) {
+//       return std::make_unique<MyModel>(context.device);
+//     });
+//   }
+//
+// Started as `adaptdl run ./my-program --replicas 1:4`; by hand it trains as a lone replica.
+
+#include "runtime/session/program.h"
+#include "runtime/session/run_program.h"
+#include "runtime/session/session.h"
+#include "runtime/session/trainer.h"

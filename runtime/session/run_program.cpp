@@ -1,0 +1,68 @@
+#include "runtime/session/run_program.h"
+
+#include <cstdio>
+#include <exception>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "runtime/session/device.h"
+#include "runtime/session/launch_settings.h"
+#include "runtime/session/session.h"
+#include "runtime/session/trainer.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+namespace {
+
+int train_in(Session& session, const ReadSettings& read, const MakeProgram& make) {
+  LaunchSettings launch;
+  if (session.has_launcher()) {
+    launch = LaunchSettings::from(session.settings());
+  } else {
+    launch.program = absolute_path("/proc/self/exe");
+    launch.options.data_dir = ".";
+    launch.options.model_path = "model.pt";
+  }
+  at::set_num_threads(launch.threads);
+  const TrainingSpec spec = parse_training_spec(
+      read(launch.program), launch.program + ": adaptdl.yaml", launch.overrides);
+  launch.options.device = open_device(launch.device);
+  const auto program =
+      make({launch.options.device, spec, launch.program, launch.arguments});
+  return train(*program, spec, launch.options, session);
+}
+
+int report(const std::string& message, ExitCode code) {
+  std::fprintf(stderr, "adaptdl: %s\n", message.c_str());
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int run_program(const ReadSettings& read, const MakeProgram& make) {
+  try {
+    Session session;
+    const auto give_up = [&session](const std::string& message, ExitCode code) {
+      session.send(
+          {{"type", "fatal"}, {"message", message}, {"exit", static_cast<int>(code)}});
+      return report(message, code);
+    };
+    try {
+      return train_in(session, read, make);
+    } catch (const Error& error) {
+      return give_up(error.what(), error.exit_code());
+    } catch (const std::exception& error) {
+      return give_up(error.what(), ExitCode::error);
+    }
+  } catch (const Error& error) {
+    return report(error.what(), error.exit_code());
+  } catch (const std::exception& error) {
+    return report(error.what(), ExitCode::error);
+  }
+}
+
+int run_program(const std::string& settings, const MakeProgram& make) {
+  return run_program([&settings](const std::string&) { return settings; }, make);
+}
+
+}  // namespace adaptdl

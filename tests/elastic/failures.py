@@ -1,0 +1,124 @@
+"""What cannot be trained is refused with a sentence before anything trains; what fails for ever
+ends; what is not finite is skipped."""
+
+import os
+
+from harness import check, kill, main, wait_until
+
+
+def refused(folder, name, *arguments, words=(), replicas="2"):
+    run = folder.run(folder.program(name), "--replicas", replicas, *arguments)
+    run.expect_end(1)
+    said = run.said()
+    check(not run.of("step") and not run.of("generation"), f"{name}: something was trained",
+          run.story())
+    sentences = [line for line in said.splitlines() if any(w in line for w in words[:1])]
+    check(sentences, f"{name}: no sentence with {words[0]!r}", said)
+    for word in words:
+        check(word in said, f"{name}: nothing about {word!r}", said)
+    for noise in ("terminate called", "Traceback", "frame #", "Exception raised"):
+        check(noise not in said, f"{name}: more than a sentence", said)
+    longest = max(said.splitlines(), key=len)
+    check(len(longest) < 600, f"{name}: a very long sentence", longest)
+
+
+def bad_archives(folder, draw):
+    """Each of them: one sentence, exit 1, before any replica trains."""
+    refused(folder, "truncated", words=("truncated.pt",))
+    refused(folder, "no_settings", words=("adaptdl.yaml",))
+    refused(folder, "no_step", words=("training_step",))
+    refused(folder, "signature", words=("List[Tensor]",))
+    refused(folder, "not_scalar", words=("scalar", "3"))
+    refused(folder, "no_gradient", words=("no gradient",))
+    refused(folder, "whole_number", words=("floating-point",))
+    refused(folder, "no_tensor", words=("Tensor",))
+    refused(folder, "raises", words=("training_step",))
+    with open(os.path.join(folder.path, "text.pt"), "w") as file:
+        file.write("no archive at all\n")
+    refused(folder, "text", words=("text.pt",))
+
+
+def bad_data(folder, draw):
+    refused(folder, "no_data", words=("nowhere.npy",))
+    refused(folder, "lengths", words=("953", "960"))
+    refused(folder, "mlp", "--set", "data.train.0.path=gone.npy", words=("gone.npy",))
+    with open(os.path.join(folder.path, "broken.npy"), "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00\x10\x00{'descr'")
+    refused(folder, "mlp", "--set", "data.train.0.path=broken.npy", "--name", "broken",
+            words=("broken.npy",))
+
+
+def bad_settings(folder, draw):
+    refused(folder, "mlp", "--set", "optimizer.learning_rate=1", words=("learning_rate",))
+    refused(folder, "mlp", "--set", "optimizer.lr=fast", words=("optimizer.lr",))
+    refused(folder, "mlp", "--set", "batch.initial=0", words=("batch.initial",))
+    refused(folder, "samples", "--set", "data.validation_fraction=0.5",
+            words=("validation_step",))
+
+
+def dies_each_start(folder, draw):
+    """A program that dies in its first step, whoever runs it: given up, with the reason."""
+    begun = folder.run(folder.program("slow"), "--replicas", "1", "--max-restarts", "2", "--set",
+                       "epochs=100")
+    dead = 0
+    for _ in range(50):
+        members = wait_until(lambda: begun.process.poll() is not None or
+                             begun.request(request="status")["members"], "a replica")
+        if members is True:
+            break
+        try:
+            dead += sum(kill(member["pid"]) for member in members)
+        except OSError:
+            break
+        folder_ended = begun.process.poll() is not None
+        if folder_ended:
+            break
+        try:
+            wait_until(lambda: begun.process.poll() is not None or
+                       {m["pid"] for m in begun.request(request="status")["members"]} -
+                       {m["pid"] for m in members}, "another replica")
+        except (OSError, ValueError):
+            break
+    begun.expect_end(1)
+    check(2 <= len(begun.of("failure")) <= 4, "not the number of tries that were allowed",
+          begun.story())
+    end = begun.of("end")[0]
+    check(end["result"] == "failed" and end["reason"], "no reason", end)
+    check(not begun.of("step"), "it trained")
+
+
+def dies_in_a_step(folder, draw):
+    """Breakdowns in a row without a finished step between are counted; a step forgives them."""
+    run = folder.run(folder.program("slow"), "--replicas", "2", "--max-restarts", "2", "--set",
+                     "epochs=5", ADAPTDL_FAULT="prepared:5:0")
+    run.expect_end(0, 200)  # one death, and the redone step forgives it
+    run.check_steps(last=200)
+    # A replica that is alone dies at the same step whenever it is tried.
+    run = folder.run(folder.program("slow"), "--replicas", "1", "--max-restarts", "2", "--set",
+                     "epochs=5", "--name", "always", ADAPTDL_FAULT="prepared:5:any")
+    run.expect_end(1, 200)
+    end = run.of("end")[0]
+    check(end["result"] == "failed" and "2" in end["reason"], "no reason", run.story())
+    check(len(run.of("failure")) == 3, "not three tries", run.story())
+    check(run.last_step() == 4, "it got past the step", run.story())
+
+
+def not_finite(folder, draw):
+    """A loss that is not finite skips the step and is counted; a run of them ends the job."""
+    run = folder.run(folder.program("nonfinite"), "--replicas", "1")
+    run.expect_end(0)
+    run.check_steps(last=20)
+    skipped = [event["step"] for event in run.of("step") if event.get("skipped")]
+    check(skipped == [2, 12], f"skipped {skipped}", run.story())
+    check([event["step"] for event in run.of("skipped")] == skipped, "no skipped events")
+    check(run.of("end")[0]["skipped"] == 2, "not counted", run.story())
+    check(run.of("step")[1]["loss"] is None, "its loss", run.of("step")[1])
+    run = folder.run(folder.program("nonfinite"), "--replicas", "2", "--name", "ends",
+                     "--set", "data.train.0.scale=-1", "--set", "max_nonfinite=5")
+    run.expect_end(1)
+    end = run.of("end")[0]
+    check("not finite" in end["reason"] and "5" in end["reason"], "no reason", end)
+    run.check_steps(1)
+
+
+main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, not_finite)

@@ -1,0 +1,79 @@
+"""kill -9 of any replica at any instant loses no finished step."""
+
+import time
+
+from harness import check, kill, main
+
+
+def random_kills(folder, draw):
+    """Replicas are killed at random instants, rank 0 as often as others, on a busy machine; some
+    while the last one's replacement is still on its way, some two at once."""
+    folder.load(2)
+    run = folder.run(folder.program("slow"), "--replicas", "3", "--set", "epochs=30",
+                     "--set", "checkpoint_interval_s=0.5", "--max-restarts", "20")
+    run.wait_replicas(3)
+    run.wait_step(3)
+    killed = 0
+    while killed < 6 and run.process.poll() is None:
+        time.sleep(draw.uniform(0.0, 1.2))
+        try:
+            members = list(run.members().values())
+        except (OSError, ValueError):
+            break  # it ends just now
+        if not members:
+            continue
+        if len(members) > 1 and draw.random() < 0.2:
+            members = members[:-1] if draw.random() < 0.5 else members[1:]
+        elif len(members) > 1:
+            members = [members[0] if draw.random() < 0.5 else draw.choice(members[1:])]
+        else:
+            continue  # the last one with the state: another test
+        killed += sum(kill(pid) for pid in members)
+    check(killed >= 6, f"only {killed} kills before the end", run.story())
+    seen = run.count()
+    run.wait_for(lambda events: ([e for e in events if e["event"] == "generation"][-1]["to"] == 3),
+                 "three replicas again")
+    check(run.count() >= seen, "events vanished")
+    run.expect_end(0, 300)
+    run.check_steps(last=1200)
+    failures = run.of("failure")
+    check(all(event["signal"] == 9 for event in failures), "another failure", run.story())
+
+
+def fault(folder, point, step, member, *arguments):
+    run = folder.run(folder.program("slow"), "--replicas", "3", "--set", "epochs=1",
+                     *arguments, ADAPTDL_FAULT=f"{point}:{step}:{member}")
+    run.expect_end(0, 200)
+    run.check_steps(last=40)
+    failures = run.of("failure")
+    check(len(failures) == 1 and failures[0]["member"] == member and failures[0]["signal"] == 9,
+          f"{point}: not the one failure that was asked for", run.story())
+    return run
+
+
+def die_at_points(folder, draw):
+    """Replicas that die at the worst instants: after the gradients are reduced, after everybody
+    has prepared the step, after it was agreed to be finished, after it was applied, after it was
+    announced; rank 0, which announces, and another."""
+    for point in ("reduced", "prepared", "committed", "applied", "announced"):
+        for member in (0, draw.choice((1, 2))):
+            run = fault(folder, point, 9, member, "--name", f"{point}-{member}")
+            changes = run.of("generation")
+            check(len(changes) > 1 and changes[1]["to"] == 2 and changes[1]["immediate"],
+                  f"{point}: the others did not go on at once", run.story())
+            folder.check_nothing_left()
+
+
+def die_while_receiving(folder, draw):
+    """Newcomers, and those who send them the state, that die in the middle of it."""
+    grow = ["--replicas", "1:3", "--replicas-at", "0:1,3:3", "--set", "epochs=8"]
+    for step, member in ((0, 1), (0, 2)):  # newcomers
+        run = folder.run(folder.program("slow"), *grow, "--name", f"newcomer-{member}",
+                         ADAPTDL_FAULT=f"syncing:{step}:{member}")
+        run.expect_end(0, 200)
+        run.check_steps(last=320)
+        check(run.of("failure"), "nobody died", run.story())
+        check(run.of("generation")[-1]["to"] == 3, "not three at the end", run.story())
+
+
+main(random_kills, die_at_points, die_while_receiving)

@@ -1,0 +1,130 @@
+"""Replicas that leave when asked, newcomers that never come, and the commands that change a run."""
+
+import json
+import signal
+import time
+
+from harness import check, kill, main, wait_until
+
+
+def sigterm_to_one(folder, draw):
+    """A replica that is told to go leaves at a step; the bounds ask for another, which comes."""
+    run = folder.run(folder.program("slow"), "--replicas", "2:3", "--set", "epochs=20")
+    run.wait_replicas(3)
+    run.wait_step(5)
+    for rank in (1, 0):
+        seen = run.count()
+        leaver = list(run.members().items())[rank]
+        check(kill(leaver[1], signal.SIGTERM), "nobody there to be told", run.story())
+        left = run.wait_for(lambda events: next(
+            (e for e in events[seen:] if e["event"] == "generation"
+             and leaver[0] not in e["members"]), None), "a generation without it")
+        check(not left["immediate"], "a leave broke the generation", run.story())
+        run.wait_for(lambda events: any(
+            e["event"] == "generation" and e["to"] == 3 and leaver[0] not in e["members"]
+            for e in events[seen:]), "a replacement")
+        run.wait_steps_more(3)
+    check(not run.of("failure"), "a leave counts as a failure", run.story())
+    run.request(request="scale", replicas=1)
+    run.wait_replicas(1)
+    run.expect_end(0, 200)
+    run.check_steps(last=800)
+
+
+def everybody_leaves(folder, draw):
+    """SIGTERM to the only replica: its successor goes on where it was."""
+    run = folder.run(folder.program("slow"), "--replicas", "1", "--set", "epochs=8")
+    run.wait_step(20)
+    (pid,) = run.members().values()
+    kill(pid, signal.SIGTERM)
+    resumed = run.wait_event("resume")
+    check(resumed["step"] >= 20, "steps were lost", run.story())
+    run.expect_end(0, 200)
+    run.check_steps(last=320)
+
+
+def scale_and_cancel(folder, draw):
+    """adaptdl scale and cancel, and a run that goes on after a cancel."""
+    program = folder.program("slow")
+    run = folder.run(program, "--replicas", "1:2", "--replicas-at", "0:1", "--name", "wish",
+                     "--set", "epochs=40")
+    run.wait_step(5)
+    check(run.of("generation")[0]["to"] == 1, "did not start with one", run.story())
+    for size in (3, 2):  # beyond the bounds of the start, and back
+        code, out, err = folder.command("scale", "wish", str(size))
+        check(code == 0, f"scale: exit {code}: {out}{err}")
+        run.wait_replicas(size)
+    rescale = run.wait_event("rescale", to=2)
+    check(rescale["from"] == 3 and rescale["pause_s"] < 5, "the rescale event is odd", rescale)
+    code, out, err = folder.command("ls", "-o", "json")
+    check(code == 0 and "wish" in out, "ls does not show the run", out, err)
+    for command in (["scale", "other", "2"], ["cancel", "other"]):
+        code, out, err = folder.command(*command)
+        check(code == 1 and "other" in err, f"{command}: exit {code}: {out}{err}")
+    code, out, err = folder.command("cancel", "wish")
+    check(code == 0, f"cancel: exit {code}: {out}{err}")
+    run.expect_end(143)
+    last = run.last_step()
+    end = run.of("end")[0]
+    check(end["result"] == "cancelled" and end["checkpoint"], "not cancelled well", end)
+    run.check_steps()
+    again = folder.run(program, "--name", "wish", "--set", "epochs=40")
+    resumed = again.wait_event("resume")
+    check(resumed["step"] == last, f"resumed at {resumed['step']}, not {last}", again.story())
+    again.wait_step(last + 3)
+    code, out, err = folder.command("cancel", "--now", "wish")
+    check(code == 0, f"cancel --now: exit {code}: {out}{err}")
+    again.expect_end(143)
+    again.check_steps(last + 1)
+
+
+def newcomer_stopped(folder, draw):
+    """A newcomer that hangs while it starts, or while it connects, holds up nobody; those who train
+    train on, and another comes in its place when it dies."""
+    run = folder.run(folder.program("slow"), "--replicas", "1:2", "--replicas-at", "0:1",
+                     "--set", "epochs=1000")
+    run.wait_step(5)
+    run.request(request="scale", replicas=2)
+    pid = wait_until(lambda: next(iter(run.starting().values()), None), "a newcomer")
+    kill(pid, signal.SIGSTOP)
+    before = run.last_step()
+    begun = time.monotonic()
+    run.wait_step(before + 100)
+    check(time.monotonic() - begun < 60, "training was held up", run.story())
+    check(run.of("generation")[-1]["to"] == 1, "the stopped newcomer is a member", run.story())
+    kill(pid)
+    run.wait_replicas(2)
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+    run.check_steps()
+
+
+def newcomers_always_die(folder, draw):
+    """Newcomers that die one after another: given up after a while, training unharmed."""
+    run = folder.run(folder.program("slow"), "--replicas", "1:2", "--replicas-at", "0:1",
+                     "--max-restarts", "1", "--set", "epochs=1000")
+    run.wait_step(5)
+    run.request(request="scale", replicas=2)
+    killed = set()
+
+    def enough():
+        for pid in run.starting().values():
+            killed.add(pid) if pid not in killed and kill(pid) else None
+        return len(killed) >= 2 and not run.starting()
+
+    wait_until(enough, "the newcomers to be given up")
+    time.sleep(1)
+    check(not run.starting(), "newcomers are still started", run.story())
+    run.wait_steps_more(20)
+    check(len(run.of("generation")) == 1, "the members changed", run.story())
+    seen = run.count()
+    run.request(request="scale", replicas=3)  # a new wish is a new try
+    run.wait_replicas(3, after=seen)
+    run.signal(signal.SIGINT)
+    run.expect_end(130)
+    run.check_steps()
+    check(json.dumps(run.of("failure")).count('"signal": 9') == len(killed), "other failures",
+          run.story())
+
+
+main(sigterm_to_one, everybody_leaves, scale_and_cancel, newcomer_stopped, newcomers_always_die)

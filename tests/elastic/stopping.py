@@ -1,0 +1,172 @@
+"""Runs that end early and go on: signals, deaths of everything, damaged checkpoints."""
+
+import os
+import re
+import signal
+import time
+
+from harness import check, kill, main, wait_until
+
+OFTEN = ["--set", "checkpoint_interval_s=0.5"]
+
+
+def stop_and_go_on(folder, draw):
+    """SIGTERM and Ctrl-C: a checkpoint, 143 and 130, and the same command goes on from there. A
+    finished run says so; --fresh starts over; changed settings are listed; the model is there."""
+    program, name = folder.program("slow"), ["--set", "epochs=5"]
+    step = 0
+    for number, code, replicas in ((signal.SIGTERM, 143, "2"), (signal.SIGINT, 130, "1"),
+                                   (signal.SIGTERM, 143, "3")):
+        run = folder.run(program, *name, "--replicas", replicas)
+        run.wait_step(step + 20)
+        run.signal(number)
+        run.expect_end(code)
+        run.check_steps(step + 1)
+        if step:
+            check(run.of("resume")[0]["step"] == step, "went on from elsewhere", run.story())
+        end = run.of("end")[0]
+        check(end["result"] == "stopped" and end["checkpoint"] and end["exit_code"] == code,
+              "the end event is odd", end)
+        step = run.last_step()
+        check(step < 200, "it ended by itself")
+        folder.check_nothing_left()
+    run = folder.run(program, *name)
+    run.expect_end(0)
+    run.check_steps(step + 1, 200)
+    model = os.path.join(folder.path, "slow.run", "model.pt")
+    check(run.of("end")[0]["model"] == model and os.path.getsize(model) > 1000, "no model",
+          run.story())
+
+    run = folder.run(program, *name)
+    run.expect_end(0)
+    check("finished" in run.said() and not run.of("step"), "does not say so", run.story())
+    check(run.of("end")[0].get("already") is True, "no end event", run.story())
+
+    run = folder.run(program, "--set", "epochs=1", "--set", "optimizer.lr=0.01", "--fresh")
+    run.expect_end(0)
+    run.check_steps(1, 40)
+    check("optimizer.lr" in run.said(), "changed settings are not listed", run.said())
+
+
+def stop_twice(folder, draw):
+    """The second Ctrl-C does not wait for a checkpoint, even when a replica is stopped."""
+    run = folder.run(folder.program("slow"), "--replicas", "2", "--set", "epochs=1000")
+    run.wait_step(10)
+    pid = list(run.members().values())[1]
+    kill(pid, signal.SIGSTOP)
+    run.signal(signal.SIGINT)
+    time.sleep(0.5)
+    check(run.process.poll() is None, "the first Ctrl-C did not wait", run.story())
+    run.signal(signal.SIGINT)
+    run.expect_end(130, 5)
+    check(run.of("end")[0]["checkpoint"] is False, "a checkpoint it cannot have made", run.story())
+
+
+def second_of_a_name(folder, draw):
+    """A second run of a live name is refused, with a sentence, and harms nothing."""
+    program = folder.program("slow")
+    run = folder.run(program, "--set", "epochs=1000")
+    run.wait_step(3)
+    for fresh in ([], ["--fresh"]):
+        second = folder.run(program, "--set", "epochs=1000", *fresh)
+        second.expect_end(1)
+        check(not second.events and "slow" in second.said(), "no sentence", second.story())
+        check(str(run.process.pid) in second.said(), "it does not say who", second.said())
+    run.wait_steps_more(5)
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+    run.check_steps()
+
+
+def kill_anything(folder, draw):
+    """kill -9 of the launcher, of the replicas, of all, one of them stopped: nothing is left within
+    5 s, and the same command goes on from a checkpoint at most an interval old."""
+    program = folder.program("slow")
+    step = 0
+    for victims in ("launcher", "replicas", "all", "stopped"):
+        run = folder.run(program, "--replicas", "2", "--set", "epochs=1000", *OFTEN)
+        run.wait_step(step + 1)
+        if step:
+            (resume,) = run.of("resume")
+            check(resume["step"] >= saved, f"went on from {resume['step']}, {saved} was on disk")
+            run.check_steps(resume["step"] + 1)
+        saved = run.wait_event("checkpoint", after=run.count())["step"]
+        run.wait_event("checkpoint", after=run.count())
+        pids = list(run.members().values())
+        if victims == "stopped":
+            kill(pids[1], signal.SIGSTOP)
+        if victims != "launcher" and victims != "stopped":
+            for pid in pids:
+                kill(pid)
+        if victims == "replicas":
+            # The launcher is there to begin again by itself, from the newest checkpoint.
+            resume = run.wait_event("resume")
+            newest = [e["step"] for e in run.of("checkpoint")][-1]
+            check(resume["step"] == newest or resume["step"] >= saved, "an old checkpoint",
+                  run.story())
+            run.wait_for(lambda events: [e for e in events if e["event"] == "step"][-1]["step"]
+                         > resume["step"] + 3, "steps after the restart")
+        run.process.kill()
+        run.end(5)
+        if victims == "stopped":
+            time.sleep(0.3)
+            kill(pids[1], signal.SIGCONT)
+        folder.check_nothing_left(5)
+        # A checkpoint that was written by then; the newest may be newer.
+        saved = max(event["step"] for event in run.of("checkpoint"))
+        step = run.last_step()
+        times = {event["step"]: event["time_s"] for event in run.of("step")}
+        if saved in times:
+            age = times[step] - times[saved]
+            check(age < 0.5 + 3.0, f"the newest checkpoint is {age:.1f} s old", run.story())
+
+
+def damaged_checkpoints(folder, draw):
+    """The newest checkpoint that is whole is taken, and it is said which are not; when none is, the
+    run refuses, and says how to start over."""
+    program = folder.program("slow")
+    run = folder.run(program, "--set", "epochs=1000", "--set", "checkpoint_interval_s=0.3")
+    for _ in range(3):
+        run.wait_event("checkpoint", after=run.count())
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+    folder_of = os.path.join(folder.path, "slow.run", "checkpoints")
+    saved = sorted(entry for entry in os.listdir(folder_of) if entry.startswith("step-"))
+    check(len(saved) == 3, "three checkpoints are kept", saved)
+
+    def files(checkpoint):
+        path = os.path.join(folder_of, checkpoint)
+        return [path] if os.path.isfile(path) else [os.path.join(path, f) for f in os.listdir(path)]
+
+    biggest = max(files(saved[2]), key=os.path.getsize)
+    with open(biggest, "r+b") as file:  # some bytes flipped
+        file.seek(os.path.getsize(biggest) // 2)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 0x10]))
+    biggest = max(files(saved[1]), key=os.path.getsize)
+    os.truncate(biggest, os.path.getsize(biggest) // 2)
+    run = folder.run(program, "--set", "epochs=1000")
+    resume = run.wait_event("resume")
+    expected = int(re.search(r"step-0*(\d+)", saved[0])[1])
+    check(resume["step"] == expected, f"not from step {expected}", run.story())
+    text = " ".join(resume["problems"])
+    check(saved[1] in text and saved[2] in text, "does not say which are damaged", resume)
+    run.wait_step(expected + 3)
+    check(saved[2] in run.said(), "the user is not told", run.said())
+    run.process.kill()
+    run.end()
+    folder.check_nothing_left()
+    for entry in os.listdir(folder_of):
+        if entry.startswith("step-"):
+            for path in files(entry):
+                os.truncate(path, 3)
+    run = folder.run(program, "--set", "epochs=1000")
+    run.expect_end(1)
+    check("--fresh" in run.said() and not run.of("step"), "does not refuse", run.story())
+    run = folder.run(program, "--set", "epochs=1", "--fresh")
+    run.expect_end(0)
+    run.check_steps(1, 40)
+
+
+main(stop_and_go_on, stop_twice, second_of_a_name, kill_anything, damaged_checkpoints)
