@@ -10,7 +10,7 @@ namespace adaptdl::cli {
 namespace {
 
 constexpr double kMemorySeconds = 15.0;  // of the estimate of the time left
-constexpr double kKeep = 0.95;           // of a smoothed number, per step
+constexpr double kKeep = 0.9;            // of a smoothed number, per step
 
 std::optional<double> number(const Json& event, const char* key) {
   const auto found = event.find(key);
@@ -220,6 +220,8 @@ void RunState::apply(const Json& event) {
     }
     last_step_time_ = time_s;
     training = true;
+  } else if (kind == "epoch") {
+    take(epoch_loss, number(event, "loss"));
   } else if (kind == "validation") {
     validation = metrics(event, "metrics");
   } else if (kind == "rescale") {
@@ -274,8 +276,9 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
                        format_bytes(static_cast<uint64_t>(number(event, "bytes").value_or(0.0))),
                        format_duration(number(event, "seconds").value_or(0.0)));
   } else if (verbose && kind == "generation") {
-    line = fmt::format("generation {}: {} replicas{}", integer(event, "generation").value_or(0),
-                       integer(event, "replicas").value_or(0), because(event));
+    const int64_t replicas = integer(event, "replicas").value_or(0);
+    line = fmt::format("generation {}: {} replica{}{}", integer(event, "generation").value_or(0),
+                       replicas, replicas == 1 ? "" : "s", because(event));
   } else if (!moving && kind == "epoch") {
     line = fmt::format("epoch {:.0f} done", number(event, "epoch").value_or(0.0));
     if (const auto loss = number(event, "loss")) line += fmt::format(": loss {:.4g}", *loss);
@@ -298,7 +301,9 @@ std::vector<std::string> display_lines(const RunState& state, const Look& look) 
   const double fraction =
       state.progress_total > 0.0 ? std::min(1.0, state.progress / state.progress_total) : 0.0;
   const std::string epoch = describe_epoch(state, fraction);
-  std::vector<std::string> after = {fmt::format("{:3.0f} %", std::floor(fraction * 100.0))};
+  const bool knows_end = state.progress_total > 0.0;
+  std::vector<std::string> after;
+  if (knows_end) after.push_back(fmt::format("{:3.0f} %", std::floor(fraction * 100.0)));
   if (state.loss) after.push_back(fmt::format("loss {:.4g}", *state.loss));
   if (const auto left = state.seconds_left()) after.push_back(format_duration(*left) + " left");
   std::vector<std::string> first = {epoch};
@@ -306,7 +311,7 @@ std::vector<std::string> display_lines(const RunState& state, const Look& look) 
   std::string line = fit(first, room);
   const size_t free = room - line.size();
   constexpr size_t kLeast = 10, kMost = 40;
-  if (free >= kLeast) {
+  if (knows_end && free >= kLeast) {
     const int width = static_cast<int>(std::min(free - 2, kMost));
     line = epoch + "  " + bar(fraction, width, look) + "  " +
            fit(after, room - epoch.size() - static_cast<size_t>(width) - 4);
@@ -340,7 +345,9 @@ std::string summary(const RunState& state) {
   const auto row = [&](std::string_view name, const std::string& value) {
     if (!value.empty()) text += fmt::format("  {:<12}{}\n", name, value);
   };
-  if (state.loss) row("loss", fmt::format("{:.4g}", *state.loss));
+  // A whole pass says more than the last few steps.
+  const std::optional<double> loss = state.epoch_loss ? state.epoch_loss : state.loss;
+  if (loss) row("loss", fmt::format("{:.4g}", *loss));
   row("validation", describe_metrics(state.validation));
   row("model", state.model);
   const int64_t rescales = state.rescales.value_or(state.pauses);

@@ -31,7 +31,8 @@ struct RunState {
   double epoch = 0.0;                           // passes over the data so far
   double time_s = 0.0;                          // of the newest event
   double progress = 0.0, progress_total = 0.0;  // scale-invariant iterations; total 0 = unknown
-  std::optional<double> loss;                   // smoothed over about 20 steps
+  std::optional<double> loss;                   // smoothed over about 10 steps
+  std::optional<double> epoch_loss;             // mean of the newest whole pass
   std::optional<double> learning_rate;
   std::optional<double> samples_per_s, goodput;  // smoothed likewise
   BatchShape batch;

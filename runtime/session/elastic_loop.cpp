@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::json;
 
+const std::string kBuffer = "buffer/";  // prefix of their names in the state
+
 data::Data open(const TrainingSpec& spec, const std::string& data_dir) {
   install_torch_reader();
   return data::open_data(spec.data, data_dir);
@@ -124,8 +126,11 @@ Prepared ElasticLoop::prepare() {
     ++prepared.after.tick;
     prepared.after.validate = false;
     if (validator_) {
+      // A small training batch need not make validation slow; what fits for training fits here.
+      const int64_t batch =
+          std::max(progress_.batch.atomic, std::min<int64_t>(spec_.batch.atomic_max, 128));
       prepared.after.validation = validator_->run(session_.communicator(), session_.replicas(),
-                                                  session_.rank(), progress_.batch.atomic);
+                                                  session_.rank(), batch);
     }
     return prepared;
   }
@@ -181,7 +186,14 @@ void ElasticLoop::finish_tick() {
     reporter_.batch(progress_.batch, session_.replicas(), done.facts.lr,
                     batch_policy_.predicted_goodput(), "goodput");
   }
-  if (done.checkpoint && session_.rank() == 0) checkpointer_.start(header(false), state_tensors());
+  if (done.checkpoint && session_.rank() == 0) {
+    auto tensors = state_tensors();
+    // Copied beside the next forward pass, which changes no parameter, but it does change buffers.
+    for (auto& named : tensors) {
+      if (named.name.starts_with(kBuffer)) named.tensor = named.tensor.detach().clone();
+    }
+    checkpointer_.start(header(false), std::move(tensors));
+  }
 }
 
 void ElasticLoop::synchronise() {
@@ -226,6 +238,7 @@ void ElasticLoop::synchronise() {
                     batch_policy_.predicted_goodput(), "replicas");
   }
   batch_policy_.begin_generation();
+  if (session_.threads() > 0) at::set_num_threads(session_.threads());
   session_.report_switched(progress_.step);
   stepper_.read_ahead(progress_, team());
   reporter_.generation(seconds, bytes, had_state);
@@ -298,7 +311,7 @@ void ElasticLoop::average_buffers() {
 std::vector<NamedTensor> ElasticLoop::state_tensors() const {
   std::vector<NamedTensor> all;
   for (auto& named : program_.parameters()) all.push_back({"parameter/" + named.name, named.tensor});
-  for (auto& named : program_.buffers()) all.push_back({"buffer/" + named.name, named.tensor});
+  for (auto& named : program_.buffers()) all.push_back({kBuffer + named.name, named.tensor});
   for (auto& named : optimizer_.state_tensors()) {
     all.push_back({"optimizer/" + named.name, named.tensor});
   }

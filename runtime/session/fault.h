@@ -1,7 +1,8 @@
 #pragma once
 
 // Places where a test can make this process kill itself, to reach states that a signal from outside
-// would hit once in a thousand tries. Off unless ADAPTDL_FAULT=POINT:STEP:MEMBER is set.
+// would hit once in a thousand tries. Off unless ADAPTDL_FAULT=POINT:STEP:MEMBER is set;
+// MEMBER may be "any".
 
 #include <cstdint>
 

@@ -191,6 +191,7 @@ void Session::connect_loop() {
     next_member_ = options.rank >= 0;
     next_rank_ = std::max(options.rank, 0);
     next_replicas_ = static_cast<int>(options.endpoints.size());
+    next_threads_ = target.value("threads", 0);
     changed_.notify_all();
     lock.unlock();
     if (next_member_) send({{"type", "connected"}, {"generation", generation}});
@@ -206,6 +207,7 @@ void Session::take_next(std::unique_lock<std::mutex>& lock) {
   generation_ = next_generation_;
   rank_ = next_rank_;
   replicas_ = next_replicas_;
+  threads_ = next_threads_;
   next_generation_ = 0;
   lock.unlock();
   changed_.notify_all();

@@ -65,6 +65,8 @@ class Session {
   int rank() const { return rank_; }
   int replicas() const { return replicas_; }
   int nodes() const { return 1; }
+  // Threads that each replica may compute with in the current generation; 0 = not said.
+  int threads() const { return threads_; }
 
   // The current generation broke (a collective threw): tells the launcher.
   void report_lost(const std::string& reason);
@@ -90,7 +92,7 @@ class Session {
   // Membership in force; the training thread's own.
   std::unique_ptr<comm::Communicator> current_;
   uint64_t generation_ = 0;
-  int rank_ = 0, replicas_ = 1;
+  int rank_ = 0, replicas_ = 1, threads_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -99,7 +101,7 @@ class Session {
   std::unique_ptr<comm::Cancellation> cancel_;            // of the connect under way
   bool next_immediate_ = false, next_member_ = false;
   uint64_t next_generation_ = 0, newest_ = 0;
-  int next_rank_ = 0, next_replicas_ = 0;
+  int next_rank_ = 0, next_replicas_ = 0, next_threads_ = 0;
   comm::Communicator* abortable_ = nullptr;         // current_, for the control thread
   bool offered_ = false;                            // next_ is held for answer()
   bool trained_ = false;                            // has had the state of some generation

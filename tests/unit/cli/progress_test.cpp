@@ -143,9 +143,11 @@ TEST_CASE("the summary") {
                {"rescales", 2},
                {"lost_s", 0.25},
                {"model", "/x/model.pt"}});
+  CHECK(summary(state).find("  loss        0.5\n") != std::string::npos);
+  state.apply({{"event", "epoch"}, {"time_s", 40.0}, {"epoch", 8}, {"loss", 0.25}});
   CHECK(summary(state) ==
         "digits: finished, 370 steps in 40.0 s\n"
-        "  loss        0.5\n"
+        "  loss        0.25\n"
         "  validation  accuracy 0.975\n"
         "  model       /x/model.pt\n"
         "  rescales    2, which cost 0.250 s of training\n");
