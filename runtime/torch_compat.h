@@ -22,3 +22,11 @@
 
 static_assert(TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 6),
               "LibTorch 2.6 or later is needed");
+
+namespace adaptdl {
+
+// The node that collects a leaf's gradient: a shared_ptr, an intrusive_ptr from 2.15 on.
+using GradAccumulator =
+    decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+
+}  // namespace adaptdl

@@ -57,7 +57,7 @@ void Launcher::on_message(Replica& replica, const nlohmann::json& message) {
   } else if (type == "connected") {
     said_connected(view_, id, generation());
   } else if (type == "switched") {
-    stream_.switched(id, message.at("step").get<int64_t>());
+    stream_.switched(generation(), message.at("step").get<int64_t>());
     said_switched(view_, id, generation(), now);
     note_generation();
     stream_.advance(view_);

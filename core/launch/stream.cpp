@@ -52,7 +52,8 @@ void EventStream::advance(const View& view, bool all) {
 }
 
 void EventStream::begin(const Term& term) {
-  const int64_t step = switched_.count(term.speaker) ? switched_[term.speaker] : last_step_;
+  const auto switched = switched_.find(term.generation.number);
+  const int64_t step = switched == switched_.end() ? last_step_ : switched->second;
   if (anew(term.generation)) last_step_ = step;
   emit({{"event", "generation"},
         {"generation", term.generation.number},

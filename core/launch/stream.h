@@ -29,7 +29,8 @@ class EventStream {
 
   // From a replica, in the order in which it sent them.
   void event(MemberId from, nlohmann::json event);
-  void switched(MemberId from, int64_t step) { switched_[from] = step; }
+  // A member trains in that generation, which goes on after `step`.
+  void switched(uint64_t generation, int64_t step) { switched_[generation] = step; }
 
   // This generation is in force now, after one of `from` members (0 = none).
   void generation(const Generation& generation, int from);
@@ -63,7 +64,7 @@ class EventStream {
   const std::function<void(int64_t)> on_step_;
   std::deque<Term> terms_;  // the first is under way
   std::map<MemberId, std::vector<nlohmann::json>> held_;
-  std::map<MemberId, int64_t> switched_;
+  std::map<uint64_t, int64_t> switched_;  // by generation; its members agree
   std::map<uint64_t, Term> known_;  // by number
   int64_t last_step_ = 0, highest_step_ = 0;
   nlohmann::json newest_step_ = nlohmann::json::object(), end_;

@@ -1,9 +1,8 @@
 #include "runtime/archive/script_program.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <optional>
+#include <unistd.h>
 
 #include "core/base/error.h"
 #include "runtime/torch_compat.h"
@@ -24,8 +23,8 @@ Module load(const std::string& path, at::Device device) {
   try {
     return torch::jit::load(path, device);
   } catch (const std::exception& error) {
-    fail("{}: not a TorchScript archive that can be loaded ({}); write it with torch.jit.save", path,
-         first_line(error));
+    fail("{}: not a TorchScript archive that can be loaded ({}); write it with torch.jit.save",
+         path, first_line(error));
   }
 }
 
@@ -123,7 +122,9 @@ at::Tensor ScriptProgram::training_step(const std::vector<at::Tensor>& batch) {
   return result.toTensor();
 }
 
-bool ScriptProgram::can_validate() const { return impl_->validation.has_value(); }
+bool ScriptProgram::can_validate() const {
+  return impl_->validation.has_value();
+}
 
 std::map<std::string, at::Tensor> ScriptProgram::validation_step(
     const std::vector<at::Tensor>& batch) {
@@ -148,7 +149,9 @@ std::map<std::string, at::Tensor> ScriptProgram::validation_step(
   return sums;
 }
 
-void ScriptProgram::train(bool on) { impl_->module.train(on); }
+void ScriptProgram::train(bool on) {
+  impl_->module.train(on);
+}
 
 void ScriptProgram::save(const std::string& path) {
   // Written beside its place and renamed: a reader never sees half a model.

@@ -1,9 +1,9 @@
 #include "runtime/optim/optimizer.h"
 
-#include <torch/nn/utils/clip_grad.h>
-
 #include <fnmatch.h>
 #include <nlohmann/json.hpp>
+
+#include <torch/nn/utils/clip_grad.h>
 
 #include "core/base/error.h"
 #include "runtime/torch_compat.h"
@@ -155,7 +155,8 @@ Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> paramet
   for (size_t i = 0; i < parameters_.size(); ++i) {
     size_t group = 0;
     for (size_t g = 0; g < spec_.groups.size() && group == 0; ++g) {
-      if (fnmatch(spec_.groups[g].match.c_str(), parameters_[i].name.c_str(), 0) == 0) group = g + 1;
+      if (fnmatch(spec_.groups[g].match.c_str(), parameters_[i].name.c_str(), 0) == 0)
+        group = g + 1;
     }
     members[group].push_back(i);
   }
@@ -177,8 +178,8 @@ Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> paramet
     base_lr_.push_back(settings.lr);
     settings_.push_back(settings);
   }
-  optimizer_ = make_optimizer(spec_.kind, spec_.defaults.lr > 0 ? spec_.defaults : settings_.front(),
-                              std::move(groups));
+  optimizer_ = make_optimizer(
+      spec_.kind, spec_.defaults.lr > 0 ? spec_.defaults : settings_.front(), std::move(groups));
 }
 
 Optimizer::~Optimizer() = default;
@@ -186,7 +187,8 @@ Optimizer::~Optimizer() = default;
 void Optimizer::step(const std::vector<double>& lr_factors) {
   ADAPTDL_CHECK(lr_factors.size() == base_lr_.size());
   auto& groups = optimizer_->param_groups();
-  for (size_t g = 0; g < groups.size(); ++g) groups[g].options().set_lr(base_lr_[g] * lr_factors[g]);
+  for (size_t g = 0; g < groups.size(); ++g)
+    groups[g].options().set_lr(base_lr_[g] * lr_factors[g]);
   if (spec_.clip_norm > 0 || spec_.clip_value > 0) {
     std::vector<at::Tensor> all;
     for (const auto& parameter : parameters_) all.push_back(parameter.tensor);
@@ -249,7 +251,8 @@ void Optimizer::prepare_state(const nlohmann::json& counters) {
     auto state = make_state(spec_.kind, counters[i].at("step").get<int64_t>());
     for (auto& [name, tensor] : view_state(spec_.kind, *state).tensors) {
       for (const auto& wanted : counters[i].at("tensors")) {
-        if (wanted.get_ref<const std::string&>() == name) *tensor = at::zeros_like(parameter.detach());
+        if (wanted.get_ref<const std::string&>() == name)
+          *tensor = at::zeros_like(parameter.detach());
       }
     }
     all[parameter.unsafeGetTensorImpl()] = std::move(state);

@@ -3,12 +3,12 @@
 // LibTorch's optimizers behind one class: parameter groups by name, a learning-rate factor for each
 // step, and their state as a flat list of tensors for transfer and checkpoints.
 
-#include <ATen/core/Tensor.h>
-
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "core/job/training_spec.h"
 
@@ -29,7 +29,7 @@ struct NamedTensor {
 struct Preconditioner {
   at::Tensor exp_avg_sq;  // aliases the live state; undefined: ones
   double beta2 = 0, eps = 0;
-  int64_t steps = 0;      // updates that exp_avg_sq has seen
+  int64_t steps = 0;  // updates that exp_avg_sq has seen
 };
 
 // Not thread-safe. Parameters without a gradient are left as they are by step().

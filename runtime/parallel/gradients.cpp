@@ -27,6 +27,11 @@ comm::Type wire_type(at::ScalarType type) {
 
 }  // namespace
 
+// Autograd knows its accumulators weakly; somebody has to keep them.
+struct Gradients::Accumulators {
+  std::vector<GradAccumulator> nodes;
+};
+
 class Gradients::Hook : public torch::autograd::FunctionPostHook {
  public:
   Hook(Gradients* owner, size_t parameter) : owner_(owner), parameter_(parameter) {}
@@ -44,7 +49,10 @@ class Gradients::Hook : public torch::autograd::FunctionPostHook {
 
 Gradients::Gradients(std::vector<NamedTensor> parameters, const Optimizer& optimizer,
                      size_t bucket_bytes, size_t first_bucket_bytes)
-    : parameters_(std::move(parameters)), optimizer_(optimizer), slots_(parameters_.size()) {
+    : parameters_(std::move(parameters)),
+      optimizer_(optimizer),
+      accumulators_(std::make_unique<Accumulators>()),
+      slots_(parameters_.size()) {
   // Backward meets parameters roughly in reverse; so do the buckets. The first is small, so that
   // the first all-reduce starts early.
   size_t bytes = 0, limit = first_bucket_bytes;
@@ -68,14 +76,17 @@ Gradients::Gradients(std::vector<NamedTensor> parameters, const Optimizer& optim
     bytes += size;
   }
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameters_[i].tensor));
-    hook_keys_.push_back(accumulators_.back()->add_post_hook(std::make_unique<Hook>(this, i)));
+    auto node = torch::autograd::impl::grad_accumulator(parameters_[i].tensor);
+    hook_keys_.push_back(node->add_post_hook(std::make_unique<Hook>(this, i)));
+    accumulators_->nodes.push_back(std::move(node));
   }
 }
 
 Gradients::~Gradients() {
   reducer_.reset();
-  for (size_t i = 0; i < accumulators_.size(); ++i) accumulators_[i]->del_post_hook(hook_keys_[i]);
+  for (size_t i = 0; i < hook_keys_.size(); ++i) {
+    accumulators_->nodes[i]->del_post_hook(hook_keys_[i]);
+  }
 }
 
 void Gradients::begin(comm::Communicator* communicator, int micro_steps, bool measure) {
@@ -104,10 +115,8 @@ void Gradients::allocate() {
     const auto& like = parameters_[bucket.parameters[0]].tensor;
     bucket.flat = at::empty({bucket.count}, like.options().requires_grad(false));
     if (!like.device().is_cpu()) {
-      bucket.staging = at::empty({bucket.count}, like.options()
-                                                     .requires_grad(false)
-                                                     .device(at::kCPU)
-                                                     .pinned_memory(true));
+      bucket.staging = at::empty(
+          {bucket.count}, like.options().requires_grad(false).device(at::kCPU).pinned_memory(true));
     }
   }
 }
@@ -184,9 +193,8 @@ void Gradients::finish() {
       // A lone replica leaves unused parameters without a gradient, as plain autograd does; in a
       // group another replica may have used them.
       if (!communicator_ && !slot.filled) continue;
-      parameter.mutable_grad() = buckets_[slot.bucket]
-                                     .flat.narrow(0, slot.offset, slot.count)
-                                     .view(parameter.sizes());
+      parameter.mutable_grad() =
+          buckets_[slot.bucket].flat.narrow(0, slot.offset, slot.count).view(parameter.sizes());
     }
     if (!measure_ || !parameter.grad().defined()) continue;
     if (direct() && has_previous() && previous_[i].defined()) {

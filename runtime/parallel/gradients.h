@@ -12,10 +12,10 @@
 // Steps and bytes: one all-reduce of every bucket for each optimizer step, 4 bytes per fp32
 // parameter in all; accumulation steps send nothing.
 
-#include <ATen/core/Tensor.h>
-
 #include <memory>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/reducer.h"
@@ -29,9 +29,9 @@ class Communicator;
 // Sums of squares for one optimizer step and one parameter group. All are of gradients divided by
 // the optimizer's preconditioner, in float64.
 struct GroupNorms {
-  double local = 0;          // sum over this replica's accumulation steps of |g_i|^2
-  double total = 0;          // |G|^2 of the averaged gradient
-  double previous = 0;       // |G'|^2 of the step before, and their product; only when differenced
+  double local = 0;     // sum over this replica's accumulation steps of |g_i|^2
+  double total = 0;     // |G|^2 of the averaged gradient
+  double previous = 0;  // |G'|^2 of the step before, and their product; only when differenced
   double product = 0;
 };
 
@@ -72,18 +72,18 @@ class Gradients {
   void clear();
 
  private:
-  struct Slot {                 // one parameter's place
+  struct Slot {  // one parameter's place
     int bucket = 0;
-    int64_t offset = 0;         // elements
+    int64_t offset = 0;  // elements
     int64_t count = 0;
-    bool filled = false;        // in this optimizer step
+    bool filled = false;  // in this optimizer step
   };
   struct Bucket {
     std::vector<size_t> parameters;
     int64_t count = 0;
     at::Tensor flat;
-    at::Tensor staging;         // host copy of a device bucket
-    int missing = 0;            // parameters still to come in the last micro-step
+    at::Tensor staging;  // host copy of a device bucket
+    int missing = 0;     // parameters still to come in the last micro-step
   };
   class Hook;
 
@@ -96,7 +96,8 @@ class Gradients {
 
   std::vector<NamedTensor> parameters_;
   const Optimizer& optimizer_;
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  struct Accumulators;  // autograd's nodes that the hooks are on
+  std::unique_ptr<Accumulators> accumulators_;
   std::vector<size_t> hook_keys_;
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;
@@ -107,7 +108,7 @@ class Gradients {
   int micro_steps_ = 1, micro_ = 0;
   bool measure_ = false, active_ = false;
   double measure_seconds_ = 0;
-  int next_bucket_ = 0;         // the next one to submit
+  int next_bucket_ = 0;  // the next one to submit
   std::unique_ptr<Reducer> reducer_;
 };
 

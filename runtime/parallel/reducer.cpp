@@ -1,7 +1,6 @@
 #include "runtime/parallel/reducer.h"
 
 #include <pthread.h>
-
 #include <utility>
 
 namespace adaptdl {

@@ -15,20 +15,17 @@ bool plain(const at::Tensor& tensor) {
 gns::Divisor gns_divisor(const Preconditioner& divisor) {
   if (!divisor.exp_avg_sq.defined()) return {};
   const bool fp32 = divisor.exp_avg_sq.scalar_type() == at::kFloat;
-  return gns::Divisor::adam(fp32 ? static_cast<const float*>(divisor.exp_avg_sq.const_data_ptr())
-                                 : nullptr,
-                            divisor.beta2, divisor.steps, divisor.eps);
+  return gns::Divisor::adam(
+      fp32 ? static_cast<const float*>(divisor.exp_avg_sq.const_data_ptr()) : nullptr,
+      divisor.beta2, divisor.steps, divisor.eps);
 }
 
 at::Tensor as_double(const at::Tensor& values, const Preconditioner& divisor) {
   auto result = values.detach().to(at::kDouble).flatten();
   if (gns_divisor(divisor).kind() == gns::Divisor::Kind::ones) return result;
   const double correction = 1.0 - std::pow(divisor.beta2, static_cast<double>(divisor.steps));
-  return result.div_(divisor.exp_avg_sq.to(at::kDouble)
-                         .flatten()
-                         .div_(correction)
-                         .sqrt_()
-                         .add_(divisor.eps));
+  return result.div_(
+      divisor.exp_avg_sq.to(at::kDouble).flatten().div_(correction).sqrt_().add_(divisor.eps));
 }
 
 // Whether one pass over plain memory can do it.
@@ -36,14 +33,15 @@ bool plain(const at::Tensor& values, const Preconditioner& divisor) {
   return plain(values) && (!divisor.exp_avg_sq.defined() || plain(divisor.exp_avg_sq));
 }
 
-size_t count(const at::Tensor& tensor) { return static_cast<size_t>(tensor.numel()); }
+size_t count(const at::Tensor& tensor) {
+  return static_cast<size_t>(tensor.numel());
+}
 
 }  // namespace
 
 double sum_squares(const at::Tensor& values, const Preconditioner& divisor) {
   if (plain(values, divisor)) {
-    return gns::sum_squares(values.const_data_ptr<float>(), count(values),
-                            gns_divisor(divisor));
+    return gns::sum_squares(values.const_data_ptr<float>(), count(values), gns_divisor(divisor));
   }
   const auto wide = as_double(values, divisor);
   return wide.dot(wide).item<double>();

@@ -12,14 +12,18 @@ BatchBounds bounds_of(const BatchSpec& spec) {
   return {spec.initial, spec.max, spec.atomic_min, spec.atomic_max, spec.accumulation};
 }
 
-BatchPlan plan_of(const BatchChoice& choice) { return {choice.atomic, choice.accum_steps + 1}; }
+BatchPlan plan_of(const BatchChoice& choice) {
+  return {choice.atomic, choice.accum_steps + 1};
+}
 
 }  // namespace
 
 BatchPolicy::BatchPolicy(const TrainingSpec& spec)
     : chooser_(bounds_of(spec.batch), spec.batch.adaptive), adaptive_(spec.batch.adaptive) {}
 
-BatchPlan BatchPolicy::initial(int replicas) const { return plan_of(chooser_.spread(replicas)); }
+BatchPlan BatchPolicy::initial(int replicas) const {
+  return plan_of(chooser_.spread(replicas));
+}
 
 BatchKnowledge BatchPolicy::knowledge(const Progress& progress, int nodes, int replicas) const {
   BatchKnowledge known;
@@ -53,7 +57,9 @@ void BatchPolicy::observe(const StepSummary& summary, const StepFacts& facts, in
                    summary.accum_s, summary.optim_s, summary.sync_s});
 }
 
-nlohmann::json BatchPolicy::state() const { return profile_.to_json(); }
+nlohmann::json BatchPolicy::state() const {
+  return profile_.to_json();
+}
 
 void BatchPolicy::load_state(const nlohmann::json& state) {
   profile_ = StepProfile::from_json(state);

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <iterator>
+
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include "core/base/error.h"
@@ -85,15 +86,17 @@ std::vector<at::Tensor> to_tensors(const data::Batch& batch, at::Device device) 
   std::vector<at::Tensor> tensors;
   for (const auto& buffer : batch.columns) {
     const auto options = at::TensorOptions().dtype(scalar_type(buffer.dtype));
-    at::Tensor tensor = buffer.bytes == 0
-                            ? at::empty(buffer.shape, options)
-                            : at::from_blob(buffer.memory.get(), buffer.shape,
-                                            [keep = buffer.memory](void*) {}, options);
+    at::Tensor tensor = buffer.bytes == 0 ? at::empty(buffer.shape, options)
+                                          : at::from_blob(
+                                                buffer.memory.get(), buffer.shape,
+                                                [keep = buffer.memory](void*) {}, options);
     tensors.push_back(device.is_cpu() ? tensor : tensor.to(device, /*non_blocking=*/false));
   }
   return tensors;
 }
 
-void install_torch_reader() { data::set_torch_reader(read_saved_tensor); }
+void install_torch_reader() {
+  data::set_torch_reader(read_saved_tensor);
+}
 
 }  // namespace adaptdl

@@ -2,9 +2,9 @@
 
 // Data as tensors: the loaders' buffers without a copy.
 
-#include <ATen/core/Tensor.h>
-
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "runtime/data/dataset.h"
 #include "runtime/data/loader.h"

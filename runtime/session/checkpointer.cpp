@@ -83,7 +83,9 @@ Checkpointer::Checkpointer(std::string directory, int keep, double interval_s,
   });
 }
 
-Checkpointer::~Checkpointer() { writer_.reset(); }
+Checkpointer::~Checkpointer() {
+  writer_.reset();
+}
 
 bool Checkpointer::due() const {
   return writer_ && !writer_->busy() && seconds_since(last_) >= interval_s_;
@@ -140,7 +142,8 @@ void restore_tensors(const LoadedCheckpoint& checkpoint, const std::vector<Named
   const at::NoGradGuard no_grad;
   for (const auto& named : tensors) {
     const TensorView* saved = checkpoint.find(named.name);
-    if (!saved) fail("{}: has no tensor \"{}\"; it is of another program", checkpoint.path, named.name);
+    if (!saved)
+      fail("{}: has no tensor \"{}\"; it is of another program", checkpoint.path, named.name);
     if (saved->shape != named.tensor.sizes().vec() ||
         saved->dtype != dtype_name(named.tensor.scalar_type())) {
       fail("{}: tensor \"{}\" has another shape or type; it is of another program", checkpoint.path,

@@ -13,9 +13,10 @@ at::Device open_device(const std::string& name) {
   // LibTorch's CUDA half registers itself when it is loaded, so one worker serves both kinds of
   // machine and starts without CUDA where there is none.
   if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) {
-    fail("this LibTorch cannot use a GPU: {}; choose a CUDA LibTorch with ADAPTDL_LIBTORCH, or "
-         "--device cpu",
-         dlerror());
+    fail(
+        "this LibTorch cannot use a GPU: {}; choose a CUDA LibTorch with ADAPTDL_LIBTORCH, or "
+        "--device cpu",
+        dlerror());
   }
   if (!at::globalContext().hasCUDA()) {
     fail("LibTorch finds no usable GPU (is the driver loaded?); --device cpu trains without one");

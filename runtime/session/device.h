@@ -1,8 +1,8 @@
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <string>
+
+#include <c10/core/Device.h>
 
 namespace adaptdl {
 

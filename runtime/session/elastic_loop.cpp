@@ -37,8 +37,8 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
       session_(session),
       data_(open(spec, options.data_dir)),
       optimizer_(spec.optimizer, program.parameters()),
-      schedule_(spec.schedule, static_cast<double>(data_.train.size()) /
-                                   static_cast<double>(spec.batch.initial)),
+      schedule_(spec.schedule,
+                static_cast<double>(data_.train.size()) / static_cast<double>(spec.batch.initial)),
       stepper_(program, optimizer_, schedule_, spec, data_.train, options.device),
       reporter_(session, stepper_.total_iterations(), stepper_.iterations_per_epoch(),
                 static_cast<double>(spec.batch.initial)),
@@ -66,8 +66,8 @@ int ElasticLoop::run() {
     try {
       const Outcome outcome = train_generation();
       if (outcome == Outcome::left) break;
-      session_.send({{"type", "bye"},
-                     {"result", outcome == Outcome::finished ? "finished" : "stopped"}});
+      session_.send(
+          {{"type", "bye"}, {"result", outcome == Outcome::finished ? "finished" : "stopped"}});
       return outcome == Outcome::finished ? 0 : static_cast<int>(ExitCode::terminated);
     } catch (const comm::Aborted& broken) {
       log_warning("generation {} ended after step {}: {}", session_.generation(), progress_.step,
@@ -129,8 +129,8 @@ Prepared ElasticLoop::prepare() {
       // A small training batch need not make validation slow; what fits for training fits here.
       const int64_t batch =
           std::max(progress_.batch.atomic, std::min<int64_t>(spec_.batch.atomic_max, 128));
-      prepared.after.validation = validator_->run(session_.communicator(), session_.replicas(),
-                                                  session_.rank(), batch);
+      prepared.after.validation =
+          validator_->run(session_.communicator(), session_.replicas(), session_.rank(), batch);
     }
     return prepared;
   }
@@ -172,9 +172,10 @@ void ElasticLoop::finish_tick() {
   if (done.facts.skipped) {
     reporter_.skipped(progress_.step, progress_.skipped, progress_.skipped_in_a_row);
     if (progress_.skipped_in_a_row >= spec_.max_nonfinite) {
-      fail("the loss was not finite in {} steps in a row, the last one step {}; lower the learning "
-           "rate, clip gradients, or look at the data",
-           progress_.skipped_in_a_row, progress_.step);
+      fail(
+          "the loss was not finite in {} steps in a row, the last one step {}; lower the learning "
+          "rate, clip gradients, or look at the data",
+          progress_.skipped_in_a_row, progress_.step);
     }
   }
   if (progress_.position.epoch != before.position.epoch) {
@@ -200,8 +201,8 @@ void ElasticLoop::synchronise() {
   const auto begun = Monotonic::now();
   const bool had_state = has_state_;
   comm::Communicator* communicator = session_.communicator();
-  SyncPlan plan = agree(communicator, {has_state_, progress_.tick,
-                                       pending_ ? progress_.tick + 1 : progress_.tick});
+  SyncPlan plan = agree(
+      communicator, {has_state_, progress_.tick, pending_ ? progress_.tick + 1 : progress_.tick});
   fault_point(FaultPoint::syncing, progress_.step, session_.member());
   if (plan.root < 0) {  // nobody has any: rank 0 makes it
     plan.root = 0;
@@ -310,7 +311,8 @@ void ElasticLoop::average_buffers() {
 
 std::vector<NamedTensor> ElasticLoop::state_tensors() const {
   std::vector<NamedTensor> all;
-  for (auto& named : program_.parameters()) all.push_back({"parameter/" + named.name, named.tensor});
+  for (auto& named : program_.parameters())
+    all.push_back({"parameter/" + named.name, named.tensor});
   for (auto& named : program_.buffers()) all.push_back({kBuffer + named.name, named.tensor});
   for (auto& named : optimizer_.state_tensors()) {
     all.push_back({"optimizer/" + named.name, named.tensor});

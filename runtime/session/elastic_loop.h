@@ -30,18 +30,18 @@ class ElasticLoop {
  private:
   enum class Outcome { go_on, finished, left, stopped };
 
-  Outcome train_generation();       // until the generation ends in one way or another
-  void synchronise();               // makes all members' state the same
-  Outcome tick();                   // one step or validation, and what follows from it
+  Outcome train_generation();  // until the generation ends in one way or another
+  void synchronise();          // makes all members' state the same
+  Outcome tick();              // one step or validation, and what follows from it
   Prepared prepare();
   void finish_tick();
-  void initialise();                // rank 0, when nobody has state: a checkpoint, or from scratch
-  void conclude(bool finished);     // the end: last checkpoint, and the model
+  void initialise();             // rank 0, when nobody has state: a checkpoint, or from scratch
+  void conclude(bool finished);  // the end: last checkpoint, and the model
   void average_buffers();
 
   Team team() const;
   std::vector<NamedTensor> state_tensors() const;
-  nlohmann::json summary() const;   // state that is no tensor
+  nlohmann::json summary() const;  // state that is no tensor
   void restore(const nlohmann::json& summary);
   CheckpointHeader header(bool finished) const;
 

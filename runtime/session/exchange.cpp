@@ -66,9 +66,10 @@ Verdict commit(comm::Communicator* communicator, const Vote& mine) {
   Verdict verdict{mine.offer != 0, 0};
   for (const auto& vote : votes) {
     if (vote.prepared != mine.prepared || vote.digest != mine.digest) {
-      fail("the replicas no longer agree on their progress (tick {}); the program may keep state of "
-           "its own, or the machines compute differently",
-           mine.prepared);
+      fail(
+          "the replicas no longer agree on their progress (tick {}); the program may keep state of "
+          "its own, or the machines compute differently",
+          mine.prepared);
     }
     verdict.switching &= vote.offer == mine.offer;
     verdict.stop = std::max(verdict.stop, vote.stop);

@@ -16,13 +16,13 @@ class Communicator;
 
 // One replica's part of a step.
 struct StepReport {
-  double loss_sum = 0;        // loss times samples
+  double loss_sum = 0;  // loss times samples
   double samples = 0;
-  bool nonfinite = false;     // a loss was not finite
-  double accum_s = 0;         // seconds of one accumulation pass, mean; 0 = there was none
-  double optim_s = 0;         // seconds of the last pass, gradient synchronisation included
-  double sync_s = 0;          // seconds that the last pass waited for it
-  double step_s = 0;          // the step before this one, from end to end
+  bool nonfinite = false;  // a loss was not finite
+  double accum_s = 0;      // seconds of one accumulation pass, mean; 0 = there was none
+  double optim_s = 0;      // seconds of the last pass, gradient synchronisation included
+  double sync_s = 0;       // seconds that the last pass waited for it
+  double step_s = 0;       // the step before this one, from end to end
   // Rank 0 decides these for all:
   BatchPlan next_batch;
   bool next_measure = false;
@@ -32,11 +32,11 @@ struct StepReport {
 
 // All of them together; the same on every replica.
 struct StepSummary {
-  double loss = 0;            // mean over all samples
+  double loss = 0;  // mean over all samples
   double samples = 0;
   bool nonfinite = false;
   double accum_s = 0, optim_s = 0, sync_s = 0;  // means over the replicas
-  double slowest_s = 0;       // largest step_s
+  double slowest_s = 0;                         // largest step_s
   BatchPlan next_batch;
   bool next_measure = false;
   bool checkpoint = false;
@@ -49,14 +49,14 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine);
 // Second gather: everybody has prepared `step`.
 struct Vote {
   int64_t prepared = 0;
-  uint64_t offer = 0;         // generation that this member could switch to; 0 = none
-  int64_t stop = 0;           // StopMode
-  uint64_t digest = 0;        // of the Progress after it
+  uint64_t offer = 0;   // generation that this member could switch to; 0 = none
+  int64_t stop = 0;     // StopMode
+  uint64_t digest = 0;  // of the Progress after it
 };
 
 struct Verdict {
-  bool switching = false;     // all offer the same generation
-  int64_t stop = 0;           // the largest
+  bool switching = false;  // all offer the same generation
+  int64_t stop = 0;        // the largest
 };
 
 // Throws Error when the members' digests differ: replicas that drift apart must not train on.

@@ -1,15 +1,14 @@
 #include "runtime/session/fault.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <cstdlib>
+#include <signal.h>
 #include <string>
+#include <unistd.h>
 
 namespace adaptdl {
 namespace {
 
-constexpr const char* kNames[] = {"reduced",   "prepared",  "committed",
+constexpr const char* kNames[] = {"reduced", "prepared",  "committed",
                                   "applied", "announced", "syncing"};
 
 }  // namespace

@@ -3,11 +3,11 @@
 // What is trained: a model that can turn a batch into a loss. train.pt is one implementation
 // (archive/script_program.h); a program of one's own is another.
 
-#include <ATen/core/Tensor.h>
-
 #include <map>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "runtime/optim/optimizer.h"
 

@@ -65,7 +65,8 @@ void Reporter::epoch(int64_t epoch, int64_t step, double mean_loss) {
   session_.emit({{"event", "epoch"}, {"epoch", epoch}, {"step", step}, {"loss", mean_loss}});
 }
 
-void Reporter::validation(int64_t step, double epoch, const std::map<std::string, double>& metrics) {
+void Reporter::validation(int64_t step, double epoch,
+                          const std::map<std::string, double>& metrics) {
   session_.emit(
       {{"event", "validation"}, {"step", step}, {"epoch", epoch}, {"metrics", json(metrics)}});
 }
@@ -94,7 +95,8 @@ void Reporter::generation(double transfer_s, uint64_t bytes, bool had_state) {
 
 void Reporter::step_ended(int64_t step, double slowest_previous_s) {
   if (!watching_) return;
-  // The gather of a step carries the durations of the one before: the first is the old generation's.
+  // The gather of a step carries the durations of the one before: the first is the old
+  // generation's.
   if (first_step_ == 0) {
     first_step_ = step;
     return;

@@ -42,11 +42,11 @@ class Reporter {
   Session& session_;
   double total_iterations_, iterations_per_epoch_, initial_batch_;
   uint64_t generation_ = 0;
-  bool watching_ = false;          // a generation's first steps
+  bool watching_ = false;  // a generation's first steps
   double transfer_s_ = 0;
   uint64_t bytes_ = 0;
   int64_t first_step_ = 0;
-  std::vector<double> gaps_;       // slowest replica's step times; the first contains the pause
+  std::vector<double> gaps_;  // slowest replica's step times; the first contains the pause
 };
 
 }  // namespace adaptdl

@@ -27,8 +27,7 @@ int train_in(Session& session, const ReadSettings& read, const MakeProgram& make
   const TrainingSpec spec = parse_training_spec(
       read(launch.program), launch.program + ": adaptdl.yaml", launch.overrides);
   launch.options.device = open_device(launch.device);
-  const auto program =
-      make({launch.options.device, spec, launch.program, launch.arguments});
+  const auto program = make({launch.options.device, spec, launch.program, launch.arguments});
   return train(*program, spec, launch.options, session);
 }
 
@@ -43,8 +42,7 @@ int run_program(const ReadSettings& read, const MakeProgram& make) {
   try {
     Session session;
     const auto give_up = [&session](const std::string& message, ExitCode code) {
-      session.send(
-          {{"type", "fatal"}, {"message", message}, {"exit", static_cast<int>(code)}});
+      session.send({{"type", "fatal"}, {"message", message}, {"exit", static_cast<int>(code)}});
       return report(message, code);
     };
     try {

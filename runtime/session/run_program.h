@@ -2,12 +2,12 @@
 
 // The `main` of a program that trains with this library.
 
-#include <c10/core/Device.h>
-
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <c10/core/Device.h>
 
 #include "core/job/training_spec.h"
 #include "runtime/session/program.h"
@@ -25,9 +25,9 @@ struct ProgramContext {
 using MakeProgram = std::function<std::unique_ptr<Program>(const ProgramContext& context)>;
 
 // Joins the run that started this process, or trains alone when started by hand; returns the
-// process's exit code. `settings` is the text of an adaptdl.yaml (adaptdl-train(5)); --set overrides
-// it. `make` runs once, before training. Call it first thing in main, before other threads are
-// started. Never throws: an error is told to the launcher and on stderr.
+// process's exit code. `settings` is the text of an adaptdl.yaml (adaptdl-train(5)); --set
+// overrides it. `make` runs once, before training. Call it first thing in main, before other
+// threads are started. Never throws: an error is told to the launcher and on stderr.
 int run_program(const std::string& settings, const MakeProgram& make);
 
 // The same with settings that depend on the program's path.

@@ -1,13 +1,12 @@
 #include "runtime/session/session.h"
 
+#include <cstdlib>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
-
-#include <cstdlib>
 
 #include "core/base/error.h"
 #include "core/base/hmac.h"
@@ -22,7 +21,9 @@ __attribute__((used)) const char* const kMarker = launch::kProgramMarker;
 
 constexpr int kConnectTimeoutSeconds = 60;
 
-std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+std::string text_of(const std::vector<uint8_t>& bytes) {
+  return {bytes.begin(), bytes.end()};
+}
 
 }  // namespace
 
@@ -44,8 +45,10 @@ Session::Session() {
   const auto welcome = channel_->receive();
   if (!welcome) _exit(static_cast<int>(ExitCode::error));  // the launcher is gone
   if (welcome->at("protocol").get<int>() > launch::kProtocol) {
-    fail("the launcher speaks worker protocol {}, this program only {}; build it against the same adaptdl",
-         welcome->at("protocol").get<int>(), launch::kProtocol);
+    fail(
+        "the launcher speaks worker protocol {}, this program only {}; build it against the same "
+        "adaptdl",
+        welcome->at("protocol").get<int>(), launch::kProtocol);
   }
   member_ = welcome->at("member").get<uint64_t>();
   settings_ = welcome->at("settings");
@@ -98,7 +101,8 @@ void Session::control_loop() {
   sigaddset(&set, SIGTERM);
   const Fd signals(signalfd(-1, &set, SFD_CLOEXEC));
   for (;;) {
-    pollfd waits[] = {{channel_->fd(), POLLIN, 0}, {signals.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    pollfd waits[] = {
+        {channel_->fd(), POLLIN, 0}, {signals.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     if (poll(waits, 3, -1) < 0) continue;
     if (waits[2].revents) return;
     if (waits[1].revents) {
@@ -136,8 +140,8 @@ void Session::on_message(const json& message) {
     next_generation_ = 0;
     offered_ = false;
     if (abortable_) {
-      abortable_->abort("generation " + std::to_string(generation) + " takes over: " +
-                        message.value("cause", "a change of members"));
+      abortable_->abort("generation " + std::to_string(generation) +
+                        " takes over: " + message.value("cause", "a change of members"));
     }
   }
   changed_.notify_all();
@@ -181,7 +185,10 @@ void Session::connect_loop() {
     if (generation != newest_) continue;  // overtaken
     if (!problem.empty()) {
       lock.unlock();
-      send({{"type", "lost"}, {"generation", generation}, {"reason", problem}, {"connecting", true}});
+      send({{"type", "lost"},
+            {"generation", generation},
+            {"reason", problem},
+            {"connecting", true}});
       lock.lock();
       continue;
     }
@@ -216,9 +223,8 @@ void Session::take_next(std::unique_lock<std::mutex>& lock) {
 bool Session::await_next() {
   if (!channel_) return true;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] {
-    return next_generation_ > generation_ && (next_immediate_ || !trained_);
-  });
+  changed_.wait(
+      lock, [this] { return next_generation_ > generation_ && (next_immediate_ || !trained_); });
   if (!next_member_) return false;
   take_next(lock);
   return true;

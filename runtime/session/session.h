@@ -96,18 +96,18 @@ class Session {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<nlohmann::json> target_;            // newest generation message not yet taken
-  std::unique_ptr<comm::Communicator> next_;        // connected, not yet current
-  std::unique_ptr<comm::Cancellation> cancel_;            // of the connect under way
+  std::optional<nlohmann::json> target_;        // newest generation message not yet taken
+  std::unique_ptr<comm::Communicator> next_;    // connected, not yet current
+  std::unique_ptr<comm::Cancellation> cancel_;  // of the connect under way
   bool next_immediate_ = false, next_member_ = false;
   uint64_t next_generation_ = 0, newest_ = 0;
   int next_rank_ = 0, next_replicas_ = 0, next_threads_ = 0;
-  comm::Communicator* abortable_ = nullptr;         // current_, for the control thread
-  bool offered_ = false;                            // next_ is held for answer()
-  bool trained_ = false;                            // has had the state of some generation
+  comm::Communicator* abortable_ = nullptr;  // current_, for the control thread
+  bool offered_ = false;                     // next_ is held for answer()
+  bool trained_ = false;                     // has had the state of some generation
   bool quit_ = false;
   std::atomic<StopMode> stop_{StopMode::none};
-  Fd wake_;                                         // eventfd: SIGTERM or the end
+  Fd wake_;  // eventfd: SIGTERM or the end
   std::thread control_, connector_;
 };
 

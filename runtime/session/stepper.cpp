@@ -16,7 +16,7 @@ namespace {
 
 // Statistics may cost this share of the training time (statistics_every = 0).
 constexpr double kMeasureBudget = 0.004;
-constexpr int64_t kMeasureAlways = 20;   // first steps, which decide most
+constexpr int64_t kMeasureAlways = 20;  // first steps, which decide most
 constexpr int64_t kMeasureAtLeast = 200;
 
 data::Sampler make_sampler(const TrainingSpec& spec, int64_t samples) {
@@ -36,8 +36,8 @@ data::LoaderOptions loader_options(const TrainingSpec& spec) {
   return options;
 }
 
-// A generator's whole state is (seed, step, rank), so that it needs no saving and is right after any
-// rescale.
+// A generator's whole state is (seed, step, rank), so that it needs no saving and is right after
+// any rescale.
 void seed_generators(uint64_t seed, int64_t step, int rank) {
   uint64_t x = seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(step) * 0xBF58476D1CE4E5B9u +
                static_cast<uint64_t>(rank);
@@ -53,10 +53,13 @@ void check_loss(const at::Tensor& loss) {
          loss.defined() ? c10::str(loss.sizes()) : "undefined");
   }
   if (!loss.is_floating_point()) {
-    fail("training_step must return a floating-point loss, not {}", at::toString(loss.scalar_type()));
+    fail("training_step must return a floating-point loss, not {}",
+         at::toString(loss.scalar_type()));
   }
   if (!loss.requires_grad()) {
-    fail("training_step's loss has no gradient: it does not depend on a parameter that requires one");
+    fail(
+        "training_step's loss has no gradient: it does not depend on a parameter that requires "
+        "one");
   }
 }
 
@@ -110,7 +113,8 @@ std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Tea
   std::vector<data::Step> steps;
   data::Position position = progress.position;
   for (int micro = 0; micro < progress.batch.micro_steps; ++micro) {
-    steps.push_back(loader_.sampler().step(position, team.replicas, team.rank, progress.batch.atomic));
+    steps.push_back(
+        loader_.sampler().step(position, team.replicas, team.rank, progress.batch.atomic));
     if (steps.back().ends_pass) break;
     position = steps.back().next;
   }
@@ -161,7 +165,8 @@ void Stepper::update_statistics(Progress& after, const Progress& before, const S
     const GroupNorms& norms = gradients_.norms()[g];
     groups.push_back({summary.local[g] / count, norms.total, norms.previous, norms.product});
   }
-  const double stands_for = static_cast<double>(std::max<int64_t>(before.step - before.last_measured, 1));
+  const double stands_for =
+      static_cast<double>(std::max<int64_t>(before.step - before.last_measured, 1));
   if (after.statistics.update(count, scale, groups, stands_for)) ++after.measured;
   after.last_measured = before.step;
 }
@@ -171,7 +176,8 @@ bool Stepper::measure_next(const Progress& progress, double step_s) {
   const int64_t next = progress.step + 1;
   if (spec_.statistics_every > 0) return next % spec_.statistics_every == 0;
   if (next < kMeasureAlways || step_s <= 0) return true;
-  const auto interval = static_cast<int64_t>(std::ceil(measure_cost_s_ / (kMeasureBudget * step_s)));
+  const auto interval =
+      static_cast<int64_t>(std::ceil(measure_cost_s_ / (kMeasureBudget * step_s)));
   return next % std::clamp<int64_t>(interval, 1, kMeasureAtLeast) == 0;
 }
 
@@ -193,7 +199,7 @@ void Stepper::advance(Progress& after, const data::Step& last, double gain) cons
   const double done = spec_.batch.adaptive ? after.iterations / iterations_per_epoch_
                       : epoch_over         ? static_cast<double>(after.position.epoch)
                                            : epoch + static_cast<double>(after.position.index) /
-                                                         static_cast<double>(loader_.sampler().samples());
+                                                 static_cast<double>(loader_.sampler().samples());
   after.finished = done >= spec_.epochs;
   if (done + 1e-9 >= after.next_validation || after.finished) {
     after.validate = true;
@@ -249,8 +255,9 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   const auto rule = gns::effective_rule(spec_);
   for (int g = 0; g < optimizer_.group_count(); ++g) {
     prepared.lr_factors.push_back(
-        schedule * gns::lr_factor(rule, {scale, after.statistics.gain(scale, g), progress.iterations,
-                                         spec_.legw_warmup_epochs, iterations_per_epoch_}));
+        schedule *
+        gns::lr_factor(rule, {scale, after.statistics.gain(scale, g), progress.iterations,
+                              spec_.legw_warmup_epochs, iterations_per_epoch_}));
   }
   facts.skipped = summary.nonfinite;
   if (summary.nonfinite) {
@@ -276,8 +283,8 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   facts.gain = gain;
   facts.efficiency = gain / scale;
   if (!after.statistics.empty() && after.statistics.sqr() > 0) {
-    facts.noise_scale = after.statistics.var() / after.statistics.sqr() *
-                        static_cast<double>(spec_.batch.initial);
+    facts.noise_scale =
+        after.statistics.var() / after.statistics.sqr() * static_cast<double>(spec_.batch.initial);
   }
   facts.accum_s = summary.accum_s;
   facts.optim_s = summary.optim_s;
@@ -290,8 +297,8 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
 
 void Stepper::apply(const Prepared& prepared) {
   // A lone replica's next statistics compare this step's gradient with the next one's.
-  if (prepared.after.measure && prepared.facts.replicas == 1 && prepared.facts.batch.micro_steps == 1 &&
-      !prepared.facts.skipped) {
+  if (prepared.after.measure && prepared.facts.replicas == 1 &&
+      prepared.facts.batch.micro_steps == 1 && !prepared.facts.skipped) {
     gradients_.remember(spec_.optimizer.clip_norm > 0 || spec_.optimizer.clip_value > 0);
   } else {
     gradients_.forget();

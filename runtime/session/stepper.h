@@ -1,8 +1,8 @@
 #pragma once
 
-// One optimizer step of one replica, from its batches to the prepared update, and the application of
-// it. Knows nothing of membership: the caller says how many replicas there are and hands in their
-// communicator.
+// One optimizer step of one replica, from its batches to the prepared update, and the application
+// of it. Knows nothing of membership: the caller says how many replicas there are and hands in
+// their communicator.
 
 #include <memory>
 #include <optional>
@@ -30,7 +30,7 @@ struct Team {
 struct StepFacts {
   int64_t step = 0;
   double epoch = 0, iterations = 0, loss = 0, samples = 0, lr = 0, gain = 1, efficiency = 1;
-  double noise_scale = 0;      // tr(covariance) / |gradient|^2, samples; 0 = not known yet
+  double noise_scale = 0;  // tr(covariance) / |gradient|^2, samples; 0 = not known yet
   double accum_s = 0, optim_s = 0, sync_s = 0, step_s = 0;
   BatchPlan batch;
   int replicas = 1;
@@ -44,7 +44,7 @@ struct Prepared {
   StepFacts facts;
   StepSummary summary;
   bool checkpoint = false;
-  bool validation = false;         // not an update: the result of a validation
+  bool validation = false;  // not an update: the result of a validation
 };
 
 // Rank 0's decisions for the step after this one.
@@ -98,7 +98,7 @@ class Stepper {
   data::Loader loader_;
   Gradients gradients_;
   double iterations_per_epoch_ = 1;
-  double measure_cost_s_ = 0;      // of one measured step, smoothed; rank 0's decides
+  double measure_cost_s_ = 0;  // of one measured step, smoothed; rank 0's decides
 };
 
 }  // namespace adaptdl

@@ -18,8 +18,8 @@ SyncPlan plan_sync(const std::vector<StepMark>& marks, int rank) {
     if (mark.has_state) finished = std::min(finished, mark.prepared);
   }
   for (size_t r = 0; r < marks.size(); ++r) {
-    // Whoever applied more than all prepared would contradict the commit; it takes the others' state
-    // rather than spoil the run.
+    // Whoever applied more than all prepared would contradict the commit; it takes the others'
+    // state rather than spoil the run.
     const bool good = marks[r].has_state && marks[r].applied <= finished;
     if (good && plan.root < 0) plan.root = static_cast<int>(r);
     if (!good) plan.transfer = true;
@@ -52,7 +52,9 @@ uint64_t transfer(
   for (auto& [name, tensor] : tensors_for(summary)) {
     at::Tensor host = tensor.detach();
     const bool in_place = host.device().is_cpu() && host.is_contiguous();
-    if (!in_place) host = keep && root ? host.cpu().contiguous() : at::empty(host.sizes(), host.options().device(at::kCPU));
+    if (!in_place)
+      host = keep && root ? host.cpu().contiguous()
+                          : at::empty(host.sizes(), host.options().device(at::kCPU));
     communicator.broadcast(host.data_ptr(), host.nbytes(), plan.root, keep);
     if (!in_place && plan.receive) tensor.detach().copy_(host);
     bytes += host.nbytes();

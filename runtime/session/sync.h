@@ -15,8 +15,9 @@ namespace comm {
 class Communicator;
 }
 
-// How far one member is. A step (or validation) is prepared once its averaged gradient and everything that decides
-// the update are there; it is applied only after all members of the generation said so.
+// How far one member is. A step (or validation) is prepared once its averaged gradient and
+// everything that decides the update are there; it is applied only after all members of the
+// generation said so.
 struct StepMark {
   bool has_state = false;
   int64_t applied = 0;   // Progress::tick: the last step or validation that this member applied
@@ -42,7 +43,8 @@ SyncPlan agree(comm::Communicator* communicator, const StepMark& mine);
 // storing. `summary` is the root's, and everybody's afterwards; `tensors_for(summary)` gives the
 // tensors to fill, the same list everywhere. Returns the bytes of the tensors. Collective; throws
 // Error when the receivers' tensors are not like the root's.
-uint64_t transfer(comm::Communicator& communicator, const SyncPlan& plan, nlohmann::json& summary,
-                  const std::function<std::vector<NamedTensor>(const nlohmann::json&)>& tensors_for);
+uint64_t transfer(
+    comm::Communicator& communicator, const SyncPlan& plan, nlohmann::json& summary,
+    const std::function<std::vector<NamedTensor>(const nlohmann::json&)>& tensors_for);
 
 }  // namespace adaptdl

@@ -28,16 +28,18 @@
 namespace adaptdl {
 
 struct TrainOptions {
-  std::string name;             // of the run
-  std::string data_dir;         // relative data paths are relative to it
-  std::string checkpoint_dir;   // "" = no checkpoints
-  std::string model_path;       // what Program::save writes at the end; "" = nothing
+  std::string name;            // of the run
+  std::string data_dir;        // relative data paths are relative to it
+  std::string checkpoint_dir;  // "" = no checkpoints
+  std::string model_path;      // what Program::save writes at the end; "" = nothing
   at::Device device = at::kCPU;
 };
 
-// Trains to the end, and returns the process's exit code: 0 when the run is finished or this replica
-// left it, 143 when it was told to stop. Announces itself to the launcher once the data are open and
-// a first batch could be formed. Throws Error when the program or its data cannot be trained.
-int train(Program& program, const TrainingSpec& spec, const TrainOptions& options, Session& session);
+// Trains to the end, and returns the process's exit code: 0 when the run is finished or this
+// replica left it, 143 when it was told to stop. Announces itself to the launcher once the data are
+// open and a first batch could be formed. Throws Error when the program or its data cannot be
+// trained.
+int train(Program& program, const TrainingSpec& spec, const TrainOptions& options,
+          Session& session);
 
 }  // namespace adaptdl

@@ -19,8 +19,8 @@ class Validator {
  public:
   Validator(Program& program, data::Dataset dataset, at::Device device);
 
-  // Metrics: the program's sums divided by its "count", each sample counted once whatever the number
-  // of replicas. Collective; throws comm::Aborted when the generation broke.
+  // Metrics: the program's sums divided by its "count", each sample counted once whatever the
+  // number of replicas. Collective; throws comm::Aborted when the generation broke.
   std::map<std::string, double> run(comm::Communicator* communicator, int replicas, int rank,
                                     int64_t atomic_batch);
 

@@ -16,7 +16,7 @@ int main() {
     return static_cast<int>(ExitCode::usage);
   }
   return run_program(read_settings, [](const ProgramContext& context) {
-    return std::make_unique<ScriptProgram>(
-        context.path, context.device, context.spec.precision == TrainingSpec::Precision::bf16);
+    return std::make_unique<ScriptProgram>(context.path, context.device,
+                                           context.spec.precision == TrainingSpec::Precision::bf16);
   });
 }

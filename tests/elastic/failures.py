@@ -16,7 +16,7 @@ def refused(folder, name, *arguments, words=(), replicas="2"):
     check(sentences, f"{name}: no sentence with {words[0]!r}", said)
     for word in words:
         check(word in said, f"{name}: nothing about {word!r}", said)
-    for noise in ("terminate called", "Traceback", "frame #", "Exception raised"):
+    for noise in ("terminate called", "frame #", "Exception raised"):
         check(noise not in said, f"{name}: more than a sentence", said)
     longest = max(said.splitlines(), key=len)
     check(len(longest) < 600, f"{name}: a very long sentence", longest)

@@ -246,6 +246,12 @@ class Run:
         steps = [event["step"] for event in self.of("step")]
         check(steps == list(range(first, first + len(steps))),
               "steps are lost, or come twice", broken_at(steps, first), self.story())
+        for event in self.of("generation"):
+            before = [e["step"] for e in self.events[:self.events.index(event)]
+                      if e["event"] == "step"]
+            check(event["step"] == (before[-1] if before else first - 1),
+                  f"generation {event['generation']} is said to begin after {event['step']}, not "
+                  f"{before[-1:]}", self.story())
         if last is not None:
             check(steps and steps[-1] == last, f"the last step is {steps[-1:]}, not {last}")
 

@@ -17,8 +17,10 @@ def stop_and_go_on(folder, draw):
     step = 0
     for number, code, replicas in ((signal.SIGTERM, 143, "2"), (signal.SIGINT, 130, "1"),
                                    (signal.SIGTERM, 143, "3")):
-        run = folder.run(program, *name, "--replicas", replicas)
+        run = folder.run(program, *name, "--replicas", replicas, "--set", f"optimizer.lr=0.0{replicas}")
         run.wait_step(step + 20)
+        check(("optimizer.lr" in run.said()) == (step > 0), "changed settings are not listed",
+              run.said())
         run.signal(number)
         run.expect_end(code)
         run.check_steps(step + 1)
@@ -42,10 +44,9 @@ def stop_and_go_on(folder, draw):
     check("finished" in run.said() and not run.of("step"), "does not say so", run.story())
     check(run.of("end")[0].get("already") is True, "no end event", run.story())
 
-    run = folder.run(program, "--set", "epochs=1", "--set", "optimizer.lr=0.01", "--fresh")
+    run = folder.run(program, "--set", "epochs=1", "--fresh")
     run.expect_end(0)
     run.check_steps(1, 40)
-    check("optimizer.lr" in run.said(), "changed settings are not listed", run.said())
 
 
 def stop_twice(folder, draw):
@@ -92,7 +93,7 @@ def kill_anything(folder, draw):
             run.check_steps(resume["step"] + 1)
         saved = run.wait_event("checkpoint", after=run.count())["step"]
         run.wait_event("checkpoint", after=run.count())
-        pids = list(run.members().values())
+        pids, seen = list(run.members().values()), run.count()
         if victims == "stopped":
             kill(pids[1], signal.SIGSTOP)
         if victims != "launcher" and victims != "stopped":
@@ -100,7 +101,7 @@ def kill_anything(folder, draw):
                 kill(pid)
         if victims == "replicas":
             # The launcher is there to begin again by itself, from the newest checkpoint.
-            resume = run.wait_event("resume")
+            resume = run.wait_event("resume", after=seen)
             newest = [e["step"] for e in run.of("checkpoint")][-1]
             check(resume["step"] == newest or resume["step"] >= saved, "an old checkpoint",
                   run.story())
