@@ -228,6 +228,7 @@ void ElasticLoop::synchronise() {
   }
   has_state_ = true;
   average_buffers();
+  session_.report_switched(progress_.step);  // before events of the new generation
   const double seconds = seconds_since(begun);
   if (progress_.batch_replicas != session_.replicas()) {
     // Rank 0 chooses for all: its arithmetic need not be every machine's.
