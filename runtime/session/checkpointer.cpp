@@ -76,6 +76,7 @@ Checkpointer::Checkpointer(std::string directory, int keep, double interval_s,
       event["path"] = result.path;
       event["bytes"] = result.bytes;
       event["seconds"] = result.seconds;
+      event["held_up_s"] = held_up_s_.load();
     } else {
       event["error"] = result.error;
     }
@@ -111,10 +112,14 @@ void Checkpointer::start(CheckpointHeader header, std::vector<NamedTensor> tenso
         return contents;
       });
   if (!begun) copied_ = {};
+  held_up_s_ = seconds_since(last_);
 }
 
 void Checkpointer::release() {
-  if (copied_.valid()) copied_.get();
+  if (!copied_.valid()) return;
+  const auto begun = Monotonic::now();
+  copied_.get();
+  held_up_s_ = held_up_s_ + seconds_since(begun);
 }
 
 void Checkpointer::write(CheckpointHeader header, std::vector<NamedTensor> tensors) {

@@ -4,6 +4,7 @@
 // writer's thread while the next forward and backward run, which change no parameter; the next
 // update waits for the copy, never for the disk.
 
+#include <atomic>
 #include <functional>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -51,6 +52,7 @@ class Checkpointer {
   TimePoint last_ = Monotonic::now();
   SnapshotBuffer buffer_;
   std::future<void> copied_;
+  std::atomic<double> held_up_s_{0};  // of the newest checkpoint: training's wait for it
   std::optional<AsyncCheckpointWriter> writer_;
 };
 
