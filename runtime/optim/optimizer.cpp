@@ -112,6 +112,22 @@ StateView view_state(Kind kind, optim::OptimizerParamState& state) {
   check_failed("optimizer kind", __FILE__, __LINE__);
 }
 
+// How many tensors a parameter's state has after the first step.
+int tensors_of_state(Kind kind, const OptimizerSettings& s) {
+  switch (kind) {
+    case Kind::sgd:
+      return s.momentum != 0 ? 1 : 0;
+    case Kind::adam:
+    case Kind::adamw:
+      return s.amsgrad ? 3 : 2;
+    case Kind::rmsprop:
+      return 1 + (s.momentum > 0 ? 1 : 0) + (s.centered ? 1 : 0);
+    case Kind::adagrad:
+      return 1;
+  }
+  check_failed("optimizer kind", __FILE__, __LINE__);
+}
+
 std::unique_ptr<optim::OptimizerParamState> make_state(Kind kind, int64_t step) {
   switch (kind) {
     case Kind::sgd:
@@ -186,6 +202,7 @@ Optimizer::~Optimizer() = default;
 
 void Optimizer::step(const std::vector<double>& lr_factors) {
   ADAPTDL_CHECK(lr_factors.size() == base_lr_.size());
+  spare_.clear();
   auto& groups = optimizer_->param_groups();
   for (size_t g = 0; g < groups.size(); ++g)
     groups[g].options().set_lr(base_lr_[g] * lr_factors[g]);
@@ -251,11 +268,29 @@ void Optimizer::prepare_state(const nlohmann::json& counters) {
     auto state = make_state(spec_.kind, counters[i].at("step").get<int64_t>());
     for (auto& [name, tensor] : view_state(spec_.kind, *state).tensors) {
       for (const auto& wanted : counters[i].at("tensors")) {
-        if (wanted.get_ref<const std::string&>() == name)
-          *tensor = at::zeros_like(parameter.detach());
+        if (wanted.get_ref<const std::string&>() == name) *tensor = take_zeros(i);
       }
     }
     all[parameter.unsafeGetTensorImpl()] = std::move(state);
+  }
+}
+
+at::Tensor Optimizer::take_zeros(size_t parameter) {
+  if (spare_.empty() || spare_[parameter].empty()) {
+    return at::zeros_like(parameters_[parameter].tensor.detach());
+  }
+  at::Tensor zeros = std::move(spare_[parameter].back());
+  spare_[parameter].pop_back();
+  return zeros;
+}
+
+void Optimizer::reserve_state() {
+  spare_.assign(parameters_.size(), {});
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const int count = tensors_of_state(spec_.kind, settings_[group_of_[i]]);
+    for (int k = 0; k < count; ++k) {
+      spare_[i].push_back(at::zeros_like(parameters_[i].tensor.detach()));
+    }
   }
 }
 

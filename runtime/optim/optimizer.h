@@ -61,12 +61,19 @@ class Optimizer {
   nlohmann::json counters() const;
   void prepare_state(const nlohmann::json& counters);
 
+  // Sets memory aside that prepare_state() will want, so that others do not wait for its page faults
+  // when they send their state. The first step() gives it back.
+  void reserve_state();
+
  private:
+  at::Tensor take_zeros(size_t parameter);
+
   OptimizerSpec spec_;
   std::vector<NamedTensor> parameters_;
   std::vector<int> group_of_;
   std::vector<double> base_lr_;
   std::vector<OptimizerSettings> settings_;
+  std::vector<std::vector<at::Tensor>> spare_;  // by parameter; or empty
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
 };
 

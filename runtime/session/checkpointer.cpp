@@ -1,5 +1,7 @@
 #include "runtime/session/checkpointer.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -95,30 +97,25 @@ bool Checkpointer::due() const {
 void Checkpointer::start(CheckpointHeader header, std::vector<NamedTensor> tensors) {
   if (!writer_ || writer_->busy()) return;
   last_ = Monotonic::now();
-  auto done = std::make_shared<std::promise<void>>();
-  copied_ = done->get_future();
-  const bool begun = writer_->submit(
-      [this, done, header = std::move(header), tensors = std::move(tensors)]() mutable {
-        CheckpointContents contents;
-        contents.header = std::move(header);
-        try {
-          contents.tensors = copy_out(buffer_, tensors);
-        } catch (...) {
-          done->set_value();
-          throw;
-        }
-        tensors.clear();
-        done->set_value();
-        return contents;
-      });
-  if (!begun) copied_ = {};
+  // Not on the writer's thread: its priority is low, and the next update waits for the copy.
+  copied_ = std::async(std::launch::async, [this, tensors = std::move(tensors)] {
+              pthread_setname_np(pthread_self(), "snapshot");
+              return copy_out(buffer_, tensors);
+            }).share();
+  writer_->submit([header = std::move(header), copied = copied_]() mutable {
+    CheckpointContents contents;
+    contents.tensors = copied.get();
+    contents.header = std::move(header);
+    return contents;
+  });
   held_up_s_ = seconds_since(last_);
 }
 
 void Checkpointer::release() {
   if (!copied_.valid()) return;
   const auto begun = Monotonic::now();
-  copied_.get();
+  copied_.wait();  // what it threw, the writer reports
+  copied_ = {};
   held_up_s_ = held_up_s_ + seconds_since(begun);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Rank 0's checkpoints: when, and how without holding up training. The tensors are copied on the
-// writer's thread while the next forward and backward run, which change no parameter; the next
+// Rank 0's checkpoints: when, and how without holding up training. The tensors are copied on a
+// thread while the next forward and backward run, which change no parameter; the next
 // update waits for the copy, never for the disk.
 
 #include <atomic>
@@ -51,7 +51,7 @@ class Checkpointer {
   std::function<void(const nlohmann::json&)> announce_;
   TimePoint last_ = Monotonic::now();
   SnapshotBuffer buffer_;
-  std::future<void> copied_;
+  std::shared_future<std::vector<TensorView>> copied_;
   std::atomic<double> held_up_s_{0};  // of the newest checkpoint: training's wait for it
   std::optional<AsyncCheckpointWriter> writer_;
 };

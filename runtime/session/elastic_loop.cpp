@@ -57,6 +57,7 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
 
 int ElasticLoop::run() {
   stepper_.check_program(batch_policy_.initial(1));
+  if (session_.has_launcher()) optimizer_.reserve_state();
   session_.announce({{"libtorch", TORCH_VERSION},
                      {"device", c10::str(options_.device)},
                      {"parameters", program_.parameters().size()},
@@ -198,7 +199,6 @@ void ElasticLoop::finish_tick() {
 }
 
 void ElasticLoop::synchronise() {
-  const auto begun = Monotonic::now();
   const bool had_state = has_state_;
   comm::Communicator* communicator = session_.communicator();
   SyncPlan plan = agree(
@@ -218,18 +218,20 @@ void ElasticLoop::synchronise() {
   }
   pending_.reset();
   uint64_t bytes = 0;
+  double transfer_s = 0;
   if (plan.transfer && communicator) {
     checkpointer_.release();
     json state = summary();
+    const auto sending = Monotonic::now();
     bytes = transfer(*communicator, plan, state, [&](const json& from_root) {
       if (plan.receive) restore(from_root);
       return state_tensors();
     });
+    transfer_s = seconds_since(sending);
   }
   has_state_ = true;
   average_buffers();
   session_.report_switched(progress_.step);  // before events of the new generation
-  const double seconds = seconds_since(begun);
   if (progress_.batch_replicas != session_.replicas()) {
     // Rank 0 chooses for all: its arithmetic need not be every machine's.
     BatchPlan chosen = batch_policy_.for_replicas(progress_, team().nodes, team().replicas);
@@ -243,7 +245,7 @@ void ElasticLoop::synchronise() {
   if (session_.threads() > 0) at::set_num_threads(session_.threads());
   session_.report_switched(progress_.step);
   stepper_.read_ahead(progress_, team());
-  reporter_.generation(seconds, bytes, had_state);
+  reporter_.generation(transfer_s, bytes, had_state);
   if (!had_state) last_step_end_ = {};
 }
 

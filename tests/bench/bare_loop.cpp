@@ -2,21 +2,21 @@
 //
 //   bare_loop ARCHIVE BATCH CLASSES DIMENSION...
 //
-// Prints "loaded" when LibTorch and the archive are there, "ready" after a few steps; then for every
-// line N on standard input it makes N steps of SGD over batches that lie in memory, and prints the
-// seconds that they took.
-
-#include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/serialization/import.h>
-#include <torch/optim/sgd.h>
+// Prints "loaded" when LibTorch and the archive are there, "ready" after a few steps; then for
+// every line N on standard input it makes N steps of SGD over batches that lie in memory, and
+// prints the seconds that they took.
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <torch/optim/sgd.h>
 
 namespace {
 

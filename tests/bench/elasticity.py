@@ -33,11 +33,19 @@ def broadcasts(folder):
     return found
 
 
+def seen_from_outside(run, event):
+    """The pause of a rescale event by the times of the step events around it: rank 0's."""
+    at = {e["step"]: e["time_s"] for e in run.of("step")}
+    first = event["step"]
+    after = [at[s + 1] - at[s] for s in range(first, first + 5) if s + 1 in at]
+    return at[first] - at[first - 1] - statistics.median(after)
+
+
 def rescale(options):
     """Figure 5."""
     for program in options.programs:
         folder = new_folder(options)
-        pauses, transfers, sizes = {}, [], []
+        pauses, outside, transfers, sizes = {}, {}, [], []
         try:
             run = start(options, folder, program, "--replicas", "1:3", "--replicas-at", "0:1")
             run.wait_step(10)
@@ -52,13 +60,16 @@ def rescale(options):
                         transfers.append(event["transfer_s"])
                         sizes.append(event["bytes"])
                     run.wait_steps_more(STEPS_BETWEEN)
+                    outside.setdefault((size, to), []).append(seen_from_outside(run, event))
                     size = to
             run.check_steps()
             plain = broadcasts(folder)
         finally:
             folder.close()
         for (before, after), values in pauses.items():
-            emit("rescale_pause", values, "s", at_most=0.3, program=program, change=f"{before}->{after}")
+            emit("rescale_pause", values, "s", at_most=0.3, program=program,
+                 change=f"{before}->{after}",
+                 seen_from_outside_s=statistics.median(outside[before, after]))
         emit("state_transfer", transfers, "s", program=program, bytes=max(sizes, default=0))
         if plain:
             middle = statistics.median(plain)

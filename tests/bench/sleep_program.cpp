@@ -1,14 +1,11 @@
 // A program of the runtime library for measurements of elasticity: a step sleeps 50 ms, so that
-// more replicas than cores do not disturb each other, and there are 100 MB of state: parameters, and
-// Adam's two moments of them.
+// more replicas than cores do not disturb each other, and there are 100 MB of state: parameters,
+// and Adam's two moments of them.
 //
 //   adaptdl run ./sleep_program [-- SECONDS_OF_SLEEP]
 //
 // In the third step of every generation of several it also times a plain broadcast of as many bytes
 // over the generation's own communicator, and says so in its log: "broadcast BYTES SECONDS".
-
-#include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <chrono>
 #include <cstdio>
@@ -17,6 +14,9 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"

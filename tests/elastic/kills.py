@@ -2,14 +2,14 @@
 
 import time
 
-from harness import check, kill, main
+from harness import check, kill, main, wait_until
 
 
 def random_kills(folder, draw):
     """Replicas are killed at random instants, rank 0 as often as others, on a busy machine; some
     while the last one's replacement is still on its way, some two at once."""
     folder.load(2)
-    run = folder.run(folder.program("slow"), "--replicas", "3", "--set", "epochs=30",
+    run = folder.run(folder.program("slow"), "--replicas", "3", "--set", "epochs=20",
                      "--set", "checkpoint_interval_s=0.5", "--max-restarts", "20")
     run.wait_replicas(3)
     run.wait_step(3)
@@ -33,7 +33,7 @@ def random_kills(folder, draw):
                  "three replicas again")
     check(run.count() >= seen, "events vanished")
     run.expect_end(0, 300)
-    run.check_steps(last=1200)
+    run.check_steps(last=800)
     failures = run.of("failure")
     check(all(event["signal"] == 9 for event in failures), "another failure", run.story())
 
@@ -53,13 +53,13 @@ def die_at_points(folder, draw):
     """Replicas that die at the worst instants: after the gradients are reduced, after everybody
     has prepared the step, after it was agreed to be finished, after it was applied, after it was
     announced; rank 0, which announces, and another."""
-    for point in ("reduced", "prepared", "committed", "applied", "announced"):
-        for member in (0, draw.choice((1, 2))):
-            run = fault(folder, point, 9, member, "--name", f"{point}-{member}")
-            changes = run.of("generation")
-            check(len(changes) > 1 and changes[1]["to"] == 2 and changes[1]["immediate"],
-                  f"{point}: the others did not go on at once", run.story())
-            folder.check_nothing_left()
+    points = ["reduced", "prepared", "committed", "applied", "announced"]
+    for point, member in [(point, 0) for point in points] + [(p, 1) for p in draw.sample(points, 2)]:
+        run = fault(folder, point, 9, member, "--name", f"{point}-{member}")
+        changes = run.of("generation")
+        check(len(changes) > 1 and changes[1]["to"] == 2 and changes[1]["immediate"],
+              f"{point}: the others did not go on at once", run.story())
+        folder.check_nothing_left()
 
 
 def die_while_receiving(folder, draw):
@@ -74,4 +74,37 @@ def die_while_receiving(folder, draw):
         check(run.of("generation")[-1]["to"] == 3, "not three at the end", run.story())
 
 
-main(random_kills, die_at_points, die_while_receiving)
+def die_in_a_large_transfer(folder, draw):
+    """100 MB of state on their way to a newcomer, and somebody dies: the newcomer, the sender, or
+    both. Another survivor has the state, so no step is lost."""
+    run = folder.run(folder.program("large"), "--replicas", "2:3", "--replicas-at", "0:2",
+                     "--max-restarts", "20")
+    run.wait_step(2)
+    for who in ("newcomer", "sender", "both"):
+        wait_until(lambda: len(run.members()) == 2, "two replicas")
+        seen = run.count()
+        run.request(request="scale", replicas=3)
+        sender = next(iter(run.members().values()))
+
+        def ready():
+            return [m["pid"] for m in run.request(request="status")["members"]
+                    if m["state"] == "ready"]
+
+        (newcomer,) = wait_until(ready, "a newcomer", every=0.005)
+        time.sleep(draw.uniform(0.0, 0.5))  # it connects, all switch, it receives
+        if who != "sender":
+            kill(newcomer)
+        if who != "newcomer":
+            kill(sender)
+        run.wait_event("failure", after=seen)
+        wait_until(lambda: len(run.members()) == 3 and not run.starting(), "three replicas again")
+        run.wait_steps_more(2)
+        seen = run.count()
+        run.request(request="scale", replicas=2)
+        run.wait_replicas(2, after=seen)
+    run.request(request="cancel", checkpoint=False)
+    run.expect_end(143)
+    run.check_steps()
+
+
+main(random_kills, die_at_points, die_while_receiving, die_in_a_large_transfer)

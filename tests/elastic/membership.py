@@ -51,10 +51,11 @@ def scale_and_cancel(folder, draw):
     run.wait_step(5)
     check(run.of("generation")[0]["to"] == 1, "did not start with one", run.story())
     for size in (3, 2):  # beyond the bounds of the start, and back
+        seen = run.count()
         code, out, err = folder.command("scale", "wish", str(size))
         check(code == 0, f"scale: exit {code}: {out}{err}")
-        run.wait_replicas(size)
-    rescale = run.wait_event("rescale", to=2)
+        run.wait_replicas(size, after=seen)
+    rescale = run.wait_event("rescale", after=seen, to=2)
     check(rescale["from"] == 3 and rescale["pause_s"] < 5, "the rescale event is odd", rescale)
     code, out, err = folder.command("ls", "-o", "json")
     check(code == 0 and "wish" in out, "ls does not show the run", out, err)

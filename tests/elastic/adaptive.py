@@ -1,0 +1,42 @@
+"""With the batch adapted and members that come and go, the result is as good as that of one
+replica with the fixed batch: the final losses are within two standard deviations over five seeds."""
+
+import statistics
+
+from harness import check, kill, main
+
+
+def learns_as_well(folder, draw):
+    def final(run):
+        """Mean validation loss of the last epochs: one of them alone is noisy."""
+        losses = [event["metrics"]["loss"] for event in run.of("validation")]
+        return statistics.mean(losses[-3:])
+
+    common = ["--set", "epochs=30", "--set", "data.validation_fraction=0.25",
+              "--set", "optimizer.lr=0.02"]
+    fixed, elastic = [], []
+    for seed in range(5):
+        options = [*common, "--set", f"seed={seed}", "--set", "data.split_seed=7"]
+        run = folder.run(folder.program("slow"), "--name", f"fixed-{seed}", *options)
+        run.expect_end(0, 300)
+        run.check_steps()
+        fixed.append(final(run))
+        run = folder.run(folder.program("slow"), "--name", f"elastic-{seed}", *options,
+                         "--set", "batch.adaptive=true", "--set", "batch.max=192", "--replicas",
+                         "1:3", "--replicas-at", "0:1,30:3,200:2,300:3")
+        run.wait_replicas(3)
+        run.wait_steps_more(10)
+        kill(list(run.members().values())[0])
+        run.expect_end(0, 300)
+        run.check_steps()
+        check(max(event["batch"] for event in run.of("step")) > 24, "the batch was not adapted")
+        elastic.append(final(run))
+    print("    fixed:  ", ", ".join(f"{loss:.4f}" for loss in fixed))
+    print("    elastic:", ", ".join(f"{loss:.4f}" for loss in elastic))
+    deviation = max(statistics.stdev(fixed), statistics.stdev(elastic))
+    difference = statistics.mean(elastic) - statistics.mean(fixed)
+    print(f"    difference {difference:+.4f}, standard deviation {deviation:.4f}")
+    check(abs(difference) <= 2 * deviation, f"{difference:+.4f} is more than 2 x {deviation:.4f}")
+
+
+main(learns_as_well)

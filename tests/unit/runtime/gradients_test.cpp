@@ -1,0 +1,232 @@
+// Gradients: whatever way they come, what arrives at the parameters is their mean.
+
+#include "runtime/parallel/gradients.h"
+
+#include <doctest/doctest.h>
+
+#include <mutex>
+
+#include "runtime/torch_compat.h"
+#include "tests/unit/comm/group.h"
+
+using namespace adaptdl;
+
+namespace {
+
+OptimizerSpec plain_sgd() {
+  OptimizerSpec spec;
+  spec.defaults.lr = 0.1;
+  return spec;
+}
+
+// Four leaves of odd sizes; `unused` is left out of the loss on request.
+struct Model {
+  std::vector<NamedTensor> parameters;
+  explicit Model(at::ScalarType type = at::kFloat) {
+    const std::vector<std::pair<const char*, std::vector<int64_t>>> shapes = {
+        {"shared", {5, 5}}, {"bias", {5}}, {"unused", {3}}, {"out", {7, 5}}};
+    for (const auto& [name, shape] : shapes) {
+      const auto count = at::arange(at::tensor(at::IntArrayRef(shape)).prod().item<int64_t>(), type);
+      parameters.push_back({name, at::sin(count).view(shape).to(type).set_requires_grad(true)});
+    }
+  }
+  // `shared` is used three times.
+  at::Tensor loss(const at::Tensor& x, bool use_all) const {
+    const auto& p = parameters;
+    at::Tensor h = at::tanh(at::linear(x, p[0].tensor, p[1].tensor));
+    h = at::tanh(at::linear(h, p[0].tensor));
+    h = at::linear(at::linear(h, p[0].tensor), p[3].tensor);
+    at::Tensor result = h.pow(2).mean();
+    return use_all ? result + p[2].tensor.pow(3).sum() * x.sum() : result;
+  }
+};
+
+at::Tensor batch(int index) {
+  return at::cos(at::arange(10, at::kFloat) + 3.0 * index).view({2, 5});
+}
+
+// Gradients by plain autograd of the mean over `count` batches from `first` on.
+std::vector<at::Tensor> reference(int first, int count, const std::function<bool(int)>& use_all) {
+  Model model;
+  at::Tensor sum = at::zeros({});
+  for (int i = first; i < first + count; ++i) sum = sum + model.loss(batch(i), use_all(i)) / count;
+  sum.backward();
+  std::vector<at::Tensor> result;
+  for (const auto& parameter : model.parameters) result.push_back(parameter.tensor.grad());
+  return result;
+}
+
+double squares(const at::Tensor& tensor) {
+  return tensor.to(at::kDouble).pow(2).sum().item<double>();
+}
+
+// One optimizer step of rank's part of replicas * passes batches; compares with the reference.
+void check_step(comm::Communicator* communicator, Model& model, Gradients& gradients, int passes,
+                const std::function<bool(int)>& use_all) {
+  const int rank = communicator ? communicator->rank() : 0;
+  const int replicas = communicator ? communicator->size() : 1;
+  gradients.begin(communicator, passes, /*measure=*/true);
+  double local = 0;
+  for (int micro = 0; micro < passes; ++micro) {
+    const int index = rank * passes + micro;
+    gradients.begin_micro_step(micro);
+    (model.loss(batch(index), use_all(index)) / passes).backward();
+    gradients.end_micro_step();
+    for (const auto& gradient : reference(index, 1, use_all)) {
+      if (gradient.defined()) local += squares(gradient);
+    }
+  }
+  gradients.finish();
+  const auto expected = reference(0, replicas * passes, use_all);
+  double total = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const at::Tensor got = model.parameters[i].tensor.grad();
+    CAPTURE(model.parameters[i].name);
+    if (!expected[i].defined()) {
+      // In a group, another replica might have used it.
+      CHECK((!got.defined() || at::count_nonzero(got).item<int64_t>() == 0));
+      continue;
+    }
+    total += squares(expected[i]);
+    REQUIRE(got.defined());
+    CHECK(at::allclose(got, expected[i], 1e-5, 1e-6));
+  }
+  const GroupNorms& norms = gradients.norms().at(0);
+  CHECK(norms.total == doctest::Approx(total).epsilon(1e-4));
+  // A lone gradient is compared with the step before it, so its own norm is `total`.
+  if (replicas * passes > 1) CHECK(norms.local == doctest::Approx(local).epsilon(1e-4));
+  gradients.clear();
+}
+
+void check_steps(comm::Communicator* communicator, size_t bucket_bytes) {
+  Model model;
+  const Optimizer optimizer(plain_sgd(), model.parameters);
+  Gradients gradients(model.parameters, optimizer, bucket_bytes, bucket_bytes);
+  const int rounds[] = {1, 1, 3, 1, 2};
+  for (const int passes : rounds) {
+    check_step(communicator, model, gradients, passes, [](int) { return true; });
+    check_step(communicator, model, gradients, passes, [](int) { return false; });
+    check_step(communicator, model, gradients, passes, [](int i) { return i % 2 == 0; });
+  }
+}
+
+// doctest's assertions count under a lock, LibTorch's graph is per thread: two replicas fit in one
+// process.
+void in_group(int size, const std::function<void(comm::Communicator&)>& body) {
+  comm::testing::with_group(comm::testing::one_host(size), body);
+}
+
+}  // namespace
+
+TEST_CASE("a lone replica: unused parameters, a parameter used three times, accumulation") {
+  for (const size_t bucket_bytes : {size_t{1}, size_t{100}, size_t{25} << 20}) {
+    check_steps(nullptr, bucket_bytes);
+  }
+}
+
+TEST_CASE("two replicas: the mean, also of parameters that only one of them used") {
+  for (const size_t bucket_bytes : {size_t{1}, size_t{100}, size_t{25} << 20}) {
+    in_group(2, [&](comm::Communicator& communicator) { check_steps(&communicator, bucket_bytes); });
+  }
+}
+
+TEST_CASE("gradients move from a lone replica to a group and back") {
+  in_group(2, [&](comm::Communicator& communicator) {
+    Model model;
+    const Optimizer optimizer(plain_sgd(), model.parameters);
+    Gradients gradients(model.parameters, optimizer);
+    const auto always = [](int) { return true; };
+    check_step(nullptr, model, gradients, 1, always);
+    check_step(&communicator, model, gradients, 1, always);
+    check_step(nullptr, model, gradients, 2, always);
+    check_step(&communicator, model, gradients, 2, always);
+    check_step(nullptr, model, gradients, 1, always);
+  });
+}
+
+TEST_CASE("a lone replica's successive gradients are compared") {
+  Model model;
+  const Optimizer optimizer(plain_sgd(), model.parameters);
+  Gradients gradients(model.parameters, optimizer);
+  for (int step = 0; step < 3; ++step) {
+    const bool had_previous = gradients.has_previous();
+    CHECK(had_previous == (step > 0));
+    gradients.begin(nullptr, 1, true);
+    gradients.begin_micro_step(0);
+    model.loss(batch(step), true).backward();
+    gradients.end_micro_step();
+    gradients.finish();
+    if (had_previous) {
+      const auto before = reference(step - 1, 1, [](int) { return true; });
+      const auto now = reference(step, 1, [](int) { return true; });
+      double previous = 0, product = 0;
+      for (size_t i = 0; i < now.size(); ++i) {
+        previous += squares(before[i]);
+        product += (before[i] * now[i]).to(at::kDouble).sum().item<double>();
+      }
+      CHECK(gradients.norms()[0].previous == doctest::Approx(previous).epsilon(1e-4));
+      CHECK(gradients.norms()[0].product == doctest::Approx(product).epsilon(1e-4));
+    }
+    gradients.remember(/*copy=*/step == 1);
+  }
+  gradients.forget();
+  CHECK_FALSE(gradients.has_previous());
+}
+
+TEST_CASE("parameters of several types, each in its own bucket") {
+  in_group(2, [&](comm::Communicator& communicator) {
+    std::vector<NamedTensor> parameters = {
+        {"half", at::ones({4}, at::kBFloat16).set_requires_grad(true)},
+        {"double", at::ones({3}, at::kDouble).set_requires_grad(true)},
+        {"float", at::ones({2}, at::kFloat).set_requires_grad(true)}};
+    const Optimizer optimizer(plain_sgd(), parameters);
+    Gradients gradients(parameters, optimizer);
+    gradients.begin(&communicator, 1, true);
+    gradients.begin_micro_step(0);
+    const double factor = communicator.rank() == 0 ? 1.0 : 3.0;
+    at::Tensor loss = at::zeros({}, at::kDouble);
+    for (const auto& parameter : parameters) {
+      loss = loss + parameter.tensor.to(at::kDouble).sum() * factor;
+    }
+    loss.backward();
+    gradients.end_micro_step();
+    gradients.finish();
+    for (const auto& parameter : parameters) {
+      CAPTURE(parameter.name);
+      CHECK((parameter.tensor.grad().scalar_type() == parameter.tensor.scalar_type()));
+      CHECK(at::allclose(parameter.tensor.grad(), at::full_like(parameter.tensor, 2.0).detach()));
+    }
+    CHECK(gradients.norms()[0].total == doctest::Approx(4.0 * 9));
+  });
+}
+
+TEST_CASE("a broken generation comes out of finish(), and the next step is whole again") {
+  comm::testing::Listeners listeners(comm::testing::one_host(2));
+  comm::testing::in_threads(2, [&](int rank) {
+    Model model;
+    const Optimizer optimizer(plain_sgd(), model.parameters);
+    Gradients gradients(model.parameters, optimizer, 100, 100);
+    const auto always = [](int) { return true; };
+    auto first = listeners.connect(rank, 1);
+    check_step(first.get(), model, gradients, 1, always);
+    if (rank == 1) {
+      first.reset();  // gone before the step
+    } else {
+      gradients.begin(first.get(), 1, true);
+      gradients.begin_micro_step(0);
+      model.loss(batch(0), true).backward();
+      gradients.end_micro_step();
+      CHECK_THROWS_AS(gradients.finish(), comm::Aborted);
+    }
+    const auto second = listeners.connect(rank, 2);
+    check_step(second.get(), model, gradients, 1, always);
+    check_step(second.get(), model, gradients, 3, always);
+  });
+}
+
+TEST_CASE("types that cannot be reduced are refused") {
+  std::vector<NamedTensor> parameters = {
+      {"complex", at::ones({4}, at::kComplexFloat).set_requires_grad(true)}};
+  const Optimizer optimizer(plain_sgd(), parameters);
+  CHECK_THROWS_AS(Gradients(parameters, optimizer), Error);
+}

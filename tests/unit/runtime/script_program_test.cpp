@@ -1,0 +1,153 @@
+// ScriptProgram: a train.pt as a Program, and what is refused.
+
+#include "runtime/archive/script_program.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/torch_compat.h"
+#include "tests/unit/base/expect_error.h"
+
+using namespace adaptdl;
+
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = "/tmp/adaptdl-script-XXXXXX";
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// Writes an archive of these methods with the parameter w and the buffer seen.
+std::string archive(const Folder& folder, const std::string& methods, bool trainable = true) {
+  torch::jit::Module module("Program");
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.register_parameter("w", at::ones({3}).set_requires_grad(trainable), false);
+  module.register_buffer("seen", at::zeros({1}));
+  module.define(methods);
+  const std::string path = folder.file("train.pt");
+  module.save(path);
+  return path;
+}
+
+const char* const kGood = R"(
+def training_step(self, batch: List[Tensor]) -> Tensor:
+    if self.training:
+        self.seen.add_(1)
+    return (batch[0] * self.w).mean()
+
+def validation_step(self, batch: List[Tensor]) -> Dict[str, Tensor]:
+    return {"loss": (batch[0] * self.w).sum(), "count": torch.tensor(batch[0].size(0))}
+)";
+
+std::string step(const std::string& signature, const std::string& body) {
+  return "def training_step(self, " + signature + ":\n    " + body + "\n";
+}
+
+ScriptProgram load(const std::string& path) { return ScriptProgram(path, at::kCPU, false); }
+
+}  // namespace
+
+TEST_CASE("a program trains, validates and is saved") {
+  const Folder folder;
+  ScriptProgram program(archive(folder, kGood), at::kCPU, false);
+  REQUIRE(program.parameters().size() == 1);
+  CHECK(program.parameters()[0].name == "w");
+  REQUIRE(program.buffers().size() == 1);
+  program.train(true);
+  const at::Tensor loss = program.training_step({at::ones({4, 3})});
+  CHECK(loss.item<float>() == 1.0f);
+  loss.backward();
+  CHECK(program.parameters()[0].tensor.grad().defined());
+  CHECK(program.buffers()[0].tensor.item<float>() == 1.0f);
+  REQUIRE(program.can_validate());
+  const auto sums = program.validation_step({at::ones({4, 3})});
+  CHECK(sums.at("loss").item<float>() == 12.0f);
+  CHECK(sums.at("count").item<int64_t>() == 4);
+
+  {
+    const at::NoGradGuard no_grad;
+    program.parameters()[0].tensor.fill_(5);
+  }
+  program.save(folder.file("model.pt"));
+  CHECK_FALSE(std::filesystem::exists(folder.file("model.pt.part")));
+  auto model = torch::jit::load(folder.file("model.pt"));
+  CHECK_FALSE(model.is_training());
+  CHECK(model.attr("w").toTensor().sum().item<float>() == 15.0f);
+  program.train(true);
+  program.training_step({at::ones({4, 3})});
+  CHECK(program.buffers()[0].tensor.item<float>() == 2.0f);
+}
+
+TEST_CASE("autocast is on during a step only") {
+  const Folder folder;
+  ScriptProgram program(
+      archive(folder, step("batch: List[Tensor]) -> Tensor",
+                           "return torch.mm(batch[0], self.w.expand([3, 3]))")),
+      at::kCPU, /*bf16=*/true);
+  CHECK((program.training_step({at::ones({2, 3})}).scalar_type() == at::kBFloat16));
+  CHECK((at::mm(at::ones({2, 3}), at::ones({3, 2})).scalar_type() == at::kFloat));
+}
+
+TEST_CASE("what is no archive is refused") {
+  const Folder folder;
+  CHECK_ERROR(load(folder.file("none.pt")), "none.pt");
+  std::ofstream(folder.file("text.pt")) << "hello";
+  CHECK_ERROR(load(folder.file("text.pt")), "not a TorchScript archive");
+  const std::string good = archive(folder, kGood);
+  for (const double part : {0.1, 0.5, 0.9}) {
+    const std::string cut = folder.file("cut.pt");
+    std::filesystem::copy_file(good, cut, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(
+        cut, static_cast<uintmax_t>(part * static_cast<double>(std::filesystem::file_size(good))));
+    const std::string message = error_of([&] { load(cut); });
+    CHECK(contains(message, "cut.pt"));
+    CHECK_FALSE(contains(message, "\n"));
+  }
+}
+
+TEST_CASE("missing and wrong methods are refused") {
+  const Folder folder;
+  CHECK_ERROR(load(archive(folder, "def forward(self, x: Tensor) -> Tensor:\n    return x\n")),
+              "has no method training_step");
+  CHECK_ERROR(load(archive(folder, step("x: Tensor) -> Tensor", "return x.sum()"))), "(Tensor)");
+  CHECK_ERROR(load(archive(folder, step("x: List[Tensor], y: int) -> Tensor", "return x[0]"))),
+              "(Tensor[], int)");
+  CHECK_ERROR(load(archive(folder, kGood, /*trainable=*/false)), "no parameter");
+}
+
+TEST_CASE("wrong results are refused") {
+  const Folder folder;
+  const std::vector<at::Tensor> batch = {at::ones({2, 3})};
+  auto number = load(archive(folder, step("batch: List[Tensor]) -> float", "return 1.0")));
+  CHECK_ERROR(number.training_step(batch), "it returned float");
+  auto throws = load(archive(folder, step("batch: List[Tensor]) -> Tensor",
+                                          "return batch[0].view([7]) * self.w")));
+  CHECK_ERROR(throws.training_step(batch), "training_step failed");
+  auto few = load(archive(folder, step("batch: List[Tensor]) -> Tensor", "return batch[3] * self.w")));
+  CHECK_ERROR(few.training_step(batch), "training_step failed");
+
+  const std::string good = step("batch: List[Tensor]) -> Tensor", "return self.w.sum()");
+  const auto validating = [&](const std::string& type, const std::string& body) {
+    return load(archive(folder, good + "\ndef validation_step(self, batch: List[Tensor]) -> " +
+                                    type + ":\n    " + body + "\n"));
+  };
+  auto tensor = validating("Tensor", "return batch[0]");
+  CHECK_ERROR(tensor.validation_step(batch), "Dict[str, Tensor]");
+  auto vectors = validating("Dict[str, Tensor]", "return {\"loss\": batch[0]}");
+  CHECK_ERROR(vectors.validation_step(batch), "scalar");
+  auto no_count = validating("Dict[str, Tensor]", "return {\"loss\": batch[0].sum()}");
+  CHECK_ERROR(no_count.validation_step(batch), "count");
+}

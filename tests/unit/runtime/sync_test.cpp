@@ -1,0 +1,110 @@
+// plan_sync(): what becomes of a step when a generation breaks in the middle of it.
+
+#include "runtime/session/sync.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+using adaptdl::plan_sync;
+using adaptdl::StepMark;
+using adaptdl::SyncPlan;
+
+namespace {
+
+constexpr StepMark kNone{};
+StepMark mark(int64_t applied, int64_t prepared) { return {true, applied, prepared}; }
+
+}  // namespace
+
+TEST_CASE("nobody has state: nobody is the root, all receive") {
+  for (int rank = 0; rank < 3; ++rank) {
+    const SyncPlan plan = plan_sync({kNone, kNone, kNone}, rank);
+    CHECK(plan.root == -1);
+    CHECK(plan.finished == 0);
+    CHECK(plan.receive);
+  }
+}
+
+TEST_CASE("a newcomer receives from the lowest rank with state") {
+  const std::vector<StepMark> marks = {kNone, mark(7, 7), mark(7, 7)};
+  for (int rank = 0; rank < 3; ++rank) {
+    const SyncPlan plan = plan_sync(marks, rank);
+    CHECK(plan.root == 1);
+    CHECK(plan.finished == 7);
+    CHECK(plan.transfer);
+    CHECK(plan.receive == (rank == 0));
+  }
+}
+
+TEST_CASE("survivors need no transfer") {
+  const SyncPlan plan = plan_sync({mark(7, 7), mark(7, 7)}, 1);
+  CHECK(plan.root == 0);
+  CHECK_FALSE(plan.transfer);
+  CHECK_FALSE(plan.receive);
+}
+
+TEST_CASE("a step that somebody applied is applied by all") {
+  // Rank 1 saw the commit, rank 0 only prepared the step.
+  const SyncPlan plan = plan_sync({mark(7, 8), mark(8, 8)}, 0);
+  CHECK(plan.finished == 8);
+  CHECK_FALSE(plan.transfer);
+}
+
+TEST_CASE("a step that all prepared is applied: a dead one may have announced it") {
+  CHECK(plan_sync({mark(7, 8), mark(7, 8)}, 0).finished == 8);
+}
+
+TEST_CASE("a step that one has not prepared is redone by all") {
+  const SyncPlan plan = plan_sync({mark(7, 8), mark(7, 7), mark(7, 8)}, 0);
+  CHECK(plan.finished == 7);
+  CHECK_FALSE(plan.transfer);
+}
+
+TEST_CASE("who is ahead of what was agreed takes the others' state") {
+  const std::vector<StepMark> marks = {mark(9, 9), mark(7, 8)};
+  CHECK(plan_sync(marks, 0).receive);
+  CHECK(plan_sync(marks, 1).root == 1);
+  CHECK(plan_sync(marks, 1).finished == 8);
+}
+
+TEST_CASE("whatever the history, all plans fit together and no finished step is lost") {
+  std::mt19937_64 draw(1);
+  for (int round = 0; round < 20000; ++round) {
+    const int old_size = static_cast<int>(draw() % 5) + 1;
+    const auto step = static_cast<int64_t>(draw() % 100) + 1;
+    // How far the step after `step` came before the generation broke: a member applies only when
+    // all have prepared, and announcing comes after applying.
+    const bool all_prepared = draw() % 2;
+    bool finished = false;
+    std::vector<StepMark> old;
+    for (int i = 0; i < old_size; ++i) {
+      const bool prepared = all_prepared || draw() % 2;
+      const bool applied = all_prepared && draw() % 2;
+      finished |= applied;
+      old.push_back(mark(applied ? step + 1 : step, prepared ? step + 1 : step));
+    }
+    std::vector<StepMark> marks;  // survivors, and members of the same generation without state
+    for (const auto& mark : old) {
+      if (draw() % 3) marks.push_back(mark);
+    }
+    if (marks.empty()) marks.push_back(old[draw() % old.size()]);
+    for (uint64_t i = draw() % 3; i > 0; --i) marks.push_back(kNone);
+    if (draw() % 2) std::shuffle(marks.begin(), marks.end(), draw);
+
+    const SyncPlan first = plan_sync(marks, 0);
+    REQUIRE(first.root >= 0);
+    REQUIRE(marks[static_cast<size_t>(first.root)].has_state);
+    if (finished) CHECK(first.finished == step + 1);
+    for (size_t rank = 0; rank < marks.size(); ++rank) {
+      const SyncPlan plan = plan_sync(marks, static_cast<int>(rank));
+      CHECK(plan.root == first.root);
+      CHECK(plan.finished == first.finished);
+      CHECK(plan.transfer == first.transfer);
+      CHECK(plan.receive == !marks[rank].has_state);
+      if (marks[rank].has_state) CHECK(marks[rank].prepared >= plan.finished);
+    }
+  }
+}
