@@ -232,18 +232,22 @@ void ElasticLoop::synchronise() {
   has_state_ = true;
   average_buffers();
   session_.report_switched(progress_.step);  // before events of the new generation
-  if (progress_.batch_replicas != session_.replicas()) {
-    // Rank 0 chooses for all: its arithmetic need not be every machine's.
-    BatchPlan chosen = batch_policy_.for_replicas(progress_, team().nodes, team().replicas);
-    if (communicator) communicator->broadcast(&chosen, sizeof chosen, 0);
-    progress_.batch = chosen;
-    progress_.batch_replicas = session_.replicas();
+  // Rank 0 chooses for all: its arithmetic need not be every machine's, and a generation that broke
+  // here before may have left some with its choice and others without.
+  const bool choose = progress_.batch_replicas != session_.replicas();
+  BatchPlan chosen = progress_.batch;
+  if (choose && session_.rank() == 0) {
+    chosen = batch_policy_.for_replicas(progress_, team().nodes, team().replicas);
+  }
+  if (communicator) communicator->broadcast(&chosen, sizeof chosen, 0);
+  progress_.batch = chosen;
+  progress_.batch_replicas = session_.replicas();
+  if (choose) {
     reporter_.batch(chosen, session_.replicas(), last_ ? last_->lr : optimizer_.base_lr(0),
                     batch_policy_.predicted_goodput(), "replicas");
   }
   batch_policy_.begin_generation();
   if (session_.threads() > 0) at::set_num_threads(session_.threads());
-  session_.report_switched(progress_.step);
   stepper_.read_ahead(progress_, team());
   reporter_.generation(transfer_s, bytes, had_state);
   if (!had_state) last_step_end_ = {};
