@@ -195,7 +195,15 @@ void Launcher::note_generation() {
 }
 
 void Launcher::check_deadlines() {
-  if (!ending_ || Monotonic::now() < ending_->kill_at) return;
+  if (!ending_) return;
+  const bool together = ending_->result == "finished" || ending_->checkpoint;
+  if (together && trained() == 0) {
+    // Who was on its way into the next generation has nobody to wait for any more.
+    for (auto& [id, replica] : replicas_) {
+      if (replica->open && !replica->said_bye) kill(*replica);
+    }
+  }
+  if (Monotonic::now() < ending_->kill_at) return;
   if (ending_->checkpoint && !replicas_.empty()) {
     output_.talk(fmt::format("no end within {:.0f} s; killing what is left", options_.grace_s));
   }

@@ -63,6 +63,28 @@ def stop_twice(folder, draw):
     check(run.of("end")[0]["checkpoint"] is False, "a checkpoint it cannot have made", run.story())
 
 
+def stop_while_growing(folder, draw):
+    """SIGTERM while a newcomer starts, connects or receives the state: soon over all the same, with
+    a checkpoint of the last step."""
+    program, step = folder.program("slow"), 0
+    for delay in (0.0, 0.1, 0.3, draw.uniform(0.0, 0.5)):
+        run = folder.run(program, "--replicas", "1:2", "--replicas-at", "0:1", "--set",
+                         "epochs=1000")
+        run.wait_step(step + 3)
+        run.request(request="scale", replicas=2)
+        wait_until(lambda: len(run.request(request="status")["members"]) == 2, "a newcomer")
+        if delay > 0:
+            wait_until(lambda: len(run.members()) == 2 or any(
+                m["state"] == "ready" for m in run.request(request="status")["members"]),
+                "a ready newcomer", every=0.005)
+            time.sleep(delay)
+        run.signal(signal.SIGTERM)
+        run.expect_end(143, 20)
+        check(run.of("end")[0]["checkpoint"], "no checkpoint", run.story())
+        run.check_steps(step + 1)
+        step = run.last_step()
+
+
 def second_of_a_name(folder, draw):
     """A second run of a live name is refused, with a sentence, and harms nothing."""
     program = folder.program("slow")
@@ -170,4 +192,4 @@ def damaged_checkpoints(folder, draw):
     run.check_steps(1, 40)
 
 
-main(stop_and_go_on, stop_twice, second_of_a_name, kill_anything, damaged_checkpoints)
+main(stop_and_go_on, stop_twice, stop_while_growing, second_of_a_name, kill_anything, damaged_checkpoints)

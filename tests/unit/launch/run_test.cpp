@@ -174,7 +174,7 @@ TEST_CASE("run: SIGTERM to the only replica hands over through a checkpoint") {
 TEST_CASE("run: SIGTERM writes a checkpoint; the same command goes on from it") {
   TestRun run;
   run.options.replicas = {2, 2, 2};
-  worker(run, {"steps=150", "checkpoint=100000"});
+  worker(run, {"steps=1500", "checkpoint=100000"});
   run.start();
   run.wait_for_step(30);
   run.signal(SIGTERM);
@@ -188,7 +188,7 @@ TEST_CASE("run: SIGTERM writes a checkpoint; the same command goes on from it") 
   REQUIRE_MESSAGE(run.wait() == 0, run.talk());
   CHECK(run.talk().find("changed since the last run: settings: none -> [\"optimizer.lr=1\"]") !=
         std::string::npos);
-  CHECK(steps_complete(run.events("step"), last + 1, 150));
+  CHECK(steps_complete(run.events("step"), last + 1, 1500));
   CHECK(run.events("resume").size() == 1);
 }
 
