@@ -92,7 +92,7 @@ def see_also(names):
                                        for name, section in names)]
 
 
-FORMATS = [('adaptdl-train', 5), ('adaptdl-events', 5)]
+FORMATS = [('adaptdl-train', 5), ('adaptdl-events', 5), ('adaptdl-checkpoint', 5)]
 
 
 def command_page(command):

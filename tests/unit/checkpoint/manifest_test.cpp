@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/base/crc32c.h"
+#include "core/base/files.h"
 
 using namespace adaptdl;
 
@@ -135,4 +136,18 @@ TEST_CASE("what could not be read is not written") {
   manifest = small();
   manifest.tensors[0].name.clear();
   CHECK_THROWS_AS(manifest_text(manifest), Error);
+}
+
+TEST_CASE("adaptdl-checkpoint(5) names every key of a manifest") {
+  const std::string page =
+      read_file(ADAPTDL_SOURCE_DIR "/man/adaptdl-checkpoint.5", 1 << 20);
+  const auto json = nlohmann::json::parse(manifest_text(small()));
+  const auto named = [&](const std::string& key) {
+    return page.find(".B " + key + "\n") != std::string::npos ||
+           page.find(".BR " + key + " ") != std::string::npos;
+  };
+  for (const auto* object : {&json, &json.at("files")[0], &json.at("tensors")[0]}) {
+    for (const auto& item : object->items()) CHECK_MESSAGE(named(item.key()), item.key());
+  }
+  CHECK(page.find(fmt::format("format, {}.", kCheckpointFormat)) != std::string::npos);
 }
