@@ -93,9 +93,9 @@ Section root() {
                                       "choose by their cost.",
                                       {.unit = "steps"}),
           field<&S::max_nonfinite>("max_nonfinite", at_least(1),
-                                   "Losses in a row that are infinite or not a number which end "
-                                   "the job. A step with such a "
-                                   "loss is left out.",
+                                   "Steps in a row whose loss, or whose gradient where it is "
+                                   "measured, is infinite or not a number, which end the job. "
+                                   "Such a step is left out.",
                                    {.unit = "steps"}),
           field<&S::checkpoint_interval_s>("checkpoint_interval_s", above(0),
                                            "Time from one checkpoint to the next.",
@@ -145,8 +145,10 @@ Section source() {
                             {.choices = {"npy", "idx", "csv", "torch", "synthetic"}}),
           field<&S::path>("path", any(), "The file; relative to the folder of the archive.",
                           {.applies = stored, .fallback = "required, but for synthetic"}),
-          field<&S::key>("key", any(), "Name of the member of a .npz.",
-                         {.applies = {"npy"}, .fallback = "none: the file is a .npy"}),
+          field<&S::key>("key", any(),
+                         "Name of the member of a .npz, or of the entry of a dictionary that "
+                         "torch.save wrote.",
+                         {.applies = {"npy", "torch"}, .fallback = "the only one"}),
           field<&S::header_lines>("header_lines", at_least(0), "Lines to skip at the top.",
                                   {.unit = "lines", .applies = {"csv"}}),
           field<&S::columns>(
@@ -156,7 +158,7 @@ Section source() {
           field<&S::dtype>("dtype", any(), "Type that the numbers are converted to.",
                            {.choices = {"float32", "float64", "float16", "bfloat16", "uint8",
                                         "int8", "int16", "int32", "int64", "bool"},
-                            .fallback = "as stored; synthetic: float32, with classes int64"}),
+                            .fallback = "as stored; csv: float32; synthetic: float32, with classes int64"}),
           field<&S::scale>("scale", any(),
                            "Every number is multiplied by this, after the conversion,"),
           field<&S::offset>("offset", any(), "and then this is added."),

@@ -16,7 +16,8 @@ namespace adaptdl {
 struct DataSource {
   // npy: `path` is a .npy, or a .npz with the member's name in `key`. idx: MNIST's format.
   // csv: numeric columns `columns` (0-based, end exclusive), `header` lines skipped.
-  // torch: a tensor written by torch.save. synthetic: made up from `seed`.
+  // torch: a tensor written by torch.save, or a dictionary of them, its entry named in `key`.
+  // synthetic: made up from `seed`.
   enum class Format { npy, idx, csv, torch, synthetic };
   Format format = Format::npy;
   std::string path;  // relative paths are relative to the archive's folder

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <unistd.h>
 
 #include "core/base/error.h"
@@ -75,6 +76,34 @@ struct ScriptProgram::Impl {
   bool bf16;
   Module module;
   std::optional<Method> training, validation;
+  // Tensors that are neither trained nor kept in step between replicas: nothing may change them.
+  std::vector<NamedTensor> constants;
+  std::vector<uint32_t> versions;  // autograd's, which count changes in place
+
+  void find_constants() {
+    std::set<const void*> others;
+    for (const auto& parameter : module.parameters()) {
+      if (parameter.requires_grad()) others.insert(parameter.unsafeGetTensorImpl());
+    }
+    for (const auto& buffer : module.buffers()) others.insert(buffer.unsafeGetTensorImpl());
+    for (const auto& attribute : module.named_attributes()) {
+      if (!attribute.value.isTensor()) continue;
+      const at::Tensor tensor = attribute.value.toTensor();
+      if (!tensor.defined() || others.contains(tensor.unsafeGetTensorImpl())) continue;
+      constants.push_back({attribute.name, tensor});
+      versions.push_back(tensor._version());
+    }
+  }
+
+  void check_constants() const {
+    for (size_t i = 0; i < constants.size(); ++i) {
+      if (constants[i].tensor._version() == versions[i]) continue;
+      fail(
+          "{}: training_step changes {}, which is no buffer and has no gradient; register it with "
+          "register_buffer, so that replicas keep it in step and checkpoints hold it",
+          path, constants[i].name);
+    }
+  }
 
   at::IValue call(Method& method, const std::vector<at::Tensor>& batch) {
     try {
@@ -89,10 +118,11 @@ struct ScriptProgram::Impl {
 };
 
 ScriptProgram::ScriptProgram(const std::string& path, at::Device device, bool bf16)
-    : impl_(new Impl{path, device, bf16, load(path, device), {}, {}}) {
+    : impl_(new Impl{path, device, bf16, load(path, device), {}, {}, {}, {}}) {
   impl_->training = find(impl_->module, path, "training_step", true);
   impl_->validation = find(impl_->module, path, "validation_step", false);
   if (parameters().empty()) fail("{}: has no parameter that requires a gradient", path);
+  impl_->find_constants();
 }
 
 ScriptProgram::~ScriptProgram() = default;
@@ -115,6 +145,7 @@ std::vector<NamedTensor> ScriptProgram::buffers() {
 
 at::Tensor ScriptProgram::training_step(const std::vector<at::Tensor>& batch) {
   const at::IValue result = impl_->call(*impl_->training, batch);
+  impl_->check_constants();
   if (!result.isTensor()) {
     fail("{}: training_step must return the loss, a Tensor; it returned {}", impl_->path,
          result.type()->str());
@@ -156,10 +187,12 @@ void ScriptProgram::train(bool on) {
 void ScriptProgram::save(const std::string& path) {
   // Written beside its place and renamed: a reader never sees half a model.
   const std::string part = path + ".part";
-  const bool training = impl_->module.is_training();
-  impl_->module.eval();
-  impl_->module.save(part);
-  impl_->module.train(training);
+  // Onto the CPU, as whoever loads it may have no GPU.
+  Module module = impl_->device.is_cpu() ? impl_->module : impl_->module.deepcopy(at::kCPU);
+  const bool training = module.is_training();
+  module.eval();
+  module.save(part);
+  module.train(training);
   std::filesystem::rename(part, path);
 }
 

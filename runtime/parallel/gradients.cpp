@@ -130,9 +130,11 @@ void Gradients::begin_micro_step(int micro) {
 }
 
 void Gradients::on_gradient(size_t parameter) {
-  if (!active_ || direct()) return;
+  if (!active_) return;
   at::Tensor& gradient = parameters_[parameter].tensor.mutable_grad();
   if (!gradient.defined()) return;
+  if (gradient.is_sparse()) gradient = gradient.to_dense();
+  if (direct()) return;
   take(parameter, gradient);
   gradient.reset();
   if (micro_ == micro_steps_ - 1) complete(slots_[parameter].bucket);
@@ -140,9 +142,8 @@ void Gradients::on_gradient(size_t parameter) {
 
 void Gradients::take(size_t parameter, const at::Tensor& gradient) {
   Slot& slot = slots_[parameter];
-  const at::Tensor dense = gradient.is_sparse() ? gradient.to_dense() : gradient;
   const at::Tensor target = buckets_[slot.bucket].flat.narrow(0, slot.offset, slot.count);
-  const double squares = store(target, dense, slot.filled, measure_, preconditioners_[parameter]);
+  const double squares = store(target, gradient, slot.filled, measure_, preconditioners_[parameter]);
   slot.filled = true;
   // The loss was divided by the accumulation steps; g_i is not.
   norms_[optimizer_.group_of(parameter)].local += squares * micro_steps_ * micro_steps_;

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/parallel/buffers.h"
 #include "runtime/session/batches.h"
 #include "runtime/session/fault.h"
 #include "runtime/torch_compat.h"
@@ -120,7 +121,7 @@ ElasticLoop::Outcome ElasticLoop::tick() {
 
 Prepared ElasticLoop::prepare() {
   if (progress_.validate) {
-    average_buffers();
+    average_buffers(session_.communicator(), program_.buffers());
     Prepared prepared;
     prepared.validation = true;
     prepared.after = progress_;
@@ -174,8 +175,8 @@ void ElasticLoop::finish_tick() {
     reporter_.skipped(progress_.step, progress_.skipped, progress_.skipped_in_a_row);
     if (progress_.skipped_in_a_row >= spec_.max_nonfinite) {
       fail(
-          "the loss was not finite in {} steps in a row, the last one step {}; lower the learning "
-          "rate, clip gradients, or look at the data",
+          "the loss or its gradient was not finite in {} steps in a row, the last one step {}; lower "
+          "the learning rate, clip gradients, or look at the data",
           progress_.skipped_in_a_row, progress_.step);
     }
   }
@@ -230,7 +231,7 @@ void ElasticLoop::synchronise() {
     transfer_s = seconds_since(sending);
   }
   has_state_ = true;
-  average_buffers();
+  average_buffers(session_.communicator(), program_.buffers());
   session_.report_switched(progress_.step);  // before events of the new generation
   // Rank 0 chooses for all: its arithmetic need not be every machine's, and a generation that broke
   // here before may have left some with its choice and others without.
@@ -269,7 +270,7 @@ void ElasticLoop::initialise() {
 
 void ElasticLoop::conclude(bool finished) {
   reporter_.flush();
-  average_buffers();
+  average_buffers(session_.communicator(), program_.buffers());
   if (session_.rank() == 0) {
     std::string model;
     if (finished && !options_.model_path.empty()) {
@@ -287,33 +288,6 @@ void ElasticLoop::conclude(bool finished) {
   }
   // Should rank 0 die while it saves, the others are still there to do it.
   if (auto* communicator = session_.communicator()) communicator->barrier();
-}
-
-void ElasticLoop::average_buffers() {
-  auto* communicator = session_.communicator();
-  if (!communicator) return;
-  const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> floating, parts;
-  for (const auto& buffer : program_.buffers()) {
-    if (buffer.tensor.is_floating_point()) {
-      floating.push_back(buffer.tensor);
-      parts.push_back(buffer.tensor.detach().to(at::kCPU, at::kFloat).flatten());
-    } else {
-      at::Tensor host = buffer.tensor.detach().to(at::kCPU, at::kLong).contiguous();
-      communicator->all_reduce(host.data_ptr(), static_cast<size_t>(host.numel()), comm::Type::i64,
-                               comm::Op::max);
-      buffer.tensor.copy_(host);
-    }
-  }
-  if (parts.empty()) return;
-  at::Tensor flat = at::cat(parts);
-  communicator->all_reduce(flat.data_ptr(), static_cast<size_t>(flat.numel()), comm::Type::f32,
-                           comm::Op::average);
-  int64_t offset = 0;
-  for (auto& buffer : floating) {
-    buffer.copy_(flat.narrow(0, offset, buffer.numel()).view(buffer.sizes()));
-    offset += buffer.numel();
-  }
 }
 
 std::vector<NamedTensor> ElasticLoop::state_tensors() const {

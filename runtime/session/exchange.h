@@ -18,7 +18,7 @@ class Communicator;
 struct StepReport {
   double loss_sum = 0;  // loss times samples
   double samples = 0;
-  bool nonfinite = false;  // a loss was not finite
+  bool nonfinite = false;  // a loss, or the norm of a gradient, was not finite
   double accum_s = 0;      // seconds of one accumulation pass, mean; 0 = there was none
   double optim_s = 0;      // seconds of the last pass, gradient synchronisation included
   double sync_s = 0;       // seconds that the last pass waited for it

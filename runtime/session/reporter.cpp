@@ -79,7 +79,7 @@ void Reporter::resume(int64_t step, const std::string& path,
 void Reporter::skipped(int64_t step, int64_t total, int in_a_row) {
   session_.emit({{"event", "skipped"},
                  {"step", step},
-                 {"reason", "the loss is not finite"},
+                 {"reason", "the loss or its gradient is not finite"},
                  {"total", total},
                  {"in_a_row", in_a_row}});
 }

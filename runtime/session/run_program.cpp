@@ -59,6 +59,8 @@ int run_program(const ReadSettings& read, const MakeProgram& make) {
       return train_in(session, read, make);
     } catch (const Error& error) {
       return give_up(error.what(), error.exit_code());
+    } catch (const c10::Error& error) {
+      return give_up(error.what_without_backtrace(), ExitCode::error);
     } catch (const std::exception& error) {
       return give_up(error.what(), ExitCode::error);
     }

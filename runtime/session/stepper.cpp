@@ -85,8 +85,7 @@ Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
 
 void Stepper::check_program(const BatchPlan& batch) {
   std::vector<at::Tensor> saved;
-  const auto buffers = program_.buffers();
-  for (const auto& buffer : buffers) saved.push_back(buffer.tensor.detach().clone());
+  for (const auto& buffer : program_.buffers()) saved.push_back(buffer.tensor.detach().clone());
   program_.train(true);
   loader_.configure({}, 1, 0, batch.atomic);
   const auto first = loader_.next();
@@ -101,7 +100,9 @@ void Stepper::check_program(const BatchPlan& batch) {
   }
   gradients_.clear();
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor.copy_(saved[i]);
+  // Not those of before: a program may put another tensor into a buffer's place.
+  const auto changed = program_.buffers();
+  for (size_t i = 0; i < changed.size(); ++i) changed[i].tensor.detach().copy_(saved[i]);
 }
 
 void Stepper::read_ahead(const Progress& progress, const Team& team) {
@@ -228,7 +229,10 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   report.step_s = last_step_s;
   report.next_batch = decisions.next_batch;
   report.checkpoint = decisions.checkpoint;
-  for (const auto& norms : gradients_.norms()) report.local.push_back(norms.local);
+  for (const auto& norms : gradients_.norms()) {
+    report.local.push_back(norms.local);
+    report.nonfinite |= !std::isfinite(norms.local) || !std::isfinite(norms.total);
+  }
   if (progress.measure) {
     measure_cost_s_ = gradients_.measure_seconds();
   }

@@ -103,4 +103,16 @@ def not_finite(folder, draw):
     run.check_steps(1)
 
 
-main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, not_finite)
+def gradient_not_finite(folder, draw):
+    """A finite loss whose gradient is no number: the parameters are not spoilt by it."""
+    run = folder.run(folder.program("nan_gradient"), "--replicas", "2", "--set", "max_nonfinite=6",
+                     "--set", "checkpoint_interval_s=0.001")
+    run.expect_end(1)
+    check("gradient" in run.of("end")[0]["reason"], "no reason", run.of("end"))
+    steps = run.of("step")
+    check(len(steps) == 6 and all(step["skipped"] and step["loss"] == 0 for step in steps),
+          "not skipped, or the parameters were spoilt", steps)
+
+
+main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, not_finite,
+     gradient_not_finite)

@@ -136,6 +136,9 @@ def main():
         archive("nonfinite", NONFINITE, w, settings(
             "    - {path: ones.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=2,
             more=in_order).replace("batch:", "  shuffle: false\nbatch:")),
+        archive("nan_gradient", simple(
+            "return (self.w * 0.0).pow(2).sqrt().mean() + 0.0 * batch[0].mean()"), w,
+                settings("    - {path: ones.npy}\n")),
         archive("no_step", simple("return x", "x: Tensor", name="forward"), w, values),
         archive("signature", simple("return x.sum() + self.w.sum()", "x: Tensor"), w, values),
         archive("not_scalar", simple("return batch[0][:3] + self.w"), w, values),

@@ -6,6 +6,7 @@
 
 #include <mutex>
 
+#include "runtime/parallel/buffers.h"
 #include "runtime/torch_compat.h"
 #include "tests/unit/comm/group.h"
 
@@ -229,4 +230,64 @@ TEST_CASE("types that cannot be reduced are refused") {
       {"complex", at::ones({4}, at::kComplexFloat).set_requires_grad(true)}};
   const Optimizer optimizer(plain_sgd(), parameters);
   CHECK_THROWS_AS(Gradients(parameters, optimizer), Error);
+}
+
+TEST_CASE("sparse gradients are made dense, alone and in a group") {
+  const auto check = [](comm::Communicator* communicator) {
+    for (const int passes : {1, 1, 2}) {
+      at::Tensor table = at::ones({4, 2}).set_requires_grad(true);
+      const std::vector<NamedTensor> parameters = {{"table", table}};
+      OptimizerSpec spec = plain_sgd();
+      spec.defaults.momentum = 0.9;
+      spec.clip_norm = 100;
+      Optimizer optimizer(spec, parameters);
+      Gradients gradients(parameters, optimizer);
+      gradients.begin(communicator, passes, /*measure=*/true);
+      for (int micro = 0; micro < passes; ++micro) {
+        gradients.begin_micro_step(micro);
+        const at::Tensor rows = at::tensor({1, 3, 3}, at::kLong);
+        (at::embedding(table, rows, -1, false, /*sparse=*/true).sum() / passes).backward();
+        gradients.end_micro_step();
+      }
+      gradients.finish();
+      const at::Tensor wanted = at::tensor({0.0f, 1.0f, 0.0f, 2.0f}).view({4, 1}).expand({4, 2});
+      REQUIRE(table.grad().layout() == at::kStrided);
+      CHECK(at::allclose(table.grad(), wanted));
+      CHECK(gradients.norms().at(0).total == doctest::Approx(10));
+      optimizer.step({1.0});
+      CHECK(at::allclose(table.detach(), 1 - 0.1 * wanted));
+    }
+  };
+  check(nullptr);
+  in_group(2, [&](comm::Communicator& communicator) { check(&communicator); });
+}
+
+TEST_CASE("buffers: the mean of what differs, and nothing lost of what does not") {
+  in_group(3, [](comm::Communicator& communicator) {
+    const double rank = communicator.rank();
+    const auto complex = [](double real, double imaginary) {
+      return at::complex(at::full({2}, real), at::full({2}, imaginary));
+    };
+    const std::vector<NamedTensor> buffers = {
+        {"mean", at::full({2, 2}, rank)},
+        {"wide", at::full({1}, 1e9 + 1.0 / 3, at::kDouble)},
+        {"table", at::linspace(-3, 1e20, 1000)},
+        {"mask", at::full({2}, -INFINITY)},
+        {"complex", complex(rank, 1 - rank)},
+        {"half", at::full({1}, 0.3, at::kHalf)},
+        {"counter", at::full({}, 7 + communicator.rank(), at::kLong)},
+        {"flags", at::tensor({rank == 1 ? 1 : 0, 0}, at::kLong).to(at::kBool)},
+        {"strided", at::full({3, 2}, rank).t()},
+        {"none", at::zeros({0})}};
+    average_buffers(&communicator, buffers);
+    CHECK(at::equal(buffers[0].tensor, at::ones({2, 2})));
+    CHECK(buffers[1].tensor.item<double>() == doctest::Approx(1e9 + 1.0 / 3).epsilon(1e-15));
+    CHECK(at::equal(buffers[2].tensor, at::linspace(-3, 1e20, 1000)));
+    CHECK(at::equal(buffers[3].tensor, at::full({2}, -INFINITY)));
+    CHECK(at::equal(buffers[4].tensor, complex(1, 0)));
+    CHECK(at::equal(buffers[5].tensor, at::full({1}, 0.3, at::kHalf)));
+    CHECK(buffers[6].tensor.item<int64_t>() == 9);
+    CHECK(at::equal(buffers[7].tensor, at::tensor({1, 0}, at::kLong).to(at::kBool)));
+    CHECK(at::equal(buffers[8].tensor, at::ones({2, 3})));
+  });
 }

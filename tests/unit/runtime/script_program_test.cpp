@@ -151,3 +151,19 @@ TEST_CASE("wrong results are refused") {
   auto no_count = validating("Dict[str, Tensor]", "return {\"loss\": batch[0].sum()}");
   CHECK_ERROR(no_count.validation_step(batch), "count");
 }
+
+TEST_CASE("what is neither trained nor a buffer must not change") {
+  const Folder folder;
+  torch::jit::Module module("Program");
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.register_parameter("w", at::ones({3}).set_requires_grad(true), false);
+  module.register_parameter("slow", at::zeros({3}), false);
+  module.define(R"(
+def training_step(self, batch: List[Tensor]) -> Tensor:
+    self.slow.detach().mul_(0.9).add_(0.1 * self.w.detach())
+    return (batch[0] * self.w).mean()
+)");
+  module.save(folder.file("slow.pt"));
+  ScriptProgram program(folder.file("slow.pt"), at::kCPU, false);
+  CHECK_ERROR(program.training_step({at::ones({2, 3})}), "changes slow, which is no buffer");
+}

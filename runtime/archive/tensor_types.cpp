@@ -1,0 +1,45 @@
+#include "runtime/archive/tensor_types.h"
+
+#include "core/base/error.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+
+at::ScalarType scalar_type(data::DType type) {
+  switch (type) {
+    case data::DType::float32:
+      return at::kFloat;
+    case data::DType::float64:
+      return at::kDouble;
+    case data::DType::float16:
+      return at::kHalf;
+    case data::DType::bfloat16:
+      return at::kBFloat16;
+    case data::DType::int64:
+      return at::kLong;
+    case data::DType::int32:
+      return at::kInt;
+    case data::DType::int16:
+      return at::kShort;
+    case data::DType::int8:
+      return at::kChar;
+    case data::DType::uint8:
+      return at::kByte;
+    case data::DType::boolean:
+      return at::kBool;
+    default:
+      fail("a column of type {} cannot be a tensor; set its dtype", data::name_of(type));
+  }
+}
+
+data::DType data_type(at::ScalarType type, const std::string& path) {
+  for (const auto candidate :
+       {data::DType::float32, data::DType::float64, data::DType::float16, data::DType::bfloat16,
+        data::DType::int64, data::DType::int32, data::DType::int16, data::DType::int8,
+        data::DType::uint8, data::DType::boolean}) {
+    if (scalar_type(candidate) == type) return candidate;
+  }
+  fail("{}: tensors of type {} are not supported as data", path, at::toString(type));
+}
+
+}  // namespace adaptdl
