@@ -1,5 +1,6 @@
 #include "runtime/optim/optimizer.h"
 
+#include <algorithm>
 #include <fnmatch.h>
 #include <nlohmann/json.hpp>
 
@@ -112,18 +113,25 @@ StateView view_state(Kind kind, optim::OptimizerParamState& state) {
   check_failed("optimizer kind", __FILE__, __LINE__);
 }
 
-// How many tensors a parameter's state has after the first step.
-int tensors_of_state(Kind kind, const OptimizerSettings& s) {
+// Which tensors a parameter's state has after the first step.
+std::vector<std::string> names_of_state(Kind kind, const OptimizerSettings& s) {
+  std::vector<std::string> names;
   switch (kind) {
     case Kind::sgd:
-      return s.momentum != 0 ? 1 : 0;
+      if (s.momentum != 0) names = {"momentum_buffer"};
+      return names;
     case Kind::adam:
     case Kind::adamw:
-      return s.amsgrad ? 3 : 2;
+      names = {"exp_avg", "exp_avg_sq"};
+      if (s.amsgrad) names.push_back("max_exp_avg_sq");
+      return names;
     case Kind::rmsprop:
-      return 1 + (s.momentum > 0 ? 1 : 0) + (s.centered ? 1 : 0);
+      names = {"square_avg"};
+      if (s.momentum > 0) names.push_back("momentum_buffer");
+      if (s.centered) names.push_back("grad_avg");
+      return names;
     case Kind::adagrad:
-      return 1;
+      return {"sum"};
   }
   check_failed("optimizer kind", __FILE__, __LINE__);
 }
@@ -265,11 +273,19 @@ void Optimizer::prepare_state(const nlohmann::json& counters) {
     const at::Tensor& parameter = parameters_[i].tensor;
     all.erase(parameter.unsafeGetTensorImpl());
     if (counters[i].is_null()) continue;
+    const auto saved = counters[i].at("tensors").get<std::vector<std::string>>();
+    // SGD does without the momentum that it had, and begins the one that it had not.
+    const auto needed = names_of_state(spec_.kind, settings_[group_of_[i]]);
+    const std::vector<std::string> momentum = {"momentum_buffer"};
+    if (saved != needed && !(spec_.kind == Kind::sgd && saved == momentum)) {
+      fail(
+          "the saved optimizer state {} is not of this optimizer, which keeps {}: set the "
+          "optimizer back to what it was, or start over with --fresh",
+          nlohmann::json(saved).dump(), nlohmann::json(needed).dump());
+    }
     auto state = make_state(spec_.kind, counters[i].at("step").get<int64_t>());
     for (auto& [name, tensor] : view_state(spec_.kind, *state).tensors) {
-      for (const auto& wanted : counters[i].at("tensors")) {
-        if (wanted.get_ref<const std::string&>() == name) *tensor = take_zeros(i);
-      }
+      if (std::find(saved.begin(), saved.end(), name) != saved.end()) *tensor = take_zeros(i);
     }
     all[parameter.unsafeGetTensorImpl()] = std::move(state);
   }
@@ -287,8 +303,8 @@ at::Tensor Optimizer::take_zeros(size_t parameter) {
 void Optimizer::reserve_state() {
   spare_.assign(parameters_.size(), {});
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const int count = tensors_of_state(spec_.kind, settings_[group_of_[i]]);
-    for (int k = 0; k < count; ++k) {
+    const size_t count = names_of_state(spec_.kind, settings_[group_of_[i]]).size();
+    for (size_t k = 0; k < count; ++k) {
       spare_[i].push_back(at::zeros_like(parameters_[i].tensor.detach()));
     }
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "tests/unit/optim/torch_reference.h"
 
 using namespace adaptdl;
 using Kind = SchedulePart::Kind;
@@ -210,5 +211,21 @@ TEST_CASE("state of another schedule is refused and changes nothing") {
         "[{\"best\":1,\"bad\":-1,\"factor\":1}]"}) {
     CHECK_THROWS_AS(schedule.load_state(nlohmann::json::parse(text)), Error);
     CHECK(schedule.state() == before);
+  }
+}
+
+TEST_CASE("schedules are those of torch's lr_scheduler") {
+  const auto reference = test::torch_reference();
+  const double per_epoch = reference.at("iterations_per_epoch");
+  for (const auto& one : reference.at("schedules")) {
+    CAPTURE(one.at("schedule").dump());
+    Schedule schedule(test::spec_with("schedule", one.at("schedule")).schedule, per_epoch);
+    for (size_t i = 0; i < one.at("factors").size(); ++i) {
+      CAPTURE(i);
+      if (one.contains("metrics")) schedule.on_validation({{"loss", one.at("metrics")[i]}}, 0);
+      const double progress = one.contains("metrics") ? 0 : static_cast<double>(i);
+      CHECK(schedule.factor(progress) ==
+            Approx(one.at("factors")[i].get<double>()).epsilon(1e-12));
+    }
   }
 }
