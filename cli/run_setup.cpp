@@ -153,6 +153,9 @@ launch::RunOptions run_options(const Arguments& arguments) {
   if (kind == ProgramKind::archive) {
     spec = parse_training_spec(read_settings(options.program), join_path(program, kSettingsFile),
                                options.settings);
+    for (const SettingLine& line : describe(spec)) {
+      options.effective_settings[line.key] = line.value;
+    }
   }
   if (options.name.empty()) {
     options.name = spec.name.empty() ? file_stem(program) : spec.name;

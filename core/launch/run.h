@@ -7,6 +7,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,8 @@ struct RunOptions {
   std::string program;                 // train.pt, or an executable of the runtime library
   std::vector<std::string> arguments;  // passed to an executable
   std::vector<std::string> settings;   // --set key=value, for the program's settings
+  // Of a training archive: every setting in force as text, to tell what changed since the last run.
+  std::map<std::string, std::string> effective_settings;
   std::string checkpoint_dir;          // of this run alone
   std::string output_dir;              // where model.pt goes
   std::string log_dir;                 // replica-<member>.log

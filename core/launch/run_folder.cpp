@@ -47,7 +47,8 @@ RunFolder::RunFolder(const RunOptions& options)
              {"name", options.name},
              {"program", options.program},
              {"arguments", options.arguments},
-             {"settings", options.settings}};
+             {"settings", options.settings},
+             {"effective_settings", options.effective_settings}};
   const std::string record = join_path(folder_, kRecord);
   if (!path_exists(record)) return;
   previous_ = parse_json(read_file(record, kMaxRecord), record);
@@ -68,15 +69,30 @@ RunFolder::RunFolder(const RunOptions& options)
 std::vector<std::string> RunFolder::changes() const {
   std::vector<std::string> result;
   if (!previous_.is_object()) return result;
-  for (const char* key : {"program", "arguments", "settings"}) {
-    const nlohmann::json before = previous_.value(key, nlohmann::json());
-    if (before == record_[key]) continue;
-    const auto show = [](const nlohmann::json& value) {
-      return value.empty() ? "none" : value.is_string() ? value.get<std::string>() : value.dump();
-    };
-    result.push_back(fmt::format("changed since the last run: {}: {} -> {}", key, show(before),
-                                 show(record_[key])));
+  const auto show = [](const nlohmann::json& value) {
+    return value.empty() ? "none" : value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  const auto compare = [&](const nlohmann::json& before, const nlohmann::json& now,
+                           const std::string& key) {
+    const nlohmann::json old = before.value(key, nlohmann::json());
+    const nlohmann::json present = now.value(key, nlohmann::json());
+    if (old == present) return;
+    result.push_back(fmt::format("changed since the last run: {}: {} -> {}", key, show(old),
+                                 show(present)));
+  };
+  compare(previous_, record_, "program");
+  compare(previous_, record_, "arguments");
+  // What an archive says counts as much as --set; a program of another kind has only the latter.
+  const char* const kEffective = "effective_settings";
+  const nlohmann::json before = previous_.value(kEffective, nlohmann::json::object());
+  const nlohmann::json now = record_[kEffective];
+  if (before.empty() || now.empty()) {
+    compare(previous_, record_, "settings");
+    return result;
   }
+  nlohmann::json all = before;
+  all.update(now);
+  for (const auto& item : all.items()) compare(before, now, item.key());
   return result;
 }
 

@@ -184,11 +184,23 @@ TEST_CASE("run: SIGTERM writes a checkpoint; the same command goes on from it") 
   CHECK(last_event(run)["result"] == "stopped");
   CHECK(last_event(run)["checkpoint"] == true);
   run.options.settings = {"optimizer.lr=1"};
+  run.options.effective_settings = {{"optimizer.lr", "1"}, {"epochs", "3 epochs"}};
   run.start();
-  REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+  run.wait_for_step(last + 10);
+  run.signal(SIGTERM);
+  REQUIRE(run.wait() == 143);
   CHECK(run.talk().find("changed since the last run: settings: none -> [\"optimizer.lr=1\"]") !=
         std::string::npos);
-  CHECK(steps_complete(run.events("step"), last + 1, 1500));
+  // Of an archive, setting by setting.
+  run.options.effective_settings = {{"optimizer.lr", "2"}, {"epochs", "3 epochs"}, {"seed", "4"}};
+  run.start();
+  REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+  for (const char* change : {"optimizer.lr: 1 -> 2", "seed: none -> 4"}) {
+    CHECK(run.talk().find(std::string("changed since the last run: ") + change) !=
+          std::string::npos);
+  }
+  CHECK(run.talk().find("run: epochs") == std::string::npos);
+  CHECK(steps_complete(run.events("step"), run.events("resume")[0]["step"].get<int64_t>() + 1, 1500));
   CHECK(run.events("resume").size() == 1);
 }
 
