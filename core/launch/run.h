@@ -5,9 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,9 +37,9 @@ struct RunOptions {
   std::vector<std::string> settings;   // --set key=value, for the program's settings
   // Of a training archive: every setting in force as text, to tell what changed since the last run.
   std::map<std::string, std::string> effective_settings;
-  std::string checkpoint_dir;          // of this run alone
-  std::string output_dir;              // where model.pt goes
-  std::string log_dir;                 // replica-<member>.log
+  std::string checkpoint_dir;  // of this run alone
+  std::string output_dir;      // where model.pt goes
+  std::string log_dir;         // replica-<member>.log
   ReplicaBounds replicas;
   // At step, go to that many; in order of step. As a scale request, it may lie outside of
   // `replicas`, which then grow to hold it.

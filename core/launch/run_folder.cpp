@@ -77,8 +77,8 @@ std::vector<std::string> RunFolder::changes() const {
     const nlohmann::json old = before.value(key, nlohmann::json());
     const nlohmann::json present = now.value(key, nlohmann::json());
     if (old == present) return;
-    result.push_back(fmt::format("changed since the last run: {}: {} -> {}", key, show(old),
-                                 show(present)));
+    result.push_back(
+        fmt::format("changed since the last run: {}: {} -> {}", key, show(old), show(present)));
   };
   compare(previous_, record_, "program");
   compare(previous_, record_, "arguments");

@@ -143,7 +143,8 @@ void Gradients::on_gradient(size_t parameter) {
 void Gradients::take(size_t parameter, const at::Tensor& gradient) {
   Slot& slot = slots_[parameter];
   const at::Tensor target = buckets_[slot.bucket].flat.narrow(0, slot.offset, slot.count);
-  const double squares = store(target, gradient, slot.filled, measure_, preconditioners_[parameter]);
+  const double squares =
+      store(target, gradient, slot.filled, measure_, preconditioners_[parameter]);
   slot.filled = true;
   // The loss was divided by the accumulation steps; g_i is not.
   norms_[optimizer_.group_of(parameter)].local += squares * micro_steps_ * micro_steps_;

@@ -4,11 +4,11 @@
 // and measured on the way for the gradient statistics.
 //
 // Autograd hands each parameter's finished gradient to a hook. With one replica and no accumulation
-// it stays where autograd left it, so that a lone replica costs nothing (a sparse one is made dense,
-// for all that comes after). Otherwise the hook moves
-// it into a flat bucket (the pass that copies also sums the squares), and when a bucket has all its
-// parameters it is all-reduced on another thread. Buckets go in one fixed order on all replicas,
-// whatever order their gradients come in.
+// it stays where autograd left it, so that a lone replica costs nothing (a sparse one is made
+// dense, for all that comes after). Otherwise the hook moves it into a flat bucket (the pass that
+// copies also sums the squares), and when a bucket has all its parameters it is all-reduced on
+// another thread. Buckets go in one fixed order on all replicas, whatever order their gradients
+// come in.
 //
 // Steps and bytes: one all-reduce of every bucket for each optimizer step, 4 bytes per fp32
 // parameter in all; accumulation steps send nothing.

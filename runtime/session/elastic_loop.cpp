@@ -175,7 +175,8 @@ void ElasticLoop::finish_tick() {
     reporter_.skipped(progress_.step, progress_.skipped, progress_.skipped_in_a_row);
     if (progress_.skipped_in_a_row >= spec_.max_nonfinite) {
       fail(
-          "the loss or its gradient was not finite in {} steps in a row, the last one step {}; lower "
+          "the loss or its gradient was not finite in {} steps in a row, the last one step {}; "
+          "lower "
           "the learning rate, clip gradients, or look at the data",
           progress_.skipped_in_a_row, progress_.step);
     }

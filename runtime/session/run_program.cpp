@@ -1,9 +1,8 @@
 #include "runtime/session/run_program.h"
 
-#include <malloc.h>
-
 #include <cstdio>
 #include <exception>
+#include <malloc.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -16,8 +15,8 @@
 namespace adaptdl {
 namespace {
 
-// Every step allocates and frees the same large blocks. Left to itself, malloc hands them back to the
-// system each time, and the page faults of getting them again take up to a quarter of a step.
+// Every step allocates and frees the same large blocks. Left to itself, malloc hands them back to
+// the system each time, and the page faults of getting them again take up to a quarter of a step.
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
   mallopt(M_TRIM_THRESHOLD, 1 << 30);

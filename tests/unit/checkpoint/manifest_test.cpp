@@ -139,8 +139,7 @@ TEST_CASE("what could not be read is not written") {
 }
 
 TEST_CASE("adaptdl-checkpoint(5) names every key of a manifest") {
-  const std::string page =
-      read_file(ADAPTDL_SOURCE_DIR "/man/adaptdl-checkpoint.5", 1 << 20);
+  const std::string page = read_file(ADAPTDL_SOURCE_DIR "/man/adaptdl-checkpoint.5", 1 << 20);
   const auto json = nlohmann::json::parse(manifest_text(small()));
   const auto named = [&](const std::string& key) {
     return page.find(".B " + key + "\n") != std::string::npos ||

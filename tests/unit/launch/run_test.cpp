@@ -200,7 +200,8 @@ TEST_CASE("run: SIGTERM writes a checkpoint; the same command goes on from it") 
           std::string::npos);
   }
   CHECK(run.talk().find("run: epochs") == std::string::npos);
-  CHECK(steps_complete(run.events("step"), run.events("resume")[0]["step"].get<int64_t>() + 1, 1500));
+  CHECK(
+      steps_complete(run.events("step"), run.events("resume")[0]["step"].get<int64_t>() + 1, 1500));
   CHECK(run.events("resume").size() == 1);
 }
 

@@ -224,8 +224,7 @@ TEST_CASE("schedules are those of torch's lr_scheduler") {
       CAPTURE(i);
       if (one.contains("metrics")) schedule.on_validation({{"loss", one.at("metrics")[i]}}, 0);
       const double progress = one.contains("metrics") ? 0 : static_cast<double>(i);
-      CHECK(schedule.factor(progress) ==
-            Approx(one.at("factors")[i].get<double>()).epsilon(1e-12));
+      CHECK(schedule.factor(progress) == Approx(one.at("factors")[i].get<double>()).epsilon(1e-12));
     }
   }
 }

@@ -3,7 +3,6 @@
 #include "runtime/parallel/gradients.h"
 
 #include <doctest/doctest.h>
-
 #include <mutex>
 
 #include "runtime/parallel/buffers.h"
@@ -27,7 +26,8 @@ struct Model {
     const std::vector<std::pair<const char*, std::vector<int64_t>>> shapes = {
         {"shared", {5, 5}}, {"bias", {5}}, {"unused", {3}}, {"out", {7, 5}}};
     for (const auto& [name, shape] : shapes) {
-      const auto count = at::arange(at::tensor(at::IntArrayRef(shape)).prod().item<int64_t>(), type);
+      const auto count =
+          at::arange(at::tensor(at::IntArrayRef(shape)).prod().item<int64_t>(), type);
       parameters.push_back({name, at::sin(count).view(shape).to(type).set_requires_grad(true)});
     }
   }
@@ -127,7 +127,8 @@ TEST_CASE("a lone replica: unused parameters, a parameter used three times, accu
 
 TEST_CASE("two replicas: the mean, also of parameters that only one of them used") {
   for (const size_t bucket_bytes : {size_t{1}, size_t{100}, size_t{25} << 20}) {
-    in_group(2, [&](comm::Communicator& communicator) { check_steps(&communicator, bucket_bytes); });
+    in_group(2,
+             [&](comm::Communicator& communicator) { check_steps(&communicator, bucket_bytes); });
   }
 }
 

@@ -1,10 +1,9 @@
-// Optimizer: the numbers of Python's torch.optim, and what it was when its state is moved to another
-// process.
+// Optimizer: the numbers of Python's torch.optim, and what it was when its state is moved to
+// another process.
 
 #include "runtime/optim/optimizer.h"
 
 #include <doctest/doctest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "runtime/torch_compat.h"
@@ -29,7 +28,8 @@ std::vector<NamedTensor> leaves() {
 void set_gradients(const std::vector<NamedTensor>& parameters, int step) {
   for (size_t i = 0; i + 1 < parameters.size(); ++i) {
     const at::Tensor& p = parameters[i].tensor;
-    p.mutable_grad() = at::sin(at::arange(6, at::kFloat) * (i + 1) + step).view({2, 3}) + p.detach();
+    p.mutable_grad() =
+        at::sin(at::arange(6, at::kFloat) * (i + 1) + step).view({2, 3}) + p.detach();
   }
 }
 
@@ -53,8 +53,8 @@ OptimizerSpec spec_of(Kind kind, bool all) {
 void run(Optimizer& optimizer, const std::vector<NamedTensor>& parameters, int from, int to) {
   for (int step = from; step < to; ++step) {
     set_gradients(parameters, step);
-    optimizer.step(std::vector<double>(static_cast<size_t>(optimizer.group_count()),
-                                       1.0 / (1 + step)));
+    optimizer.step(
+        std::vector<double>(static_cast<size_t>(optimizer.group_count()), 1.0 / (1 + step)));
   }
 }
 
@@ -177,7 +177,8 @@ TEST_CASE("the state of another program is refused") {
   CHECK_ERROR(optimizer.prepare_state(state_of(Kind::adam, true)), "max_exp_avg_sq");
   optimizer.prepare_state(state_of(Kind::adamw, false));
   Optimizer centered(spec_of(Kind::rmsprop, true), parameters);
-  CHECK_ERROR(centered.prepare_state(state_of(Kind::rmsprop, false)), "keeps [\"square_avg\",\"momentum_buffer");
+  CHECK_ERROR(centered.prepare_state(state_of(Kind::rmsprop, false)),
+              "keeps [\"square_avg\",\"momentum_buffer");
   for (const bool momentum : {false, true}) {
     const auto others = leaves();
     Optimizer sgd(spec_of(Kind::sgd, !momentum), others);

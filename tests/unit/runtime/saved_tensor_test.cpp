@@ -2,9 +2,8 @@
 
 #include "runtime/archive/saved_tensor.h"
 
-#include <doctest/doctest.h>
-
 #include <cstring>
+#include <doctest/doctest.h>
 #include <fstream>
 
 #include <torch/csrc/jit/serialization/pickle.h>

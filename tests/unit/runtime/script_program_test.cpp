@@ -2,12 +2,11 @@
 
 #include "runtime/archive/script_program.h"
 
-#include <doctest/doctest.h>
-#include <unistd.h>
-
 #include <cstdlib>
+#include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
+#include <unistd.h>
 
 #include "runtime/torch_compat.h"
 #include "tests/unit/base/expect_error.h"
@@ -56,7 +55,9 @@ std::string step(const std::string& signature, const std::string& body) {
   return "def training_step(self, " + signature + ":\n    " + body + "\n";
 }
 
-ScriptProgram load(const std::string& path) { return ScriptProgram(path, at::kCPU, false); }
+ScriptProgram load(const std::string& path) {
+  return ScriptProgram(path, at::kCPU, false);
+}
 
 }  // namespace
 
@@ -93,10 +94,9 @@ TEST_CASE("a program trains, validates and is saved") {
 
 TEST_CASE("autocast is on during a step only") {
   const Folder folder;
-  ScriptProgram program(
-      archive(folder, step("batch: List[Tensor]) -> Tensor",
-                           "return torch.mm(batch[0], self.w.expand([3, 3]))")),
-      at::kCPU, /*bf16=*/true);
+  ScriptProgram program(archive(folder, step("batch: List[Tensor]) -> Tensor",
+                                             "return torch.mm(batch[0], self.w.expand([3, 3]))")),
+                        at::kCPU, /*bf16=*/true);
   CHECK((program.training_step({at::ones({2, 3})}).scalar_type() == at::kBFloat16));
   CHECK((at::mm(at::ones({2, 3}), at::ones({3, 2})).scalar_type() == at::kFloat));
 }
@@ -133,10 +133,11 @@ TEST_CASE("wrong results are refused") {
   const std::vector<at::Tensor> batch = {at::ones({2, 3})};
   auto number = load(archive(folder, step("batch: List[Tensor]) -> float", "return 1.0")));
   CHECK_ERROR(number.training_step(batch), "it returned float");
-  auto throws = load(archive(folder, step("batch: List[Tensor]) -> Tensor",
-                                          "return batch[0].view([7]) * self.w")));
+  auto throws = load(archive(
+      folder, step("batch: List[Tensor]) -> Tensor", "return batch[0].view([7]) * self.w")));
   CHECK_ERROR(throws.training_step(batch), "training_step failed");
-  auto few = load(archive(folder, step("batch: List[Tensor]) -> Tensor", "return batch[3] * self.w")));
+  auto few =
+      load(archive(folder, step("batch: List[Tensor]) -> Tensor", "return batch[3] * self.w")));
   CHECK_ERROR(few.training_step(batch), "training_step failed");
 
   const std::string good = step("batch: List[Tensor]) -> Tensor", "return self.w.sum()");
