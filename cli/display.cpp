@@ -30,6 +30,7 @@ struct Display::Shared {
   std::mutex mutex;
   std::condition_variable wake, finished;
   RunState state;
+  ProgressLines progress;
   std::deque<std::string> lines;
   size_t dropped = 0;
   bool closing = false, done = false;
@@ -134,6 +135,9 @@ void Display::event(const Json& event) {
   std::string line =
       event_line(shared_->state, event, shared_->options.moving, shared_->options.verbose);
   shared_->state.apply(event);
+  if (!line.empty()) shared_->push(std::move(line));
+  if (shared_->options.moving) return;
+  line = shared_->progress.event(shared_->state, event);
   if (!line.empty()) shared_->push(std::move(line));
 }
 

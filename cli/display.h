@@ -1,7 +1,7 @@
 #pragma once
 
 // Shows a run while it lasts: on a terminal two lines that are redrawn a few times a second, with
-// lasting lines scrolling by above them; elsewhere the lasting lines alone.
+// lasting lines scrolling by above them; elsewhere lasting lines alone, some of them on progress.
 
 #include <memory>
 #include <string>

@@ -93,9 +93,26 @@ std::string because(const Json& event) {
   return cause.empty() ? "" : ": " + cause;
 }
 
+// The causes of a generation are words for programs; unknown ones are from a later version.
+std::string because_of_generation(const Json& event) {
+  static const std::pair<const char*, const char*> kSentences[] = {
+      {"restart", "all had died"},
+      {"scale", "as asked by adaptdl scale"},
+      {"replicas-at", "as asked by --replicas-at"},
+      {"death", "a replica died"},
+      {"links", "links between replicas broke"},
+      {"leave", "a replica was told to leave"},
+      {"replacement", "in place of a replica that is gone"}};
+  const std::string cause = text(event, "cause");
+  for (const auto& [word, sentence] : kSentences) {
+    if (cause == word) return std::string(": ") + sentence;
+  }
+  return because(event);
+}
+
 std::string rescale_line(const Json& event) {
   std::string line = fmt::format("replicas {} -> {}{}", integer(event, "from").value_or(0),
-                                 integer(event, "to").value_or(0), because(event));
+                                 integer(event, "to").value_or(0), because_of_generation(event));
   if (const auto pause = number(event, "pause_s")) line += fmt::format("; paused {:.3f} s", *pause);
   return line;
 }
@@ -164,6 +181,15 @@ std::string fit(const std::vector<std::string>& fields, size_t room) {
     line += field;
   }
   return line;
+}
+
+// How far the training is, in [0, 1]; 0 when its end is not known.
+double done(const RunState& state) {
+  return state.progress_total > 0.0 ? std::min(1.0, state.progress / state.progress_total) : 0.0;
+}
+
+std::string percent(double fraction) {
+  return fmt::format("{:.0f} %", std::floor(fraction * 100.0));
 }
 
 // "epoch 3/20": the one under way, of how many.
@@ -278,16 +304,29 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
   } else if (verbose && kind == "generation") {
     const int64_t replicas = integer(event, "replicas").value_or(0);
     line = fmt::format("generation {}: {} replica{}{}", integer(event, "generation").value_or(0),
-                       replicas, replicas == 1 ? "" : "s", because(event));
-  } else if (!moving && kind == "epoch") {
-    line = fmt::format("epoch {:.0f} done", number(event, "epoch").value_or(0.0));
-    if (const auto loss = number(event, "loss")) line += fmt::format(": loss {:.4g}", *loss);
-  } else if (!moving && kind == "validation") {
-    line = "validation: " + describe_metrics(metrics(event, "metrics"));
+                       replicas, replicas == 1 ? "" : "s", because_of_generation(event));
   } else if (!moving && kind == "end" && !event.contains("already")) {
     line = text(event, "result");
   }
   return line.empty() ? "" : stamp(event) + line;
+}
+
+std::string ProgressLines::event(const RunState& now, const Json& event) {
+  constexpr double kEvery = 10.0, kShare = 0.01;
+  const std::string kind = text(event, "event");
+  if (!now.training || (kind != "step" && kind != "epoch" && kind != "validation")) return "";
+  if (now.time_s < due_s_) return "";
+  due_s_ = now.time_s + std::max(kEvery, kShare * now.time_s);
+  const double fraction = done(now);
+  std::vector<std::string> parts = {describe_epoch(now, fraction)};
+  if (now.progress_total > 0.0) parts.push_back(percent(fraction));
+  if (now.loss) parts.push_back(fmt::format("loss {:.4g}", *now.loss));
+  if (!now.validation.empty())
+    parts.push_back("validation (" + describe_metrics(now.validation) + ")");
+  if (now.samples_per_s) parts.push_back(compact(*now.samples_per_s) + " samples/s");
+  if (now.goodput) parts.push_back(fmt::format("goodput {}/s", compact(*now.goodput)));
+  if (const auto left = now.seconds_left()) parts.push_back(format_duration(*left) + " left");
+  return stamp(event) + fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::vector<std::string> display_lines(const RunState& state, const Look& look) {
@@ -298,12 +337,11 @@ std::vector<std::string> display_lines(const RunState& state, const Look& look) 
         fmt::format("starting {} replica{} ...", state.replicas, state.replicas == 1 ? "" : "s");
     return {first.substr(0, room), ""};
   }
-  const double fraction =
-      state.progress_total > 0.0 ? std::min(1.0, state.progress / state.progress_total) : 0.0;
+  const double fraction = done(state);
   const std::string epoch = describe_epoch(state, fraction);
   const bool knows_end = state.progress_total > 0.0;
   std::vector<std::string> after;
-  if (knows_end) after.push_back(fmt::format("{:3.0f} %", std::floor(fraction * 100.0)));
+  if (knows_end) after.push_back(fmt::format("{:>5}", percent(fraction)));
   if (state.loss) after.push_back(fmt::format("loss {:.4g}", *state.loss));
   if (const auto left = state.seconds_left()) after.push_back(format_duration(*left) + " left");
   std::vector<std::string> first = {epoch};

@@ -56,10 +56,22 @@ struct RunState {
 };
 
 // The lasting line for an event, given the state before it; empty when it deserves none. On a
-// terminal (`moving`) the display itself shows epochs, so these get no line. `verbose`: generations
-// and checkpoints, too.
+// terminal (`moving`) the display goes away at the end, and the summary says how, so that gets no
+// line. `verbose`: generations and checkpoints, too.
 std::string event_line(const RunState& before, const Json& event, bool moving,
                        bool verbose = false);
+
+// Where there is no moving display: now and then a line that says how far the training is. By the
+// events' own times: one after 10 s, then at most one every 10 s and every 1 % of the time so far,
+// so that the log of a long run stays short.
+class ProgressLines {
+ public:
+  // The line that is due with this event, given the state after it; mostly empty.
+  std::string event(const RunState& now, const Json& event);
+
+ private:
+  double due_s_ = 10.0;
+};
 
 struct Look {
   int width = 80;

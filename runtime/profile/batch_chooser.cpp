@@ -39,7 +39,7 @@ BatchChoice BatchChooser::start(int nodes, int replicas, const BatchKnowledge& k
   return GoodputModel(*known.perf, known.grad, bounds_.initial).optimize(nodes, replicas, bounds_);
 }
 
-std::optional<BatchChoice> BatchChooser::improve(int nodes, int replicas,
+std::optional<BetterBatch> BatchChooser::improve(int nodes, int replicas,
                                                  const BatchChoice& present,
                                                  const BatchKnowledge& known) const {
   if (!adaptive_ || !known.perf || known.timed_steps < kEnough ||
@@ -52,7 +52,7 @@ std::optional<BatchChoice> BatchChooser::improve(int nodes, int replicas,
       model.evaluate(nodes, replicas, static_cast<double>(present.atomic), present.accum_steps);
   const bool same = best.atomic == present.atomic && best.accum_steps == present.accum_steps;
   if (same || best.goodput <= kWorthwhile * now) return std::nullopt;
-  return best;
+  return BetterBatch{best, best.goodput / now};
 }
 
 }  // namespace adaptdl

@@ -17,6 +17,10 @@ struct BatchKnowledge {
   int64_t gradient_samples = 0;  // taken into `grad`
 };
 
+struct BetterBatch : BatchChoice {
+  double times = 1;  // its goodput as a multiple of the present one's
+};
+
 // Immutable and pure: replicas that ask the same get the same. There is no exploration: a batch is
 // tried only when the model, which is optimistic about what was never seen, predicts a better one.
 class BatchChooser {
@@ -38,7 +42,7 @@ class BatchChooser {
   BatchChoice start(int nodes, int replicas, const BatchKnowledge& known) const;
 
   // While training: another (atomic, accum_steps), when it is worthwhile and enough is known.
-  std::optional<BatchChoice> improve(int nodes, int replicas, const BatchChoice& present,
+  std::optional<BetterBatch> improve(int nodes, int replicas, const BatchChoice& present,
                                      const BatchKnowledge& known) const;
 
  private:

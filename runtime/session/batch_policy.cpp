@@ -1,5 +1,6 @@
 #include "runtime/session/batch_policy.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace adaptdl {
@@ -38,6 +39,10 @@ BatchPlan BatchPolicy::for_replicas(const Progress& progress, int nodes, int rep
   last_choice_ = progress.step;
   const BatchChoice choice = chooser_.start(nodes, replicas, knowledge(progress, nodes, replicas));
   predicted_ = choice.goodput;
+  const std::string among = fmt::format("{} replica{}", replicas, replicas == 1 ? "" : "s");
+  cause_ = choice.goodput > 0 ? "best predicted goodput with " + among
+           : replicas > 1     ? "shared among " + among
+                              : "all on 1 replica";
   return plan_of(choice);
 }
 
@@ -49,6 +54,7 @@ BatchPlan BatchPolicy::next(const Progress& progress, int nodes, int replicas) {
       chooser_.improve(nodes, replicas, present, knowledge(progress, nodes, replicas));
   if (!better) return progress.batch;
   predicted_ = better->goodput;
+  cause_ = fmt::format("predicted goodput {:.1f} times as high", better->times);
   return plan_of(*better);
 }
 

@@ -4,6 +4,7 @@
 // when it is adaptive (Pollux, section 3).
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "core/job/training_spec.h"
 #include "runtime/profile/batch_chooser.h"
@@ -28,6 +29,8 @@ class BatchPolicy {
 
   // samples/s that the newest choice is predicted to give; 0 = not known.
   double predicted_goodput() const { return predicted_; }
+  // Why it was made, for people. Where another replica made it, a general word.
+  const std::string& cause() const { return cause_; }
 
   // Learns the step times.
   void begin_generation() { profile_.begin_generation(); }
@@ -43,6 +46,7 @@ class BatchPolicy {
   bool adaptive_;
   int64_t last_choice_ = 0;  // step
   double predicted_ = 0;
+  std::string cause_ = "better predicted goodput";
   StepProfile profile_;
 };
 

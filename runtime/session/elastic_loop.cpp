@@ -188,7 +188,7 @@ void ElasticLoop::finish_tick() {
   }
   if (progress_.batch != before.batch) {
     reporter_.batch(progress_.batch, session_.replicas(), done.facts.lr,
-                    batch_policy_.predicted_goodput(), "goodput");
+                    batch_policy_.predicted_goodput(), batch_policy_.cause());
   }
   if (done.checkpoint && session_.rank() == 0) {
     auto tensors = state_tensors();
@@ -246,7 +246,7 @@ void ElasticLoop::synchronise() {
   progress_.batch_replicas = session_.replicas();
   if (choose) {
     reporter_.batch(chosen, session_.replicas(), last_ ? last_->lr : optimizer_.base_lr(0),
-                    batch_policy_.predicted_goodput(), "replicas");
+                    batch_policy_.predicted_goodput(), batch_policy_.cause());
   }
   batch_policy_.begin_generation();
   if (session_.threads() > 0) at::set_num_threads(session_.threads());

@@ -80,7 +80,7 @@ TEST_CASE("elsewhere there are plain lines without control characters") {
   Display display({.fd = writing.get()});
   display.event(start_event());
   display.event(step_event(1));
-  display.event({{"event", "epoch"}, {"time_s", 0.5}, {"epoch", 1}, {"loss", 0.5}});
+  display.event({{"event", "epoch"}, {"time_s", 10.5}, {"epoch", 1}, {"loss", 0.5}});
   display.event(rescale_event());
   display.talk("a word");
   CHECK(display.finish().training);
@@ -90,7 +90,7 @@ TEST_CASE("elsewhere there are plain lines without control characters") {
   REQUIRE(count > 0);
   CHECK(std::string(buffer, static_cast<size_t>(count)) ==
         "     0.0 s  training p with 1 replica\n"
-        "     0.5 s  epoch 1 done: loss 0.5\n"
+        "    10.5 s  epoch 1/1, 50 %, loss 0.25\n"
         "     1.0 s  replicas 1 -> 2; paused 0.500 s\n"
         "a word\n");
 }

@@ -85,9 +85,14 @@ TEST_CASE("lasting lines") {
                     {"time_s", 12.34},
                     {"from", 1},
                     {"to", 3},
-                    {"cause", "asked for 3"},
+                    {"cause", "scale"},
                     {"pause_s", 0.1234}},
-                   true) == "    12.3 s  replicas 1 -> 3: asked for 3; paused 0.123 s");
+                   true) ==
+        "    12.3 s  replicas 1 -> 3: as asked by adaptdl scale; paused 0.123 s");
+  CHECK(
+      event_line(state,
+                 {{"event", "rescale"}, {"time_s", 1.0}, {"from", 1}, {"to", 2}, {"cause", "new"}},
+                 true) == "     1.0 s  replicas 1 -> 2: new");
   CHECK(event_line(state,
                    {{"event", "batch"},
                     {"time_s", 13.0},
@@ -96,9 +101,10 @@ TEST_CASE("lasting lines") {
                     {"accumulation", 0},
                     {"batch", 128},
                     {"lr", 0.01},
-                    {"cause", "goodput"}},
+                    {"cause", "shared among 2 replicas"}},
                    true) ==
-        "    13.0 s  batch 192 -> 128 (2 x 64 x 1), learning rate 0.0123 -> 0.01: goodput");
+        "    13.0 s  batch 192 -> 128 (2 x 64 x 1), learning rate 0.0123 -> 0.01: shared among 2 "
+        "replicas");
   CHECK(event_line(state,
                    {{"event", "failure"},
                     {"time_s", 20.0},
@@ -107,12 +113,39 @@ TEST_CASE("lasting lines") {
                     {"next", "2 go on"}},
                    true) == "    20.0 s  replica 4: killed by signal 9; 2 go on");
   CHECK(event_line(state, step(1, 1.0), false).empty());
-  const Json epoch = {{"event", "epoch"}, {"time_s", 3.0}, {"epoch", 2}, {"loss", 0.25}};
-  CHECK(event_line(state, epoch, true).empty());
-  CHECK(event_line(state, epoch, false) == "     3.0 s  epoch 2 done: loss 0.25");
-  const Json validation = {
-      {"event", "validation"}, {"time_s", 3.0}, {"metrics", {{"accuracy", 0.975}, {"loss", 0.1}}}};
-  CHECK(event_line(state, validation, false) == "     3.0 s  validation: accuracy 0.975, loss 0.1");
+}
+
+TEST_CASE("lines on progress are few, however many events there are") {
+  RunState state;
+  ProgressLines lines;
+  std::vector<std::string> said;
+  std::vector<double> times;
+  const auto take = [&](const Json& event) {
+    state.apply(event);
+    const std::string line = lines.event(state, event);
+    if (line.empty()) return;
+    said.push_back(line);
+    times.push_back(event["time_s"]);
+  };
+  take({{"event", "start"}, {"time_s", 0.0}, {"name", "digits"}, {"replicas", 3}});
+  for (int i = 1; i <= 990; ++i) {  // ten times a second, an epoch every 5 s, then every minute
+    const double time_s = i <= 900 ? 0.1 * i : 90.0 + 60.0 * (i - 900);
+    take(step(i, time_s));
+    if (i % 50 != 0) continue;
+    take({{"event", "epoch"}, {"time_s", time_s}, {"epoch", i / 50}, {"loss", 0.25}});
+    take({{"event", "validation"}, {"time_s", time_s}, {"metrics", {{"accuracy", 0.975}}}});
+  }
+  REQUIRE(times.size() > 8);
+  CHECK(times[0] == doctest::Approx(10.0));
+  CHECK(times[7] == doctest::Approx(80.0));
+  for (size_t i = 1; i < times.size(); ++i) {
+    CHECK(times[i] - times[i - 1] > std::max(9.99, 0.01 * times[i - 1]));
+  }
+  CHECK(said[1] ==
+        "    20.0 s  epoch 5/20, 20 %, loss 0.5, validation (accuracy 0.975), 12.3k samples/s, "
+        "goodput 9.88k/s, 1 m 20 s left");
+  RunState idle;
+  CHECK(ProgressLines().event(idle, {{"event", "failure"}, {"time_s", 99.0}}).empty());
 }
 
 TEST_CASE("generations and checkpoints are shown to those who want more") {

@@ -48,6 +48,7 @@ TEST_CASE("noisy gradients grow the batch, once enough is known") {
   CHECK(better->atomic * (better->accum_steps + 1) > first.atomic);
   CHECK(chooser.start(1, 2, knowledge) == *better);
   // It is settled then.
+  CHECK(better->times > BatchChooser::kWorthwhile);
   CHECK(!chooser.improve(1, 2, *better, knowledge));
 
   knowledge.timed_steps = BatchChooser::kEnough - 1;
