@@ -131,6 +131,12 @@ Command run_command() {
                .doc = "Deaths in a row, without a finished step between, that end the run.",
                .min = 0,
                .max = 1000000},
+              {.name = "hang-timeout",
+               .kind = Kind::text,
+               .value = "SECONDS|off",
+               .fallback = "300",
+               .doc = "Kill and replace a replica for which the others have waited that long in a "
+                      "step, and 20 times as long as the longest step took."},
               {.name = "device",
                .kind = Kind::choice,
                .value = "cpu|gpu|auto",

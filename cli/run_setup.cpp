@@ -137,6 +137,16 @@ std::vector<std::pair<int64_t, int>> parse_replicas_at(const std::string& text) 
   return result;
 }
 
+double parse_hang_timeout(const std::string& text) {
+  if (text == "off") return 0;
+  const auto seconds = try_parse<double>(text);
+  if (!seconds || !(*seconds >= 1 && *seconds <= 1e9)) {
+    throw UsageError(fmt::format(
+        "--hang-timeout: \"{}\" is neither a number of seconds, 1 or more, nor off.", text));
+  }
+  return *seconds;
+}
+
 launch::RunOptions run_options(const Arguments& arguments) {
   launch::RunOptions options;
   const std::string program = *arguments.positional("PROGRAM");
@@ -179,6 +189,7 @@ launch::RunOptions run_options(const Arguments& arguments) {
   options.max_restarts = static_cast<int>(arguments.integer("max-restarts"));
   options.threads = static_cast<int>(arguments.integer("threads"));
   options.fresh = arguments.flag("fresh");
+  options.hang_timeout_s = parse_hang_timeout(arguments.text("hang-timeout"));
   return options;
 }
 

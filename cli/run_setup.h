@@ -25,6 +25,9 @@ ProgramKind program_kind(const std::string& path);
 // "STEP:N,STEP:N": steps grow. Throws UsageError.
 std::vector<std::pair<int64_t, int>> parse_replicas_at(const std::string& text);
 
+// "SECONDS" or "off" (0). Throws UsageError.
+double parse_hang_timeout(const std::string& text);
+
 // Checks everything that can be checked without starting a replica: the program and its kind, the
 // worker and its LibTorch, GPUs. Throws UsageError or Error.
 launch::RunOptions run_options(const Arguments& arguments);

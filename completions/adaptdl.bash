@@ -23,6 +23,7 @@ _adaptdl() {
       run--log-dir) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
       run--tensorboard) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
       run--max-restarts) COMPREPLY=() ;;
+      run--hang-timeout) COMPREPLY=() ;;
       run--device) COMPREPLY=($(compgen -W "cpu gpu auto" -- "$current")) ;;
       run--threads) COMPREPLY=() ;;
       run-o|run--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
@@ -43,7 +44,7 @@ _adaptdl() {
   if [[ $current == -* ]]; then
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
-      run) flags="$flags --replicas --replicas-at --name --set --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --device --threads -o --format --step-events" ;;
+      run) flags="$flags --replicas --replicas-at --name --set --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads -o --format --step-events" ;;
       init) flags="$flags --text --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
       scale) flags="$flags -o --format" ;;
@@ -72,7 +73,7 @@ _adaptdl() {
 # Whether flag $2 of command $1 is followed by a value.
 _adaptdl_takes_value() {
   case $1$2 in
-    run--replicas|run--replicas-at|run--name|run--set|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--device|run--threads|run-o|run--format|run--step-events) return 0 ;;
+    run--replicas|run--replicas-at|run--name|run--set|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run-o|run--format|run--step-events) return 0 ;;
     init--text|init-o|init--format) return 0 ;;
     inspect--set|inspect-o|inspect--format) return 0 ;;
     scale-o|scale--format) return 0 ;;

@@ -26,6 +26,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from run' -l output -xa '(__fish_
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l log-dir -xa '(__fish_complete_directories)' -d 'Folder of the replicas\' logs. Default: NAME.run/logs beside PROGRAM.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l tensorboard -xa '(__fish_complete_directories)' -d 'Write TensorBoard event files into this folder.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l max-restarts -x -d 'Deaths in a row, without a finished step between, that end the run.'
+complete -c adaptdl -n '__fish_seen_subcommand_from run' -l hang-timeout -x -d 'Kill and replace a replica for which the others have waited that long in a step, and 20 times as long as the longest step took.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l device -xa 'cpu gpu auto' -d 'Where to train; auto takes GPUs if worker and LibTorch can.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l threads -x -d 'Threads of each replica; 0 shares the cores out.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l format -s o -xa 'text json' -d 'text shows the training and ends with a summary; json prints the events, one a line.'

@@ -60,6 +60,7 @@ _adaptdl() {
     '--log-dir[Folder of the replicas'\'' logs. Default\: NAME.run/logs beside PROGRAM.]:DIR:_files -/' \
     '--tensorboard[Write TensorBoard event files into this folder.]:DIR:_files -/' \
     '--max-restarts[Deaths in a row, without a finished step between, that end the run.]:N: ' \
+    '--hang-timeout[Kill and replace a replica for which the others have waited that long in a step, and 20 times as long as the longest step took.]:SECONDS|off: ' \
     '--device[Where to train; auto takes GPUs if worker and LibTorch can.]:cpu|gpu|auto:(cpu gpu auto)' \
     '--threads[Threads of each replica; 0 shares the cores out.]:N: ' \
     '-o[text shows the training and ends with a summary; json prints the events, one a line.]:text|json:(text json)' \

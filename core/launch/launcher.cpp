@@ -39,6 +39,7 @@ Launcher::Launcher(const RunOptions& options, RunFolder& folder, Output& output,
       control_(options.control_socket, [this](const auto& request) { return on_request(request); }),
       stream_(output, Monotonic::now(), [this](int64_t step) { on_step(step); }),
       rendezvous_(rendezvous_options(options)),
+      watch_(options.hang_timeout_s),
       started_(rfc3339(std::chrono::system_clock::now())) {
   view_.target = options.replicas.initial;
   view_.forming_since = Monotonic::now();
@@ -57,6 +58,7 @@ int Launcher::run() {
     decide_all();
     note_generation();
     stream_.advance(view_);
+    find_hung();
     check_deadlines();
   }
   return finish();
@@ -72,6 +74,10 @@ void Launcher::wait() {
   control_.add_waits(waits);
   TimePoint until = std::min(deadline_.value_or(TimePoint::max()), control_.deadline());
   if (ending_) until = std::min(until, ending_->kill_at);
+  if (watch_.counting()) {
+    const auto look = std::chrono::duration_cast<Monotonic::duration>(HangWatch::kLook);
+    until = std::min(until, Monotonic::now() + look);
+  }
   for (const auto& [id, replica] : replicas_) {
     waits.push_back({replica->child.pidfd(), POLLIN, 0});
     if (replica->open) {
@@ -113,6 +119,7 @@ void Launcher::note_stopped(Replica& replica) {
     const bool stopped = info.si_code == CLD_STOPPED;
     if (member != nullptr && member->stopped != stopped) {
       member->stopped = stopped;
+      watch_.restart();
       output_.talk(stopped
                        ? fmt::format("replica {} was stopped; training waits for it (process {})",
                                      replica.id, replica.child.pid())

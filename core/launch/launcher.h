@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/launch/control.h"
+#include "core/launch/hang_watch.h"
 #include "core/launch/log_writer.h"
 #include "core/launch/output.h"
 #include "core/launch/rendezvous.h"
@@ -54,6 +55,9 @@ class Launcher {
   void reap_strangers();
   Replica* find(MemberId id);
 
+  // launcher_hang.cpp: who holds up the others
+  void find_hung();
+
   // launcher_messages.cpp: what replicas say, and how they end
   bool drain(Replica& replica);  // false: the channel has ended
   void on_message(Replica& replica, const nlohmann::json& message);
@@ -93,6 +97,8 @@ class Launcher {
   EventStream stream_;
   RendezvousOptions rendezvous_;
   View view_;
+  HangWatch watch_;
+  bool told_of_hang_ = false;
   std::map<MemberId, std::unique_ptr<Replica>> replicas_;  // whose processes exist
   MemberId next_id_ = 0;
   uint64_t noted_generation_ = 0;

@@ -64,6 +64,9 @@ void Launcher::on_message(Replica& replica, const nlohmann::json& message) {
   } else if (type == "lost") {
     said_lost(view_, id, generation(), message.value("connecting", false), now);
     note_generation();
+  } else if (type == "waiting") {
+    replica.waits_in = message.at("waiting").get<bool>() ? generation() : 0;
+    watch_.restart();
   } else if (type == "leaving") {
     said_leaving(view_, id, now);
   } else if (type == "bye") {
@@ -148,6 +151,9 @@ void Launcher::report_failure(MemberId id, const std::string& reason, const Exit
 
 void Launcher::on_step(int64_t step) {
   step_finished(view_);
+  if (const auto& took = stream_.newest("step_s"); took.is_number()) {
+    watch_.step_took(Seconds(took.get<double>()));
+  }
   while (next_replicas_at_ < options_.replicas_at.size() &&
          step >= options_.replicas_at[next_replicas_at_].first) {
     set_target(options_.replicas_at[next_replicas_at_].second, "replicas-at");

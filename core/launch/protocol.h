@@ -19,6 +19,8 @@
 //   lost       {generation, reason, connecting}: the communicator of that generation broke; waiting
 //              for the next. With `connecting` true: its links never came up; this member is still
 //              where it was, and trains on if it did.
+//   waiting    {generation, waiting}: in a step of that generation this member has been waiting for
+//              others for a second or more (again after any progress); or, false, no longer.
 //   leaving    {reason}: this replica was told to go (SIGTERM); wants a generation without it.
 //   bye        {result: "finished"|"left"|"stopped", summary}: last message before exit 0/143. From
 //              rank 0 with "finished": the model is saved.

@@ -24,6 +24,7 @@ struct Replica {
   nlohmann::json endpoint;  // from hello
   bool open = true;         // the channel has not ended
   bool said_hello = false, said_bye = false;
+  uint64_t waits_in = 0;      // the generation in whose step it waits for others; 0: does not wait
   bool failed = false;        // died on its own account while the run went on
   bool expected_end = false;  // killed or sent away by the launcher: its end is no failure
   std::string fatal;          // why it cannot train, as it said

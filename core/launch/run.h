@@ -61,7 +61,10 @@ struct RunOptions {
   std::string libtorch_dir;       // its lib/ goes into the worker's LD_LIBRARY_PATH; "" = as built
   double start_timeout_s = 120;   // for a replica, until it says hello
   double connect_timeout_s = 30;  // for a newcomer, until it has its links
-  double grace_s = 30;            // for a checkpoint at the end, and for a replica that leaves
+  // A replica for which the others have waited that long in a step, and 20 times as long as the
+  // longest step took, is killed and replaced; 0 = never.
+  double hang_timeout_s = 300;
+  double grace_s = 30;  // for a checkpoint at the end, and for a replica that leaves
 };
 
 // Called on the launcher's output thread, in order, for each event of adaptdl-events(5), complete

@@ -30,6 +30,7 @@ class Alone final : public Communicator {
   void barrier() override { check(); }
   void abort(const std::string& reason) noexcept override { over_.cancel(reason); }
   bool aborted() const override { return over_.cancelled(); }
+  std::optional<TimePoint> waiting_since() const override { return std::nullopt; }
   std::string describe_links() const override { return {}; }
 
  private:

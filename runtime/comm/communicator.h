@@ -10,10 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 
 namespace adaptdl::comm {
@@ -81,6 +83,9 @@ class Communicator {
 
   // True once the generation is over (by abort(), here or elsewhere, or by a death).
   virtual bool aborted() const = 0;
+
+  // When the collective under way here began; nothing while there is none.
+  virtual std::optional<TimePoint> waiting_since() const = 0;
 
   // One line per peer, for logs: its rank and how it is reached, e.g.
   // "rank 2: tcp 10.0.0.1:41234 -> 10.0.0.2:5555 via eth0".

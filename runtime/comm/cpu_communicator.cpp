@@ -71,13 +71,18 @@ void CpuCommunicator::abort(const std::string& reason) noexcept {
   control_.tell_all({ControlKind::abort, generation(), call_.load(), reason});
 }
 
+std::optional<TimePoint> CpuCommunicator::waiting_since() const {
+  const TimePoint begun = begun_.load();
+  return begun == TimePoint{} ? std::nullopt : std::optional(begun);
+}
+
 template <typename Body>
 void CpuCommunicator::collective(const Tag& shape, Body&& body) {
-  ADAPTDL_CHECK(!busy_.exchange(true));  // one thread at a time
-  struct Free {
-    std::atomic<bool>& busy;
-    ~Free() { busy.store(false); }
-  } free{busy_};
+  ADAPTDL_CHECK(begun_.exchange(Monotonic::now()) == TimePoint{});  // one thread at a time
+  struct Done {
+    std::atomic<TimePoint>& begun;
+    ~Done() { begun.store(TimePoint{}); }
+  } done{begun_};
   Tag tag = shape;
   tag.generation = generation();
   tag.call = call_.load() + 1;

@@ -33,6 +33,7 @@ class CpuCommunicator final : public Communicator {
   void barrier() override;
   void abort(const std::string& reason) noexcept override;
   bool aborted() const override { return over_.cancelled() || segment_->aborted(); }
+  std::optional<TimePoint> waiting_since() const override;
   std::string describe_links() const override { return links_; }
 
  private:
@@ -50,7 +51,7 @@ class CpuCommunicator final : public Communicator {
   HostGroup local_;
   Uplink uplink_;
   MixedGroup mixed_;
-  std::atomic<bool> busy_{false};
+  std::atomic<TimePoint> begun_{TimePoint{}};          // the collective under way; or none
   std::atomic<uint64_t> call_{0};                      // the latest collective begun
   std::atomic<uint64_t> everybody_until_{UINT64_MAX};  // the last that nobody has left before
   ControlLinks control_;                               // last: its thread uses the others

@@ -101,11 +101,15 @@ ElasticLoop::Outcome ElasticLoop::train_generation() {
 }
 
 ElasticLoop::Outcome ElasticLoop::tick() {
-  pending_ = prepare();
-  fault_point(FaultPoint::prepared, pending_->after.step, session_.member());
-  const Vote vote{pending_->after.tick, session_.offer(),
-                  static_cast<int64_t>(session_.stop_requested()), digest(pending_->after)};
-  const Verdict verdict = commit(session_.communicator(), vote);
+  Verdict verdict;
+  {
+    const Session::Together together(session_);
+    pending_ = prepare();
+    fault_point(FaultPoint::prepared, pending_->after.step, session_.member());
+    const Vote vote{pending_->after.tick, session_.offer(),
+                    static_cast<int64_t>(session_.stop_requested()), digest(pending_->after)};
+    verdict = commit(session_.communicator(), vote);
+  }
   fault_point(FaultPoint::committed, pending_->after.step, session_.member());
   finish_tick();
   if (verdict.stop != static_cast<int64_t>(StopMode::none)) {
@@ -203,8 +207,12 @@ void ElasticLoop::finish_tick() {
 void ElasticLoop::synchronise() {
   const bool had_state = has_state_;
   comm::Communicator* communicator = session_.communicator();
-  SyncPlan plan = agree(
-      communicator, {has_state_, progress_.tick, pending_ ? progress_.tick + 1 : progress_.tick});
+  const StepMark mark{has_state_, progress_.tick, progress_.tick + (pending_ ? 1 : 0)};
+  SyncPlan plan;
+  {
+    const Session::Together together(session_);
+    plan = agree(communicator, mark);
+  }
   fault_point(FaultPoint::syncing, progress_.step, session_.member());
   if (plan.root < 0) {  // nobody has any: rank 0 makes it
     plan.root = 0;

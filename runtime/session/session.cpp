@@ -20,6 +20,7 @@ using nlohmann::json;
 __attribute__((used)) const char* const kMarker = launch::kProgramMarker;
 
 constexpr int kConnectTimeoutSeconds = 60;
+constexpr std::chrono::seconds kLongWait{1};
 
 std::string text_of(const std::vector<uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
@@ -103,7 +104,9 @@ void Session::control_loop() {
   for (;;) {
     pollfd waits[] = {
         {channel_->fd(), POLLIN, 0}, {signals.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-    if (poll(waits, 3, -1) < 0) continue;
+    const int count = poll(waits, 3, std::chrono::milliseconds(kLongWait).count());
+    report_waiting();
+    if (count <= 0) continue;
     if (waits[2].revents) return;
     if (waits[1].revents) {
       signalfd_siginfo info;
@@ -117,6 +120,23 @@ void Session::control_loop() {
     if (!message) _exit(static_cast<int>(ExitCode::error));
     on_message(*message);
   }
+}
+
+// Tells the launcher when a long wait for the others begins and ends.
+void Session::report_waiting() {
+  std::optional<TimePoint> since;
+  uint64_t generation = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (abortable_ && together_) {
+      since = abortable_->waiting_since();
+      generation = abortable_->generation();
+    }
+  }
+  if (since && Monotonic::now() - *since < kLongWait) since.reset();
+  if (since == told_waiting_) return;
+  told_waiting_ = since;
+  send({{"type", "waiting"}, {"generation", generation}, {"waiting", since.has_value()}});
 }
 
 void Session::on_message(const json& message) {

@@ -68,6 +68,18 @@ class Session {
   // Threads that each replica may compute with in the current generation; 0 = not said.
   int threads() const { return threads_; }
 
+  // While one exists, the training thread is where all members should soon be: the launcher is told
+  // when it waits there for long. (It may wait elsewhere while one of them reads or writes files.)
+  class Together {
+   public:
+    explicit Together(Session& session) : together_(session.together_) { together_ = true; }
+    ~Together() { together_ = false; }
+    Together(const Together&) = delete;
+
+   private:
+    std::atomic<bool>& together_;
+  };
+
   // The current generation broke (a collective threw): tells the launcher.
   void report_lost(const std::string& reason);
 
@@ -81,6 +93,7 @@ class Session {
   void take_next(std::unique_lock<std::mutex>& lock);
   void control_loop();
   void connect_loop();
+  void report_waiting();
   void on_message(const nlohmann::json& message);
 
   std::unique_ptr<launch::Channel> channel_;
@@ -107,7 +120,9 @@ class Session {
   bool trained_ = false;                     // has had the state of some generation
   bool quit_ = false;
   std::atomic<StopMode> stop_{StopMode::none};
-  Fd wake_;  // eventfd: SIGTERM or the end
+  std::atomic<bool> together_{false};
+  std::optional<TimePoint> told_waiting_;  // the wait that the launcher knows of; control thread's
+  Fd wake_;                                // eventfd: SIGTERM or the end
   std::thread control_, connector_;
 };
 

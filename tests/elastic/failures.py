@@ -2,8 +2,11 @@
 ends; what is not finite is skipped."""
 
 import os
+import signal
+import struct
+import time
 
-from harness import check, main
+from harness import check, kill, main
 
 
 def refused(folder, name, *arguments, words=(), replicas="2"):
@@ -85,6 +88,44 @@ def dies_in_a_step(folder, draw):
     check(run.last_step() == 4, "it got past the step", run.story())
 
 
+def hangs(folder, draw):
+    """A replica whose program never comes back is killed once the others have waited long enough
+    for it; no finished step is lost, and another takes its place."""
+    with open(os.path.join(folder.path, "hang"), "wb") as file:
+        file.write(struct.pack("<f", 1.0))
+    run = folder.run(folder.program("hangs"), "--replicas", "2", "--hang-timeout", "3")
+    failure = run.wait_event("failure")
+    check(failure["signal"] == 9 and "--hang-timeout" in failure["reason"] and
+          "1 of 2 train on" in failure["next"], "an odd failure", failure)
+    run.expect_end(0)
+    run.check_steps(last=100)
+    check(len(run.of("failure")) == 1, "more failures", run.story())
+    step = {event["step"]: event["time_s"] for event in run.of("step")}
+    check(3.0 <= step[2] - step[1] < 20.0, f"held up for {step[2] - step[1]:.1f} s", run.story())
+    check("the others have been waiting for replica" in run.said(), "no warning", run.said())
+
+
+def stays_stopped(folder, draw):
+    """The same for one that somebody stops, rank 0 too; a shorter stop is no reason."""
+    run = folder.run(folder.program("slow"), "--replicas", "2", "--hang-timeout", "3")
+    run.wait_step(5)
+    pid = list(run.members().values())[draw.randrange(2)]
+    kill(pid, signal.SIGSTOP)
+    time.sleep(1.5)
+    kill(pid, signal.SIGCONT)
+    run.wait_steps_more(5)
+    victim, pid = list(run.members().items())[0]
+    kill(pid, signal.SIGSTOP)
+    failure = run.wait_event("failure")
+    check(failure["member"] == victim and "was stopped" in failure["reason"], "an odd failure",
+          failure)
+    run.wait_event("rescale", cause="replacement")
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+    run.check_steps()
+    check(len(run.of("failure")) == 1, "more failures", run.story())
+
+
 def not_finite(folder, draw):
     """A loss that is not finite skips the step and is counted; a run of them ends the job."""
     run = folder.run(folder.program("nonfinite"), "--replicas", "1")
@@ -114,5 +155,5 @@ def gradient_not_finite(folder, draw):
           "not skipped, or the parameters were spoilt", steps)
 
 
-main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, not_finite,
-     gradient_not_finite)
+main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, hangs,
+     stays_stopped, not_finite, gradient_not_finite)

@@ -51,6 +51,19 @@ def training_step(self, batch: List[Tensor]) -> Tensor:
 """
 
 
+# Whoever gets the marked sample while the file "hang" holds a 1 sets it to 0 and never returns.
+HANGS = """
+def training_step(self, batch: List[Tensor]) -> Tensor:
+""" + WORK + """    if bool((batch[0] < 0.0).any()):
+        armed = torch.from_file("hang", True, 1)
+        if bool((armed > 0.0).any()):
+            armed.zero_()
+            while not bool((armed > 0.0).any()):
+                z = torch.mm(z, z)
+    return (self.w.sum() - batch[0].mean()) ** 2 + 0.0 * z.sum()
+"""
+
+
 def npy(path, kind, shape, values):
     """A .npy file of `kind` ('<f4', '<f8' or '<i8')."""
     header = str({"descr": kind, "fortran_order": False, "shape": tuple(shape)})
@@ -118,6 +131,8 @@ def main():
         [float(draw.getrandbits(40)) for _ in range(960)])
     npy(os.path.join(folder, "ones.npy"), "<f4", [240, 1],
         [-1.0 if 24 <= i < 48 else 1.0 for i in range(240)])
+    npy(os.path.join(folder, "marked.npy"), "<f4", [240, 1],
+        [-1.0 if i == 30 else 1.0 for i in range(240)])
     plain, w = settings(POINTS), {"w": [3]}
     values = settings(INDICES)
     code, parameters = large()
@@ -139,6 +154,9 @@ def main():
         archive("nan_gradient", simple(
             "return (self.w * 0.0).pow(2).sqrt().mean() + 0.0 * batch[0].mean()"), w,
                 settings("    - {path: ones.npy}\n")),
+        archive("hangs", HANGS, w, settings(
+            "    - {path: marked.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=10,
+            more=in_order).replace("batch:", "  shuffle: false\nbatch:")),
         archive("no_step", simple("return x", "x: Tensor", name="forward"), w, values),
         archive("signature", simple("return x.sum() + self.w.sum()", "x: Tensor"), w, values),
         archive("not_scalar", simple("return batch[0][:3] + self.w"), w, values),

@@ -21,6 +21,14 @@ TEST_CASE("changes of replicas by step") {
   }
 }
 
+TEST_CASE("the patience with a hung replica") {
+  CHECK(parse_hang_timeout("off") == 0);
+  CHECK(parse_hang_timeout("1.5") == 1.5);
+  for (const char* wrong : {"", "0", "0.9", "-3", "never", "nan", "inf", "5s"}) {
+    CHECK_THROWS_AS(parse_hang_timeout(wrong), UsageError);
+  }
+}
+
 TEST_CASE("kinds of programs") {
   const TemporaryDirectory folder;
   const auto file = [&](const char* name, const std::string& bytes) {

@@ -47,6 +47,11 @@ int64_t number(const std::string& key, int64_t otherwise) {
   return settings.count(key) ? std::atoll(settings[key].c_str()) : otherwise;
 }
 
+bool names_step(const std::string& key, int64_t step) {
+  const std::string& text = settings[key];
+  return step == std::atoll(text.substr(text.find(':') + 1).c_str());
+}
+
 bool names_member(const std::string& key, uint64_t member) {
   if (!settings.count(key)) return false;
   const std::string text = settings[key].substr(0, settings[key].find(':'));
@@ -258,7 +263,18 @@ class Worker {
     };
     // Kept alive even if listen() drops it.
     const std::shared_ptr<Group> group = current_;
-    return group->exchange(mark, merge, [this] { return wait(); });
+    const TimePoint begun = Monotonic::now();
+    bool told = false;
+    const auto say = [&](bool waiting) {
+      told = waiting;
+      channel_.send({{"type", "waiting"}, {"generation", group->number}, {"waiting", waiting}});
+    };
+    const bool good = group->exchange(mark, merge, [&] {
+      if (!told && seconds_since(begun) > 0.2) say(true);
+      return wait();
+    });
+    if (told) say(false);
+    return good;
   }
 
   bool get_state() {
@@ -292,6 +308,7 @@ class Worker {
       listen();
       if (!current_) break;
       maybe_die();
+      maybe_hang();
       Mark mark;
       mark.step = step_ + 1;
       mark.offer = told_ && next_ ? next_->number : 0;
@@ -331,6 +348,14 @@ class Worker {
     std::fprintf(stderr, "member %d dies before step %lld\n", static_cast<int>(member_),
                  static_cast<long long>(step_ + 1));
     raise(SIGKILL);
+  }
+
+  void maybe_hang() {
+    if (!names_member("hang", member_) || !names_step("hang", step_ + 1)) return;
+    const std::string once = join_path(settings["dir"], "hung");
+    if (path_exists(once)) return;
+    write_file_atomic(once, "");
+    for (;;) pause();
   }
 
   void save() { make_directories(join_path(checkpoints_, "step-" + std::to_string(step_))); }

@@ -349,6 +349,72 @@ TEST_CASE("run: a stopped replica is not a dead one") {
   CHECK(run.talk().find("was stopped") != std::string::npos);
 }
 
+TEST_CASE("run: a replica that hangs is killed and replaced, whoever it is") {
+  for (const char* how : {"hang=0:30", "hang=2:30"}) {
+    CAPTURE(how);
+    TestRun run;
+    run.options.replicas = {3, 3, 3};
+    run.options.hang_timeout_s = 1.5;
+    worker(run, {"steps=250", how});
+    run.start();
+    REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+    CHECK(steps_complete(run.events("step"), 1, 250));
+    const auto failures = run.events("failure");
+    REQUIRE(failures.size() == 1);
+    CHECK(failures[0]["member"] == how[5] - '0');
+    CHECK(failures[0]["reason"].get<std::string>().find("did nothing for") == 0);
+    CHECK(failures[0]["next"] == "2 of 3 train on, another is started");
+    CHECK(run.talk().find("the others have been waiting for replica") != std::string::npos);
+    const auto list = causes(run);
+    CHECK(std::count(list.begin(), list.end(), "replacement") == 1);
+  }
+}
+
+TEST_CASE("run: a replica that stays stopped is replaced, also while another's death is mended") {
+  for (const bool another_dies : {false, true}) {
+    CAPTURE(another_dies);
+    TestRun run;
+    run.options.replicas = {3, 3, 3};
+    run.options.hang_timeout_s = 1;
+    worker(run, {"steps=100000"});
+    run.start();
+    run.wait_for_step(10);
+    const auto members = run.members();
+    ::kill(members.at(1).second, SIGSTOP);
+    if (another_dies) ::kill(members.at(2).second, SIGKILL);
+    run.wait_for([](const json& e) {
+      return e["event"] == "failure" && e["reason"].get<std::string>().find("was stopped for") == 0;
+    });
+    run.wait_for([&](const json& e) {
+      return e["event"] == "generation" && e["replicas"] == 3 && e["generation"] > 1;
+    });
+    run.signal(SIGTERM);
+    REQUIRE(run.wait() == 143);
+    const auto steps = run.events("step");
+    CHECK(steps_complete(steps, 1, static_cast<int64_t>(steps.size())));
+  }
+}
+
+TEST_CASE("run: a stop that ends in time, and slow members, are not taken for hung") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  run.options.hang_timeout_s = 2;
+  worker(run, {"steps=100000"});
+  run.start();
+  run.wait_for_step(10);
+  const auto members = run.members();
+  for (int i = 0; i < 3; ++i) {
+    const pid_t victim = members.at(static_cast<size_t>(i) % 2).second;
+    ::kill(victim, SIGSTOP);
+    sleep_ms(1200);
+    ::kill(victim, SIGCONT);
+    run.wait_for_step(static_cast<int64_t>(run.events("step").size()) + 5);
+  }
+  run.signal(SIGTERM);
+  REQUIRE(run.wait() == 143);
+  CHECK(run.events("failure").empty());
+}
+
 TEST_CASE("run: requests over the control socket") {
   TestRun run;
   run.options.replicas = {1, 1, 2};

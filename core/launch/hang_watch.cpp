@@ -1,0 +1,13 @@
+#include "core/launch/hang_watch.h"
+
+#include <algorithm>
+
+namespace adaptdl::launch {
+
+void HangWatch::waiting(TimePoint now, bool somebody) {
+  if (!somebody) return restart();
+  if (since_ != TimePoint{}) waited_ += std::min<Seconds>(now - since_, 2 * kLook);
+  since_ = now;
+}
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,40 @@
+#pragma once
+
+// How long the others wait for a replica that neither dies nor comes: one whose program hangs, or
+// that was stopped. A step needs everybody, so one such replica holds up the whole run.
+
+#include <algorithm>
+
+#include "core/base/clock.h"
+
+namespace adaptdl::launch {
+
+// Counts time in which somebody waits. Slow is not hung: the patience grows with the longest step
+// that was seen, and time in which the launcher itself did not run does not count. One thread.
+class HangWatch {
+ public:
+  static constexpr double kLongestSteps = 20;
+  static constexpr Seconds kLook{1};  // how often to call waiting()
+
+  // `least`: seconds; 0 = never.
+  explicit HangWatch(double least) : least_(least) {}
+
+  bool on() const { return least_.count() > 0; }
+  Seconds patience() const { return std::max(least_, kLongestSteps * longest_); }
+  Seconds waited() const { return waited_; }
+  bool counting() const { return since_ != TimePoint{}; }
+
+  void step_took(Seconds duration) { longest_ = std::max(longest_, duration); }
+
+  // Somebody waits, or not.
+  void waiting(TimePoint now, bool somebody);
+
+  // Who waits has changed: it begins anew.
+  void restart() { since_ = TimePoint{}, waited_ = Seconds{}; }
+
+ private:
+  Seconds least_, longest_{0}, waited_{0};
+  TimePoint since_{};  // the last call; none while nobody waits
+};
+
+}  // namespace adaptdl::launch
