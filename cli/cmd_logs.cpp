@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -13,11 +12,6 @@ namespace adaptdl::cli {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(200);
-
-bool is_live(const std::string& name) {
-  const std::vector<std::string> live = launch::live_run_names();
-  return std::find(live.begin(), live.end(), name) != live.end();
-}
 
 std::string log_folder(const std::string& name) {
   const Json record = launch::read_record(name);
@@ -39,7 +33,7 @@ int run(const Arguments& arguments) {
   follower.tail(tail, print_log);
   while (arguments.flag("follow")) {
     // Asked before reading: lines written up to the end are then read for sure.
-    const bool live = is_live(name);
+    const bool live = launch::is_live(name);
     const bool any = follower.next(print_log, !live);
     if (!live) break;
     if (!any) std::this_thread::sleep_for(kLook);

@@ -1,7 +1,6 @@
 #include "core/launch/client.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <poll.h>
 #include <sys/stat.h>
@@ -11,6 +10,7 @@
 #include "core/base/files.h"
 #include "core/base/json.h"
 #include "core/base/socket.h"
+#include "core/launch/control.h"
 #include "core/launch/paths.h"
 
 namespace adaptdl::launch {
@@ -37,21 +37,10 @@ bool is_socket(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-// Nobody listened at `path` a moment ago. A new run may have bound it since, so it is moved aside
-// first, and put back if it answers after all.
+// Nobody listened at `path` a moment ago. A new run may have taken it over since.
 void remove_stale(const std::string& path) {
-  const std::string aside =
-      join_path(parent_directory(path), fmt::format(".{}.{}", file_name(path), getpid()));
-  if (!is_socket(path) || std::rename(path.c_str(), aside.c_str()) != 0) return;
-  bool alive = true;
-  try {
-    alive = try_connect_unix(aside).has_value();
-  } catch (const Error&) {
-  }
-  if (alive) {
-    [[maybe_unused]] const int moved = ::link(aside.c_str(), path.c_str());
-  }
-  ::unlink(aside.c_str());
+  const std::optional<Fd> lock = lock_control_socket(path);
+  if (lock && is_socket(path) && !try_connect_unix(path)) ::unlink(path.c_str());
 }
 
 nlohmann::json exchange(Fd socket, const nlohmann::json& request, const std::string& who,
@@ -85,6 +74,14 @@ nlohmann::json checked(nlohmann::json answer, const std::string& who) {
 
 std::vector<std::string> live_run_names() {
   return stems(sockets_directory(), ".sock");
+}
+
+bool is_live(const std::string& name) {
+  try {
+    return try_connect_unix(run_paths(name).socket).has_value();
+  } catch (const Error&) {  // there is one, but it cannot be reached
+    return true;
+  }
 }
 
 nlohmann::json read_record(const std::string& name) {
@@ -128,10 +125,12 @@ std::vector<RunInfo> list_runs(Seconds timeout) {
 nlohmann::json request(const std::string& name, const nlohmann::json& request, Seconds timeout) {
   std::optional<Fd> socket = try_connect_unix(run_paths(name).socket);
   if (!socket) {
-    const std::vector<std::string> live = live_run_names();
-    const std::string record = read_record(name).is_object() ? "; it has ended" : "";
-    fail("no run {} is live{}. {}", name, record,
-         live.empty() ? "No run is" : fmt::format("Live: {}", fmt::join(live, ", ")));
+    std::vector<std::string> live = live_run_names();
+    std::erase_if(live, [](const std::string& other) { return !is_live(other); });
+    const std::string others =
+        live.empty() ? "No run is" : fmt::format("Live: {}", fmt::join(live, ", "));
+    if (!path_exists(run_paths(name).record)) fail("no run {} is live. {}", name, others);
+    fail("run {} is not live any more (`adaptdl ls --all` says how it ended). {}", name, others);
   }
   const std::string who = "run " + name;
   return checked(exchange(std::move(*socket), request, who, timeout), who);

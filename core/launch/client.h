@@ -32,6 +32,9 @@ std::vector<RunInfo> list_runs(Seconds timeout = Seconds(1));
 // Names of live runs, as fast as can be (for shell completion); may include one that just died.
 std::vector<std::string> live_run_names();
 
+// Whether a launcher of that name is there (it may be stopped, or ending).
+bool is_live(const std::string& name);
+
 // Sends a request to the live run of that name. Throws Error: no such run lives (the sentence says
 // which do), it does not answer in time, or it refuses (its sentence).
 nlohmann::json request(const std::string& name, const nlohmann::json& request,

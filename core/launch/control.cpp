@@ -1,8 +1,12 @@
 #include "core/launch/control.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 #include "core/base/error.h"
@@ -17,12 +21,30 @@ namespace {
 constexpr size_t kMaxRequest = 64 << 10;
 constexpr size_t kMaxClients = 16;
 constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::milliseconds kLockPatience{500};
 
 }  // namespace
+
+std::optional<Fd> lock_control_socket(const std::string& path) {
+  Fd lock = open_file(path + ".lock", O_RDWR | O_CREAT, 0600);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK) fail_errno(errno, path + ".lock: cannot lock");
+  return std::nullopt;
+}
 
 ControlServer::ControlServer(std::string path, Handler handler)
     : path_(std::move(path)), handler_(std::move(handler)) {
   make_directories(parent_directory(path_), 0700);
+  // `adaptdl ls` holds the lock for a moment when it looks after a dead run.
+  const TimePoint deadline = Monotonic::now() + kLockPatience;
+  std::optional<Fd> lock;
+  while (!(lock = lock_control_socket(path_))) {
+    if (Monotonic::now() >= deadline) {
+      fail("{}: another run of this name is live; give this one another --name", path_);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  lock_ = std::move(*lock);
   listener_ = listen_unix(path_);
   set_nonblocking(listener_.get());
 }

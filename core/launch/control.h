@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <poll.h>
 #include <string>
 #include <vector>
@@ -20,8 +21,8 @@ class ControlServer {
   // Answers one request. An Error it throws becomes the refusal.
   using Handler = std::function<nlohmann::json(const nlohmann::json& request)>;
 
-  // Listens at `path` (0600, this user only), whose folder it makes (0700). Throws Error if another
-  // process listens there.
+  // Listens at `path` (0600, this user only), whose folder it makes (0700); takes over what a dead
+  // process left there. Throws Error if a living one has it.
   ControlServer(std::string path, Handler handler);
   ~ControlServer();  // unlinks the socket
   ControlServer(const ControlServer&) = delete;
@@ -45,8 +46,13 @@ class ControlServer {
 
   const std::string path_;
   const Handler handler_;
+  Fd lock_;
   Fd listener_;
   std::vector<Client> clients_;
 };
+
+// Who holds the lock of a control socket (a file beside it, which stays) may replace or remove it.
+// Nothing if another process holds it.
+std::optional<Fd> lock_control_socket(const std::string& path);
 
 }  // namespace adaptdl::launch

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -43,6 +44,7 @@ struct LogWriter::Log {
   std::string tail;  // likewise
   std::string path;  // this and the rest: the thread's own, for disks may be slow
   Fd file;
+  int open_error = 0;  // without a file: why
   int64_t size = 0;
 
   void remember(std::string_view bytes) {
@@ -50,32 +52,43 @@ struct LogWriter::Log {
     if (tail.size() > 2 * kTailBytes) tail.erase(0, tail.size() - kTailBytes);
   }
 
-  void write(std::string_view bytes, int64_t bytes_max) {
+  // 0, or the errno with which this much of the log was lost.
+  int write(std::string_view bytes, int64_t bytes_max) {
     if (size > 0 && size + static_cast<int64_t>(bytes.size()) > bytes_max) rotate();
-    while (!bytes.empty() && file) {
+    if (!file) return open_error;
+    while (!bytes.empty()) {
       const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return;  // a full disk: this much of the log is lost
+      if (n < 0) return errno;
       bytes.remove_prefix(static_cast<size_t>(n));
       size += n;
     }
+    return 0;
   }
 
   void open_file() {
     file = Fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+    open_error = errno;
     struct stat status {};
     size = file && fstat(file.get(), &status) == 0 ? status.st_size : 0;
   }
 
   void rotate() {
-    file.reset();
-    std::rename(path.c_str(), (path + ".1").c_str());
+    // In a folder that takes no other name the cap still holds.
+    const bool renamed = std::rename(path.c_str(), (path + ".1").c_str()) == 0;
+    if (!renamed && file && ftruncate(file.get(), 0) == 0) {
+      size = 0;
+      return;
+    }
     open_file();
   }
 };
 
-LogWriter::LogWriter(std::string folder, int64_t bytes_max)
-    : folder_(std::move(folder)), bytes_max_(bytes_max), wake_(eventfd(0, EFD_CLOEXEC)) {
+LogWriter::LogWriter(std::string folder, int64_t bytes_max, std::function<void(std::string)> talk)
+    : folder_(std::move(folder)),
+      bytes_max_(bytes_max),
+      talk_(std::move(talk)),
+      wake_(eventfd(0, EFD_CLOEXEC)) {
   make_directories(folder_);
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "logs");
@@ -127,12 +140,19 @@ void LogWriter::take(Log& log) {
       std::lock_guard lock(mutex_);
       log.remember(bytes);
     }
-    log.write(bytes, bytes_max_);
+    if (const int error = log.write(bytes, bytes_max_)) complain(log.path, error);
   } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
     log.file.reset();
     std::lock_guard lock(mutex_);
     log.pipe.reset();
     closed_.notify_all();
+  }
+}
+
+void LogWriter::complain(const std::string& path, int error) {
+  if (!std::exchange(complained_, true)) {
+    talk_(fmt::format("{}: {}; what the replicas print is lost, training goes on", path,
+                      std::strerror(error)));
   }
 }
 

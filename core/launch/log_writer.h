@@ -5,6 +5,7 @@
 // up no decision; a full disk loses text, never holds up a replica.
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,8 +22,9 @@ namespace adaptdl::launch {
 // Thread-safe.
 class LogWriter {
  public:
-  // Makes `folder`. A file that would grow beyond `bytes_max` becomes FILE.1 first.
-  LogWriter(std::string folder, int64_t bytes_max);
+  // Makes `folder`. A file that would grow beyond `bytes_max` becomes FILE.1 first. `talk` gets,
+  // once, a sentence about logs that cannot be written; from the thread.
+  LogWriter(std::string folder, int64_t bytes_max, std::function<void(std::string)> talk);
   ~LogWriter();  // takes in what the pipes hold
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
@@ -42,10 +44,13 @@ class LogWriter {
 
   void loop();
   void take(Log& log);  // reads once and writes; closes at the end
+  void complain(const std::string& path, int error);
   void wake();
 
   const std::string folder_;
   const int64_t bytes_max_;
+  const std::function<void(std::string)> talk_;
+  bool complained_ = false;  // the thread's own
   Fd wake_;
   std::mutex mutex_;
   std::condition_variable_any closed_;

@@ -11,7 +11,7 @@
 namespace adaptdl::launch {
 
 // Catches the given signals (also as process 1, where nothing is caught by default) for its life,
-// and ignores SIGPIPE; then puts back what was there. At most one object at a time.
+// and ignores SIGPIPE and SIGXFSZ; then puts back what was there. At most one object at a time.
 class SignalCatcher {
  public:
   explicit SignalCatcher(const std::vector<int>& signals);

@@ -286,7 +286,12 @@ void ElasticLoop::conclude(bool finished) {
       program_.save(options_.model_path);
       model = options_.model_path;
     }
-    checkpointer_.write(header(finished), state_tensors());
+    try {
+      checkpointer_.write(header(finished), state_tensors());
+    } catch (const Error& error) {
+      if (model.empty()) throw;
+      log_warning("{}", error.what());  // nothing is lost: the training is over, its model saved
+    }
     session_.emit({{"event", "end"},
                    {"result", finished ? "finished" : "stopped"},
                    {"steps", progress_.step},

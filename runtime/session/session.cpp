@@ -38,6 +38,7 @@ Session::Session() {
   // taken from a descriptor, so it is blocked before any thread could inherit another mask.
   signal(SIGINT, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);

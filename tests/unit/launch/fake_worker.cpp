@@ -8,6 +8,8 @@
 //   hello_ms=T       start-up takes that long
 //   checkpoint=K     a checkpoint every K steps (a folder step-N in the checkpoint folder)
 //   die=MEMBER:STEP  aborts at that step; die=*:STEP every member at every attempt
+//   hang=MEMBER:STEP hangs before that step, in the first of its attempts
+//   orphan=1         leaves a process behind whose parent is gone, and which soon ends
 //   silent=MEMBER    never says hello
 //   crash=MEMBER     prints something and exits with 7 before hello
 //   fatal=MEMBER     cannot train
@@ -26,6 +28,7 @@
 #include <string>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -169,6 +172,7 @@ class Worker {
   int run() {
     std::printf("member %llu here\n", static_cast<unsigned long long>(member_));
     std::fflush(stdout);
+    if (settings.count("orphan")) leave_orphan();
     sleep_ms(number("hello_ms", 20));
     if (names_member("silent", member_)) pause();
     if (names_member("garbage", member_)) {
@@ -341,10 +345,18 @@ class Worker {
     return std::nullopt;
   }
 
+  static void leave_orphan() {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (fork() == 0) sleep_ms(100);
+      _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+  }
+
   void maybe_die() {
     if (!names_member("die", member_)) return;
-    const std::string& text = settings["die"];
-    if (step_ + 1 != std::atoll(text.substr(text.find(':') + 1).c_str())) return;
+    if (!names_step("die", step_ + 1)) return;
     std::fprintf(stderr, "member %d dies before step %lld\n", static_cast<int>(member_),
                  static_cast<long long>(step_ + 1));
     raise(SIGKILL);
