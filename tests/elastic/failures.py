@@ -1,9 +1,11 @@
 """What cannot be trained is refused with a sentence before anything trains; what fails for ever
 ends; what is not finite is skipped."""
 
+import ctypes
 import os
 import signal
 import struct
+import subprocess
 import time
 
 from harness import check, kill, main
@@ -126,6 +128,68 @@ def stays_stopped(folder, draw):
     check(len(run.of("failure")) == 1, "more failures", run.story())
 
 
+def small_disk(path):
+    """Mounts 2 MB at the path, for this process and its children alone. False: that is not allowed."""
+    new_mounts = 0x20000  # CLONE_NEWNS
+    if os.geteuid() != 0 or ctypes.CDLL(None).unshare(new_mounts) != 0:
+        return False
+    os.mkdir(path)
+    return all(subprocess.run(command, check=False, capture_output=True).returncode == 0 for command in (
+        ["mount", "--make-rprivate", "/"], ["mount", "-t", "tmpfs", "-o", "size=2m", "small", path]))
+
+
+def full_checkpoint_disk(folder, draw):
+    """Training goes on while checkpoints cannot be written, says so, and writes them again when there
+    is room; it finishes without the last one, but does not pretend to have stopped after one."""
+    disk = os.path.join(folder.path, "small")
+    if not small_disk(disk):
+        print("skipped: needs the right to mount")
+        return
+    filler = os.path.join(disk, "filler")
+
+    def fill():
+        with open(filler, "ab", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+
+    def checkpoint(run, failed):
+        seen = run.count()
+        return run.wait_for(lambda events: [e for e in events[seen:] if e["event"] == "checkpoint" and
+                                            ("error" in e) == failed], f"a checkpoint, failed {failed}")
+
+    try:
+        often = ["--checkpoint-dir", os.path.join(disk, "checkpoints"), "--replicas", "2", "--set",
+                 "checkpoint_interval_s=0.3"]
+        run = folder.run(folder.program("slow"), *often)
+        checkpoint(run, False)
+        fill()
+        (event,) = checkpoint(run, True)
+        check("No space left on device" in event["error"], "an odd error", event)
+        run.wait_steps_more(100)
+        check(run.said().count("checkpoint failed: ") == 1, "not told once", run.said())
+        os.unlink(filler)
+        checkpoint(run, False)
+        fill()
+        run.signal(signal.SIGTERM)
+        run.expect_end(1)
+        end = run.of("end")[0]
+        check("No space left" in end["reason"] and not end["checkpoint"], "an odd end", end)
+        run.check_steps()
+        os.unlink(filler)
+        last = run.last_step()
+        run = folder.run(folder.program("slow"), *often, "--set", f"epochs={last // 40 + 3}")
+        check(run.wait_event("resume")["step"] > 0, "it does not go on")
+        fill()
+        run.expect_end(0)
+        check(run.of("end")[0]["model"] and os.path.exists(run.of("end")[0]["model"]), "no model")
+        check("cannot keep the record" in run.said(), "the user is not told", run.said())
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=False)
+
+
 def not_finite(folder, draw):
     """A loss that is not finite skips the step and is counted; a run of them ends the job."""
     run = folder.run(folder.program("nonfinite"), "--replicas", "1")
@@ -156,4 +220,4 @@ def gradient_not_finite(folder, draw):
 
 
 main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, hangs,
-     stays_stopped, not_finite, gradient_not_finite)
+     stays_stopped, full_checkpoint_disk, not_finite, gradient_not_finite)
