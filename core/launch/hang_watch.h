@@ -24,7 +24,10 @@ class HangWatch {
   Seconds waited() const { return waited_; }
   bool counting() const { return since_ != TimePoint{}; }
 
-  void step_took(Seconds duration) { longest_ = std::max(longest_, duration); }
+  void step_took(Seconds duration);
+
+  // Somebody was stopped, or goes on: what the step takes says nothing about steps.
+  void disturbed();
 
   // Somebody waits, or not.
   void waiting(TimePoint now, bool somebody);
@@ -35,6 +38,7 @@ class HangWatch {
  private:
   Seconds least_, longest_{0}, waited_{0};
   TimePoint since_{};  // the last call; none while nobody waits
+  bool disturbed_ = false;
 };
 
 }  // namespace adaptdl::launch

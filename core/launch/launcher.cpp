@@ -120,7 +120,7 @@ void Launcher::note_stopped(Replica& replica) {
     const bool stopped = info.si_code == CLD_STOPPED;
     if (member != nullptr && member->stopped != stopped) {
       member->stopped = stopped;
-      watch_.restart();
+      watch_.disturbed();
       output_.talk(stopped
                        ? fmt::format("replica {} was stopped; training waits for it (process {})",
                                      replica.id, replica.child.pid())

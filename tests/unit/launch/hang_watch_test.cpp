@@ -38,6 +38,15 @@ TEST_CASE("hang: patience ends after the given time, and 20 of the longest steps
   CHECK(slow.over(5));
 }
 
+TEST_CASE("hang: a step in which somebody was stopped is not a slow one") {
+  Watched watched(60);
+  watched.watch.disturbed();
+  watched.watch.step_took(Seconds(1000));
+  CHECK(watched.watch.patience() == Seconds(60));
+  watched.watch.step_took(Seconds(5));
+  CHECK(watched.watch.patience() == Seconds(100));
+}
+
 TEST_CASE("hang: any progress begins the wait anew") {
   Watched watched(60);
   for (int i = 0; i < 10; ++i) {
