@@ -116,6 +116,30 @@ TEST_CASE("abort from another thread returns every waiting call, here and elsewh
   }
 }
 
+TEST_CASE("other threads see since when a collective is under way") {
+  Listeners listeners(one_host(2));
+  std::atomic<Communicator*> waiting{nullptr};
+  const TimePoint start = Monotonic::now();
+  in_threads(2, [&](int rank) {
+    const auto c = listeners.connect(rank);
+    CHECK_FALSE(c->waiting_since());
+    if (rank == 0) {
+      waiting = c.get();
+    } else {
+      const auto begun = [&] {
+        Communicator* other = waiting;
+        return other == nullptr ? std::nullopt : other->waiting_since();
+      };
+      while (!begun() && seconds_since(start) < 10) std::this_thread::yield();
+      REQUIRE(begun());
+      CHECK(*begun() > start);
+      CHECK(*begun() <= Monotonic::now());
+    }
+    c->barrier();
+    CHECK_FALSE(c->waiting_since());
+  });
+}
+
 TEST_CASE("a large reduction is aborted in its middle") {
   for (const auto& hosts : {one_host(3), many_hosts(3), two_and_two()}) {
     const int size = static_cast<int>(hosts.size());
