@@ -14,7 +14,7 @@ namespace adaptdl::cli {
 namespace {
 
 // The event stream on standard output. Once it cannot be written, training goes on without it, and
-// the command ends with exit code 1.
+// the command ends with exit code 1, and with the reason unless it is that nobody reads any more.
 class JsonStream {
  public:
   explicit JsonStream(int64_t every) : every_(every) {}
@@ -23,7 +23,10 @@ class JsonStream {
     if (broken_ || is_thinned_out(event)) return;
     try {
       print_json(event);
-    } catch (const Error&) {
+    } catch (const OutputClosed&) {
+      broken_ = true;
+    } catch (const Error& error) {
+      talk(fmt::format("adaptdl: {}; training goes on without its events", error.what()));
       broken_ = true;
     }
   }

@@ -278,6 +278,12 @@ def reader_leaves(folder, draw):
     code, out, err = folder.command("ls", "-a", "-o", "json")
     (listed,) = json.loads(out)["runs"]
     check(listed["state"] == "finished" and listed["status"]["steps"] == 60, "not finished", listed)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words(folder, 60, "--name", "full"), env=folder.environment,
+                              cwd=folder.path, stdin=subprocess.DEVNULL, stdout=full, text=True,
+                              stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+    check(done.returncode == 1 and "No space left on device; training goes on" in done.stderr,
+          "not said", done.returncode, done.stderr)
     # Other commands end quietly.
     done = subprocess.run(f"'{folder.binary}' --help | head -1", shell=True, text=True, check=False,
                           env=folder.environment, capture_output=True)
