@@ -50,7 +50,8 @@ class Folder:
         self.path = tempfile.mkdtemp(prefix="adaptdl-elastic-")
         self.runs, self.busy = [], []
         self.environment = {key: value for key, value in os.environ.items()
-                            if not key.startswith("ADAPTDL_") or key == "ADAPTDL_LIBTORCH"}
+                            if not key.startswith("ADAPTDL_")
+                            or key in ("ADAPTDL_LIBTORCH", "ADAPTDL_WORKER")}
         self.environment.update({
             "XDG_STATE_HOME": os.path.join(self.path, "state"), MARK: self.path,
             "XDG_RUNTIME_DIR": os.path.join(self.path, "runtime"), "HOME": self.path})
