@@ -1,13 +1,16 @@
-"""Archives from and for Python: one that torch.jit.save wrote is trained, and the model.pt that comes
-of it is loaded by torch.jit.load. Needs a Python with torch in ADAPTDL_TEST_PYTHON; skipped (77)
-without."""
+"""Archives from and for Python: what torch.jit.save wrote is trained, and the model.pt that comes of
+it is loaded by torch.jit.load. Needs a Python with torch and numpy in ADAPTDL_TEST_PYTHON; skipped
+(77) without."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
 
 from harness import check, main
 
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
 
 WRITE = '''
@@ -45,26 +48,89 @@ assert torch.equal(model(x)[:3], model(x[:3])) or torch.allclose(model(x)[:3], m
 '''
 
 
+# What README.md and adaptdl-train(5) train on: 64 values a sample, ten classes. The class is the
+# largest of the first ten values, so that there is something to learn.
+DATA = """
+import numpy
+images = numpy.random.default_rng(1).integers(0, 17, (1000, 64))
+numpy.save("images.npy", images.astype("uint8"))
+numpy.save("labels.npy", images[:, :10].argmax(1))
+"""
+
+LOAD = """
+import sys
+import torch
+model = torch.jit.load(sys.argv[1])
+assert model(torch.randn(7, 64)).shape == (7, 10)
+"""
+
+
 def python(folder, code, *arguments):
     script = os.path.join(folder.path, "script.py")  # torch.jit.script wants to read its source
     with open(script, "w") as file:
         file.write(code)
-    done = subprocess.run([PYTHON, script, *arguments], capture_output=True, text=True)
+    done = subprocess.run([PYTHON, script, *arguments], cwd=folder.path, capture_output=True, text=True)
     check(done.returncode == 0, "Python says:", done.stderr)
 
 
+def model_of(run):
+    return os.path.join(run.of("start")[0]["output_dir"], "model.pt")
+
+
 def from_python_to_python(folder, draw):
+    """Replicas come, are stopped and go on."""
     program = folder.program("net")
     python(folder, WRITE, program)
-    run = folder.run(program, "--replicas", "1:2", "--replicas-at", "0:1,30:2")
+    run = folder.run(program, "--replicas", "1:2", "--replicas-at", "0:1", "--set", "epochs=1000000")
+    run.wait_step(10)
+    run.request(request="scale", replicas=2)
+    run.wait_replicas(2)
+    run.wait_steps_more(10)
+    run.request(request="scale", replicas=1)
+    run.wait_event("generation", to=1, **{"from": 2})
+    run.wait_steps_more(10)
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+    run.check_steps()
+    steps, losses = run.last_step(), run.losses()
+
+    epochs = steps // 40 + 2
+    again = folder.run(program, "--set", f"epochs={epochs}")
+    again.expect_end(0, 200)
+    again.check_steps(first=steps + 1, last=40 * epochs)
+    losses |= again.losses()
+    check(losses[40 * epochs] < 0.8 * losses[1], "it did not learn", losses[1], losses[40 * epochs])
+    python(folder, READ, model_of(again))
+
+
+def documented(folder, code, settings):
+    """An example trains just as it is printed."""
+    python(folder, DATA)
+    with open(os.path.join(folder.path, "adaptdl.yaml"), "w") as file:
+        file.write(settings)
+    python(folder, code)
+    run = folder.run(os.path.join(folder.path, "train.pt"), "--replicas", "2")
     run.expect_end(0, 200)
-    run.check_steps(last=160)
-    losses = run.losses()
-    check(losses[160] < 0.8 * losses[1], "it did not learn", losses[1], losses[160])
-    python(folder, READ, os.path.join(folder.path, "net.run", "model.pt"))
+    losses = list(run.losses().values())
+    check(losses[-1] < 0.8 * losses[0], "it did not learn", losses[0], losses[-1])
+    python(folder, LOAD, model_of(run))
+
+
+def readme(folder, draw):
+    with open(os.path.join(ROOT, "README.md")) as file:
+        code, settings = re.findall(r"```(?:python|yaml)\n(.*?)```", file.read(), re.S)
+    check(len(code.splitlines()) <= 10, "the ten lines have become", len(code.splitlines()))
+    documented(folder, code, settings)
+
+
+def manual(folder, draw):
+    with open(os.path.join(ROOT, "man", "adaptdl-train.5")) as file:
+        blocks = re.findall(r"\.nf\n\.RS 4\n(.*?)\.RE", file.read().replace("\\-", "-"), re.S)
+    code, settings = [block for block in blocks if "import torch" in block or "format: 1" in block]
+    documented(folder, code, settings)
 
 
 if not PYTHON:
-    print("skipped: no ADAPTDL_TEST_PYTHON")
+    print("skipped: ADAPTDL_TEST_PYTHON names no Python with torch; ./bootstrap test sets it")
     sys.exit(77)
-main(from_python_to_python)
+main(from_python_to_python, readme, manual)
