@@ -27,7 +27,7 @@ print("tensorboard reads 100 steps of 2 scalars")
 def main():
     python = os.environ.get("ADAPTDL_TEST_PYTHON")
     if not python:
-        print("skipped: ADAPTDL_TEST_PYTHON names no Python with tensorboard")
+        print("skipped: ADAPTDL_TEST_PYTHON names no Python with tensorboard; ./bootstrap test sets it")
         return 77
     found = subprocess.run([python, "-c", "import tensorboard"], capture_output=True, check=False)
     if found.returncode != 0:
