@@ -2,6 +2,8 @@
 
 // The runtime library for LibTorch programs that train elastically: everything a program needs.
 //
+//   #include <adaptdl/runtime/adaptdl.h>
+//
 //   class MyModel : public adaptdl::Program { ... };            // parameters, training_step
 //
 //   int main() {
@@ -15,7 +17,10 @@
 //     });
 //   }
 //
-// Started as `adaptdl run ./my-program --replicas 1:4`; by hand it trains as a lone replica.
+// Built with
+//   c++ -std=c++20 my-program.cpp $(pkg-config --cflags --libs adaptdl-runtime)
+// and started as `adaptdl run ./my-program --replicas 1:4`; by hand it trains as a lone replica,
+// without checkpoints, reads its data in the current folder, and leaves model.pt there.
 
 #include "runtime/session/program.h"
 #include "runtime/session/run_program.h"

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -18,6 +19,19 @@ using torch::jit::Module;
 std::string first_line(const std::exception& error) {
   std::string text = error.what();
   return text.substr(0, text.find('\n'));
+}
+
+// What went wrong in a method, in one line. TorchScript shows the source that failed first, and
+// says why at the end; the whole of it goes to the log.
+std::string cause(const std::string& text) {
+  const size_t end = text.find_last_not_of(" \n");
+  if (end == text.npos) return "for no stated reason";
+  if (!text.starts_with("The following operation failed")) return text.substr(0, text.find('\n'));
+  log_warning("{}", text);
+  const size_t start = text.rfind('\n', end) + 1;  // npos + 1 is 0
+  std::string line = text.substr(start, end + 1 - start);
+  const std::string noise = "RuntimeError: ";
+  return line.starts_with(noise) ? line.substr(noise.size()) : line;
 }
 
 Module load(const std::string& path, at::Device device) {
@@ -110,9 +124,9 @@ struct ScriptProgram::Impl {
       const Autocast autocast(device.type(), bf16);
       return method({c10::List<at::Tensor>(batch)});
     } catch (const c10::Error& error) {
-      fail("{}: {} failed: {}", path, method.name(), error.what_without_backtrace());
+      fail("{}: {} failed: {}", path, method.name(), cause(error.what_without_backtrace()));
     } catch (const std::exception& error) {
-      fail("{}: {} failed: {}", path, method.name(), error.what());
+      fail("{}: {} failed: {}", path, method.name(), cause(error.what()));
     }
   }
 };
@@ -132,7 +146,7 @@ std::vector<NamedTensor> ScriptProgram::parameters() {
   for (const auto& parameter : impl_->module.named_parameters()) {
     if (parameter.value.requires_grad()) result.push_back({parameter.name, parameter.value});
   }
-  return result;
+  return distinct(result);
 }
 
 std::vector<NamedTensor> ScriptProgram::buffers() {
@@ -140,7 +154,7 @@ std::vector<NamedTensor> ScriptProgram::buffers() {
   for (const auto& buffer : impl_->module.named_buffers()) {
     result.push_back({buffer.name, buffer.value});
   }
-  return result;
+  return distinct(result);
 }
 
 at::Tensor ScriptProgram::training_step(const std::vector<at::Tensor>& batch) {

@@ -1,9 +1,12 @@
 #include <cmath>
 #include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/system.h"
 #include "runtime/data/convert.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/readers.h"
@@ -83,6 +86,14 @@ Layout lay_out(const Array& array, const DataSource& source, int64_t reserve_shi
   return layout;
 }
 
+// Advice to the kernel about a stretch of a mapping; without effect where it is none.
+void advise(const std::byte* begin, size_t bytes, int advice) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto from = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t start = from / page * page;
+  ::madvise(reinterpret_cast<void*>(start), from + bytes - start, advice);
+}
+
 class ArrayColumn : public Column {
  public:
   ArrayColumn(Array array, const Layout& layout, DType dtype, double scale, double offset)
@@ -91,9 +102,19 @@ class ArrayColumn : public Column {
         converter_(array_.dtype, array_.swapped, dtype, scale, offset),
         elements_(static_cast<int64_t>(row_bytes() / size_of(dtype))),
         first_(array_.bytes + static_cast<size_t>(layout.first) * size_of(array_.dtype)),
-        step_(static_cast<size_t>(layout.step) * size_of(array_.dtype)) {}
+        step_(static_cast<size_t>(layout.step) * size_of(array_.dtype)),
+        stored_row_bytes_(static_cast<size_t>(elements_) * size_of(array_.dtype)) {
+    const size_t stored = static_cast<size_t>(array_.elements()) * size_of(array_.dtype);
+    scattered_ = stored > available_memory() / 2;
+    if (scattered_) advise(array_.bytes, stored, MADV_RANDOM);
+  }
 
   void copy_rows(std::span<const int64_t> rows, std::byte* out) const override {
+    if (scattered_) {  // all at once, so that the disk has them all to order
+      for (const int64_t row : rows) {
+        advise(first_ + static_cast<size_t>(row) * step_, stored_row_bytes_, MADV_WILLNEED);
+      }
+    }
     for (const int64_t row : rows) {
       converter_(first_ + static_cast<size_t>(row) * step_, elements_, out);
       out += row_bytes();
@@ -105,7 +126,9 @@ class ArrayColumn : public Column {
   Converter converter_;
   int64_t elements_;  // of a sample
   const std::byte* first_;
-  size_t step_;  // bytes
+  size_t step_, stored_row_bytes_;  // bytes
+  // What does not fit into memory is read row by row: the kernel would read megabytes around each.
+  bool scattered_ = false;
 };
 
 DType csv_type(const DataSource& source, DType wanted) {

@@ -324,6 +324,10 @@ json ElasticLoop::summary() const {
 
 void ElasticLoop::restore(const json& summary) {
   progress_ = progress_from_json(summary.at("progress"));
+  // Settings may have other groups than those that the checkpoint was made with.
+  if (progress_.statistics.groups() != optimizer_.group_count()) {
+    progress_.statistics = gns::GradientStatistics(optimizer_.group_count());
+  }
   schedule_.load_state(summary.at("schedule"));
   batch_policy_.load_state(summary.at("profile"));
   optimizer_.prepare_state(summary.at("optimizer"));

@@ -1,6 +1,8 @@
 #include "runtime/session/progress.h"
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
@@ -36,6 +38,29 @@ void visit_fields(P& p, Visit&& visit) {
   visit("validation", p.validation);
 }
 
+// JSON has no numbers that are not finite; metrics of a model that diverges are such.
+json to_json(const std::map<std::string, double>& metrics) {
+  json result = json::object();
+  for (const auto& [name, value] : metrics) {
+    if (std::isfinite(value)) {
+      result[name] = value;
+    } else {
+      result[name] = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+    }
+  }
+  return result;
+}
+
+void from_json(const json& saved, std::map<std::string, double>& metrics) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const auto& [name, value] : saved.items()) {
+    metrics[name] = value.is_number() ? value.get<double>()
+                    : value == "nan"  ? std::numeric_limits<double>::quiet_NaN()
+                    : value == "inf"  ? kInfinity
+                                      : -kInfinity;
+  }
+}
+
 }  // namespace
 
 uint64_t digest(const Progress& progress) {
@@ -51,7 +76,9 @@ uint64_t digest(const Progress& progress) {
     if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
       mix(value);
     } else {
-      for (const auto& [name, metric] : value) mix(metric);
+      for (const auto& [name, metric] : value) {
+        mix(std::isnan(metric) ? std::numeric_limits<double>::quiet_NaN() : metric);
+      }
     }
   });
   if (!progress.statistics.empty()) {
@@ -63,14 +90,26 @@ uint64_t digest(const Progress& progress) {
 
 json to_json(const Progress& progress) {
   json result = {{"statistics", progress.statistics.to_json()}};
-  visit_fields(progress, [&](const char* name, const auto& value) { result[name] = value; });
+  visit_fields(progress, [&](const char* name, const auto& value) {
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
+      result[name] = value;
+    } else {
+      result[name] = to_json(value);
+    }
+  });
   return result;
 }
 
 Progress progress_from_json(const json& saved) {
   Progress progress;
   try {
-    visit_fields(progress, [&](const char* name, auto& value) { saved.at(name).get_to(value); });
+    visit_fields(progress, [&](const char* name, auto& value) {
+      if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
+        saved.at(name).get_to(value);
+      } else {
+        from_json(saved.at(name), value);
+      }
+    });
     progress.statistics = gns::GradientStatistics::from_json(saved.at("statistics"));
   } catch (const json::exception& error) {
     fail("the saved progress cannot be read: {}", error.what());

@@ -8,6 +8,7 @@ namespace adaptdl {
 
 int train(Program& program, const TrainingSpec& spec, const TrainOptions& options,
           Session& session) {
+  check_tensors(program);
   ElasticLoop loop(program, spec, options, session);
   return loop.run();
 }

@@ -135,7 +135,9 @@ TEST_CASE("wrong results are refused") {
   CHECK_ERROR(number.training_step(batch), "it returned float");
   auto throws = load(archive(
       folder, step("batch: List[Tensor]) -> Tensor", "return batch[0].view([7]) * self.w")));
-  CHECK_ERROR(throws.training_step(batch), "training_step failed");
+  const std::string why = error_of([&] { throws.training_step(batch); });
+  CHECK(contains(why, "training_step failed: shape '[7]' is invalid"));
+  CHECK_FALSE(contains(why, "\n"));
   auto few =
       load(archive(folder, step("batch: List[Tensor]) -> Tensor", "return batch[3] * self.w")));
   CHECK_ERROR(few.training_step(batch), "training_step failed");
@@ -151,6 +153,59 @@ TEST_CASE("wrong results are refused") {
   CHECK_ERROR(vectors.validation_step(batch), "scalar");
   auto no_count = validating("Dict[str, Tensor]", "return {\"loss\": batch[0].sum()}");
   CHECK_ERROR(no_count.validation_step(batch), "count");
+}
+
+TEST_CASE("shared weights are one parameter") {
+  const Folder folder;
+  const at::Tensor weight = at::ones({3}).set_requires_grad(true), seen = at::zeros({1});
+  torch::jit::Module encoder("Encoder"), decoder("Decoder"), module("Program");
+  for (auto* part : {&encoder, &decoder}) {
+    part->register_parameter("weight", weight, false);
+    part->register_buffer("seen", seen);
+  }
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.register_module("encoder", encoder);
+  module.register_module("decoder", decoder);
+  module.define(R"(
+def training_step(self, batch: List[Tensor]) -> Tensor:
+    return (batch[0] * self.encoder.weight + self.decoder.weight).mean()
+)");
+  module.save(folder.file("shared.pt"));
+  ScriptProgram program(folder.file("shared.pt"), at::kCPU, false);
+  REQUIRE(program.parameters().size() == 1);
+  CHECK(program.parameters()[0].name == "encoder.weight");
+  CHECK(program.buffers().size() == 1);
+  check_tensors(program);
+}
+
+TEST_CASE("a program's tensors are checked") {
+  struct Odd : Program {
+    std::vector<NamedTensor> p, b;
+    std::vector<NamedTensor> parameters() override { return p; }
+    std::vector<NamedTensor> buffers() override { return b; }
+    at::Tensor training_step(const std::vector<at::Tensor>&) override { return {}; }
+    void train(bool) override {}
+    void save(const std::string&) override {}
+  };
+  const at::Tensor leaf = at::ones({3}).set_requires_grad(true);
+  const auto refusal = [](std::vector<NamedTensor> parameters, std::vector<NamedTensor> buffers) {
+    Odd odd;
+    odd.p = std::move(parameters);
+    odd.b = std::move(buffers);
+    return error_of([&] { check_tensors(odd); });
+  };
+  Odd good;
+  good.p = {{"w", leaf}};
+  good.b = {{"w", at::ones({1}, at::kLong)}};
+  check_tensors(good);
+  CHECK(contains(refusal({{"w", leaf}, {"w", leaf.detach()}}, {}), "two parameters called w"));
+  CHECK(contains(refusal({{"a", leaf}, {"b", leaf}}, {}), "parameters a and b are one tensor"));
+  CHECK(distinct({{"a", leaf}, {"b", leaf}}).size() == 1);
+  CHECK(contains(refusal({{"w", at::ones({3})}}, {}), "parameter w is not"));
+  CHECK(contains(refusal({{"w", leaf * 2}}, {}), "parameter w is not"));
+  CHECK(contains(refusal({{"", leaf}}, {}), "1 to 1000 bytes"));
+  CHECK(contains(refusal({{"w", leaf}}, {{"b", at::Tensor()}}), "undefined"));
+  CHECK(contains(refusal({{"w", leaf}}, {{"b", at::ones({3}).to_sparse()}}), "sparse"));
 }
 
 TEST_CASE("what is neither trained nor a buffer must not change") {
