@@ -105,7 +105,7 @@ class ArrayColumn : public Column {
         step_(static_cast<size_t>(layout.step) * size_of(array_.dtype)),
         stored_row_bytes_(static_cast<size_t>(elements_) * size_of(array_.dtype)) {
     const size_t stored = static_cast<size_t>(array_.elements()) * size_of(array_.dtype);
-    scattered_ = stored > available_memory() / 2;
+    scattered_ = stored > available_memory() / 4;  // other columns want their part, too
     if (scattered_) advise(array_.bytes, stored, MADV_RANDOM);
   }
 
