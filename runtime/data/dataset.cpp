@@ -4,30 +4,23 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "runtime/data/mix.h"
 
 namespace adaptdl::data {
 namespace {
-
-uint64_t mix(uint64_t value) {  // splitmix64
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
 
 // `samples` cut into `parts` stretches of equal length, give or take one, and one sample drawn from
 // each. All in constant memory. Requires: 1 <= parts <= samples.
 class Draw {
  public:
   Draw(int64_t samples, int64_t parts, uint64_t seed)
-      : samples_(samples), parts_(parts), seed_(mix(seed)) {}
+      : samples_(samples), parts_(parts), seed_(splitmix(seed)) {}
 
   // The one drawn from stretch `part`.
   int64_t drawn(int64_t part) const {
     const int64_t begin = start(part), length = start(part + 1) - begin;
-    const uint64_t random = mix(seed_ ^ static_cast<uint64_t>(part));
-    const auto wide = static_cast<unsigned __int128>(random) * static_cast<uint64_t>(length);
-    return begin + static_cast<int64_t>(wide >> 64);
+    const uint64_t random = splitmix(seed_ ^ static_cast<uint64_t>(part));
+    return begin + static_cast<int64_t>(reduce(random, static_cast<uint64_t>(length)));
   }
 
   // The i-th sample that is not drawn. Requires: i < samples - parts.

@@ -4,24 +4,9 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "runtime/data/mix.h"
 
 namespace adaptdl::data {
-namespace {
-
-// Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014 (splitmix64).
-uint64_t mix(uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
-
-// A number in [0, range) from 64 random bits (Lemire's multiplication).
-uint64_t reduce(uint64_t random, uint64_t range) {
-  return static_cast<uint64_t>((static_cast<unsigned __int128>(random) * range) >> 64);
-}
-
-}  // namespace
 
 Permutation::Permutation(int64_t size, uint64_t seed, uint64_t epoch, uint64_t pass)
     : size_(static_cast<uint64_t>(size)) {
@@ -31,8 +16,8 @@ Permutation::Permutation(int64_t size, uint64_t seed, uint64_t epoch, uint64_t p
   while (left_ > 1 && (left_ - 1) * (left_ - 1) >= size_) --left_;
   while (left_ * left_ < size_) ++left_;
   right_ = (size_ + left_ - 1) / left_;
-  uint64_t key = mix(mix(mix(seed) ^ epoch) ^ pass);
-  for (auto& round : keys_) round = key = mix(key);
+  uint64_t key = splitmix(splitmix(splitmix(seed) ^ epoch) ^ pass);
+  for (auto& round : keys_) round = key = splitmix(key);
 }
 
 int64_t Permutation::operator()(int64_t i) const {
@@ -41,9 +26,9 @@ int64_t Permutation::operator()(int64_t i) const {
   do {
     uint64_t a = value % left_, b = value / left_;
     for (int round = 0; round < kRounds; round += 2) {
-      a += reduce(mix(keys_[static_cast<size_t>(round)] ^ b), left_);
+      a += reduce(splitmix(keys_[static_cast<size_t>(round)] ^ b), left_);
       if (a >= left_) a -= left_;
-      b += reduce(mix(keys_[static_cast<size_t>(round) + 1] ^ a), right_);
+      b += reduce(splitmix(keys_[static_cast<size_t>(round) + 1] ^ a), right_);
       if (b >= right_) b -= right_;
     }
     value = b * left_ + a;

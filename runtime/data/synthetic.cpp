@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "runtime/data/convert.h"
+#include "runtime/data/mix.h"
 #include "runtime/data/readers.h"
 
 namespace adaptdl::data {
@@ -11,13 +12,6 @@ namespace {
 
 constexpr size_t kMaxSampleBytes = 1u << 30;
 constexpr int64_t kChunk = 512;
-
-uint64_t mix(uint64_t value) {  // splitmix64's output function
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
-constexpr uint64_t kGamma = 0x9e3779b97f4a7c15;
 
 // Four 16-bit numbers in one: their sum has mean 2 (2^16 - 1) and variance (2^32 - 1) / 3.
 double nearly_normal(uint64_t bits) {
@@ -30,7 +24,7 @@ class SyntheticColumn : public Column {
  public:
   SyntheticColumn(std::string name, const DataSource& source, DType dtype)
       : Column(std::move(name), source.synthetic_samples, dtype, source.shape),
-        seed_(mix(source.seed + kGamma)),
+        seed_(mix_bits(source.seed + kGolden)),
         classes_(static_cast<uint64_t>(source.synthetic_classes)),
         elements_(static_cast<int64_t>(row_bytes() / size_of(dtype))),
         converter_(classes_ > 0 ? DType::int64 : DType::float64, false, dtype, source.scale,
@@ -38,19 +32,19 @@ class SyntheticColumn : public Column {
 
   void copy_rows(std::span<const int64_t> rows, std::byte* out) const override {
     for (const int64_t row : rows) {
-      uint64_t state = mix(seed_ + static_cast<uint64_t>(row) * kGamma);
+      uint64_t state = mix_bits(seed_ + static_cast<uint64_t>(row) * kGolden);
       for (int64_t done = 0; done < elements_; done += kChunk) {
         const int64_t count = std::min(kChunk, elements_ - done);
         if (classes_ > 0) {
           int64_t labels[kChunk];
           for (int64_t i = 0; i < count; ++i) {
-            const auto wide = static_cast<unsigned __int128>(mix(state += kGamma)) * classes_;
-            labels[i] = static_cast<int64_t>(wide >> 64);
+            labels[i] = static_cast<int64_t>(reduce(mix_bits(state += kGolden), classes_));
           }
           converter_(reinterpret_cast<const std::byte*>(labels), count, out);
         } else {
           double numbers[kChunk];
-          for (int64_t i = 0; i < count; ++i) numbers[i] = nearly_normal(mix(state += kGamma));
+          for (int64_t i = 0; i < count; ++i)
+            numbers[i] = nearly_normal(mix_bits(state += kGolden));
           converter_(reinterpret_cast<const std::byte*>(numbers), count, out);
         }
         out += static_cast<size_t>(count) * size_of(dtype());
