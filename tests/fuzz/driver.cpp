@@ -15,6 +15,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
@@ -24,7 +25,9 @@ extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*call
 
 namespace {
 
-constexpr unsigned kHangSeconds = 20;
+// Of processor time: on a busy machine an input may wait for long. One that waits for ever is
+// ended, and named, by the test's own limit (SIGTERM).
+constexpr time_t kHangSeconds = 20;
 constexpr size_t kMaxInput = 1u << 16;
 
 unsigned long long g_seed = 0, g_iteration = 0;
@@ -39,7 +42,7 @@ void say_where() {
 }
 
 void on_signal(int number) {
-  if (number == SIGALRM) {
+  if (number == SIGPROF) {
     const char text[] = "fuzz: an input takes too long\n";
     if (::write(STDERR_FILENO, text, sizeof text - 1) < 0) ::_exit(1);
   }
@@ -133,7 +136,8 @@ class Mutator {
 void feed(const std::string& input) {
   // A copy of just its size, so that a sanitizer notices a read past the end.
   const std::vector<uint8_t> bytes(input.begin(), input.end());
-  ::alarm(kHangSeconds);
+  const itimerval limit = {{0, 0}, {kHangSeconds, 0}};
+  ::setitimer(ITIMER_PROF, &limit, nullptr);
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
 }
 
@@ -181,7 +185,7 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  for (const int number : {SIGABRT, SIGFPE, SIGILL, SIGALRM}) ::signal(number, on_signal);
+  for (const int number : {SIGABRT, SIGFPE, SIGILL, SIGPROF, SIGTERM}) ::signal(number, on_signal);
   if (__sanitizer_set_death_callback != nullptr) {
     __sanitizer_set_death_callback(say_where);
   } else {
