@@ -4,6 +4,7 @@
 // Arguments (after -- of a run; MEMBER is a member number, * all):
 //   steps=N          the training is finished after N steps
 //   step_ms=T        one step takes that long
+//   gather=N         ... but much longer from step 20 on, until N members have trained together
 //   dir=DIR          where the members meet
 //   hello_ms=T       start-up takes that long
 //   checkpoint=K     a checkpoint every K steps (a folder step-N in the checkpoint folder)
@@ -308,7 +309,8 @@ class Worker {
     if (!get_state()) return std::nullopt;
     const int64_t steps = number("steps", 100), every = number("checkpoint", 10);
     while (current_) {
-      sleep_ms(step_ms_);
+      gathered_ = gathered_ || current_->size >= number("gather", 0);
+      sleep_ms(gathered_ || step_ < 20 ? step_ms_ : 200);
       listen();
       if (!current_) break;
       maybe_die();
@@ -384,7 +386,7 @@ class Worker {
   std::string checkpoints_, output_;
   std::shared_ptr<Group> current_;
   std::unique_ptr<Group> next_;
-  bool told_ = false, first_ = false, stop_ = false;
+  bool told_ = false, first_ = false, stop_ = false, gathered_ = false;
   int64_t step_ = -1, step_ms_ = 5;
 };
 
