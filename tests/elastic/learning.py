@@ -36,7 +36,7 @@ def learns_the_same(folder, draw):
 def reads_the_same_samples(folder, draw):
     """Every step takes the samples that a lone replica takes: no sample of a pass is skipped or
     read twice, whoever comes and goes."""
-    program, epochs = folder.program("samples"), 16
+    program, epochs = folder.program("samples"), 40  # longer than newcomers take
     fixed = folder.run(program, "--name", "fixed", "--replicas", "1", "--set", f"epochs={epochs}")
     run = folder.run(program, "--name", "elastic", "--replicas", "1:3", "--replicas-at", "0:1",
                      "--set", f"epochs={epochs}")
