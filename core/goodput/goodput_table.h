@@ -1,0 +1,32 @@
+#pragma once
+
+// The best goodput of one job for every allocation that a policy asks about.
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "core/goodput/goodput.h"
+
+namespace adaptdl {
+
+// Computes each value once, when it is first asked for. The step-time model knows one node and
+// several, so two values per number of replicas are all there are. One thread at a time.
+class GoodputTable {
+ public:
+  // A job that has told nothing yet: goodput is the number of replicas, wherever they are.
+  GoodputTable() = default;
+  GoodputTable(const GoodputModel& model, const BatchBounds& bounds)
+      : model_(model), bounds_(bounds) {}
+
+  // Samples/s with the best batch. Requires: 0 <= nodes <= replicas, both zero or neither; zero
+  // replicas give zero. A few microseconds the first time, nanoseconds again.
+  double at(int nodes, int replicas);
+
+ private:
+  std::optional<GoodputModel> model_;
+  BatchBounds bounds_;
+  std::array<std::vector<double>, 2> known_;  // one node, several; by replicas; negative = not yet
+};
+
+}  // namespace adaptdl

@@ -1,0 +1,51 @@
+#include "core/policy/policy.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/error.h"
+#include "core/base/number.h"
+
+namespace adaptdl {
+namespace {
+
+template <typename Items>
+std::string names_of(const Items& items) {
+  std::string names;
+  for (const auto& item : items) names += (names.empty() ? "" : ", ") + std::string(item.name);
+  return names.empty() ? "none" : names;
+}
+
+}  // namespace
+
+std::span<const PolicyInfo> policies() {
+  static const std::array<PolicyInfo, 0> table = {};
+  return table;
+}
+
+std::unique_ptr<Policy> make_policy(std::string_view name,
+                                    const std::map<std::string, double>& options) {
+  for (const PolicyInfo& policy : policies()) {
+    if (policy.name != name) continue;
+    std::map<std::string, double> values;
+    for (const PolicyOption& option : policy.options) {
+      values[std::string(option.name)] = option.fallback;
+    }
+    for (const auto& [key, value] : options) {
+      const auto option = std::find_if(policy.options.begin(), policy.options.end(),
+                                       [&](const PolicyOption& o) { return o.name == key; });
+      if (option == policy.options.end()) {
+        fail("policy {} has no option {}; it has: {}", name, key, names_of(policy.options));
+      }
+      if (!(value >= option->low && value <= option->high)) {
+        fail("policy {}: {} is {}; allowed is {} to {}", name, key, format_number(value),
+             format_number(option->low), format_number(option->high));
+      }
+      values[key] = value;
+    }
+    return policy.make(values);
+  }
+  fail("there is no policy {}; there are: {}", name, names_of(policies()));
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,96 @@
+#include "core/policy/snapshot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+#include "core/base/error.h"
+
+namespace adaptdl {
+namespace {
+
+bool is_amount(double value) {
+  return std::isfinite(value) && value >= 0;
+}
+
+void check_amounts(const std::vector<int64_t>& amounts, size_t count, const std::string& what) {
+  if (amounts.size() != count) {
+    fail("{}: {} amounts for {} resources", what, amounts.size(), count);
+  }
+  for (const int64_t amount : amounts) {
+    if (amount < 0) fail("{}: an amount is {}; it must be at least 0", what, amount);
+  }
+}
+
+void check_hints(const JobHints& hints, const std::string& what) {
+  const int64_t initial = hints.batch ? hints.batch->initial : 1;
+  // These throw on parameters that are not finite or negative, and on bounds that do not fit.
+  const GradParams grad = hints.grad.value_or(GradParams{});
+  try {
+    const GoodputModel model(hints.perf.value_or(PerfParams{}), grad, initial);
+    for (const auto& [kind, perf] : hints.perf_by_kind) GoodputModel(perf, grad, initial);
+    if (hints.batch) model.optimize(1, 1, *hints.batch);
+  } catch (const Error& error) {
+    fail("{}: {}", what, error.what());
+  }
+  if (hints.max_profiled_replicas < 0) fail("{}: max_profiled_replicas is negative", what);
+  if (!is_amount(hints.remaining_progress.value_or(0))) {
+    fail("{}: remaining_progress is {}", what, *hints.remaining_progress);
+  }
+  if (!is_amount(hints.rescale_cost_s.value_or(0))) {
+    fail("{}: rescale_cost is {} s", what, *hints.rescale_cost_s);
+  }
+}
+
+void check_job(const Snapshot& snapshot, const JobSnapshot& job) {
+  const std::string what = "job " + job.name;
+  check_amounts(job.request, snapshot.resources.size(), what);
+  if (std::all_of(job.request.begin(), job.request.end(), [](int64_t x) { return x == 0; })) {
+    fail("{}: a replica requests nothing", what);
+  }
+  if (!is_amount(job.age_s) || !is_amount(job.attained_service) || job.restarts < 0) {
+    fail("{}: age, attained service and restarts must be at least 0", what);
+  }
+  if (job.min_replicas < 0 || job.max_replicas < std::max(1, job.min_replicas) ||
+      job.requested_replicas < 1) {
+    fail("{}: replicas {} to {}, {} requested; needed is 0 <= min <= max, max and requested >= 1",
+         what, job.min_replicas, job.max_replicas, job.requested_replicas);
+  }
+  for (const int node : job.nodes) {
+    if (node < 0 || static_cast<size_t>(node) >= snapshot.nodes.size()) {
+      fail("{}: it is on node {} of {}", what, node, snapshot.nodes.size());
+    }
+  }
+  check_hints(job.hints, what);
+}
+
+}  // namespace
+
+void check_snapshot(const Snapshot& snapshot) {
+  if (snapshot.resources.empty()) fail("a snapshot needs at least one resource");
+  std::unordered_set<std::string_view> names;
+  for (const NodeSnapshot& node : snapshot.nodes) {
+    check_amounts(node.capacity, snapshot.resources.size(), "node " + node.name);
+    if (!names.insert(node.name).second) fail("two nodes are called {}", node.name);
+  }
+  names.clear();
+  for (const JobSnapshot& job : snapshot.jobs) {
+    check_job(snapshot, job);
+    if (!names.insert(job.name).second) fail("two jobs are called {}", job.name);
+  }
+}
+
+int distinct_nodes(const NodeList& nodes) {
+  NodeList sorted = nodes;
+  std::sort(sorted.begin(), sorted.end());
+  return static_cast<int>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
+}
+
+int replica_limit(const JobSnapshot& job) {
+  int64_t limit = std::min<int64_t>(job.max_replicas,
+                                    std::max<int64_t>(2L * job.hints.max_profiled_replicas, 1));
+  if (job.hints.batch) limit = std::min(limit, job.hints.batch->max / job.hints.batch->atomic_min);
+  return static_cast<int>(limit);
+}
+
+}  // namespace adaptdl
