@@ -5,12 +5,10 @@
 // and in a test. Immutable once built; safe to read from many threads.
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "core/goodput/goodput.h"
+#include "core/goodput/job_hints.h"
 
 namespace adaptdl {
 
@@ -18,17 +16,6 @@ struct NodeSnapshot {
   std::string name;
   std::string accelerator;        // kind of its GPUs; "" where a cluster has one kind or none
   std::vector<int64_t> capacity;  // free for jobs, in the order of Snapshot::resources, >= 0
-};
-
-// What a job has told about itself. Anything may be missing: a new job has told nothing yet.
-struct JobHints {
-  std::optional<PerfParams> perf;                  // on the accelerators that it has run on
-  std::map<std::string, PerfParams> perf_by_kind;  // by accelerator kind, where several are known
-  std::optional<GradParams> grad;
-  std::optional<BatchBounds> batch;          // none: the batch is not the scheduler's matter
-  int max_profiled_replicas = 0;             // most replicas it has measured itself with
-  std::optional<double> remaining_progress;  // scale-invariant iterations to its end, >= 0
-  std::optional<double> rescale_cost_s;      // what a change of its allocation costs, >= 0
 };
 
 // The nodes that hold a job's replicas: one entry for each replica, by rank, an index into
