@@ -22,7 +22,10 @@ void check_amounts(const std::vector<int64_t>& amounts, size_t count, const std:
   }
 }
 
-void check_hints(const JobHints& hints, const std::string& what) {
+}  // namespace
+
+void check_hints(const JobHints& hints, const std::string& job) {
+  const std::string what = "job " + job;
   const int64_t initial = hints.batch ? hints.batch->initial : 1;
   // These throw on parameters that are not finite or negative, and on bounds that do not fit.
   const GradParams grad = hints.grad.value_or(GradParams{});
@@ -61,10 +64,8 @@ void check_job(const Snapshot& snapshot, const JobSnapshot& job) {
       fail("{}: it is on node {} of {}", what, node, snapshot.nodes.size());
     }
   }
-  check_hints(job.hints, what);
+  check_hints(job.hints, job.name);
 }
-
-}  // namespace
 
 void check_snapshot(const Snapshot& snapshot) {
   if (snapshot.resources.empty()) fail("a snapshot needs at least one resource");

@@ -49,6 +49,10 @@ struct Snapshot {
 // what others sent (hints) leaves out or repairs a bad job first, so that it harms nobody else.
 void check_snapshot(const Snapshot& snapshot);
 
+// The same for one job of it, and for its hints alone.
+void check_job(const Snapshot& snapshot, const JobSnapshot& job);
+void check_hints(const JobHints& hints, const std::string& job);
+
 // How many nodes the list names. O(size log size).
 int distinct_nodes(const NodeList& nodes);
 

@@ -1,0 +1,69 @@
+#include "core/sched/allocator.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/policy/feasibility.h"
+
+namespace adaptdl {
+
+Allocator::Allocator(Cluster& cluster, Policy& policy, const AllocatorOptions& options)
+    : cluster_(cluster), policy_(policy), options_(options), due_s_(cluster.now_s()) {
+  if (!(options.interval_s > 0)) fail("the allocation interval must be above 0 s");
+}
+
+void Allocator::something_happened(double time_s) {
+  due_s_ = std::min(due_s_, std::max(time_s, last_s_ + options_.event_gap_s));
+}
+
+AllocatorRound Allocator::round() {
+  AllocatorRound result;
+  result.time_s = cluster_.now_s();
+  last_s_ = result.time_s;
+  due_s_ = result.time_s + options_.interval_s;
+  const std::vector<ClusterJob> jobs = cluster_.jobs();
+  const Snapshot snapshot = take_snapshot(cluster_.nodes(), jobs, result.time_s, result.problems);
+  result.jobs = static_cast<int>(snapshot.jobs.size());
+
+  const TimePoint started = Monotonic::now();
+  const Decision decision = policy_.decide(snapshot, options_.seed, options_.budget);
+  result.policy_s = seconds_since(started);
+
+  std::vector<NodeList> allocation;
+  for (const JobDecision& job : decision.jobs) allocation.push_back(job.nodes);
+  if (const auto broken = broken_rule(snapshot, allocation, false)) {
+    fmt::print(stderr, "{}\n", *broken);
+    ADAPTDL_CHECK(!"a policy gave an allocation that is not feasible");
+  }
+
+  std::map<std::string_view, const ClusterJob*> present;
+  for (const ClusterJob& job : jobs) present.emplace(job.name, &job);
+  // What takes less first, so that the GPUs are free when others are given them.
+  for (const bool giving : {false, true}) {
+    for (size_t j = 0; j < allocation.size(); ++j) {
+      const JobSnapshot& job = snapshot.jobs[j];
+      const std::string& why = decision.jobs[j].why;
+      std::vector<std::string> nodes;
+      for (const int node : allocation[j]) {
+        nodes.push_back(snapshot.nodes[static_cast<size_t>(node)].name);
+      }
+      const std::vector<std::string>& before = present[job.name]->nodes;
+      if (giving != (nodes.size() > before.size())) continue;
+      try {
+        if (nodes != before) {
+          ++result.changes;
+          cluster_.allocate(job.name, nodes, why);
+        } else if (reasons_[job.name] != why) {
+          cluster_.explain(job.name, why);
+        }
+        reasons_[job.name] = why;
+      } catch (const Error& error) {
+        result.problems.push_back(fmt::format("job {}: {}", job.name, error.what()));
+      }
+    }
+  }
+  std::erase_if(reasons_, [&](const auto& reason) { return !present.contains(reason.first); });
+  return result;
+}
+
+}  // namespace adaptdl
