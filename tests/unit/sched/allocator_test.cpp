@@ -1,0 +1,185 @@
+#include "core/sched/allocator.h"
+
+#include <cmath>
+#include <doctest/doctest.h>
+
+#include "core/base/error.h"
+
+namespace adaptdl {
+namespace {
+
+// Keeps what it is told, in the order it is told.
+class RecordingCluster : public Cluster {
+ public:
+  double now_s() override { return time_s; }
+  std::vector<ClusterNode> nodes() override { return nodes_; }
+  std::vector<ClusterJob> jobs() override { return jobs_; }
+  void allocate(const std::string& job, const std::vector<std::string>& nodes,
+                const std::string& why) override {
+    if (job == refused) fail("the API server says no");
+    calls.push_back(job + ":" + fmt::format("{}", fmt::join(nodes, ",")));
+    for (ClusterJob& known : jobs_) {
+      if (known.name == job) known.nodes = nodes;
+    }
+    last_why = why;
+  }
+  void explain(const std::string& job, const std::string& why) override {
+    explained.push_back(job + ": " + why);
+  }
+
+  ClusterJob& add(const std::string& name, std::vector<std::string> nodes = {}) {
+    ClusterJob job;
+    job.name = name;
+    job.nodes = std::move(nodes);
+    job.max_replicas = 8;
+    job.request = {{"gpu", 1}};
+    jobs_.push_back(job);
+    return jobs_.back();
+  }
+
+  double time_s = 0;
+  std::vector<ClusterNode> nodes_ = {{"a", "", {{"gpu", 2}}}, {"b", "", {{"gpu", 2}}}};
+  std::vector<ClusterJob> jobs_;
+  std::vector<std::string> calls, explained;
+  std::string refused, last_why;
+};
+
+// Answers by job name.
+class ScriptedPolicy : public Policy {
+ public:
+  Decision decide(const Snapshot& snapshot, uint64_t, const SearchBudget&) override {
+    seen = snapshot;
+    Decision decision;
+    for (const JobSnapshot& job : snapshot.jobs) {
+      const auto found = answers.find(job.name);
+      decision.jobs.push_back({found == answers.end() ? job.nodes : found->second, why});
+    }
+    return decision;
+  }
+  std::map<std::string, NodeList> answers;
+  std::string why = "because";
+  Snapshot seen;
+};
+
+TEST_CASE("a round applies what changed, taking before giving") {
+  RecordingCluster cluster;
+  ScriptedPolicy policy;
+  cluster.add("grows");
+  cluster.add("shrinks", {"a", "a"});
+  cluster.add("stays", {"b"});
+  policy.answers = {{"grows", {0, 1}}, {"shrinks", {0}}, {"stays", {1}}};
+  Allocator allocator(cluster, policy, {});
+  const AllocatorRound round = allocator.round();
+  CHECK(cluster.calls == std::vector<std::string>{"shrinks:a", "grows:a,b"});
+  CHECK(round.changes == 2);
+  CHECK(round.jobs == 3);
+  CHECK(cluster.explained == std::vector<std::string>{"stays: because"});
+}
+
+TEST_CASE("a reason that stays is told once") {
+  RecordingCluster cluster;
+  ScriptedPolicy policy;
+  cluster.add("waits");
+  Allocator allocator(cluster, policy, {});
+  allocator.round();
+  allocator.round();
+  CHECK(cluster.explained.size() == 1);
+  policy.why = "for another reason";
+  allocator.round();
+  CHECK(cluster.explained.back() == "waits: for another reason");
+}
+
+TEST_CASE("rounds come at the interval's end, or soon after something happened") {
+  RecordingCluster cluster;
+  ScriptedPolicy policy;
+  Allocator allocator(cluster, policy, {.interval_s = 60, .event_gap_s = 10});
+  CHECK(allocator.due() == 0);
+  allocator.round();
+  CHECK(allocator.due() == 60);
+  allocator.something_happened(3);
+  CHECK(allocator.due() == 10);
+  allocator.something_happened(30);
+  CHECK(allocator.due() == 10);
+  cluster.time_s = 10;
+  allocator.round();
+  CHECK(allocator.due() == 70);
+  allocator.something_happened(45);
+  CHECK(allocator.due() == 45);
+
+  Allocator patient(cluster, policy, {.interval_s = 60});
+  patient.round();
+  patient.something_happened(20);
+  CHECK(patient.due() == 70);
+}
+
+TEST_CASE("a job with absurd hints takes part without them, and the round says so") {
+  RecordingCluster cluster;
+  ScriptedPolicy policy;
+  cluster.add("bad").hints.remaining_progress = std::nan("");
+  cluster.add("good").hints.remaining_progress = 5;
+  Allocator allocator(cluster, policy, {});
+  const AllocatorRound round = allocator.round();
+  REQUIRE(policy.seen.jobs.size() == 2);
+  CHECK(!policy.seen.jobs[0].hints.remaining_progress);
+  CHECK(policy.seen.jobs[1].hints.remaining_progress == 5);
+  REQUIRE(round.problems.size() == 1);
+  CHECK(round.problems[0].find("job bad: remaining_progress") == 0);
+}
+
+TEST_CASE("an impossible job keeps what it has, and its GPUs are not given to others") {
+  RecordingCluster cluster;
+  ScriptedPolicy policy;
+  cluster.add("bad", {"a"}).max_replicas = -1;
+  cluster.add("good");
+  Allocator allocator(cluster, policy, {});
+  const AllocatorRound round = allocator.round();
+  REQUIRE(policy.seen.jobs.size() == 1);
+  CHECK(policy.seen.nodes[0].capacity[0] == 1);
+  CHECK(policy.seen.nodes[1].capacity[0] == 2);
+  CHECK(round.problems.size() == 1);
+  CHECK(cluster.calls.empty());
+}
+
+TEST_CASE("replicas on a node that is gone count as not allocated") {
+  RecordingCluster cluster;
+  ScriptedPolicy policy;
+  cluster.add("job", {"a", "gone"});
+  Allocator allocator(cluster, policy, {});
+  allocator.round();
+  CHECK(policy.seen.jobs[0].nodes.empty());
+}
+
+TEST_CASE("one refused call does not keep the others from theirs, and is tried again") {
+  RecordingCluster cluster;
+  ScriptedPolicy policy;
+  cluster.add("first");
+  cluster.add("second");
+  cluster.refused = "first";
+  policy.answers = {{"first", {0}}, {"second", {1}}};
+  Allocator allocator(cluster, policy, {});
+  const AllocatorRound round = allocator.round();
+  CHECK(cluster.calls == std::vector<std::string>{"second:b"});
+  REQUIRE(round.problems.size() == 1);
+  CHECK(round.problems[0] == "job first: the API server says no");
+  cluster.refused.clear();
+  allocator.round();
+  CHECK(cluster.calls.back() == "first:a");
+}
+
+TEST_CASE("the accelerator resource is counted first, cores where there is none") {
+  std::vector<std::string> problems;
+  ClusterJob job;
+  job.name = "job";
+  job.request = {{"cpu", 1000}, {"nvidia.com/gpu", 1}};
+  const Snapshot with =
+      take_snapshot({{"a", "", {{"cpu", 8000}, {"nvidia.com/gpu", 2}}}}, {job}, 0, problems);
+  CHECK(with.resources[0] == "nvidia.com/gpu");
+  CHECK(with.nodes[0].capacity == std::vector<int64_t>{2, 8000});
+  job.request = {{"cpu", 1000}};
+  const Snapshot without = take_snapshot({{"a", "", {{"cpu", 8000}}}}, {job}, 0, problems);
+  CHECK(without.resources == std::vector<std::string>{"cpu"});
+  CHECK(problems.empty());
+}
+
+}  // namespace
+}  // namespace adaptdl
