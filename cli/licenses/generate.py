@@ -17,6 +17,7 @@ PACKAGES = [
     ("yaml-cpp", "MIT", "https://github.com/jbeder/yaml-cpp", "libyaml-cpp-dev"),
     ("JSON for Modern C++", "MIT", "https://github.com/nlohmann/json", "nlohmann-json3-dev"),
     ("OpenSSL", "Apache-2.0", "https://www.openssl.org", "libssl-dev"),
+    ("Qhull", "Qhull", "http://www.qhull.org", "libqhull-dev"),
     ("zlib", "Zlib", "https://zlib.net", "zlib1g-dev"),
     ("Zstandard", "BSD-3-Clause or GPL-2.0", "https://facebook.github.io/zstd", "libzstd-dev"),
     ("The GCC runtime libraries libstdc++ and libgcc",

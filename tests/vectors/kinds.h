@@ -10,6 +10,10 @@ namespace adaptdl::vectors {
 
 bool check_goodput(const nlohmann::json& file);
 
+// Need the profiles and workloads in $ADAPTDL_TEST_DATA/data/osdi21.
+bool check_sim(const nlohmann::json& file);
+bool check_sim_delaunay(const nlohmann::json& file);
+
 // Needs LibTorch, whose optimizers do the updates.
 bool check_gradient_statistics(const nlohmann::json& file);
 

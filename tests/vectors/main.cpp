@@ -1,10 +1,12 @@
-// vectors KIND FILE: checks this implementation against numbers in FILE.
+// vectors KIND FILE [DATA]: checks this implementation against numbers in FILE. DATA stands in for
+// $ADAPTDL_TEST_DATA, a folder whose data some kinds need.
 //
 // Prints for each section how many cases there were, the largest error, and where it was; what is
 // beyond the tolerance goes to stderr. Exit code 0: all within it; 1: not, or the file cannot be
 // read; 2: wrong usage; 77: this build cannot check that kind.
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -16,6 +18,8 @@
 namespace {
 
 using adaptdl::vectors::check_goodput;
+using adaptdl::vectors::check_sim;
+using adaptdl::vectors::check_sim_delaunay;
 #ifdef ADAPTDL_VECTORS_TORCH
 constexpr auto* check_statistics = adaptdl::vectors::check_gradient_statistics;
 #else
@@ -32,11 +36,13 @@ constexpr Kind kKinds[] = {
     {"goodput", check_goodput, "goodput, choice of batch, and fit of step times"},
     {"gns-k1", check_statistics, "gradient statistics and learning rates, one replica"},
     {"gns-k2", check_statistics, "the same, two replicas"},
+    {"sim", check_sim, "simulated step times; needs DATA"},
+    {"sim-delaunay", check_sim_delaunay, "triangulations of measured step times; needs DATA"},
 };
 
 int usage() {
-  fmt::print(stderr, "usage: vectors KIND FILE\nkinds:\n");
-  for (const auto& kind : kKinds) fmt::print(stderr, "  {:<8} {}\n", kind.name, kind.about);
+  fmt::print(stderr, "usage: vectors KIND FILE [DATA]\nkinds:\n");
+  for (const auto& kind : kKinds) fmt::print(stderr, "  {:<12} {}\n", kind.name, kind.about);
   return 2;
 }
 
@@ -57,7 +63,8 @@ int check(const Kind& kind, const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return usage();
+  if (argc != 3 && argc != 4) return usage();
+  if (argc == 4) setenv("ADAPTDL_TEST_DATA", argv[3], 1);
   for (const auto& kind : kKinds) {
     if (std::strcmp(kind.name, argv[1]) != 0) continue;
     try {

@@ -1,0 +1,115 @@
+#include "core/sim/workload.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "core/base/csv.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/base/yaml.h"
+
+namespace adaptdl {
+namespace {
+
+constexpr size_t kMaxBytes = 16u << 20;
+constexpr int64_t kMaxReplicas = 1 << 20;
+constexpr int64_t kMaxBatch = int64_t{1} << 40;
+constexpr double kMaxSeconds = 1e9;  // thirty years
+
+// Both formats: complains through `refuse` (the field, what is wrong).
+class Checker {
+ public:
+  using Refuse = std::function<void(const char* field, const std::string& problem)>;
+
+  explicit Checker(const std::vector<std::string>& applications) : applications_(applications) {}
+
+  void check(const WorkloadJob& job, const Refuse& refuse) {
+    if (!names_.insert(job.name).second) {
+      refuse("name", fmt::format("'{}' is the name of two jobs; give another", job.name));
+    }
+    if (std::find(applications_.begin(), applications_.end(), job.application) ==
+        applications_.end()) {
+      refuse("application", fmt::format("'{}' has no profile; known are {}", job.application,
+                                        fmt::join(applications_, ", ")));
+    }
+  }
+
+ private:
+  const std::vector<std::string>& applications_;
+  std::set<std::string> names_;
+};
+
+std::vector<WorkloadJob> parse_csv(std::string text, const std::string& path, Checker checker) {
+  const CsvTable table(std::move(text), path,
+                       {"name", "time", "application", "num_replicas", "batch_size"});
+  std::vector<WorkloadJob> jobs;
+  for (size_t row = 0; row < table.rows(); ++row) {
+    WorkloadJob job;
+    job.name = table.text(row, "name");
+    job.submitted_s = table.number(row, "time", 0, kMaxSeconds);
+    job.application = table.text(row, "application");
+    job.replicas = static_cast<int>(table.integer(row, "num_replicas", 1, kMaxReplicas));
+    job.batch_size = table.integer(row, "batch_size", 1, kMaxBatch);
+    checker.check(job, [&](const char* field, const std::string& problem) {
+      table.refuse(row, field, problem);
+    });
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+double seconds(const YamlNode& node) {
+  const std::string text = node.text();
+  return parse_duration(text, fmt::format("submitted_s of line {}", node.line()), 0, kMaxSeconds);
+}
+
+WorkloadJob job_from(const YamlNode& node, Checker& checker) {
+  YamlMapping from(node);
+  WorkloadJob job;
+  job.name = from.require("name").text();
+  job.application = from.require("application").text();
+  job.submitted_s = seconds(from.require("submitted_s"));
+  job.replicas = static_cast<int>(from.require("replicas").integer(1, kMaxReplicas));
+  job.batch_size = from.require("batch_size").integer(1, kMaxBatch);
+  from.read("min_replicas", job.min_replicas, 0, kMaxReplicas);
+  if (const YamlNode most = from.find("max_replicas"); most.present()) {
+    job.max_replicas = static_cast<int>(most.integer(std::max(1, job.min_replicas), kMaxReplicas));
+  }
+  from.read("preemptible", job.preemptible);
+  from.finish();
+  checker.check(job, [&from](const char* field, const std::string& problem) {
+    from.require(field).refuse(problem);
+  });
+  return job;
+}
+
+std::vector<WorkloadJob> parse_yaml_jobs(const std::string& text, const std::string& path,
+                                         Checker checker) {
+  const YamlLimits limits{.max_bytes = kMaxBytes, .max_nodes = 500'000};
+  YamlMapping top(parse_yaml(text, path, {}, limits), true);
+  std::vector<WorkloadJob> jobs;
+  for (const YamlNode& node : top.require("jobs").list(1)) jobs.push_back(job_from(node, checker));
+  top.finish();
+  return jobs;
+}
+
+}  // namespace
+
+std::vector<WorkloadJob> parse_workload(std::string text, const std::string& path,
+                                        const std::vector<std::string>& applications) {
+  if (path.ends_with(".csv")) return parse_csv(std::move(text), path, Checker(applications));
+  if (path.ends_with(".yaml") || path.ends_with(".yml")) {
+    return parse_yaml_jobs(text, path, Checker(applications));
+  }
+  fail("{}: the suffix tells a workload's format; .csv, .yaml and .yml are known", path);
+}
+
+std::vector<WorkloadJob> read_workload(const std::string& path,
+                                       const std::vector<std::string>& applications) {
+  return parse_workload(read_file(path, kMaxBytes), path, applications);
+}
+
+}  // namespace adaptdl

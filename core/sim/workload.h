@@ -1,0 +1,45 @@
+#pragma once
+
+// What users submit to a simulated cluster, and when. Two formats, told apart by the file's suffix:
+//
+//   .csv, as published with Pollux (OSDI'21): name,time,application,num_replicas,batch_size
+//   .yaml, .yml:
+//     jobs:
+//       - name: digits-1
+//         submitted_s: 29        # seconds from the start; also "5m", "1h 30m"
+//         application: cifar10   # of the profiles
+//         replicas: 4            # what its user asks for; only policies that do not adapt use it
+//         batch_size: 512        # total, as above
+//         min_replicas: 0        # the rest may be missing
+//         max_replicas: 8        # else as many as the profile allows
+//         preemptible: true
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace adaptdl {
+
+struct WorkloadJob {
+  std::string name;         // unique
+  double submitted_s = 0;   // >= 0
+  std::string application;  // one of those known
+  int replicas = 1;         // >= 1
+  int64_t batch_size = 1;   // total, >= 1
+  int min_replicas = 0;
+  std::optional<int> max_replicas;  // >= max(1, min_replicas)
+  bool preemptible = true;
+};
+
+// In the file's order, which breaks ties between jobs; not necessarily by time. Throws Error naming
+// file, line and field for what is wrong: a name twice, an application that is not among
+// `applications` (all of which it lists), numbers out of range, no job.
+std::vector<WorkloadJob> read_workload(const std::string& path,
+                                       const std::vector<std::string>& applications);
+
+// The same from a text, `path` being for messages and its suffix.
+std::vector<WorkloadJob> parse_workload(std::string text, const std::string& path,
+                                        const std::vector<std::string>& applications);
+
+}  // namespace adaptdl
