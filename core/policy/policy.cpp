@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/number.h"
+#include "core/policy/sia.h"
 
 namespace adaptdl {
 namespace {
@@ -19,7 +20,7 @@ std::string names_of(const Items& items) {
 }  // namespace
 
 std::span<const PolicyInfo> policies() {
-  static const std::array<PolicyInfo, 0> table = {};
+  static const std::array table = {sia_policy()};
   return table;
 }
 

@@ -18,6 +18,7 @@
 namespace {
 
 using adaptdl::vectors::check_goodput;
+using adaptdl::vectors::check_sia;
 using adaptdl::vectors::check_sim;
 using adaptdl::vectors::check_sim_delaunay;
 #ifdef ADAPTDL_VECTORS_TORCH
@@ -34,6 +35,7 @@ struct Kind {
 
 constexpr Kind kKinds[] = {
     {"goodput", check_goodput, "goodput, choice of batch, and fit of step times"},
+    {"sia", check_sia, "values of a job's configurations, and assignments with proven optima"},
     {"gns-k1", check_statistics, "gradient statistics and learning rates, one replica"},
     {"gns-k2", check_statistics, "the same, two replicas"},
     {"sim", check_sim, "simulated step times; needs DATA"},
