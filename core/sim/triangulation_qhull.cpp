@@ -7,6 +7,7 @@ extern "C" {
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <memory>
 
 #include "core/base/error.h"
@@ -119,7 +120,7 @@ std::vector<Triangulation::Cell> QhullRun::cells() {
   cells.reserve(static_cast<size_t>(count));
   FORALLfacets {
     if (!used(facet)) continue;
-    ADAPTDL_CHECK(facet->simplicial);
+    if (!facet->simplicial) fail("Qhull leaves a cell with more than four corners");
     Triangulation::Cell cell;
     for (int k = 0; k < 4; ++k) {
       const auto* vertex = SETelemt_(facet->vertices, k, vertexT);

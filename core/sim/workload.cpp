@@ -61,17 +61,17 @@ std::vector<WorkloadJob> parse_csv(std::string text, const std::string& path, Ch
   return jobs;
 }
 
-double seconds(const YamlNode& node) {
-  const std::string text = node.text();
-  return parse_duration(text, fmt::format("submitted_s of line {}", node.line()), 0, kMaxSeconds);
+double seconds(const YamlNode& node, const std::string& path) {
+  return parse_duration(node.text(), fmt::format("{}:{}: {}", path, node.line(), node.path()), 0,
+                        kMaxSeconds);
 }
 
-WorkloadJob job_from(const YamlNode& node, Checker& checker) {
+WorkloadJob job_from(const YamlNode& node, const std::string& path, Checker& checker) {
   YamlMapping from(node);
   WorkloadJob job;
   job.name = from.require("name").text();
   job.application = from.require("application").text();
-  job.submitted_s = seconds(from.require("submitted_s"));
+  job.submitted_s = seconds(from.require("submitted_s"), path);
   job.replicas = static_cast<int>(from.require("replicas").integer(1, kMaxReplicas));
   job.batch_size = from.require("batch_size").integer(1, kMaxBatch);
   from.read("min_replicas", job.min_replicas, 0, kMaxReplicas);
@@ -91,7 +91,8 @@ std::vector<WorkloadJob> parse_yaml_jobs(const std::string& text, const std::str
   const YamlLimits limits{.max_bytes = kMaxBytes, .max_nodes = 500'000};
   YamlMapping top(parse_yaml(text, path, {}, limits), true);
   std::vector<WorkloadJob> jobs;
-  for (const YamlNode& node : top.require("jobs").list(1)) jobs.push_back(job_from(node, checker));
+  for (const YamlNode& node : top.require("jobs").list(1))
+    jobs.push_back(job_from(node, path, checker));
   top.finish();
   return jobs;
 }
