@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/number.h"
+#include "core/policy/fixed.h"
 #include "core/policy/sia.h"
 
 namespace adaptdl {
@@ -20,7 +21,7 @@ std::string names_of(const Items& items) {
 }  // namespace
 
 std::span<const PolicyInfo> policies() {
-  static const std::array table = {sia_policy()};
+  static const std::array table = {sia_policy(), fixed_policy()};
   return table;
 }
 
