@@ -1,6 +1,7 @@
 #include "core/goodput/goodput.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/base/error.h"
@@ -90,7 +91,11 @@ BatchChoice GoodputModel::optimize(int nodes, int replicas, const BatchBounds& b
   const double high = std::max(low, static_cast<double>(bounds.max));
   const double ratio = std::log(high / low) / (kSamples - 1);
 
-  BatchChoice best, last;
+  // No step is shorter than its computation, or than its network time, which bounds the goodput for
+  // a tenth of the cost of computing it: most choices are out before that.
+  const double network = network_time(perf_, nodes, replicas);
+  std::array<BatchChoice, kSamples> choices;  // goodput: the bound
+  size_t count = 0, promising = 0;
   for (int i = 0; i < kSamples; ++i) {
     const double total = i == kSamples - 1 ? high : low * std::exp(ratio * i);
     const double local = total / replicas;
@@ -102,14 +107,30 @@ BatchChoice GoodputModel::optimize(int nodes, int replicas, const BatchBounds& b
     } else if (replicas > 1) {
       atomic = std::ceil(local - kRound);
     }
-    BatchChoice choice;
+    BatchChoice& choice = choices[count];
     choice.atomic = std::clamp(static_cast<int64_t>(atomic), bounds.atomic_min, atomic_max);
     choice.accum_steps = static_cast<int>(accum_steps);
-    if (choice.atomic == last.atomic && choice.accum_steps == last.accum_steps) continue;
-    last = choice;
-    choice.goodput =
-        evaluate(nodes, replicas, static_cast<double>(choice.atomic), choice.accum_steps);
-    if (i == 0 || choice.goodput > best.goodput) best = choice;
+    if (count > 0 && choice.atomic == choices[count - 1].atomic &&
+        choice.accum_steps == choices[count - 1].accum_steps) {
+      continue;
+    }
+    const double m = static_cast<double>(choice.atomic), compute = accum_time(perf_, m);
+    const double batch = replicas * m * (choice.accum_steps + 1);
+    const double least = choice.accum_steps * compute + std::max({compute, network, kZero});
+    choice.goodput = batch / least * efficiency(batch) * (1 + kRound);
+    if (choice.goodput > choices[promising].goodput) promising = count;
+    ++count;
+  }
+  const auto goodput = [&](const BatchChoice& choice) {
+    return evaluate(nodes, replicas, static_cast<double>(choice.atomic), choice.accum_steps);
+  };
+  const double reached = goodput(choices[promising]);
+  BatchChoice best;
+  best.goodput = -1;
+  for (size_t i = 0; i < count; ++i) {
+    if (choices[i].goodput < std::max(reached, best.goodput)) continue;
+    choices[i].goodput = i == promising ? reached : goodput(choices[i]);
+    if (choices[i].goodput > best.goodput) best = choices[i];
   }
   return best;
 }
