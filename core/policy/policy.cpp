@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/number.h"
 #include "core/policy/fixed.h"
+#include "core/policy/pollux.h"
 #include "core/policy/sia.h"
 
 namespace adaptdl {
@@ -21,7 +22,7 @@ std::string names_of(const Items& items) {
 }  // namespace
 
 std::span<const PolicyInfo> policies() {
-  static const std::array table = {sia_policy(), fixed_policy()};
+  static const std::array table = {pollux_policy(), sia_policy(), fixed_policy()};
   return table;
 }
 

@@ -9,6 +9,7 @@
 namespace adaptdl::vectors {
 
 bool check_goodput(const nlohmann::json& file);
+bool check_pollux(const nlohmann::json& file);
 bool check_sia(const nlohmann::json& file);
 
 // Need the profiles and workloads in $ADAPTDL_TEST_DATA/data/osdi21.

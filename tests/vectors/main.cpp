@@ -18,6 +18,7 @@
 namespace {
 
 using adaptdl::vectors::check_goodput;
+using adaptdl::vectors::check_pollux;
 using adaptdl::vectors::check_sia;
 using adaptdl::vectors::check_sim;
 using adaptdl::vectors::check_sim_delaunay;
@@ -35,6 +36,7 @@ struct Kind {
 
 constexpr Kind kKinds[] = {
     {"goodput", check_goodput, "goodput, choice of batch, and fit of step times"},
+    {"pollux", check_pollux, "objective of the policy pollux, and what its search reaches"},
     {"sia", check_sia, "values of a job's configurations, and assignments with proven optima"},
     {"gns-k1", check_statistics, "gradient statistics and learning rates, one replica"},
     {"gns-k2", check_statistics, "the same, two replicas"},

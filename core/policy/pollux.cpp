@@ -1,0 +1,76 @@
+#include "core/policy/pollux.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/policy/pollux_search.h"
+#include "core/policy/pollux_why.h"
+
+namespace adaptdl {
+namespace {
+
+class Pollux : public Policy {
+ public:
+  explicit Pollux(const PolluxOptions& options) : options_(options) {}
+  Decision decide(const Snapshot& snapshot, uint64_t seed, const SearchBudget& budget) override;
+
+ private:
+  PolluxOptions options_;
+};
+
+NodeList node_list(const PolluxRow& row) {
+  NodeList nodes;
+  for (const NodeShare& share : row) {
+    nodes.insert(nodes.end(), static_cast<size_t>(share.replicas), share.node);
+  }
+  return nodes;
+}
+
+Decision Pollux::decide(const Snapshot& snapshot, uint64_t seed, const SearchBudget& budget) {
+  check_snapshot(snapshot);
+  // By name, so that the order in which jobs are told does not matter.
+  std::vector<size_t> order(snapshot.jobs.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return snapshot.jobs[a].name < snapshot.jobs[b].name; });
+  Snapshot sorted{snapshot.resources, snapshot.nodes, {}};
+  for (const size_t j : order) sorted.jobs.push_back(snapshot.jobs[j]);
+
+  PolluxProblem problem(sorted, options_);
+  const PolluxAnswer answer = search_pollux(problem, seed, budget);
+  Decision decision;
+  decision.jobs.resize(order.size());
+  decision.objective = problem.objective.fitness(answer.total);
+  decision.cut_short = answer.cut_short;
+  for (size_t i = 0; i < order.size(); ++i) {
+    JobDecision& job = decision.jobs[order[i]];
+    const NodeList& present = sorted.jobs[i].nodes;
+    job.nodes = answer.rows[i] == row_of(present) ? present : node_list(answer.rows[i]);
+    job.why = why_row(problem, static_cast<int>(i), answer.rows[i]);
+  }
+  return decision;
+}
+
+std::unique_ptr<Policy> make_pollux(const std::map<std::string, double>& options) {
+  PolluxOptions chosen;
+  chosen.fairness = options.at("fairness");
+  chosen.avoid_interference = options.at("avoid-interference") != 0;
+  chosen.rescale_cost_s = options.at("rescale-cost");
+  return std::make_unique<Pollux>(chosen);
+}
+
+}  // namespace
+
+PolicyInfo pollux_policy() {
+  return {"pollux",
+          "adapts every job's replicas to the goodput that they bring, fairly among jobs",
+          {{"fairness", "", -1, -10, 10,
+            "exponent of the mean over jobs: lower helps the worst off, 1 counts only the sum"},
+           {"avoid-interference", "flag", 1, 0, 1,
+            "no two jobs that span several nodes share a node, as their traffic slows both"},
+           {"rescale-cost", "s", 30, 0, 3600,
+            "what a change of allocation costs a job that has not measured it"}},
+          make_pollux};
+}
+
+}  // namespace adaptdl

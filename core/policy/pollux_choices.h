@@ -1,0 +1,76 @@
+#pragma once
+
+// What each job could be given, wherever the others are, and prices that make the jobs' own best
+// choices fit together.
+
+#include <vector>
+
+#include "core/policy/pollux_allocation.h"
+
+namespace adaptdl {
+
+struct PolluxChoice {
+  int kind = 0;
+  int replicas = 0;   // 0: waits
+  int spanned = 0;    // at least so many nodes if on several, else 0
+  bool keep = false;  // what it has now
+  double gpus = 0;    // price units, see PolluxProblem::weight
+  double value = 0;   // PolluxObjective::value
+};
+
+// Of one accelerator, and of the right to span a node, by kind; in units of value.
+struct PolluxPrices {
+  std::vector<double> gpu, node;
+};
+
+// One snapshot prepared for the search: its jobs' choices, and the room that is left beside jobs
+// that may not move. Borrows its arguments.
+struct PolluxProblem {
+  PolluxProblem(const Snapshot& snapshot, const PolluxOptions& options);
+
+  double value(int job, int kind, bool several, int replicas);
+  // Of any row.
+  double value(int job, const PolluxRow& row);
+
+  // Accelerators that a replica takes; where another resource is scarcer, as many as correspond to
+  // its share of that.
+  double weight(int job, int kind) const;
+
+  const Snapshot& snapshot;
+  PolluxObjective objective;
+  PolluxAllocation pinned;         // jobs that may not move, and nothing else
+  std::vector<char> movable;       // by job
+  std::vector<PolluxRow> present;  // by job; empty also where it may not be kept
+  std::vector<int> least, most;    // replicas, by job; least >= 1
+  std::vector<double> idle_value;  // by job
+  std::vector<std::vector<PolluxChoice>>
+      choices;                      // by job: waiting, keeping, then by kind and size
+  std::vector<double> gpus, nodes;  // free beside pinned jobs, by kind: weight, nodes to span
+
+ private:
+  void set_bounds(int job);
+  void list_choices(int job);
+
+  std::vector<std::vector<double>> totals_;  // kind, resource
+};
+
+// The choice that is worth most at the prices; the first of equals.
+int best_choice(const std::vector<PolluxChoice>& choices, const PolluxPrices& prices);
+
+// Prices at which the jobs' best choices just do not take more than there is (the minimum of the
+// Lagrangian dual, by bisection, kind after kind). `bound`: no allocation of these choices is worth
+// more.
+struct PolluxDual {
+  PolluxPrices prices;
+  double bound = 0;
+};
+PolluxDual solve_dual(const PolluxProblem& problem);
+
+// The best choices for all jobs that fit into accelerators and nodes to span, wherever the others
+// are: an exact dynamic program for clusters of one kind. Only choices within `slack` of the
+// job's best at the dual's prices are looked at. Empty where that takes more than `work` steps or
+// the cluster has several kinds.
+std::vector<int> best_counts(const PolluxProblem& problem, const PolluxDual& dual, double slack,
+                             int64_t& work);
+
+}  // namespace adaptdl
