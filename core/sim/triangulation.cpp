@@ -1,5 +1,6 @@
 #include "core/sim/triangulation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -10,6 +11,9 @@ constexpr double kEpsilon = 100 * std::numeric_limits<double>::epsilon();
 // Toward a flat neighbour a weight may be as negative as this: what lies in there belongs to
 // nobody.
 const double kEpsilonToFlat = std::sqrt(std::numeric_limits<double>::epsilon());
+
+constexpr size_t kColumns = 16;   // on each axis
+constexpr double kMargin = 1e-6;  // of an axis; far more than the tolerances above can reach
 
 // One weight at a time: most cells on the way are left by the first.
 double weight(const Triangulation::Cell& cell, const Point3& x, size_t corner) {
@@ -61,26 +65,72 @@ int Triangulation::climb(const Point3& x) const {
   return cell;
 }
 
-// Every cell by index: for a walk that met a flat one.
+size_t Triangulation::column(const Point3& x) const {
+  size_t index = 0;
+  for (size_t i = 0; i < 2; ++i) {
+    const double share = (x[i] - low_[i]) / (high_[i] - low_[i]);
+    index = index * kColumns + static_cast<size_t>(std::clamp(share, 0.0, 1.0) * (kColumns - 1));
+  }
+  return index;
+}
+
+void Triangulation::fill_columns(std::span<const Point3> points) {
+  columns_.assign(kColumns * kColumns, {});
+  const auto add = [&](const Cell& box, int cell) {
+    Point3 low = high_, high = low_;
+    for (size_t i = 0; i < 2; ++i) {
+      for (const int corner : box.corners) {
+        low[i] = std::min(low[i], points[static_cast<size_t>(corner)][i]);
+        high[i] = std::max(high[i], points[static_cast<size_t>(corner)][i]);
+      }
+      const double margin = kMargin * (high_[i] - low_[i]);
+      low[i] -= margin;
+      high[i] += margin;
+    }
+    const size_t first = column(low), last = column(high);
+    for (size_t row = first / kColumns; row <= last / kColumns; ++row) {
+      for (size_t i = first % kColumns; i <= last % kColumns; ++i) {
+        auto& cells = columns_[row * kColumns + i];
+        if (cells.empty() || cells.back() != cell) cells.push_back(cell);
+      }
+    }
+  };
+  for (size_t i = 0; i < cells_.size(); ++i) {
+    if (!cells_[i].flat) {
+      add(cells_[i], static_cast<int>(i));
+      continue;
+    }
+    for (const int n : cells_[i].neighbours) {
+      if (n == kOutside || cells_[static_cast<size_t>(n)].flat) continue;
+      add(cells_[static_cast<size_t>(n)], static_cast<int>(i));
+    }
+  }
+}
+
+// Every cell by index: for a walk that met a flat one, whose place one of its neighbours takes.
 Triangulation::Place Triangulation::scan(const Point3& x) const {
-  const auto contains = [&](const Cell& cell, int flat_neighbour, Weights& w) {
-    w = weights_in(cell, x);
+  Weights w{};
+  const auto contains = [&](const Cell& cell, int flat_neighbour) {
+    w[3] = 1;
     for (size_t k = 0; k < 4; ++k) {
+      if (k < 3) {
+        w[k] = weight(cell, x, k);
+        w[3] -= w[k];
+      }
       const bool to_flat = flat_neighbour != kOutside && cell.neighbours[k] == flat_neighbour;
       if (!(w[k] >= (to_flat ? -kEpsilonToFlat : -kEpsilon) && w[k] <= 1 + kEpsilon)) return false;
     }
     return true;
   };
-  Weights w{};
-  for (size_t i = 0; i < cells_.size(); ++i) {
-    const int index = static_cast<int>(i);
-    if (!cells_[i].flat) {
-      if (contains(cells_[i], kOutside, w)) return {index, w};
+  for (const int i : columns_[column(x)]) {
+    const Cell& cell = cells_[static_cast<size_t>(i)];
+    if (!cell.flat) {
+      if (contains(cell, kOutside)) return {i, w};
       continue;
     }
-    for (const int n : cells_[i].neighbours) {
+    for (const int n : cell.neighbours) {
       if (n == kOutside || cells_[static_cast<size_t>(n)].flat) continue;
-      if (contains(cells_[static_cast<size_t>(n)], index, w)) return {n, w};
+      if (contains(cells_[static_cast<size_t>(n)], i)) return {n, w};
     }
   }
   return {};

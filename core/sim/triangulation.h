@@ -46,7 +46,7 @@ class Triangulation {
   // fails otherwise. Requires: finite coordinates. Milliseconds for hundreds of points.
   static std::optional<Triangulation> of(std::span<const Point3> points);
 
-  // A microsecond, from the first cell on, whatever was looked for before.
+  // A microsecond; always from the first cell on, whatever was looked for before.
   Place find(const Point3& x) const;
 
   const std::vector<Cell>& cells() const { return cells_; }  // in Qhull's order
@@ -60,10 +60,15 @@ class Triangulation {
   double height(const Cell& cell, const std::array<double, 4>& lifted) const;
   int climb(const Point3& x) const;
   Place scan(const Point3& x) const;
+  size_t column(const Point3& x) const;
+  void fill_columns(std::span<const Point3> points);
 
   std::vector<Cell> cells_;
   double lift_scale_ = 0, lift_shift_ = 0;
   Point3 low_{}, high_{};  // of the points
+  // By columns of a grid on the first two axes: all cells, in order, in which a scan may find a
+  // point of the column. Scans are frequent, and there are thousands of cells.
+  std::vector<std::vector<int>> columns_;
 };
 
 }  // namespace adaptdl

@@ -7,8 +7,8 @@ extern "C" {
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 #include <memory>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/sim/triangulation.h"
@@ -155,6 +155,7 @@ std::optional<Triangulation> QhullRun::triangulate(std::span<const Point3> point
   }
   const auto solid = [](const Triangulation::Cell& cell) { return !cell.flat; };
   if (std::none_of(result.cells_.begin(), result.cells_.end(), solid)) return std::nullopt;
+  result.fill_columns(points);
   return result;
 }
 
