@@ -172,6 +172,10 @@ void Profile::take_bounds(const ProfileData& data) {
   }
   fixed_batch_ = data.fixed_batch;
   if (fixed_batch_) check_batch(*fixed_batch_, "fixed_batch");
+  rescale_s_ = data.rescale_s;
+  if (rescale_s_ && !(*rescale_s_ >= 0 && *rescale_s_ <= kMaxStep)) {
+    fail("rescale_s is {}; from 0 to {} seconds are allowed", *rescale_s_, kMaxStep);
+  }
   replicas = data.max_replicas.value_or(static_cast<int>(replicas));
   replicas = std::min(replicas, batch_.max / batch_.atomic_min);
   max_replicas_ = static_cast<int>(std::max<int64_t>(replicas, 1));

@@ -70,6 +70,7 @@ struct ProfileData {
   std::optional<int64_t> atomic_max;     // else the largest
   std::optional<int> max_replicas;       // else the most that were measured
   std::optional<int64_t> fixed_batch;    // total; a job that cannot adapt its batch
+  std::optional<double> rescale_s;       // what a change of the allocation costs, >= 0
 };
 
 // Immutable; any number of threads may use one object.
@@ -86,6 +87,8 @@ class Profile {
   // The most replicas that its measurements, and atomic_min samples on each, allow. >= 1
   int max_replicas() const { return max_replicas_; }
   const std::optional<int64_t>& fixed_batch() const { return fixed_batch_; }
+  // Seconds without progress after a change of the allocation, if that was measured.
+  const std::optional<double>& rescale_s() const { return rescale_s_; }
 
   // A placement that was measured (up to rotation): linear in `atomic` between its measurements,
   // beyond them the nearest. Any other: linear in (nodes, replicas, atomic) between the means of
@@ -137,6 +140,7 @@ class Profile {
   BatchBounds batch_;
   int max_replicas_ = 1;
   std::optional<int64_t> fixed_batch_;
+  std::optional<double> rescale_s_;
 };
 
 }  // namespace adaptdl

@@ -50,6 +50,8 @@ void read_bounds(YamlMapping& from, ProfileData& data) {
   read("atomic_max", data.atomic_max);
   read("max_replicas", data.max_replicas);
   read("fixed_batch", data.fixed_batch);
+  double rescale_s = 0;
+  if (from.read("rescale_s", rescale_s, at_least(0))) data.rescale_s = rescale_s;
 }
 
 StepTime step_time(YamlMapping& from) {

@@ -15,7 +15,7 @@
 //         preemptible: true
 
 #include <cstdint>
-#include <optional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -28,7 +28,7 @@ struct WorkloadJob {
   int replicas = 1;         // >= 1
   int64_t batch_size = 1;   // total, >= 1
   int min_replicas = 0;
-  std::optional<int> max_replicas;  // >= max(1, min_replicas)
+  int max_replicas = std::numeric_limits<int>::max();  // >= max(1, min_replicas)
   bool preemptible = true;
 };
 

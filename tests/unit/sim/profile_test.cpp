@@ -130,5 +130,6 @@ TEST_CASE("measurements that contradict each other are refused") {
   CHECK(contains(refused([](auto& d) { d.max_batch = 10; }), "at least initial_batch, 20"));
   CHECK(contains(refused([](auto& d) { d.atomic_min = 50; }), "at least atomic_min, 50"));
   CHECK(contains(refused([](auto& d) { d.fixed_batch = 0; }), "fixed_batch is 0"));
+  CHECK(contains(refused([](auto& d) { d.rescale_s = -1; }), "rescale_s is -1"));
   CHECK(contains(refused([](auto& d) { d.application = ""; }), "give it a name"));
 }

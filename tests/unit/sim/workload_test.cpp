@@ -32,7 +32,7 @@ TEST_CASE("a published workload is read in its order") {
   CHECK(jobs[1].application == "bert");
   CHECK(jobs[1].replicas == 6);
   CHECK(jobs[1].min_replicas == 0);
-  CHECK_FALSE(jobs[1].max_replicas.has_value());
+  CHECK(jobs[1].max_replicas == std::numeric_limits<int>::max());
   CHECK(jobs[1].preemptible);
 }
 
