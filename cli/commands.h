@@ -89,6 +89,7 @@ Command run_command();
 Command init_command();
 Command inspect_command();
 Command scale_command();
+Command simulate_command();
 Command ls_command();
 Command logs_command();
 Command cancel_command();

@@ -1,0 +1,335 @@
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <fcntl.h>
+#include <map>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/embedded.h"
+#include "cli/output.h"
+#include "cli/parse.h"
+#include "core/base/clock.h"
+#include "core/base/fd.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/sim/experiment.h"
+#include "core/sim/plot.h"
+#include "core/sim/profile_files.h"
+
+namespace adaptdl::cli {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// Ctrl-C ends the simulation after the round in progress; a second one ends the process.
+void catch_interrupt() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+double number(const Arguments& arguments, std::string_view flag, double low, double high) {
+  try {
+    return parse_double(arguments.text(flag), fmt::format("--{}", flag), low, high);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
+std::vector<std::string> policies_of(const Arguments& arguments) {
+  std::vector<std::string> names;
+  std::string name;
+  for (const char letter : arguments.text("policy") + ",") {
+    if (letter != ',') {
+      name += letter;
+      continue;
+    }
+    const auto known = simulated_policies();
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw UsageError(fmt::format("--policy: there is no policy '{}'; there are: {}", name,
+                                   fmt::join(known, ", ")));
+    }
+    names.push_back(std::move(name));
+    name.clear();
+  }
+  return names;
+}
+
+std::vector<std::string> application_names(const Profiles& profiles) {
+  std::vector<std::string> names;
+  for (const auto& [name, profile] : profiles) names.push_back(name);
+  return names;
+}
+
+ExperimentOptions options_of(const Arguments& arguments) {
+  ExperimentOptions options;
+  if (arguments.given("cluster")) {
+    if (arguments.given("nodes") || arguments.given("gpus-per-node")) {
+      throw UsageError("--cluster says what the nodes are: leave out --nodes and --gpus-per-node");
+    }
+    options.nodes = read_cluster(arguments.text("cluster"));
+  } else {
+    options.nodes = uniform_cluster(static_cast<int>(arguments.integer("nodes")),
+                                    static_cast<int>(arguments.integer("gpus-per-node")));
+  }
+  options.interval_s = number(arguments, "interval", 1, 86400);
+  if (arguments.given("event-gap")) options.event_gap_s = number(arguments, "event-gap", 1, 86400);
+  if (arguments.text("rescale-cost") == "measured") {
+    options.rescale_s = std::nullopt;
+  } else {
+    options.rescale_s = number(arguments, "rescale-cost", 0, 86400);
+  }
+  options.lengths_known = arguments.text("lengths") == "known";
+  options.interference = number(arguments, "interference", 0, 0.99);
+  options.seed = static_cast<uint64_t>(arguments.integer("seed"));
+  for (const std::string& setting : arguments.list("policy-option")) {
+    const size_t equals = setting.find('=');
+    if (equals == std::string::npos) {
+      throw UsageError(fmt::format("--policy-option {}: write NAME=VALUE", setting));
+    }
+    options.policy_options[setting.substr(0, equals)] =
+        parse_double(setting.substr(equals + 1), "--policy-option " + setting.substr(0, equals));
+  }
+  return options;
+}
+
+// One line that moves on a terminal, nothing elsewhere.
+class ProgressBar {
+ public:
+  ProgressBar(std::string policy, bool shown) : policy_(std::move(policy)), shown_(shown) {}
+  ~ProgressBar() {
+    if (drawn_) draw("");
+  }
+  void update(const ExperimentProgress& progress) {
+    if (!shown_ || seconds_since(last_) < 0.1) return;
+    last_ = Monotonic::now();
+    constexpr int kCells = 30;
+    const int cells = progress.finished * kCells / std::max(1, progress.jobs);
+    draw(fmt::format("{:<12} [{:<{}}] {}/{} jobs, {}", policy_,
+                     std::string(static_cast<size_t>(cells), '='), kCells, progress.finished,
+                     progress.jobs, format_duration(progress.time_s)));
+    drawn_ = true;
+  }
+
+ private:
+  static void draw(const std::string& text) {
+    const std::string all = "\r\x1b[K" + text;
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, all.data(), all.size());
+  }
+  std::string policy_;
+  bool shown_, drawn_ = false;
+  TimePoint last_{};
+};
+
+std::string seconds_text(double value) {
+  return std::isnan(value) ? "-" : fmt::format("{:.0f}", value);
+}
+
+std::string figure(double value, int digits) {
+  return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits);
+}
+
+std::string to_text(const std::vector<ExperimentResult>& results) {
+  std::vector<std::vector<std::string>> rows;
+  for (const ExperimentResult& result : results) {
+    const SimulationSummary& s = result.summary;
+    rows.push_back({result.policy, fmt::format("{}/{}", s.completed, s.jobs),
+                    seconds_text(s.avg_jct_s), seconds_text(s.p50_jct_s), seconds_text(s.p99_jct_s),
+                    seconds_text(s.max_jct_s), seconds_text(s.makespan_s), figure(s.gpu_hours, 0),
+                    figure(s.restarts_per_job, 1), figure(s.worst_fairness, 2),
+                    figure(s.policy_mean_s * 1000, 2), figure(s.policy_max_s * 1000, 1)});
+  }
+  return table({"POLICY", "JOBS", "AVG JCT s", "P50 s", "P99 s", "MAX s", "MAKESPAN s", "GPU HOURS",
+                "RESTARTS/JOB", "WORST FAIRNESS", "CALL ms", "MAX ms"},
+               rows);
+}
+
+Json to_json(const std::vector<ExperimentResult>& results) {
+  Json all = Json::array();
+  for (const ExperimentResult& result : results) {
+    Json jobs = Json::array();
+    for (const JobResult& job : result.jobs) jobs.push_back(adaptdl::to_json(job));
+    all.push_back({{"policy", result.policy},
+                   {"summary", adaptdl::to_json(result.summary)},
+                   {"jobs", std::move(jobs)},
+                   {"interrupted", result.interrupted},
+                   {"problems", result.problems}});
+  }
+  return all.size() == 1 ? all[0] : Json{{"policies", all}};
+}
+
+// JSON records, one a line, flushed in large pieces.
+class RecordFile {
+ public:
+  explicit RecordFile(const std::string& path)
+      : path_(path), fd_(open_file(path, O_WRONLY | O_CREAT | O_TRUNC)) {}
+  void add(const std::string& policy, Json record) {
+    record["policy"] = policy;
+    text_ += dump_json(record) + "\n";
+    if (text_.size() > 1 << 20) flush();
+  }
+  void flush() {
+    write_all(fd_.get(), text_, path_);
+    text_.clear();
+  }
+
+ private:
+  std::string path_, text_;
+  Fd fd_;
+};
+
+int run(const Arguments& arguments) {
+  const ExperimentOptions options = options_of(arguments);
+  const std::vector<std::string> names = policies_of(arguments);
+  if (!arguments.given("profiles")) throw UsageError("--profiles DIR is needed: recorded jobs");
+  if (!arguments.given("workload")) throw UsageError("--workload FILE is needed: jobs to submit");
+  const auto profiles = read_profiles(arguments.text("profiles"));
+  const auto workload = read_workload(arguments.text("workload"), application_names(profiles));
+  std::optional<RecordFile> timeline;
+  if (arguments.given("timeline")) timeline.emplace(arguments.text("timeline"));
+
+  catch_interrupt();
+  const bool shown = is_fancy(STDERR_FILENO, arguments.flag("no-color")) && !arguments.quiet();
+  std::vector<ExperimentResult> results;
+  for (const std::string& name : names) {
+    if (interrupted) break;
+    ProgressBar bar(name, shown);
+    ExperimentHooks hooks;
+    hooks.go_on = [&](const ExperimentProgress& progress) {
+      bar.update(progress);
+      return !interrupted;
+    };
+    if (timeline) hooks.on_record = [&](const Json& record) { timeline->add(name, record); };
+    results.push_back(run_experiment(name, workload, profiles, options, hooks));
+  }
+  if (timeline) timeline->flush();
+
+  for (const ExperimentResult& result : results) {
+    for (const std::string& problem : result.problems) {
+      talk(fmt::format("adaptdl: {}: {}", result.policy, problem));
+    }
+    const int left = result.summary.jobs - result.summary.completed;
+    if (left > 0 && !result.interrupted) {
+      talk(fmt::format("adaptdl: {}: {} jobs never finished; do they fit any node?", result.policy,
+                       left));
+    }
+  }
+  if (arguments.given("plot")) {
+    std::vector<PlotRun> runs;
+    for (ExperimentResult& result : results) {
+      int64_t gpus = 0;
+      for (const ClusterNode& node : options.nodes) gpus += node.free_for_jobs.at("gpu");
+      runs.push_back({result.policy, result.spans, result.jobs, static_cast<int>(gpus)});
+    }
+    write_file_atomic(arguments.text("plot"), plot_svg(runs));
+  }
+  if (arguments.json()) {
+    print_json(to_json(results));
+  } else {
+    print(to_text(results));
+  }
+  if (!interrupted) return 0;
+  talk("adaptdl: interrupted: these are the figures up to there");
+  return static_cast<int>(ExitCode::interrupted);
+}
+
+}  // namespace
+
+Command simulate_command() {
+  return {
+      .name = "simulate",
+      .summary = "Run a workload of recorded jobs through a scheduling policy, in virtual time",
+      .text = embedded("cmd_simulate.md"),
+      .options =
+          {
+              {.name = "profiles",
+               .kind = Kind::directory,
+               .value = "DIR",
+               .doc = "Recorded applications: a folder or a YAML file for each."},
+              {.name = "workload",
+               .kind = Kind::file,
+               .value = "FILE",
+               .doc = "Jobs and when they are submitted: CSV or YAML."},
+              {.name = "nodes",
+               .kind = Kind::integer,
+               .value = "N",
+               .fallback = "16",
+               .doc = "Number of nodes.",
+               .min = 1,
+               .max = 100'000},
+              {.name = "gpus-per-node",
+               .kind = Kind::integer,
+               .value = "N",
+               .fallback = "4",
+               .doc = "GPUs on each node.",
+               .min = 1,
+               .max = 1024},
+              {.name = "cluster",
+               .kind = Kind::file,
+               .value = "FILE",
+               .doc = "A cluster of different nodes, as YAML, instead of --nodes."},
+              {.name = "policy",
+               .kind = Kind::text,
+               .value = "POLICY,...",
+               .fallback = "pollux",
+               .doc = "Scheduling policies to compare (adaptdl-policy(5))."},
+              {.name = "policy-option",
+               .kind = Kind::text,
+               .value = "NAME=VALUE",
+               .doc = "An option of the policy, such as fairness=-1.",
+               .repeat = true},
+              {.name = "interval",
+               .kind = Kind::text,
+               .value = "SECONDS",
+               .fallback = "60",
+               .doc = "Time between two allocations."},
+              {.name = "event-gap",
+               .kind = Kind::text,
+               .value = "SECONDS",
+               .doc = "Allocate also when a job has come or gone, this long after the last time at "
+                      "the earliest."},
+              {.name = "rescale-cost",
+               .kind = Kind::text,
+               .value = "SECONDS|measured",
+               .fallback = "30",
+               .doc = "What a change of its allocation costs a job; measured: what its profile "
+                      "says."},
+              {.name = "lengths",
+               .kind = Kind::choice,
+               .value = "known|hidden",
+               .fallback = "hidden",
+               .doc = "Whether jobs tell how far they have to go.",
+               .choices = {"known", "hidden"}},
+              {.name = "interference",
+               .kind = Kind::text,
+               .value = "SHARE",
+               .fallback = "0",
+               .doc = "Speed that distributed jobs lose when they share a node, 0 to 0.99."},
+              {.name = "seed",
+               .kind = Kind::integer,
+               .value = "N",
+               .fallback = "0",
+               .doc = "Seed of the policy's random choices.",
+               .min = 0},
+              {.name = "timeline",
+               .kind = Kind::file,
+               .value = "FILE",
+               .doc = "Write who held which GPU when, each batch change and each reason, as JSON "
+                      "lines."},
+              {.name = "plot",
+               .kind = Kind::file,
+               .value = "FILE.svg",
+               .doc = "Draw GPUs over time by job, and the completion times of all policies."},
+              format_option(),
+          },
+      .examples = {{"adaptdl simulate --profiles profiles --workload workload.csv",
+                    "16 nodes of 4 GPUs under the default policy."},
+                   {"adaptdl simulate --profiles profiles --workload workload.csv "
+                    "--policy proportional,pollux,fixed --plot jobs.svg",
+                    "Compare three policies."}},
+      .run = run};
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,163 @@
+#include "core/sim/experiment.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/yaml.h"
+#include "core/sim/fairness.h"
+#include "core/sim/optimus.h"
+#include "core/sim/tiresias.h"
+
+namespace adaptdl {
+namespace {
+
+constexpr int kMaxNodes = 100'000, kMaxGpus = 1024;
+
+int64_t gpus_of(const ClusterNode& node) {
+  const auto found = node.free_for_jobs.find("gpu");
+  return found == node.free_for_jobs.end() ? 0 : found->second;
+}
+
+// A simulated number that may be missing.
+Json known(double value) {
+  return value < 0 ? Json(nullptr) : Json(value);
+}
+
+}  // namespace
+
+std::vector<std::string> simulated_policies() {
+  std::vector<std::string> names;
+  for (const PolicyInfo& policy : policies()) names.emplace_back(policy.name);
+  names.emplace_back("tiresias");
+  names.emplace_back("optimus");
+  return names;
+}
+
+bool adapts_batch(std::string_view policy) {
+  return policy != "fixed" && policy != "tiresias" && policy != "optimus";
+}
+
+std::unique_ptr<Policy> make_simulated_policy(const std::string& name,
+                                              const std::map<std::string, double>& options,
+                                              const SimCluster& cluster) {
+  const auto truth = [&cluster](const std::string& job) {
+    const SimCluster::Job& found = cluster.job(job);
+    return TrueJob{&found.state.profile(), found.state.epochs_finished(), found.spec.batch_size};
+  };
+  if (name != "tiresias" && name != "optimus") return make_policy(name, options);
+  if (!options.empty()) fail("policy {} has no option {}", name, options.begin()->first);
+  if (name == "tiresias") return std::make_unique<Tiresias>();
+  return std::make_unique<Optimus>(truth);
+}
+
+ExperimentResult run_experiment(const std::string& policy, const std::vector<WorkloadJob>& workload,
+                                const std::map<std::string, Profile>& profiles,
+                                const ExperimentOptions& options, const ExperimentHooks& hooks) {
+  ADAPTDL_CHECK(!options.nodes.empty());
+  SimCluster cluster(options.nodes, workload, profiles,
+                     {.rescale_s = options.rescale_s.value_or(-1),
+                      .lengths_known = options.lengths_known,
+                      .adapt_batch = adapts_batch(policy),
+                      .interference = options.interference});
+  const auto chosen = make_simulated_policy(policy, options.policy_options, cluster);
+  Timeline timeline(options.nodes);
+  cluster.on_event = [&](const TimelineEvent& event) {
+    const Json record = timeline.add(event);
+    if (hooks.on_record) hooks.on_record(record);
+  };
+  AllocatorOptions rounds{.interval_s = options.interval_s, .seed = options.seed};
+  if (options.event_gap_s) rounds.event_gap_s = *options.event_gap_s;
+  Simulation simulation(cluster, *chosen, rounds);
+
+  ExperimentResult result{.policy = policy};
+  while (simulation.step()) {
+    if (!hooks.go_on) continue;
+    ExperimentProgress progress{cluster.now_s(), 0, static_cast<int>(workload.size())};
+    for (const auto& job : cluster.all_jobs()) progress.finished += job.completed_s >= 0;
+    if (!hooks.go_on(progress)) {
+      result.interrupted = true;
+      break;
+    }
+  }
+  timeline.close(cluster.now_s());
+  result.jobs = simulation.results();
+  result.spans = timeline.spans();
+  result.problems = simulation.problems();
+
+  int64_t total = 0, largest = 1;
+  for (const ClusterNode& node : options.nodes) {
+    total += gpus_of(node);
+    largest = std::max(largest, gpus_of(node));
+  }
+  add_fairness(result.jobs, profiles, static_cast<int>(total), static_cast<int>(largest),
+               options.rescale_s.value_or(1));
+  result.summary = summarise(result.jobs, simulation.policy_times());
+  return result;
+}
+
+std::vector<ClusterNode> uniform_cluster(int count, int gpus) {
+  std::vector<ClusterNode> nodes;
+  for (int n = 0; n < count; ++n) {
+    nodes.push_back({fmt::format("node-{}", n), "", {{"gpu", gpus}}});
+  }
+  return nodes;
+}
+
+std::vector<ClusterNode> read_cluster(const std::string& path) {
+  const YamlNode root = parse_yaml(read_file(path, 1 << 20), path);
+  YamlMapping top(root);
+  std::vector<ClusterNode> nodes;
+  for (const YamlNode& item : top.require("nodes").list()) {
+    YamlMapping entry(item);
+    std::string name, accelerator;
+    int count = 1;
+    const auto gpus = entry.require("gpus").integer(0, kMaxGpus);
+    entry.read("count", count, 1, kMaxNodes);
+    entry.read("accelerator", accelerator);
+    const bool named = entry.read("name", name);
+    entry.finish();
+    for (int i = 0; i < count && nodes.size() <= kMaxNodes; ++i) {
+      const std::string full = !named      ? fmt::format("node-{}", nodes.size())
+                               : count > 1 ? fmt::format("{}-{}", name, i)
+                                           : name;
+      nodes.push_back({full, accelerator, {{"gpu", gpus}}});
+    }
+  }
+  top.finish();
+  if (nodes.empty() || nodes.size() > kMaxNodes) {
+    fail("{}: nodes: {} nodes; allowed is 1 to {}", path, nodes.size(), kMaxNodes);
+  }
+  return nodes;
+}
+
+Json to_json(const JobResult& job) {
+  return {{"name", job.name},
+          {"application", job.application},
+          {"submitted_s", job.submitted_s},
+          {"started_s", known(job.started_s)},
+          {"completed_s", known(job.completed_s)},
+          {"jct_s", known(job.jct_s)},
+          {"restarts", job.restarts},
+          {"gpu_s", job.gpu_s},
+          {"fairness", known(job.fairness)}};
+}
+
+Json to_json(const SimulationSummary& summary) {
+  return {{"jobs", summary.jobs},
+          {"completed", summary.completed},
+          {"avg_jct_s", summary.avg_jct_s},
+          {"p50_jct_s", summary.p50_jct_s},
+          {"p99_jct_s", summary.p99_jct_s},
+          {"max_jct_s", summary.max_jct_s},
+          {"makespan_s", summary.makespan_s},
+          {"gpu_hours", summary.gpu_hours},
+          {"restarts_per_job", summary.restarts_per_job},
+          {"worst_fairness", summary.worst_fairness},
+          {"mean_fairness", summary.mean_fairness},
+          {"rounds", summary.rounds},
+          {"policy_mean_s", summary.policy_mean_s},
+          {"policy_max_s", summary.policy_max_s}};
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,238 @@
+#include "core/sim/sim_cluster.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace adaptdl {
+namespace {
+
+using Kind = TimelineEvent::Kind;
+
+constexpr double kMeasuredRescale = 1;  // seconds: of a live rescale, where a profile has none
+
+}  // namespace
+
+SimCluster::SimCluster(std::vector<ClusterNode> nodes, const std::vector<WorkloadJob>& workload,
+                       const std::map<std::string, Profile>& profiles,
+                       const SimClusterOptions& options)
+    : options_(options) {
+  for (ClusterNode& node : nodes) nodes_.push_back({std::move(node)});
+  for (const WorkloadJob& spec : workload) {
+    const auto profile = profiles.find(spec.application);
+    if (profile == profiles.end()) {
+      fail("job {}: there is no profile of {}", spec.name, spec.application);
+    }
+    jobs_.push_back({spec, SimJob(profile->second, options.adapt_batch ? 0 : spec.batch_size)});
+  }
+  std::stable_sort(jobs_.begin(), jobs_.end(), [](const Job& a, const Job& b) {
+    return a.spec.submitted_s < b.spec.submitted_s;
+  });
+  for (size_t j = 0; j < jobs_.size(); ++j) index_[jobs_[j].spec.name] = j;
+  unfinished_ = jobs_.size();
+}
+
+std::vector<ClusterNode> SimCluster::nodes() {
+  std::vector<ClusterNode> result;
+  for (const Node& node : nodes_) {
+    if (!node.lost && !node.noticed) result.push_back(node.node);
+  }
+  return result;
+}
+
+std::vector<ClusterJob> SimCluster::jobs() {
+  std::vector<ClusterJob> result;
+  for (Job& job : jobs_) {
+    if (!job.visible || job.completed_s >= 0) continue;
+    const int training = job.state.rescaling() ? 0 : job.state.replicas();
+    ClusterJob view;
+    view.name = job.spec.name;
+    view.submitted_s = job.spec.submitted_s;
+    view.phase = phase_of(
+        {.allocated = job.state.replicas(), .present = job.state.replicas(), .training = training});
+    view.nodes = job.nodes;
+    view.attained_service = job.state.attained_service();
+    view.restarts = job.restarts;
+    view.min_replicas = job.spec.min_replicas;
+    view.max_replicas = std::min(job.spec.max_replicas, job.state.profile().max_replicas());
+    view.requested_replicas = job.spec.replicas;
+    view.preemptible = job.spec.preemptible;
+    view.request = {{"gpu", 1}};
+    view.hints = job.reported;
+    result.push_back(std::move(view));
+  }
+  return result;
+}
+
+void SimCluster::allocate(const std::string& name, const std::vector<std::string>& nodes,
+                          const std::string& why) {
+  Job& job = find(name);
+  if (job.nodes == nodes) return;
+  job.nodes = nodes;
+  job.why = why;
+  job.state.place(run_lengths(nodes), rescale_cost_s(job));
+  if (!nodes.empty()) {
+    if (job.started_s < 0) {
+      job.started_s = now_s_;
+    } else {
+      ++job.restarts;
+    }
+  }
+  tell(Kind::allocate, name, &job);
+}
+
+void SimCluster::explain(const std::string& name, const std::string& why) {
+  Job& job = find(name);
+  job.why = why;
+  tell(Kind::explain, name, &job);
+}
+
+bool SimCluster::advance_to(double time_s) {
+  ADAPTDL_CHECK(time_s >= now_s_);
+  const double seconds = time_s - now_s_;
+  const std::vector<double> slowed = interference();
+  bool changed = false;
+  const double began_s = now_s_;
+  now_s_ = time_s;
+  for (size_t j = 0; j < jobs_.size(); ++j) {
+    Job& job = jobs_[j];
+    if (!job.visible) {
+      if (job.spec.submitted_s > time_s) break;  // and so are all after it
+      job.visible = changed = true;
+      tell(Kind::submit, job.spec.name, &job);
+      continue;
+    }
+    if (job.completed_s >= 0) continue;
+    const BatchChoice before = job.state.batch();
+    const double clock = job.state.finished_after();
+    job.state.advance(seconds, slowed[j]);
+    if (job.state.finished()) {
+      job.completed_s = began_s + (job.state.finished_after() - clock);
+      job.nodes.clear();
+      job.state.place({}, 0);
+      --unfinished_;
+      changed = true;
+      tell(Kind::finish, job.spec.name, &job);
+      continue;
+    }
+    const BatchChoice& now = job.state.batch();
+    const bool other = now.atomic != before.atomic || now.accum_steps != before.accum_steps;
+    if (other) tell(Kind::batch, job.spec.name, &job);
+    if (job.state.replicas() > 0) report_hints(job);
+  }
+  return changed;
+}
+
+double SimCluster::next_submission_s() const {
+  for (const Job& job : jobs_) {
+    if (!job.visible) return job.spec.submitted_s;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+const SimCluster::Job& SimCluster::job(const std::string& name) const {
+  return const_cast<SimCluster*>(this)->find(name);
+}
+
+double SimCluster::rescale_cost_s(const Job& job) const {
+  if (options_.rescale_s >= 0) return options_.rescale_s;
+  return job.state.profile().rescale_s().value_or(kMeasuredRescale);
+}
+
+void SimCluster::lose_node(const std::string& name) {
+  Node& node = find_node(name);
+  if (node.lost) return;
+  node.lost = true;
+  tell(Kind::node_lost, name);
+  for (Job& job : jobs_) {
+    if (std::find(job.nodes.begin(), job.nodes.end(), name) != job.nodes.end()) {
+      withdraw(job, "node " + name + " was lost");
+    }
+  }
+}
+
+void SimCluster::notice_node(const std::string& name) {
+  find_node(name).noticed = true;
+  tell(Kind::notice, name);
+}
+
+void SimCluster::return_node(const std::string& name) {
+  Node& node = find_node(name);
+  node.lost = node.noticed = false;
+  tell(Kind::node_back, name);
+}
+
+SimCluster::Job& SimCluster::find(const std::string& name) {
+  const auto found = index_.find(name);
+  if (found == index_.end()) fail("the simulated cluster has no job {}", name);
+  return jobs_[found->second];
+}
+
+SimCluster::Node& SimCluster::find_node(const std::string& name) {
+  for (Node& node : nodes_) {
+    if (node.node.name == name) return node;
+  }
+  fail("the simulated cluster has no node {}", name);
+}
+
+std::vector<int> SimCluster::run_lengths(const std::vector<std::string>& nodes) const {
+  std::vector<int> lengths;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (i == 0 || nodes[i] != nodes[i - 1]) lengths.push_back(0);
+    ++lengths.back();
+  }
+  return lengths;
+}
+
+void SimCluster::withdraw(Job& job, const std::string& why) {
+  job.nodes.clear();
+  job.why = why;
+  job.state.place({}, 0);
+  tell(Kind::allocate, job.spec.name, &job);
+}
+
+void SimCluster::report_hints(Job& job) {
+  if (hints_arrive && !hints_arrive(job)) return;
+  job.reported = job.state.hints();
+  if (!job.reported.perf) return;
+  job.reported.rescale_cost_s = rescale_cost_s(job);
+  if (options_.lengths_known) job.reported.remaining_progress = job.state.remaining_progress();
+}
+
+std::vector<double> SimCluster::interference() const {
+  std::vector<double> result(jobs_.size(), 0);
+  if (options_.interference <= 0) return result;
+  std::map<std::string, int> distributed;  // jobs on several nodes, by node
+  const auto nodes_of = [](const Job& job) {
+    std::vector<std::string> nodes = job.nodes;
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    return nodes;
+  };
+  for (const Job& job : jobs_) {
+    const auto nodes = nodes_of(job);
+    for (const std::string& node : nodes) distributed[node] += nodes.size() > 1;
+  }
+  for (size_t j = 0; j < jobs_.size(); ++j) {
+    const auto nodes = nodes_of(jobs_[j]);
+    const bool shares = nodes.size() > 1 && std::any_of(nodes.begin(), nodes.end(), [&](auto& n) {
+                          return distributed[n] > 1;
+                        });
+    if (shares) result[j] = options_.interference;
+  }
+  return result;
+}
+
+void SimCluster::tell(Kind kind, const std::string& name, const Job* job) const {
+  if (!on_event) return;
+  TimelineEvent event{.time_s = now_s_, .kind = kind, .name = name};
+  if (job != nullptr) {
+    event.nodes = job->nodes;
+    event.batch = job->state.batch();
+    event.why = job->why;
+    if (kind == Kind::finish) event.time_s = job->completed_s;
+  }
+  on_event(event);
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,104 @@
+#pragma once
+
+// A cluster of virtual machines under a virtual clock, behind the same interface as a real one.
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/cluster/cluster.h"
+#include "core/sim/sim_job.h"
+#include "core/sim/workload.h"
+
+namespace adaptdl {
+
+struct SimClusterOptions {
+  // What a change of allocation costs a job, seconds; negative: what its profile says.
+  double rescale_s = 30;
+  bool lengths_known = false;  // jobs tell how far they have to go
+  bool adapt_batch = true;     // false: the batches of the workload
+  double interference = 0;     // [0, 1): lost when two distributed jobs share a node
+};
+
+// One change, for timelines. Borrows nothing.
+struct TimelineEvent {
+  enum class Kind { submit, allocate, batch, explain, finish, node_lost, node_back, notice };
+  double time_s = 0;
+  Kind kind{};
+  std::string name;                // of the job, or the node
+  std::vector<std::string> nodes;  // allocate
+  BatchChoice batch;               // allocate, batch
+  std::string why;                 // allocate, explain
+};
+
+class SimCluster : public Cluster {
+ public:
+  struct Job {
+    WorkloadJob spec;
+    SimJob state;
+    std::vector<std::string> nodes;  // by rank
+    std::string why;
+    double started_s = -1;    // < 0: not yet
+    double completed_s = -1;  // < 0: not yet
+    int restarts = 0;
+    bool visible = false;  // submitted
+    JobHints reported;     // the hints that have arrived
+  };
+
+  // Borrows the profiles. Throws Error for a job of an application without profile.
+  SimCluster(std::vector<ClusterNode> nodes, const std::vector<WorkloadJob>& workload,
+             const std::map<std::string, Profile>& profiles, const SimClusterOptions& options);
+
+  double now_s() override { return now_s_; }
+  std::vector<ClusterNode> nodes() override;
+  std::vector<ClusterJob> jobs() override;
+  void allocate(const std::string& job, const std::vector<std::string>& nodes,
+                const std::string& why) override;
+  void explain(const std::string& job, const std::string& why) override;
+
+  // Lets time pass: every job advances, those submitted by then appear. Returns whether a job came
+  // or went. Requires: time_s >= now_s().
+  bool advance_to(double time_s);
+
+  bool all_finished() const { return unfinished_ == 0; }
+  double next_submission_s() const;  // infinite when all have been submitted
+  const std::vector<Job>& all_jobs() const { return jobs_; }
+  const Job& job(const std::string& name) const;
+  double rescale_cost_s(const Job& job) const;
+
+  // Faults. A lost node takes the allocations of its jobs with it; one under notice is given to
+  // nobody any more. Unknown names are an Error.
+  void lose_node(const std::string& name);
+  void notice_node(const std::string& name);
+  void return_node(const std::string& name);
+
+  // Asked for each job that has news for the scheduler; false: the news is lost or late.
+  std::function<bool(const Job&)> hints_arrive;
+
+  // Called for every event, in order.
+  std::function<void(const TimelineEvent&)> on_event;
+
+ private:
+  struct Node {
+    ClusterNode node;
+    bool lost = false, noticed = false;
+  };
+  Job& find(const std::string& name);
+  Node& find_node(const std::string& name);
+  std::vector<int> run_lengths(const std::vector<std::string>& nodes) const;
+  void withdraw(Job& job, const std::string& why);
+  void report_hints(Job& job);
+  std::vector<double> interference() const;
+  void tell(TimelineEvent::Kind kind, const std::string& name, const Job* job = nullptr) const;
+
+  std::vector<Node> nodes_;
+  std::vector<Job> jobs_;  // by submission
+  std::map<std::string, size_t> index_;
+  SimClusterOptions options_;
+  double now_s_ = 0;
+  size_t unfinished_ = 0;
+};
+
+}  // namespace adaptdl

@@ -1,0 +1,111 @@
+#include "core/sim/sim_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "core/sim/fixed_batch.h"
+
+namespace adaptdl {
+SimJob::SimJob(const Profile& profile, int64_t fixed_batch)
+    : profile_(&profile), fixed_batch_(profile.fixed_batch().value_or(fixed_batch)) {}
+
+void SimJob::place(const std::vector<int>& gpus_per_node, double rescale_s) {
+  gpus_per_node_ = gpus_per_node;
+  replicas_ = std::accumulate(gpus_per_node.begin(), gpus_per_node.end(), 0);
+  rescale_left_s_ = replicas_ > 0 ? rescale_s : 0;
+  if (replicas_ > 0) choose_batch();
+}
+
+double SimJob::remaining_progress() const {
+  if (finished()) return 0;
+  return std::max(0.0, profile_->progress_at_end(profile_->epochs() - 1) - progress_);
+}
+
+double SimJob::speed(double interference) const {
+  const double total = total_batch();
+  const double scale = total / static_cast<double>(profile_->batch().initial);
+  const StepTime time = profile_->step_time(gpus_per_node_, batch_.atomic);
+  const double step_s = time.step_s + batch_.accum_steps * (time.step_s - time.sync_s);
+  return gain(profile_->grad(epoch_, total), scale) / step_s * (1 - interference);
+}
+
+void SimJob::advance(double seconds, double interference) {
+  if (replicas_ == 0) {
+    clock_s_ += seconds;
+    return;
+  }
+  const double waits = std::min(rescale_left_s_, seconds);
+  rescale_left_s_ -= waits;
+  clock_s_ += waits;
+  attained_service_ += waits * replicas_;
+  seconds -= waits;
+  while (seconds > 0 && !finished()) {
+    const double end = profile_->progress_at_end(epoch_);
+    const double per_s = speed(interference);
+    const double to_end = (end - progress_) / per_s;
+    observe();
+    double span = seconds;
+    if (to_end < seconds) {
+      // The published simulator counts whole seconds, half to even, as nearbyint does by default.
+      span = std::max(0.0, std::nearbyint(to_end));
+      progress_ = end;
+      ++epoch_;
+    } else {
+      progress_ += per_s * seconds;
+    }
+    clock_s_ += span;
+    attained_service_ += span * replicas_;
+    seconds -= span;
+    if (!finished()) choose_batch();
+  }
+}
+
+void SimJob::observe() {
+  const double total = total_batch();
+  grad_ = profile_->grad(epoch_, total);
+  const int nodes = static_cast<int>(gpus_per_node_.size());
+  const double atomic = static_cast<double>(batch_.atomic);
+  for (const PerfObservation& seen : observed_) {
+    if (seen.nodes == nodes && seen.replicas == replicas_ && seen.atomic == atomic) return;
+  }
+  const StepTime time = profile_->step_time(gpus_per_node_, batch_.atomic);
+  observed_.push_back({nodes, replicas_, atomic, time.step_s - time.sync_s, time.step_s});
+  max_profiled_ = std::max(max_profiled_, replicas_);
+  perf_ = fit_perf_params(observed_);
+}
+
+void SimJob::choose_batch() {
+  const BatchBounds& bounds = profile_->batch();
+  if (fixed_batch_ > 0) {
+    batch_ = share_batch(bounds, fixed_batch_, replicas_);
+  } else if (!perf_) {
+    batch_ =
+        share_batch(bounds, std::max(bounds.initial, bounds.atomic_min * replicas_), replicas_);
+  } else {
+    batch_ = GoodputModel(*perf_, *grad_, bounds.initial)
+                 .optimize(static_cast<int>(gpus_per_node_.size()), replicas_, bounds);
+    // Sharing among replicas rounds up, which real training does not carry beyond the largest
+    // batch.
+    const int64_t most = bounds.max / (int64_t{replicas_} * (batch_.accum_steps + 1));
+    batch_.atomic = std::max<int64_t>(1, std::min(batch_.atomic, most));
+  }
+}
+
+double SimJob::total_batch() const {
+  return static_cast<double>(replicas_) * static_cast<double>(batch_.atomic) *
+         (batch_.accum_steps + 1);
+}
+
+JobHints SimJob::hints() const {
+  JobHints hints;
+  if (!perf_) return hints;
+  hints.perf = perf_;
+  hints.grad = grad_;
+  hints.batch = profile_->batch();
+  hints.max_profiled_replicas = max_profiled_;
+  return hints;
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,68 @@
+#pragma once
+
+// A training job under the virtual clock: how far it gets with the GPUs that it has, and what it
+// learns about itself meanwhile. Times and statistics come from a recorded profile; the fit and the
+// choice of the batch are those of real training.
+//
+// The rules are those of the simulator published with Pollux (OSDI'21, section 5.3 and artifact):
+// adaptdl-simulate(1) lists them.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/goodput/fit.h"
+#include "core/goodput/job_hints.h"
+#include "core/sim/profile.h"
+
+namespace adaptdl {
+
+class SimJob {
+ public:
+  // `fixed_batch`: the total batch that its user chose; 0 = it adapts. Borrows the profile.
+  SimJob(const Profile& profile, int64_t fixed_batch);
+
+  // `gpus_per_node`: of one node after another, in order of rank; empty takes all away. It holds
+  // its GPUs from now on, and makes progress after `rescale_s`.
+  void place(const std::vector<int>& gpus_per_node, double rescale_s);
+
+  // Lets `seconds` pass. Loses `interference` of its speed to neighbours, in [0, 1).
+  void advance(double seconds, double interference);
+
+  bool finished() const { return epoch_ >= profile_->epochs(); }
+  double finished_after() const { return clock_s_; }  // seconds advanced until then
+  double attained_service() const { return attained_service_; }
+  int epochs_finished() const { return epoch_; }
+  double progress() const { return progress_; }
+  double remaining_progress() const;
+  int replicas() const { return replicas_; }
+  bool rescaling() const { return rescale_left_s_ > 0; }
+  const std::vector<int>& gpus_per_node() const { return gpus_per_node_; }
+  const BatchChoice& batch() const { return batch_; }
+  const Profile& profile() const { return *profile_; }
+
+  // What it tells a scheduler: nothing before it has trained. Without remaining_progress and
+  // rescale_cost_s, which are the caller's to add.
+  JobHints hints() const;
+
+ private:
+  double total_batch() const;
+  double speed(double interference) const;
+  void observe();
+  void choose_batch();
+
+  const Profile* profile_;
+  int64_t fixed_batch_;
+  std::vector<int> gpus_per_node_;
+  int replicas_ = 0;
+  BatchChoice batch_;
+  double clock_s_ = 0, rescale_left_s_ = 0, attained_service_ = 0;
+  int epoch_ = 0;        // finished
+  double progress_ = 0;  // scale-invariant iterations
+  std::vector<PerfObservation> observed_;
+  int max_profiled_ = 0;
+  std::optional<PerfParams> perf_;
+  std::optional<GradParams> grad_;
+};
+
+}  // namespace adaptdl

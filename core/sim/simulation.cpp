@@ -1,0 +1,111 @@
+#include "core/sim/simulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace adaptdl {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+double mean(const std::vector<double>& values) {
+  if (values.empty()) return kNone;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double largest(const std::vector<double>& values) {
+  return values.empty() ? kNone : *std::max_element(values.begin(), values.end());
+}
+
+}  // namespace
+
+Simulation::Simulation(SimCluster& cluster, Policy& policy, const AllocatorOptions& options,
+                       double patience_s)
+    : cluster_(cluster),
+      allocator_(cluster, policy, options),
+      tick_s_(std::min(options.interval_s, std::max(1.0, options.event_gap_s))),
+      patience_s_(patience_s) {}
+
+bool Simulation::step() {
+  do {
+    const double due = std::max(allocator_.due(), cluster_.now_s());
+    const double next = cluster_.now_s() + tick_s_;
+    const bool first = cluster_.now_s() == 0;
+    if (cluster_.advance_to(first ? next : std::min(std::max(due, cluster_.now_s()), next))) {
+      allocator_.something_happened(cluster_.now_s());
+    }
+    if (cluster_.all_finished()) break;
+  } while (cluster_.now_s() < allocator_.due());
+
+  const AllocatorRound round = allocator_.round();
+  ++times_.rounds;
+  times_.sum_s += round.policy_s;
+  times_.max_s = std::max(times_.max_s, round.policy_s);
+  for (const std::string& problem : round.problems) {
+    if (std::find(problems_.begin(), problems_.end(), problem) == problems_.end()) {
+      problems_.push_back(problem);
+    }
+  }
+  const auto runs = [](const SimCluster::Job& job) { return job.state.replicas() > 0; };
+  const auto& jobs = cluster_.all_jobs();
+  const bool waits_for_more = std::isfinite(cluster_.next_submission_s());
+  if (std::any_of(jobs.begin(), jobs.end(), runs) || waits_for_more) {
+    idle_since_s_ = cluster_.now_s();
+  }
+  return !cluster_.all_finished() && cluster_.now_s() - idle_since_s_ < patience_s_;
+}
+
+std::vector<JobResult> Simulation::results() const {
+  std::vector<JobResult> results;
+  for (const SimCluster::Job& job : cluster_.all_jobs()) {
+    JobResult result{.name = job.spec.name,
+                     .application = job.spec.application,
+                     .submitted_s = job.spec.submitted_s,
+                     .started_s = job.started_s,
+                     .completed_s = job.completed_s,
+                     .restarts = job.restarts,
+                     .gpu_s = job.state.attained_service()};
+    if (job.completed_s >= 0) result.jct_s = job.completed_s - job.spec.submitted_s;
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+SimulationSummary summarise(const std::vector<JobResult>& jobs, const PolicyTimes& times) {
+  std::vector<double> jct, ends, fairness;
+  double gpu_s = 0, restarts = 0;
+  for (const JobResult& job : jobs) {
+    gpu_s += job.gpu_s;
+    restarts += job.restarts;
+    if (job.jct_s < 0) continue;
+    jct.push_back(job.jct_s);
+    ends.push_back(job.completed_s);
+    if (job.fairness >= 0) fairness.push_back(job.fairness);
+  }
+  return {.jobs = static_cast<int>(jobs.size()),
+          .completed = static_cast<int>(jct.size()),
+          .avg_jct_s = mean(jct),
+          .p50_jct_s = percentile(jct, 0.5),
+          .p99_jct_s = percentile(jct, 0.99),
+          .max_jct_s = largest(jct),
+          .makespan_s = largest(ends),
+          .gpu_hours = gpu_s / 3600,
+          .restarts_per_job = jobs.empty() ? kNone : restarts / static_cast<double>(jobs.size()),
+          .worst_fairness = largest(fairness),
+          .mean_fairness = mean(fairness),
+          .rounds = times.rounds,
+          .policy_mean_s = times.rounds > 0 ? times.sum_s / times.rounds : kNone,
+          .policy_max_s = times.max_s};
+}
+
+double percentile(std::vector<double> values, double q) {
+  if (values.empty()) return kNone;
+  std::sort(values.begin(), values.end());
+  const double position = q * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<size_t>(position);
+  const size_t high = std::min(low + 1, values.size() - 1);
+  return values[low] + (position - static_cast<double>(low)) * (values[high] - values[low]);
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,70 @@
+#pragma once
+
+// Runs a workload through the production scheduler under the virtual clock.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/sched/allocator.h"
+#include "core/sim/sim_cluster.h"
+
+namespace adaptdl {
+
+struct JobResult {
+  std::string name, application;
+  double submitted_s = 0;
+  double started_s = -1;    // < 0: never
+  double completed_s = -1;  // < 0: not by the end
+  double jct_s = -1;        // completed - submitted; < 0: not completed
+  int restarts = 0;         // changes of its allocation after the first
+  double gpu_s = 0;
+  double fairness = -1;  // finish-time fairness, see fairness.h; < 0: not computed or not completed
+};
+
+struct PolicyTimes {
+  int rounds = 0;
+  double sum_s = 0, max_s = 0;  // by the real clock
+};
+
+// Nearest numbers of the jobs that completed; NaN where there are none.
+struct SimulationSummary {
+  int jobs = 0, completed = 0;
+  double avg_jct_s, p50_jct_s, p99_jct_s, max_jct_s;
+  double makespan_s;  // last completion, counted from 0
+  double gpu_hours, restarts_per_job;
+  double worst_fairness, mean_fairness;  // NaN where not computed
+  int rounds = 0;
+  double policy_mean_s, policy_max_s;
+};
+
+class Simulation {
+ public:
+  // Borrows cluster and policy for its life. A job that asks for what no node has waits for ever:
+  // step() gives up when for `patience_s` nothing ran and nothing came.
+  Simulation(SimCluster& cluster, Policy& policy, const AllocatorOptions& options,
+             double patience_s = 7 * 86400);
+
+  // Up to the next round, and the round. False when all jobs have finished or nothing will happen
+  // any more.
+  bool step();
+
+  std::vector<JobResult> results() const;
+  const PolicyTimes& policy_times() const { return times_; }
+  const std::vector<std::string>& problems() const { return problems_; }  // of rounds, each once
+
+ private:
+  SimCluster& cluster_;
+  Allocator allocator_;
+  double tick_s_, patience_s_, idle_since_s_ = 0;
+  PolicyTimes times_;
+  std::vector<std::string> problems_;
+};
+
+SimulationSummary summarise(const std::vector<JobResult>& jobs, const PolicyTimes& times);
+
+// The value below which the share `q` of the values lies, interpolated between order statistics.
+// NaN for no values.
+double percentile(std::vector<double> values, double q);
+
+}  // namespace adaptdl
