@@ -87,12 +87,14 @@ void fill(const AssignmentProblem& problem, std::vector<int64_t> used, std::vect
 void search(const AssignmentProblem& problem, const AssignmentDual::Point& dual, Assignment& best,
             const SearchBudget& budget) {
   constexpr size_t kFirstDeviations = 16;
+  constexpr double kClose = 1e-4;
   const AssignmentSearch search(problem, dual.price);
   if (!search.possible()) return;
   const double rounding = 1e-12 * (1 + std::abs(best.objective));
   double threshold = std::max(search.threshold(kFirstDeviations), rounding);
   for (int64_t work = budget.work; work > 0 && !expired(budget);) {
     const double gap = best.objective - dual.bound;
+    const double before = best.objective;
     const bool last = threshold >= gap;
     // Half of what is left: if that is not enough, another threshold is worth a try.
     const SearchResult found = search.run(std::min(threshold, gap), work / 2, budget);
@@ -109,8 +111,12 @@ void search(const AssignmentProblem& problem, const AssignmentDual::Point& dual,
       best.bound = best.objective;
       return;
     }
-    if (last || found.choice) return;
-    threshold *= 2;
+    // A better answer makes the gap smaller, and so the search: worth a try unless little is left
+    // to gain. Without a better one, what did not fit will not fit now.
+    const bool improved = best.objective < before;
+    const bool close = best.objective - dual.bound <= kClose * std::abs(best.objective);
+    if (!found.complete && (close || (!improved && (last || found.choice)))) return;
+    if (!found.choice) threshold *= 2;
   }
 }
 

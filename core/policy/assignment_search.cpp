@@ -1,6 +1,7 @@
 #include "core/policy/assignment_search.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -11,11 +12,13 @@
 namespace adaptdl {
 namespace {
 
-constexpr int kWorkOfState = 8;  // elementary steps: a look-up in memory that is not at hand
+constexpr int kWorkOfState = 12;  // elementary steps: a look-up in memory that is not at hand
 constexpr size_t kFewestStates = 32;
 constexpr size_t kMostNew = 1u << 20;    // states of one layer before it is trimmed
 constexpr size_t kMostInAll = 1u << 24;  // states of all layers, 8 bytes each
 constexpr size_t kLookEvery = 1u << 14;  // states between looks at the clock
+// Changes of a price, relative to it.
+constexpr std::array<double, 4> kTilts = {-0.4, -0.06, 0.06, 0.4};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct State {
@@ -26,9 +29,13 @@ struct Origin {
   int32_t parent = -1;  // index into the layer before
   int32_t candidate = -1;
 };
-// By kind: the fewest and the most GPUs that some layers can use.
+// What some layers can do. By kind: the fewest and the most GPUs that they can use; and for each of
+// kTilts, by how much the cost of the layers falls at least short of zero if that kind's price is
+// changed by the tilt (see least_total).
 struct Range {
+  explicit Range(size_t kinds) : least(kinds), most(kinds), relief(kinds * kTilts.size()) {}
   std::vector<int64_t> least, most;
+  std::vector<double> relief;
 };
 
 // From keys to indices of one layer's states: open addressing, emptied by a new round number.
@@ -117,7 +124,11 @@ class SearchRun {
       : search_(search),
         threshold_(threshold),
         budget_(budget),
-        kinds_(search.problem_.capacity.size()) {
+        kinds_(search.problem_.capacity.size()),
+        all_(kinds_) {
+    for (const double price : search.price_) {
+      for (const double tilt : kTilts) tilts_.push_back(tilt * price);
+    }
     choose_layers();
     size_t sum = 1, largest = 1;
     for (const Layer& layer : layers_) {
@@ -144,7 +155,7 @@ class SearchRun {
       }
     }
     result.complete = !trimmed;
-    const Range nothing = {std::vector<int64_t>(kinds_), std::vector<int64_t>(kinds_)};
+    const Range nothing(kinds_);
     double least = kInfinity;
     for (size_t i = 0; i < states.size(); ++i) {
       const double total = least_total(states[i], nothing);
@@ -172,7 +183,8 @@ class SearchRun {
       while (count < all.size() && all[count].reduced <= threshold_) ++count;
       choice_.push_back(all[0].option);
       if (count > 1) {
-        layers_.push_back({j, {all.begin(), all.begin() + static_cast<ptrdiff_t>(count)}, {}, {}});
+        layers_.push_back(
+            {j, {all.begin(), all.begin() + static_cast<ptrdiff_t>(count)}, all_, {}});
       } else {
         fixed_[static_cast<size_t>(all[0].kind)] += all[0].gpus;
       }
@@ -182,7 +194,6 @@ class SearchRun {
     std::stable_sort(layers_.begin(), layers_.end(), [](const Layer& a, const Layer& b) {
       return a.candidates[1].reduced > b.candidates[1].reduced;
     });
-    all_ = {std::vector<int64_t>(kinds_), std::vector<int64_t>(kinds_)};
     for (size_t i = layers_.size(); i-- > 0;) {
       layers_[i].behind = all_;
       for (size_t k = 0; k < kinds_; ++k) {
@@ -194,6 +205,14 @@ class SearchRun {
         }
         all_.least[k] += least;
         all_.most[k] += most;
+        for (size_t t = k * kTilts.size(); t < (k + 1) * kTilts.size(); ++t) {
+          double relief = kInfinity;
+          for (const Candidate& c : layers_[i].candidates) {
+            const double gpus = c.kind == static_cast<int>(k) ? static_cast<double>(c.gpus) : 0;
+            relief = std::min(relief, c.reduced + tilts_[t] * gpus);
+          }
+          all_.relief[t] += relief;
+        }
       }
     }
   }
@@ -204,16 +223,21 @@ class SearchRun {
   }
 
   // The least that an assignment made from this state can cost over L, given what the rest of the
-  // layers can use; infinite if none fits.
+  // layers can do; infinite if none fits. Two bounds: GPUs that the rest cannot use stay idle, at
+  // their price; and for any change d >= -mu of one kind's price, by weak duality,
+  //   cost + sum over the rest of min(r + d gpus) - d (GPUs left).
   double least_total(const State& state, const Range& rest) const {
-    double total = state.cost;
+    double idle_cost = 0, tilted = 0;
     for (size_t k = 0; k < kinds_; ++k) {
       const int64_t left = search_.problem_.capacity[k] - fixed_[k] - used(state.key, k);
       if (left < rest.least[k]) return kInfinity;
       const int64_t idle = left - rest.most[k];
-      if (idle > 0) total += search_.price_[k] * static_cast<double>(idle);
+      if (idle > 0) idle_cost += search_.price_[k] * static_cast<double>(idle);
+      for (size_t t = k * kTilts.size(); t < (k + 1) * kTilts.size(); ++t) {
+        tilted = std::max(tilted, rest.relief[t] - tilts_[t] * static_cast<double>(left));
+      }
     }
-    return total;
+    return state.cost + std::max(idle_cost, tilted);
   }
 
   // All states that one more job makes of these.
@@ -292,6 +316,7 @@ class SearchRun {
   size_t width_ = 0;  // most states that a layer keeps
   std::vector<Layer> layers_;
   Range all_;                   // of all layers
+  std::vector<double> tilts_;   // changes of prices, kTilts for each kind
   std::vector<int64_t> fixed_;  // GPUs of the jobs without a choice
   std::vector<int> choice_;     // theirs
   KeyIndex index_;
