@@ -12,6 +12,7 @@
 #include "core/base/number.h"
 #include "core/policy/assignment.h"
 #include "core/policy/packing.h"
+#include "core/policy/sia_perf.h"
 #include "core/policy/sia_values.h"
 
 namespace adaptdl {
@@ -27,16 +28,6 @@ struct Option {
   double normalised = 0;
 };
 
-// The step-time parameters of a job on a kind: measured there, else on some other kind. Sia scales
-// the latter by the throughputs of one replica on both kinds, of which one is not known here: 1.
-std::optional<PerfParams> perf_on(const JobHints& hints, const std::string& kind) {
-  const auto own = hints.perf_by_kind.find(kind);
-  if (own != hints.perf_by_kind.end()) return own->second;
-  if (hints.perf) return hints.perf;
-  if (!hints.perf_by_kind.empty()) return hints.perf_by_kind.begin()->second;
-  return std::nullopt;
-}
-
 // One round.
 class Round {
  public:
@@ -44,6 +35,7 @@ class Round {
       : snapshot_(snapshot),
         options_(options),
         kinds_(snapshot),
+        perf_(snapshot, kinds_.names),
         packing_(snapshot, kinds_),
         choice_(snapshot.jobs.size(), -1),
         wanted_(snapshot.jobs.size(), -1),
@@ -135,7 +127,7 @@ class Round {
     std::vector<GoodputTable> goodput;
     for (size_t k = 0; k < kinds_.size(); ++k) {
       rooms.push_back(room_of(j, k));
-      const auto perf = perf_on(job.hints, kinds_.names[k]);
+      const auto perf = perf_.on(job.hints, k);
       if (perf && job.hints.batch) {
         const GoodputModel model(*perf, job.hints.grad.value_or(GradParams{}),
                                  job.hints.batch->initial);
@@ -303,6 +295,7 @@ class Round {
   const Snapshot& snapshot_;
   const SiaOptions& options_;
   NodeKinds kinds_;
+  PerfEstimate perf_;
   Packing packing_;
   std::vector<std::vector<Group>> groups_;       // by kind
   std::vector<std::vector<Option>> options_of_;  // by job

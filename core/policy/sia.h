@@ -8,7 +8,8 @@
 // (assignment.h). Jobs whose configuration stays keep their nodes, the others are packed
 // (packing.h).
 //
-// Where this goes beyond the paper:
+// Where this differs from the paper:
+//  - nobody is run on a kind only to be measured; what is not known is estimated (sia_perf.h);
 //  - a job's present allocation is always among its options, also where Sia would not have it (3
 //    replicas left behind by another policy), so that a change of policy restarts nobody;
 //  - a job that has no regular configuration within its bounds is given the least that it allows;

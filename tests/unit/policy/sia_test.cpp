@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
+#include "core/policy/sia_perf.h"
 #include "tests/unit/policy/random_snapshot.h"
 
 namespace adaptdl {
@@ -140,6 +141,28 @@ TEST_CASE("each job runs on the kind that it is better on") {
   CHECK(decision.jobs[0].nodes == NodeList{1, 1, 1, 1});
   CHECK(decision.jobs[1].nodes == NodeList{0, 0, 0, 0});
   CHECK(contains(decision.jobs[1].why, "4 replicas on 1 a node"));
+}
+
+TEST_CASE("a kind that a job has not measured is as much faster as others found it") {
+  Snapshot snapshot = cluster({{"a", 4}, {"b", 4}});
+  for (const double speed : {200, 300, 5000}) {
+    JobHints& hints = add_job(snapshot, 2).hints;
+    hints.perf_by_kind["a"] = linear(100);
+    hints.perf_by_kind["b"] = linear(speed);
+  }
+  JobHints& hints = add_job(snapshot, 2).hints;
+  hints.perf_by_kind["a"] = linear(50);
+  const PerfEstimate estimate(snapshot, {"a", "b"});
+  const auto on = [&](size_t job, size_t kind) {
+    return 1 / estimate.on(snapshot.jobs[job].hints, kind)->beta_c;
+  };
+  CHECK(on(0, 1) == doctest::Approx(200));
+  CHECK(on(3, 0) == doctest::Approx(50));
+  CHECK(on(3, 1) == doctest::Approx(150));
+  hints = JobHints{};
+  CHECK_FALSE(estimate.on(hints, 0));
+  hints.perf = linear(7);
+  CHECK(estimate.on(hints, 1) == linear(7));
 }
 
 TEST_CASE("a job that is not preemptible keeps its nodes") {
