@@ -40,7 +40,7 @@ constexpr Kind kKinds[] = {
     {"sia", check_sia, "values of a job's configurations, and assignments with proven optima"},
     {"gns-k1", check_statistics, "gradient statistics and learning rates, one replica"},
     {"gns-k2", check_statistics, "the same, two replicas"},
-    {"sim", check_sim, "simulated step times; needs DATA"},
+    {"sim", check_sim, "simulated step times and jobs; needs DATA"},
     {"sim-delaunay", check_sim_delaunay, "triangulations of measured step times; needs DATA"},
 };
 

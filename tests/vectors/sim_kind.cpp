@@ -1,5 +1,6 @@
 // sim: {"step_times": [[application, GPUs per node, local batch, step, sync, kind]], "nd_queries":
-// [the same without kind]}; either may be missing.
+// [the same without kind], "settings": the cluster and its rounds, "workloads": for each the
+// results of each policy, job by job}; step_times, nd_queries or workloads may be missing.
 // sim-delaunay: for each application its points, and their triangulation.
 
 #include <cstdlib>
@@ -7,7 +8,10 @@
 
 #include "core/base/files.h"
 #include "core/base/json.h"
+#include "core/sim/optimus.h"
 #include "core/sim/profile_files.h"
+#include "core/sim/simulation.h"
+#include "core/sim/tiresias.h"
 #include "tests/vectors/kinds.h"
 #include "tests/vectors/report.h"
 
@@ -44,6 +48,68 @@ bool check_step_times(const Json& cases, const char* section, const Profiles& pr
     report.relative(where + " sync", time.sync_s, c.at(4), kRounding);
   }
   report.print(section);
+  return report.passed();
+}
+
+SimCluster make_cluster(const Json& settings, const std::string& workload,
+                        const Profiles& profiles) {
+  const std::string where = "settings";
+  std::vector<ClusterNode> nodes;
+  for (int n = 0; n < json_get<int>(settings, "nodes", where); ++n) {
+    nodes.push_back({fmt::format("node-{}", n),
+                     "",
+                     {{"gpu", json_get<int64_t>(settings, "gpus_per_node", where)}}});
+  }
+  std::vector<std::string> applications;
+  for (const auto& [name, profile] : profiles) applications.push_back(name);
+  SimClusterOptions options;
+  options.rescale_s = json_get<double>(settings, "rescale_s", where);
+  options.interference = json_get<double>(settings, "interference", where);
+  options.adapt_batch = false;
+  return {nodes, read_workload(data_path("workloads/" + workload + ".csv"), applications), profiles,
+          options};
+}
+
+// Every job to the second, and every summary.
+void check_results(const std::string& where, const Json& want, const Simulation& simulation,
+                   Report& report) {
+  const auto results = simulation.results();
+  const Json& jct = want.at("jct");
+  const Json& restarts = want.at("restarts");
+  report.require(where, results.size() == jct.size(), "has another number of jobs");
+  for (const JobResult& job : results) {
+    report.relative(where + " " + job.name, job.jct_s, jct.at(job.name), 0);
+    report.require(where + " " + job.name, restarts.at(job.name) == job.restarts,
+                   fmt::format("restarted {} times", job.restarts));
+  }
+  const auto summary = summarise(results, simulation.policy_times());
+  report.relative(where + " mean", summary.avg_jct_s, want.at("avg_jct"), kRounding);
+  report.relative(where + " median", summary.p50_jct_s, want.at("p50_jct"), kRounding);
+  report.relative(where + " p99", summary.p99_jct_s, want.at("p99_jct"), kRounding);
+  report.relative(where + " makespan", summary.makespan_s, want.at("makespan"), kRounding);
+  report.require(where, want.at("rounds") == summary.rounds,
+                 fmt::format("took {} rounds", summary.rounds));
+}
+
+bool check_policy(const char* policy, const Json& file, const Profiles& profiles) {
+  Report report;
+  for (const auto& [workload, want] : file.at("workloads").items()) {
+    if (!want.contains(policy)) continue;
+    report.add_case();
+    SimCluster cluster = make_cluster(file.at("settings"), workload, profiles);
+    Tiresias tiresias;
+    Optimus optimus([&cluster](const std::string& name) {
+      const auto& job = cluster.job(name);
+      return TrueJob{&job.state.profile(), job.state.epochs_finished(), job.spec.batch_size};
+    });
+    Policy& chosen = policy == std::string("tiresias") ? static_cast<Policy&>(tiresias) : optimus;
+    const AllocatorOptions options{
+        .interval_s = json_get<double>(file.at("settings"), "round_s", "settings")};
+    Simulation simulation(cluster, chosen, options);
+    while (simulation.step()) continue;
+    check_results(workload + " " + policy, want.at(policy), simulation, report);
+  }
+  report.print(policy);
   return report.passed();
 }
 
@@ -86,8 +152,12 @@ bool check_sim(const Json& file) {
     if (!file.contains(section)) continue;
     passed = check_step_times(file.at(section), section, profiles) && passed;
   }
-  if (!file.contains("step_times") && !file.contains("nd_queries")) {
-    fail("the file has neither \"step_times\" nor \"nd_queries\"");
+  if (file.contains("workloads")) {
+    for (const char* policy : {"tiresias", "optimus"}) {
+      passed = check_policy(policy, file, profiles) && passed;
+    }
+  } else if (!file.contains("step_times") && !file.contains("nd_queries")) {
+    fail("the file has neither \"step_times\", \"nd_queries\" nor \"workloads\"");
   }
   return passed;
 }
