@@ -35,6 +35,7 @@ PolluxAllocation::PolluxAllocation(const Snapshot& snapshot, const PolluxObjecti
   for (size_t n = 0; n < snapshot.nodes.size(); ++n) {
     const auto& capacity = snapshot.nodes[n].capacity;
     free_.insert(free_.end(), capacity.begin(), capacity.end());
+    all_free_ += capacity[0];
     nodes_[static_cast<size_t>(objective.kind_of(static_cast<int>(n)))].push_back(
         static_cast<int>(n));
   }
@@ -66,6 +67,7 @@ void PolluxAllocation::account(int job, const PolluxRow& row, int64_t sign) {
     for (size_t r = 0; r < request.size(); ++r) {
       free_[n * request.size() + r] -= sign * share.replicas * request[r];
     }
+    all_free_ -= sign * share.replicas * request[0];
     if (row.size() > 1) spanning_[n] += static_cast<int>(sign);
   }
 }

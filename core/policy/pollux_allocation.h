@@ -41,6 +41,8 @@ class PolluxAllocation {
     const size_t at = static_cast<size_t>(node) * snapshot_->resources.size();
     return std::max<int64_t>(free_[at + static_cast<size_t>(resource)], 0);
   }
+  // Of resources[0], on all nodes together.
+  int64_t all_free() const { return all_free_; }
   // Whether a job of several nodes may have a share of it.
   bool spans(int node) const { return !avoid_ || spanning_[static_cast<size_t>(node)] == 0; }
   bool can_put(int job, const PolluxRow& row) const;
@@ -71,7 +73,8 @@ class PolluxAllocation {
   std::vector<PolluxRow> rows_;
   std::vector<std::vector<int>> nodes_;  // by kind
   std::vector<int64_t> free_;            // node * resources + resource; negative where forced
-  std::vector<int> spanning_;            // jobs of several nodes, by node
+  int64_t all_free_ = 0;
+  std::vector<int> spanning_;  // jobs of several nodes, by node
 };
 
 }  // namespace adaptdl

@@ -33,7 +33,7 @@ Demand demand_at(const PolluxProblem& problem, const PolluxPrices& prices) {
 
 double bound_at(const PolluxProblem& problem, const PolluxPrices& prices) {
   double bound = 0;
-  for (size_t k = 0; k < prices.gpu.size(); ++k) {
+  for (size_t k = 0; k < problem.gpus.size(); ++k) {
     bound += prices.gpu[k] * problem.gpus[k];
     if (prices.node[k] > 0) bound += prices.node[k] * problem.nodes[k];
   }
@@ -74,7 +74,8 @@ int best_choice(const std::vector<PolluxChoice>& choices, const PolluxPrices& pr
 
 PolluxDual solve_dual(const PolluxProblem& problem) {
   const auto kinds = static_cast<size_t>(problem.objective.kinds());
-  PolluxDual dual{{std::vector<double>(kinds), std::vector<double>(kinds)}, 0};
+  const std::vector<double> free_of_charge(std::max<size_t>(kinds, 1));  // waiting is of kind 0
+  PolluxDual dual{{free_of_charge, free_of_charge}, 0};
   PolluxPrices& prices = dual.prices;
   double highest = 0;  // nobody takes anything at more
   for (size_t j = 0; j < problem.choices.size(); ++j) {
@@ -151,6 +152,7 @@ std::vector<int> best_counts(const PolluxProblem& problem, const PolluxDual& dua
   const auto nodes = count_nodes ? static_cast<int64_t>(problem.nodes[0]) : 0;
   const int64_t states = (gpus + 1) * (nodes + 1);
 
+  slack += 1e-9 * std::abs(dual.bound);  // rounding must not lose the answer already known
   std::vector<size_t> jobs;
   std::vector<std::vector<Item>> items;
   int64_t steps = 0;

@@ -70,6 +70,7 @@ class Search {
   std::vector<int> jobs_;  // that may move
   double total_ = 0;       // value of these
   std::vector<int> out_;   // taken out
+  std::vector<int> waiting_;
   std::vector<std::pair<PolluxRow, double>> before_;
 };
 
@@ -225,6 +226,13 @@ void Search::choose_jobs_to_take_out() {
   }
   const size_t any = way == 3 ? 2 + random_.below(3) : 1 + random_.below(2);
   for (size_t i = 0; i < any; ++i) add(jobs_[random_.below(jobs_.size())]);
+  // Waiting jobs weigh most where fairness counts, and are few among many.
+  waiting_.clear();
+  for (const int job : jobs_) {
+    const bool could_run = problem_.choices[static_cast<size_t>(job)].size() > 1;
+    if (could_run && now_.row(job).empty()) waiting_.push_back(job);
+  }
+  if (!waiting_.empty() && random_.below(2) == 0) add(waiting_[random_.below(waiting_.size())]);
   for (size_t i = out_.size(); i > 1; --i) std::swap(out_[i - 1], out_[random_.below(i)]);
 }
 
@@ -244,8 +252,10 @@ bool Search::take_out_and_put_back() {
     now_.put(job, best_row(job, kScales[random_.below(std::size(kScales))]));
   }
   for (const int job : out_) {
-    now_.remove(job);
-    now_.put(job, best_row(job, 0));
+    if (now_.all_free() > 0) {
+      now_.remove(job);
+      now_.put(job, best_row(job, 0));
+    }
     new_value += value_of(job);
   }
   if (new_value > old_value + kRounding * std::abs(total_)) {
@@ -259,10 +269,14 @@ bool Search::take_out_and_put_back() {
 
 void Search::improve() {
   if (jobs_.empty()) return;
-  int64_t patience = 0;
-  while (!over() && !good_enough()) {
-    if (--patience < -static_cast<int64_t>(300 + 4 * jobs_.size())) return;
-    if (take_out_and_put_back()) patience = 0;
+  // Milliseconds at some hundred accelerators, and in proportion to what there is to try beyond.
+  const auto jobs = static_cast<int64_t>(jobs_.size());
+  const auto nodes = static_cast<int64_t>(problem_.snapshot.nodes.size());
+  const int64_t stop = work_ - std::max<int64_t>(1'000'000, 400 * jobs * nodes);
+  const int64_t patience = 300 + 4 * jobs;
+  int64_t tries = 0;
+  while (!over() && !good_enough() && work_ > stop && tries < patience) {
+    tries = take_out_and_put_back() ? 0 : tries + 1;
   }
 }
 

@@ -12,7 +12,7 @@ constexpr double kEpsilon = 100 * std::numeric_limits<double>::epsilon();
 // nobody.
 const double kEpsilonToFlat = std::sqrt(std::numeric_limits<double>::epsilon());
 
-constexpr size_t kColumns = 48;   // on each axis
+constexpr size_t kColumns = 16;   // on each axis
 constexpr double kMargin = 1e-6;  // of an axis; far more than the tolerances above can reach
 
 // One weight at a time: most cells on the way are left by the first.
