@@ -103,6 +103,11 @@ void Session::control_loop() {
   sigaddset(&set, SIGTERM);
   const Fd signals(signalfd(-1, &set, SFD_CLOEXEC));
   for (;;) {
+    // Also before the first wait: messages come several at once, and some with the welcome.
+    // Without its launcher a replica has nobody to train for; checkpoints are already on disk.
+    if (!channel_->drain([this](const json& message) { on_message(message); })) {
+      _exit(static_cast<int>(ExitCode::error));
+    }
     pollfd waits[] = {
         {channel_->fd(), POLLIN, 0}, {signals.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     const int count = poll(waits, 3, std::chrono::milliseconds(kLongWait).count());
@@ -115,11 +120,6 @@ void Session::control_loop() {
         send({{"type", "leaving"}, {"reason", "SIGTERM"}});
       }
     }
-    if (!waits[0].revents) continue;
-    const auto message = channel_->receive();
-    // Without its launcher a replica has nobody to train for; checkpoints are already on disk.
-    if (!message) _exit(static_cast<int>(ExitCode::error));
-    on_message(*message);
   }
 }
 
