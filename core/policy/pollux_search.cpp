@@ -9,6 +9,9 @@ namespace adaptdl {
 namespace {
 
 constexpr double kRounding = 1e-11;  // relative; less is no improvement
+// Of what the running jobs count in the objective: for less nobody is restarted. The next search,
+// which starts from this one's answer, would otherwise often find a little more.
+constexpr double kWorthAChange = 1e-3;
 
 // splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
 class Random {
@@ -50,7 +53,9 @@ class Search {
   PolluxRow row_for(int job, const PolluxChoice& choice);
   void start_from_present();
   void start_from_counts(const std::vector<int>& counts);
+  void start_from_high_prices();
   void put_back(const std::vector<int>& jobs, double price_scale);
+  void fill_at(double price_scale);
   void fill();
   void improve();
   void choose_jobs_to_take_out();
@@ -183,6 +188,19 @@ void Search::start_from_counts(const std::vector<int>& counts) {
   put_back(left, 1);
 }
 
+// At first everybody takes the little that brings most, then more as prices fall: for clusters
+// where the jobs' choices at the right prices do not fit together. Jobs that can only stay come
+// first.
+void Search::start_from_high_prices() {
+  now_ = problem_.pinned;
+  std::vector<int> order = jobs_;
+  std::stable_partition(order.begin(), order.end(), [&](int job) {
+    return problem_.choices[static_cast<size_t>(job)].size() == 2;
+  });
+  put_back(order, 16);
+  for (const double scale : {8.0, 4.0, 2.0}) fill_at(scale);
+}
+
 void Search::put_back(const std::vector<int>& jobs, double price_scale) {
   for (const int job : jobs) {
     if (over()) return;
@@ -190,19 +208,21 @@ void Search::put_back(const std::vector<int>& jobs, double price_scale) {
   }
 }
 
-// Gives what is free to whoever gains by it, at falling prices.
-void Search::fill() {
-  for (const double scale : {1.0, 0.5, 0.2, 0.05, 0.0}) {
-    for (const int job : jobs_) {
-      if (over()) return;
-      PolluxRow old = now_.row(job);
-      const double before = value_of(job);
-      now_.remove(job);
-      PolluxRow row = best_row(job, scale);
-      const bool better = problem_.value(job, row) > before;
-      now_.put(job, better ? std::move(row) : std::move(old));
-    }
+// Gives what is free to whoever gains by it.
+void Search::fill_at(double price_scale) {
+  for (const int job : jobs_) {
+    if (over() || now_.all_free() == 0) return;
+    PolluxRow old = now_.row(job);
+    const double before = value_of(job);
+    now_.remove(job);
+    PolluxRow row = best_row(job, price_scale);
+    const bool better = problem_.value(job, row) > before;
+    now_.put(job, better ? std::move(row) : std::move(old));
   }
+}
+
+void Search::fill() {
+  for (const double scale : {1.0, 0.5, 0.2, 0.05, 0.0}) fill_at(scale);
 }
 
 void Search::choose_jobs_to_take_out() {
@@ -272,7 +292,7 @@ void Search::improve() {
   // Milliseconds at some hundred accelerators, and in proportion to what there is to try beyond.
   const auto jobs = static_cast<int64_t>(jobs_.size());
   const auto nodes = static_cast<int64_t>(problem_.snapshot.nodes.size());
-  const int64_t stop = work_ - std::max<int64_t>(1'000'000, 400 * jobs * nodes);
+  const int64_t stop = work_ - std::max<int64_t>(700'000, 400 * jobs * nodes);
   const int64_t patience = 300 + 4 * jobs;
   int64_t tries = 0;
   while (!over() && !good_enough() && work_ > stop && tries < patience) {
@@ -298,6 +318,10 @@ PolluxAnswer Search::run() {
   start_from_present();
   recount();
   const double present_total = total_;
+  double worth_a_change = kRounding * std::abs(total_);
+  for (const int job : jobs_) {
+    if (!now_.row(job).empty()) worth_a_change += kWorthAChange * std::abs(value_of(job));
+  }
   const PolluxAllocation present = now_;
 
   dual_ = solve_dual(problem_);
@@ -335,13 +359,15 @@ PolluxAnswer Search::run() {
       }
       bound_ = std::min(bound_, exact_total);
       start_from_counts(counts);
-      consider();
+    } else {
+      start_from_high_prices();
     }
+    consider();
     now_ = best;
     total_ = best_total;
   }
   improve();
-  if (total_ <= present_total + kRounding * std::abs(present_total)) {
+  if (total_ <= present_total + worth_a_change) {
     now_ = present;
     total_ = present_total;
   }
