@@ -1,10 +1,10 @@
 #include "core/sim/experiment.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/yaml.h"
 #include "core/sim/fairness.h"
 #include "core/sim/optimus.h"
 #include "core/sim/tiresias.h"
@@ -104,11 +104,10 @@ std::vector<ClusterNode> uniform_cluster(int count, int gpus) {
   return nodes;
 }
 
-std::vector<ClusterNode> read_cluster(const std::string& path) {
-  const YamlNode root = parse_yaml(read_file(path, 1 << 20), path);
-  YamlMapping top(root);
+std::vector<ClusterNode> cluster_from(const YamlNode& list) {
   std::vector<ClusterNode> nodes;
-  for (const YamlNode& item : top.require("nodes").list()) {
+  std::set<std::string> names;
+  for (const YamlNode& item : list.list(1)) {
     YamlMapping entry(item);
     std::string name, accelerator;
     int count = 1;
@@ -117,17 +116,24 @@ std::vector<ClusterNode> read_cluster(const std::string& path) {
     entry.read("accelerator", accelerator);
     const bool named = entry.read("name", name);
     entry.finish();
-    for (int i = 0; i < count && nodes.size() <= kMaxNodes; ++i) {
+    for (int i = 0; i < count; ++i) {
       const std::string full = !named      ? fmt::format("node-{}", nodes.size())
                                : count > 1 ? fmt::format("{}-{}", name, i)
                                            : name;
+      if (!names.insert(full).second) {
+        item.refuse(fmt::format("'{}' is the name of two nodes; give another", full));
+      }
       nodes.push_back({full, accelerator, {{"gpu", gpus}}});
+      if (nodes.size() > kMaxNodes) list.refuse(fmt::format("more than {} nodes", kMaxNodes));
     }
   }
+  return nodes;
+}
+
+std::vector<ClusterNode> read_cluster(const std::string& path) {
+  YamlMapping top(parse_yaml(read_file(path, 1 << 20), path));
+  std::vector<ClusterNode> nodes = cluster_from(top.require("nodes"));
   top.finish();
-  if (nodes.empty() || nodes.size() > kMaxNodes) {
-    fail("{}: nodes: {} nodes; allowed is 1 to {}", path, nodes.size(), kMaxNodes);
-  }
   return nodes;
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/yaml.h"
 #include "core/sim/simulation.h"
 #include "core/sim/timeline.h"
 
@@ -70,8 +71,11 @@ std::vector<ClusterNode> uniform_cluster(int count, int gpus);
 //   nodes:
 //     - {count: 16, gpus: 4}                       # named node-0 ... node-15
 //     - {name: big, gpus: 8, accelerator: a100}
-// Throws Error with file and line.
+// Throws Error with file and line, also for two nodes of one name.
 std::vector<ClusterNode> read_cluster(const std::string& path);
+
+// The same from a part of another file: the list `nodes`.
+std::vector<ClusterNode> cluster_from(const YamlNode& nodes);
 
 // {"name", "application", "submitted_s", "started_s", "completed_s", "jct_s", "restarts", "gpu_s",
 // "fairness"}, null for what did not happen; and the summary with the fields of SimulationSummary.

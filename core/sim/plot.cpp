@@ -25,8 +25,12 @@ std::string escaped(std::string_view text) {
   for (const char letter : text) {
     if (letter == '<') {
       result += "&lt;";
+    } else if (letter == '>') {
+      result += "&gt;";
     } else if (letter == '&') {
       result += "&amp;";
+    } else if (static_cast<unsigned char>(letter) < 0x20) {
+      result += ' ';  // XML has no way to write control characters
     } else {
       result += letter;
     }

@@ -17,7 +17,10 @@ SimCluster::SimCluster(std::vector<ClusterNode> nodes, const std::vector<Workloa
                        const std::map<std::string, Profile>& profiles,
                        const SimClusterOptions& options)
     : options_(options) {
-  for (ClusterNode& node : nodes) nodes_.push_back({std::move(node)});
+  for (ClusterNode& node : nodes) {
+    node_index_[node.name] = nodes_.size();
+    nodes_.push_back({std::move(node)});
+  }
   for (const WorkloadJob& spec : workload) {
     const auto profile = profiles.find(spec.application);
     if (profile == profiles.end()) {
@@ -35,7 +38,7 @@ SimCluster::SimCluster(std::vector<ClusterNode> nodes, const std::vector<Workloa
 std::vector<ClusterNode> SimCluster::nodes() {
   std::vector<ClusterNode> result;
   for (const Node& node : nodes_) {
-    if (!node.lost && !node.noticed) result.push_back(node.node);
+    if (node.available()) result.push_back(node.node);
   }
   return result;
 }
@@ -59,6 +62,7 @@ std::vector<ClusterJob> SimCluster::jobs() {
     view.preemptible = job.spec.preemptible;
     view.request = {{"gpu", 1}};
     view.hints = job.reported;
+    if (distort) distort(view);
     result.push_back(std::move(view));
   }
   return result;
@@ -67,10 +71,17 @@ std::vector<ClusterJob> SimCluster::jobs() {
 void SimCluster::allocate(const std::string& name, const std::vector<std::string>& nodes,
                           const std::string& why) {
   Job& job = find(name);
+  if (!job.visible || job.completed_s >= 0) fail("job {} is not there (any more)", name);
   if (job.nodes == nodes) return;
+  std::vector<int> indices;
+  for (const std::string& node : nodes) {
+    const size_t index = find_node(node);
+    if (!nodes_[index].available()) fail("job {}: node {} is gone, or about to go", name, node);
+    indices.push_back(static_cast<int>(index));
+  }
   job.nodes = nodes;
   job.why = why;
-  job.state.place(run_lengths(nodes), rescale_cost_s(job));
+  job.state.place(placement_of(indices), rescale_cost_s(job));
   if (!nodes.empty()) {
     if (job.started_s < 0) {
       job.started_s = now_s_;
@@ -140,7 +151,7 @@ double SimCluster::rescale_cost_s(const Job& job) const {
 }
 
 void SimCluster::lose_node(const std::string& name) {
-  Node& node = find_node(name);
+  Node& node = nodes_[find_node(name)];
   if (node.lost) return;
   node.lost = true;
   tell(Kind::node_lost, name);
@@ -152,12 +163,15 @@ void SimCluster::lose_node(const std::string& name) {
 }
 
 void SimCluster::notice_node(const std::string& name) {
-  find_node(name).noticed = true;
+  Node& node = nodes_[find_node(name)];
+  if (!node.available()) return;
+  node.noticed = true;
   tell(Kind::notice, name);
 }
 
 void SimCluster::return_node(const std::string& name) {
-  Node& node = find_node(name);
+  Node& node = nodes_[find_node(name)];
+  if (node.available()) return;
   node.lost = node.noticed = false;
   tell(Kind::node_back, name);
 }
@@ -168,20 +182,10 @@ SimCluster::Job& SimCluster::find(const std::string& name) {
   return jobs_[found->second];
 }
 
-SimCluster::Node& SimCluster::find_node(const std::string& name) {
-  for (Node& node : nodes_) {
-    if (node.node.name == name) return node;
-  }
-  fail("the simulated cluster has no node {}", name);
-}
-
-std::vector<int> SimCluster::run_lengths(const std::vector<std::string>& nodes) const {
-  std::vector<int> lengths;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (i == 0 || nodes[i] != nodes[i - 1]) lengths.push_back(0);
-    ++lengths.back();
-  }
-  return lengths;
+size_t SimCluster::find_node(const std::string& name) const {
+  const auto found = node_index_.find(name);
+  if (found == node_index_.end()) fail("the simulated cluster has no node {}", name);
+  return found->second;
 }
 
 void SimCluster::withdraw(Job& job, const std::string& why) {

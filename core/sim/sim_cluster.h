@@ -54,6 +54,9 @@ class SimCluster : public Cluster {
   double now_s() override { return now_s_; }
   std::vector<ClusterNode> nodes() override;
   std::vector<ClusterJob> jobs() override;
+  // Stricter than a real cluster: an Error for a job that is not among jobs(), and for nodes that
+  // are not among nodes(). That nodes have room is not checked: while allocations change one after
+  // the other, they may not.
   void allocate(const std::string& job, const std::vector<std::string>& nodes,
                 const std::string& why) override;
   void explain(const std::string& job, const std::string& why) override;
@@ -77,6 +80,9 @@ class SimCluster : public Cluster {
   // Asked for each job that has news for the scheduler; false: the news is lost or late.
   std::function<bool(const Job&)> hints_arrive;
 
+  // Called for each job that a scheduler asks about, and may change what it is told.
+  std::function<void(ClusterJob&)> distort;
+
   // Called for every event, in order.
   std::function<void(const TimelineEvent&)> on_event;
 
@@ -84,18 +90,18 @@ class SimCluster : public Cluster {
   struct Node {
     ClusterNode node;
     bool lost = false, noticed = false;
+    bool available() const { return !lost && !noticed; }
   };
   Job& find(const std::string& name);
-  Node& find_node(const std::string& name);
-  std::vector<int> run_lengths(const std::vector<std::string>& nodes) const;
+  size_t find_node(const std::string& name) const;
   void withdraw(Job& job, const std::string& why);
   void report_hints(Job& job);
   std::vector<double> interference() const;
   void tell(TimelineEvent::Kind kind, const std::string& name, const Job* job = nullptr) const;
 
   std::vector<Node> nodes_;
-  std::vector<Job> jobs_;  // by submission
-  std::map<std::string, size_t> index_;
+  std::vector<Job> jobs_;                             // by submission
+  std::map<std::string, size_t> index_, node_index_;  // by name
   SimClusterOptions options_;
   double now_s_ = 0;
   size_t unfinished_ = 0;

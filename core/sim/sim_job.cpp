@@ -49,7 +49,8 @@ void SimJob::advance(double seconds, double interference) {
     double span = seconds;
     if (to_end < seconds) {
       // The published simulator counts whole seconds, half to even, as nearbyint does by default.
-      span = std::max(0.0, std::nearbyint(to_end));
+      // Not beyond `seconds`, which others may have chosen to end within one.
+      span = std::min(seconds, std::max(0.0, std::nearbyint(to_end)));
       progress_ = end;
       ++epoch_;
     } else {

@@ -27,16 +27,34 @@ Simulation::Simulation(SimCluster& cluster, Policy& policy, const AllocatorOptio
       tick_s_(std::min(options.interval_s, std::max(1.0, options.event_gap_s))),
       patience_s_(patience_s) {}
 
+void Simulation::at(double time_s, std::function<void()> action) {
+  actions_.emplace(time_s, std::move(action));
+}
+
+// Whatever is to happen by now. Returns whether anything was.
+bool Simulation::act() {
+  bool acted = false;
+  while (!actions_.empty() && actions_.begin()->first <= cluster_.now_s()) {
+    const auto action = std::move(actions_.begin()->second);
+    actions_.erase(actions_.begin());
+    action();
+    acted = true;
+  }
+  return acted;
+}
+
 bool Simulation::step() {
+  // The first round comes after one tick, when the first jobs have been submitted.
+  const auto due = [this] { return std::max(allocator_.due(), tick_s_); };
   do {
-    const double due = std::max(allocator_.due(), cluster_.now_s());
-    const double next = cluster_.now_s() + tick_s_;
-    const bool first = cluster_.now_s() == 0;
-    if (cluster_.advance_to(first ? next : std::min(std::max(due, cluster_.now_s()), next))) {
-      allocator_.something_happened(cluster_.now_s());
-    }
+    const double now = cluster_.now_s();
+    double until = std::min(due(), now + tick_s_);
+    if (!actions_.empty()) until = std::min(until, actions_.begin()->first);
+    bool changed = cluster_.advance_to(std::max(until, now));
+    changed |= act();
+    if (changed) allocator_.something_happened(cluster_.now_s());
     if (cluster_.all_finished()) break;
-  } while (cluster_.now_s() < allocator_.due());
+  } while (cluster_.now_s() < due());
 
   const AllocatorRound round = allocator_.round();
   ++times_.rounds;
@@ -49,7 +67,7 @@ bool Simulation::step() {
   }
   const auto runs = [](const SimCluster::Job& job) { return job.state.replicas() > 0; };
   const auto& jobs = cluster_.all_jobs();
-  const bool waits_for_more = std::isfinite(cluster_.next_submission_s());
+  const bool waits_for_more = std::isfinite(cluster_.next_submission_s()) || !actions_.empty();
   if (std::any_of(jobs.begin(), jobs.end(), runs) || waits_for_more) {
     idle_since_s_ = cluster_.now_s();
   }

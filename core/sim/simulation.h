@@ -3,6 +3,8 @@
 // Runs a workload through the production scheduler under the virtual clock.
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,11 @@ class Simulation {
   Simulation(SimCluster& cluster, Policy& policy, const AllocatorOptions& options,
              double patience_s = 7 * 86400);
 
+  // `action` happens at that virtual time, or at once if it is past: between rounds, after jobs
+  // have got as far as they do until then. Counts as a node's coming or going for the next round's
+  // time. Those of one time happen in the order of the calls.
+  void at(double time_s, std::function<void()> action);
+
   // Up to the next round, and the round. False when all jobs have finished or nothing will happen
   // any more.
   bool step();
@@ -54,8 +61,11 @@ class Simulation {
   const std::vector<std::string>& problems() const { return problems_; }  // of rounds, each once
 
  private:
+  bool act();
+
   SimCluster& cluster_;
   Allocator allocator_;
+  std::multimap<double, std::function<void()>> actions_;  // by time
   double tick_s_, patience_s_, idle_since_s_ = 0;
   PolicyTimes times_;
   std::vector<std::string> problems_;

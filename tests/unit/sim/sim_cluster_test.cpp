@@ -1,0 +1,211 @@
+#include "core/sim/sim_cluster.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/base/expect_error.h"
+#include "tests/unit/sim/sample_cluster.h"
+
+using namespace adaptdl;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names present(SimCluster& cluster) {
+  Names names;
+  for (const ClusterJob& job : cluster.jobs()) names.push_back(job.name);
+  return names;
+}
+
+Names available(SimCluster& cluster) {
+  Names names;
+  for (const ClusterNode& node : cluster.nodes()) names.push_back(node.name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("a job is there from the end of the round in which it was submitted") {
+  SampleCluster cluster({sample_job("late", 61), sample_job("a", 0), sample_job("b", 60)});
+  CHECK(present(cluster) == Names{});
+  CHECK(cluster.next_submission_s() == 0);
+  CHECK(cluster.advance_to(60));
+  CHECK(present(cluster) == Names{"a", "b"});
+  CHECK(cluster.next_submission_s() == 61);
+  CHECK_FALSE(cluster.advance_to(60.5));
+  CHECK(cluster.advance_to(120));
+  CHECK(present(cluster) == Names{"a", "b", "late"});
+  CHECK(std::isinf(cluster.next_submission_s()));
+}
+
+TEST_CASE("a scheduler sees what a job's user and its profile allow") {
+  WorkloadJob spec = sample_job("a", 0);
+  spec.replicas = 3;
+  spec.min_replicas = 2;
+  spec.preemptible = false;
+  SampleCluster cluster({spec});
+  cluster.advance_to(60);
+  const ClusterJob job = cluster.jobs().at(0);
+  CHECK(job.max_replicas == 4);  // the profile's
+  CHECK(job.min_replicas == 2);
+  CHECK(job.requested_replicas == 3);
+  CHECK_FALSE(job.preemptible);
+  CHECK(job.phase == JobPhase::pending);
+  CHECK(job.request == Resources{{"gpu", 1}});
+}
+
+TEST_CASE("a job runs on what it is given, and its end is known to the second") {
+  SampleCluster cluster({sample_job("a", 10)});
+  cluster.advance_to(60);
+  cluster.allocate("a", {"node-0"}, "because");
+  CHECK(cluster.jobs().at(0).phase == JobPhase::starting);
+  CHECK_FALSE(cluster.advance_to(120));
+  CHECK(cluster.jobs().at(0).phase == JobPhase::running);
+  CHECK(cluster.advance_to(180));
+  CHECK(cluster.all_finished());
+  CHECK(present(cluster) == Names{});
+  const SimCluster::Job& job = cluster.job("a");
+  CHECK(job.started_s == 60);
+  CHECK(job.completed_s == 130);  // 30 s of rescaling, two epochs of 20 s
+  CHECK(job.nodes.empty());
+}
+
+TEST_CASE("every change of an allocation after the first is a restart") {
+  SampleCluster cluster({sample_job("a", 0)});
+  cluster.advance_to(10);
+  cluster.allocate("a", {}, "no room");
+  CHECK(cluster.events.size() == 1);
+  cluster.allocate("a", {"node-0"}, "a start");
+  CHECK(cluster.job("a").restarts == 0);
+  cluster.allocate("a", {"node-0"}, "the same again");
+  CHECK(cluster.job("a").restarts == 0);
+  CHECK(cluster.events.size() == 2);
+  cluster.allocate("a", {"node-0", "node-1"}, "more");
+  CHECK(cluster.job("a").restarts == 1);
+  cluster.allocate("a", {}, "nothing");
+  CHECK(cluster.job("a").restarts == 1);
+  cluster.allocate("a", {"node-0", "node-1"}, "again");
+  CHECK(cluster.job("a").restarts == 2);
+}
+
+TEST_CASE("a lost node takes the allocations of its jobs with it") {
+  SampleCluster cluster({sample_job("a", 0), sample_job("b", 0)});
+  cluster.advance_to(10);
+  cluster.allocate("a", {"node-0", "node-1"}, "");
+  cluster.allocate("b", {"node-1"}, "");
+  cluster.lose_node("node-0");
+  CHECK(available(cluster) == Names{"node-1"});
+  CHECK(cluster.job("a").nodes.empty());
+  CHECK(cluster.job("a").why == "node node-0 was lost");
+  CHECK(cluster.job("b").nodes == Names{"node-1"});
+  CHECK(cluster.job("a").restarts == 0);
+  CHECK_ERROR(cluster.allocate("a", {"node-0"}, ""), "job a: node node-0 is gone");
+  cluster.return_node("node-0");
+  CHECK(available(cluster) == Names{"node-0", "node-1"});
+  cluster.allocate("a", {"node-0"}, "");
+  CHECK(cluster.job("a").restarts == 1);
+}
+
+TEST_CASE("a node under notice keeps its jobs and gets no more") {
+  SampleCluster cluster({sample_job("a", 0), sample_job("b", 0)});
+  cluster.advance_to(10);
+  cluster.allocate("a", {"node-0"}, "");
+  cluster.notice_node("node-0");
+  CHECK(available(cluster) == Names{"node-1"});
+  cluster.advance_to(45);
+  CHECK(cluster.job("a").state.progress() > 0);
+  CHECK_ERROR(cluster.allocate("b", {"node-0"}, ""), "about to go");
+  cluster.lose_node("node-0");
+  CHECK(cluster.job("a").nodes.empty());
+}
+
+TEST_CASE("faults are told once each") {
+  SampleCluster cluster({});
+  cluster.return_node("node-0");
+  cluster.notice_node("node-0");
+  cluster.notice_node("node-0");
+  cluster.lose_node("node-0");
+  cluster.lose_node("node-0");
+  cluster.return_node("node-0");
+  using Kind = TimelineEvent::Kind;
+  CHECK(cluster.kinds() == std::vector<Kind>{Kind::notice, Kind::node_lost, Kind::node_back});
+}
+
+TEST_CASE("the simulated cluster refuses what it does not know") {
+  SampleCluster cluster({sample_job("a", 0), sample_job("late", 500)});
+  cluster.advance_to(60);
+  CHECK_ERROR(cluster.allocate("b", {}, ""), "no job b");
+  CHECK_ERROR(cluster.allocate("late", {"node-0"}, ""), "job late is not there");
+  CHECK_ERROR(cluster.allocate("a", {"node-7"}, ""), "no node node-7");
+  CHECK_ERROR(cluster.lose_node("node-7"), "no node node-7");
+  CHECK_ERROR(cluster.notice_node("node-7"), "no node node-7");
+  WorkloadJob stranger = sample_job("a", 0);
+  stranger.application = "unheard-of";
+  CHECK_ERROR(SampleCluster({stranger}), "job a: there is no profile of unheard-of");
+}
+
+TEST_CASE("distributed jobs that share a node slow each other down") {
+  SimClusterOptions options;
+  options.interference = 0.5;
+  const auto progress = [&](const Names& of_b) {
+    SampleCluster cluster({sample_job("a", 0), sample_job("b", 0)}, options);
+    cluster.advance_to(1);
+    cluster.allocate("a", {"node-0", "node-1"}, "");
+    cluster.allocate("b", of_b, "");
+    cluster.advance_to(35);
+    return cluster.job("a").state.progress();
+  };
+  const double alone = progress({});
+  CHECK(alone > 0);
+  CHECK(progress({"node-1"}) == alone);  // b is not distributed
+  CHECK(progress({"node-1", "node-0"}) == doctest::Approx(alone / 2));
+}
+
+TEST_CASE("news that does not arrive leaves the scheduler with what it had") {
+  SampleCluster cluster({sample_job("a", 0)});
+  cluster.advance_to(10);
+  cluster.allocate("a", {"node-0"}, "");
+  bool arrives = false;
+  cluster.hints_arrive = [&](const SimCluster::Job& job) {
+    CHECK(job.spec.name == "a");
+    return arrives;
+  };
+  cluster.advance_to(45);
+  CHECK_FALSE(cluster.jobs().at(0).hints.perf);
+  arrives = true;
+  cluster.advance_to(46);
+  CHECK(cluster.jobs().at(0).hints.perf);
+  CHECK(cluster.jobs().at(0).hints.rescale_cost_s == 30);
+  CHECK_FALSE(cluster.jobs().at(0).hints.remaining_progress);
+}
+
+TEST_CASE("lengths are told where they are known") {
+  SimClusterOptions options;
+  options.lengths_known = true;
+  SampleCluster cluster({sample_job("a", 0)}, options);
+  cluster.advance_to(10);
+  cluster.allocate("a", {"node-0"}, "");
+  cluster.advance_to(50);
+  CHECK(*cluster.jobs().at(0).hints.remaining_progress == doctest::Approx(199 - 50));
+}
+
+TEST_CASE("what a scheduler is told can be distorted, what is so cannot") {
+  SampleCluster cluster({sample_job("a", 0)});
+  cluster.distort = [](ClusterJob& job) { job.submitted_s += 5000; };
+  cluster.advance_to(10);
+  CHECK(cluster.jobs().at(0).submitted_s == 5000);
+  CHECK(cluster.job("a").spec.submitted_s == 0);
+}
+
+TEST_CASE("batches are the workload's where jobs do not adapt them") {
+  SimClusterOptions options;
+  options.adapt_batch = false;
+  options.rescale_s = -1;
+  WorkloadJob spec = sample_job("a", 0);
+  spec.batch_size = 80;
+  SampleCluster cluster({spec}, options);
+  cluster.advance_to(10);
+  cluster.allocate("a", {"node-0", "node-0"}, "");
+  CHECK(cluster.job("a").state.batch() == BatchChoice{40, 0, 0});
+  CHECK(cluster.rescale_cost_s(cluster.job("a")) == 1);  // the profile does not tell it
+}

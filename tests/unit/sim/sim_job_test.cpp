@@ -1,0 +1,134 @@
+#include "core/sim/sim_job.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/sim/sample_profile.h"
+
+using namespace adaptdl;
+
+namespace {
+
+// On one GPU, 20 samples take 0.2 s: 5 iterations a second while the batch is the initial one.
+constexpr double kPerSecond = 5;
+
+Profile with_epochs(double first_s, double second_s) {
+  ProfileData data = sample_profile();
+  const double end = first_s * kPerSecond, last = end + second_s * kPerSecond;
+  data.runs = {{20, {{end, end, {4, 8}}, {last, last, {2, 8}}}}};
+  data.max_batch = 20;
+  return Profile(std::move(data));
+}
+
+}  // namespace
+
+TEST_CASE("a job first waits for its rescale, then trains at its profile's speed") {
+  const Profile profile(sample_profile());
+  SimJob job(profile, 0);
+  job.place({1}, 30);
+  CHECK(job.rescaling());
+  CHECK(job.batch().atomic == 20);
+  job.advance(20, 0);
+  CHECK(job.rescaling());
+  CHECK(job.progress() == 0);
+  job.advance(20, 0);
+  CHECK_FALSE(job.rescaling());
+  CHECK(job.progress() == doctest::Approx(10 * kPerSecond));
+  CHECK(job.attained_service() == doctest::Approx(40));  // it holds its GPU all the time
+}
+
+TEST_CASE("epochs end within a call, and the last one ends the job") {
+  const Profile profile(sample_profile());  // epochs end at 100 and 199
+  SimJob job(profile, 0);
+  job.place({1}, 30);
+  CHECK(job.remaining_progress() == 199);
+  job.advance(60, 0);
+  CHECK(job.epochs_finished() == 1);
+  CHECK(job.progress() == doctest::Approx(150));
+  CHECK(job.remaining_progress() == doctest::Approx(49));
+  job.advance(60, 0);
+  CHECK(job.finished());
+  CHECK(job.finished_after() == doctest::Approx(70));  // 9.8 s count as 10
+  CHECK(job.attained_service() == doctest::Approx(70));
+  CHECK(job.remaining_progress() == 0);
+}
+
+TEST_CASE("the end of an epoch is rounded to whole seconds, half to even") {
+  const auto seconds = [](double first_s, double second_s) {
+    const Profile profile = with_epochs(first_s, second_s);
+    SimJob job(profile, 0);
+    job.place({1}, 0);
+    job.advance(60, 0);
+    REQUIRE(job.finished());
+    return job.finished_after();
+  };
+  CHECK(seconds(2.5, 3.5) == 2 + 4);
+  CHECK(seconds(0.4, 7.6) == 0 + 8);
+}
+
+TEST_CASE("rounding takes no job beyond the end of the time that passes") {
+  const Profile profile = with_epochs(10.6, 20);
+  SimJob job(profile, 0);
+  job.place({1}, 0);
+  job.advance(10.75, 0);
+  CHECK(job.epochs_finished() == 1);
+  CHECK(job.finished_after() == doctest::Approx(10.75));
+}
+
+TEST_CASE("service is counted for every GPU, and not without any") {
+  const Profile profile(sample_profile());
+  SimJob job(profile, 0);
+  job.advance(100, 0);
+  CHECK(job.attained_service() == 0);
+  job.place({1, 1}, 30);
+  CHECK(job.replicas() == 2);
+  job.advance(10, 0);
+  CHECK(job.attained_service() == 20);
+  job.place({}, 30);
+  CHECK_FALSE(job.rescaling());
+  job.advance(10, 0);
+  CHECK(job.attained_service() == 20);
+  CHECK(job.progress() == 0);
+}
+
+TEST_CASE("a job tells nothing before it has trained") {
+  const Profile profile(sample_profile());
+  SimJob job(profile, 0);
+  job.place({2}, 30);
+  job.advance(30, 0);
+  CHECK_FALSE(job.hints().perf);
+  CHECK_FALSE(job.hints().batch);
+  CHECK(job.hints().max_profiled_replicas == 0);
+  job.advance(5, 0);
+  const JobHints hints = job.hints();
+  REQUIRE(hints.perf);
+  CHECK(hints.grad == GradParams{4, 8});
+  CHECK(hints.max_profiled_replicas == 2);
+  CHECK(hints.batch->initial == 20);
+  CHECK_FALSE(hints.remaining_progress);
+  job.place({1}, 30);
+  job.advance(60, 0);
+  CHECK(job.hints().max_profiled_replicas == 2);  // what it has learnt stays
+}
+
+TEST_CASE("a fixed batch is shared among the replicas") {
+  const Profile profile(sample_profile());
+  SimJob job(profile, 40);
+  job.place({1}, 0);
+  CHECK(job.batch() == BatchChoice{20, 1, 0});  // more than the initial batch: it accumulates
+  job.place({2}, 0);
+  CHECK(job.batch() == BatchChoice{20, 0, 0});
+  job.place({2, 2}, 0);
+  CHECK(job.batch() == BatchChoice{10, 0, 0});
+  job.advance(5, 0);
+  CHECK(job.batch() == BatchChoice{10, 0, 0});
+}
+
+TEST_CASE("interference takes its share of the speed") {
+  const Profile profile(sample_profile());
+  SimJob alone(profile, 0), disturbed(profile, 0);
+  alone.place({1}, 0);
+  disturbed.place({1}, 0);
+  alone.advance(10, 0);
+  disturbed.advance(10, 0.25);
+  CHECK(disturbed.progress() == doctest::Approx(0.75 * alone.progress()));
+}
