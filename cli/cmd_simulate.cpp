@@ -273,7 +273,7 @@ Command simulate_command() {
               {.name = "policy",
                .kind = Kind::text,
                .value = "POLICY,...",
-               .fallback = "pollux",
+               .fallback = "proportional",
                .doc = "Scheduling policies to compare (adaptdl-policy(5))."},
               {.name = "policy-option",
                .kind = Kind::text,

@@ -7,6 +7,7 @@
 #include "core/base/number.h"
 #include "core/policy/fixed.h"
 #include "core/policy/pollux.h"
+#include "core/policy/proportional.h"
 #include "core/policy/sia.h"
 
 namespace adaptdl {
@@ -22,7 +23,7 @@ std::string names_of(const Items& items) {
 }  // namespace
 
 std::span<const PolicyInfo> policies() {
-  static const std::array table = {pollux_policy(), sia_policy(), fixed_policy()};
+  static const std::array table = {proportional_policy(), pollux_policy(), sia_policy(), fixed_policy()};
   return table;
 }
 

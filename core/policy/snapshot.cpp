@@ -87,9 +87,9 @@ int distinct_nodes(const NodeList& nodes) {
   return static_cast<int>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
 }
 
-int replica_limit(const JobSnapshot& job) {
-  int64_t limit = std::min<int64_t>(job.max_replicas,
-                                    std::max<int64_t>(2L * job.hints.max_profiled_replicas, 1));
+int replica_limit(const JobSnapshot& job, double growth) {
+  const double measured = std::max(growth * job.hints.max_profiled_replicas, 1.0);
+  int64_t limit = std::min<int64_t>(job.max_replicas, std::llround(std::floor(measured)));
   if (job.hints.batch) limit = std::min(limit, job.hints.batch->max / job.hints.batch->atomic_min);
   return static_cast<int>(limit);
 }

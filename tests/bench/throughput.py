@@ -4,6 +4,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 
 from support import HERE, MODELS, Loop, OurRun, alternate, emit, interval, new_folder, note
 
@@ -134,3 +135,9 @@ def all_reduce(options):
         if theirs:
             emit("all_reduce_to_gloo", [b / a for a, b in zip(times, theirs[size])], "speed ratio",
                  at_least=2.0, bytes=size, gloo_ms=statistics.median(theirs[size]))
+
+
+def policies(options):
+    """What a call of each scheduling policy takes; it prints its figures itself."""
+    sys.stdout.flush()
+    subprocess.run([os.path.join(options.build, "tests", "bench", "bench_policies")], check=True)

@@ -1,0 +1,82 @@
+#include "core/policy/job_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace adaptdl {
+namespace {
+
+constexpr double kNewJob = 300;  // seconds that a job which has told nothing is taken to need
+constexpr int kRankedOn = 8;     // replicas on which lengths are compared
+
+// Seconds to the job's end on a few replicas, as few as 1 if more do not help.
+std::optional<double> remaining_s(const JobSnapshot& job) {
+  const JobHints& hints = job.hints;
+  if (!hints.remaining_progress || !hints.batch) return std::nullopt;
+  const std::optional<PerfParams> perf = hints.perf ? hints.perf
+                                         : !hints.perf_by_kind.empty()
+                                             ? std::optional(hints.perf_by_kind.begin()->second)
+                                             : std::nullopt;
+  if (!perf) return std::nullopt;
+  const GoodputModel model(*perf, hints.grad.value_or(GradParams{}), hints.batch->initial);
+  double best = 0;  // samples/s
+  for (int replicas = 1; replicas <= std::min(kRankedOn, job.max_replicas); replicas *= 2) {
+    best = std::max(best, model.optimize(1, replicas, *hints.batch).goodput);
+  }
+  const double samples = *hints.remaining_progress * static_cast<double>(hints.batch->initial);
+  return best > 0 ? std::optional(samples / best) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& options) {
+  struct Ranked {
+    double remaining_s;
+    size_t job;
+  };
+  std::vector<Ranked> ranked;
+  std::vector<size_t> new_jobs, unknown;
+  for (size_t j = 0; j < snapshot.jobs.size(); ++j) {
+    const JobSnapshot& job = snapshot.jobs[j];
+    if (const auto seconds = remaining_s(job)) {
+      ranked.push_back({*seconds, j});
+    } else {
+      (job.hints.perf || !job.hints.perf_by_kind.empty() ? unknown : new_jobs).push_back(j);
+    }
+  }
+  // A new job belongs to those who tell, if there are any.
+  for (const size_t j : new_jobs) {
+    if (ranked.empty()) {
+      unknown.push_back(j);
+    } else {
+      ranked.push_back({kNewJob, j});
+    }
+  }
+
+  std::vector<double> weights(snapshot.jobs.size());
+  std::sort(ranked.begin(), ranked.end(), [&](const Ranked& a, const Ranked& b) {
+    if (a.remaining_s != b.remaining_s) return a.remaining_s > b.remaining_s;
+    return snapshot.jobs[a.job].name < snapshot.jobs[b.job].name;
+  });
+  const auto count = static_cast<double>(ranked.size());
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    const auto rank = static_cast<double>(i);
+    const double share = std::pow((rank + 1) / count, options.preference) -
+                         std::pow(rank / count, options.preference);
+    weights[ranked[i].job] = std::max(options.least, share * count);
+  }
+
+  double sum = 0;
+  for (const size_t j : unknown) {
+    weights[j] =
+        std::pow(snapshot.jobs[j].attained_service + options.young_s, -options.service_exponent);
+    sum += weights[j];
+  }
+  for (const size_t j : unknown) {
+    weights[j] = std::max(options.least, weights[j] * static_cast<double>(unknown.size()) / sum);
+  }
+  return weights;
+}
+
+}  // namespace adaptdl

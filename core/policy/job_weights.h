@@ -1,0 +1,31 @@
+#pragma once
+
+// How much a job's progress counts beside that of others, so that the mean completion time is
+// short: jobs that will soon be gone first, as far as one knows, and nobody left behind.
+
+#include <vector>
+
+#include "core/policy/snapshot.h"
+
+namespace adaptdl {
+
+struct WeightOptions {
+  // Of m jobs in the order of their remaining time, longest first, the i-th weighs
+  // (i/m)^preference - ((i-1)/m)^preference, times m. For jobs whose speed grows as
+  // gpus^(1 - 1/preference) and no arrivals, shares in this proportion give the least mean
+  // completion time: heSRPT (Berg, Vesilo, Harchol-Balter 2020, theorem 7). 1: all alike.
+  double preference = 2.5;
+  // Of jobs that do not tell how far they have to go, one that has had s GPU seconds weighs
+  // s^-service_exponent: the longer a job has run, the longer it may still run (as under a
+  // heavy-tailed distribution of lengths, where least attained service is near the best order).
+  double service_exponent = 0.25;
+  double young_s = 60;  // GPU seconds that are added to s
+  double least = 0.2;  // no weight is below it; the mean is about 1
+};
+
+// By job, > 0. Jobs with remaining_progress are ranked by the time that they need on `gpus` GPUs,
+// among them those that have not trained yet, as if they were short; the others weigh by the
+// service that they have had. Each group's mean is about 1. Ties by name. O(jobs log jobs).
+std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& options);
+
+}  // namespace adaptdl

@@ -1,0 +1,120 @@
+#include "core/policy/proportional.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/policy/configuration_round.h"
+#include "core/policy/job_weights.h"
+
+namespace adaptdl {
+namespace {
+
+constexpr double kLeastShare = 1e-3;  // of a configuration's goodput, after the cost of a change
+
+struct ProportionalOptions {
+  WeightOptions weights;
+  double idle = 2, horizon_s = 200, growth = 4, rescale_cost_s = 30;
+};
+
+class ProportionalValuation : public Valuation {
+ public:
+  ProportionalValuation(const Snapshot& snapshot, const ProportionalOptions& options)
+      : snapshot_(snapshot), options_(options), weights_(job_weights(snapshot, options.weights)) {}
+
+  JobValues values(size_t j, std::span<const Configuration> configurations,
+                   std::span<GoodputTable> goodput,
+                   const std::optional<Configuration>& present) override {
+    const JobSnapshot& job = snapshot_.jobs[j];
+    double one = 0;  // goodput on one GPU, of the kind on which it is least
+    for (GoodputTable& table : goodput) {
+      const double here = table.at(1, 1);
+      if (one == 0 || here < one) one = here;
+    }
+    // Leaving its nodes costs a job the same wherever it goes, also if it is to wait: it must start
+    // again some time. (So that no second round undoes what a first has done.)
+    const double leaving = present ? cost_of_leaving(job, goodput, *present) : 0;
+    JobValues result{.unassigned = weights_[j] * leaving};
+    for (const Configuration& c : configurations) {
+      const double there = goodput[static_cast<size_t>(c.kind)].at(c.nodes, c.replicas);
+      const double x = one > 0 && std::isfinite(there) ? there / one : 1;
+      const double utility = std::log(std::max(x, kLeastShare)) + options_.idle;
+      result.configurations.push_back(-weights_[j] * (c == present ? utility : utility - leaving));
+    }
+    return result;
+  }
+
+  int limit(const JobSnapshot& job) const override { return replica_limit(job, options_.growth); }
+
+ private:
+  // -log of the share of its goodput that is left over the horizon.
+  double cost_of_leaving(const JobSnapshot& job, std::span<GoodputTable> goodput,
+                         const Configuration& present) const {
+    const double cost = job.hints.rescale_cost_s.value_or(options_.rescale_cost_s);
+    const double per_s =
+        goodput[static_cast<size_t>(present.kind)].at(present.nodes, present.replicas);
+    double horizon = options_.horizon_s;
+    if (job.hints.remaining_progress && job.hints.batch && per_s > 0) {
+      const double samples =
+          *job.hints.remaining_progress * static_cast<double>(job.hints.batch->initial);
+      horizon = std::min(horizon, samples / per_s);
+    }
+    return -std::log(std::max(kLeastShare, cost < horizon ? 1 - cost / horizon : 0));
+  }
+
+  const Snapshot& snapshot_;
+  const ProportionalOptions& options_;
+  std::vector<double> weights_;
+};
+
+class Proportional : public Policy {
+ public:
+  explicit Proportional(const ProportionalOptions& options) : options_(options) {}
+
+  Decision decide(const Snapshot& snapshot, uint64_t, const SearchBudget& budget) override {
+    check_snapshot(snapshot);
+    const auto value = [this](const Snapshot& seen) {
+      return std::make_unique<ProportionalValuation>(seen, options_);
+    };
+    Decision decision = decide_by_configuration(snapshot, value, budget);
+    decision.objective = -decision.objective;
+    return decision;
+  }
+
+ private:
+  ProportionalOptions options_;
+};
+
+std::unique_ptr<Policy> make_proportional(const std::map<std::string, double>& options) {
+  ProportionalOptions result;
+  result.weights = {options.at("preference"), options.at("service-exponent"), options.at("young"),
+                    options.at("least-weight")};
+  result.idle = options.at("idle");
+  result.horizon_s = options.at("horizon");
+  result.growth = options.at("growth");
+  result.rescale_cost_s = options.at("rescale-cost");
+  return std::make_unique<Proportional>(result);
+}
+
+}  // namespace
+
+PolicyInfo proportional_policy() {
+  return {"proportional",
+          "shares by goodput so that jobs are done soon: the default",
+          {{"preference", "", 2.5, 1, 20,
+            "how much jobs that will soon be done go first, where jobs tell how far they have to "
+            "go: 1 not at all, 2.5 by far"},
+           {"service-exponent", "", 0.25, 0, 2,
+            "how much jobs that have had little go first, where jobs do not tell: 0 not at all"},
+           {"young", "s", 60, 1, 86400, "GPU seconds that count as little"},
+           {"least-weight", "", 0.2, 0, 1, "the least that a job counts; the mean is 1"},
+           {"idle", "", 2, 0, 20,
+            "how much running at all counts: as much as making a job exp(idle) times as fast"},
+           {"horizon", "s", 200, 1, 86400, "time in which a change of allocation has to pay"},
+           {"growth", "", 4, 1, 1024,
+            "how many times as many replicas as it has measured a job may get"},
+           {"rescale-cost", "s", 30, 0, 86400,
+            "what a change of its allocation costs a job that has not measured it"}},
+          make_proportional};
+}
+
+}  // namespace adaptdl
