@@ -4,7 +4,6 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
-#include "core/base/yaml.h"
 
 namespace adaptdl {
 namespace {
@@ -165,9 +164,13 @@ void parse_validation_csv(std::string text, const std::string& path, int64_t bat
 }
 
 ProfileData parse_profile_yaml(std::string_view text, const std::string& path) {
+  return profile_from(mapping_of(text, path).node(), file_stem(path));
+}
+
+ProfileData profile_from(const YamlNode& profile, const std::string& application) {
   ProfileData data;
-  data.application = file_stem(path);
-  YamlMapping top = mapping_of(text, path);
+  data.application = application;
+  YamlMapping top(profile, true);
   read_bounds(top, data);
   for (const auto& node : top.require("placements").list(1)) {
     data.placements.push_back(placement_from(node));

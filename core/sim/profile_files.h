@@ -32,6 +32,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/yaml.h"
 #include "core/sim/profile.h"
 
 namespace adaptdl {
@@ -50,6 +51,8 @@ Profile read_profile_yaml(const std::string& path);
 
 // The same from texts, `path` being for messages.
 ProfileData parse_profile_yaml(std::string_view text, const std::string& path);
+// From a mapping that is a part of another file.
+ProfileData profile_from(const YamlNode& profile, const std::string& application);
 void parse_placements_csv(std::string text, const std::string& path, ProfileData& data);
 void parse_scalability_csv(std::string text, const std::string& path, ProfileData& data);
 void parse_validation_csv(std::string text, const std::string& path, int64_t batch,

@@ -9,13 +9,13 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
-#include "core/base/yaml.h"
 
 namespace adaptdl {
 namespace {
 
 constexpr size_t kMaxBytes = 16u << 20;
 constexpr int64_t kMaxReplicas = 1 << 20;
+constexpr int kMaxCount = 100'000;
 constexpr int64_t kMaxBatch = int64_t{1} << 40;
 constexpr double kMaxSeconds = 1e9;  // thirty years
 
@@ -66,10 +66,12 @@ double seconds(const YamlNode& node, const std::string& path) {
                         kMaxSeconds);
 }
 
-WorkloadJob job_from(const YamlNode& node, const std::string& path, Checker& checker) {
+// One entry of the list: one job, or `count` of them.
+void add_jobs(const YamlNode& node, const std::string& path, Checker& checker,
+              std::vector<WorkloadJob>& jobs) {
   YamlMapping from(node);
   WorkloadJob job;
-  job.name = from.require("name").text();
+  const std::string name = from.require("name").text();
   job.application = from.require("application").text();
   job.submitted_s = seconds(from.require("submitted_s"), path);
   job.replicas = static_cast<int>(from.require("replicas").integer(1, kMaxReplicas));
@@ -79,22 +81,19 @@ WorkloadJob job_from(const YamlNode& node, const std::string& path, Checker& che
     job.max_replicas = static_cast<int>(most.integer(std::max(1, job.min_replicas), kMaxReplicas));
   }
   from.read("preemptible", job.preemptible);
+  int count = 1;
+  from.read("count", count, 1, kMaxCount);
+  const YamlNode every = from.find("every_s");
+  const double every_s = every.present() ? seconds(every, path) : 0;
   from.finish();
-  checker.check(job, [&from](const char* field, const std::string& problem) {
-    from.require(field).refuse(problem);
-  });
-  return job;
-}
-
-std::vector<WorkloadJob> parse_yaml_jobs(const std::string& text, const std::string& path,
-                                         Checker checker) {
-  const YamlLimits limits{.max_bytes = kMaxBytes, .max_nodes = 500'000};
-  YamlMapping top(parse_yaml(text, path, {}, limits), true);
-  std::vector<WorkloadJob> jobs;
-  for (const YamlNode& node : top.require("jobs").list(1))
-    jobs.push_back(job_from(node, path, checker));
-  top.finish();
-  return jobs;
+  for (int i = 0; i < count; ++i) {
+    job.name = count > 1 ? fmt::format("{}-{}", name, i) : name;
+    checker.check(job, [&from](const char* field, const std::string& problem) {
+      from.require(field).refuse(problem);
+    });
+    jobs.push_back(job);
+    job.submitted_s += every_s;
+  }
 }
 
 }  // namespace
@@ -103,9 +102,21 @@ std::vector<WorkloadJob> parse_workload(std::string text, const std::string& pat
                                         const std::vector<std::string>& applications) {
   if (path.ends_with(".csv")) return parse_csv(std::move(text), path, Checker(applications));
   if (path.ends_with(".yaml") || path.ends_with(".yml")) {
-    return parse_yaml_jobs(text, path, Checker(applications));
+    const YamlLimits limits{.max_bytes = kMaxBytes, .max_nodes = 500'000};
+    YamlMapping top(parse_yaml(text, path, {}, limits), true);
+    std::vector<WorkloadJob> jobs = workload_from(top.require("jobs"), path, applications);
+    top.finish();
+    return jobs;
   }
   fail("{}: the suffix tells a workload's format; .csv, .yaml and .yml are known", path);
+}
+
+std::vector<WorkloadJob> workload_from(const YamlNode& list, const std::string& path,
+                                       const std::vector<std::string>& applications) {
+  Checker checker(applications);
+  std::vector<WorkloadJob> jobs;
+  for (const YamlNode& node : list.list(1)) add_jobs(node, path, checker, jobs);
+  return jobs;
 }
 
 std::vector<WorkloadJob> read_workload(const std::string& path,

@@ -13,11 +13,15 @@
 //         min_replicas: 0        # the rest may be missing
 //         max_replicas: 8        # else as many as the profile allows
 //         preemptible: true
+//         count: 1               # above 1: so many, named digits-1-0, digits-1-1, ...
+//         every_s: 0             # each of them so long after the one before it
 
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
+
+#include "core/base/yaml.h"
 
 namespace adaptdl {
 
@@ -41,5 +45,9 @@ std::vector<WorkloadJob> read_workload(const std::string& path,
 // The same from a text, `path` being for messages and its suffix.
 std::vector<WorkloadJob> parse_workload(std::string text, const std::string& path,
                                         const std::vector<std::string>& applications);
+
+// The same from a part of another file at `path`: the list `jobs`.
+std::vector<WorkloadJob> workload_from(const YamlNode& jobs, const std::string& path,
+                                       const std::vector<std::string>& applications);
 
 }  // namespace adaptdl
