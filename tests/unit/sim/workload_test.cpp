@@ -70,3 +70,13 @@ TEST_CASE("what is wrong with a workload is told with its place") {
 
   CHECK_ERROR(parse_workload("", "w.txt", kApplications), "w.txt: the suffix tells");
 }
+
+TEST_CASE("one entry may stand for many jobs") {
+  const auto jobs = yaml("jobs:\n  - {" + kJob + ", count: 3, every_s: 1m}\n");
+  REQUIRE(jobs.size() == 3);
+  CHECK(jobs[0].name == "a-0");
+  CHECK(jobs[2].name == "a-2");
+  CHECK(jobs[2].submitted_s == 300 + 120);
+  CHECK_ERROR(yaml("jobs:\n  - {" + kJob + ", count: 0}\n"), "jobs.0.count");
+  CHECK(yaml("jobs:\n  - {" + kJob + ", count: 1}\n").at(0).name == "a");
+}
