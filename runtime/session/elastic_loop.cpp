@@ -41,8 +41,7 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
       schedule_(spec.schedule,
                 static_cast<double>(data_.train.size()) / static_cast<double>(spec.batch.initial)),
       stepper_(program, optimizer_, schedule_, spec, data_.train, options.device),
-      reporter_(session, stepper_.total_iterations(), stepper_.iterations_per_epoch(),
-                static_cast<double>(spec.batch.initial)),
+      reporter_(session, stepper_.total_iterations(), stepper_.iterations_per_epoch(), spec.batch),
       checkpointer_(options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
                     [&session](const json& event) { session.emit(event); }),
       batch_policy_(spec) {

@@ -13,11 +13,11 @@ constexpr size_t kStepsForMedian = 6;
 }  // namespace
 
 Reporter::Reporter(Session& session, double total_iterations, double iterations_per_epoch,
-                   double initial_batch)
+                   const BatchSpec& bounds)
     : session_(session),
       total_iterations_(total_iterations),
       iterations_per_epoch_(iterations_per_epoch),
-      initial_batch_(initial_batch) {}
+      bounds_(bounds) {}
 
 void Reporter::step(const StepFacts& f) {
   if (session_.rank() != 0) return;
@@ -50,15 +50,21 @@ void Reporter::step(const StepFacts& f) {
 
 void Reporter::batch(const BatchPlan& plan, int replicas, double lr, double goodput,
                      const std::string& cause) {
-  session_.emit({{"event", "batch"},
-                 {"replicas", replicas},
-                 {"atomic", plan.atomic},
-                 {"accumulation", plan.micro_steps - 1},
-                 {"batch", plan.total(replicas)},
-                 {"scale", static_cast<double>(plan.total(replicas)) / initial_batch_},
-                 {"lr", lr},
-                 {"goodput_predicted", goodput > 0 ? json(goodput) : json(nullptr)},
-                 {"cause", cause}});
+  session_.emit(
+      {{"event", "batch"},
+       {"replicas", replicas},
+       {"atomic", plan.atomic},
+       {"accumulation", plan.micro_steps - 1},
+       {"batch", plan.total(replicas)},
+       {"scale", static_cast<double>(plan.total(replicas)) / static_cast<double>(bounds_.initial)},
+       {"lr", lr},
+       {"goodput_predicted", goodput > 0 ? json(goodput) : json(nullptr)},
+       {"bounds",
+        {{"initial", bounds_.initial},
+         {"max", bounds_.max},
+         {"atomic_min", bounds_.atomic_min},
+         {"atomic_max", bounds_.atomic_max}}},
+       {"cause", cause}});
 }
 
 void Reporter::epoch(int64_t epoch, int64_t step, double mean_loss) {

@@ -15,8 +15,9 @@ namespace adaptdl {
 
 class Reporter {
  public:
+  // `bounds` of the settings, complete.
   Reporter(Session& session, double total_iterations, double iterations_per_epoch,
-           double initial_batch);
+           const BatchSpec& bounds);
 
   void step(const StepFacts& facts);
 
@@ -40,7 +41,8 @@ class Reporter {
 
  private:
   Session& session_;
-  double total_iterations_, iterations_per_epoch_, initial_batch_;
+  double total_iterations_, iterations_per_epoch_;
+  BatchSpec bounds_;
   uint64_t generation_ = 0;
   bool watching_ = false;  // a generation's first steps
   double transfer_s_ = 0;
