@@ -132,8 +132,13 @@ std::vector<ClusterNode> cluster_from(const YamlNode& list) {
 
 std::vector<ClusterNode> read_cluster(const std::string& path) {
   YamlMapping top(parse_yaml(read_file(path, 1 << 20), path));
-  std::vector<ClusterNode> nodes = cluster_from(top.require("nodes"));
+  const YamlNode list = top.require("nodes");
+  std::vector<ClusterNode> nodes = cluster_from(list);
   top.finish();
+  const auto has_gpu = [](const ClusterNode& node) { return gpus_of(node) > 0; };
+  if (std::none_of(nodes.begin(), nodes.end(), has_gpu)) {
+    list.refuse("no node has a GPU; one at least is needed");
+  }
   return nodes;
 }
 

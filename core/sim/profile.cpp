@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/goodput/fit.h"
 
 namespace adaptdl {
 namespace {
@@ -214,7 +215,14 @@ void Profile::interpolate_sizes(const ProfileData& data) {
     max_nodes_ = std::max(max_nodes_, nodes);
     samples.push_back({at, {time.step_s, time.sync_s}});
   }
+  std::vector<PerfObservation> observations;
+  for (const auto& [at, value] : samples) {
+    const double accum_s = std::max(value[0] - value[1], 1e-6 * value[0]);
+    observations.push_back(
+        {static_cast<int>(at[0]), static_cast<int>(at[1]), at[2], accum_s, value[0]});
+  }
   sizes_ = Interpolation::of(std::move(samples));
+  if (!sizes_) model_ = fit_perf_params(observations);
 }
 
 bool Profile::measured(std::span<const int> gpus_per_node) const {
@@ -243,10 +251,8 @@ StepTime Profile::step_time(std::span<const int> gpus_per_node, double atomic) c
 StepTime Profile::interpolated_step_time(int nodes, int replicas, double atomic) const {
   ADAPTDL_CHECK(nodes >= 1 && nodes <= replicas && atomic > 0);
   if (!sizes_) {
-    fail(
-        "{}: {} replicas on {} nodes were not measured, and the measurements are too few to "
-        "interpolate; numbers of nodes, of replicas and samples must all vary",
-        application_, replicas, nodes);
+    const double step_s = optim_time(*model_, nodes, replicas, atomic);
+    return {step_s, std::max(0.0, step_s - accum_time(*model_, atomic))};
   }
   const auto [step, sync] = sizes_->at(
       {static_cast<double>(std::min(nodes, max_nodes_)), static_cast<double>(replicas), atomic});

@@ -93,11 +93,12 @@ class Profile {
   // A placement that was measured (up to rotation): linear in `atomic` between its measurements,
   // beyond them the nearest. Any other: linear in (nodes, replicas, atomic) between the means of
   // all measurements, see interpolation.h; more nodes than were ever measured count as the most
-  // that were. Requires: some GPU, atomic > 0. Throws Error where the measurements span no volume
-  // (all on one node, say) and this placement is not among them. About a microsecond.
+  // that were. Where the measurements span no volume (all on one node, say), by the step-time model
+  // fitted to them (goodput/fit.h), which takes what was never measured for cheap. Requires: some
+  // GPU, atomic > 0. About a microsecond.
   StepTime step_time(std::span<const int> gpus_per_node, double atomic) const;
 
-  // The same, always from the three-dimensional interpolation. Requires: 1 <= nodes <= replicas.
+  // The same, never from the placement's own measurements. Requires: 1 <= nodes <= replicas.
   StepTime interpolated_step_time(int nodes, int replicas, double atomic) const;
 
   // With that many epochs finished, at a total batch: linear between the two neighbouring runs,
@@ -134,6 +135,7 @@ class Profile {
   std::string application_;
   std::map<Placement, std::vector<Point>> curves_;  // by canonical placement; sorted by atomic
   std::optional<Interpolation> sizes_;
+  std::optional<PerfParams> model_;  // where there is no interpolation
   int max_nodes_ = 0;                // that were measured
   std::vector<ValidationRun> runs_;  // sorted by batch, never empty
   std::vector<double> epoch_ends_;

@@ -1,5 +1,7 @@
 #include "core/sim/profile_files.h"
 
+#include <sstream>
+
 #include "core/base/csv.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -181,6 +183,46 @@ ProfileData profile_from(const YamlNode& profile, const std::string& application
   for (const auto& node : top.require("validation").list(1)) data.runs.push_back(run_from(node));
   top.finish();
   return data;
+}
+
+std::string profile_yaml(const ProfileData& data, const std::string& heading) {
+  // No clock and no statistic has more.
+  const auto digits = [](double value) { return fmt::format("{:.7g}", value); };
+  std::string text;
+  std::istringstream lines(heading);
+  for (std::string line; std::getline(lines, line);) text += "# " + line + "\n";
+  const auto bound = [&text](const char* key, const auto& value) {
+    if (value) text += fmt::format("{}: {}\n", key, *value);
+  };
+  bound("initial_batch", data.initial_batch);
+  bound("max_batch", data.max_batch);
+  bound("atomic_min", data.atomic_min);
+  bound("atomic_max", data.atomic_max);
+  bound("max_replicas", data.max_replicas);
+  bound("fixed_batch", data.fixed_batch);
+  if (data.rescale_s) text += fmt::format("rescale_s: {}\n", digits(*data.rescale_s));
+  text += "placements:\n";
+  for (const PlacementMeasurement& it : data.placements) {
+    text += fmt::format("  - {{gpus: [{}], atomic: {}, step_s: {}, sync_s: {}}}\n",
+                        fmt::join(it.gpus, ", "), it.atomic, digits(it.time.step_s),
+                        digits(it.time.sync_s));
+  }
+  if (!data.sizes.empty()) text += "sizes:\n";
+  for (const SizeMeasurement& it : data.sizes) {
+    text += fmt::format("  - {{nodes: {}, replicas: {}, atomic: {}, step_s: {}, sync_s: {}}}\n",
+                        it.nodes, it.replicas, it.atomic, digits(it.time.step_s),
+                        digits(it.time.sync_s));
+  }
+  text += "validation:\n";
+  for (const ValidationRun& run : data.runs) {
+    text += fmt::format("  - batch: {}\n    epochs:\n", run.batch);
+    for (const auto& row : run.epochs) {
+      text += fmt::format("      - {{progress: {}, iterations: {}, grad_sqr: {}, grad_var: {}}}\n",
+                          digits(row.progress), digits(row.iterations), digits(row.grad.sqr),
+                          digits(row.grad.var));
+    }
+  }
+  return text;
 }
 
 Profile read_profile_folder(const std::string& folder) {

@@ -49,6 +49,10 @@ Profiles read_profiles(const std::string& directory);
 Profile read_profile_folder(const std::string& folder);
 Profile read_profile_yaml(const std::string& path);
 
+// The YAML file that reads back as this, but for the last digits. `heading`: a comment, one line or
+// more; "" for none.
+std::string profile_yaml(const ProfileData& data, const std::string& heading);
+
 // The same from texts, `path` being for messages.
 ProfileData parse_profile_yaml(std::string_view text, const std::string& path);
 // From a mapping that is a part of another file.

@@ -59,13 +59,16 @@ TEST_CASE("another placement lies between sizes") {
   CHECK(profile.max_replicas() == 8);
 }
 
-TEST_CASE("sizes on one node cannot be extended to several") {
+TEST_CASE("sizes on one node are extended to several by the step-time model") {
   const Profile profile(changed([](ProfileData& data) {
     std::erase_if(data.placements, [](const auto& m) { return m.gpus.size() > 1; });
   }));
   CHECK(profile.interpolation() == nullptr);
   CHECK(at(profile, {2}, 20) == StepTime{0.2, 0.1});
-  CHECK_ERROR(at(profile, {1, 1}, 20), "sample: 2 replicas on 2 nodes were not measured");
+  const StepTime apart = at(profile, {1, 1}, 20), three = at(profile, {3}, 20);
+  CHECK(apart.step_s == doctest::Approx(0.2).epsilon(0.1));
+  CHECK(three.step_s == doctest::Approx(0.2).epsilon(0.1));
+  CHECK(three.sync_s == doctest::Approx(0.1).epsilon(0.2));
 }
 
 TEST_CASE("bounds follow from the measurements, or are given") {

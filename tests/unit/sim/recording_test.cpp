@@ -1,0 +1,164 @@
+#include "core/sim/recording.h"
+
+#include <doctest/doctest.h>
+#include <sstream>
+
+#include "core/sim/profile_files.h"
+#include "tests/unit/base/expect_error.h"
+
+using namespace adaptdl;
+
+namespace {
+
+// A run of `epochs` epochs of `steps` steps at the initial batch, 40 samples; the first half on one
+// replica, the second on two.
+struct Run {
+  int epochs = 2, steps = 20, initial = 40;
+  double step_s = 0.4, noise = 120;
+  std::string bounds = R"(,"bounds":{"initial":40,"max":160,"atomic_min":10,"atomic_max":80})";
+
+  std::string start() const {
+    return R"({"event":"start","format":1,"name":"sample","time_s":0})"
+           "\n";
+  }
+  std::string batch(int replicas) const {
+    return fmt::format(R"({{"event":"batch","replicas":{},"batch":40,"scale":{}{}}})"
+                       "\n",
+                       replicas, 40.0 / initial, bounds);
+  }
+  std::string step(int number, int replicas, int samples = 40) const {
+    return fmt::format(
+        R"({{"event":"step","step":{},"epoch":{},"progress":{},"progress_total":{},"replicas":{},)"
+        R"("batch":{},"atomic":{},"accumulation":0,"accum_s":0,"step_s":{},"sync_s":{},)"
+        R"("noise_scale":{}}})"
+        "\n",
+        number, number / static_cast<double>(steps), number, epochs * steps, replicas, samples,
+        40 / replicas, step_s / replicas, replicas > 1 ? 0.05 : 0.0, noise);
+  }
+  std::string text(int from = 1, int to = 1000) const {
+    std::string all = start() + batch(1);
+    for (int i = from; i <= std::min(to, epochs * steps); ++i) {
+      const int replicas = i <= epochs * steps / 2 ? 1 : 2;
+      if (i == epochs * steps / 2 + 1) {
+        all += R"({"event":"generation","from":1,"to":2})"
+               "\n" +
+               batch(2);
+        all += R"({"event":"rescale","cause":"scale","from":1,"to":2,"pause_s":0.25})"
+               "\n";
+        all += R"({"event":"rescale","cause":"death","from":2,"to":2,"pause_s":9})"
+               "\n";
+      }
+      all += step(i, replicas);
+      if (i % steps == 0) all += fmt::format("{{\"event\":\"epoch\",\"epoch\":{}}}\n", i / steps);
+    }
+    return all;
+  }
+};
+
+void add(Recording& recording, const std::string& text, const std::string& path = "run.jsonl") {
+  std::istringstream stream(text);
+  recording.add(stream, path);
+}
+
+ProfileData profile_of(const std::vector<std::string>& texts) {
+  Recording recording;
+  for (const std::string& text : texts) add(recording, text);
+  return recording.profile("mine");
+}
+
+}  // namespace
+
+TEST_CASE("a run becomes a profile") {
+  const ProfileData data = profile_of({Run().text()});
+  CHECK(data.application == "mine");
+  REQUIRE(data.placements.size() == 2);
+  CHECK(data.placements[0].gpus == Placement{1});
+  CHECK(data.placements[0].atomic == 40);
+  CHECK(data.placements[0].time.step_s == doctest::Approx(0.4));
+  CHECK(data.placements[1].gpus == Placement{2});
+  CHECK(data.placements[1].time.step_s == doctest::Approx(0.2));
+  CHECK(data.placements[1].time.sync_s == doctest::Approx(0.05));
+  CHECK(*data.rescale_s == doctest::Approx(0.25));  // a death's is another matter
+  CHECK(*data.initial_batch == 40);
+  CHECK(*data.max_batch == 160);
+  CHECK(*data.atomic_min == 10);
+  CHECK(*data.atomic_max == 80);
+  REQUIRE(data.runs.size() == 3);
+  CHECK(data.runs[1].batch == 80);
+  CHECK(data.runs[0].epochs[1].progress == 40);
+  CHECK(data.runs[0].epochs[1].iterations == 40);
+  // Noise of 120 samples at a batch of 40: at scale 4 a step is worth 4 / (3/4 + 1) = 16/7.
+  CHECK(data.runs[2].epochs[1].iterations == doctest::Approx(17.5));
+  CHECK(data.runs[0].epochs[0].grad.var == doctest::Approx(3 * data.runs[0].epochs[0].grad.sqr));
+}
+
+TEST_CASE("what is written reads back") {
+  const ProfileData data = profile_of({Run().text()});
+  const ProfileData again = parse_profile_yaml(profile_yaml(data, "two\nlines"), "mine.yaml");
+  REQUIRE(again.placements.size() == data.placements.size());
+  CHECK(again.placements[1].time.step_s == doctest::Approx(0.2));
+  CHECK(again.runs.size() == data.runs.size());
+  CHECK(again.runs[2].epochs[1].iterations == doctest::Approx(17.5));
+  CHECK(again.atomic_max == data.atomic_max);
+  CHECK(again.rescale_s == data.rescale_s);
+}
+
+TEST_CASE("a run may go on in another stream, and short ones add placements") {
+  Run fast;
+  fast.epochs = 1;
+  fast.step_s = 0.2;
+  const ProfileData data = profile_of({Run().text(1, 20), fast.text(), Run().text(21)});
+  CHECK(data.runs[0].epochs.size() == 2);
+  CHECK(data.placements[0].time.step_s < 0.4);
+}
+
+TEST_CASE("older streams have no bounds") {
+  Run run;
+  run.bounds.clear();
+  const ProfileData data = profile_of({run.text()});
+  CHECK(*data.initial_batch == 40);
+  CHECK_FALSE(data.atomic_min.has_value());
+}
+
+TEST_CASE("the last line may be cut short, no other") {
+  const std::string whole = Run().text();
+  Recording recording;
+  add(recording, whole + "{\"event\":\"st");
+  CHECK(recording.profile("mine").runs[0].epochs.size() == 2);
+  Recording other;
+  CHECK_ERROR(add(other, Run().start() + "{\"ev\n" + whole), "run.jsonl:2: ");
+}
+
+TEST_CASE("what is no recording is refused") {
+  Recording recording;
+  CHECK_ERROR(recording.profile("mine"), "no step was recorded");
+  CHECK_ERROR(add(recording, ""), "run.jsonl: holds no event");
+  CHECK_ERROR(add(recording, "epoch 1\n"), "run.jsonl:1: ");
+  CHECK_ERROR(add(recording, "{\"event\":\"end\"}\n"), "begins with 'end' instead of 'start'");
+  CHECK_ERROR(add(recording, Run().start() + Run().step(1, 1)), "run.jsonl:2: no 'batch' event");
+  CHECK_ERROR(add(recording, R"({"event":"start","format":2,"name":"a"})"
+                             "\n"),
+              "up to 1 is known");
+  CHECK_ERROR(add(recording, Run().start() + Run().batch(1) + "{\"event\":\"step\"}\n"),
+              "run.jsonl:3: ");
+}
+
+TEST_CASE("runs of another training are refused") {
+  Recording recording;
+  add(recording, Run().text());
+  Run other;
+  other.bounds.clear();
+  other.initial = 20;
+  CHECK_ERROR(add(recording, other.text(), "b.jsonl"), "b.jsonl:2: the initial batch is 20");
+  Run longer;
+  longer.steps = 30;
+  CHECK_ERROR(add(recording, longer.text(), "c.jsonl"), "c.jsonl:3: an epoch has 30 steps");
+}
+
+TEST_CASE("a training must have been recorded to its end") {
+  CHECK_ERROR(profile_of({Run().text(1, 39)}), "epoch 2 of 2 is missing");
+  CHECK_ERROR(profile_of({Run().text(1, 10)}), "no epoch was recorded");
+  Run noiseless;
+  noiseless.noise = 0;
+  CHECK_ERROR(profile_of({noiseless.text()}), "noise_scale");
+}
