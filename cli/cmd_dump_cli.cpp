@@ -61,6 +61,7 @@ Json describe(const Command& command) {
                                      {"kind", kind_name(positional.kind)},
                                      {"doc", positional.doc},
                                      {"required", positional.required},
+                                     {"repeat", positional.repeat},
                                      {"choices", positional.choices}});
   }
   for (const Example& example : command.examples) {

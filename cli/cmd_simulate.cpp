@@ -9,6 +9,7 @@
 #include "cli/embedded.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/simulate_setup.h"
 #include "core/base/clock.h"
 #include "core/base/fd.h"
 #include "core/base/files.h"
@@ -30,69 +31,10 @@ void catch_interrupt() {
   sigaction(SIGINT, &action, nullptr);
 }
 
-double number(const Arguments& arguments, std::string_view flag, double low, double high) {
-  try {
-    return parse_double(arguments.text(flag), fmt::format("--{}", flag), low, high);
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
-}
-
-std::vector<std::string> policies_of(const Arguments& arguments) {
-  std::vector<std::string> names;
-  std::string name;
-  for (const char letter : arguments.text("policy") + ",") {
-    if (letter != ',') {
-      name += letter;
-      continue;
-    }
-    const auto known = simulated_policies();
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw UsageError(fmt::format("--policy: there is no policy '{}'; there are: {}", name,
-                                   fmt::join(known, ", ")));
-    }
-    names.push_back(std::move(name));
-    name.clear();
-  }
-  return names;
-}
-
 std::vector<std::string> application_names(const Profiles& profiles) {
   std::vector<std::string> names;
   for (const auto& [name, profile] : profiles) names.push_back(name);
   return names;
-}
-
-ExperimentOptions options_of(const Arguments& arguments) {
-  ExperimentOptions options;
-  if (arguments.given("cluster")) {
-    if (arguments.given("nodes") || arguments.given("gpus-per-node")) {
-      throw UsageError("--cluster says what the nodes are: leave out --nodes and --gpus-per-node");
-    }
-    options.nodes = read_cluster(arguments.text("cluster"));
-  } else {
-    options.nodes = uniform_cluster(static_cast<int>(arguments.integer("nodes")),
-                                    static_cast<int>(arguments.integer("gpus-per-node")));
-  }
-  options.interval_s = number(arguments, "interval", 1, 86400);
-  if (arguments.given("event-gap")) options.event_gap_s = number(arguments, "event-gap", 1, 86400);
-  if (arguments.text("rescale-cost") == "measured") {
-    options.rescale_s = std::nullopt;
-  } else {
-    options.rescale_s = number(arguments, "rescale-cost", 0, 86400);
-  }
-  options.lengths_known = arguments.text("lengths") == "known";
-  options.interference = number(arguments, "interference", 0, 0.99);
-  options.seed = static_cast<uint64_t>(arguments.integer("seed"));
-  for (const std::string& setting : arguments.list("policy-option")) {
-    const size_t equals = setting.find('=');
-    if (equals == std::string::npos) {
-      throw UsageError(fmt::format("--policy-option {}: write NAME=VALUE", setting));
-    }
-    options.policy_options[setting.substr(0, equals)] =
-        parse_double(setting.substr(equals + 1), "--policy-option " + setting.substr(0, equals));
-  }
-  return options;
 }
 
 // One line that moves on a terminal, nothing elsewhere.
@@ -137,9 +79,10 @@ std::string to_text(const std::vector<ExperimentResult>& results) {
     const SimulationSummary& s = result.summary;
     rows.push_back({result.policy, fmt::format("{}/{}", s.completed, s.jobs),
                     seconds_text(s.avg_jct_s), seconds_text(s.p50_jct_s), seconds_text(s.p99_jct_s),
-                    seconds_text(s.max_jct_s), seconds_text(s.makespan_s), figure(s.gpu_hours, 0),
-                    figure(s.restarts_per_job, 1), figure(s.worst_fairness, 2),
-                    figure(s.policy_mean_s * 1000, 2), figure(s.policy_max_s * 1000, 1)});
+                    seconds_text(s.max_jct_s), seconds_text(s.makespan_s),
+                    figure(s.gpu_hours, s.gpu_hours < 100 ? 1 : 0), figure(s.restarts_per_job, 1),
+                    figure(s.worst_fairness, 2), figure(s.policy_mean_s * 1000, 2),
+                    figure(s.policy_max_s * 1000, 1)});
   }
   return table({"POLICY", "JOBS", "AVG JCT s", "P50 s", "P99 s", "MAX s", "MAKESPAN s", "GPU HOURS",
                 "RESTARTS/JOB", "WORST FAIRNESS", "CALL ms", "MAX ms"},
@@ -181,27 +124,30 @@ class RecordFile {
 };
 
 int run(const Arguments& arguments) {
-  const ExperimentOptions options = options_of(arguments);
-  const std::vector<std::string> names = policies_of(arguments);
+  const std::vector<SimulatedPolicy> policies = simulated_policies_of(arguments);
   if (!arguments.given("profiles")) throw UsageError("--profiles DIR is needed: recorded jobs");
   if (!arguments.given("workload")) throw UsageError("--workload FILE is needed: jobs to submit");
+  ExperimentOptions options = experiment_options(arguments);
   const auto profiles = read_profiles(arguments.text("profiles"));
   const auto workload = read_workload(arguments.text("workload"), application_names(profiles));
+  if (arguments.given("plot")) check_writable(arguments.text("plot"));
   std::optional<RecordFile> timeline;
   if (arguments.given("timeline")) timeline.emplace(arguments.text("timeline"));
 
   catch_interrupt();
   const bool shown = is_fancy(STDERR_FILENO, arguments.flag("no-color")) && !arguments.quiet();
   std::vector<ExperimentResult> results;
-  for (const std::string& name : names) {
+  for (const auto& [name, policy_options] : policies) {
     if (interrupted) break;
+    options.policy_options = policy_options;
     ProgressBar bar(name, shown);
     ExperimentHooks hooks;
     hooks.go_on = [&](const ExperimentProgress& progress) {
       bar.update(progress);
       return !interrupted;
     };
-    if (timeline) hooks.on_record = [&](const Json& record) { timeline->add(name, record); };
+    const std::string& policy = name;
+    if (timeline) hooks.on_record = [&](const Json& record) { timeline->add(policy, record); };
     results.push_back(run_experiment(name, workload, profiles, options, hooks));
   }
   if (timeline) timeline->flush();
@@ -240,7 +186,7 @@ int run(const Arguments& arguments) {
 Command simulate_command() {
   return {
       .name = "simulate",
-      .summary = "Run a workload of recorded jobs through a scheduling policy, in virtual time",
+      .summary = "Run a workload of recorded jobs through a policy, in virtual time",
       .text = embedded("cmd_simulate.md"),
       .options =
           {
@@ -269,7 +215,8 @@ Command simulate_command() {
               {.name = "cluster",
                .kind = Kind::file,
                .value = "FILE",
-               .doc = "A cluster of different nodes, as YAML, instead of --nodes."},
+               .doc = "A cluster of different nodes, as YAML (adaptdl-profile(5)), instead of "
+                      "--nodes and --gpus-per-node."},
               {.name = "policy",
                .kind = Kind::text,
                .value = "POLICY,...",
@@ -277,8 +224,9 @@ Command simulate_command() {
                .doc = "Scheduling policies to compare (adaptdl-policy(5))."},
               {.name = "policy-option",
                .kind = Kind::text,
-               .value = "NAME=VALUE",
-               .doc = "An option of the policy, such as fairness=-1.",
+               .value = "[POLICY.]NAME=VALUE",
+               .doc = "An option of the policies that have it, such as fairness=-1, or of one of "
+                      "them: pollux.fairness=-1.",
                .repeat = true},
               {.name = "interval",
                .kind = Kind::text,
@@ -326,9 +274,9 @@ Command simulate_command() {
           },
       .examples = {{"adaptdl simulate --profiles profiles --workload workload.csv",
                     "16 nodes of 4 GPUs under the default policy."},
-                   {"adaptdl simulate --profiles profiles --workload workload.csv "
-                    "--policy proportional,pollux,fixed --plot jobs.svg",
-                    "Compare three policies."}},
+                   {"adaptdl simulate --profiles profiles --workload jobs.csv "
+                    "--policy proportional,fixed",
+                    "Compare two policies."}},
       .run = run};
 }
 

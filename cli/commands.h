@@ -46,6 +46,7 @@ struct Positional {
   std::string_view doc = {};
   bool required = true;
   std::vector<std::string_view> choices = {};
+  bool repeat = false;  // the last one: takes all that follow, Arguments::rest()
 };
 
 struct Example {
@@ -90,6 +91,7 @@ Command init_command();
 Command inspect_command();
 Command scale_command();
 Command simulate_command();
+Command profile_command();
 Command ls_command();
 Command logs_command();
 Command cancel_command();

@@ -74,6 +74,7 @@ std::string usage_line(const Command& command) {
   for (const Positional& positional : command.positionals) {
     line += positional.required ? fmt::format(" {}", positional.name)
                                 : fmt::format(" [{}]", positional.name);
+    if (positional.repeat) line += "...";
   }
   if (command.arguments_after_dashes) line += " [-- ARGS...]";
   return line;

@@ -206,7 +206,7 @@ class Parser {
             command_->arguments_after_dashes ? " Arguments of the program follow --." : ""));
       }
       const Positional& positional = command_->positionals[next];
-      if (positional.kind == Kind::words) {
+      if (positional.kind == Kind::words || positional.repeat) {
         arguments.rest_.push_back(word);
         continue;
       }
@@ -216,7 +216,8 @@ class Parser {
       arguments.positionals_[std::string(positional.name)] = word;
       ++next;
     }
-    if (next < command_->positionals.size() && command_->positionals[next].required) {
+    if (next == command_->positionals.size() || !command_->positionals[next].required) return;
+    if (!command_->positionals[next].repeat || arguments.rest_.empty()) {
       throw UsageError(fmt::format("{} is missing: {}", command_->positionals[next].name,
                                    command_->positionals[next].doc));
     }

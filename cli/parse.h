@@ -27,7 +27,9 @@ class Arguments {
   // Set by flag or environment, not by default.
   bool given(std::string_view name) const;
   std::optional<std::string> positional(std::string_view name) const;
-  const std::vector<std::string>& rest() const { return rest_; }  // what followed --, or `words`
+  const std::vector<std::string>& rest() const {
+    return rest_;
+  }  // after --, `words`, repeated ones
   bool json() const { return text("format") == "json"; }
 
   bool quiet() const { return flag("quiet"); }

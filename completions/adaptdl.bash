@@ -32,6 +32,24 @@ _adaptdl() {
       init-o|init--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       inspect--set) COMPREPLY=() ;;
       inspect-o|inspect--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      simulate--profiles) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
+      simulate--workload) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      simulate--nodes) COMPREPLY=() ;;
+      simulate--gpus-per-node) COMPREPLY=() ;;
+      simulate--cluster) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      simulate--policy) COMPREPLY=() ;;
+      simulate--policy-option) COMPREPLY=() ;;
+      simulate--interval) COMPREPLY=() ;;
+      simulate--event-gap) COMPREPLY=() ;;
+      simulate--rescale-cost) COMPREPLY=() ;;
+      simulate--lengths) COMPREPLY=($(compgen -W "known hidden" -- "$current")) ;;
+      simulate--interference) COMPREPLY=() ;;
+      simulate--seed) COMPREPLY=() ;;
+      simulate--timeline) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      simulate--plot) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      simulate-o|simulate--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      profile--application) COMPREPLY=() ;;
+      profile-o|profile--to) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       scale-o|scale--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       ls-o|ls--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       logs--replica) COMPREPLY=() ;;
@@ -47,6 +65,8 @@ _adaptdl() {
       run) flags="$flags --replicas --replicas-at --name --set --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads -o --format --step-events" ;;
       init) flags="$flags --text --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
+      simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --interference --seed --timeline --plot -o --format" ;;
+      profile) flags="$flags --application -o --to" ;;
       scale) flags="$flags -o --format" ;;
       ls) flags="$flags -a --all -o --format" ;;
       logs) flags="$flags -f --follow --replica --tail" ;;
@@ -57,11 +77,12 @@ _adaptdl() {
     return
   fi
   case $command:$position in
-    :*) COMPREPLY=($(compgen -W "run init inspect scale ls logs cancel doctor completion licenses" -- "$current")) ;;
+    :*) COMPREPLY=($(compgen -W "run init inspect simulate profile scale ls logs cancel doctor completion licenses" -- "$current")) ;;
     run:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
     init:0) COMPREPLY=($(compgen -W "digits chars linear" -- "$current")) ;;
     init:1) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
     inspect:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+    profile:*) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
     scale:0) COMPREPLY=($(compgen -W "$("$1" __complete runs 2>/dev/null)" -- "$current")) ;;
     scale:1) COMPREPLY=() ;;
     logs:0) COMPREPLY=($(compgen -W "$("$1" __complete runs 2>/dev/null)" -- "$current")) ;;
@@ -76,6 +97,8 @@ _adaptdl_takes_value() {
     run--replicas|run--replicas-at|run--name|run--set|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run-o|run--format|run--step-events) return 0 ;;
     init--text|init-o|init--format) return 0 ;;
     inspect--set|inspect-o|inspect--format) return 0 ;;
+    simulate--profiles|simulate--workload|simulate--nodes|simulate--gpus-per-node|simulate--cluster|simulate--policy|simulate--policy-option|simulate--interval|simulate--event-gap|simulate--rescale-cost|simulate--lengths|simulate--interference|simulate--seed|simulate--timeline|simulate--plot|simulate-o|simulate--format) return 0 ;;
+    profile--application|profile-o|profile--to) return 0 ;;
     scale-o|scale--format) return 0 ;;
     ls-o|ls--format) return 0 ;;
     logs--replica|logs--tail) return 0 ;;

@@ -13,6 +13,8 @@ _adaptdl_commands() {
     'run:Train a program on this machine with any number of replicas'
     'init:Write a working example\: a training program with its data'
     'inspect:Show what is in a training archive, without running it'
+    'simulate:Run a workload of recorded jobs through a policy, in virtual time'
+    'profile:Make a profile for simulations from the events of runs'
     'scale:Change the number of replicas of a live run'
     'ls:List the runs on this machine'
     'logs:Show what the replicas of a run print'
@@ -99,6 +101,49 @@ _adaptdl() {
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
     '1:ARCHIVE:_files'
+    ;;
+  simulate)
+    _arguments \
+    '-h[Show help, also for one command.]' \
+    '--help[Show help, also for one command.]' \
+    '--version[Show the version and the commit.]' \
+    '-v[Say more about what is done.]' \
+    '--verbose[Say more about what is done.]' \
+    '-q[Say nothing but results and errors.]' \
+    '--quiet[Say nothing but results and errors.]' \
+    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '--profiles[Recorded applications\: a folder or a YAML file for each.]:DIR:_files -/' \
+    '--workload[Jobs and when they are submitted\: CSV or YAML.]:FILE:_files' \
+    '--nodes[Number of nodes.]:N: ' \
+    '--gpus-per-node[GPUs on each node.]:N: ' \
+    '--cluster[A cluster of different nodes, as YAML (adaptdl-profile(5)), instead of --nodes and --gpus-per-node.]:FILE:_files' \
+    '--policy[Scheduling policies to compare (adaptdl-policy(5)).]:POLICY,...: ' \
+    '*--policy-option[An option of the policies that have it, such as fairness=-1, or of one of them\: pollux.fairness=-1.]:\[POLICY.\]NAME=VALUE: ' \
+    '--interval[Time between two allocations.]:SECONDS: ' \
+    '--event-gap[Allocate also when a job has come or gone, this long after the last time at the earliest.]:SECONDS: ' \
+    '--rescale-cost[What a change of its allocation costs a job; measured\: what its profile says.]:SECONDS|measured: ' \
+    '--lengths[Whether jobs tell how far they have to go.]:known|hidden:(known hidden)' \
+    '--interference[Speed that distributed jobs lose when they share a node, 0 to 0.99.]:SHARE: ' \
+    '--seed[Seed of the policy'\''s random choices.]:N: ' \
+    '--timeline[Write who held which GPU when, each batch change and each reason, as JSON lines.]:FILE:_files' \
+    '--plot[Draw GPUs over time by job, and the completion times of all policies.]:FILE.svg:_files' \
+    '-o[How to print the result.]:text|json:(text json)' \
+    '--format[How to print the result.]:text|json:(text json)'
+    ;;
+  profile)
+    _arguments \
+    '-h[Show help, also for one command.]' \
+    '--help[Show help, also for one command.]' \
+    '--version[Show the version and the commit.]' \
+    '-v[Say more about what is done.]' \
+    '--verbose[Say more about what is done.]' \
+    '-q[Say nothing but results and errors.]' \
+    '--quiet[Say nothing but results and errors.]' \
+    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '--application[What workloads call it. Default\: the first run'\''s name.]:NAME: ' \
+    '-o[Where to write it; - is standard output. Default\: NAME.yaml. Simulations take the application'\''s name from the file'\''s.]:FILE:_files' \
+    '--to[Where to write it; - is standard output. Default\: NAME.yaml. Simulations take the application'\''s name from the file'\''s.]:FILE:_files' \
+    '*:EVENTS:_files'
     ;;
   scale)
     _arguments \

@@ -72,7 +72,8 @@ def bash(dump):
               '" -- "$current")) ;;']
     for command in commands:
         for index, positional in enumerate(command['positionals']):
-            lines.append(f'    {command["name"]}:{index}) '
+            where = '*' if positional['repeat'] else index
+            lines.append(f'    {command["name"]}:{where}) '
                          f'{bash_candidates(positional["kind"], positional["choices"])} ;;')
     lines += ['  esac', '}', '', '# Whether flag $2 of command $1 is followed by a value.',
               '_adaptdl_takes_value() {', '  case $1$2 in']
@@ -128,8 +129,8 @@ def zsh(dump):
         lines += [f'  {command["name"]})', '    _arguments \\', *zsh_options(dump['global']),
                   *zsh_options(command['options'])]
         for index, positional in enumerate(command['positionals'], 1):
-            optional = '' if positional['required'] else ':'
-            lines.append(f"    '{index}{optional}:{positional['name']}:"
+            where = '*' if positional['repeat'] else str(index) + ':' * (not positional['required'])
+            lines.append(f"    '{where}:{positional['name']}:"
                          f"{zsh_action(positional['kind'], positional['choices'])}' \\")
         lines[-1] = lines[-1].removesuffix(' \\')
         lines.append('    ;;')

@@ -93,6 +93,12 @@ def see_also(names):
 
 
 FORMATS = [('adaptdl-train', 5), ('adaptdl-events', 5), ('adaptdl-checkpoint', 5)]
+SIMULATION = [('adaptdl-profile', 5), ('adaptdl-policy', 5)]
+RELATED = {
+    **dict.fromkeys(('run', 'inspect', 'init'), FORMATS),
+    'simulate': [('adaptdl-profile', 1), *SIMULATION],
+    'profile': [('adaptdl-simulate', 1), *SIMULATION, ('adaptdl-events', 5)],
+}
 
 
 def command_page(command):
@@ -113,10 +119,7 @@ def command_page(command):
         out.append('.SH EXAMPLES')
         for example in command['examples']:
             out += ['.TP', f'\\fB{escape(example["command"])}\\fR', inline(example['doc'])]
-    others = [('adaptdl', 1)]
-    if command['name'] in ('run', 'inspect', 'init'):
-        others += FORMATS
-    return out + see_also(others)
+    return out + see_also([('adaptdl', 1), *RELATED.get(command['name'], [])])
 
 
 def main_page(dump):
@@ -146,7 +149,7 @@ def main_page(dump):
             '.TP', '\\fBNO_COLOR\\fR, \\fBTERM\\fR', 'No colours when NO_COLOR is not empty, or '
             'TERM is dumb.']
     out += exit_status()
-    return out + see_also([('adaptdl-' + c['name'], 1) for c in commands] + FORMATS)
+    return out + see_also([('adaptdl-' + c['name'], 1) for c in commands] + FORMATS + SIMULATION)
 
 
 def main():

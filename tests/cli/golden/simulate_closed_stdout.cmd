@@ -1,0 +1,3 @@
+# exit 1
+simulation
+adaptdl simulate --profiles profiles --workload workload.csv --policy fixed >&-
