@@ -1,5 +1,5 @@
 """Checks that no source file lies about unused: each is named in a meson.build, or meson says that
-a target or a test uses it.
+a target or a test uses it. So is each scenario of the simulator, tests/sim/NAME.yaml.
 
 Usage: registered.py SOURCE_ROOT BUILD_ROOT. A test that exists but never runs is worse than none.
 """
@@ -10,6 +10,7 @@ import re
 import sys
 
 SUFFIXES = (".cpp", ".cu", ".py", ".sh")
+SCENARIOS = os.path.join("tests", "sim")
 
 
 def named_files(root, top):
@@ -46,7 +47,8 @@ def unregistered(root, used=frozenset()):
             folders[:] = [f for f in folders if f not in ("__pycache__", "templates")]
             for name in names:
                 path = os.path.relpath(os.path.join(folder, name), root)
-                if name.endswith(SUFFIXES) and path not in named:
+                scenario = os.path.dirname(path) == SCENARIOS and name.endswith(".yaml")
+                if (name.endswith(SUFFIXES) or scenario) and path not in named:
                     missing.append(path)
     return sorted(missing)
 
