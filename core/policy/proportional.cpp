@@ -13,7 +13,7 @@ constexpr double kLeastShare = 1e-3;  // of a configuration's goodput, after the
 
 struct ProportionalOptions {
   WeightOptions weights;
-  double idle = 2, horizon_s = 200, growth = 4, rescale_cost_s = 30;
+  double idle = 2, horizon_s = 100, growth = 4, rescale_cost_s = 30;
 };
 
 class ProportionalValuation : public Valuation {
@@ -33,11 +33,13 @@ class ProportionalValuation : public Valuation {
     // Leaving its nodes costs a job the same wherever it goes, also if it is to wait: it must start
     // again some time. (So that no second round undoes what a first has done.)
     const double leaving = present ? cost_of_leaving(job, goodput, *present) : 0;
+    // The longer a job has waited beside what it has had, the more it counts that it runs at all.
+    const double waited = std::log1p(job.age_s / (job.attained_service + options_.horizon_s));
     JobValues result{.unassigned = weights_[j] * leaving};
     for (const Configuration& c : configurations) {
       const double there = goodput[static_cast<size_t>(c.kind)].at(c.nodes, c.replicas);
       const double x = one > 0 && std::isfinite(there) ? there / one : 1;
-      const double utility = std::log(std::max(x, kLeastShare)) + options_.idle;
+      const double utility = std::log(std::max(x, kLeastShare)) + options_.idle + waited;
       result.configurations.push_back(-weights_[j] * (c == present ? utility : utility - leaving));
     }
     return result;
@@ -109,7 +111,7 @@ PolicyInfo proportional_policy() {
            {"least-weight", "", 0.2, 0, 1, "the least that a job counts; the mean is 1"},
            {"idle", "", 2, 0, 20,
             "how much running at all counts: as much as making a job exp(idle) times as fast"},
-           {"horizon", "s", 200, 1, 86400, "time in which a change of allocation has to pay"},
+           {"horizon", "s", 100, 1, 86400, "time in which a change of allocation has to pay"},
            {"growth", "", 4, 1, 1024,
             "how many times as many replicas as it has measured a job may get"},
            {"rescale-cost", "s", 30, 0, 86400,
