@@ -174,6 +174,7 @@ void Profile::take_bounds(const ProfileData& data) {
   fixed_batch_ = data.fixed_batch;
   if (fixed_batch_) check_batch(*fixed_batch_, "fixed_batch");
   rescale_s_ = data.rescale_s;
+  whole_seconds_ = data.whole_seconds;
   if (rescale_s_ && !(*rescale_s_ >= 0 && *rescale_s_ <= kMaxStep)) {
     fail("rescale_s is {}; from 0 to {} seconds are allowed", *rescale_s_, kMaxStep);
   }

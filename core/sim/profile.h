@@ -71,6 +71,9 @@ struct ProfileData {
   std::optional<int> max_replicas;       // else the most that were measured
   std::optional<int64_t> fixed_batch;    // total; a job that cannot adapt its batch
   std::optional<double> rescale_s;       // what a change of the allocation costs, >= 0
+  // The last stretch of an epoch is counted in whole seconds, as by the simulator published with
+  // Pollux; a job of short epochs would be over in no time.
+  bool whole_seconds = true;
 };
 
 // Immutable; any number of threads may use one object.
@@ -89,6 +92,7 @@ class Profile {
   const std::optional<int64_t>& fixed_batch() const { return fixed_batch_; }
   // Seconds without progress after a change of the allocation, if that was measured.
   const std::optional<double>& rescale_s() const { return rescale_s_; }
+  bool whole_seconds() const { return whole_seconds_; }
 
   // A placement that was measured (up to rotation): linear in `atomic` between its measurements,
   // beyond them the nearest. Any other: linear in (nodes, replicas, atomic) between the means of
@@ -143,6 +147,7 @@ class Profile {
   int max_replicas_ = 1;
   std::optional<int64_t> fixed_batch_;
   std::optional<double> rescale_s_;
+  bool whole_seconds_ = true;
 };
 
 }  // namespace adaptdl

@@ -172,6 +172,7 @@ ProfileData parse_profile_yaml(std::string_view text, const std::string& path) {
 ProfileData profile_from(const YamlNode& profile, const std::string& application) {
   ProfileData data;
   data.application = application;
+  data.whole_seconds = false;
   YamlMapping top(profile, true);
   read_bounds(top, data);
   for (const auto& node : top.require("placements").list(1)) {

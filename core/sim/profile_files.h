@@ -1,7 +1,8 @@
 #pragma once
 
 // Reading profiles from files: the format published with Pollux (a folder for each application),
-// and a YAML file of our own that holds one application.
+// and a YAML file of our own that holds one application. Jobs of the former count the end of an
+// epoch in whole seconds, as was published; those of the latter exactly.
 //
 //   DIR/APP/placements.csv    placement,local_bsz,step_time,sync_time: a digit for each node's GPUs
 //   DIR/APP/scalability.csv   num_nodes,num_replicas,local_bsz,step_time,sync_time; may be missing

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
-#include "core/base/number.h"
+#include "core/goodput/fit.h"
 
 namespace adaptdl {
 namespace {
@@ -38,6 +38,35 @@ bool differs(double a, double b) {
 // Pauses of changes that a scheduler makes; those after a death include finding out about it.
 bool planned(const std::string& cause) {
   return cause == "scale" || cause == "replicas-at" || cause == "leave" || cause == "replacement";
+}
+
+// Profiles take times for constant beyond the measured batches, which would make large batches that
+// a run never tried look free. So each number of replicas gets times for both ends of what the
+// settings allow: its nearest measurement, scaled as the step-time model fitted to all of them
+// says.
+void measure_ends(ProfileData& data, int64_t atomic_min, int64_t atomic_max) {
+  std::vector<PerfObservation> observations;
+  std::map<int, std::vector<PlacementMeasurement>> by_replicas;
+  for (const PlacementMeasurement& it : data.placements) {
+    const double accum_s = std::max(it.time.step_s - it.time.sync_s, 1e-6 * it.time.step_s);
+    observations.push_back(
+        {1, it.gpus[0], static_cast<double>(it.atomic), accum_s, it.time.step_s});
+    by_replicas[it.gpus[0]].push_back(it);
+  }
+  const PerfParams model = fit_perf_params(observations);
+  const auto add = [&](PlacementMeasurement nearest, int64_t atomic) {
+    const auto step_s = [&](int64_t samples) {
+      return optim_time(model, 1, nearest.gpus[0], static_cast<double>(samples));
+    };
+    nearest.time.step_s *= step_s(atomic) / step_s(nearest.atomic);
+    nearest.time.sync_s = std::min(nearest.time.sync_s, nearest.time.step_s);
+    nearest.atomic = atomic;
+    data.placements.push_back(nearest);
+  };
+  for (const auto& [replicas, measured] : by_replicas) {  // by growing batch
+    if (atomic_min < measured.front().atomic) add(measured.front(), atomic_min);
+    if (atomic_max > measured.back().atomic) add(measured.back(), atomic_max);
+  }
 }
 
 }  // namespace
@@ -202,6 +231,7 @@ ProfileData Recording::profile(const std::string& application) const {
   if (steps_ == 0) fail("no step was recorded; let a run train to its end");
   ProfileData data;
   data.application = application;
+  data.whole_seconds = false;
   for (const auto& [key, times] : times_) {
     if (times.steps < kFewest) continue;
     const auto count = static_cast<double>(times.steps);
@@ -211,6 +241,7 @@ ProfileData Recording::profile(const std::string& application) const {
   if (data.placements.empty()) {
     fail("{} steps are too few; {} with the same replicas and batch are needed", steps_, kFewest);
   }
+  if (atomic_min_) measure_ends(data, *atomic_min_, std::min(*atomic_max_, max_batch_));
   data.initial_batch = initial_batch_;
   data.max_batch = max_batch_;
   data.atomic_min = atomic_min_;

@@ -16,10 +16,11 @@ namespace adaptdl {
 // Collects the event streams of runs of one program, with other replicas and batches. One thread.
 //
 // Placements are the means over the steps of each (replicas, atomic batch), those right after a
-// change of replicas left out, as they are slow once. Where each epoch ends, and the gradients'
-// noise in it, come from the longest training that was recorded to its end; it may be in several
-// streams, as when a run was stopped and went on. Shorter trainings add placements only. All
-// replicas of a run count as on one node.
+// change of replicas left out, as they are slow once; what lies beyond the batches that were
+// measured is estimated by the step-time model fitted to them (goodput/fit.h). Where each epoch
+// ends, and the gradients' noise in it, come from the longest training that was recorded to its
+// end; it may be in several streams, as when a run was stopped and went on. Shorter trainings add
+// placements only. All replicas of a run count as on one node.
 class Recording {
  public:
   // Takes in a stream; `path` is for messages. A last line that was cut short is left out. Throws

@@ -48,9 +48,10 @@ void SimJob::advance(double seconds, double interference) {
     observe();
     double span = seconds;
     if (to_end < seconds) {
-      // The published simulator counts whole seconds, half to even, as nearbyint does by default.
-      // Not beyond `seconds`, which others may have chosen to end within one.
-      span = std::min(seconds, std::max(0.0, std::nearbyint(to_end)));
+      // Whole seconds are counted half to even, as nearbyint does by default. Not beyond `seconds`,
+      // which others may have chosen to end within one.
+      const double counted = profile_->whole_seconds() ? std::nearbyint(to_end) : to_end;
+      span = std::min(seconds, std::max(0.0, counted));
       progress_ = end;
       ++epoch_;
     } else {

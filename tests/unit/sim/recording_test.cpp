@@ -71,13 +71,17 @@ ProfileData profile_of(const std::vector<std::string>& texts) {
 TEST_CASE("a run becomes a profile") {
   const ProfileData data = profile_of({Run().text()});
   CHECK(data.application == "mine");
-  REQUIRE(data.placements.size() == 2);
+  REQUIRE(data.placements.size() == 6);  // and both ends of the bounds for each
   CHECK(data.placements[0].gpus == Placement{1});
   CHECK(data.placements[0].atomic == 40);
   CHECK(data.placements[0].time.step_s == doctest::Approx(0.4));
   CHECK(data.placements[1].gpus == Placement{2});
   CHECK(data.placements[1].time.step_s == doctest::Approx(0.2));
   CHECK(data.placements[1].time.sync_s == doctest::Approx(0.05));
+  CHECK(data.placements[2].atomic == 10);
+  CHECK(data.placements[3].atomic == 80);
+  CHECK(data.placements[3].time.step_s > 0.5);  // twice the batch
+  CHECK(data.placements[3].time.step_s < 0.85);
   CHECK(*data.rescale_s == doctest::Approx(0.25));  // a death's is another matter
   CHECK(*data.initial_batch == 40);
   CHECK(*data.max_batch == 160);
