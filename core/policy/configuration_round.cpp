@@ -168,6 +168,7 @@ class Round {
       if (configurations[c] == present) std::swap(options.front(), options.back());
     }
     unassigned_.push_back(values.unassigned);
+    moving_.push_back(values.moving);
     present_.push_back(present && !options.empty() && options[0].configuration == *present ? 0
                                                                                            : -1);
     options_of_.push_back(std::move(options));
@@ -209,6 +210,7 @@ class Round {
   }
 
   void pack() {
+    packing_.set_moving_costs(moving_);
     std::vector<int> waiting;
     for (size_t j = 0; j < snapshot_.jobs.size(); ++j) {
       const auto job = static_cast<int>(j);
@@ -313,6 +315,7 @@ class Round {
   std::vector<std::vector<Group>> groups_;       // by kind
   std::vector<std::vector<Option>> options_of_;  // by job
   std::vector<double> unassigned_;               // by job: value without allocation
+  std::vector<double> moving_;                   // by job: lost by a move
   std::vector<int> present_;                     // by job: 0 if its first option is what it has
   std::vector<int> choice_;                      // by job: an option, or -1
   std::vector<int> wanted_;                      // the integer program's choice

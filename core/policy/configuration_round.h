@@ -22,6 +22,7 @@ namespace adaptdl {
 struct JobValues {
   std::vector<double> configurations;  // in their order; infinite: not allowed
   double unassigned = 0;               // without allocation; finite
+  double moving = 1;  // lost by a move to other nodes, >= 0; for choosing whom to move
 };
 
 // What distinguishes the policies. Called once for each job of a round, by index.

@@ -14,7 +14,7 @@ struct WeightOptions {
   // (i/m)^preference - ((i-1)/m)^preference, times m. For jobs whose speed grows as
   // gpus^(1 - 1/preference) and no arrivals, shares in this proportion give the least mean
   // completion time: heSRPT (Berg, Vesilo, Harchol-Balter 2020, theorem 7). 1: all alike.
-  double preference = 2.5;
+  double preference = 2;
   // Of jobs that do not tell how far they have to go, one that has had s GPU seconds weighs
   // s^-service_exponent: the longer a job has run, the longer it may still run (as under a
   // heavy-tailed distribution of lengths, where least attained service is near the best order).

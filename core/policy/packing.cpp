@@ -26,6 +26,7 @@ Packing::Packing(const Snapshot& snapshot, const NodeKinds& kinds)
       kinds_(kinds),
       free_(snapshot),
       nodes_(snapshot.jobs.size()),
+      moving_costs_(snapshot.jobs.size(), 1),
       movable_(snapshot.nodes.size()),
       distributed_(snapshot.nodes.size(), -1) {}
 
@@ -68,8 +69,14 @@ bool Packing::candidate(int node, const Configuration& configuration) const {
   return configuration.nodes == 1 || distributed_[static_cast<size_t>(node)] < 0;
 }
 
-// The fewest smaller jobs that have to leave the node so that these replicas fit. Leaves them
-// there.
+double Packing::moving_cost(int job) const {
+  const auto j = static_cast<size_t>(job);
+  // One that has come here in this round loses nothing by going elsewhere.
+  return nodes(job) == snapshot_.jobs[j].nodes ? moving_costs_[j] : 0;
+}
+
+// Smaller jobs, those that lose least by it and as few as possible, that have to leave the node so
+// that these replicas fit. Leaves them there.
 std::vector<int> Packing::leavers(int job, int node, int replicas) {
   std::vector<int> smaller;
   for (const int other : movable_[static_cast<size_t>(node)]) {
@@ -80,7 +87,9 @@ std::vector<int> Packing::leavers(int job, int node, int replicas) {
   const auto gpus = [&](int other) {
     return size_of(other, static_cast<int64_t>(nodes(other).size()));
   };
-  std::stable_sort(smaller.begin(), smaller.end(), [&](int a, int b) { return gpus(a) > gpus(b); });
+  std::stable_sort(smaller.begin(), smaller.end(), [&](int a, int b) {
+    return std::tuple(moving_cost(a), -gpus(a)) < std::tuple(moving_cost(b), -gpus(b));
+  });
   size_t count = 0;
   for (; count < smaller.size() && free_.fits(job, node) < replicas; ++count) {
     free_.release(smaller[count], nodes(smaller[count]));
@@ -104,12 +113,13 @@ bool Packing::choose(int job, const Configuration& configuration, bool moving,
   std::vector<Offer> offers;
   for (const int node : kinds_.nodes[static_cast<size_t>(configuration.kind)]) {
     if (!candidate(node, configuration)) continue;
-    Offer offer = {node, {}, 0, free_.free(node)};
+    Offer offer = {node, {}, 0, 0, free_.free(node)};
     if (free_.fits(job, node) < share) {
       if (!moving) continue;
       offer.moved = leavers(job, node, share);
       if (offer.moved.empty()) continue;
       for (const int other : offer.moved) {
+        offer.cost += moving_cost(other);
         offer.moved_gpus += size_of(other, static_cast<int64_t>(nodes(other).size()));
       }
     }
@@ -118,8 +128,8 @@ bool Packing::choose(int job, const Configuration& configuration, bool moving,
   const auto wanted = static_cast<size_t>(configuration.nodes);
   if (offers.size() < wanted) return false;
   std::stable_sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) {
-    return std::tuple(a.moved.size(), a.moved_gpus, a.spare) <
-           std::tuple(b.moved.size(), b.moved_gpus, b.spare);
+    return std::tuple(a.cost, a.moved.size(), a.moved_gpus, a.spare) <
+           std::tuple(b.cost, b.moved.size(), b.moved_gpus, b.spare);
   });
   offers.resize(wanted);
   std::sort(offers.begin(), offers.end(),

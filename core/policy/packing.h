@@ -40,8 +40,12 @@ class Packing {
   // Takes nodes for the job, those with least room to spare; false if there are none.
   bool place(int job, const Configuration& configuration);
 
-  // The same, and if that fails moves jobs off nodes that are smaller there than the job would be,
-  // as few as possible. They have no nodes then: their indices are appended to `moved`.
+  // What each job loses by being moved, >= 0, in any unit; 1 until it is said.
+  void set_moving_costs(std::vector<double> costs) { moving_costs_ = std::move(costs); }
+
+  // The same, and if that fails moves jobs off nodes that are smaller there than the job would be:
+  // those that lose least, as few as possible. They have no nodes then: their indices are appended
+  // to `moved`.
   bool place_moving(int job, const Configuration& configuration, std::vector<int>& moved);
 
   const NodeList& nodes(int job) const { return nodes_[static_cast<size_t>(job)]; }
@@ -51,6 +55,7 @@ class Packing {
   struct Offer {  // of a node, to hold some replicas of a job
     int node = 0;
     std::vector<int> moved;  // who has to leave
+    double cost = 0;         // what they lose
     int64_t moved_gpus = 0;
     int64_t spare = 0;  // GPUs free before
   };
@@ -60,11 +65,13 @@ class Packing {
   void take(int job, const NodeList& nodes, bool fixed);
   void drop(int job);
   int64_t size_of(int job, int64_t replicas) const;
+  double moving_cost(int job) const;
 
   const Snapshot& snapshot_;
   const NodeKinds& kinds_;
   FreeResources free_;
   std::vector<NodeList> nodes_;            // by job
+  std::vector<double> moving_costs_;       // by job
   std::vector<std::vector<int>> movable_;  // by node: jobs that are on it alone, and not fixed
   std::vector<int> distributed_;           // by node: the job of several nodes on it, or -1
 };

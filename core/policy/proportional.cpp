@@ -35,7 +35,7 @@ class ProportionalValuation : public Valuation {
     const double leaving = present ? cost_of_leaving(job, goodput, *present) : 0;
     // The longer a job has waited beside what it has had, the more it counts that it runs at all.
     const double waited = std::log1p(job.age_s / (job.attained_service + options_.horizon_s));
-    JobValues result{.unassigned = weights_[j] * leaving};
+    JobValues result{.unassigned = weights_[j] * leaving, .moving = weights_[j] * leaving};
     for (const Configuration& c : configurations) {
       const double there = goodput[static_cast<size_t>(c.kind)].at(c.nodes, c.replicas);
       const double x = one > 0 && std::isfinite(there) ? there / one : 1;
@@ -102,9 +102,9 @@ std::unique_ptr<Policy> make_proportional(const std::map<std::string, double>& o
 PolicyInfo proportional_policy() {
   return {"proportional",
           "shares by goodput so that jobs are done soon: the default",
-          {{"preference", "", 2.5, 1, 20,
+          {{"preference", "", 2, 1, 20,
             "how much jobs that will soon be done go first, where jobs tell how far they have to "
-            "go: 1 not at all, 2.5 by far"},
+            "go: 1 not at all, 2 by far"},
            {"service-exponent", "", 0.25, 0, 2,
             "how much jobs that have had little go first, where jobs do not tell: 0 not at all"},
            {"young", "s", 60, 1, 86400, "GPU seconds that count as little"},
