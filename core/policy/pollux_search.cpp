@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/rng.h"
+
 namespace adaptdl {
 namespace {
 
@@ -12,22 +14,6 @@ constexpr double kRounding = 1e-11;  // relative; less is no improvement
 // Of what the running jobs count in the objective: for less nobody is restarted. The next search,
 // which starts from this one's answer, would otherwise often find a little more.
 constexpr double kWorthAChange = 1e-3;
-
-// splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t bits() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  size_t below(size_t count) { return static_cast<size_t>((bits() >> 32) * count >> 32); }
-
- private:
-  uint64_t state_;
-};
 
 class Search {
  public:
@@ -65,7 +51,7 @@ class Search {
 
   PolluxProblem& problem_;
   PolluxAllocation now_;
-  Random random_;
+  Rng random_;
   int64_t work_;
   std::optional<TimePoint> deadline_;
   bool cut_short_ = false;

@@ -9,24 +9,18 @@
 #include <string>
 #include <vector>
 
+#include "core/base/rng.h"
 #include "core/policy/feasibility.h"
 #include "core/policy/snapshot.h"
 
 namespace adaptdl {
 
-// Random numbers without the distributions of the standard library, which differ between libraries.
-class Draw {
+// Numbers in ranges, and choices.
+class Draw : public Rng {
  public:
-  explicit Draw(uint64_t seed) : state_(seed) {}
+  using Rng::Rng;
+  using Rng::uniform;
 
-  // splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
-  uint64_t bits() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // [0, 1)
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
   double log_uniform(double low, double high) {
     return std::exp(uniform(std::log(low), std::log(high)));
@@ -34,7 +28,6 @@ class Draw {
   int integer(int low, int high) {  // both included
     return low + static_cast<int>(bits() % static_cast<uint64_t>(high - low + 1));
   }
-  bool chance(double probability) { return uniform() < probability; }
   template <typename T>
   const T& one_of(const std::vector<T>& items) {
     return items[bits() % items.size()];
@@ -43,9 +36,6 @@ class Draw {
   void shuffle(std::vector<T>& items) {
     for (size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[bits() % i]);
   }
-
- private:
-  uint64_t state_;
 };
 
 struct SnapshotShape {
