@@ -13,7 +13,7 @@ constexpr double kLeastShare = 1e-3;  // of a configuration's goodput, after the
 
 struct ProportionalOptions {
   WeightOptions weights;
-  double idle = 2, horizon_s = 100, growth = 4, rescale_cost_s = 30;
+  double idle = 2, horizon_s = 100, growth = 4, rescale_cost_s = 30, hysteresis = 0.25;
 };
 
 class ProportionalValuation : public Valuation {
@@ -48,19 +48,23 @@ class ProportionalValuation : public Valuation {
   int limit(const JobSnapshot& job) const override { return replica_limit(job, options_.growth); }
 
  private:
-  // -log of the share of its goodput that is left over the horizon.
+  // -log of the share of its goodput that is left over the horizon. Weights by attained service
+  // shift all the time; without a least cost, where rescales are cheap, jobs of unknown length
+  // would trade places for ever.
   double cost_of_leaving(const JobSnapshot& job, std::span<GoodputTable> goodput,
                          const Configuration& present) const {
     const double cost = job.hints.rescale_cost_s.value_or(options_.rescale_cost_s);
     const double per_s =
         goodput[static_cast<size_t>(present.kind)].at(present.nodes, present.replicas);
-    double horizon = options_.horizon_s;
+    double horizon = options_.horizon_s, least = options_.hysteresis;
     if (job.hints.remaining_progress && job.hints.batch && per_s > 0) {
+      least = 0;
       const double samples =
           *job.hints.remaining_progress * static_cast<double>(job.hints.batch->initial);
       horizon = std::min(horizon, samples / per_s);
     }
-    return -std::log(std::max(kLeastShare, cost < horizon ? 1 - cost / horizon : 0));
+    const double left = std::max(kLeastShare, cost < horizon ? 1 - cost / horizon : 0);
+    return std::max(least, -std::log(left));
   }
 
   const Snapshot& snapshot_;
@@ -94,6 +98,7 @@ std::unique_ptr<Policy> make_proportional(const std::map<std::string, double>& o
   result.horizon_s = options.at("horizon");
   result.growth = options.at("growth");
   result.rescale_cost_s = options.at("rescale-cost");
+  result.hysteresis = options.at("hysteresis");
   return std::make_unique<Proportional>(result);
 }
 
@@ -112,6 +117,9 @@ PolicyInfo proportional_policy() {
            {"idle", "", 2, 0, 20,
             "how much running at all counts: as much as making a job exp(idle) times as fast"},
            {"horizon", "s", 100, 1, 86400, "time in which a change of allocation has to pay"},
+           {"hysteresis", "", 0.25, 0, 10,
+            "what a change costs at least, as a logarithm of goodput, a job that does not tell how "
+            "far it has to go: 0.25 as much as losing a fifth of it"},
            {"growth", "", 4, 1, 1024,
             "how many times as many replicas as it has measured a job may get"},
            {"rescale-cost", "s", 30, 0, 86400,

@@ -7,7 +7,8 @@
 // weights, and lets a GPU go where it changes goodput by the largest factor (Kelly, Maulloo, Tan
 // 1998). The weights say whom to let finish first (job_weights.h). `idle` grows by
 // log(1 + age / (service + horizon)), so that nobody waits for ever. Leaving its nodes costs a job
-// what it loses of the next `horizon` seconds, or of the time that it still needs, if that is less.
+// what it loses of the next `horizon` seconds, or of the time that it still needs, if that is less;
+// and at least `hysteresis`, if it does not tell how far it has to go.
 // Solved as an integer program over the configurations of configuration_round.h.
 
 #include "core/policy/policy.h"

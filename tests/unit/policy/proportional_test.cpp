@@ -93,6 +93,20 @@ TEST_CASE("where lengths are known the one that will be done first gets more") {
   CHECK(replicas(snapshot) == std::vector<size_t>{2, 4, 2});
 }
 
+TEST_CASE("jobs of unknown length trade places only for a real gain, however cheap that is") {
+  Snapshot snapshot = alike(3);
+  for (auto& job : snapshot.jobs) job.hints.rescale_cost_s = 0;
+  snapshot.jobs[0].nodes = {0, 0, 0, 0};
+  snapshot.jobs[1].nodes = {0, 0};
+  snapshot.jobs[2].nodes = {0, 0};
+  snapshot.jobs[0].attained_service = 1000;
+  snapshot.jobs[1].attained_service = 900;
+  snapshot.jobs[2].attained_service = 2000;
+  CHECK(replicas(snapshot) == std::vector<size_t>{4, 2, 2});
+  snapshot.jobs[0].attained_service = 1e6;
+  CHECK(replicas(snapshot)[0] < 4);
+}
+
 TEST_CASE("a job near its end is left alone") {
   Snapshot snapshot = alike(2);
   snapshot.jobs[0].nodes = {0};
