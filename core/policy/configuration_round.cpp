@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <queue>
 #include <set>
 #include <tuple>
@@ -325,8 +326,10 @@ class Round {
 
 }  // namespace
 
-Decision decide_by_configuration(const Snapshot& snapshot, const MakeValuation& make,
-                                 const SearchBudget& budget) {
+namespace {
+
+Decision decide_in_order(const Snapshot& snapshot, const MakeValuation& make,
+                         const SearchBudget& budget) {
   const auto valuation = make(snapshot);
   Round round(snapshot, *valuation);
   Decision decision = round.decide(budget);
@@ -346,6 +349,24 @@ Decision decide_by_configuration(const Snapshot& snapshot, const MakeValuation& 
     if (same) break;
     decision = std::move(better);
   }
+  return decision;
+}
+
+}  // namespace
+
+// By name, so that neither the program nor the packing depends on the order of the jobs.
+Decision decide_by_configuration(const Snapshot& snapshot, const MakeValuation& make,
+                                 const SearchBudget& budget) {
+  std::vector<size_t> order(snapshot.jobs.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return snapshot.jobs[a].name < snapshot.jobs[b].name; });
+  Snapshot ordered{snapshot.resources, snapshot.nodes, {}};
+  for (const size_t j : order) ordered.jobs.push_back(snapshot.jobs[j]);
+  Decision decision = decide_in_order(ordered, make, budget);
+  std::vector<JobDecision> jobs(order.size());
+  for (size_t i = 0; i < order.size(); ++i) jobs[order[i]] = std::move(decision.jobs[i]);
+  decision.jobs = std::move(jobs);
   return decision;
 }
 

@@ -9,6 +9,13 @@ namespace {
 
 constexpr double kNewJob = 300;  // seconds that a job which has told nothing is taken to need
 constexpr int kRankedOn = 8;     // replicas on which lengths are compared
+constexpr int kSmall = 4, kLarge = 32;      // replicas between which scaling is judged
+constexpr double kLeast = 1.6, kUsual = 2;  // exponents
+
+std::optional<PerfParams> perf_of(const JobHints& hints) {
+  if (hints.perf || hints.perf_by_kind.empty()) return hints.perf;
+  return hints.perf_by_kind.begin()->second;
+}
 
 // Seconds to the job's end on a few replicas, as few as 1 if more do not help.
 std::optional<double> remaining_s(const JobSnapshot& job) {
@@ -28,19 +35,35 @@ std::optional<double> remaining_s(const JobSnapshot& job) {
   return best > 0 ? std::optional(samples / best) : std::nullopt;
 }
 
+// heSRPT's exponent 1 / (1 - p) for a job whose goodput grows as replicas^p from one node of few to
+// several nodes. Jobs that are never so large have short queues before them in any case.
+double exponent_of(const JobSnapshot& job, double most) {
+  const JobHints& hints = job.hints;
+  const int large = std::min(kLarge, job.max_replicas);
+  if (large < 2 * kSmall) return std::min(kUsual, most);
+  const GoodputModel model(perf_of(hints).value_or(PerfParams{}), hints.grad.value_or(GradParams{}),
+                           hints.batch->initial);
+  const double gain = model.optimize(2, large, *hints.batch).goodput /
+                      model.optimize(1, kSmall, *hints.batch).goodput;
+  const double power = std::log(gain) / std::log(static_cast<double>(large) / kSmall);
+  const double exponent = power < 1 ? 1 / (1 - power) : most;
+  return std::isfinite(exponent) ? std::clamp(exponent, std::min(kLeast, most), most) : kUsual;
+}
+
 }  // namespace
 
 std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& options) {
   struct Ranked {
     double remaining_s;
     size_t job;
+    double exponent;
   };
   std::vector<Ranked> ranked;
   std::vector<size_t> new_jobs, unknown;
   for (size_t j = 0; j < snapshot.jobs.size(); ++j) {
     const JobSnapshot& job = snapshot.jobs[j];
     if (const auto seconds = remaining_s(job)) {
-      ranked.push_back({*seconds, j});
+      ranked.push_back({*seconds, j, exponent_of(job, options.preference)});
     } else {
       (job.hints.perf || !job.hints.perf_by_kind.empty() ? unknown : new_jobs).push_back(j);
     }
@@ -50,7 +73,7 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
     if (ranked.empty()) {
       unknown.push_back(j);
     } else {
-      ranked.push_back({kNewJob, j});
+      ranked.push_back({kNewJob, j, std::min(kUsual, options.preference)});
     }
   }
 
@@ -62,8 +85,8 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
   const auto count = static_cast<double>(ranked.size());
   for (size_t i = 0; i < ranked.size(); ++i) {
     const auto rank = static_cast<double>(i);
-    const double share = std::pow((rank + 1) / count, options.preference) -
-                         std::pow(rank / count, options.preference);
+    const double share = std::pow((rank + 1) / count, ranked[i].exponent) -
+                         std::pow(rank / count, ranked[i].exponent);
     weights[ranked[i].job] = std::max(options.least, share * count);
   }
 

@@ -11,16 +11,17 @@ namespace adaptdl {
 
 struct WeightOptions {
   // Of m jobs in the order of their remaining time, longest first, the i-th weighs
-  // (i/m)^preference - ((i-1)/m)^preference, times m. For jobs whose speed grows as
-  // gpus^(1 - 1/preference) and no arrivals, shares in this proportion give the least mean
-  // completion time: heSRPT (Berg, Vesilo, Harchol-Balter 2020, theorem 7). 1: all alike.
-  double preference = 2;
+  // (i/m)^c - ((i-1)/m)^c, times m, with c = 1 / (1 - p) if its goodput grows as replicas^p. Where
+  // p is the same for all and nobody else arrives, shares in this proportion give the least mean
+  // completion time: heSRPT (Berg, Vesilo, Harchol-Balter 2020, theorem 7). The better jobs scale,
+  // the more it pays to finish one after another. This is the most that c may be; 1: all alike.
+  double preference = 6;
   // Of jobs that do not tell how far they have to go, one that has had s GPU seconds weighs
   // s^-service_exponent: the longer a job has run, the longer it may still run (as under a
   // heavy-tailed distribution of lengths, where least attained service is near the best order).
   double service_exponent = 0.25;
   double young_s = 60;  // GPU seconds that are added to s
-  double least = 0.2;  // no weight is below it; the mean is about 1
+  double least = 0.2;   // no weight is below it; the mean is about 1
 };
 
 // By job, > 0. Jobs with remaining_progress are ranked by the time that they need on `gpus` GPUs,

@@ -107,9 +107,9 @@ std::unique_ptr<Policy> make_proportional(const std::map<std::string, double>& o
 PolicyInfo proportional_policy() {
   return {"proportional",
           "shares by goodput so that jobs are done soon: the default",
-          {{"preference", "", 2, 1, 20,
-            "how much jobs that will soon be done go first, where jobs tell how far they have to "
-            "go: 1 not at all, 2 by far"},
+          {{"preference", "", 6, 1, 20,
+            "how much jobs that will soon be done go first, at most, where jobs tell how far they "
+            "have to go and scale well: 1 not at all"},
            {"service-exponent", "", 0.25, 0, 2,
             "how much jobs that have had little go first, where jobs do not tell: 0 not at all"},
            {"young", "s", 60, 1, 86400, "GPU seconds that count as little"},

@@ -50,6 +50,21 @@ TEST_CASE("weights grow with the rank, from the longest job to the shortest") {
   }
 }
 
+TEST_CASE("among jobs that scale well the first weighs more than among those that do not") {
+  const auto first_weight = [](double network_s) {
+    Snapshot snapshot = alike(4);
+    for (size_t j = 0; j < 4; ++j) {
+      snapshot.jobs[j].max_replicas = 32;
+      snapshot.jobs[j].hints.remaining_progress = 1e6 / std::pow(10, static_cast<double>(j));
+      snapshot.jobs[j].hints.perf->alpha_n = network_s;
+    }
+    WeightOptions options = kWeights;
+    options.preference = 6;
+    return job_weights(snapshot, options)[3];
+  };
+  CHECK(first_weight(0.001) > first_weight(1));
+}
+
 TEST_CASE("a job that has not trained yet counts as a short one among jobs that tell") {
   Snapshot snapshot = alike(2);
   snapshot.jobs[0].hints.remaining_progress = 1e9;
