@@ -44,7 +44,8 @@ assert not model.training
 x = torch.randn(7, 16)
 assert model(x).shape == (7, 4)
 assert int(model.state_dict()["layers.1.num_batches_tracked"]) > 100
-assert torch.equal(model(x)[:3], model(x[:3])) or torch.allclose(model(x)[:3], model(x[:3]))
+# Evaluation does not depend on who else is in the batch, but for rounding.
+assert torch.allclose(model(x)[:3], model(x[:3]), rtol=1e-4, atol=1e-4)
 '''
 
 
