@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <queue>
 #include <set>
 #include <tuple>
@@ -12,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/policy/assignment.h"
+#include "core/policy/by_name.h"
 #include "core/policy/packing.h"
 #include "core/policy/sia_perf.h"
 
@@ -47,6 +47,7 @@ class Round {
         kinds_(snapshot),
         perf_(snapshot, kinds_.names),
         packing_(snapshot, kinds_),
+        empty_(snapshot),
         choice_(snapshot.jobs.size(), -1),
         wanted_(snapshot.jobs.size(), -1),
         pinned_(snapshot.jobs.size()) {}
@@ -97,26 +98,17 @@ class Round {
   }
 
   KindRoom room_of(size_t j, size_t kind) const {
-    const auto& request = snapshot_.jobs[j].request;
+    const auto fits = [j](const FreeResources& free, int node) {
+      return static_cast<int>(
+          std::min<int64_t>(free.fits(static_cast<int>(j), node), std::numeric_limits<int>::max()));
+    };
     KindRoom room;
-    const auto fits_empty = [&](int node) {
-      const auto& capacity = snapshot_.nodes[static_cast<size_t>(node)].capacity;
-      int64_t replicas = std::numeric_limits<int>::max();
-      for (size_t r = 0; r < request.size(); ++r) {
-        if (request[r] > 0) replicas = std::min(replicas, capacity[r] / request[r]);
-      }
-      return static_cast<int>(replicas);
-    };
-    const auto fits_now = [&](int node) {
-      return static_cast<int>(std::min<int64_t>(packing_.free().fits(static_cast<int>(j), node),
-                                                std::numeric_limits<int>::max()));
-    };
     for (const Group& group : groups_[kind]) {
-      room.per_node = std::max(room.per_node, fits_empty(group.node));
-      room.single = std::max(room.single, fits_now(group.node));
+      room.per_node = std::max(room.per_node, fits(empty_, group.node));
+      room.single = std::max(room.single, fits(packing_.free(), group.node));
     }
     for (const Group& group : groups_[kind]) {
-      if (fits_now(group.node) >= room.per_node) room.whole_nodes += group.count;
+      if (fits(packing_.free(), group.node) >= room.per_node) room.whole_nodes += group.count;
     }
     return room;
   }
@@ -313,6 +305,7 @@ class Round {
   NodeKinds kinds_;
   PerfEstimate perf_;
   Packing packing_;
+  FreeResources empty_;                          // what nodes have when nobody is on them
   std::vector<std::vector<Group>> groups_;       // by kind
   std::vector<std::vector<Option>> options_of_;  // by job
   std::vector<double> unassigned_;               // by job: value without allocation
@@ -323,10 +316,6 @@ class Round {
   std::vector<bool> pinned_;
   bool settled_ = true;
 };
-
-}  // namespace
-
-namespace {
 
 Decision decide_in_order(const Snapshot& snapshot, const MakeValuation& make,
                          const SearchBudget& budget) {
@@ -354,20 +343,10 @@ Decision decide_in_order(const Snapshot& snapshot, const MakeValuation& make,
 
 }  // namespace
 
-// By name, so that neither the program nor the packing depends on the order of the jobs.
 Decision decide_by_configuration(const Snapshot& snapshot, const MakeValuation& make,
                                  const SearchBudget& budget) {
-  std::vector<size_t> order(snapshot.jobs.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return snapshot.jobs[a].name < snapshot.jobs[b].name; });
-  Snapshot ordered{snapshot.resources, snapshot.nodes, {}};
-  for (const size_t j : order) ordered.jobs.push_back(snapshot.jobs[j]);
-  Decision decision = decide_in_order(ordered, make, budget);
-  std::vector<JobDecision> jobs(order.size());
-  for (size_t i = 0; i < order.size(); ++i) jobs[order[i]] = std::move(decision.jobs[i]);
-  decision.jobs = std::move(jobs);
-  return decision;
+  return decide_by_name(
+      snapshot, [&](const Snapshot& ordered) { return decide_in_order(ordered, make, budget); });
 }
 
 }  // namespace adaptdl

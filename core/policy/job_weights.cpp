@@ -12,39 +12,37 @@ constexpr int kRankedOn = 8;     // replicas on which lengths are compared
 constexpr int kSmall = 4, kLarge = 32;      // replicas between which scaling is judged
 constexpr double kLeast = 1.6, kUsual = 2;  // exponents
 
-std::optional<PerfParams> perf_of(const JobHints& hints) {
-  if (hints.perf || hints.perf_by_kind.empty()) return hints.perf;
-  return hints.perf_by_kind.begin()->second;
+bool has_trained(const JobHints& hints) {
+  return hints.perf || !hints.perf_by_kind.empty();
 }
 
-// Seconds to the job's end on a few replicas, as few as 1 if more do not help.
-std::optional<double> remaining_s(const JobSnapshot& job) {
-  const JobHints& hints = job.hints;
-  if (!hints.remaining_progress || !hints.batch) return std::nullopt;
-  const std::optional<PerfParams> perf = hints.perf ? hints.perf
-                                         : !hints.perf_by_kind.empty()
-                                             ? std::optional(hints.perf_by_kind.begin()->second)
-                                             : std::nullopt;
-  if (!perf) return std::nullopt;
-  const GoodputModel model(*perf, hints.grad.value_or(GradParams{}), hints.batch->initial);
+// Goodput of a job that tells how far it has to go, by the first kind of accelerator it knows.
+std::optional<GoodputModel> model_of(const JobHints& hints) {
+  if (!hints.remaining_progress || !hints.batch || !has_trained(hints)) return std::nullopt;
+  const PerfParams& perf = hints.perf ? *hints.perf : hints.perf_by_kind.begin()->second;
+  return GoodputModel(perf, hints.grad.value_or(GradParams{}), hints.batch->initial);
+}
+
+// Seconds to the job's end on a few replicas, as few as 1 if more do not help. Nothing for a job
+// that makes no progress.
+std::optional<double> remaining_s(const JobSnapshot& job, const GoodputModel& model) {
+  const BatchBounds& batch = *job.hints.batch;
   double best = 0;  // samples/s
   for (int replicas = 1; replicas <= std::min(kRankedOn, job.max_replicas); replicas *= 2) {
-    best = std::max(best, model.optimize(1, replicas, *hints.batch).goodput);
+    best = std::max(best, model.optimize(1, replicas, batch).goodput);
   }
-  const double samples = *hints.remaining_progress * static_cast<double>(hints.batch->initial);
+  const double samples = *job.hints.remaining_progress * static_cast<double>(batch.initial);
   return best > 0 ? std::optional(samples / best) : std::nullopt;
 }
 
 // heSRPT's exponent 1 / (1 - p) for a job whose goodput grows as replicas^p from one node of few to
 // several nodes. Jobs that are never so large have short queues before them in any case.
-double exponent_of(const JobSnapshot& job, double most) {
-  const JobHints& hints = job.hints;
+double exponent_of(const JobSnapshot& job, const GoodputModel& model, double most) {
+  const BatchBounds& batch = *job.hints.batch;
   const int large = std::min(kLarge, job.max_replicas);
   if (large < 2 * kSmall) return std::min(kUsual, most);
-  const GoodputModel model(perf_of(hints).value_or(PerfParams{}), hints.grad.value_or(GradParams{}),
-                           hints.batch->initial);
-  const double gain = model.optimize(2, large, *hints.batch).goodput /
-                      model.optimize(1, kSmall, *hints.batch).goodput;
+  const double gain =
+      model.optimize(2, large, batch).goodput / model.optimize(1, kSmall, batch).goodput;
   const double power = std::log(gain) / std::log(static_cast<double>(large) / kSmall);
   const double exponent = power < 1 ? 1 / (1 - power) : most;
   return std::isfinite(exponent) ? std::clamp(exponent, std::min(kLeast, most), most) : kUsual;
@@ -62,10 +60,12 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
   std::vector<size_t> new_jobs, unknown;
   for (size_t j = 0; j < snapshot.jobs.size(); ++j) {
     const JobSnapshot& job = snapshot.jobs[j];
-    if (const auto seconds = remaining_s(job)) {
-      ranked.push_back({*seconds, j, exponent_of(job, options.preference)});
+    const auto model = model_of(job.hints);
+    const auto seconds = model ? remaining_s(job, *model) : std::nullopt;
+    if (seconds) {
+      ranked.push_back({*seconds, j, exponent_of(job, *model, options.preference)});
     } else {
-      (job.hints.perf || !job.hints.perf_by_kind.empty() ? unknown : new_jobs).push_back(j);
+      (has_trained(job.hints) ? unknown : new_jobs).push_back(j);
     }
   }
   // A new job belongs to those who tell, if there are any.

@@ -1,8 +1,6 @@
 #include "core/policy/pollux.h"
 
-#include <algorithm>
-#include <numeric>
-
+#include "core/policy/by_name.h"
 #include "core/policy/pollux_search.h"
 #include "core/policy/pollux_why.h"
 
@@ -28,27 +26,20 @@ NodeList node_list(const PolluxRow& row) {
 
 Decision Pollux::decide(const Snapshot& snapshot, uint64_t seed, const SearchBudget& budget) {
   check_snapshot(snapshot);
-  // By name, so that the order in which jobs are told does not matter.
-  std::vector<size_t> order(snapshot.jobs.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return snapshot.jobs[a].name < snapshot.jobs[b].name; });
-  Snapshot sorted{snapshot.resources, snapshot.nodes, {}};
-  for (const size_t j : order) sorted.jobs.push_back(snapshot.jobs[j]);
-
-  PolluxProblem problem(sorted, options_);
-  const PolluxAnswer answer = search_pollux(problem, seed, budget);
-  Decision decision;
-  decision.jobs.resize(order.size());
-  decision.objective = problem.objective.fitness(answer.total);
-  decision.cut_short = answer.cut_short;
-  for (size_t i = 0; i < order.size(); ++i) {
-    JobDecision& job = decision.jobs[order[i]];
-    const NodeList& present = sorted.jobs[i].nodes;
-    job.nodes = answer.rows[i] == row_of(present) ? present : node_list(answer.rows[i]);
-    job.why = why_row(problem, static_cast<int>(i), answer.rows[i]);
-  }
-  return decision;
+  return decide_by_name(snapshot, [&](const Snapshot& ordered) {
+    PolluxProblem problem(ordered, options_);
+    const PolluxAnswer answer = search_pollux(problem, seed, budget);
+    Decision decision;
+    decision.objective = problem.objective.fitness(answer.total);
+    decision.cut_short = answer.cut_short;
+    for (size_t j = 0; j < ordered.jobs.size(); ++j) {
+      const PolluxRow& row = answer.rows[j];
+      const NodeList& present = ordered.jobs[j].nodes;
+      decision.jobs.push_back({row == row_of(present) ? present : node_list(row),
+                               why_row(problem, static_cast<int>(j), row)});
+    }
+    return decision;
+  });
 }
 
 std::unique_ptr<Policy> make_pollux(const std::map<std::string, double>& options) {

@@ -5,8 +5,8 @@
 // round() when due() says so.
 
 #include <cstdint>
-#include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 

@@ -70,7 +70,7 @@ std::vector<ClusterJob> SimCluster::jobs() {
 
 void SimCluster::allocate(const std::string& name, const std::vector<std::string>& nodes,
                           const std::string& why) {
-  Job& job = find(name);
+  Job& job = jobs_[find_job(name)];
   if (!job.visible || job.completed_s >= 0) fail("job {} is not there (any more)", name);
   if (job.nodes == nodes) return;
   std::vector<int> indices;
@@ -93,7 +93,7 @@ void SimCluster::allocate(const std::string& name, const std::vector<std::string
 }
 
 void SimCluster::explain(const std::string& name, const std::string& why) {
-  Job& job = find(name);
+  Job& job = jobs_[find_job(name)];
   job.why = why;
   tell(Kind::explain, name, &job);
 }
@@ -142,7 +142,7 @@ double SimCluster::next_submission_s() const {
 }
 
 const SimCluster::Job& SimCluster::job(const std::string& name) const {
-  return const_cast<SimCluster*>(this)->find(name);
+  return jobs_[find_job(name)];
 }
 
 double SimCluster::rescale_cost_s(const Job& job) const {
@@ -176,10 +176,10 @@ void SimCluster::return_node(const std::string& name) {
   tell(Kind::node_back, name);
 }
 
-SimCluster::Job& SimCluster::find(const std::string& name) {
+size_t SimCluster::find_job(const std::string& name) const {
   const auto found = index_.find(name);
   if (found == index_.end()) fail("the simulated cluster has no job {}", name);
-  return jobs_[found->second];
+  return found->second;
 }
 
 size_t SimCluster::find_node(const std::string& name) const {

@@ -92,7 +92,7 @@ class SimCluster : public Cluster {
     bool lost = false, noticed = false;
     bool available() const { return !lost && !noticed; }
   };
-  Job& find(const std::string& name);
+  size_t find_job(const std::string& name) const;
   size_t find_node(const std::string& name) const;
   void withdraw(Job& job, const std::string& why);
   void report_hints(Job& job);

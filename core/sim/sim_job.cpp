@@ -8,6 +8,7 @@
 #include "core/sim/fixed_batch.h"
 
 namespace adaptdl {
+
 SimJob::SimJob(const Profile& profile, int64_t fixed_batch)
     : profile_(&profile), fixed_batch_(profile.fixed_batch().value_or(fixed_batch)) {}
 
@@ -23,14 +24,6 @@ double SimJob::remaining_progress() const {
   return std::max(0.0, profile_->progress_at_end(profile_->epochs() - 1) - progress_);
 }
 
-double SimJob::speed(double interference) const {
-  const double total = total_batch();
-  const double scale = total / static_cast<double>(profile_->batch().initial);
-  const StepTime time = profile_->step_time(gpus_per_node_, batch_.atomic);
-  const double step_s = time.step_s + batch_.accum_steps * (time.step_s - time.sync_s);
-  return gain(profile_->grad(epoch_, total), scale) / step_s * (1 - interference);
-}
-
 void SimJob::advance(double seconds, double interference) {
   if (replicas_ == 0) {
     clock_s_ += seconds;
@@ -42,10 +35,15 @@ void SimJob::advance(double seconds, double interference) {
   attained_service_ += waits * replicas_;
   seconds -= waits;
   while (seconds > 0 && !finished()) {
+    const double total = total_batch();
+    const double scale = total / static_cast<double>(profile_->batch().initial);
+    const StepTime time = profile_->step_time(gpus_per_node_, batch_.atomic);
+    const double step_s = time.step_s + batch_.accum_steps * (time.step_s - time.sync_s);
+    grad_ = profile_->grad(epoch_, total);
+    observe(time);
+    const double per_s = gain(*grad_, scale) / step_s * (1 - interference);
     const double end = profile_->progress_at_end(epoch_);
-    const double per_s = speed(interference);
     const double to_end = (end - progress_) / per_s;
-    observe();
     double span = seconds;
     if (to_end < seconds) {
       // Whole seconds are counted half to even, as nearbyint does by default. Not beyond `seconds`,
@@ -64,15 +62,13 @@ void SimJob::advance(double seconds, double interference) {
   }
 }
 
-void SimJob::observe() {
-  const double total = total_batch();
-  grad_ = profile_->grad(epoch_, total);
+// Every placement and batch is measured once, and the model fitted to what has been.
+void SimJob::observe(const StepTime& time) {
   const int nodes = static_cast<int>(gpus_per_node_.size());
   const double atomic = static_cast<double>(batch_.atomic);
   for (const PerfObservation& seen : observed_) {
     if (seen.nodes == nodes && seen.replicas == replicas_ && seen.atomic == atomic) return;
   }
-  const StepTime time = profile_->step_time(gpus_per_node_, batch_.atomic);
   observed_.push_back({nodes, replicas_, atomic, time.step_s - time.sync_s, time.step_s});
   max_profiled_ = std::max(max_profiled_, replicas_);
   perf_ = fit_perf_params(observed_);

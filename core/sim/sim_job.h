@@ -47,8 +47,7 @@ class SimJob {
 
  private:
   double total_batch() const;
-  double speed(double interference) const;
-  void observe();
+  void observe(const StepTime& time);
   void choose_batch();
 
   const Profile* profile_;
