@@ -13,7 +13,7 @@ constexpr double kLeastShare = 1e-3;  // of a configuration's goodput, after the
 
 struct ProportionalOptions {
   WeightOptions weights;
-  double idle = 2, horizon_s = 100, growth = 4, rescale_cost_s = 30, hysteresis = 0.25;
+  double idle = 2, horizon_s = 100, growth = 4, rescale_cost_s = 30, hysteresis = 0.35;
 };
 
 class ProportionalValuation : public Valuation {
@@ -117,9 +117,9 @@ PolicyInfo proportional_policy() {
            {"idle", "", 2, 0, 20,
             "how much running at all counts: as much as making a job exp(idle) times as fast"},
            {"horizon", "s", 100, 1, 86400, "time in which a change of allocation has to pay"},
-           {"hysteresis", "", 0.25, 0, 10,
+           {"hysteresis", "", 0.35, 0, 10,
             "what a change costs at least, as a logarithm of goodput, a job that does not tell how "
-            "far it has to go: 0.25 as much as losing a fifth of it"},
+            "far it has to go: 0.35 as much as losing three tenths of it"},
            {"growth", "", 4, 1, 1024,
             "how many times as many replicas as it has measured a job may get"},
            {"rescale-cost", "s", 30, 0, 86400,
