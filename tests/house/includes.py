@@ -20,6 +20,8 @@ RULES = {
     "core/policy": ["core/base", "core/goodput"],
     "core/cluster": ["core/base", "core/goodput", "core/job"],
     "core/cluster/kubernetes": ["core/base", "core/goodput", "core/job", "core/cluster", "core/kube"],
+    "core/cluster/local": ["core/base", "core/goodput", "core/job", "core/cluster", "core/launch",
+                           "core/policy", "core/sched"],
     "core/sched": ["core/base", "core/goodput", "core/job", "core/policy", "core/cluster"],
     "core/launch": ["core/base", "core/job"],
     "core/sim": ["core/base", "core/goodput", "core/job", "core/policy", "core/sched",

@@ -1,0 +1,45 @@
+#pragma once
+
+// The local cluster as commands see it: requests to the service, and its state read beside it.
+//
+// Requests and answers are one line of JSON each over the service's control socket (mode 0600, this
+// user only); refused: {"ok": false, "error": "a sentence"}.
+//   hello                          -> {version, protocol, pid, started, policy, options, slot_kind,
+//                                      slots, slots_free, url, problem}
+//   submit {spec, project|null}    -> {name}; spec: JobSpec as JSON. `project`: a folder directly
+//                                      below LocalPaths::jobs that the caller has filled, its name
+//                                      beginning with ".incoming-"; it becomes the job's.
+//   scale {name, min, max}         -> {name, min, max}
+//   suspend|resume|cancel {name}   -> {name, phase}
+//   delete {name}                  -> {name}; a job that has ended; its folder too
+//   reload                         -> {policy, options}; reads the configuration file again
+//   stop                           -> {}; the service ends, jobs go on
+// Every request may carry "protocol"; a service of another one refuses it with a sentence.
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "core/base/clock.h"
+#include "core/cluster/local/paths.h"
+#include "core/cluster/local/store.h"
+
+namespace adaptdl::local {
+
+inline constexpr int kProtocol = 1;
+
+// Whether a service answers at its socket.
+bool service_runs();
+
+// Throws Error: none runs (with what to do), it does not answer in time, or it refuses.
+nlohmann::json request_service(nlohmann::json request, Seconds timeout = Seconds(10));
+
+// The state as the service has written it, to be read; null if there has never been a service.
+std::unique_ptr<JobStore> open_store();
+
+// What a job's runner says of itself now (core/launch/client.h, "status"), or nothing if none runs
+// or it does not answer in time.
+std::optional<nlohmann::json> runner_status(const std::string& job, Seconds timeout = Seconds(1));
+
+}  // namespace adaptdl::local
