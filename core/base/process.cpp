@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -22,7 +23,7 @@ namespace adaptdl {
 namespace {
 
 // Steps that may fail in the child, as sent over the pipe with their errno.
-enum class Step : int { none, orphaned, directory, descriptors, execute };
+enum class Step : int { none, orphaned, directory, descriptors, cores, execute };
 
 struct Report {
   Step step = Step::none;
@@ -43,6 +44,8 @@ struct Plan {
   pid_t parent = 0;
   bool die_with_parent = true;
   bool new_process_group = false;
+  bool bind = false;  // to `cores`
+  cpu_set_t cores;
 };
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -85,6 +88,12 @@ Plan make_plan(const SpawnOptions& options) {
   plan.parent = getpid();
   plan.die_with_parent = options.die_with_parent;
   plan.new_process_group = options.new_process_group;
+  plan.bind = !options.cores.empty();
+  CPU_ZERO(&plan.cores);
+  for (const int core : options.cores) {
+    if (core < 0 || core >= CPU_SETSIZE) fail("core {}: there is none of that number", core);
+    CPU_SET(static_cast<size_t>(core), &plan.cores);
+  }
   return plan;
 }
 
@@ -115,6 +124,9 @@ void mark_close_on_exec(int from, int limit) {
     if (getppid() != plan.parent) _exit(127);
   }
   if (plan.new_process_group) setpgid(0, 0);
+  if (plan.bind && sched_setaffinity(0, sizeof plan.cores, &plan.cores) != 0) {
+    give_up(report_fd, Step::cores);
+  }
   if (plan.directory != nullptr && chdir(plan.directory) != 0) {
     give_up(report_fd, Step::directory);
   }
@@ -192,6 +204,10 @@ std::pair<Child, Report> attempt(Plan& plan) {
   }
   if (report.step == Step::descriptors) {
     fail_errno(report.error, program + ": cannot pass on descriptors");
+  }
+  if (report.step == Step::cores) {
+    fail_errno(report.error, fmt::format("{}: cannot be bound to cores {}", program,
+                                         fmt::join(options.cores, ", ")));
   }
   fail_errno(report.error, program + ": cannot execute");
 }

@@ -64,6 +64,7 @@ struct SpawnOptions {
   // thread that lives as long as the process.
   bool die_with_parent = true;
   bool new_process_group = false;  // so that the terminal's Ctrl-C does not reach it
+  std::vector<int> cores;          // the only ones it may run on, by number; none: as this thread
 };
 
 // A child of this process; kills and reaps it at the end if it still runs. Movable. One thread.
@@ -96,8 +97,8 @@ class Child {
   std::optional<ExitStatus> status_;
 };
 
-// Starts a program. An Error says which step failed (folder, descriptor, execution) and why; then
-// there is no child. Thread-safe, but see die_with_parent.
+// Starts a program. An Error says which step failed (folder, descriptor, cores, execution) and why;
+// then there is no child. Thread-safe, but see die_with_parent.
 Child spawn(const SpawnOptions& options);
 
 // Runs to the end and captures standard output (and error, if asked), at most `max_bytes`; past

@@ -4,9 +4,12 @@
 // line of JSON each over the run's control socket.
 //
 //   {"request": "status"} -> {ok, name, pid, program, state, reason, generation, replicas, members,
-//                             target, min, max, step, epoch, loss, started, checkpoint_dir,
-//                             log_dir, output_dir}
+//                             target, min, max, slots, step, epoch, loss, started,
+//                             checkpoint_dir, log_dir, output_dir}
+//     slots: those that living replicas still have; null if none are anybody's own
 //   {"request": "scale", "replicas": N} -> {ok, from, to}
+//     may carry "slots": [ids], what the run has from now on: newcomers get free ones, and replicas
+//     on others leave, as soon as somebody is there to whom they can leave the state
 //   {"request": "cancel", "checkpoint": true|false} -> {ok}
 // Refused: {"ok": false, "error": "a sentence"}.
 

@@ -18,7 +18,8 @@ RendezvousOptions rendezvous_options(const RunOptions& options) {
   RendezvousOptions result;
   result.min = options.replicas.min;
   result.max = options.replicas.max;
-  result.slots = options.gpus;
+  result.slots = options.slots;
+  result.slots_per_replica = options.slots_per_replica;
   result.max_restarts = options.max_restarts;
   result.start_timeout = Seconds(options.start_timeout_s);
   result.connect_timeout = Seconds(options.connect_timeout_s);

@@ -71,19 +71,20 @@ class Launcher {
 
   // launcher_actions.cpp: what the launcher does
   void carry_out(const Decision& decision);
-  void start_replicas(int count);
+  void start_replicas(const Decision& decision);
   void announce(const Decision& decision);
   void end(Ending ending);
   void kill(Replica& replica);
   void kill_all();
   void set_target(int target, const std::string& cause);
-  int trained() const;  // living members with state
-  int free_gpu() const;
+  int trained() const;                  // living members with state
+  std::vector<int> held_slots() const;  // by living replicas, sorted
   void emit_start();
   int finish();
 
   // launcher_requests.cpp: the control socket
   nlohmann::json on_request(const nlohmann::json& request);
+  nlohmann::json scale(const nlohmann::json& request);
   nlohmann::json status() const;
   void record(const std::string& state);
 

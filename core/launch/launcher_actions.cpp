@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/launch/launcher.h"
+#include "core/launch/slots.h"
 
 namespace adaptdl::launch {
 
@@ -33,7 +34,7 @@ void Launcher::carry_out(const Decision& decision) {
     case Action::wait:
       break;
     case Action::start:
-      start_replicas(decision.count);
+      start_replicas(decision);
       break;
     case Action::announce:
       announce(decision);
@@ -72,21 +73,22 @@ void Launcher::carry_out(const Decision& decision) {
   }
 }
 
-int Launcher::free_gpu() const {
-  for (int gpu = 0; gpu < options_.gpus; ++gpu) {
-    const bool taken = std::any_of(replicas_.begin(), replicas_.end(),
-                                   [&](const auto& entry) { return entry.second->gpu == gpu; });
-    if (!taken) return gpu;
+std::vector<int> Launcher::held_slots() const {
+  std::vector<int> held;
+  for (const auto& [id, replica] : replicas_) {
+    held.insert(held.end(), replica->slots.begin(), replica->slots.end());
   }
-  return -1;
+  std::sort(held.begin(), held.end());
+  return held;
 }
 
-void Launcher::start_replicas(int count) {
-  for (int i = 0; i < count; ++i) {
+void Launcher::start_replicas(const Decision& decision) {
+  for (int i = 0; i < decision.count; ++i) {
     const MemberId id = next_id_++;
-    started(view_, id, Monotonic::now());
+    const std::vector<int> slots = slots_of(decision.slots, i, options_.slots_per_replica);
+    started(view_, id, Monotonic::now(), slots);
     try {
-      replicas_[id] = starter_.start(id, free_gpu(), starter_.threads_for(view_.target),
+      replicas_[id] = starter_.start(id, slots, starter_.threads_for(view_.target),
                                      options_.fresh && !view_.formed);
     } catch (const Error& error) {
       died(view_, id, Monotonic::now());

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/launch/launcher.h"
+#include "core/launch/slots.h"
 
 namespace adaptdl::launch {
 
@@ -12,17 +13,7 @@ nlohmann::json Launcher::on_request(const nlohmann::json& request) {
   const auto kind = json_get<std::string>(request, "request", "request");
   if (kind == "status") return status();
   if (ending_) fail("the run is ending ({})", ending_->result);
-  if (kind == "scale") {
-    const int wanted = json_get<int>(request, "replicas", "scale");
-    const int most = options_.gpus > 0 ? options_.gpus : kMaxReplicas;
-    if (wanted < 1 || wanted > most) {
-      fail("{} replicas cannot be had; 1 to {} can{}", wanted, most,
-           options_.gpus > 0 ? ", one for each GPU" : "");
-    }
-    const int before = view_.target;
-    set_target(wanted, "scale");
-    return {{"from", before}, {"to", wanted}};
-  }
+  if (kind == "scale") return scale(request);
   if (kind == "cancel") {
     const bool checkpoint = json_get_or<bool>(request, "checkpoint", "cancel", true);
     end({.result = "cancelled",
@@ -32,6 +23,21 @@ nlohmann::json Launcher::on_request(const nlohmann::json& request) {
     return nlohmann::json::object();
   }
   fail("unknown request {}", kind);
+}
+
+nlohmann::json Launcher::scale(const nlohmann::json& request) {
+  const int wanted = json_get<int>(request, "replicas", "scale");
+  const auto slots = json_find<std::vector<int>>(request, "slots", "scale");
+  if (slots && options_.slots.empty()) {
+    fail("this run shares all cores; it was not started with slots of its own");
+  }
+  if (slots && slots->empty()) fail("a run cannot go on without any slot");
+  check_scale(wanted, slots.value_or(rendezvous_.slots), options_.slots_per_replica);
+  if (slots && options_.gpus > 0) check_gpus(*slots, options_.gpus);
+  const int before = view_.target;
+  if (slots) rendezvous_.slots = *slots;
+  set_target(wanted, "scale");
+  return {{"from", before}, {"to", wanted}};
 }
 
 nlohmann::json Launcher::status() const {
@@ -57,6 +63,7 @@ nlohmann::json Launcher::status() const {
           {"target", view_.target},
           {"min", rendezvous_.min},
           {"max", rendezvous_.max},
+          {"slots", options_.slots.empty() ? nlohmann::json() : nlohmann::json(held_slots())},
           {"step", stream_.last_step()},
           {"epoch", stream_.newest("epoch")},
           {"loss", stream_.newest("loss")},

@@ -86,11 +86,12 @@ const Generation* View::generation(uint64_t number) const {
   return nullptr;
 }
 
-void started(View& view, MemberId id, TimePoint now) {
+void started(View& view, MemberId id, TimePoint now, std::vector<int> slots) {
   if (view.find(id) != nullptr) return;
   Member member;
   member.id = id;
   member.started = member.since = now;
+  member.slots = std::move(slots);
   view.members.push_back(member);
 }
 

@@ -9,8 +9,9 @@ namespace {
 
 using Ids = std::vector<MemberId>;
 
-bool holds(const Ids& ids, MemberId id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
+template <typename T>
+bool holds(const std::vector<T>& all, T one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
 }
 
 TimePoint after(TimePoint start, Seconds delay) {
@@ -40,15 +41,19 @@ class Deciding {
  public:
   Deciding(TimePoint now, const View& view, const RendezvousOptions& options)
       : now_(now), view_(view), options_(options) {
+    free_ = options.slots;
     for (const Member& member : view.members) {
-      processes_ += 1;
+      std::erase_if(free_, [&](int slot) { return holds(member.slots, slot); });
       if (member.state == MemberState::gone || member.said_bye) continue;
       switch (member.state) {
         case MemberState::starting:
-          starting_.push_back(member.id);
+          (displaced(member) ? misplaced_ : starting_).push_back(member.id);
           break;
         case MemberState::ready:
-          (member.leaving ? unwanted_ : ready_).push_back(member.id);
+          (displaced(member) ? misplaced_
+           : member.leaving  ? unwanted_
+                             : ready_)
+              .push_back(member.id);
           break;
         default:
           if (!holds(view.current.members, member.id)) break;
@@ -62,7 +67,9 @@ class Deciding {
     }
     trained_ = ordered;
     for (const MemberId id : trained_) {
-      if (!view.find(id)->leaving) staying_.push_back(id);
+      if (view.find(id)->leaving) continue;
+      staying_.push_back(id);
+      if (!displaced(*view.find(id))) settled_.push_back(id);
     }
   }
 
@@ -166,7 +173,6 @@ class Deciding {
 
   // --- nobody trains: wait for all that are wanted, then start together
   Decision form() const {
-    if (!unwanted_.empty()) return dismiss(unwanted_, names(unwanted_) + " asked to leave", false);
     if (auto decision = common()) return *decision;
     const int ready = static_cast<int>(ready_.size());
     const bool failing = view_.failed_newcomers > options_.max_restarts;
@@ -188,7 +194,6 @@ class Deciding {
 
   // --- members train: adapt to the target beside them
   Decision change() const {
-    if (!unwanted_.empty()) return dismiss(unwanted_, names(unwanted_) + " asked to leave", false);
     if (auto decision = common()) return *decision;
     const bool failing = view_.failed_newcomers > options_.max_restarts;
     if (failing && !ready_.empty()) {
@@ -196,11 +201,22 @@ class Deciding {
     }
     if (staying_.empty()) return succession(failing);
 
-    const Ids kept = first(staying_, view_.target);
+    // When all have to go elsewhere they train on until successors are ready, and one goes with
+    // these until they have its state.
+    const bool moving = settled_.empty();
+    Ids kept = first(settled_, view_.target);
     const size_t room = static_cast<size_t>(view_.target) - kept.size();
     const Ids joining = now_ >= view_.retry_at ? first(ready_, static_cast<int>(room)) : Ids{};
+    if (moving) {
+      const bool blocked = no_place_beside();
+      if (blocked && staying_.size() == 1) {
+        return act(Action::hand_over, names(staying_) + " has to make room for its successor");
+      }
+      kept = joining.empty() && !blocked ? staying_ : first(staying_, 1);
+    }
     const bool someone_out = kept.size() < trained_.size();
-    if (!joining.empty() && joining.size() < room && !starting_.empty() && !someone_out) {
+    if (!joining.empty() && joining.size() < room && !starting_.empty() &&
+        (moving || !someone_out)) {
       TimePoint earliest = now_;
       for (const MemberId id : joining) earliest = std::min(earliest, view_.find(id)->since);
       const TimePoint settled = after(earliest, options_.settle);
@@ -215,19 +231,27 @@ class Deciding {
       const bool leave = staying_.size() < trained_.size();
       std::string cause = view_.target_cause;
       if (leave && joining.empty()) cause = "leave";
-      if (cause.empty()) cause = "replacement";
+      if (cause.empty()) cause = settled_.size() < staying_.size() ? "slots" : "replacement";
       Decision decision = announce(members, false, cause);
       decision.reason =
           fmt::format("{} join, {} leave", joining.size(), trained_.size() - kept.size());
       return decision;
     }
     if (room == 0) return wait("all wanted replicas train");
+    if (moving && !failing) {
+      return waiting_for_start(names(staying_) + " have to go to other slots", std::nullopt);
+    }
     if (failing) {
       return wait(fmt::format("{} newcomers in a row failed; {} of {} replicas go on without more",
                               view_.failed_newcomers, kept.size(), view_.target));
     }
     return waiting_for_start(fmt::format("{} of {} replicas train", kept.size(), view_.target),
                              std::nullopt);
+  }
+
+  // Nobody can be started beside the members, and nobody is about to end or to come.
+  bool no_place_beside() const {
+    return free_slots() == 0 && ready_.empty() && view_.members.size() == trained_.size();
   }
 
   // All members want to leave. The bounds may not allow one more beside them, so their successors
@@ -244,8 +268,13 @@ class Deciding {
     return waiting_for_start(names(trained_) + " leaving; successors are starting", deadline);
   }
 
-  // Too many, too late or too few newcomers.
+  // Newcomers: unwanted, too many, too late or too few.
   std::optional<Decision> common() const {
+    if (!unwanted_.empty()) return dismiss(unwanted_, names(unwanted_) + " asked to leave", false);
+    if (!misplaced_.empty()) {
+      return dismiss(misplaced_, names(misplaced_) + " started on slots that were taken away",
+                     false);
+    }
     Ids late;
     for (const MemberId id : starting_) {
       if (now_ >= after(view_.find(id)->since, options_.start_timeout)) late.push_back(id);
@@ -254,7 +283,7 @@ class Deciding {
 
     Ids newcomers = ready_;  // those who are furthest stay
     newcomers.insert(newcomers.end(), starting_.begin(), starting_.end());
-    const size_t members = view_.current.number == 0 ? 0 : staying_.size();
+    const size_t members = view_.current.number == 0 ? 0 : settled_.size();
     const size_t target = static_cast<size_t>(view_.target);
     const size_t room = target > members ? target - members : 0;
     if (newcomers.size() > room) {
@@ -265,6 +294,9 @@ class Deciding {
     if (missing > 0 && now_ >= view_.retry_at && view_.failed_newcomers <= options_.max_restarts) {
       Decision decision = act(Action::start, fmt::format("{} more wanted", missing));
       decision.count = missing;
+      if (!free_.empty()) {
+        decision.slots.assign(free_.begin(), free_.begin() + missing * options_.slots_per_replica);
+      }
       return decision;
     }
     return std::nullopt;
@@ -301,7 +333,7 @@ class Deciding {
     if (!starting_.empty())
       reason += "; waiting for " + names(starting_) + " to start";
     else if (free_slots() == 0)
-      reason += "; waiting for a free GPU";
+      reason += "; waiting for a free slot";
     return wait(std::move(reason), deadline);
   }
 
@@ -326,15 +358,27 @@ class Deciding {
     return {ids.begin(), ids.begin() + std::min<long>(count, static_cast<long>(ids.size()))};
   }
 
-  int free_slots() const { return options_.slots == 0 ? 1 << 20 : options_.slots - processes_; }
+  bool displaced(const Member& member) const {
+    return !options_.slots.empty() &&
+           std::any_of(member.slots.begin(), member.slots.end(),
+                       [this](int slot) { return !holds(options_.slots, slot); });
+  }
+
+  // Replicas that may be started now.
+  int free_slots() const {
+    if (options_.slots.empty()) return 1 << 20;
+    return static_cast<int>(free_.size()) / options_.slots_per_replica;
+  }
 
   const TimePoint now_;
   const View& view_;
   const RendezvousOptions& options_;
-  int processes_ = 0;
+  std::vector<int> free_;            // slots that no process has
   Ids starting_, ready_, unwanted_;  // no members yet; unwanted: asked to leave meanwhile
+  Ids misplaced_;                    // no members yet, on slots that are not the run's any more
   Ids trained_;                      // of the current generation, with state; in order of rank
   Ids staying_;                      // ... that have not asked to leave
+  Ids settled_;                      // ... and are on slots of the run
 };
 
 }  // namespace

@@ -8,10 +8,12 @@
 //  1. Numbers of generations grow and are never used twice.
 //  2. At most one generation is in force: `current`. A step needs all its members.
 //  3. A message about a generation older than the one its sender is in changes nothing.
-//  4. No generation has more than max members; one that is formed from nothing, or by choice, has
-//     at least min; only deaths and departures make it smaller.
+//  4. No generation has more than max members, but for one that carries the state to other slots
+//     through a replica of its old ones; one that is formed from nothing, or by choice, has at
+//     least min; only deaths, departures and slots that are taken away make it smaller.
 //  5. An immediate generation holds only members with state, if there is any such member alive.
 //  6. A newcomer that does not come never stops those who train.
+//  7. No slot is given to a replica while another one that has it lives.
 
 #include <cstdint>
 #include <optional>
@@ -39,6 +41,7 @@ struct Member {
   bool stopped = false;      // its process is stopped (SIGSTOP): not dead
   uint64_t connected = 0;    // newest generation whose links it has
   uint64_t switched = 0;     // newest generation that it trains in
+  std::vector<int> slots;    // that are its own while its process exists
 };
 
 struct Generation {
@@ -51,7 +54,10 @@ struct Generation {
 
 struct RendezvousOptions {
   int min = 1, max = 1;
-  int slots = 0;                // processes that may exist at once (one per GPU); 0 = no limit
+  // What replicas run on (a GPU, a core), each on `slots_per_replica` of its own, all different.
+  // None: no limit. Replicas that have others, because the list has changed, leave.
+  std::vector<int> slots;
+  int slots_per_replica = 1;
   int max_restarts = 3;         // breakdowns, and failed newcomers, in a row
   Seconds start_timeout{120};   // from its start until a replica says hello
   Seconds connect_timeout{30};  // for a newcomer, from the generation message until it is connected
@@ -91,7 +97,7 @@ struct View {
 
 enum class Action {
   wait,       // until something happens, or `deadline`
-  start,      // `count` new replicas
+  start,      // `count` new replicas, on `slots`: those of the first, of the second, ...
   announce,   // `generation` to its members and `leavers`
   dismiss,    // kill `dismissed`: they are no members of the current generation
   hand_over,  // have the last members, all leaving, write a checkpoint and end
@@ -104,6 +110,7 @@ struct Decision {
   std::string reason;                 // for people; why this, or what is waited for
   std::optional<TimePoint> deadline;  // wait: decide again then, whatever happens
   int count = 0;
+  std::vector<int> slots;  // start: slots_per_replica for each, or none
   Generation generation;
   std::vector<MemberId> leavers;  // announce: told as well, because they are left out
   std::vector<MemberId> dismissed;
@@ -118,7 +125,7 @@ Decision decide(TimePoint now, const View& view, const RendezvousOptions& option
 void apply(View& view, const Decision& decision, TimePoint now);
 
 // What happened. Unknown members, and generations that are not the sender's business, are ignored.
-void started(View& view, MemberId id, TimePoint now);
+void started(View& view, MemberId id, TimePoint now, std::vector<int> slots = {});
 void said_hello(View& view, MemberId id, TimePoint now);
 void said_connected(View& view, MemberId id, uint64_t generation);
 void said_switched(View& view, MemberId id, uint64_t generation, TimePoint now);

@@ -9,6 +9,7 @@
 #include "core/base/hmac.h"
 #include "core/base/socket.h"
 #include "core/base/system.h"
+#include "core/launch/slots.h"
 
 namespace adaptdl::launch {
 
@@ -44,10 +45,13 @@ ReplicaStarter::ReplicaStarter(const RunOptions& options, LogWriter& logs)
 }
 
 int ReplicaStarter::threads_for(int replicas) const {
-  return options_.threads > 0 ? options_.threads : std::max(1, cores_ / std::max(1, replicas));
+  if (options_.threads > 0) return options_.threads;
+  if (options_.gpus == 0 && !options_.slots.empty()) return options_.slots_per_replica;
+  return std::max(1, cores_ / std::max(1, replicas));
 }
 
-std::vector<std::string> ReplicaStarter::environment(int gpu, int threads) const {
+std::vector<std::string> ReplicaStarter::environment(const std::vector<int>& slots,
+                                                     int threads) const {
   std::vector<std::pair<std::string, std::optional<std::string>>> changes;
   changes.emplace_back(kControlFdVariable, std::to_string(kControlFd));
   changes.emplace_back("OMP_NUM_THREADS", std::to_string(threads));
@@ -57,11 +61,12 @@ std::vector<std::string> ReplicaStarter::environment(int gpu, int threads) const
     if (const auto before = environment_variable("LD_LIBRARY_PATH")) path += ":" + *before;
     changes.emplace_back("LD_LIBRARY_PATH", path);
   }
-  if (gpu >= 0) changes.emplace_back("CUDA_VISIBLE_DEVICES", gpus_.at(static_cast<size_t>(gpu)));
+  if (options_.gpus > 0) changes.emplace_back("CUDA_VISIBLE_DEVICES", visible_gpus(gpus_, slots));
   return environment_with(changes);
 }
 
-std::unique_ptr<Replica> ReplicaStarter::start(MemberId id, int gpu, int threads, bool fresh) {
+std::unique_ptr<Replica> ReplicaStarter::start(MemberId id, std::vector<int> slots, int threads,
+                                               bool fresh) {
   auto [ours, theirs] = socket_pair();
   const Fd log = logs_.open(id);
   SpawnOptions spawn_options;
@@ -70,15 +75,16 @@ std::unique_ptr<Replica> ReplicaStarter::start(MemberId id, int gpu, int threads
                             options_.arguments.end());
   spawn_options.path = options_.worker_path;
   spawn_options.image = image_.get();
-  spawn_options.environment = environment(gpu, threads);
+  spawn_options.environment = environment(slots, threads);
   spawn_options.descriptors = {
       {null_.get(), 0}, {log.get(), 1}, {log.get(), 2}, {theirs.get(), kControlFd}};
   // A terminal's Ctrl-C is for the launcher, which then tells the replicas what to do.
   spawn_options.new_process_group = true;
+  if (options_.gpus == 0) spawn_options.cores = slots;
 
   auto replica =
       std::make_unique<Replica>(Replica{id, spawn(spawn_options), Channel(std::move(ours))});
-  replica->gpu = gpu;
+  replica->slots = std::move(slots);
   replica->channel.post({{"type", "welcome"},
                          {"protocol", kProtocol},
                          {"member", id},
@@ -93,7 +99,7 @@ std::unique_ptr<Replica> ReplicaStarter::start(MemberId id, int gpu, int threads
                            {"output_dir", options_.output_dir},
                            {"fresh", fresh},
                            {"threads", threads},
-                           {"device", gpu >= 0 ? "cuda:0" : "cpu"}}}});
+                           {"device", options_.gpus > 0 ? "cuda:0" : "cpu"}}}});
   return replica;
 }
 

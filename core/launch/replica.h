@@ -20,7 +20,7 @@ struct Replica {
   MemberId id = 0;
   Child child;
   Channel channel;
-  int gpu = -1;             // which of the run's GPUs it has
+  std::vector<int> slots;   // of the run's, that are its own
   nlohmann::json endpoint;  // from hello
   bool open = true;         // the channel has not ended
   bool said_hello = false, said_bye = false;
@@ -39,13 +39,13 @@ class ReplicaStarter {
   ReplicaStarter(const RunOptions& options, LogWriter& logs);
 
   // Starts one and sends its welcome. `threads`: what it may use. Throws Error.
-  std::unique_ptr<Replica> start(MemberId id, int gpu, int threads, bool fresh);
+  std::unique_ptr<Replica> start(MemberId id, std::vector<int> slots, int threads, bool fresh);
 
   int threads_for(int replicas) const;  // each of so many may use; >= 1
   const std::string& run_id() const { return run_id_; }
 
  private:
-  std::vector<std::string> environment(int gpu, int threads) const;
+  std::vector<std::string> environment(const std::vector<int>& slots, int threads) const;
 
   const RunOptions& options_;
   LogWriter& logs_;

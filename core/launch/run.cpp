@@ -1,11 +1,13 @@
 #include "core/launch/run.h"
 
+#include <numeric>
 #include <signal.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/launch/launcher.h"
 #include "core/launch/paths.h"
+#include "core/launch/slots.h"
 
 namespace adaptdl::launch {
 
@@ -24,10 +26,15 @@ RunOptions complete(RunOptions options) {
   }
   int most = replicas.max;
   for (const auto& [step, count] : options.replicas_at) most = std::max(most, count);
-  if (options.gpus > 0 && most > options.gpus) {
-    throw UsageError(
-        fmt::format("{} replicas wanted, each with a GPU; there are {}", most, options.gpus));
+  if (options.slots.empty() && options.gpus > 0) {
+    if (most > options.gpus) {
+      throw UsageError(
+          fmt::format("{} replicas wanted, each with a GPU; there are {}", most, options.gpus));
+    }
+    options.slots.resize(static_cast<size_t>(options.gpus));
+    std::iota(options.slots.begin(), options.slots.end(), 0);
   }
+  check_slots(options.slots, options.slots_per_replica, replicas.initial);
   const RunPaths paths = run_paths(options.name);
   const auto otherwise = [](std::string& path, const std::string& fallback) {
     if (path.empty()) path = fallback;

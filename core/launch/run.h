@@ -48,9 +48,14 @@ struct RunOptions {
   // when the first of them died are one. Newcomers that fail in a row have the same limit, after
   // which those who train go on without more (or, if nobody trains, the run fails).
   int max_restarts = 3;
-  bool fresh = false;                // ignore (and remove) what an earlier run left
-  int threads = 0;                   // per replica; 0 = cores / replicas, at least 1
-  int gpus = 0;                      // GPUs that replicas share out, one each; 0 = CPU
+  bool fresh = false;  // ignore (and remove) what an earlier run left
+  int threads = 0;     // per replica; 0 = cores / replicas, at least 1
+  int gpus = 0;        // GPUs that replicas share out, one each; 0 = CPU
+  // What the replicas may run on, each on `slots_per_replica` of its own: cores by their numbers,
+  // to which it is bound and for each of which it has a thread; with `gpus`, indices of gpus().
+  // None: no core is anybody's own, and all of the GPUs are shared out.
+  std::vector<int> slots;
+  int slots_per_replica = 1;
   int64_t log_bytes_max = 10 << 20;  // per replica log file, one rotation kept
   std::string control_socket;        // Unix socket for scale/cancel/ls; mode 0600; "": run_paths()
   std::string record_file;           // what `ls` and `logs` know of the run; "": run_paths()

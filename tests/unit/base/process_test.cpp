@@ -95,6 +95,18 @@ TEST_CASE("signal mask and handlers are the defaults") {
   CHECK(masks == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
 }
 
+TEST_CASE("a child runs on the cores it is given") {
+  SpawnOptions options;
+  options.argv = {"grep", "Cpus_allowed_list", "/proc/self/status"};
+  options.cores = {0};
+  const CapturedRun bound = run_and_capture(options, Seconds(20));
+  CHECK(bound.output.find(":\t0\n") != std::string::npos);
+  for (const int none : {-1, 1023, 1 << 20}) {
+    options.cores = {none};
+    CHECK_THROWS_AS(run_and_capture(options, Seconds(20)), Error);
+  }
+}
+
 TEST_CASE("waiting with a deadline, signals, and the end of the owner") {
   Child child = spawn({.argv = {"sleep", "100"}, .new_process_group = true});
   CHECK(getpgid(child.pid()) == child.pid());

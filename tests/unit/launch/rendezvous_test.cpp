@@ -47,6 +47,28 @@ TEST_CASE("rendezvous: the last member that leaves hands over through a checkpoi
   }
 }
 
+TEST_CASE("rendezvous: slots that are taken away are left, live, and their state goes along") {
+  World world(3, 1, 2, 2, 2);
+  world.play(200, {});
+  REQUIRE(world.settled());
+  CHECK(world.view().find(0)->slots == std::vector{0});
+  world.set_slots({1, 2});
+  world.play(200, {});
+  CHECK(world.settled());
+  CHECK(world.view().find(0) == nullptr);
+  CHECK(world.view().find(1) != nullptr);  // it had one that stays
+  world.set_slots({3, 4});
+  world.play(200, {});
+  CHECK(world.settled());
+  CHECK(world.view().find(1) == nullptr);
+  world.set_slots({0});
+  world.play(200, {});
+  CHECK(world.view().current.members.size() == 1);
+  CHECK(world.view().members.size() == 1);
+  CHECK(world.restarts() == 0);
+  for (const auto& complaint : world.complaints()) FAIL_CHECK(complaint);
+}
+
 // Thousands of histories. ADAPTDL_SEED plays one again; ADAPTDL_HISTORIES sets how many.
 TEST_CASE("rendezvous: generated histories") {
   const uint64_t only = environment_number("ADAPTDL_SEED", 0);
@@ -59,7 +81,7 @@ TEST_CASE("rendezvous: generated histories") {
       return std::uniform_int_distribution<int>(low, high)(random);
     };
     const int max = number(1, 5), min = number(1, max), target = number(min, max);
-    const int slots = number(0, 3) == 0 ? max : 0;
+    const int slots = number(0, 3) == 0 ? max : 0, each = number(1, 2);
     auto maybe = [&](double rate) { return number(0, 2) == 0 ? 0.0 : rate * number(1, 3); };
     Accidents accidents;
     accidents.kill = maybe(0.002);
@@ -69,7 +91,8 @@ TEST_CASE("rendezvous: generated histories") {
     accidents.bad_start = maybe(0.1);
     accidents.stale = maybe(0.02);
     accidents.break_links = maybe(0.001);
-    World world(seed, min, max, target, slots);
+    if (slots > 0) accidents.move = maybe(0.002);
+    World world(seed, min, max, target, slots, each);
     world.play(number(100, 1500), accidents);
     world.end_accidents();
     world.play(3000, {});  // 30 s of calm

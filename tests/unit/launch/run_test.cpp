@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <doctest/doctest.h>
+#include <sched.h>
 #include <signal.h>
 #include <thread>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/system.h"
 #include "tests/unit/launch/test_run.h"
 
 using namespace adaptdl;
@@ -450,6 +452,52 @@ TEST_CASE("run: requests over the control socket") {
   CHECK(last_event(run)["checkpoint"] == true);
   CHECK(json::parse(read_file(run.options.record_file, 1 << 16))["state"] == "cancelled");
   CHECK_FALSE(path_exists(run.options.control_socket));
+}
+
+TEST_CASE("run: replicas run on slots of their own, and leave those that are taken away") {
+  TestRun run;
+  run.options.replicas = {1, 1, 2};
+  run.options.threads = 0;
+  run.options.slots = {0};
+  worker(run, {"steps=100000"});
+  run.start();
+  run.wait_for_step(5);
+  CHECK(run.request({{"request", "status"}})["slots"] == json{0});
+  const auto cores_of = [](pid_t pid) {
+    cpu_set_t cores;
+    REQUIRE(sched_getaffinity(pid, sizeof cores, &cores) == 0);
+    std::vector<int> result;
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(static_cast<size_t>(i), &cores)) result.push_back(i);
+    }
+    return result;
+  };
+  CHECK(cores_of(run.members().front().second) == std::vector{0});
+  CHECK_THROWS_AS(run.request({{"request", "scale"}, {"replicas", 2}}), Error);
+  CHECK_THROWS_AS(run.request({{"request", "scale"}, {"replicas", 1}, {"slots", json::array()}}),
+                  Error);
+  CHECK_THROWS_AS(run.request({{"request", "scale"}, {"replicas", 1}, {"slots", {1, 1}}}), Error);
+  if (available_cores() > 1) {
+    run.request({{"request", "scale"}, {"replicas", 2}, {"slots", {0, 1}}});
+    run.wait_for([](const json& e) { return e["event"] == "generation" && e["replicas"] == 2; });
+    run.wait_for([&](const json&) { return run.members().size() == 2; });
+    CHECK(cores_of(run.members().back().second) == std::vector{1});
+    run.request({{"request", "scale"}, {"replicas", 1}, {"slots", {1}}});
+    run.wait_for([](const json& e) { return e["event"] == "generation" && e["generation"] == 3; });
+    run.wait_for([&](const json&) {
+      return run.request({{"request", "status"}})["slots"] == json{1};
+    });
+    // To where it is not at all: live, through a replica that goes along.
+    run.request({{"request", "scale"}, {"replicas", 1}, {"slots", {0}}});
+    run.wait_for([&](const json&) {
+      return run.request({{"request", "status"}})["slots"] == json{0};
+    });
+    CHECK(run.events("resume").empty());
+  }
+  run.signal(SIGTERM);
+  REQUIRE(run.wait() == 143);
+  const auto steps = run.events("step");
+  CHECK(steps_complete(steps, 1, steps.back()["step"]));
 }
 
 TEST_CASE("run: kill -9 of the launcher leaves no orphan") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <numeric>
 
 namespace adaptdl::launch::testing {
 
@@ -16,10 +17,13 @@ bool holds(const Generation& generation, MemberId id) {
 
 }  // namespace
 
-World::World(uint64_t seed, int min, int max, int target, int slots) : random_(seed) {
+World::World(uint64_t seed, int min, int max, int target, int slots, int slots_per_replica)
+    : random_(seed) {
   options_.min = min;
   options_.max = max;
-  options_.slots = slots;
+  options_.slots.resize(static_cast<size_t>(slots * slots_per_replica));
+  std::iota(options_.slots.begin(), options_.slots.end(), 0);
+  options_.slots_per_replica = slots_per_replica;
   options_.start_timeout = Seconds(5);
   options_.connect_timeout = Seconds(3);
   options_.leave_timeout = Seconds(3);
@@ -106,6 +110,24 @@ void World::have_accidents(const Accidents& accidents) {
     set_target(view_, std::uniform_int_distribution<int>(0, options_.max + 1)(random_), "scale",
                options_);
   }
+  if (chance(accidents.move)) {
+    std::vector<int> all(2 * options_.slots.size());
+    std::iota(all.begin(), all.end(), 0);
+    std::shuffle(all.begin(), all.end(), random_);
+    all.resize(options_.slots.size());
+    set_slots(std::move(all));
+  }
+}
+
+void World::set_slots(std::vector<int> slots) {
+  options_.slots = std::move(slots);
+}
+
+bool World::displaced(MemberId id) const {
+  const auto& slots = view_.find(id)->slots;
+  return !options_.slots.empty() && std::any_of(slots.begin(), slots.end(), [&](int slot) {
+    return std::count(options_.slots.begin(), options_.slots.end(), slot) == 0;
+  });
 }
 
 // An old message once more must change nothing at all.
@@ -338,7 +360,13 @@ void World::check_announcement(const Decision& decision) {
     complain(fmt::format("generation {} is not new", next.number));
   }
   const int size = static_cast<int>(next.members.size());
-  if (size < 1 || size > options_.max) complain(fmt::format("{} members", size));
+  const auto carriers = std::count_if(next.members.begin(), next.members.end(), [&](MemberId id) {
+    return view_.find(id) != nullptr && displaced(id);
+  });
+  const bool survivors = next.immediate && next.members.size() <= view_.current.members.size();
+  if (size < 1 || (size > options_.max + (carriers == 1) && !survivors)) {
+    complain(fmt::format("{} members", size));
+  }
   int with_state = 0, old = 0;
   for (const MemberId id : next.members) {
     const Member* member = view_.find(id);
@@ -356,6 +384,28 @@ void World::check_announcement(const Decision& decision) {
   if (!next.immediate && with_state == 0) complain("a planned generation without state");
   if (next.immediate && with_state == 0 && size < options_.min) complain("formed below the bounds");
   generations_[next.number] = next;
+}
+
+// The slots of the i-th newcomer, which have to be free.
+std::vector<int> World::take_slots(const Decision& decision, int i) {
+  if (options_.slots.empty()) return {};
+  const auto each = static_cast<size_t>(options_.slots_per_replica);
+  if (decision.slots.size() != each * static_cast<size_t>(decision.count))
+    complain("missing slots");
+  const auto first = decision.slots.begin() + static_cast<long>(each) * i;
+  std::vector<int> slots(first, first + static_cast<long>(each));
+  for (const int slot : slots) {
+    if (std::count(options_.slots.begin(), options_.slots.end(), slot) == 0) {
+      complain(fmt::format("slot {} is not the run's", slot));
+    }
+    for (const Worker& w : workers_) {
+      const bool there = w.alive || now_ < w.reap_at;
+      if (there && std::count(w.slots.begin(), w.slots.end(), slot)) {
+        complain(fmt::format("slot {} is {}'s", slot, w.id));
+      }
+    }
+  }
+  return slots;
 }
 
 void World::decide_all() {
@@ -388,11 +438,9 @@ void World::decide_all() {
         Worker fresh;
         fresh.id = next_id_++;
         fresh.hello_at = now_ + milliseconds(200) + (soon(400) - now_);
-        started(view_, fresh.id, now_);
+        fresh.slots = take_slots(decision, i);
+        started(view_, fresh.id, now_, fresh.slots);
         workers_.push_back(fresh);
-      }
-      if (options_.slots > 0 && static_cast<int>(view_.members.size()) > options_.slots) {
-        complain("more processes than slots");
       }
     } else if (decision.action == Action::dismiss) {
       for (const MemberId id : decision.dismissed) {
@@ -422,6 +470,7 @@ bool World::settled() const {
   for (const Worker& w : workers_) {
     alive += w.alive;
     if (w.alive && (!w.in || w.in->number != view_.current.number || !w.synced)) return false;
+    if (w.alive && displaced(w.id)) return false;
   }
   return alive == view_.current.members.size();
 }

@@ -21,16 +21,19 @@ struct Accidents {
   double bad_start = 0;    // chance that a newcomer dies or never says hello
   double stale = 0;        // chance per tick of an old message again
   double break_links = 0;  // chance per tick that a communicator fails
+  double move = 0;         // chance per tick that the run gets other slots
 };
 
 class World {
  public:
-  World(uint64_t seed, int min, int max, int target, int slots);
+  // `slots`: replicas for which there are slots; 0 = no limit.
+  World(uint64_t seed, int min, int max, int target, int slots, int slots_per_replica = 1);
 
   // Plays `ticks` of 10 ms. Stops early when the launcher gave up.
   void play(int ticks, const Accidents& accidents);
   void end_accidents();  // stopped replicas go on
   void signal_leave(MemberId id);
+  void set_slots(std::vector<int> slots);
 
   // Empty when everything promised has held so far.
   const std::vector<std::string>& complaints() const { return complaints_; }
@@ -56,6 +59,7 @@ class World {
   };
   struct Worker {
     MemberId id = 0;
+    std::vector<int> slots;
     bool alive = true, stopped = false, never_hello = false, gone_by_itself = false;
     TimePoint hello_at, die_at = TimePoint::max(), reap_at = TimePoint::max();
     std::deque<Told> inbox;
@@ -75,6 +79,7 @@ class World {
   void complain(const std::string& what);
   TimePoint soon(int most_ms);
   bool chance(double probability);
+  bool displaced(MemberId id) const;  // on slots that are not the run's any more
   Worker* worker(MemberId id);
   void tell(Worker& worker, Message::Kind kind, uint64_t generation = 0, bool connecting = false);
   void kill(Worker& worker);
@@ -88,6 +93,7 @@ class World {
   void launcher();
   void hear(MemberId id, const Message& message);
   void decide_all();
+  std::vector<int> take_slots(const Decision& decision, int i);
   void check_announcement(const Decision& decision);
   void check_stale(MemberId id);
 

@@ -1,0 +1,49 @@
+#include "core/launch/slots.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/error.h"
+#include "core/launch/run.h"
+
+namespace adaptdl::launch {
+
+void check_slots(const std::vector<int>& slots, int per_replica, int replicas) {
+  const bool negative = std::any_of(slots.begin(), slots.end(), [](int slot) { return slot < 0; });
+  if (negative || std::set<int>(slots.begin(), slots.end()).size() != slots.size()) {
+    throw UsageError(
+        fmt::format("slots {}: they have to be different, and 0 or more", fmt::join(slots, ",")));
+  }
+  if (per_replica < 1) throw UsageError("a replica has to have at least one slot");
+  if (slots.empty() || static_cast<size_t>(replicas) <= slots.size() / per_replica) return;
+  throw UsageError(fmt::format("{} replicas wanted, each on {} of the slots; there are {}",
+                               replicas, per_replica, slots.size()));
+}
+
+void check_scale(int replicas, const std::vector<int>& slots, int per_replica) {
+  check_slots(slots, per_replica, 0);
+  const int most = slots.empty() ? kMaxReplicas : static_cast<int>(slots.size()) / per_replica;
+  if (replicas >= 1 && replicas <= most) return;
+  fail("{} replicas cannot be had; 1 to {} can{}", replicas, most,
+       slots.empty() ? "" : fmt::format(", each on {} of {} slots", per_replica, slots.size()));
+}
+
+void check_gpus(const std::vector<int>& slots, int gpus) {
+  for (const int slot : slots) {
+    if (slot >= gpus) fail("slot {}: there are {} GPUs", slot, gpus);
+  }
+}
+
+std::vector<int> slots_of(const std::vector<int>& slots, int index, int per_replica) {
+  if (slots.empty()) return {};
+  const auto first = slots.begin() + index * per_replica;
+  return {first, first + per_replica};
+}
+
+std::string visible_gpus(const std::vector<std::string>& gpus, const std::vector<int>& slots) {
+  std::vector<std::string> names;
+  for (const int slot : slots) names.push_back(gpus.at(static_cast<size_t>(slot)));
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+}  // namespace adaptdl::launch
