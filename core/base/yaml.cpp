@@ -150,9 +150,12 @@ int YamlNode::line() const {
   return present() ? value_->line : 0;
 }
 
+std::string YamlNode::place() const {
+  return path_.empty() ? where_ : fmt::format("{}: {}", where_, path_);
+}
+
 void YamlNode::refuse(const std::string& problem) const {
-  if (path_.empty()) fail("{}: {}", where_, problem);
-  fail("{}: {}: {}", where_, path_, problem);
+  fail("{}: {}", place(), problem);
 }
 
 std::string YamlNode::describe() const {

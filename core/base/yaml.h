@@ -81,6 +81,7 @@ class YamlNode {
 
   const std::string& path() const { return path_; }  // "" for the root
   int line() const;                                  // from 1; 0 for what an override set
+  std::string place() const;                         // "FILE:LINE: PATH", as complaints begin
 
   // Throws the Error for this place. `problem` = "what is wrong; what is allowed".
   [[noreturn]] void refuse(const std::string& problem) const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/number.h"
 
 namespace adaptdl {
 namespace {
@@ -141,6 +142,30 @@ JobSpec job_spec_from_json(const Json& object, std::string_view where) {
   return spec;
 }
 
+void set_replicas(JobSpec& spec, std::string_view text, std::string_view where) {
+  const auto number = [&](std::string_view part, int low) {
+    const auto value = try_parse<int>(part);
+    if (!value || *value < low) {
+      fail(
+          "{}: {} is not allowed; give N, MIN:MAX or MIN: such as 2, 1:8 or 2:, with MIN of at "
+          "least 0, and N and MAX of at least 1 and MIN",
+          where, text);
+    }
+    return *value;
+  };
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos) {
+    spec.min_replicas = number(text, 1);
+    spec.max_replicas = spec.requested_replicas = spec.min_replicas;
+    return;
+  }
+  const int min = number(text.substr(0, colon), 0);
+  const std::string_view rest = text.substr(colon + 1);
+  spec.max_replicas = rest.empty() ? std::nullopt : std::optional(number(rest, std::max(1, min)));
+  spec.min_replicas = min;
+  spec.requested_replicas.reset();
+}
+
 void check_job_spec(const JobSpec& spec, std::string_view where) {
   const auto require = [&](bool holds, std::string_view field, std::string_view problem) {
     if (!holds) fail("{}: {}: {}", where, field, problem);
@@ -168,6 +193,12 @@ void check_job_spec(const JobSpec& spec, std::string_view where) {
             "a variable's name is empty or holds '='");
   }
   require(!nul, "text", "holds a zero byte, which no program can be given");
+  try {
+    // Elsewhere what is no UTF-8 becomes another text on its way into JSON.
+    static_cast<void>(to_json(spec).dump());
+  } catch (const Json::type_error&) {
+    fail("{}: some text is not UTF-8, in which jobs are kept; name it by a path that is", where);
+  }
   for (const std::string& setting : spec.settings) {
     const size_t equals = setting.find('=');
     require(equals != std::string::npos && equals > 0, "settings",

@@ -83,6 +83,9 @@ Json to_json(const JobSpec& spec);
 // "WHERE: ...", also for values that JobSpec does not allow.
 JobSpec job_spec_from_json(const Json& object, std::string_view where);
 
+// "N": always N replicas. "MIN:MAX", and "MIN:" without an upper bound. Throws Error "WHERE: ...".
+void set_replicas(JobSpec& spec, std::string_view text, std::string_view where);
+
 // Throws Error "WHERE: FIELD ..." for what the comments above do not allow. For specs that were
 // changed by flags.
 void check_job_spec(const JobSpec& spec, std::string_view where);

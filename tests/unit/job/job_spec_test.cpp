@@ -97,6 +97,14 @@ TEST_CASE("a spec that no job may have is refused") {
   refused("/data/0", "", "a path is empty");
 }
 
+TEST_CASE("text that JSON cannot keep is refused") {
+  JobSpec spec = full_spec();
+  spec.arguments = {"caf\xe9"};
+  CHECK_ERROR(check_job_spec(spec, "the command line"), "the command line: some text is not UTF-8");
+  spec.arguments = {"caf\xc3\xa9"};
+  check_job_spec(spec, "the command line");
+}
+
 TEST_CASE("names of jobs") {
   for (const char* name : {"a", "a-b", "0.x", "a--b", "a.b.c"}) CHECK(valid_job_name(name));
   for (const char* name :

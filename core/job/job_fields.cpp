@@ -1,0 +1,285 @@
+// The table of the short form: every key of it, once.
+
+#include "core/job/job_fields.h"
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/job/quantity.h"
+
+namespace adaptdl {
+namespace {
+
+using Kind = JobSpec::Kind;
+
+constexpr size_t kMaxItems = 10'000;
+constexpr int64_t kMaxReplicas = 1'000'000;
+
+void set_program(const YamlNode& value, JobFile& job, Kind kind, std::string program) {
+  if (!job.spec.program.empty()) {
+    value.refuse(fmt::format("{} says already what to run; give one of archive, program, command",
+                             job.program_place));
+  }
+  if (program.empty()) value.refuse("is empty; say what to run");
+  job.spec.kind = kind;
+  job.spec.program = std::move(program);
+  job.program_place = value.place();
+}
+
+void read_command(const YamlNode& value, JobFile& job) {
+  std::vector<std::string>& arguments = job.spec.arguments;
+  if (!value.is_list()) {
+    const std::string line = read_job_text(value);
+    if (line.empty()) value.refuse("is empty; say what to run");
+    set_program(value, job, Kind::command, "/bin/sh");
+    // The shell's name for itself, so that arguments which follow are $1, $2, ...
+    arguments = {"-c", line, "sh"};
+  } else {
+    const auto items = value.list(1, kMaxItems);
+    set_program(value, job, Kind::command, read_job_text(items[0]));
+    for (size_t i = 1; i < items.size(); ++i) arguments.push_back(read_job_text(items[i]));
+  }
+  job.command_arguments = arguments.size();
+}
+
+void read_texts(const YamlNode& value, std::vector<std::string>& texts) {
+  for (const YamlNode& item : value.list(0, kMaxItems)) texts.push_back(read_job_text(item));
+}
+
+void read_data(const YamlNode& value, JobFile& job) {
+  if (value.is_list()) {
+    read_texts(value, job.spec.data);
+  } else {
+    job.spec.data.push_back(read_job_text(value));
+  }
+  for (const std::string& path : job.spec.data) {
+    if (path.empty()) value.refuse("a path is empty");
+  }
+}
+
+void read_environment(const YamlNode& value, JobFile& job) {
+  YamlMapping map(value, true);
+  for (const std::string& name : map.keys()) {
+    const YamlNode entry = map.find(name);
+    if (name.empty() || name.find('=') != std::string::npos ||
+        name.find('\0') != std::string::npos) {
+      entry.refuse("is no name of a variable; it may not be empty nor hold '='");
+    }
+    job.spec.environment[name] = read_job_text(entry);
+  }
+}
+
+// Maps within maps are dotted keys: {optimizer: {lr: 0.1}} is optimizer.lr.
+void read_settings(const YamlNode& value, const std::string& prefix, JobFile& job) {
+  YamlMapping map(value, true);
+  for (const std::string& key : map.keys()) {
+    const YamlNode entry = map.find(key);
+    const std::string whole = prefix + key;
+    if (key.empty() || key.find('=') != std::string::npos || key.find('\0') != std::string::npos) {
+      entry.refuse("is no key of a setting; it may not be empty nor hold '='");
+    }
+    if (entry.is_mapping()) {
+      read_settings(entry, whole + ".", job);
+    } else if (entry.is_list()) {
+      entry.refuse("is a list; put it in quotes, as \"[1, 8, 8]\"");
+    } else {
+      job.spec.settings.push_back(whole + "=" + read_job_text(entry));
+    }
+  }
+}
+
+void read_directory(const YamlNode& value, JobFile& job) {
+  const std::string text = read_job_text(value);
+  // By text: what is a link is looked at when the project is copied.
+  const std::string inside = absolute_path(text, "/p");
+  if (text.starts_with('/') || (inside != "/p" && !inside.starts_with("/p/"))) {
+    value.refuse(fmt::format("{} is not in the project; allowed is a folder in it", text));
+  }
+  job.spec.directory = inside == "/p" ? "" : inside.substr(3);
+}
+
+void read_tensorboard(const YamlNode& value, JobFile& job) {
+  job.spec.tensorboard = read_job_text(value);
+  if (!valid_job_name(job.spec.tensorboard)) {
+    value.refuse(
+        fmt::format("{} is no name of a TensorBoard instance; it is made like a job's name",
+                    job.spec.tensorboard));
+  }
+}
+
+int64_t above_zero(const YamlNode& value, int64_t number) {
+  if (number < 1) value.refuse("must be above 0");
+  return number;
+}
+
+JobSection top() {
+  return {
+      "",
+      "One of archive, program and command is required. Paths are relative to the project's folder "
+      "unless they begin with a slash.",
+      {
+          {"name", "a name", "the project's name",
+           "What the job's name begins with; 5 more characters make it unique.",
+           [](const YamlNode& value, JobFile& job) {
+             std::string name;
+             read_job_name(value, name);
+             job.spec.name_prefix = name.ends_with('-') ? name : name + "-";
+             if (!valid_job_name_prefix(job.spec.name_prefix)) {
+               value.refuse(fmt::format("{} is too long; allowed are {} characters", name,
+                                        kMaxJobName - kJobNameSuffix - 1));
+             }
+           }},
+          {"archive", "a path", "none", "Training archive to train, as adaptdl-train(5) describes.",
+           [](const YamlNode& value, JobFile& job) {
+             set_program(value, job, Kind::archive, read_job_text(value));
+           }},
+          {"program", "a path", "none",
+           "Executable made with the runtime library; rescaled while it runs, as an archive is.",
+           [](const YamlNode& value, JobFile& job) {
+             set_program(value, job, Kind::executable, read_job_text(value));
+           }},
+          {"command", "a list of texts, or one text", "none",
+           "Any other command, for instance a Python script that uses AdaptDL. A list is the "
+           "program and its arguments as they are; a text is run by sh -c.",
+           read_command},
+          {"args", "a list of texts", "none",
+           "Arguments after those of the command; arguments on the command line take their place. "
+           "For a command of one text they are $1, $2 and so on.",
+           [](const YamlNode& value, JobFile& job) { read_texts(value, job.spec.arguments); }},
+          {"directory", "a path", "the project's folder",
+           "Folder of the project to run in. Relative paths of archive, program and command are "
+           "relative to it.",
+           read_directory},
+          {"replicas", "N, MIN:MAX or \"MIN:\"", "1 and more",
+           "How many replicas the job may have: always N, or what the scheduler finds best within "
+           "the bounds.",
+           [](const YamlNode& value, JobFile& job) {
+             set_replicas(job.spec, read_job_text(value), value.place());
+           }},
+          {"requested_replicas", "an integer of at least 1", "N of replicas",
+           "How many replicas a policy that does not adapt gives the job.",
+           [](const YamlNode& value, JobFile& job) {
+             job.spec.requested_replicas = static_cast<int>(value.integer(1, kMaxReplicas));
+           }},
+          {"preemptible", "true or false", "true",
+           "When false, the job keeps the replicas that it is given first until it ends.",
+           [](const YamlNode& value, JobFile& job) { job.spec.preemptible = value.boolean(); }},
+          {"env", "a map of names to texts", "none", "Environment variables of every replica.",
+           read_environment},
+          {"set", "a map of keys to values", "none",
+           "Settings that go before those of the archive's adaptdl.yaml, by dotted keys or maps "
+           "within maps.",
+           [](const YamlNode& value, JobFile& job) { read_settings(value, "", job); }},
+          {"data", "a path or a list of paths", "none",
+           "Big files and folders that are not copied with the project; the copy gets a link to "
+           "each. One outside of the project is linked under its last name.",
+           read_data},
+          {"tensorboard", "a name", "none",
+           "TensorBoard instance that shows the job's curves; see adaptdl-tensorboard(1).",
+           read_tensorboard},
+          {"retries", "an integer from 0 to 1000000", "3",
+           "How many times in a row the job may fail without getting anywhere before it is given "
+           "up.",
+           [](const YamlNode& value, JobFile& job) {
+             job.spec.retries = static_cast<int>(value.integer(0, 1'000'000));
+           }},
+          {"grace_s", "a number from 0, in seconds", "30",
+           "Time from being asked to stop, to write a checkpoint in, to being killed.",
+           [](const YamlNode& value, JobFile& job) {
+             job.spec.grace_s = value.number(between(0, 1e6));
+           }},
+      }};
+}
+
+JobSection resources() {
+  return {"resources",
+          "What one replica needs. Numbers are written as for Kubernetes: 500m is a half, G is "
+          "1000^3, Gi is 1024^3.",
+          {
+              {"cpu", "a quantity above 0", "what the cluster chooses", "Processor cores.",
+               [](const YamlNode& value, JobFile& job) {
+                 job.spec.request.cpu_millicores =
+                     above_zero(value, parse_quantity_milli(value.text(), value.place()));
+               }},
+              {"memory", "a quantity above 0", "what the cluster chooses", "Memory, in bytes.",
+               [](const YamlNode& value, JobFile& job) {
+                 job.spec.request.memory_bytes =
+                     above_zero(value, parse_quantity(value.text(), value.place()));
+               }},
+              {"gpu", "an integer from 0 to 1024", "what the cluster chooses", "GPUs.",
+               [](const YamlNode& value, JobFile& job) {
+                 job.spec.request.gpus = value.integer(0, 1024);
+               }},
+          }};
+}
+
+JobSection checkpoint() {
+  return {"checkpoint",
+          "What the job keeps to go on from.",
+          {
+              {"size", "a quantity above 0", "no limit",
+               "Bytes that the job's checkpoints may take, written as for resources.",
+               [](const YamlNode& value, JobFile& job) {
+                 job.spec.checkpoint_size =
+                     above_zero(value, parse_quantity(value.text(), value.place()));
+               }},
+          }};
+}
+
+// Text that roff takes as it stands.
+std::string roff(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '-') {
+      result += "\\-";
+    } else if (c == '\'') {
+      result += "\\(aq";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+const std::vector<JobSection>& job_fields() {
+  static const std::vector<JobSection> sections = {top(), resources(), checkpoint()};
+  return sections;
+}
+
+std::string document_job_fields() {
+  std::string out;
+  for (const JobSection& section : job_fields()) {
+    out += fmt::format(".SS \"{}\"\n{}\n", section.name.empty() ? "Top level" : section.name,
+                       roff(section.intro));
+    for (const JobField& field : section.fields) {
+      std::string allowed(field.allowed);
+      if (allowed[0] >= 'a') allowed[0] = static_cast<char>(allowed[0] - 'a' + 'A');
+      out += fmt::format(".TP\n.B {}\n{}\n{}. Default: {}.\n", roff(field.key), roff(field.doc),
+                         roff(allowed), roff(field.fallback));
+    }
+  }
+  return out;
+}
+
+void read_job_name(const YamlNode& value, std::string& name) {
+  name = value.text();
+  std::string_view body = name;
+  while (body.ends_with('-')) body.remove_suffix(1);  // of a prefix
+  if (!valid_job_name(body)) {
+    value.refuse(fmt::format(
+        "{} is no name of a job; allowed are 1 to {} lower-case letters, digits, '-' and '.', the "
+        "first and last, and those beside a '.', a letter or digit",
+        name, kMaxJobName));
+  }
+}
+
+std::string read_job_text(const YamlNode& value) {
+  std::string text = value.text();
+  if (text.find('\0') != std::string::npos) {
+    value.refuse("holds a zero byte, which no program can be given");
+  }
+  return text;
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,176 @@
+// Whether what a job runs is there; and which file of the project a path of an image means.
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/job/job_file.h"
+
+namespace adaptdl {
+namespace {
+
+using Kind = JobSpec::Kind;
+
+bool is_file(const std::string& path) {
+  return path_exists(path) && !is_directory(path);
+}
+
+// The last names of `path`, as many as possible, that `accept` takes as a path in the project.
+template <typename Accept>
+std::optional<std::string> longest_end(const std::string& path, Accept accept) {
+  const std::string clean = absolute_path(path, "/");
+  for (size_t slash = 0; slash != std::string::npos; slash = clean.find('/', slash + 1)) {
+    const std::string end = clean.substr(slash + 1);
+    if (!end.empty() && accept(end)) return end;
+  }
+  return std::nullopt;
+}
+
+// Interpreters whose first argument that is no option is the script they run.
+bool runs_script(const std::string& program) {
+  const std::string name = file_name(program);
+  for (const char* known : {"python", "bash", "sh", "dash", "perl", "ruby", "node"}) {
+    // Also python3, python3.11
+    if (name.starts_with(known) &&
+        name.find_first_not_of("0123456789.", std::string_view(known).size()) ==
+            std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+class Finder {
+ public:
+  Finder(JobFile& job, const std::string& project)
+      : job_(job), spec_(job.spec), project_(absolute_path(project)) {}
+
+  std::vector<std::string> run() {
+    find_directory();
+    if (spec_.kind == Kind::command && spec_.program.find('/') == std::string::npos) {
+      find_in_path();
+    } else {
+      find_file();
+    }
+    if (job_.in_image && runs_script(spec_.program)) find_script();
+    return std::move(notes_);
+  }
+
+ private:
+  template <typename... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    fail("{}: {}", job_.program_place, fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  std::string folder() const { return join_path(project_, spec_.directory); }
+
+  void find_directory() {
+    if (spec_.directory.starts_with('/')) {
+      const auto end = longest_end(spec_.directory, [&](const std::string& path) {
+        return is_directory(join_path(project_, path));
+      });
+      notes_.push_back(fmt::format("the working folder {} of the image is taken as {}",
+                                   spec_.directory,
+                                   end ? "the project's " + *end : "the project's folder"));
+      spec_.directory = end.value_or("");
+    }
+    if (!spec_.directory.empty() && !is_directory(folder())) {
+      refuse("the folder to run in, {}, is not in the project {}", spec_.directory, project_);
+    }
+  }
+
+  void find_in_path() const {
+    const auto own = spec_.environment.find("PATH");
+    const char* ours = std::getenv("PATH");
+    std::string_view path = ours != nullptr ? ours : "";
+    if (own != spec_.environment.end()) path = own->second;
+    while (!path.empty()) {
+      const size_t end = std::min(path.find(':'), path.size());
+      const std::string place = join_path(std::string(path.substr(0, end)), spec_.program);
+      if (is_file(place) && ::access(place.c_str(), X_OK) == 0) return;
+      path.remove_prefix(std::min(end + 1, path.size()));
+    }
+    if (is_file(join_path(folder(), spec_.program))) {
+      refuse("{} is no command in PATH; for the file of the project write ./{}", spec_.program,
+             spec_.program);
+    }
+    refuse("{} is no command of this machine (not in PATH); {}", spec_.program,
+           job_.in_image
+               ? "the file was written for an image that has it: install it here, or give "
+                 "a command that is here"
+               : "install it, or give a path");
+  }
+
+  void find_file() {
+    std::string place = join_path(folder(), spec_.program);
+    if (!is_file(place) && job_.in_image && spec_.program.starts_with('/')) {
+      const std::string found = in_project(spec_.program);
+      if (found.empty()) refuse_image_path(spec_.program);
+      // A command without a slash would be searched in PATH.
+      spec_.program = found.find('/') == std::string::npos ? "./" + found : found;
+      place = join_path(folder(), spec_.program);
+    }
+    if (!path_exists(place)) {
+      refuse(
+          "{} is neither in the project {} nor on this machine; write where it is, relative to "
+          "the folder that the job runs in",
+          spec_.program, project_);
+    }
+    if (is_directory(place)) refuse("{} is a folder; give a file to run", spec_.program);
+    if (spec_.kind != Kind::archive && ::access(place.c_str(), X_OK) != 0) {
+      refuse(
+          "{} may not be executed; allow it by chmod +x, or name its interpreter before it, as "
+          "[python3, {}]",
+          spec_.program, spec_.program);
+    }
+  }
+
+  // python3 -u /root/project/train.py: the first argument that is no option.
+  void find_script() {
+    for (std::string& argument : spec_.arguments) {
+      if (argument == "-c" || argument == "-m") return;  // what follows is no path
+      if (argument.starts_with('-')) continue;
+      if (!argument.starts_with('/') || path_exists(argument)) return;
+      const std::string found = in_project(argument);
+      if (found.empty()) refuse_image_path(argument);
+      argument = found;
+      return;
+    }
+  }
+
+  // Which file of the project a path of the image means, relative to the folder that the job runs
+  // in; "" if none.
+  std::string in_project(const std::string& path) {
+    const auto end = longest_end(
+        path, [&](const std::string& inside) { return is_file(join_path(project_, inside)); });
+    if (!end) return "";
+    notes_.push_back(fmt::format("{} of the image is taken as the project's {}", path, *end));
+    return std::filesystem::path(join_path(project_, *end)).lexically_relative(folder()).string();
+  }
+
+  [[noreturn]] void refuse_image_path(const std::string& path) const {
+    refuse(
+        "{} is neither on this machine nor, under any end of that path, in the project {}: it "
+        "exists only in the job's image, which does not run on one machine; put it into the "
+        "project, or give a command that is here",
+        path, project_);
+  }
+
+  JobFile& job_;
+  JobSpec& spec_;
+  std::string project_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+std::vector<std::string> find_program(JobFile& job, const std::string& project) {
+  return Finder(job, project).run();
+}
+
+}  // namespace adaptdl
