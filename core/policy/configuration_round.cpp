@@ -58,15 +58,17 @@ class Round {
     for (size_t j = 0; j < snapshot_.jobs.size(); ++j) list_options(j);
     Decision decision;
     decision.cut_short = choose(budget);
+    const Packing pinned = packing_;
     pack();
+    if (!settled_) keep_all_if_as_good(pinned);
     for (size_t j = 0; j < snapshot_.jobs.size(); ++j) {
-      decision.jobs.push_back({packing_.nodes(static_cast<int>(j)), reason(j)});
+      decision.jobs.push_back({nodes(j), reason(j)});
       decision.objective += value(j, choice_[j]);
     }
     return decision;
   }
 
-  // Everything is where the program wanted it.
+  // Everything is where the program wanted it, or stays where it was.
   bool settled() const { return settled_; }
 
  private:
@@ -251,6 +253,26 @@ class Round {
     }
   }
 
+  // What the program chose may be worth less than what is, once some of it has fallen back; and two
+  // answers that are worth the same would take turns for ever.
+  void keep_all_if_as_good(Packing packing) {
+    double present = 0, packed = 0;
+    for (size_t j = 0; j < snapshot_.jobs.size(); ++j) {
+      const NodeList& nodes = snapshot_.jobs[j].nodes;
+      const bool to_keep = !nodes.empty() && !pinned_[j];
+      if (to_keep && (present_[j] < 0 || !packing.keep(static_cast<int>(j), nodes))) return;
+      present += value(j, present_[j]);
+      packed += value(j, choice_[j]);
+    }
+    if (present - packed > 1e-12 * std::abs(packed)) return;
+    choice_ = present_;
+    all_stay_ = settled_ = true;
+  }
+
+  const NodeList& nodes(size_t j) const {
+    return all_stay_ ? snapshot_.jobs[j].nodes : packing_.nodes(static_cast<int>(j));
+  }
+
   const Configuration& chosen(int job) const {
     const auto j = static_cast<size_t>(job);
     return options_of_[j][static_cast<size_t>(choice_[j])].configuration;
@@ -268,7 +290,7 @@ class Round {
 
   std::string reason(size_t j) const {
     const JobSnapshot& job = snapshot_.jobs[j];
-    const NodeList& nodes = packing_.nodes(static_cast<int>(j));
+    const NodeList& nodes = this->nodes(j);
     if (pinned_[j]) return "keeps what it has: it is not preemptible";
     if (nodes.empty()) {
       if (options_of_[j].empty()) {
@@ -314,7 +336,7 @@ class Round {
   std::vector<int> choice_;                      // by job: an option, or -1
   std::vector<int> wanted_;                      // the integer program's choice
   std::vector<bool> pinned_;
-  bool settled_ = true;
+  bool settled_ = true, all_stay_ = false;
 };
 
 Decision decide_in_order(const Snapshot& snapshot, const MakeValuation& make,

@@ -67,16 +67,36 @@ TEST_CASE("every answer is feasible, leaves pinned jobs alone and says why") {
   });
 }
 
+// How many answers in a row differ, each given from the one before; `most` + 1 if that many do.
+int changes_until_settled(const PolicyInfo& info, Snapshot snapshot, int most) {
+  std::vector<NodeList> before = allocation_of(decide(info, snapshot));
+  for (int changes = 0; changes <= most; ++changes) {
+    for (size_t j = 0; j < before.size(); ++j) snapshot.jobs[j].nodes = before[j];
+    std::vector<NodeList> next = allocation_of(decide(info, snapshot));
+    if (next == before) return changes;
+    before = std::move(next);
+  }
+  return most + 1;
+}
+
 TEST_CASE("nothing changes when nothing has changed") {
-  for_all([](const PolicyInfo& info, Snapshot snapshot) {
-    // Where other resources limit what fits on a node, sia may take two rounds to settle.
-    if (info.name == "sia" && snapshot.resources.size() > 1) return;
-    const Decision decision = decide(info, snapshot);
-    for (size_t j = 0; j < snapshot.jobs.size(); ++j) {
-      snapshot.jobs[j].nodes = decision.jobs[j].nodes;
-    }
-    CHECK(allocation_of(decide(info, snapshot)) == allocation_of(decision));
+  for_all([](const PolicyInfo& info, const Snapshot& snapshot) {
+    // To Sia a job without allocation starts free of charge (restart_factor), also one that it has
+    // just stopped because a change would have cost too much. Such a job may come back in the next
+    // round, at the cost of another; that this ends is all that its values promise.
+    const int most = info.name == "sia" ? 2 : 0;
+    CHECK(changes_until_settled(info, snapshot, most) <= most);
   });
+}
+
+TEST_CASE("jobs that are worth the same do not take turns where not all fits on the nodes") {
+  for (const uint64_t seed : {151, 253}) {
+    INFO("snapshot " << seed);
+    for (const PolicyInfo& info : policies()) {
+      INFO(info.name);
+      CHECK(changes_until_settled(info, snapshot_of(seed), 2) <= 2);
+    }
+  }
 }
 
 TEST_CASE("the same question has the same answer") {
