@@ -103,6 +103,7 @@ BatchChoice GoodputModel::optimize(int nodes, int replicas, const BatchBounds& b
     if (bounds.accumulation) {
       accum_steps = std::ceil(local / static_cast<double>(atomic_max) - kRound) - 1;
       if (replicas == 1 && local > initial + kRound) accum_steps = std::max(accum_steps, 1.0);
+      accum_steps = std::min<double>(accum_steps, kMostAccumulation);
       atomic = std::ceil(local / (accum_steps + 1) - kRound);
     } else if (replicas > 1) {
       atomic = std::ceil(local - kRound);

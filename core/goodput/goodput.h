@@ -27,6 +27,10 @@ struct BatchBounds {
   bool accumulation = false;  // accum_steps > 0 allowed
 };
 
+// A choice accumulates no more steps than this, whatever the bounds ask for: what would need them
+// is a mistake, but no reason to overflow.
+constexpr int kMostAccumulation = 1'000'000'000;
+
 struct BatchChoice {
   int64_t atomic = 0;  // samples in one replica's forward and backward
   int accum_steps = 0;

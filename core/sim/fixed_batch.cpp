@@ -26,6 +26,7 @@ BatchChoice share_batch(const BatchBounds& bounds, int64_t total, int replicas,
   if (replicas == 1 && (total > bounds.initial || lone_accumulates)) {
     steps = std::max<int64_t>(steps, 1);
   }
+  steps = std::min<int64_t>(steps, kMostAccumulation);
   const int64_t share = ceil_quotient(local, steps + 1);
   const int64_t most = bounds.max / (replicas * (steps + 1));
   return {.atomic = std::max<int64_t>(1, std::min(share, most)),

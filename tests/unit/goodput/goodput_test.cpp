@@ -130,6 +130,15 @@ TEST_CASE("a placement too large for the largest batch gets the smallest atomic 
   CHECK(choice.goodput > 0);
 }
 
+TEST_CASE("bounds that ask for absurdly many steps of accumulation overflow nothing") {
+  // Large batches pay here: each step is nearly all network, and nearly all noise.
+  const GoodputModel model({0, 0, 1000, 0, 1000, 0, 1}, {0, 1}, 1);
+  const BatchChoice choice = model.optimize(1, 2, {1, 1'000'000'000'000, 1, 1, true});
+  CHECK(choice.accum_steps > 0);
+  CHECK(choice.accum_steps <= kMostAccumulation);
+  CHECK(choice.goodput > 0);
+}
+
 TEST_CASE("parameters and bounds that make no sense are refused") {
   const PerfParams good{0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 2};
   PerfParams bad = good;

@@ -37,3 +37,10 @@ TEST_CASE("a batch that many replicas cannot share leaves one sample to each") {
   check(share_batch({.initial = 2, .max = 4}, 4, 8), 1, 0);
   check(share_batch({.initial = 2, .max = 4}, 4, 2), 2, 0);  // atomic_max 0: as many as max
 }
+
+TEST_CASE("a batch of absurdly many steps overflows nothing") {
+  const BatchBounds bounds{.initial = 128, .max = 1ll << 40, .atomic_min = 1, .atomic_max = 1};
+  const BatchChoice choice = share_batch(bounds, 1ll << 40, 1);
+  CHECK(choice.atomic >= 1);
+  CHECK(choice.accum_steps == kMostAccumulation);
+}
