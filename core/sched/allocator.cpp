@@ -6,6 +6,12 @@
 #include "core/policy/feasibility.h"
 
 namespace adaptdl {
+namespace {
+
+constexpr std::string_view kCutShort =
+    "; time ran out before the search for something better ended";
+
+}  // namespace
 
 Allocator::Allocator(Cluster& cluster, Policy& policy, const AllocatorOptions& options)
     : cluster_(cluster), policy_(policy), options_(options), due_s_(cluster.now_s()) {
@@ -26,8 +32,15 @@ AllocatorRound Allocator::round() {
   result.jobs = static_cast<int>(snapshot.jobs.size());
 
   const TimePoint started = Monotonic::now();
-  const Decision decision = policy_.decide(snapshot, options_.seed, options_.budget);
+  SearchBudget budget{.work = options_.work};
+  if (options_.policy_limit_s) {
+    budget.deadline = started + std::chrono::duration_cast<Monotonic::duration>(
+                                    Seconds(*options_.policy_limit_s));
+  }
+  const Decision decision = policy_.decide(snapshot, options_.seed, budget);
   result.policy_s = seconds_since(started);
+  result.cut_short = decision.cut_short;
+  const std::string_view cut = decision.cut_short ? kCutShort : "";
 
   std::vector<NodeList> allocation;
   for (const JobDecision& job : decision.jobs) allocation.push_back(job.nodes);
@@ -42,7 +55,7 @@ AllocatorRound Allocator::round() {
   for (const bool giving : {false, true}) {
     for (size_t j = 0; j < allocation.size(); ++j) {
       const JobSnapshot& job = snapshot.jobs[j];
-      const std::string& why = decision.jobs[j].why;
+      const std::string why = fmt::format("{}{}", decision.jobs[j].why, cut);
       std::vector<std::string> nodes;
       for (const int node : allocation[j]) {
         nodes.push_back(snapshot.nodes[static_cast<size_t>(node)].name);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,10 @@ struct AllocatorOptions {
   // at the interval's end. Infinite: rounds keep to the interval.
   double event_gap_s = std::numeric_limits<double>::infinity();
   uint64_t seed = 0;
-  SearchBudget budget;
+  int64_t work = SearchBudget{}.work;  // how much a policy may search, see SearchBudget
+  // How long it may, in each round, by the real clock: for live clusters, which cannot wait. None:
+  // only `work` ends a search, so that the answer does not depend on the machine.
+  std::optional<double> policy_limit_s;
 };
 
 // What one round did.
@@ -30,6 +34,7 @@ struct AllocatorRound {
   double policy_s = 0;  // how long the policy took, by the real clock: for reports only
   int jobs = 0;
   int changes = 0;                    // allocations changed
+  bool cut_short = false;             // time ran out before the policy was done
   std::vector<std::string> problems;  // jobs left out and why; calls that failed
 };
 
@@ -48,7 +53,8 @@ class Allocator {
   // One round, now. Jobs whose numbers no policy may see (check_job) take part without hints; if
   // even their specification is impossible they keep what they have, and the round says so. Jobs
   // are stopped and shrunk before others are given their GPUs. An Error from one job's call is
-  // noted and does not keep the others from theirs; one from nodes() or jobs() is thrown.
+  // noted and does not keep the others from theirs; one from nodes() or jobs() is thrown. Where
+  // time cut the policy short, every reason says so.
   AllocatorRound round();
 
  private:

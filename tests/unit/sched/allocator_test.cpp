@@ -47,9 +47,11 @@ class RecordingCluster : public Cluster {
 // Answers by job name.
 class ScriptedPolicy : public Policy {
  public:
-  Decision decide(const Snapshot& snapshot, uint64_t, const SearchBudget&) override {
+  Decision decide(const Snapshot& snapshot, uint64_t, const SearchBudget& given) override {
     seen = snapshot;
+    budget = given;
     Decision decision;
+    decision.cut_short = given.deadline && Monotonic::now() >= *given.deadline;
     for (const JobSnapshot& job : snapshot.jobs) {
       const auto found = answers.find(job.name);
       decision.jobs.push_back({found == answers.end() ? job.nodes : found->second, why});
@@ -59,6 +61,7 @@ class ScriptedPolicy : public Policy {
   std::map<std::string, NodeList> answers;
   std::string why = "because";
   Snapshot seen;
+  SearchBudget budget;
 };
 
 TEST_CASE("a round applies what changed, taking before giving") {
@@ -87,6 +90,28 @@ TEST_CASE("a reason that stays is told once") {
   policy.why = "for another reason";
   allocator.round();
   CHECK(cluster.explained.back() == "waits: for another reason");
+}
+
+TEST_CASE("the policy has so long in each round, and reasons say when time ran out") {
+  RecordingCluster cluster;
+  ScriptedPolicy policy;
+  cluster.add("waits");
+  Allocator unhurried(cluster, policy, {.work = 5});
+  CHECK_FALSE(unhurried.round().cut_short);
+  CHECK(policy.budget.work == 5);
+  CHECK_FALSE(policy.budget.deadline);
+  CHECK(cluster.explained.back() == "waits: because");
+
+  Allocator patient(cluster, policy, {.policy_limit_s = 3600});
+  CHECK_FALSE(patient.round().cut_short);
+  const auto first = policy.budget.deadline;
+  CHECK_FALSE(patient.round().cut_short);
+  CHECK(policy.budget.deadline > first);
+
+  Allocator hurried(cluster, policy, {.policy_limit_s = 0});
+  CHECK(hurried.round().cut_short);
+  CHECK(cluster.explained.back() ==
+        "waits: because; time ran out before the search for something better ended");
 }
 
 TEST_CASE("rounds come at the interval's end, or soon after something happened") {
