@@ -110,6 +110,7 @@ bool SimCluster::advance_to(double time_s) {
     if (!job.visible) {
       if (job.spec.submitted_s > time_s) break;  // and so are all after it
       job.visible = changed = true;
+      ++present_;
       tell(Kind::submit, job.spec.name, &job);
       continue;
     }
@@ -122,6 +123,7 @@ bool SimCluster::advance_to(double time_s) {
       job.nodes.clear();
       job.state.place({}, 0);
       --unfinished_;
+      --present_;
       changed = true;
       tell(Kind::finish, job.spec.name, &job);
       continue;

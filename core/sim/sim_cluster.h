@@ -66,7 +66,8 @@ class SimCluster : public Cluster {
   bool advance_to(double time_s);
 
   bool all_finished() const { return unfinished_ == 0; }
-  double next_submission_s() const;  // infinite when all have been submitted
+  bool nobody_there() const { return present_ == 0; }  // all have finished or are still to come
+  double next_submission_s() const;                    // infinite when all have been submitted
   const std::vector<Job>& all_jobs() const { return jobs_; }
   const Job& job(const std::string& name) const;
   double rescale_cost_s(const Job& job) const;
@@ -104,7 +105,7 @@ class SimCluster : public Cluster {
   std::map<std::string, size_t> index_, node_index_;  // by name
   SimClusterOptions options_;
   double now_s_ = 0;
-  size_t unfinished_ = 0;
+  size_t unfinished_ = 0, present_ = 0;  // jobs
 };
 
 }  // namespace adaptdl

@@ -24,6 +24,7 @@ Simulation::Simulation(SimCluster& cluster, Policy& policy, const AllocatorOptio
                        double patience_s)
     : cluster_(cluster),
       allocator_(cluster, policy, options),
+      interval_s_(options.interval_s),
       tick_s_(std::min(options.interval_s, std::max(1.0, options.event_gap_s))),
       patience_s_(patience_s) {}
 
@@ -43,7 +44,21 @@ bool Simulation::act() {
   return acted;
 }
 
+// To the last round before something comes, if nobody is there now: a workload may have days in
+// which nothing happens.
+void Simulation::skip_empty_rounds() {
+  if (!cluster_.nobody_there()) return;
+  double next_s = cluster_.next_submission_s();
+  if (!actions_.empty()) next_s = std::min(next_s, actions_.begin()->first);
+  const double due_s = std::max(allocator_.due(), tick_s_);
+  const double rounds = std::floor((next_s - due_s) / interval_s_);
+  if (!std::isfinite(next_s) || rounds < 1) return;
+  times_.rounds += static_cast<int>(rounds);
+  cluster_.advance_to(due_s + rounds * interval_s_);
+}
+
 bool Simulation::step() {
+  skip_empty_rounds();
   // The first round comes after one tick, when the first jobs have been submitted.
   const auto due = [this] { return std::max(allocator_.due(), tick_s_); };
   do {

@@ -53,7 +53,7 @@ class Simulation {
   void at(double time_s, std::function<void()> action);
 
   // Up to the next round, and the round. False when all jobs have finished or nothing will happen
-  // any more.
+  // any more. Rounds while no job is there are counted, but not played: they decide nothing.
   bool step();
 
   std::vector<JobResult> results() const;
@@ -62,9 +62,11 @@ class Simulation {
 
  private:
   bool act();
+  void skip_empty_rounds();
 
   SimCluster& cluster_;
   Allocator allocator_;
+  double interval_s_;
   std::multimap<double, std::function<void()>> actions_;  // by time
   double tick_s_, patience_s_, idle_since_s_ = 0;
   PolicyTimes times_;

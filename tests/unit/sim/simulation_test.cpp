@@ -62,6 +62,18 @@ TEST_CASE("it does not give up while something is to come") {
   CHECK(cluster.all_finished());
 }
 
+TEST_CASE("rounds while nobody is there are counted, but take no time") {
+  SampleCluster cluster({sample_job("a", 0), sample_job("b", 9e8 + 1)});
+  const auto policy = make_policy("fixed");
+  Simulation simulation(cluster, *policy, {});
+  int played = 0;
+  while (simulation.step()) ++played;
+  CHECK(played < 10);
+  CHECK(simulation.results()[1].started_s == 9e8 + 60);
+  CHECK(simulation.results()[1].jct_s == 129);
+  CHECK(simulation.policy_times().rounds == 15'000'003);
+}
+
 TEST_CASE("with an event gap, rounds come soon after arrivals") {
   const auto started = [](double submitted_s, double gap_s) {
     SampleCluster cluster({sample_job("first", 0), sample_job("a", submitted_s)});
