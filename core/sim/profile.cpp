@@ -10,9 +10,8 @@
 namespace adaptdl {
 namespace {
 
-// Beyond these a number is a mistake. Seconds; samples.
-constexpr double kMaxStep = 1e6;
-constexpr int64_t kMaxBatch = int64_t{1} << 40;
+// Beyond these a number is a mistake.
+constexpr double kMaxStep = 1e6;  // seconds
 constexpr int kMaxReplicas = 1 << 20;
 
 std::string text_of(const Placement& gpus) {

@@ -16,6 +16,9 @@
 
 namespace adaptdl {
 
+// Samples; a batch beyond it is a mistake.
+constexpr int64_t kMaxBatch = int64_t{1} << 40;
+
 // One optimizer step without accumulation. A step with s accumulation steps takes
 // step_s + s (step_s - sync_s).
 struct StepTime {

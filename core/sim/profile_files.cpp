@@ -12,7 +12,6 @@ namespace {
 
 constexpr size_t kMaxBytes = 16u << 20;
 constexpr int64_t kMost = std::numeric_limits<int>::max();
-constexpr int64_t kMostSamples = int64_t{1} << 40;
 
 // The bounds of published applications, for ProfileData.
 struct PublishedBounds {
@@ -43,7 +42,7 @@ YamlMapping mapping_of(std::string_view text, const std::string& path) {
 void read_bounds(YamlMapping& from, ProfileData& data) {
   const auto read = [&from]<typename T>(std::string_view key, std::optional<T>& value) {
     T number{};
-    if (from.read(key, number, 1, sizeof(T) == sizeof(int) ? kMost : kMostSamples)) value = number;
+    if (from.read(key, number, 1, sizeof(T) == sizeof(int) ? kMost : kMaxBatch)) value = number;
   };
   read("initial_batch", data.initial_batch);
   read("max_batch", data.max_batch);
@@ -60,7 +59,7 @@ StepTime step_time(YamlMapping& from) {
 }
 
 int64_t samples(YamlMapping& from, std::string_view key) {
-  return from.require(key).integer(1, kMostSamples);
+  return from.require(key).integer(1, kMaxBatch);
 }
 
 PlacementMeasurement placement_from(const YamlNode& node) {
@@ -134,7 +133,7 @@ void parse_placements_csv(std::string text, const std::string& path, ProfileData
       }
       measured.gpus.push_back(digit - '0');
     }
-    measured.atomic = table.integer(row, "local_bsz", 1, kMostSamples);
+    measured.atomic = table.integer(row, "local_bsz", 1, kMaxBatch);
     measured.time = step_time(table, row);
     data.placements.push_back(std::move(measured));
   }
@@ -146,7 +145,7 @@ void parse_scalability_csv(std::string text, const std::string& path, ProfileDat
   for (size_t row = 0; row < table.rows(); ++row) {
     data.sizes.push_back({static_cast<int>(table.integer(row, "num_nodes", 1, kMost)),
                           static_cast<int>(table.integer(row, "num_replicas", 1, kMost)),
-                          table.integer(row, "local_bsz", 1, kMostSamples), step_time(table, row)});
+                          table.integer(row, "local_bsz", 1, kMaxBatch), step_time(table, row)});
   }
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/base/number.h"
 #include "core/goodput/fit.h"
 
 namespace adaptdl {
@@ -165,17 +166,23 @@ void Recording::add(std::istream& stream, const std::string& path) {
 }
 
 void Recording::take_bounds(const Json& event, const std::string& at) {
-  int64_t initial = std::llround(positive(event, "batch", at) / positive(event, "scale", at));
-  int64_t most = json_get<int64_t>(event, "batch", at);
-  if (const auto bounds = json_find<Json>(event, "bounds", at)) {
-    initial = json_get<int64_t>(*bounds, "initial", at);
-    most = json_get<int64_t>(*bounds, "max", at);
+  const auto samples = [&at](double batch, const char* what) {
+    if (batch >= 0.5 && batch <= static_cast<double>(kMaxBatch)) return std::llround(batch);
+    fail("{}: {} batch is {} samples; from 1 to {} are allowed", at, what, format_number(batch),
+         kMaxBatch);
+  };
+  const double batch = positive(event, "batch", at), scale = positive(event, "scale", at);
+  const auto bounds = json_find<Json>(event, "bounds", at);
+  const int64_t initial =
+      samples(bounds ? json_get<double>(*bounds, "initial", at) : batch / scale, "the initial");
+  const int64_t most =
+      samples(bounds ? json_get<double>(*bounds, "max", at) : batch, "the largest");
+  if (bounds) {
     const auto low = json_get<int64_t>(*bounds, "atomic_min", at);
     const auto high = json_get<int64_t>(*bounds, "atomic_max", at);
     atomic_min_ = std::min(atomic_min_.value_or(low), low);
     atomic_max_ = std::max(atomic_max_.value_or(high), high);
   }
-  if (initial < 1) fail("{}: the initial batch is {}; at least 1 is allowed", at, initial);
   if (initial_batch_ != 0 && initial != initial_batch_) {
     fail("{}: the initial batch is {}, in what was read before {}; all runs must have the same", at,
          initial, initial_batch_);
@@ -206,8 +213,8 @@ void Recording::take_times(const Json& event, const std::string& at) {
   ++times.steps;
 }
 
-int Recording::epochs_in(double total_progress) const {
-  return static_cast<int>(std::lround(total_progress / epoch_progress_));
+double Recording::epochs_in(double total_progress) const {
+  return std::round(total_progress / epoch_progress_);
 }
 
 const Recording::Epochs& Recording::whole_training() const {
@@ -219,7 +226,7 @@ const Recording::Epochs& Recording::whole_training() const {
     while (epochs.contains(first_missing)) ++first_missing;
     if (first_missing > epochs_in(total)) return epochs;
     if (!missing.empty()) missing += ", ";
-    missing += fmt::format("epoch {} of {}", first_missing, epochs_in(total));
+    missing += fmt::format("epoch {} of {:.6g}", first_missing, epochs_in(total));
   }
   fail(
       "no training was recorded to its end: {} is missing; let a run finish, or, with --set "

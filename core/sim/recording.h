@@ -54,7 +54,8 @@ class Recording {
   void take_times(const Json& event, const std::string& at);
   // The longest of which every epoch is there.
   const Epochs& whole_training() const;
-  int epochs_in(double total_progress) const;
+  // A whole number, infinite where no step told its epoch.
+  double epochs_in(double total_progress) const;
 
   std::string name_;
   int64_t steps_ = 0;

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
+#include "core/sim/profile.h"
 
 namespace adaptdl {
 namespace {
@@ -16,7 +17,6 @@ namespace {
 constexpr size_t kMaxBytes = 16u << 20;
 constexpr int64_t kMaxReplicas = 1 << 20;
 constexpr int kMaxCount = 100'000;
-constexpr int64_t kMaxBatch = int64_t{1} << 40;
 constexpr double kMaxSeconds = 1e9;  // thirty years
 
 // Both formats: complains through `refuse` (the field, what is wrong).
@@ -27,6 +27,11 @@ class Checker {
   explicit Checker(const std::vector<std::string>& applications) : applications_(applications) {}
 
   void check(const WorkloadJob& job, const Refuse& refuse) {
+    if (job.submitted_s > kMaxSeconds) {  // the last of many
+      refuse("every_s",
+             fmt::format("makes job {} come {:.3g} s after the start; {:.0f} is the most", job.name,
+                         job.submitted_s, kMaxSeconds));
+    }
     if (!names_.insert(job.name).second) {
       refuse("name", fmt::format("'{}' is the name of two jobs; give another", job.name));
     }

@@ -147,6 +147,29 @@ TEST_CASE("what is no recording is refused") {
               "run.jsonl:3: ");
 }
 
+TEST_CASE("absurd sizes are refused, and do not take for ever") {
+  const auto with = [](const std::string& bounds) {
+    Run run;
+    run.bounds = bounds;
+    Recording recording;
+    add(recording, run.text());
+    return recording.profile("mine");
+  };
+  CHECK_ERROR(with(R"(,"bounds":{"initial":1,"max":9223372036854775807,"atomic_min":1,)"
+                   R"("atomic_max":80})"),
+              "run.jsonl:2: the largest batch is 9.223372036854776e+18 samples");
+  CHECK_ERROR(with(R"(,"bounds":{"initial":0,"max":8,"atomic_min":1,"atomic_max":80})"),
+              "run.jsonl:2: the initial batch is 0 samples; from 1 to 1099511627776 are allowed");
+  const std::string end = "\"progress_total\":40,";
+  std::string text = Run().text();
+  for (size_t at = 0; (at = text.find(end, at)) != std::string::npos;) {
+    text.replace(at, end.size(), "\"progress_total\":1e300,");
+  }
+  Recording endless;
+  add(endless, text);
+  CHECK_ERROR(endless.profile("mine"), "epoch 3 of 5e+298 is missing");
+}
+
 TEST_CASE("runs of another training are refused") {
   Recording recording;
   add(recording, Run().text());

@@ -78,5 +78,7 @@ TEST_CASE("one entry may stand for many jobs") {
   CHECK(jobs[2].name == "a-2");
   CHECK(jobs[2].submitted_s == 300 + 120);
   CHECK_ERROR(yaml("jobs:\n  - {" + kJob + ", count: 0}\n"), "jobs.0.count");
+  CHECK_ERROR(yaml("jobs:\n  - {" + kJob + ", count: 3, every_s: 600000000}\n"),
+              "w.yaml:2: jobs.0.every_s: makes job a-2 come 1.2e+09 s after the start");
   CHECK(yaml("jobs:\n  - {" + kJob + ", count: 1}\n").at(0).name == "a");
 }
