@@ -22,6 +22,28 @@ std::string_view shown(std::string_view text) {
   return text.substr(0, kMaxShown);
 }
 
+// Unicode, table 3-7: well-formed UTF-8 byte sequences.
+bool is_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = [&](size_t at) { return at < text.size() ? text[at] & 0xff : 0; };
+    const int first = byte(i), second = byte(i + 1);
+    const int length = first < 0x80   ? 1
+                       : first < 0xc2 ? 0
+                       : first < 0xe0 ? 2
+                       : first < 0xf0 ? 3
+                                      : 4;
+    const int low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const int high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (length == 0 || first > 0xf4 || (length > 1 && (second < low || second > high)))
+      return false;
+    for (int k = 2; k < length; ++k) {
+      if ((byte(i + static_cast<size_t>(k)) & 0xc0) != 0x80) return false;
+    }
+    i += static_cast<size_t>(length);
+  }
+  return true;
+}
+
 std::vector<std::string_view> next_line(CsvScanner& scanner, const std::string& path) {
   std::vector<std::string_view> fields;
   const int64_t line = scanner.line();
@@ -112,6 +134,7 @@ std::string CsvTable::text(size_t row, std::string_view column) const {
   if (value.find('"') != std::string_view::npos) {
     refuse(row, column, "holds a quote; text without quotes is allowed");
   }
+  if (!is_utf8(value)) refuse(row, column, "is not UTF-8; save the file in that encoding");
   return std::string(value);
 }
 

@@ -33,8 +33,8 @@ class CsvTable {
 
   size_t rows() const { return lines_.size(); }
 
-  // Requires: row < rows(), and a column given to the constructor. Text is not empty, numbers are
-  // finite and within [low, high], or Error.
+  // Requires: row < rows(), and a column given to the constructor. Text is not empty and is UTF-8,
+  // numbers are finite and within [low, high], or Error.
   std::string text(size_t row, std::string_view column) const;
   int64_t integer(size_t row, std::string_view column,
                   int64_t low = std::numeric_limits<int64_t>::min(),

@@ -47,6 +47,17 @@ TEST_CASE("what is wrong with a table is told with its line") {
   CHECK_ERROR(table("name,time\na,1\nb,1\n", {.max_rows = 1}), "jobs.csv:3: has too many rows");
 }
 
+TEST_CASE("text is UTF-8") {
+  const CsvTable good = table("name,time\nJ\xc3\xbcrgen \xe2\x82\xac \xf0\x9f\x98\x80,1\n");
+  CHECK(good.text(0, "name") == "J\xc3\xbcrgen \xe2\x82\xac \xf0\x9f\x98\x80");
+  // Latin-1, a lone continuation, overlong, a surrogate, beyond Unicode, cut short.
+  for (const std::string bad : {"J\xfcrgen", "\x80", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80",
+                                "\xf4\x90\x80\x80", "a\xe2\x82"}) {
+    const CsvTable read = table("name,time\n" + bad + ",1\n");
+    CHECK_ERROR(read.text(0, "name"), "jobs.csv:2: name: is not UTF-8");
+  }
+}
+
 TEST_CASE("a value that is not allowed is told with its column") {
   const CsvTable read = table("name,time\n,1e3\na\"\"b,x\n\"x\"\"y\",-1\nc,inf\nd,nan\n" +
                               ("e," + std::string(50, '0')) + "x\n");
