@@ -128,6 +128,7 @@ int run(const Arguments& arguments) {
   if (!arguments.given("profiles")) throw UsageError("--profiles DIR is needed: recorded jobs");
   if (!arguments.given("workload")) throw UsageError("--workload FILE is needed: jobs to submit");
   ExperimentOptions options = experiment_options(arguments);
+  for (const SimulatedPolicy& policy : policies) check_nodes(policy.name, options.nodes);
   const auto profiles = read_profiles(arguments.text("profiles"));
   const auto workload = read_workload(arguments.text("workload"), application_names(profiles));
   if (arguments.given("plot")) check_writable(arguments.text("plot"));

@@ -38,6 +38,18 @@ bool adapts_batch(std::string_view policy) {
   return policy != "fixed" && policy != "tiresias" && policy != "optimus";
 }
 
+void check_nodes(std::string_view policy, const std::vector<ClusterNode>& nodes) {
+  if (policy != "tiresias" && policy != "optimus") return;
+  const ClusterNode* first = nullptr;
+  for (const ClusterNode& node : nodes) {
+    if (gpus_of(node) == 0) continue;
+    if (first == nullptr) first = &node;
+    if (node.accelerator == first->accelerator) continue;
+    fail("policy {} knows GPUs of one kind only, and there are '{}' and '{}'; leave it out", policy,
+         first->accelerator, node.accelerator);
+  }
+}
+
 std::unique_ptr<Policy> make_simulated_policy(const std::string& name,
                                               const std::map<std::string, double>& options,
                                               const SimCluster& cluster) {

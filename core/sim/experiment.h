@@ -55,6 +55,10 @@ std::vector<std::string> simulated_policies();
 // Whether jobs choose their batch under this policy, or keep the one of the workload.
 bool adapts_batch(std::string_view policy);
 
+// Throws Error, saying what to do, for nodes that the policy cannot share out: tiresias and optimus
+// know GPUs of one kind only.
+void check_nodes(std::string_view policy, const std::vector<ClusterNode>& nodes);
+
 // Throws Error as make_policy(). Borrows the cluster.
 std::unique_ptr<Policy> make_simulated_policy(const std::string& name,
                                               const std::map<std::string, double>& options,

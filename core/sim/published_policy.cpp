@@ -40,10 +40,13 @@ bool pinned(const JobSnapshot& job) {
 
 void check_published(const Snapshot& snapshot, const char* policy) {
   check_snapshot(snapshot);
+  const NodeSnapshot* first = nullptr;
   for (const NodeSnapshot& node : snapshot.nodes) {
-    if (node.accelerator == snapshot.nodes[0].accelerator) continue;
+    if (node.capacity[0] == 0) continue;
+    if (first == nullptr) first = &node;
+    if (node.accelerator == first->accelerator) continue;
     fail("{}: nodes have GPUs of kind '{}' and '{}'; this policy knows one kind only", policy,
-         snapshot.nodes[0].accelerator, node.accelerator);
+         first->accelerator, node.accelerator);
   }
   for (const JobSnapshot& job : snapshot.jobs) {
     if (job.request[0] == 1) continue;

@@ -13,6 +13,8 @@ printf 'nodes:\n  - {name: a, gpus: 1}\n  - {name: a, gpus: 2}\n' > cluster.yaml
 try --cluster cluster.yaml
 printf 'nodes:\n  - {gpus: 0}\n' > cluster.yaml
 try --cluster cluster.yaml
+printf 'nodes:\n  - {gpus: 4, accelerator: t4}\n  - {gpus: 0}\n  - {gpus: 4, accelerator: a100}\n' > cluster.yaml
+try --cluster cluster.yaml --policy pollux,tiresias
 try --timeline nowhere/timeline.jsonl
 try --plot nowhere/plot.svg
 try --plot .

@@ -155,6 +155,8 @@ TEST_CASE("published policies refuse what they know nothing of") {
   Snapshot two_kinds = snapshot({4, 4}, {});
   two_kinds.nodes[1].accelerator = "a100";
   CHECK_ERROR(policy.decide(two_kinds, 0, {}), "one kind only");
+  two_kinds.nodes[1].capacity = {0};  // a node without GPUs is of no kind
+  CHECK(policy.decide(two_kinds, 0, {}).jobs.empty());
   Snapshot wide = snapshot({4}, {{"a"}});
   wide.jobs[0].request = {2};
   CHECK_ERROR(policy.decide(wide, 0, {}), "a replica of job a requests 2 of gpu");
