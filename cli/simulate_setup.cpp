@@ -116,7 +116,11 @@ ExperimentOptions experiment_options(const Arguments& arguments) {
   if (arguments.given("event-gap")) options.event_gap_s = number(arguments, "event-gap", 1, 86400);
   options.rescale_s = std::nullopt;
   if (arguments.text("rescale-cost") != "measured") {
-    options.rescale_s = number(arguments, "rescale-cost", 0, 86400);
+    try {
+      options.rescale_s = number(arguments, "rescale-cost", 0, 86400);
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("{}, or measured", error.what()));
+    }
   }
   options.lengths_known = arguments.text("lengths") == "known";
   options.interference = number(arguments, "interference", 0, 0.99);

@@ -10,4 +10,5 @@ adaptdl simulate --policy pollux --policy-option fairness=one
 adaptdl simulate --policy pollux --policy-option fairness=99
 adaptdl simulate --policy fixed --policy-option pollux.fairness=1
 adaptdl simulate --profiles profiles --workload workload.csv --interval 0
+adaptdl simulate --profiles profiles --workload workload.csv --rescale-cost measure
 adaptdl simulate --profiles profiles --workload workload.csv --cluster c.yaml --nodes 3
