@@ -35,17 +35,10 @@ std::map<std::string, double> options_of(const Scenario& scenario, const std::st
   return {};
 }
 
-// As the policy is configured.
+// All policies that adapt do, unless they are told not to.
 bool avoids_interference(const std::string& policy, const std::map<std::string, double>& options) {
-  const std::string name = "avoid-interference";
-  if (const auto own = options.find(name); own != options.end()) return own->second != 0;
-  for (const PolicyInfo& info : policies()) {
-    if (info.name != policy) continue;
-    return std::any_of(info.options.begin(), info.options.end(), [&](const PolicyOption& option) {
-      return option.name == name && option.fallback != 0;
-    });
-  }
-  return false;
+  const auto own = options.find("avoid-interference");
+  return adapts_batch(policy) && (own == options.end() || own->second != 0);
 }
 
 }  // namespace
