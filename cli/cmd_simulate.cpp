@@ -89,7 +89,8 @@ std::string to_text(const std::vector<ExperimentResult>& results) {
                rows);
 }
 
-Json to_json(const std::vector<ExperimentResult>& results) {
+// `several`: policies were asked for, of which an interrupt may have left one.
+Json to_json(const std::vector<ExperimentResult>& results, bool several) {
   Json all = Json::array();
   for (const ExperimentResult& result : results) {
     Json jobs = Json::array();
@@ -100,7 +101,7 @@ Json to_json(const std::vector<ExperimentResult>& results) {
                    {"interrupted", result.interrupted},
                    {"problems", result.problems}});
   }
-  return all.size() == 1 ? all[0] : Json{{"policies", all}};
+  return several ? Json{{"policies", std::move(all)}} : all.at(0);
 }
 
 // JSON records, one a line, flushed in large pieces.
@@ -139,7 +140,7 @@ int run(const Arguments& arguments) {
   const bool shown = is_fancy(STDERR_FILENO, arguments.flag("no-color")) && !arguments.quiet();
   std::vector<ExperimentResult> results;
   for (const auto& [name, policy_options] : policies) {
-    if (interrupted) break;
+    if (interrupted && !results.empty()) break;
     options.policy_options = policy_options;
     ProgressBar bar(name, shown);
     ExperimentHooks hooks;
@@ -173,7 +174,7 @@ int run(const Arguments& arguments) {
     write_file_atomic(arguments.text("plot"), plot_svg(runs));
   }
   if (arguments.json()) {
-    print_json(to_json(results));
+    print_json(to_json(results, policies.size() > 1));
   } else {
     print(to_text(results));
   }

@@ -65,7 +65,7 @@ with tempfile.TemporaryDirectory(prefix='adaptdl-manual') as folder:
         file.writelines(f'j{i},{100 * i},vision,1,128\n' for i in range(50000))
     running = subprocess.Popen(
         [binary, 'simulate', '--profiles', 'profiles', '--workload', 'long.csv', '-o', 'json',
-         '--timeline', 'long.jsonl'],
+         '--timeline', 'long.jsonl', '--policy', 'proportional,fixed'],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     limit = time.monotonic() + 30
     timeline = os.path.join(folder, 'long.jsonl')
@@ -76,6 +76,8 @@ with tempfile.TemporaryDirectory(prefix='adaptdl-manual') as folder:
     out, err = running.communicate(timeout=60)
     check(running.returncode == 130, 'exit status', running.returncode, err)
     check('interrupted' in err, err)
-    result = json.loads(out)
+    results = json.loads(out)['policies']  # also if one is all there is
+    check([result['policy'] for result in results] == ['proportional'], results)
+    result = results[0]
     check(result['interrupted'] and 0 < result['summary']['completed'] < 50000, result['summary'])
 print('the example runs as printed')
