@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/suggest.h"
@@ -138,7 +139,11 @@ ExperimentOptions experiment_options(const Arguments& arguments) {
 }
 
 void check_writable(const std::string& path) {
+  struct stat info {};
   if (is_directory(path)) fail("{}: is a folder; give the name of a file", path);
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    fail("{}: is a device or pipe, and would be replaced; give the name of a file", path);
+  }
   const std::string target = path_exists(path) ? path : parent_directory(path);
   if (access(target.c_str(), W_OK) != 0) fail_errno(errno, fmt::format("{}: cannot write", path));
 }

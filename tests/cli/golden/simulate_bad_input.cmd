@@ -18,5 +18,7 @@ try --cluster cluster.yaml --policy pollux,tiresias
 try --timeline nowhere/timeline.jsonl
 try --plot nowhere/plot.svg
 try --plot .
+mkfifo pipe.svg
+try --plot pipe.svg
 printf 'name,time\none,0\n' > workload.csv
 try
