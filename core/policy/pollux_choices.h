@@ -59,7 +59,7 @@ int best_choice(const std::vector<PolluxChoice>& choices, const PolluxPrices& pr
 
 // Prices at which the jobs' best choices just do not take more than there is (the minimum of the
 // Lagrangian dual, by bisection, kind after kind). `bound`: no allocation of these choices is worth
-// more.
+// more, where the snapshot has one resource; of several, weights are only a measure.
 struct PolluxDual {
   PolluxPrices prices;
   double bound = 0;

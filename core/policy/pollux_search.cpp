@@ -311,7 +311,10 @@ PolluxAnswer Search::run() {
   const PolluxAllocation present = now_;
 
   dual_ = solve_dual(problem_);
-  bound_ = dual_.bound;
+  // Of several resources one job may take what another hardly needs, and both have more than their
+  // weights add up to: then the dual is a guide, but no bound.
+  const bool bounded = problem_.snapshot.resources.size() == 1;
+  if (bounded) bound_ = dual_.bound;
   if (!good_enough() && !over()) {
     fill();
     recount();
@@ -335,7 +338,7 @@ PolluxAnswer Search::run() {
     consider();
     int64_t exact = std::min<int64_t>(work_, 3'000'000);
     const int64_t limit = exact;
-    counts = best_counts(problem_, dual_, bound_ - best_total, exact);
+    counts = best_counts(problem_, dual_, std::max(dual_.bound - best_total, 0.0), exact);
     work_ -= limit - exact;
     if (!counts.empty()) {
       double exact_total = 0;
@@ -343,7 +346,7 @@ PolluxAnswer Search::run() {
         const auto j = static_cast<size_t>(job);
         exact_total += problem_.choices[j][static_cast<size_t>(counts[j])].value;
       }
-      bound_ = std::min(bound_, exact_total);
+      if (bounded) bound_ = std::min(bound_, exact_total);
       start_from_counts(counts);
     } else {
       start_from_high_prices();
