@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "core/base/error.h"
 #include "core/policy/pollux_search.h"
@@ -39,8 +40,10 @@ class Sizes {
     for (size_t j = 0; j < answer.rows.size(); ++j) {
       const PolluxRow& row = answer.rows[j];
       const int job = static_cast<int>(j);
-      sum += problem.objective.speedup(job, 0, row.size() > 1, replicas_of(row)) /
-             problem.objective.speedup(job, 0, false, 1);
+      const double gain = problem.objective.speedup(job, 0, row.size() > 1, replicas_of(row)) /
+                          problem.objective.speedup(job, 0, false, 1);
+      // Parameters at the edge of what a double holds may give no goodput at all.
+      if (std::isfinite(gain)) sum += gain;
     }
     return sum / (nodes * static_cast<double>(node_.capacity[0]));
   }

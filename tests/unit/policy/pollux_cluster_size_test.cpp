@@ -1,6 +1,7 @@
 #include "core/policy/pollux_cluster_size.h"
 
 #include <doctest/doctest.h>
+#include <limits>
 
 #include "core/base/error.h"
 #include "tests/unit/policy/random_snapshot.h"
@@ -54,6 +55,15 @@ TEST_CASE("more jobs wish no fewer nodes") {
     CHECK(nodes >= last);
     last = nodes;
   }
+}
+
+TEST_CASE("a job without any goodput is left out") {
+  Snapshot snapshot = cluster(1, 10);
+  PerfParams& perf = *snapshot.jobs[2].hints.perf;
+  perf.alpha_c = perf.beta_c = std::numeric_limits<double>::max();
+  const auto wish = wish_cluster_size(snapshot, kNode, 1, 64);
+  CHECK(wish.utility > 0);
+  CHECK(wish.nodes > 1);
 }
 
 TEST_CASE("what does not fit together is refused") {
