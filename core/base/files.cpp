@@ -82,14 +82,16 @@ void sync_directory(const std::string& path) {
   if (fsync(fd.get()) != 0 && errno != EINVAL) fail_errno(errno, path + ": cannot sync");
 }
 
-void write_file_atomic(const std::string& path, std::string_view bytes, mode_t mode) {
+namespace {
+
+void replace(const std::string& path, std::string_view bytes, mode_t mode, bool sync) {
   const std::string folder = parent_directory(path);
   const std::string temporary =
       join_path(folder, "." + file_name(path) + ".tmp-" + to_hex(random_bytes(6)));
   Fd fd = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
   try {
     write_all(fd.get(), bytes, path);
-    if (fsync(fd.get()) != 0) fail_errno(errno, path + ": cannot write");
+    if (sync && fsync(fd.get()) != 0) fail_errno(errno, path + ": cannot write");
     if (::close(fd.release()) != 0 && errno != EINTR) fail_errno(errno, path + ": cannot write");
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
       fail_errno(errno, path + ": cannot be replaced");
@@ -98,7 +100,17 @@ void write_file_atomic(const std::string& path, std::string_view bytes, mode_t m
     ::unlink(temporary.c_str());
     throw;
   }
-  sync_directory(folder);
+  if (sync) sync_directory(folder);
+}
+
+}  // namespace
+
+void write_file_atomic(const std::string& path, std::string_view bytes, mode_t mode) {
+  replace(path, bytes, mode, true);
+}
+
+void replace_file(const std::string& path, std::string_view bytes, mode_t mode) {
+  replace(path, bytes, mode, false);
 }
 
 bool path_exists(const std::string& path) {

@@ -26,6 +26,10 @@ std::string read_file(const std::string& path, size_t max_bytes);
 // A symbolic link at `path` is replaced, not followed. `mode` is subject to the umask.
 void write_file_atomic(const std::string& path, std::string_view bytes, mode_t mode = 0666);
 
+// As write_file_atomic, but for what need not survive a power cut, which may leave the old, the new,
+// or an empty file. Takes microseconds.
+void replace_file(const std::string& path, std::string_view bytes, mode_t mode = 0666);
+
 // Makes renames and new names in this folder last.
 void sync_directory(const std::string& path);
 

@@ -13,6 +13,7 @@
 #include "core/launch/control.h"
 #include "core/launch/hang_watch.h"
 #include "core/launch/log_writer.h"
+#include "core/launch/oom.h"
 #include "core/launch/output.h"
 #include "core/launch/rendezvous.h"
 #include "core/launch/replica.h"
@@ -99,6 +100,7 @@ class Launcher {
   RendezvousOptions rendezvous_;
   View view_;
   HangWatch watch_;
+  OomWatch oom_;
   bool told_of_hang_ = false;
   std::map<MemberId, std::unique_ptr<Replica>> replicas_;  // whose processes exist
   MemberId next_id_ = 0;

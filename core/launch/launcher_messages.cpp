@@ -118,7 +118,10 @@ void Launcher::on_death(Replica& replica) {
 void Launcher::on_exit(Replica& replica, const ExitStatus& status) {
   on_death(replica);
   if (replica.failed) {
-    const std::string reason = replica.fatal.empty() ? status.describe() : replica.fatal;
+    std::string reason = replica.fatal;
+    if (reason.empty()) {
+      reason = oom_.explains(status) ? "killed: memory ran out" : status.describe();
+    }
     report_failure(replica.id, reason, &status, replica.state_at_death);
   }
   reaped(view_, replica.id);

@@ -1,10 +1,10 @@
 #include "core/launch/run.h"
 
 #include <numeric>
-#include <signal.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/launch/hand_out.h"
 #include "core/launch/launcher.h"
 #include "core/launch/paths.h"
 #include "core/launch/slots.h"
@@ -47,17 +47,6 @@ RunOptions complete(RunOptions options) {
   return options;
 }
 
-// Waits until the sinks have everything; a signal ends the wait.
-void hand_out(Output& output, SignalCatcher& signals) {
-  while (!output.drain(Monotonic::now() + std::chrono::milliseconds(100))) {
-    for (const int number : signals.take()) {
-      if (number == SIGCHLD) continue;
-      output.abandon();
-      return;
-    }
-  }
-}
-
 int run_it(const RunOptions& options, Output& output, SignalCatcher& signals) {
   RunFolder folder(options);
   if (options.fresh) {
@@ -84,12 +73,8 @@ int run_it(const RunOptions& options, Output& output, SignalCatcher& signals) {
 
 int run(const RunOptions& options, const std::vector<EventSink>& sinks, const Talk& talk) {
   const RunOptions full = complete(options);
-  std::vector<int> caught{SIGINT, SIGTERM, SIGCHLD};
-  struct sigaction hangup {};
-  sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler != SIG_IGN) caught.push_back(SIGHUP);  // nohup keeps its meaning
   Output output(sinks, talk);
-  SignalCatcher signals(caught);
+  SignalCatcher signals(caught_signals());
   const int code = run_it(full, output, signals);
   hand_out(output, signals);
   return code;

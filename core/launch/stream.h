@@ -65,7 +65,7 @@ class EventStream {
   std::deque<Term> terms_;  // the first is under way
   std::map<MemberId, std::vector<nlohmann::json>> held_;
   std::map<uint64_t, int64_t> switched_;  // by generation; its members agree
-  std::map<uint64_t, Term> known_;  // by number
+  std::map<uint64_t, Term> known_;        // by number
   int64_t last_step_ = 0, highest_step_ = 0;
   nlohmann::json newest_step_ = nlohmann::json::object(), end_;
   int rescales_ = 0;

@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sstream>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -79,7 +79,7 @@ void TestRun::start() {
     const Talk say = [&](const std::string& line) { write_all(said.get(), line + "\n", "talk"); };
     int code = 99;
     try {
-      code = run(options, sinks, say);
+      code = body ? body(sinks, say) : run(options, sinks, say);
     } catch (const Error& error) {
       say(error.what());
       code = static_cast<int>(error.exit_code());

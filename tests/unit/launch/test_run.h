@@ -24,6 +24,8 @@ class TestRun {
   // To be changed before start(). Worker arguments as in fake_worker.cpp.
   RunOptions options;
   std::function<void(const nlohmann::json&)> extra_sink;  // in the launcher's process
+  // What is run instead of run(options, ...), in the launcher's process.
+  std::function<int(const std::vector<EventSink>&, const Talk&)> body;
 
   void start();
   // Exit code; fails the test if it takes longer.

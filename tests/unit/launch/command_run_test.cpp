@@ -1,0 +1,254 @@
+// Command runs with real processes: shell scripts in the place of a Python program.
+
+#include "core/launch/command_run.h"
+
+#include <arpa/inet.h>
+#include <chrono>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/system.h"
+#include "core/launch/command_environment.h"
+#include "tests/unit/launch/test_run.h"
+
+using namespace adaptdl;
+using namespace adaptdl::launch;
+using adaptdl::launch::testing::alive;
+using adaptdl::launch::testing::TestRun;
+using nlohmann::json;
+
+namespace {
+
+// Runs `script` as each replica, in its folder. `trap` it: what a program does on SIGTERM.
+struct Script {
+  TestRun run;
+  CommandOptions options;
+
+  explicit Script(const std::string& script) {
+    options.name = "test";
+    options.program = "/bin/sh";
+    options.arguments = {"-c", script};
+    options.directory = run.folder();
+    options.checkpoint_dir = run.options.checkpoint_dir;
+    options.share_dir = file("share");
+    options.log_dir = run.options.log_dir;
+    options.control_socket = run.options.control_socket;
+    options.record_file = run.options.record_file;
+    options.replicas_file = file("replicas.json");
+    options.grace_s = 10;
+    run.body = [this](const auto& sinks, const Talk& talk) {
+      return run_command(options, sinks, talk);
+    };
+  }
+  std::string file(const std::string& name) const { return join_path(run.folder(), name); }
+  std::string text(const std::string& name) const { return read_file(file(name), 1 << 20); }
+  json record() const { return json::parse(read_file(options.record_file, 1 << 20)); }
+  json status() const { return run.request({{"request", "status"}}); }
+  void wait_for_file(const std::string& name) const {
+    run.wait_for([&](const json&) { return path_exists(file(name)); });
+  }
+};
+
+// What Python AdaptDL does, in short: goes on from the newest checkpoint, writes one when told.
+constexpr const char* kElastic = R"(
+  stop() {
+    if [ $ADAPTDL_REPLICA_RANK = 0 ]; then
+      rm -rf $ADAPTDL_CHECKPOINT_PATH/checkpoint-*
+      mkdir $ADAPTDL_CHECKPOINT_PATH/checkpoint-$ADAPTDL_NUM_RESTARTS || exit 1
+    fi
+    exit 143
+  }
+  trap stop TERM
+  echo run > started-$ADAPTDL_NUM_RESTARTS-$ADAPTDL_REPLICA_RANK-$ADAPTDL_NUM_REPLICAS
+  while [ ! -e finish ]; do sleep 0.02; done
+)";
+
+}  // namespace
+
+TEST_CASE("command run: a program that is not elastic runs to its end, soon") {
+  Script script("");
+  script.options.program = "true";
+  script.options.arguments.clear();
+  script.run.start();
+  CHECK(script.run.wait() == 0);
+  const json end = script.run.events().back();
+  CHECK(end["result"] == "finished");
+  CHECK(end["seconds"] < 2);
+  CHECK(script.record()["state"] == "finished");
+  CHECK(script.record()["exit_code"] == 0);
+}
+
+TEST_CASE("command run: the environment is AdaptDL's") {
+  Script script("env > env-$ADAPTDL_REPLICA_RANK; grep Cpus_allowed_list /proc/self/status > cpus");
+  script.options.replicas = {2, 2, 2};
+  script.options.job_namespace = "team-a";
+  script.options.environment = {{"MINE", "a b"}, {"ADAPTDL_NUM_REPLICAS", "7"}};
+  script.options.tensorboard_dir = "/tb";
+  script.run.start();
+  CHECK(script.run.wait() == 0);
+  const std::string text = "\n" + script.text("env-1");
+  for (const std::string& line :
+       {std::string("ADAPTDL_NUM_REPLICAS=2"), std::string("ADAPTDL_REPLICA_RANK=1"),
+        std::string("ADAPTDL_NUM_NODES=1"), std::string("ADAPTDL_NUM_RESTARTS=0"),
+        std::string("ADAPTDL_JOB_ID=team-a/test"), std::string("ADAPTDL_SCHED_VERSION=0.2.11"),
+        "ADAPTDL_CHECKPOINT_PATH=" + script.options.checkpoint_dir,
+        "ADAPTDL_SHARE_PATH=" + script.options.share_dir,
+        std::string("ADAPTDL_TENSORBOARD_LOGDIR=/tb"), std::string("MINE=a b"),
+        std::string("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1")}) {
+    CHECK_MESSAGE(text.find("\n" + line + "\n") != std::string::npos, line);
+  }
+  CHECK(text.find("\nADAPTDL_SUPERVISOR_URL=") == std::string::npos);
+  CHECK(text.find("\nOMP_NUM_THREADS=") != std::string::npos);
+  for (const char* name : {"\nno_proxy=", "\nNO_PROXY="}) {
+    const size_t at = text.find(name);
+    REQUIRE(at != std::string::npos);
+    CHECK(text.substr(at, text.find('\n', at + 1) - at).find("127.0.0.1") != std::string::npos);
+  }
+  const auto port = [&](int rank) {
+    const std::string all = script.text("env-" + std::to_string(rank));
+    return all.substr(all.find("ADAPTDL_MASTER_PORT=") + 20, 5);
+  };
+  CHECK(std::stoi(port(0)) >= 20000);
+  CHECK(port(0) == port(1));
+}
+
+TEST_CASE("command run: rescaled through checkpoints, stopped, and started again") {
+  Script script(kElastic);
+  script.options.replicas = {1, 1, 4};
+  if (available_cores() > 1) script.options.slots = {0};
+  script.run.start();
+  script.wait_for_file("started-0-0-1");
+  json wish = {{"request", "scale"}, {"replicas", 2}};
+  if (available_cores() > 1) wish["slots"] = {0, 1};
+  CHECK(script.run.request(wish)["from"] == 1);
+  script.wait_for_file("started-1-1-2");
+  CHECK(path_exists(script.file("started-1-0-2")));
+  const json status = script.status();
+  CHECK(status["generation"] == 1);
+  CHECK(status["members"].size() == 2);
+  CHECK(status["step"].is_null());
+  if (available_cores() > 1) CHECK(status["slots"] == json{0, 1});
+  script.run.signal(SIGTERM);
+  CHECK(script.run.wait() == 143);
+  CHECK(script.record()["state"] == "stopped");
+  CHECK(script.record()["checkpoint"] == true);
+  CHECK(path_exists(join_path(script.options.checkpoint_dir, "checkpoint-1")));
+
+  script.run.start();
+  script.wait_for_file("started-2-0-1");
+  CHECK_THROWS_AS(script.run.request({{"request", "scale"}, {"replicas", 0}}), Error);
+  write_file_atomic(script.file("finish"), "");
+  CHECK(script.run.wait() == 0);
+  CHECK(script.run.events("failure").empty());
+}
+
+TEST_CASE(
+    "command run: kill -9 of it takes the replicas along, and what is left goes at the start") {
+  // The helper has a group's number, and no parent that would take it along.
+  Script script("sleep 60 & echo $! > helper.tmp; mv helper.tmp helper; wait");
+  script.run.start();
+  script.wait_for_file("helper");
+  const auto pids = script.run.members();
+  REQUIRE(pids.size() == 1);
+  const auto helper = static_cast<pid_t>(std::stol(script.text("helper")));
+  script.run.wait_for([&](const json&) { return path_exists(script.options.replicas_file); });
+  script.run.wait_for([](const json& event) { return event["event"] == "generation"; });
+  script.run.signal(SIGKILL);
+  CHECK(script.run.wait() == 1009);
+  for (int i = 0; i < 500 && alive(pids[0].second); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK_FALSE(alive(pids[0].second));
+  CHECK(alive(helper));
+  script.options.arguments = {"-c", "echo $ADAPTDL_NUM_RESTARTS > generation"};
+  script.run.start();
+  CHECK(script.run.wait() == 0);
+  CHECK_FALSE(alive(helper));
+  CHECK(script.text("generation") == "1\n");
+}
+
+TEST_CASE("command run: a failure is told with its last words, and tried again") {
+  Script script("if [ $ADAPTDL_NUM_RESTARTS = 0 ]; then echo no hat; exit 3; fi");
+  script.run.start();
+  CHECK(script.run.wait() == 0);
+  const auto failures = script.run.events("failure");
+  REQUIRE(failures.size() == 1);
+  CHECK(failures[0]["exit_code"] == 3);
+  CHECK(failures[0]["log"] == json{"no hat"});
+
+  Script hopeless("echo never; exit 4");
+  hopeless.options.max_failures = 0;
+  hopeless.run.start();
+  CHECK(hopeless.run.wait() == 1);
+  CHECK(hopeless.record()["state"] == "failed");
+  const std::string reason = hopeless.record()["reason"];
+  CHECK(reason.find("exit code 4") != std::string::npos);
+  CHECK(reason.find("never") != std::string::npos);
+
+  Script missing("");
+  missing.options.program = "./no-such-program";
+  missing.run.start();
+  CHECK(missing.run.wait() == 1);
+  CHECK(std::string(missing.record()["reason"]).find("no-such-program") != std::string::npos);
+}
+
+TEST_CASE("command run: who does not listen is killed with all it has started") {
+  Script script(
+      "trap '' TERM; (trap '' TERM; sleep 60) & echo $! > helper.tmp; "
+      "mv helper.tmp helper; while :; do sleep 0.1; done");
+  script.options.grace_s = 0.3;
+  script.run.start();
+  script.wait_for_file("helper");
+  const auto helper = static_cast<pid_t>(std::stol(script.text("helper")));
+  script.run.request({{"request", "cancel"}});
+  CHECK(script.run.wait() == 143);
+  CHECK(script.record()["state"] == "cancelled");
+  for (int i = 0; i < 200 && alive(helper); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK_FALSE(alive(helper));
+}
+
+TEST_CASE("command run: a shell that dies of SIGTERM leaves the program its time") {
+  // The program is not the shell's last command, so that the shell does not become it.
+  Script script(std::string("sh -c '") + kElastic + "'; echo over");
+  script.run.start();
+  script.wait_for_file("started-0-0-1");
+  script.run.signal(SIGTERM);
+  CHECK(script.run.wait() == 143);
+  CHECK(path_exists(join_path(script.options.checkpoint_dir, "checkpoint-0")));
+}
+
+TEST_CASE("command run: waits for the supervisor, and says so") {
+  const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  Script script("env > env");
+  script.options.supervisor_url =
+      fmt::format("http://127.0.0.1:{}/j/token", ntohs(address.sin_port));
+  script.run.start();
+  script.run.wait_for([&](const json&) {
+    return std::string(script.status()["reason"]).find("supervisor") != std::string::npos;
+  });
+  CHECK_FALSE(path_exists(script.file("env")));
+  REQUIRE(listen(listener.get(), 5) == 0);
+  CHECK(script.run.wait() == 0);
+  CHECK(script.text("env").find("ADAPTDL_SUPERVISOR_URL=" + script.options.supervisor_url + "\n") !=
+        std::string::npos);
+  for (const char* wrong : {"", "ftp://x:1", "http://", "http://x:0", "http://x:many"}) {
+    CHECK_THROWS_AS(answers(wrong), Error);
+  }
+}
+
+TEST_CASE("command run: ports are reserved one by one") {
+  const ReservedPort one = reserve_port(), two = reserve_port();
+  CHECK(one.number != two.number);
+}
