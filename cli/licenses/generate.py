@@ -12,6 +12,7 @@ import sys
 
 # title, licence, home page, package of Debian or Ubuntu (a pattern; the newest match counts)
 PACKAGES = [
+    ("Boost", "BSL-1.0", "https://www.boost.org", "libboost[0-9]*-dev"),
     ("CLI11", "BSD-3-Clause", "https://github.com/CLIUtils/CLI11", "libcli11-dev"),
     ("{fmt}", "MIT", "https://github.com/fmtlib/fmt", "libfmt-dev"),
     ("yaml-cpp", "MIT", "https://github.com/jbeder/yaml-cpp", "libyaml-cpp-dev"),

@@ -180,13 +180,6 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
   return std::move(answer.response);
 }
 
-std::optional<std::string> HttpResponse::header(std::string_view lower_case_name) const {
-  for (const auto& [name, value] : headers) {
-    if (name == lower_case_name) return value;
-  }
-  return std::nullopt;
-}
-
 std::string find_ca_certificates(const std::string& root) {
   if (const auto given = environment_variable("SSL_CERT_FILE")) {
     if (!path_exists(*given)) fail("SSL_CERT_FILE: there is no file {}", *given);

@@ -4,17 +4,12 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/http_message.h"
 
 namespace adaptdl {
-
-using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
   std::string method = "GET";
@@ -25,15 +20,6 @@ struct HttpRequest {
   Seconds connect_timeout{10.0};  // for name, connection and TLS; > 0
   size_t max_body = 64u << 20;    // bytes of the answer that are accepted
   int max_redirects = 0;          // followed for GET and HEAD only; 0: a 3xx is an answer
-};
-
-struct HttpResponse {
-  int status = 0;       // any that the server gave; 404 is an answer, not an Error
-  HttpHeaders headers;  // names in lower case, in the server's order
-  std::string body;
-
-  bool ok() const { return status >= 200 && status < 300; }
-  std::optional<std::string> header(std::string_view lower_case_name) const;  // the first one
 };
 
 // Keeps connections open between requests. One thread at a time; make one per thread. Proxies are

@@ -4,20 +4,20 @@
 #include <charconv>
 #include <fcntl.h>
 #include <openssl/pem.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/base/error.h"
+#include "tests/unit/base/certificate.h"
 
 namespace adaptdl {
 
 LoopbackServer::LoopbackServer(std::function<std::string(const std::string&)> answer, bool tls)
     : answer_(std::move(answer)) {
   signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without MSG_NOSIGNAL
-  if (tls) make_certificate();
+  if (tls) use_tls();
   listener_ = Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -45,32 +45,18 @@ std::string LoopbackServer::url(const std::string& path) const {
                      path);
 }
 
-void LoopbackServer::make_certificate() {
-  EVP_PKEY* key = EVP_EC_gen("P-256");
-  X509* cert = X509_new();
-  X509_set_version(cert, 2);
-  ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
-  X509_gmtime_adj(X509_getm_notBefore(cert), -60);
-  X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
-  X509_set_pubkey(cert, key);
-  X509_NAME* name = X509_get_subject_name(cert);
-  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
-                             reinterpret_cast<const unsigned char*>("localhost"), -1, -1, 0);
-  X509_set_issuer_name(cert, name);
-  X509_EXTENSION* names =
-      X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "DNS:localhost");
-  X509_add_ext(cert, names, -1);
-  X509_sign(cert, key, EVP_sha256());
-  BIO* text = BIO_new(BIO_s_mem());
-  PEM_write_bio_X509(text, cert);
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(text, &data);
-  certificate_.assign(data, static_cast<size_t>(size));
+void LoopbackServer::use_tls() {
+  const Certificate made = make_certificate();
+  certificate_ = made.certificate;
+  BIO* text = BIO_new_mem_buf(made.certificate.data(), static_cast<int>(made.certificate.size()));
+  X509* cert = PEM_read_bio_X509(text, nullptr, nullptr, nullptr);
+  BIO_free(text);
+  text = BIO_new_mem_buf(made.key.data(), static_cast<int>(made.key.size()));
+  EVP_PKEY* key = PEM_read_bio_PrivateKey(text, nullptr, nullptr, nullptr);
+  BIO_free(text);
   tls_ = SSL_CTX_new(TLS_server_method());
   SSL_CTX_use_certificate(tls_, cert);
   SSL_CTX_use_PrivateKey(tls_, key);
-  BIO_free(text);
-  X509_EXTENSION_free(names);
   X509_free(cert);
   EVP_PKEY_free(key);
 }

@@ -25,7 +25,7 @@ class LoopbackServer {
   int connections() const { return connections_; }
 
  private:
-  void make_certificate();
+  void use_tls();
   void serve();
   void talk(int fd);
 
