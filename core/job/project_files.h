@@ -1,0 +1,71 @@
+#pragma once
+
+// Which files of a project's folder belong to a job: all but what .adaptdlignore names, .git and
+// the folders *.run of runs (both unless .adaptdlignore takes them back, "!.git"), and the big data
+// that is linked instead (JobSpec::data). adaptdl-job(5), THE SNAPSHOT.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <sys/stat.h>
+#include <utility>
+#include <vector>
+
+#include "core/base/ignore_rules.h"
+
+namespace adaptdl {
+
+inline constexpr const char* kIgnoreFileName = ".adaptdlignore";
+
+struct ProjectEntry {
+  std::string path;    // relative to the project's folder
+  struct stat status;  // of the link itself if it is one
+};
+
+// Immutable; may be used by many threads.
+class ProjectFiles {
+ public:
+  struct DataLink {
+    std::string place;   // relative to the project's folder
+    std::string target;  // absolute
+  };
+
+  // `data`: paths relative to `folder` or absolute. Throws Error for a folder or data that are not
+  // there, and for data whose place is taken.
+  explicit ProjectFiles(const std::string& folder, const std::vector<std::string>& data = {});
+
+  const std::string& folder() const { return folder_; }  // absolute, without links
+  const std::vector<DataLink>& data() const { return data_; }
+
+  // Every entry that belongs to the job: folders before what is in them, sorted; links are not
+  // followed. Throws Error for what cannot be read.
+  void walk(const std::function<void(const ProjectEntry&)>& visit) const;
+
+  // Whether a path in the project is left out; what is linked as data is.
+  bool left_out(const std::string& path, bool is_directory) const;
+
+  // The path relative to the project's folder of an absolute one that is in it: "." for the folder
+  // itself; "" if it is not in it. By text.
+  std::string inside(const std::string& path) const;
+
+ private:
+  void add_data(const std::string& path);
+  void walk_folder(const std::string& folder,
+                   const std::function<void(const ProjectEntry&)>& visit) const;
+
+  std::string given_;  // absolute, as the user says it
+  std::string folder_;
+  IgnoreRules rules_;
+  std::vector<DataLink> data_;
+};
+
+struct ProjectSize {
+  uint64_t files = 0, bytes = 0;
+  // Bytes of the entries at the project's top, largest first; names of folders end with '/'.
+  std::vector<std::pair<std::string, uint64_t>> largest;
+};
+
+// What a copy would take, for a warning before it is made. Throws Error as ProjectFiles::walk.
+ProjectSize measure_project(const ProjectFiles& files);
+
+}  // namespace adaptdl
