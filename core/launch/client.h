@@ -4,8 +4,9 @@
 // line of JSON each over the run's control socket.
 //
 //   {"request": "status"} -> {ok, name, pid, program, state, reason, generation, replicas, members,
-//                             target, min, max, slots, step, epoch, loss, started,
+//                             target, min, max, slots, hints, step, epoch, loss, started,
 //                             checkpoint_dir, log_dir, output_dir}
+//     hints: what the job knows of itself, as in core/job/hints.h; null until it does
 //     slots: those that living replicas still have; null if none are anybody's own
 //   {"request": "scale", "replicas": N} -> {ok, from, to}
 //     may carry "slots": [ids], what the run has from now on: newcomers get free ones, and replicas
@@ -20,6 +21,9 @@
 #include "core/base/clock.h"
 
 namespace adaptdl::launch {
+
+// Number of what is spoken here; grows when an older client would misunderstand.
+inline constexpr int kControlProtocol = 1;
 
 struct RunInfo {
   std::string name;

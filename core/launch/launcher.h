@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/job/hints.h"
 #include "core/launch/control.h"
 #include "core/launch/hang_watch.h"
 #include "core/launch/log_writer.h"
@@ -63,6 +64,7 @@ class Launcher {
   bool drain(Replica& replica);  // false: the channel has ended
   void on_message(Replica& replica, const nlohmann::json& message);
   void on_fatal(Replica& replica, const nlohmann::json& message);
+  void on_hints(const nlohmann::json& message);
   void on_death(Replica& replica);
   void on_exit(Replica& replica, const ExitStatus& status);
   void report_failure(MemberId id, const std::string& reason, const ExitStatus* status,
@@ -87,6 +89,7 @@ class Launcher {
   nlohmann::json on_request(const nlohmann::json& request);
   nlohmann::json scale(const nlohmann::json& request);
   nlohmann::json status() const;
+  nlohmann::json hints() const;
   void record(const std::string& state);
 
   const RunOptions& options_;
@@ -102,6 +105,7 @@ class Launcher {
   HangWatch watch_;
   OomWatch oom_;
   bool told_of_hang_ = false;
+  std::optional<SchedulingHints> hints_;                   // newest of rank 0's
   std::map<MemberId, std::unique_ptr<Replica>> replicas_;  // whose processes exist
   MemberId next_id_ = 0;
   uint64_t noted_generation_ = 0;

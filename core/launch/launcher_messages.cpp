@@ -67,6 +67,8 @@ void Launcher::on_message(Replica& replica, const nlohmann::json& message) {
   } else if (type == "waiting") {
     replica.waits_in = message.at("waiting").get<bool>() ? generation() : 0;
     watch_.restart();
+  } else if (type == "hints") {
+    on_hints(message);
   } else if (type == "leaving") {
     said_leaving(view_, id, now);
   } else if (type == "bye") {
@@ -83,6 +85,14 @@ void Launcher::on_message(Replica& replica, const nlohmann::json& message) {
     on_fatal(replica, message);
   }
   // Unknown types are for later versions.
+}
+
+void Launcher::on_hints(const nlohmann::json& message) {
+  try {
+    std::vector<std::string> ignored;
+    hints_ = hints_from_json(message.at("hints"), "hints", ignored);
+  } catch (const Error&) {  // of another version: those before stand
+  }
 }
 
 void Launcher::on_fatal(Replica& replica, const nlohmann::json& message) {

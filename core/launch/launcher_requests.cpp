@@ -40,6 +40,14 @@ nlohmann::json Launcher::scale(const nlohmann::json& request) {
   return {{"from", before}, {"to", wanted}};
 }
 
+// The replicas know of their own time only; the launcher has seen every rescale of the run.
+nlohmann::json Launcher::hints() const {
+  if (!hints_) return nullptr;
+  SchedulingHints hints = *hints_;
+  if (!hints.rescale_cost_s) hints.rescale_cost_s = stream_.rescale_cost_s();
+  return to_json(hints);
+}
+
 nlohmann::json Launcher::status() const {
   nlohmann::json members = nlohmann::json::array();
   static constexpr const char* kStates[] = {"starting", "ready", "active", "gone"};
@@ -64,6 +72,7 @@ nlohmann::json Launcher::status() const {
           {"min", rendezvous_.min},
           {"max", rendezvous_.max},
           {"slots", options_.slots.empty() ? nlohmann::json() : nlohmann::json(held_slots())},
+          {"hints", hints()},
           {"step", stream_.last_step()},
           {"epoch", stream_.newest("epoch")},
           {"loss", stream_.newest("loss")},

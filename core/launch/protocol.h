@@ -21,6 +21,8 @@
 //              where it was, and trains on if it did.
 //   waiting    {generation, waiting}: in a step of that generation this member has been waiting for
 //              others for a second or more (again after any progress); or, false, no longer.
+//   hints      {hints: {...}}: what the job knows of itself, for its scheduler (core/job/hints.h);
+//              from rank 0, at most every few seconds.
 //   leaving    {reason}: this replica was told to go (SIGTERM); wants a generation without it.
 //   bye        {result: "finished"|"left"|"stopped", summary}: last message before exit 0/143. From
 //              rank 0 with "finished": the model is saved.

@@ -1,10 +1,13 @@
 #include "core/launch/stream.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace adaptdl::launch {
 
 namespace {
+
+constexpr size_t kMaxPauses = 31;  // that the median is of
 
 template <typename T>
 T get(const nlohmann::json& event, const char* key, T otherwise) {
@@ -100,8 +103,19 @@ void EventStream::rescale(nlohmann::json event) {
   event["from"] = term->second.from;
   event["to"] = term->second.generation.members.size();
   ++rescales_;
-  lost_s_ += get<double>(event, "pause_s", 0.0);
+  const double pause = get<double>(event, "pause_s", 0.0);
+  lost_s_ += pause;
+  pauses_.push_back(pause);
+  if (pauses_.size() > kMaxPauses) pauses_.pop_front();
   emit(std::move(event));
+}
+
+std::optional<double> EventStream::rescale_cost_s() const {
+  if (pauses_.empty()) return std::nullopt;
+  std::vector<double> sorted(pauses_.begin(), pauses_.end());
+  const auto middle = sorted.begin() + static_cast<long>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return std::max(0.0, *middle);
 }
 
 const nlohmann::json& EventStream::newest(const char* field) const {

@@ -43,6 +43,8 @@ class EventStream {
   int64_t highest_step() const { return highest_step_; }
   int rescales() const { return rescales_; }
   double lost_s() const { return lost_s_; }
+  // The median pause of a rescale so far, in seconds.
+  std::optional<double> rescale_cost_s() const;
   const nlohmann::json& newest(const char* field) const;     // of the step events; null if none
   const nlohmann::json& worker_end() const { return end_; }  // what rank 0 said of the end, or null
   double elapsed_s() const { return seconds_since(start_); }
@@ -70,6 +72,7 @@ class EventStream {
   nlohmann::json newest_step_ = nlohmann::json::object(), end_;
   int rescales_ = 0;
   double lost_s_ = 0;
+  std::deque<double> pauses_;  // newest
 };
 
 }  // namespace adaptdl::launch

@@ -1,5 +1,6 @@
 #include "runtime/session/batch_policy.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -20,7 +21,7 @@ BatchPlan plan_of(const BatchChoice& choice) {
 }  // namespace
 
 BatchPolicy::BatchPolicy(const TrainingSpec& spec)
-    : chooser_(bounds_of(spec.batch), spec.batch.adaptive), adaptive_(spec.batch.adaptive) {}
+    : chooser_(bounds_of(spec.batch), spec.batch.adaptive), spec_(spec.batch) {}
 
 BatchPlan BatchPolicy::initial(int replicas) const {
   return plan_of(chooser_.spread(replicas));
@@ -47,7 +48,7 @@ BatchPlan BatchPolicy::for_replicas(const Progress& progress, int nodes, int rep
 }
 
 BatchPlan BatchPolicy::next(const Progress& progress, int nodes, int replicas) {
-  if (!adaptive_ || progress.step < last_choice_ + kStepsBetweenChoices) return progress.batch;
+  if (!spec_.adaptive || progress.step < last_choice_ + kStepsBetweenChoices) return progress.batch;
   last_choice_ = progress.step;
   const BatchChoice present{progress.batch.atomic, progress.batch.micro_steps - 1, 0};
   const auto better =
@@ -61,6 +62,23 @@ BatchPlan BatchPolicy::next(const Progress& progress, int nodes, int replicas) {
 void BatchPolicy::observe(const StepSummary& summary, const StepFacts& facts, int nodes) {
   profile_.record({nodes, facts.replicas, facts.batch.atomic, facts.batch.micro_steps - 1,
                    summary.accum_s, summary.optim_s, summary.sync_s});
+}
+
+std::optional<SchedulingHints> BatchPolicy::hints(const Progress& progress) const {
+  const std::optional<PerfParams> perf = profile_.fit();
+  if (!perf) return std::nullopt;
+  SchedulingHints hints;
+  hints.initial_batch = spec_.initial;
+  hints.atomic_min = spec_.atomic_min;
+  hints.atomic_max = spec_.atomic_max > 0 ? spec_.atomic_max : spec_.max;
+  if (hints.atomic_max == 0) hints.atomic_max = spec_.initial;
+  hints.max_profiled_replicas = profile_.max_replicas();
+  hints.accumulation = spec_.accumulation;
+  hints.perf = perf;
+  if (!spec_.adaptive) return hints;
+  hints.max_batch = std::max(spec_.max, spec_.initial);
+  if (progress.measured > 0) hints.grad = progress.statistics.published();
+  return hints;
 }
 
 nlohmann::json BatchPolicy::state() const {

@@ -4,8 +4,10 @@
 // when it is adaptive (Pollux, section 3).
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
+#include "core/job/hints.h"
 #include "core/job/training_spec.h"
 #include "runtime/profile/batch_chooser.h"
 #include "runtime/profile/step_profile.h"
@@ -36,6 +38,10 @@ class BatchPolicy {
   void begin_generation() { profile_.begin_generation(); }
   void observe(const StepSummary& summary, const StepFacts& facts, int nodes);
 
+  // What a scheduler should know of the job; nothing before the first step was measured. Its end
+  // and its rescales are not this object's matter. Fits the model: well below a millisecond.
+  std::optional<SchedulingHints> hints(const Progress& progress) const;
+
   nlohmann::json state() const;
   void load_state(const nlohmann::json& state);
 
@@ -43,7 +49,7 @@ class BatchPolicy {
   BatchKnowledge knowledge(const Progress& progress, int nodes, int replicas) const;
 
   BatchChooser chooser_;
-  bool adaptive_;
+  BatchSpec spec_;
   int64_t last_choice_ = 0;  // step
   double predicted_ = 0;
   std::string cause_ = "better predicted goodput";

@@ -44,7 +44,8 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
       reporter_(session, stepper_.total_iterations(), stepper_.iterations_per_epoch(), spec.batch),
       checkpointer_(options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
                     [&session](const json& event) { session.emit(event); }),
-      batch_policy_(spec) {
+      batch_policy_(spec),
+      hint_sender_(session, stepper_.total_iterations()) {
   if (data_.validation) {
     if (!program.can_validate()) {
       fail("the settings name validation data, but the program has no validation_step");
@@ -170,6 +171,7 @@ void ElasticLoop::finish_tick() {
   reporter_.step(*last_);
   fault_point(FaultPoint::announced, progress_.step, session_.member());
   reporter_.step_ended(progress_.step, done.summary.slowest_s);
+  hint_sender_.step_ended(progress_, batch_policy_);
   const auto now = Monotonic::now();
   last_step_s_ = last_step_end_ == TimePoint{} ? 0 : seconds_between(last_step_end_, now);
   last_step_end_ = now;

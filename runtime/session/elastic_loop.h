@@ -11,6 +11,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/session/batch_policy.h"
 #include "runtime/session/checkpointer.h"
+#include "runtime/session/hint_sender.h"
 #include "runtime/session/reporter.h"
 #include "runtime/session/stepper.h"
 #include "runtime/session/sync.h"
@@ -56,6 +57,7 @@ class ElasticLoop {
   Reporter reporter_;
   Checkpointer checkpointer_;
   BatchPolicy batch_policy_;
+  HintSender hint_sender_;
 
   bool has_state_ = false;
   Progress progress_;

@@ -127,6 +127,8 @@ Stepper::Passes Stepper::run_passes(const std::vector<data::Step>& steps, const 
   Passes result;
   for (const auto& step : steps) result.samples += static_cast<double>(step.samples);
   const auto passes = static_cast<int>(steps.size());
+  Stretch::Times stretched;
+  if (stretch_) stretched = stretch_->at(team.replicas, static_cast<double>(steps.front().samples));
   gradients_.begin(team.communicator, passes, measure);
   for (int micro = 0; micro < passes; ++micro) {
     const auto batch = loader_.next();
@@ -142,12 +144,14 @@ Stepper::Passes Stepper::run_passes(const std::vector<data::Step>& steps, const 
     const double value = loss.item<double>() * (passes > 1 ? result.samples : samples);
     result.loss_sum += value;
     result.nonfinite |= !std::isfinite(value);
+    if (stretch_) sleep_until_passed(begun, stretched.step - stretched.sync);
     if (micro < passes - 1) {
       result.accum_s += seconds_since(begun) / (passes - 1);
       continue;
     }
     const auto backward_done = Monotonic::now();
     gradients_.finish();
+    if (stretch_) sleep_until_passed(begun, stretched.step);
     result.sync_s = seconds_since(backward_done);
     result.optim_s = seconds_since(begun);
   }

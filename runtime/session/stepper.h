@@ -13,6 +13,7 @@
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/schedule.h"
 #include "runtime/parallel/gradients.h"
+#include "runtime/profile/stretch.h"
 #include "runtime/session/exchange.h"
 #include "runtime/session/program.h"
 #include "runtime/session/progress.h"
@@ -97,6 +98,7 @@ class Stepper {
   at::Device device_;
   data::Loader loader_;
   Gradients gradients_;
+  const std::unique_ptr<Stretch> stretch_ = Stretch::from_environment();
   double iterations_per_epoch_ = 1;
   double measure_cost_s_ = 0;  // of one measured step, smoothed; rank 0's decides
 };

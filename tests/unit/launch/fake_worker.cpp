@@ -16,6 +16,7 @@
 //   fatal=MEMBER     cannot train
 //   garbage=MEMBER   talks nonsense
 //   newer=1          speaks a newer protocol
+//   hints=1          rank 0 sends hints after each step; wrong ones after every second
 
 #include <algorithm>
 #include <cstdio>
@@ -327,6 +328,11 @@ class Worker {
       if (!current_) break;
       if (current_->rank == 0) {
         emit_step();
+        if (settings.count("hints")) {
+          json hints = {{"initBatchSize", 32}, {"remainingProgress", steps - step_}};
+          if (step_ % 2 == 0) hints["initBatchSize"] = "many";
+          channel_.send({{"type", "hints"}, {"hints", hints}});
+        }
         if (first_) {
           emit({{"event", "rescale"}, {"generation", current_->number}, {"pause_s", 0.001}});
         }

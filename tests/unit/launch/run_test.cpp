@@ -454,6 +454,24 @@ TEST_CASE("run: requests over the control socket") {
   CHECK_FALSE(path_exists(run.options.control_socket));
 }
 
+TEST_CASE("run: the status has the job's hints, and what rescales cost") {
+  TestRun run;
+  worker(run, {"steps=100000", "hints=1"});
+  run.options.replicas = {1, 1, 2};
+  run.start();
+  run.wait_for_step(3);
+  const auto hints = [&] { return run.request({{"request", "status"}})["hints"]; };
+  CHECK(hints()["initBatchSize"] == 32);
+  CHECK(hints()["remainingProgress"] > 1000);
+  CHECK_FALSE(hints().contains("rescaleCost"));
+  run.request({{"request", "scale"}, {"replicas", 2}});
+  run.wait_for([](const json& e) { return e["event"] == "rescale"; });
+  CHECK(hints()["rescaleCost"] == 0.001);
+  CHECK(run.events("hints").empty());
+  run.signal(SIGTERM);
+  CHECK(run.wait() == 143);
+}
+
 TEST_CASE("run: replicas run on slots of their own, and leave those that are taken away") {
   TestRun run;
   run.options.replicas = {1, 1, 2};
