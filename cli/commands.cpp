@@ -9,7 +9,7 @@ const std::vector<Command>& commands() {
       run_command(),      init_command(),     inspect_command(),    simulate_command(),
       profile_command(),  scale_command(),    ls_command(),         logs_command(),
       cancel_command(),   doctor_command(),   completion_command(), licenses_command(),
-      dump_cli_command(), complete_command(),
+      dump_cli_command(), complete_command(), runner_command(),
   };
   return table;
 }

@@ -100,5 +100,6 @@ Command completion_command();
 Command licenses_command();
 Command dump_cli_command();
 Command complete_command();
+Command runner_command();
 
 }  // namespace adaptdl::cli

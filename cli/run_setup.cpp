@@ -147,21 +147,12 @@ double parse_hang_timeout(const std::string& text) {
   return *seconds;
 }
 
-launch::RunOptions run_options(const Arguments& arguments) {
-  launch::RunOptions options;
-  const std::string program = *arguments.positional("PROGRAM");
-  options.replicas_at = parse_replicas_at(arguments.text("replicas-at"));
-  options.name = arguments.text("name");
-  if (!options.name.empty()) launch::check_run_name(options.name);
-
-  if (!path_exists(program)) fail("{}: no such file", program);
-  options.program = absolute_path(program);
-  options.settings = arguments.list("set");
-  const ProgramKind kind = program_kind(options.program);
+void choose_trainer(ProgramKind kind, const std::string& shown, launch::RunOptions& options) {
+  const std::string& program = options.program;
   // Mistakes in the settings are told here, before anything is started.
   TrainingSpec spec;
   if (kind == ProgramKind::archive) {
-    spec = parse_training_spec(read_settings(options.program), join_path(program, kSettingsFile),
+    spec = parse_training_spec(read_settings(program), join_path(shown, kSettingsFile),
                                options.settings);
     for (const SettingLine& line : describe(spec)) {
       options.effective_settings[line.key] = line.value;
@@ -172,6 +163,19 @@ launch::RunOptions run_options(const Arguments& arguments) {
     launch::check_run_name(options.name);
   }
   choose_worker(kind, options);
+}
+
+launch::RunOptions run_options(const Arguments& arguments) {
+  launch::RunOptions options;
+  const std::string program = *arguments.positional("PROGRAM");
+  options.replicas_at = parse_replicas_at(arguments.text("replicas-at"));
+  options.name = arguments.text("name");
+  if (!options.name.empty()) launch::check_run_name(options.name);
+
+  if (!path_exists(program)) fail("{}: no such file", program);
+  options.program = absolute_path(program);
+  options.settings = arguments.list("set");
+  choose_trainer(program_kind(options.program), program, options);
   options.arguments = arguments.rest();
   options.gpus = choose_gpus(arguments.text("device"), options.libtorch_dir);
   options.replicas = launch::parse_replicas(arguments.text("replicas"),

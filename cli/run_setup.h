@@ -28,6 +28,11 @@ std::vector<std::pair<int64_t, int>> parse_replicas_at(const std::string& text);
 // "SECONDS" or "off" (0). Throws UsageError.
 double parse_hang_timeout(const std::string& text);
 
+// Finds what trains `options.program` (the worker and its LibTorch), and, for an archive, checks
+// `options.settings` against it: fills worker_*, libtorch_dir, effective_settings and, if it is
+// empty, name. `shown`: the program's path in messages. Throws Error.
+void choose_trainer(ProgramKind kind, const std::string& shown, launch::RunOptions& options);
+
 // Checks everything that can be checked without starting a replica: the program and its kind, the
 // worker and its LibTorch, GPUs. Throws UsageError or Error.
 launch::RunOptions run_options(const Arguments& arguments);

@@ -1,0 +1,253 @@
+"""`adaptdl __runner`: the process that runs one job of the local cluster, in its folder."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+
+from harness import PATIENCE, check, kill, main, wait_until
+
+# A stand-in for a Python AdaptDL 0.2.11 program, by the same contract: counts steps, a line each,
+# goes on from the checkpoint of the largest number, and on SIGTERM writes one and exits 143.
+SCRIPT = """
+import os, signal, sys, time
+rank, restarts = (int(os.environ["ADAPTDL_" + name]) for name in ("REPLICA_RANK", "NUM_RESTARTS"))
+folder, told = os.environ["ADAPTDL_CHECKPOINT_PATH"], []
+signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+numbers = [int(n.split("-")[1]) for n in os.listdir(folder) if n.startswith("checkpoint-")]
+step = 0
+if numbers:
+    with open(f"{folder}/checkpoint-{max(numbers)}/step") as file:
+        step = int(file.read())
+print("starts at", step, "of", os.environ["ADAPTDL_NUM_REPLICAS"], flush=True)
+while step < int(sys.argv[1]):
+    if told:
+        if rank == 0:
+            os.mkdir(folder + "/_checkpoint")
+            with open(folder + "/_checkpoint/step", "w") as file:
+                file.write(str(step))
+            os.rename(folder + "/_checkpoint", f"{folder}/checkpoint-{restarts}")
+            for number in numbers:
+                os.remove(f"{folder}/checkpoint-{number}/step")
+                os.rmdir(f"{folder}/checkpoint-{number}")
+        sys.exit(143)
+    step += 1
+    print("step", step, flush=True)
+    time.sleep(0.02)
+"""
+
+
+class Runner:
+    """A job's folder and the runner in it."""
+
+    def __init__(self, folder, **job):
+        self.folder, self.path = folder, os.path.join(folder.path, "job")
+        os.mkdir(self.path, 0o700)
+        self.process = None
+        with open(self.file("job.json"), "w") as file:
+            json.dump({"format": 1, "name": "job", "arguments": [], "directory": folder.path,
+                       "settings": [], "environment": {}, "min_replicas": 1, "max_replicas": None,
+                       "slot_kind": "core", "slots_per_replica": 1, "tensorboard": None,
+                       "grace_s": 20, "namespace": "default"} | job, file)
+
+    def file(self, name):
+        return os.path.join(self.path, name)
+
+    def start(self, slots, *arguments):
+        self.process = subprocess.Popen(
+            [self.folder.binary, "__runner", self.path, "--slots", slots, *arguments],
+            env=self.folder.environment, cwd="/", stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return self.process
+
+    def end(self):
+        return self.process.wait(PATIENCE)
+
+    def read(self, name):
+        with open(self.file(name)) as file:
+            return json.load(file)
+
+    def request(self, **request):
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(PATIENCE)
+            control.connect(self.file("control.sock"))
+            control.sendall(json.dumps(request).encode() + b"\n")
+            with control.makefile() as lines:
+                answer = json.loads(lines.readline())
+        check(answer["ok"], "a request was refused", answer)
+        return answer
+
+    def status(self):
+        try:
+            return self.request(request="status")
+        except OSError:
+            return {"members": [], "replicas": 0, "slots": None, "step": None}
+
+    def log(self, rank=0):
+        try:
+            with open(self.file(f"logs/replica-{rank}.log")) as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    def wait_log(self, text, rank=0):
+        wait_until(lambda: text in self.log(rank), f"{text!r} in the log of replica {rank}")
+
+    def wait_step(self, more):
+        step = self.status()["step"] or 0
+        wait_until(lambda: (self.status()["step"] or 0) >= step + more, f"{more} more steps")
+
+    def events(self):
+        with open(self.file("events.jsonl")) as file:
+            return [json.loads(line) for line in file]
+
+
+def cores_of(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return next(line.split()[1] for line in file if line.startswith("Cpus_allowed_list"))
+
+
+def command(folder, steps):
+    with open(os.path.join(folder.path, "train.py"), "w") as file:
+        file.write(SCRIPT)
+    return Runner(folder, kind="command", program="python3", arguments=["train.py", str(steps)])
+
+
+def script_is_rescaled(folder, draw):
+    """A program that knows nothing of us: on its cores, from 1 to 2 replicas and back, stopped and
+    started again, no step left out."""
+    runner = command(folder, 400)
+    runner.start("0")
+    runner.wait_log("step 5\n")
+    check(cores_of(runner.status()["members"][0]["pid"]) == "0", "not on its core")
+    cores = os.cpu_count()
+    runner.request(request="scale", replicas=2, **({"slots": [0, 1]} if cores > 1 else {}))
+    for rank in (0, 1):  # before that they do not know what SIGTERM means
+        runner.wait_log("of 2\n", rank)
+    wait_until(lambda: runner.status()["replicas"] == 2, "two replicas")
+    status = runner.status()
+    if cores > 1:
+        check(status["slots"] == [0, 1], "other slots", status)
+        check([cores_of(m["pid"]) for m in status["members"]] == ["0", "1"], "not on their cores")
+    runner.request(request="scale", replicas=1, **({"slots": [1]} if cores > 1 else {}))
+    wait_until(lambda: runner.log().count("starts at") == 3, "a third start")
+    runner.process.send_signal(signal.SIGTERM)
+    check(runner.end() == 143, "not stopped", runner.process.returncode)
+    check(runner.read("run.json")["state"] == "stopped", "its record", runner.read("run.json"))
+    runner.start("0")
+    check(runner.end() == 0, "not finished", runner.log()[-500:])
+    record = runner.read("run.json")
+    check(record["state"] == "finished" and record["exit_code"] == 0, "its record", record)
+    steps = [int(line.split()[1]) for line in runner.log().splitlines() if line[:4] == "step"]
+    check(steps == list(range(1, 401)), "steps are lost, or come twice", steps[:20])
+
+
+def runner_is_killed(folder, draw):
+    """kill -9 of the runner: the replicas die with it, the next one goes on; a second one at the same
+    time goes away at once."""
+    runner = command(folder, 300)
+    first = runner.start("0")
+    runner.wait_log("step 5\n")
+    mine = runner.read("runner.json")
+    check(mine["pid"] == first.pid and mine["protocol"] == 1, "its record", mine)
+    check(runner.start("0").wait(PATIENCE) == 75, "a second runner")
+    check(runner.read("runner.json") == mine, "the second one changed the record")
+    runner.process = first
+    pids = [member["pid"] for member in runner.status()["members"]]
+    first.kill()
+    runner.end()
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "dead replicas")
+    runner.start("0")
+    check(runner.end() == 0, "not finished", runner.log()[-500:])
+    check(runner.read("run.json")["generation"] == 1, "its number", runner.read("run.json"))
+
+
+def nothing_elastic(folder, draw):
+    """/bin/true, quickly; a program that is not there, with a sentence."""
+    runner = Runner(folder, kind="command", program="/bin/true")
+    times = []
+    for _ in range(5):
+        begun = time.monotonic()
+        runner.start("0")
+        check(runner.end() == 0, "not finished")
+        times.append(time.monotonic() - begun)
+    check(min(times) < 1.0, "slow", times)
+    print(f"    /bin/true takes {min(times) * 1e3:.0f} ms at best", flush=True)
+    with open(runner.file("job.json")) as file:
+        job = json.load(file)
+    with open(runner.file("job.json"), "w") as file:
+        json.dump(job | {"program": "./nowhere"}, file)
+    runner.start("0")
+    check(runner.end() == 1, "its exit code", runner.process.returncode)
+    check("nowhere" in runner.read("run.json")["reason"], "no reason", runner.read("run.json"))
+
+
+def archive_moves(folder, draw):
+    """A training archive: live from core to core, and its events, record and charts."""
+    charts = os.path.join(folder.path, "charts")
+    runner = Runner(folder, kind="archive", program=folder.program("slow"), tensorboard=charts,
+                    settings=["epochs=1000"])
+    runner.start("0")
+    runner.wait_step(5)
+    (member,) = runner.status()["members"]
+    check(cores_of(member["pid"]) == "0", "not on its core")
+    if os.cpu_count() > 1:
+        runner.request(request="scale", replicas=2, slots=[0, 1])
+        wait_until(lambda: runner.status()["replicas"] == 2, "two replicas")
+        runner.request(request="scale", replicas=1, slots=[1])
+        wait_until(lambda: runner.status()["slots"] == [1], "the first core is free")
+        runner.request(request="scale", replicas=1, slots=[0])
+        wait_until(lambda: runner.status()["slots"] == [0], "the second core is free")
+    runner.wait_step(5)
+    runner.process.send_signal(signal.SIGTERM)
+    check(runner.end() == 143, "not stopped", runner.process.returncode)
+    record, events = runner.read("run.json"), runner.events()
+    check(record["state"] == "stopped" and record["step"] > 10, "its record", record)
+    check(not [e for e in events if e["event"] in ("resume", "failure")], "not live", events)
+    check(os.listdir(os.path.join(charts, "job")), "no charts")
+    runner.start("0")
+    runner.wait_step(1)
+    kill(runner.process.pid)
+    runner.end()
+    check(runner.events()[-1]["event"] != "end", "its events")
+    check([e for e in runner.events() if e["event"] == "resume"], "no resume")
+
+
+def stretched(folder, draw):
+    """Steps as long as a profile's, and hints that say so."""
+    profile = os.path.join(folder.path, "profile.yaml")
+    with open(profile, "w") as file:
+        file.write("placements:\n")
+        for replicas, sync in ((1, 0.0), (2, 0.05)):
+            for atomic in (1, 1000):
+                file.write(f"  - {{gpus: [{replicas}], atomic: {atomic}, step_s: {0.15 + sync}, "
+                           f"sync_s: {sync}}}\n")
+    folder.environment["ADAPTDL_TEST_STRETCH"] = profile
+    runner = Runner(folder, kind="archive", program=folder.program("adaptive"),
+                    settings=["epochs=1000"])
+    runner.start("0")
+    wait_until(lambda: runner.status().get("hints"), "hints")
+    runner.wait_step(10)
+    hints = runner.status()["hints"]
+    check(hints["initBatchSize"] == 24 and hints["maxBatchSize"] == 192, "its batch", hints)
+    check(hints["maxProfiledReplicas"] == 1 and "rescaleCost" not in hints, "no rescale yet", hints)
+    check(30000 < hints["remainingProgress"] < 40000, "its end", hints)
+    alone = [e["optim_s"] for e in runner.events() if e["event"] == "step"]
+    check(alone and all(0.15 <= t < 1 for t in alone), "steps of another length", alone)
+    if os.cpu_count() > 1:
+        runner.request(request="scale", replicas=2, slots=[0, 1])
+        wait_until(lambda: runner.status()["hints"].get("rescaleCost") is not None, "its cost")
+        wait_until(lambda: runner.status()["hints"]["maxProfiledReplicas"] == 2, "two measured")
+        perf = runner.status()["hints"]["perfParams"]
+        check(0.1 < perf["alpha_c"] + 24 * perf["beta_c"] < 0.5, "another step time", perf)
+        both = [e["optim_s"] for e in runner.events() if e["event"] == "step"
+                and e["replicas"] == 2]
+        check(both and all(t >= 0.2 for t in both), "steps of another length", both)
+    check(not [e for e in runner.events() if e["event"] == "hints"], "hints are events")
+    runner.process.send_signal(signal.SIGTERM)
+    check(runner.end() == 143, "not stopped", runner.process.returncode)
+
+
+main(script_is_rescaled, runner_is_killed, nothing_elastic, archive_moves, stretched)
