@@ -6,10 +6,10 @@ namespace adaptdl::cli {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
-      run_command(),      init_command(),     inspect_command(),    simulate_command(),
-      profile_command(),  scale_command(),    ls_command(),         logs_command(),
-      cancel_command(),   doctor_command(),   completion_command(), licenses_command(),
-      dump_cli_command(), complete_command(), runner_command(),
+      run_command(),      serve_command(),    init_command(),     inspect_command(),
+      simulate_command(), profile_command(),  scale_command(),    ls_command(),
+      logs_command(),     cancel_command(),   doctor_command(),   completion_command(),
+      licenses_command(), dump_cli_command(), complete_command(), runner_command(),
   };
   return table;
 }

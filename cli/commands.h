@@ -87,6 +87,7 @@ std::string variable_name(std::string_view command, std::string_view option);
 
 // One per cli/cmd_<name>.cpp.
 Command run_command();
+Command serve_command();
 Command init_command();
 Command inspect_command();
 Command scale_command();

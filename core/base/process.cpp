@@ -251,6 +251,12 @@ Child::~Child() {
   }
 }
 
+pid_t Child::release() {
+  pidfd_.reset();
+  status_.reset();
+  return std::exchange(pid_, -1);
+}
+
 bool Child::send_signal(int signal) {
   if (!running()) return false;
   return syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0) == 0;

@@ -81,6 +81,9 @@ class Child {
   int pidfd() const { return pidfd_.get(); }  // readable once it has ended
   bool running() const { return pid_ > 0 && !status_; }
 
+  // Lets it go on without this object, which then has none; its number. Nobody kills or reaps it.
+  pid_t release();
+
   // Sends a signal; false if it has ended. Never reaches another process that got its number.
   bool send_signal(int signal);
 

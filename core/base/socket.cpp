@@ -79,11 +79,13 @@ Fd listen_unix(const std::string& path) {
   return fd;
 }
 
-std::optional<Fd> try_connect_unix(const std::string& path) {
+std::optional<Fd> try_connect_unix(const std::string& path, bool may_block) {
   if (!path_exists(path)) return std::nullopt;
   Fd fd = unix_socket();
+  if (!may_block) set_nonblocking(fd.get());
   const int error = connect_error(fd.get(), Address(path));
-  if (nobody_there(error)) return std::nullopt;
+  if (nobody_there(error) || error == EAGAIN) return std::nullopt;
+  if (!may_block) set_nonblocking(fd.get(), false);
   if (error != 0) fail_errno(error, path + ": cannot connect");
   return fd;
 }

@@ -62,19 +62,28 @@ size_t count_gpus(const std::string& root) {
 
 }  // namespace
 
-int affinity_cores() {
+std::vector<int> affinity_core_numbers() {
+  std::vector<int> numbers;
   // The kernel refuses a set that is smaller than the machine's.
   for (int size = 1024; size <= 1 << 20; size *= 2) {
     cpu_set_t* set = CPU_ALLOC(size);
     const size_t bytes = CPU_ALLOC_SIZE(size);
     const int failed = sched_getaffinity(0, bytes, set);
     const int error = errno;
-    const int count = failed ? 0 : CPU_COUNT_S(bytes, set);
+    for (int core = 0; !failed && core < size; ++core) {
+      if (CPU_ISSET_S(core, bytes, set)) numbers.push_back(core);
+    }
     CPU_FREE(set);
-    if (!failed) return std::max(1, count);
+    if (!numbers.empty()) return numbers;
     if (error != EINVAL) break;
   }
-  return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+  const int count = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+  for (int core = 0; core < count; ++core) numbers.push_back(core);
+  return numbers;
+}
+
+int affinity_cores() {
+  return static_cast<int>(affinity_core_numbers().size());
 }
 
 uint64_t available_memory(const std::string& root) {

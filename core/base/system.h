@@ -15,6 +15,7 @@ namespace adaptdl {
 
 // Processor cores that this thread may be scheduled on (affinity, cpusets). >= 1.
 int affinity_cores();
+std::vector<int> affinity_core_numbers();  // ascending, as the system counts them
 
 // Processor time that control groups (v1 and v2, this process's and all above it) allow, in cores:
 // 1.5 = 150 ms in every 100 ms. Nothing if unlimited.

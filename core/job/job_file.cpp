@@ -25,6 +25,10 @@ JobFile read_short_form(YamlMapping& top) {
   if (job.spec.program.empty()) {
     top.node().refuse("says not what to run; give one of archive, program, command");
   }
+  // Of a command it is not known that it can be several; AdaptDL's own form says that it can.
+  if (job.spec.kind == JobSpec::Kind::command && !top.find("replicas").present()) {
+    job.spec.max_replicas = 1;
+  }
   return job;
 }
 

@@ -223,7 +223,11 @@ bool CommandLauncher::carry_out(const CommandDecision& decision) {
       end(cancelled_ ? "cancelled" : "stopped", stop_exit_, "");
       break;
     case CommandAction::give_up:
-      end("failed", 1, decision.reason + (failure_.empty() ? "" : ". " + failure_));
+      // Where none is allowed, how many there were says nothing.
+      end("failed", 1,
+          options_.max_failures == 0 && !failure_.empty()
+              ? failure_
+              : decision.reason + (failure_.empty() ? "" : ". " + failure_));
       break;
   }
   return !over_;

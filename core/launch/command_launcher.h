@@ -75,8 +75,9 @@ class CommandLauncher {
   std::map<int, Process> processes_;  // of the present generation, by rank; those that live
   std::optional<TimePoint> deadline_;
   std::string reason_ = "starting", told_reason_, state_ = "starting", recorded_problem_;
-  std::string failure_;  // why the newest generation failed, with its last words
-  nlohmann::json end_;   // the end event, once that is known
+  std::string failure_;             // why the newest generation failed, with its last words
+  std::optional<int> failed_with_;  // exit code of the replica that failed last, as a shell has it
+  nlohmann::json end_;              // the end event, once that is known
   int64_t checkpoint_before_ = -1;
   int starts_ = 0, before_ = 0;  // generations here; replicas of the one before
   int exit_ = 1, stop_exit_ = 143;

@@ -56,6 +56,7 @@ void CommandLauncher::report_failure(int rank, const ExitStatus& status) {
   event[status.signaled ? "signal" : "exit_code"] = status.value;
   emit(std::move(event));
   output_.talk(fmt::format("replica {}: {}", rank, reason));
+  failed_with_ = status.shell_code();
   failure_ = fmt::format("Replica {}: {}", rank, reason);
   if (!log.empty()) {
     failure_ += fmt::format(". Its last words:\n  {}", fmt::join(log, "\n  "));
@@ -136,6 +137,7 @@ void CommandLauncher::record(const std::string& state, bool lasting) {
       {"state", state},
       {"reason", end_.is_object() ? end_["reason"] : nlohmann::json()},
       {"exit_code", end_.is_object() ? end_["exit_code"] : nlohmann::json()},
+      {"program_exit_code", failed_with_ ? nlohmann::json(*failed_with_) : nlohmann::json()},
       {"checkpoint", checkpointed_},
       {"pid", getpid()},
       {"started", started_},

@@ -1,0 +1,38 @@
+#include "core/cluster/local/config.h"
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/system.h"
+#include "core/base/yaml.h"
+
+namespace adaptdl::local {
+
+std::string config_path() {
+  return join_path(config_directory(), "config.yaml");
+}
+
+ServiceConfig read_service_config(const std::string& path) {
+  ServiceConfig config;
+  config.policy = std::string(policies()[0].name);
+  if (!path_exists(path)) return config;
+  YamlMapping top(parse_yaml(read_file(path, 1u << 20), path), true);
+  YamlMapping local(top.find("local"), true);
+  local.read("policy", config.policy);
+  const YamlNode options = local.find("options");
+  YamlMapping values(options, true);
+  for (const std::string& name : values.keys()) {
+    config.options[name] = values.find(name).number();
+  }
+  int slots = 0;
+  if (local.read("slots", slots, 1, 1024)) config.slots = slots;
+  local.read("interval", config.interval_s, between(1, 86400));
+  local.finish();
+  try {
+    make_policy(config.policy, config.options);
+  } catch (const Error& error) {
+    local.node().refuse(error.what());
+  }
+  return config;
+}
+
+}  // namespace adaptdl::local

@@ -1,0 +1,45 @@
+#pragma once
+
+// What this machine has to share out.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/cluster/cluster.h"
+#include "core/job/job_spec.h"
+
+namespace adaptdl::local {
+
+// A slot is one GPU or, on a machine without any, one core.
+struct Machine {
+  std::string name;
+  bool gpus = false;
+  int slots = 1;
+  int cores = 1;
+  uint64_t memory = 0;  // bytes
+  // A slot's number for its runner: a place in gpus(), or the core to which replicas are bound.
+  // Empty where there are more slots than cores: then they are numbers, and nobody is bound.
+  std::vector<int> slot_numbers;
+
+  std::string slot_kind() const;  // gpu, core, or shared
+  int slot_number(int slot) const;
+  int slot_of(int number) const;  // -1: none of ours
+};
+
+// This one, or as if it had so many slots.
+Machine this_machine(std::optional<int> slots);
+
+// The machine as the scheduler's only node.
+ClusterNode node_of(const Machine& machine);
+
+// What each replica takes: slots (at least one, also of a job that asks for no GPU), and the
+// amounts that the scheduler counts.
+int slots_per_replica(const Machine& machine, const JobSpec& spec);
+Resources request_of(const Machine& machine, const JobSpec& spec);
+
+// Why not even its fewest replicas fit, naming the resource that is short; "" if they do.
+std::string shortage(const Machine& machine, const JobSpec& spec, int min_replicas);
+
+}  // namespace adaptdl::local

@@ -1,0 +1,62 @@
+// The machine and its jobs as the scheduler sees them.
+
+#include "core/cluster/local/service.h"
+
+namespace adaptdl::local {
+
+double Service::now_s() {
+  return Seconds(Monotonic::now().time_since_epoch()).count();
+}
+
+std::vector<ClusterNode> Service::nodes() {
+  return {node_of(machine_)};
+}
+
+std::vector<ClusterJob> Service::jobs() {
+  std::vector<ClusterJob> result;
+  const double wall = wall_s(), now = now_s();
+  for (auto& [name, job] : jobs_) {
+    if (job.record.ended() || job.record.suspended || job.state.cancelled) continue;
+    if (!shortage(machine_, job.spec, job.record.min_replicas).empty()) continue;
+    count_service(job);
+    ClusterJob seen;
+    seen.name = name;
+    seen.submitted_s = now - std::max(0.0, wall - job.record.submitted_s);
+    seen.phase = phase_of(facts_of(job));
+    seen.nodes.assign(static_cast<size_t>(job.state.wanted), machine_.name);
+    seen.attained_service = job.record.service_s;
+    seen.restarts = job.record.restarts;
+    seen.min_replicas = job.record.min_replicas;
+    seen.max_replicas = job.record.max_replicas;
+    seen.requested_replicas =
+        job.spec.requested_replicas.value_or(std::max(1, job.record.min_replicas));
+    seen.preemptible = job.spec.preemptible;
+    seen.request = request_of(machine_, job.spec);
+    seen.hints = job.hints;
+    result.push_back(std::move(seen));
+  }
+  std::stable_sort(result.begin(), result.end(), [](const ClusterJob& a, const ClusterJob& b) {
+    return a.submitted_s < b.submitted_s;
+  });
+  return result;
+}
+
+void Service::allocate(const std::string& name, const std::vector<std::string>& nodes,
+                       const std::string& why) {
+  LocalJob& job = jobs_.at(name);
+  const int before = job.state.wanted, after = static_cast<int>(nodes.size());
+  job.state.wanted = after;
+  job.record.replicas = after;
+  job.record.why = why;
+  if (job.record.started_s) ++job.record.restarts;
+  note(job, "Scheduled", fmt::format("replicas {} -> {}: {}", before, after, why));
+  save(job);
+}
+
+void Service::explain(const std::string& name, const std::string& why) {
+  LocalJob& job = jobs_.at(name);
+  job.record.why = why;
+  save(job);
+}
+
+}  // namespace adaptdl::local

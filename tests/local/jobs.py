@@ -1,0 +1,158 @@
+"""What a service does with commands: their ends, their order, requests about them."""
+
+import os
+import signal
+import time
+
+from service import check, kill, main, service, wait_until
+
+
+def ends(folder, random):
+    with service(folder, "--slots", "2") as local:
+        good = local.shell("echo from $0; exit 0")
+        bad = local.shell("echo broken >&2; exit 3", retries=0)
+        missing = local.submit("/no/such/program", retries=0)
+        check(local.wait_end(good)["exit_code"] == 0, "exit code")
+        check("from" in local.logs(good), "no log", local.story(good))
+        failed = local.wait_end(bad, "Failed")
+        check(failed["exit_code"] == 3, "its exit code", failed)
+        check("broken" in local.logs(bad), "no log", local.story(bad))
+        check("/no/such/program" in local.wait_end(missing, "Failed")["message"], "the reason",
+              local.story(missing))
+
+
+def retries(folder, random):
+    with service(folder, "--slots", "2") as local:
+        count = os.path.join(folder.path, "count")
+        name = local.shell(f"echo x >> {count}; test $(wc -l < {count}) -ge 3", retries=3)
+        local.wait_end(name)
+        check(len(open(count).readlines()) == 3, "it ran three times", local.story(name))
+
+
+def waits_its_turn(folder, random):
+    with service(folder, "--slots", "1", "--policy", "fixed") as local:
+        go = os.path.join(folder.path, "go")
+        first = local.shell(f"until test -e {go}; do sleep 0.02; done")
+        local.wait_phase(first, "Running")
+        second = local.shell("true")
+        time.sleep(0.5)
+        waiting = local.job(second)
+        check(waiting["phase"] == "Pending" and waiting["why"], "it waits, with a reason", waiting)
+        open(go, "w").close()
+        local.wait_end(first)
+        local.wait_end(second)
+
+
+def cancelled(folder, random):
+    with service(folder, "--slots", "1") as local:
+        name, waiting = local.shell("sleep 1000"), local.shell("sleep 1000")
+        local.wait_phase(name, "Running")
+        local.ask("cancel", name=name)
+        local.ask("cancel", name=waiting)
+        local.wait_end(name, "Cancelled")
+        local.wait_end(waiting, "Cancelled")
+        refused = local.request("cancel", name=name)
+        check(not refused["ok"] and "has ended" in refused["error"], "a second time", refused)
+        local.ask("delete", name=name)
+        check(not os.path.exists(local.job_folder(name)), "its folder is gone")
+        check(not local.request("cancel", name=name)["ok"], "it is gone")
+
+
+def suspended(folder, random):
+    with service(folder, "--slots", "1") as local:
+        started = os.path.join(folder.path, "started")
+        name = local.shell(f"trap 'exit 143' TERM; echo x >> {started};"
+                           " while :; do sleep 0.02; done")
+        wait_until(lambda: os.path.exists(started), "it runs")
+        local.ask("suspend", name=name)
+        local.wait_phase(name, "Suspended")
+        other = local.shell("true")
+        local.wait_end(other)
+        local.ask("resume", name=name)
+        wait_until(lambda: len(open(started).readlines()) == 2, "it runs again")
+
+
+def cannot_fit(folder, random):
+    with service(folder, "--slots", "2") as local:
+        name = local.shell("true", resources={"cpu_millicores": 5000})
+        job = local.job(name)
+        check(job["reason"] == "Unschedulable" and "5 cores" in job["message"], "the reason", job)
+        time.sleep(0.3)
+        check(local.job(name)["phase"] == "Pending", "it waits")
+
+
+def second_service(folder, random):
+    with service(folder, "--slots", "2") as local:
+        code, out, err = local.command("serve")
+        check(code == 1 and "another adaptdl service" in err, "the second says so", code, err)
+        check(local.answers(), "the first goes on")
+
+
+def killed_service(folder, random):
+    """Jobs go on without a service; the next finds what ended meanwhile, and runs nothing twice."""
+    with service(folder, "--slots", "2") as local:
+        starts, go = os.path.join(folder.path, "starts"), os.path.join(folder.path, "go")
+        name = local.shell(f"echo x >> {starts}; until test -e {go}; do sleep 0.02; done")
+        short = local.shell(f"echo y >> {starts}; sleep 0.3")
+        waiting = local.shell(f"echo z >> {starts}")
+        local.wait_phase(name, "Running")
+        local.wait_phase(short, "Running")
+        local.kill()
+        time.sleep(0.6)  # one ends while nobody looks
+        local.start()
+        local.wait_end(short)
+        local.wait_end(waiting)
+        check(local.job(name)["phase"] == "Running", "it is known to run", local.story(name))
+        open(go, "w").close()
+        local.wait_end(name)
+        check(sorted(open(starts).read().split()) == ["x", "y", "z"], "each ran once",
+              open(starts).read())
+
+
+def killed_at_any_moment(folder, random):
+    """kill -9 of the service while jobs come and go: each runs, once, to its end."""
+    with service(folder, "--slots", "2") as local:
+        log = os.path.join(folder.path, "log")
+        names = []
+        for i in range(20):
+            try:
+                names.append(local.shell(f"echo {i} >> {log}; sleep 0.{random.randrange(10)}"))
+            except OSError:  # killed before it could answer: maybe stored, maybe not
+                pass
+            if random.random() < 0.4:
+                time.sleep(random.random() * 0.1)
+                local.kill()
+                local.start()
+        for name in names:
+            local.wait_end(name)
+        ran = open(log).read().split()
+        check(len(ran) == len(set(ran)), "a job ran twice", ran)
+
+
+def killed_runner(folder, random):
+    with service(folder, "--slots", "1") as local:
+        starts = os.path.join(folder.path, "starts")
+        name = local.shell(f"echo x >> {starts}; test $(wc -l < {starts}) -ge 2 || sleep 1000")
+        wait_until(lambda: os.path.exists(starts), "it runs")
+        check(kill(local.runner_pid(name)), "no runner")
+        local.wait_end(name)
+        check(len(open(starts).readlines()) == 2, "it ran again", local.story(name))
+        check(any(e["kind"] == "RunnerDied" for e in local.events(name)), "no event",
+              local.story(name))
+
+
+def stopped_runner(folder, random):
+    """SIGSTOP is not death: the service says so, and goes on with others."""
+    with service(folder, "--slots", "2") as local:
+        name = local.shell("trap 'exit 143' TERM; while :; do sleep 0.05; done")
+        local.wait_phase(name, "Running")
+        pid = local.runner_pid(name)
+        kill(pid, signal.SIGSTOP)
+        local.wait_end(local.shell("true"))
+        local.wait_job(name, lambda job: job["reason"] == "NotAnswering", "it says so", 40)
+        kill(pid, signal.SIGCONT)
+        local.wait_job(name, lambda job: job["reason"] == "", "it answers again", 70)
+
+
+main(ends, retries, waits_its_turn, cancelled, suspended, cannot_fit, second_service,
+     killed_service, killed_at_any_moment, killed_runner, stopped_runner)
