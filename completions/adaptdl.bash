@@ -28,6 +28,9 @@ _adaptdl() {
       run--threads) COMPREPLY=() ;;
       run-o|run--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       run--step-events) COMPREPLY=() ;;
+      serve--slots) COMPREPLY=() ;;
+      serve--policy) COMPREPLY=() ;;
+      serve--policy-option) COMPREPLY=() ;;
       init--text) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       init-o|init--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       inspect--set) COMPREPLY=() ;;
@@ -63,6 +66,7 @@ _adaptdl() {
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
       run) flags="$flags --replicas --replicas-at --name --set --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads -o --format --step-events" ;;
+      serve) flags="$flags --slots --policy --policy-option --stop --install" ;;
       init) flags="$flags --text --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
       simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --interference --seed --timeline --plot -o --format" ;;
@@ -77,7 +81,7 @@ _adaptdl() {
     return
   fi
   case $command:$position in
-    :*) COMPREPLY=($(compgen -W "run init inspect simulate profile scale ls logs cancel doctor completion licenses" -- "$current")) ;;
+    :*) COMPREPLY=($(compgen -W "run serve init inspect simulate profile scale ls logs cancel doctor completion licenses" -- "$current")) ;;
     run:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
     init:0) COMPREPLY=($(compgen -W "digits chars linear" -- "$current")) ;;
     init:1) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
@@ -95,6 +99,7 @@ _adaptdl() {
 _adaptdl_takes_value() {
   case $1$2 in
     run--replicas|run--replicas-at|run--name|run--set|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run-o|run--format|run--step-events) return 0 ;;
+    serve--slots|serve--policy|serve--policy-option) return 0 ;;
     init--text|init-o|init--format) return 0 ;;
     inspect--set|inspect-o|inspect--format) return 0 ;;
     simulate--profiles|simulate--workload|simulate--nodes|simulate--gpus-per-node|simulate--cluster|simulate--policy|simulate--policy-option|simulate--interval|simulate--event-gap|simulate--rescale-cost|simulate--lengths|simulate--interference|simulate--seed|simulate--timeline|simulate--plot|simulate-o|simulate--format) return 0 ;;

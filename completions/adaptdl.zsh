@@ -11,6 +11,7 @@ _adaptdl_commands() {
   local -a commands
   commands=(
     'run:Train a program on this machine with any number of replicas'
+    'serve:Share this machine among submitted jobs'
     'init:Write a working example\: a training program with its data'
     'inspect:Show what is in a training archive, without running it'
     'simulate:Run a workload of recorded jobs through a policy, in virtual time'
@@ -69,6 +70,22 @@ _adaptdl() {
     '--format[text shows the training and ends with a summary; json prints the events, one a line.]:text|json:(text json)' \
     '--step-events[With -o json, only steps that N divides; 0 = none.]:N: ' \
     '1:PROGRAM:_files'
+    ;;
+  serve)
+    _arguments \
+    '-h[Show help, also for one command.]' \
+    '--help[Show help, also for one command.]' \
+    '--version[Show the version and the commit.]' \
+    '-v[Say more about what is done.]' \
+    '--verbose[Say more about what is done.]' \
+    '-q[Say nothing but results and errors.]' \
+    '--quiet[Say nothing but results and errors.]' \
+    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '--slots[Slots to share out. Default\: the GPUs or, without any, the cores.]:N: ' \
+    '--policy[Scheduling policy (adaptdl-policy(5)). Default\: the configuration'\''s, or proportional.]:NAME: ' \
+    '*--policy-option[An option of that policy.]:OPTION=NUMBER: ' \
+    '--stop[End the service that runs; jobs go on.]' \
+    '--install[Write a systemd user unit that starts the service with the machine.]'
     ;;
   init)
     _arguments \

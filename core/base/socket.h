@@ -24,9 +24,9 @@ Fd listen_unix(const std::string& path);
 // Connects to the listener at `path`. An Error says if nobody listens there.
 Fd connect_unix(const std::string& path);
 
-// As connect_unix, but nothing when there is no socket or nobody listens. A listener that is stopped
-// lets connections wait, until so many do that the next one blocks; unless `may_block`, that one
-// finds nobody.
+// As connect_unix, but nothing when there is no socket or nobody listens. A listener that is
+// stopped lets connections wait, until so many do that the next one blocks; unless `may_block`,
+// that one finds nobody.
 std::optional<Fd> try_connect_unix(const std::string& path, bool may_block = true);
 
 // The next connection, blocking, or nothing if none waits and the listener does not block.

@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include "core/cluster/local/job_step.h"
+
+#include <doctest/doctest.h>
 
 using namespace adaptdl;
 using namespace adaptdl::local;

@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include "core/cluster/local/slots.h"
+
+#include <doctest/doctest.h>
 
 using namespace adaptdl::local;
 using Slots = std::vector<int>;

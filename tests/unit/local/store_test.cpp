@@ -1,8 +1,9 @@
+#include "core/cluster/local/store.h"
+
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/cluster/local/store.h"
 
 using namespace adaptdl;
 using namespace adaptdl::local;
