@@ -6,7 +6,7 @@
 //     policy: proportional          # adaptdl-policy(5)
 //     options: {preference: 6}      # of that policy
 //     slots: 4                      # instead of what the machine has
-//     interval: 60                  # s between rounds when nothing happens
+//     interval: 10                  # s between rounds when nothing happens
 //
 // Other sections of the file are not looked at here.
 
@@ -23,7 +23,7 @@ struct ServiceConfig {
   std::string policy;                     // one of policies()
   std::map<std::string, double> options;  // that were given
   std::optional<int> slots;               // 1 to 1024
-  double interval_s = 60;                 // 1 to 86400
+  double interval_s = 10;                 // 1 to 86400
 };
 
 std::string config_path();

@@ -1,8 +1,16 @@
 // The machine and its jobs as the scheduler sees them.
 
+#include <algorithm>
+
 #include "core/cluster/local/service.h"
 
 namespace adaptdl::local {
+
+namespace {
+
+constexpr double kLiveRescaleCost = 1, kRestartCost = 15;  // s
+
+}  // namespace
 
 double Service::now_s() {
   return Seconds(Monotonic::now().time_since_epoch()).count();
@@ -33,6 +41,11 @@ std::vector<ClusterJob> Service::jobs() {
     seen.preemptible = job.spec.preemptible;
     seen.request = request_of(machine_, job.spec);
     seen.hints = job.hints;
+    // Before a job has measured it: a live rescale, or a Python program's start.
+    if (!seen.hints.rescale_cost_s) {
+      seen.hints.rescale_cost_s =
+          job.spec.kind == JobSpec::Kind::command ? kRestartCost : kLiveRescaleCost;
+    }
     result.push_back(std::move(seen));
   }
   std::stable_sort(result.begin(), result.end(), [](const ClusterJob& a, const ClusterJob& b) {

@@ -1,0 +1,74 @@
+"""An unmodified Python AdaptDL 0.2.11 program under the service: 1 -> 2 -> 1 replicas, to its end.
+
+ADAPTDL_TEST_PYTHON names a Python that can import torch and adaptdl; the test is skipped, and says so,
+without.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+from service import check, main, service, wait_until
+
+PROGRAM = '''
+import os, time
+import torch
+import adaptdl.torch as adl
+from adaptdl.env import replica_rank, num_replicas
+
+adl.init_process_group("gloo")
+torch.manual_seed(1)
+x = torch.randn(2000, 8)
+data = torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True))
+loader = adl.AdaptiveDataLoader(data, batch_size=20, shuffle=True, drop_last=True)
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+model = adl.AdaptiveDataParallel(model, optimizer)
+for epoch in adl.remaining_epochs_until(EPOCHS):
+    for a, b in loader:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(a), b)
+        loss.backward()
+        optimizer.step()
+        time.sleep(0.02)
+    print("epoch", epoch, "on", num_replicas(), "loss", float(loss), flush=True)
+print("finished", flush=True)
+'''
+
+PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
+
+
+def rescaled(folder, random):
+    script = os.path.join(folder.path, "train.py")
+    with open(script, "w") as file:
+        file.write(PROGRAM.replace("EPOCHS", "12"))
+    with service(folder, "--slots", "2") as local:
+        name = local.submit(PYTHON, script, max_replicas=1)
+        epochs = re.compile(r"epoch (\d+) on (\d+) loss")
+
+        def trained_on(replicas, after=-1):
+            done = [(int(e), int(r)) for e, r in epochs.findall(local.logs(name))]
+            return any(r == replicas and e > after for e, r in done) and max(e for e, r in done)
+
+        wait_until(lambda: trained_on(1) is not False, "an epoch on 1", 120)
+        local.ask("scale", name=name, min=2, max=2)
+        wait_until(lambda: trained_on(2) is not False, "an epoch on 2 replicas", 120)
+        last = max(int(e) for e, r in epochs.findall(local.logs(name)))
+        local.ask("scale", name=name, min=1, max=1)
+        wait_until(lambda: trained_on(1, last) is not False, "an epoch on 1 replica again", 120)
+        local.wait_end(name, timeout=120)
+        done = [int(e) for e, r in epochs.findall(local.logs(name))]
+        check(set(done) == set(range(12)), "every epoch is done", done)
+        check(local.logs(name).count("finished") >= 1, "its end", local.logs(name)[-500:])
+
+
+def usable():
+    return PYTHON and subprocess.run([PYTHON, "-c", "import adaptdl.torch"], capture_output=True,
+                                     check=False).returncode == 0
+
+
+if not usable():
+    print("skipped: ADAPTDL_TEST_PYTHON names no Python with torch and adaptdl")
+    sys.exit(77)
+main(rescaled)

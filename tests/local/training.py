@@ -1,0 +1,110 @@
+"""Elastic training under the service: jobs grow, shrink, wait and go on, and every step is done once."""
+
+import json
+import os
+import signal
+import time
+
+from service import ENDED, check, kill, main, service, wait_until
+
+STEPS_PER_EPOCH = 40  # of slow.pt, whatever the replicas
+
+
+def submit(local, epochs, **spec):
+    return local.submit(local.folder.program("slow"),
+                        **({"settings": [f"epochs={epochs}"], "max_replicas": 2} | spec))
+
+
+def check_finished(local, name, epochs):
+    local.wait_end(name, timeout=200)
+    record = json.loads(local.file(name, "run.json"))
+    check(record["step"] == epochs * STEPS_PER_EPOCH, f"{record['step']} steps",
+          local.story(name))
+    check(os.path.exists(os.path.join(local.job_folder(name), "output", "model.pt")), "no model")
+
+
+def grows_and_shrinks(folder, random):
+    """A job alone gets both slots once it has measured itself, gives one up when another comes, and
+    takes it back, all without a start more."""
+    with service(folder, "--slots", "2") as local:
+        first = submit(local, 40)
+        local.wait_job(first, lambda job: job["slots"] == "[0,1]", "it has both slots")
+        wait_until(lambda: (local.runner_status(first) or {}).get("replicas") == 2, "it has grown")
+        second = submit(local, 4)
+        local.wait_phase(second, "Running")
+        check((local.runner_status(first) or {}).get("replicas") == 1, "it has shrunk first",
+              local.story(first))
+        check_finished(local, second, 4)
+        wait_until(lambda: (local.runner_status(first) or {}).get("replicas") == 2,
+                   "it has grown again")
+        check_finished(local, first, 40)
+        job = local.job(first)
+        check(job["starts"] == 1 and job["restarts"] >= 3, "live rescales", local.story(first))
+
+
+def suspended(folder, random):
+    with service(folder, "--slots", "1") as local:
+        name = submit(local, 12)
+        wait_until(lambda: (local.runner_status(name) or {}).get("step", 0) > 20, "it trains")
+        local.ask("suspend", name=name)
+        local.wait_phase(name, "Suspended")
+        step = json.loads(local.file(name, "run.json"))["step"]
+        local.ask("resume", name=name)
+        wait_until(lambda: (local.runner_status(name) or {}).get("step", 0) > step, "it goes on")
+        check_finished(local, name, 12)
+        check(json.loads(local.file(name, "run.json")).get("state") == "finished", "the record")
+
+
+def without_service(folder, random):
+    """Jobs train on while no service runs, and are there for the next one."""
+    with service(folder, "--slots", "2") as local:
+        first, second = submit(local, 30, max_replicas=1), submit(local, 2)
+        for name in (first, second):
+            wait_until(lambda: (local.runner_status(name) or {}).get("step", 0) > 5, "it trains")
+        pid = local.runner_pid(first)
+        local.kill()
+        wait_until(lambda: local.runner_status(second) is None, "the short one ends by itself")
+        local.start()
+        check_finished(local, second, 2)
+        check(local.runner_pid(first) == pid, "it was started anew", local.story(first))
+        check_finished(local, first, 30)
+
+
+def chaos(folder, random, seconds=60):
+    """Random kills and stops of service, runners and workers; at the end each job is finished, once,
+    with all of its steps."""
+    epochs = 25
+    with service(folder, "--slots", "2") as local:
+        names = [submit(local, epochs) for _ in range(3)]
+        end = time.monotonic() + seconds
+        stopped = []
+        while time.monotonic() < end:
+            time.sleep(random.uniform(0.2, 2.0))
+            what = random.choice(["service", "runner", "worker", "worker", "stop"])
+            live = [name for name in names if local.runner_status(name)]
+            if what == "service":
+                local.kill()
+                time.sleep(random.uniform(0, 1))
+                local.start()
+            elif live:
+                name = random.choice(live)
+                status = local.runner_status(name) or {}
+                pids = [member["pid"] for member in status.get("members", [])]
+                if what == "runner":
+                    kill(local.runner_pid(name))
+                elif pids and what == "worker":
+                    kill(random.choice(pids))
+                elif pids:
+                    stopped.append(random.choice(pids + [local.runner_pid(name)]))
+                    kill(stopped[-1], signal.SIGSTOP)
+            while stopped and random.random() < 0.5:
+                kill(stopped.pop(), signal.SIGCONT)
+            if all(local.job(name)["phase"] in ENDED for name in names):
+                names.append(submit(local, epochs))
+        for pid in stopped:
+            kill(pid, signal.SIGCONT)
+        for name in names:
+            check_finished(local, name, epochs)
+
+
+main(grows_and_shrinks, suspended, without_service, chaos)
