@@ -152,8 +152,6 @@ int run(const Arguments& arguments) {
     if (timeline) hooks.on_record = [&](const Json& record) { timeline->add(policy, record); };
     results.push_back(run_experiment(name, workload, profiles, options, hooks));
   }
-  if (timeline) timeline->flush();
-
   for (const ExperimentResult& result : results) {
     for (const std::string& problem : result.problems) {
       talk(fmt::format("adaptdl: {}: {}", result.policy, problem));
@@ -164,6 +162,13 @@ int run(const Arguments& arguments) {
                        left));
     }
   }
+  if (arguments.json()) {
+    print_json(to_json(results, policies.size() > 1));
+  } else {
+    print(to_text(results));
+  }
+  // After the figures, which a full disk must not cost.
+  if (timeline) timeline->flush();
   if (arguments.given("plot")) {
     std::vector<PlotRun> runs;
     for (ExperimentResult& result : results) {
@@ -172,11 +177,6 @@ int run(const Arguments& arguments) {
       runs.push_back({result.policy, result.spans, result.jobs, static_cast<int>(gpus)});
     }
     write_file_atomic(arguments.text("plot"), plot_svg(runs));
-  }
-  if (arguments.json()) {
-    print_json(to_json(results, policies.size() > 1));
-  } else {
-    print(to_text(results));
   }
   if (!interrupted) return 0;
   talk("adaptdl: interrupted: these are the figures up to there");
