@@ -1,14 +1,24 @@
+#include "cli/cluster_choice.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
+#include "cli/jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "core/launch/client.h"
 
 namespace adaptdl::cli {
 namespace {
 
-int run(const Arguments& arguments) {
-  const std::string name = *arguments.positional("NAME");
+int cancel_job(const std::string& name, const Arguments& arguments) {
+  const Json answer = local::request_service({{"request", "cancel"}, {"name", name}});
+  if (arguments.json()) {
+    print_json({{"name", name}, {"phase", answer.value("phase", Json())}});
+  } else {
+    print_line(fmt::format("{}: ends, and does not go on", name));
+  }
+  return 0;
+}
+
+int cancel_run(const std::string& name, const Arguments& arguments) {
   const bool now = arguments.flag("now");
   launch::request(name, {{"request", "cancel"}, {"checkpoint", !now}});
   if (arguments.json()) {
@@ -19,14 +29,24 @@ int run(const Arguments& arguments) {
   return 0;
 }
 
+int run(const Arguments& arguments) {
+  require_local_cluster(arguments);
+  const std::string name = *arguments.positional("NAME");
+  const auto store = local::open_store();
+  return find_job_or_run(store.get(), name).job ? cancel_job(name, arguments)
+                                                : cancel_run(name, arguments);
+}
+
 }  // namespace
 
 Command cancel_command() {
   return {.name = "cancel",
-          .summary = "End a live run, after a checkpoint",
+          .summary = "End a job for good, or a live run after a checkpoint",
           .text = embedded("cmd_cancel.md"),
-          .options = {{.name = "now", .doc = "Without a checkpoint."}, format_option()},
-          .positionals = {{.name = "NAME", .kind = Kind::run, .doc = "The run's name."}},
+          .options = {{.name = "now", .doc = "A run: without a checkpoint."},
+                      format_option(),
+                      cluster_option()},
+          .positionals = {{.name = "NAME", .kind = Kind::job, .doc = "The job's or run's name."}},
           .examples = {{"adaptdl cancel digits", "End it; the same run command goes on later."}},
           .run = run};
 }

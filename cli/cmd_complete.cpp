@@ -1,15 +1,19 @@
 // What the completion scripts ask for.
 
 #include "cli/commands.h"
+#include "cli/jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "core/launch/client.h"
 
 namespace adaptdl::cli {
 namespace {
 
-int run(const Arguments&) {
-  for (const std::string& name : launch::live_run_names()) print_line(name);
+constexpr int kMost = 200;  // of the newest: nobody reads more of them
+
+int run(const Arguments& arguments) {
+  const auto store = local::open_store();
+  const std::string prefix = arguments.positional("PREFIX").value_or("");
+  for (const std::string& name : job_and_run_names(store.get(), prefix, kMost)) print_line(name);
   return 0;
 }
 
@@ -18,8 +22,9 @@ int run(const Arguments&) {
 Command complete_command() {
   return {
       .name = "__complete",
-      .summary = "Print the names of live runs",
-      .positionals = {{.name = "WHAT", .kind = Kind::choice, .doc = "runs.", .choices = {"runs"}}},
+      .summary = "Print the names of jobs and live runs",
+      .positionals = {{.name = "WHAT", .kind = Kind::choice, .doc = "jobs.", .choices = {"jobs"}},
+                      {.name = "PREFIX", .doc = "How they begin.", .required = false}},
       .hidden = true,
       .run = run};
 }

@@ -23,8 +23,8 @@ const char* kind_name(Kind kind) {
       return "file";
     case Kind::directory:
       return "directory";
-    case Kind::run:
-      return "run";
+    case Kind::job:
+      return "job";
     case Kind::words:
       return "words";
   }
@@ -44,7 +44,7 @@ Json describe(const Option& option, std::string_view command) {
       {"choices", option.choices},
       {"repeat", option.repeat},
       {"doc", option.doc},
-      {"env", option.variable ? Json(variable_name(command, option.name)) : Json(nullptr)},
+      {"env", option.variable ? Json(variable_name(command, option)) : Json(nullptr)},
   };
 }
 
@@ -71,8 +71,15 @@ Json describe(const Command& command) {
 }
 
 int run(const Arguments&) {
-  Json dump = {{"version", version()}, {"global", Json::array()}, {"commands", Json::array()}};
+  Json dump = {{"version", version()},
+               {"global", Json::array()},
+               {"groups", Json::array()},
+               {"commands", Json::array()}};
   for (const Option& option : global_options()) dump["global"].push_back(describe(option, ""));
+  for (const CommandGroup& group : command_groups()) {
+    dump["groups"].push_back(
+        {{"name", group.name}, {"summary", group.summary}, {"text", group.text}});
+  }
   for (const Command& command : commands()) dump["commands"].push_back(describe(command));
   print_line(dump.dump(1));
   return 0;

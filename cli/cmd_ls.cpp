@@ -1,78 +1,142 @@
+#include <chrono>
+#include <functional>
+#include <map>
+#include <thread>
+#include <unistd.h>
+
+#include "cli/cluster_choice.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
+#include "cli/jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "core/launch/client.h"
 
 namespace adaptdl::cli {
 namespace {
 
-std::string cell(const Json& status, const char* key) {
-  const auto found = status.find(key);
-  if (found == status.end() || found->is_null()) return "-";
-  if (found->is_string()) return found->get<std::string>();
-  if (found->is_number_float()) return fmt::format("{:.4g}", found->get<double>());
-  return dump_json(*found);
+constexpr auto kLook = std::chrono::seconds(1);
+
+using EachJob = std::function<void(const local::JobRecord&, const Json& status)>;
+using EachRun = std::function<void(const launch::RunInfo&)>;
+
+void look(bool all, const EachJob& job, const EachRun& run) {
+  if (const auto store = local::open_store()) {
+    store->all([&](local::JobRecord& record) { job(record, job_status(record, false)); });
+  }
+  for (const launch::RunInfo& info : launch::list_runs()) {
+    if (info.live || all) run(info);
+  }
 }
 
-// The record of a run that was killed still says what it did then.
-std::string state(const launch::RunInfo& run) {
-  if (run.live) return run.status.is_object() ? cell(run.status, "state") : "not answering";
-  const std::string last = cell(run.status, "state");
-  for (const char* ended : {"finished", "failed", "stopped", "cancelled"}) {
-    if (last == ended) return last;
-  }
-  return "killed";
+std::vector<JobRow> rows(bool all, bool wide) {
+  std::vector<JobRow> result;
+  const double now = wall_now_s();
+  look(
+      all,
+      [&](const auto& job, const Json& status) {
+        result.push_back(job_row(job, status, now, wide));
+      },
+      [&](const auto& run) { result.push_back(run_row(run, now, wide)); });
+  return result;
 }
 
-std::vector<std::string> row(const launch::RunInfo& run) {
-  const Json status = run.status.is_object() ? run.status : Json::object();
-  std::string replicas = cell(status, "replicas");
-  if (run.live && status.value("target", Json()) != status.value("replicas", Json())) {
-    replicas += " -> " + cell(status, "target");
+void show(const Arguments& arguments) {
+  const bool all = arguments.flag("all");
+  const std::string format = arguments.text("format");
+  if (format == "json") {
+    Json jobs = Json::array(), runs = Json::array();
+    look(
+        all, [&](const auto& job, const Json& status) { jobs.push_back(job_json(job, status)); },
+        [&](const auto& run) { runs.push_back(run_json(run)); });
+    print_json({{"jobs", std::move(jobs)}, {"runs", std::move(runs)}});
+    return;
   }
-  return {run.name,
-          state(run),
-          replicas,
-          cell(status, "step"),
-          cell(status, "epoch"),
-          cell(status, "loss"),
-          cell(status, "started"),
-          cell(status, "program")};
+  const bool wide = format == "wide";
+  std::vector<JobRow> found = rows(all, wide);
+  if (format == "name") {
+    std::string names;
+    for (const JobRow& row : found) names += row.name + "\n";
+    print(names);
+  } else if (!found.empty()) {
+    print(rows_table(std::move(found), wide));
+  } else if (!arguments.quiet()) {
+    talk(all ? "There are no jobs and no runs."
+             : "There are no jobs, and no run is live; --all shows ended runs.");
+  }
+}
+
+// As kubectl does it: the table, then a line for each job that is new or has changed. How far a job
+// has trained is no change.
+[[noreturn]] void watch(const Arguments& arguments) {
+  const std::string format = arguments.text("format");
+  const bool wide = format == "wide";
+  std::map<std::string, std::string> known;
+  for (bool first = true;; first = false, std::this_thread::sleep_for(kLook)) {
+    std::vector<JobRow> changed;
+    std::vector<Json> records;
+    const double now = wall_now_s();
+    const auto add = [&](JobRow row, const std::function<Json()>& record) {
+      std::string sign = row.status + "\n" + row.replicas + "\n" + row.restarts;
+      std::string& before = known[row.kind + "/" + row.name];
+      if (before == sign) return;
+      before = std::move(sign);
+      if (format == "json") records.push_back(record());
+      changed.push_back(std::move(row));
+    };
+    look(
+        arguments.flag("all"),
+        [&](const auto& job, const Json& status) {
+          add(job_row(job, status, now, wide), [&] {
+            return Json{{"job", job_json(job, status)}};
+          });
+        },
+        [&](const auto& run) {
+          add(run_row(run, now, wide), [&] { return Json{{"run", run_json(run)}}; });
+        });
+    if (format == "json") {
+      for (const Json& record : records) print_json(record);
+    } else if (format == "name") {
+      for (const JobRow& row : changed) print_line(row.name);
+    } else if (first || !changed.empty()) {
+      std::string text = rows_table(std::move(changed), wide);
+      if (!first) text.erase(0, text.find('\n') + 1);
+      print(text);
+    }
+  }
 }
 
 int run(const Arguments& arguments) {
-  std::vector<std::vector<std::string>> rows;
-  Json records = Json::array();
-  for (const launch::RunInfo& info : launch::list_runs()) {
-    if (!info.live && !arguments.flag("all")) continue;
-    rows.push_back(row(info));
-    records.push_back({{"name", info.name},
-                       {"live", info.live},
-                       {"state", state(info)},
-                       {"status", info.status}});
+  const ClusterChoice choice = chosen_cluster(arguments);
+  check_cluster(choice);
+  if (isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) != 0 && !arguments.quiet()) {
+    talk(fmt::format("cluster {}{}", choice.name,
+                     choice.name == kLocalCluster ? ", this machine" : ""));
   }
-  if (arguments.json()) {
-    print_json({{"runs", records}});
-  } else if (!rows.empty()) {
-    print(
-        table({"NAME", "STATE", "REPLICAS", "STEP", "EPOCH", "LOSS", "STARTED", "PROGRAM"}, rows));
-  } else if (!arguments.quiet()) {
-    talk(arguments.flag("all") ? "There are no runs." : "No run is live; --all shows ended ones.");
-  }
+  if (arguments.flag("watch")) watch(arguments);
+  show(arguments);
   return 0;
 }
 
 }  // namespace
 
 Command ls_command() {
-  return {.name = "ls",
-          .summary = "List the runs on this machine",
-          .text = embedded("cmd_ls.md"),
-          .options = {{.name = "all", .letter = 'a', .doc = "Those that have ended, too."},
-                      format_option()},
-          .examples = {{"adaptdl ls", "What trains now."}},
-          .run = run};
+  return {
+      .name = "ls",
+      .summary = "List jobs, and the runs on this machine",
+      .text = embedded("cmd_ls.md"),
+      .options = {{.name = "all", .letter = 'a', .doc = "Runs that have ended, too."},
+                  {.name = "watch", .letter = 'w', .doc = "Go on, with a line for each change."},
+                  {.name = "format",
+                   .letter = 'o',
+                   .kind = Kind::choice,
+                   .value = "text|wide|json|name",
+                   .fallback = "text",
+                   .doc = "How to print the result.",
+                   .choices = {"text", "wide", "json", "name"}},
+                  cluster_option()},
+      .examples = {{"adaptdl ls", "What has been submitted, and what trains now."},
+                   {"adaptdl ls -o name | xargs adaptdl delete --force", "Remove everything."}},
+      .run = run};
 }
 
 }  // namespace adaptdl::cli

@@ -1,23 +1,36 @@
+#include "cli/cluster_choice.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
+#include "cli/jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "core/base/number.h"
-#include "core/launch/client.h"
+#include "cli/replica_range.h"
 #include "core/launch/run.h"
 
 namespace adaptdl::cli {
 namespace {
 
-int run(const Arguments& arguments) {
-  const std::string name = *arguments.positional("NAME");
-  int64_t count = 0;
-  try {
-    count = parse_int(*arguments.positional("N"), "N", 1, launch::kMaxReplicas);
-  } catch (const Error& error) {
-    throw UsageError(error.what());
+int scale_job(const std::string& name, const ReplicaRange& range, const Arguments& arguments) {
+  const Json answer = local::request_service(
+      {{"request", "scale"}, {"name", name}, {"min", range.min}, {"max", range.max}});
+  if (arguments.json()) {
+    print_json({{"name", name},
+                {"min", answer.value("min", Json())},
+                {"max", answer.value("max", Json())}});
+    return 0;
   }
-  const Json answer = launch::request(name, {{"request", "scale"}, {"replicas", count}});
+  print_line(fmt::format("{}: {} to {} replicas", name, range.min, range.max));
+  if (!arguments.quiet()) {
+    talk(fmt::format("The scheduler chooses among them; `adaptdl explain {}` says why.", name));
+  }
+  return 0;
+}
+
+int scale_run(const std::string& name, const ReplicaRange& range, const Arguments& arguments) {
+  if (range.min != range.max) {
+    throw UsageError("N: nobody would choose for a run of `adaptdl run`; give one number.");
+  }
+  const Json answer = launch::request(name, {{"request", "scale"}, {"replicas", range.max}});
   if (arguments.json()) {
     print_json({{"name", name},
                 {"from", answer.value("from", Json(nullptr))},
@@ -25,21 +38,34 @@ int run(const Arguments& arguments) {
     return 0;
   }
   print_line(fmt::format("{}: replicas {} -> {}", name,
-                         dump_json(answer.value("from", Json(nullptr))), count));
+                         dump_json(answer.value("from", Json(nullptr))), range.max));
   if (!arguments.quiet()) talk("It keeps training meanwhile; `adaptdl ls` shows how far it is.");
   return 0;
+}
+
+int run(const Arguments& arguments) {
+  require_local_cluster(arguments);
+  const std::string name = *arguments.positional("NAME");
+  const ReplicaRange range =
+      parse_replica_range(*arguments.positional("N"), "N", launch::kMaxReplicas);
+  const auto store = local::open_store();
+  return find_job_or_run(store.get(), name).job ? scale_job(name, range, arguments)
+                                                : scale_run(name, range, arguments);
 }
 
 }  // namespace
 
 Command scale_command() {
   return {.name = "scale",
-          .summary = "Change the number of replicas of a live run",
+          .summary = "Change the number of replicas of a job or a live run",
           .text = embedded("cmd_scale.md"),
-          .options = {format_option()},
-          .positionals = {{.name = "NAME", .kind = Kind::run, .doc = "The run's name."},
-                          {.name = "N", .doc = "How many replicas it shall have."}},
-          .examples = {{"adaptdl scale digits 3", "Go on with 3 replicas."}},
+          .options = {format_option(), cluster_option()},
+          .positionals = {{.name = "NAME", .kind = Kind::job, .doc = "The job's or run's name."},
+                          {.name = "N",
+                           .doc = "How many replicas it shall have; for a job also MIN:MAX, among "
+                                  "which the scheduler chooses."}},
+          .examples = {{"adaptdl scale digits 3", "Go on with 3 replicas."},
+                       {"adaptdl scale digits-x7k2p 1:4", "Let the scheduler choose."}},
           .run = run};
 }
 

@@ -2,14 +2,63 @@
 
 #include <cctype>
 
+#include "cli/embedded.h"
+
 namespace adaptdl::cli {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
-      run_command(),      serve_command(),    init_command(),     inspect_command(),
-      simulate_command(), profile_command(),  scale_command(),    ls_command(),
-      logs_command(),     cancel_command(),   doctor_command(),   completion_command(),
-      licenses_command(), dump_cli_command(), complete_command(), runner_command(),
+      run_command(),
+      init_command(),
+      inspect_command(),
+      serve_command(),
+      submit_command(),
+      ls_command(),
+      top_command(),
+      describe_command(),
+      explain_command(),
+      logs_command(),
+      events_command(),
+      wait_command(),
+      scale_command(),
+      suspend_command(),
+      resume_command(),
+      cancel_command(),
+      delete_command(),
+      cp_command(),
+      exec_command(),
+      tensorboard_create_command(),
+      tensorboard_delete_command(),
+      tensorboard_list_command(),
+      tensorboard_proxy_command(),
+      policy_show_command(),
+      policy_set_command(),
+      cluster_list_command(),
+      cluster_show_command(),
+      cluster_use_command(),
+      simulate_command(),
+      profile_command(),
+      doctor_command(),
+      completion_command(),
+      licenses_command(),
+      dump_cli_command(),
+      complete_command(),
+      runner_command(),
+  };
+  return table;
+}
+
+const std::vector<CommandGroup>& command_groups() {
+  static const std::vector<CommandGroup> table = {
+      {.name = "tensorboard",
+       .summary = "Show training curves of jobs: create, delete, list, proxy",
+       .text = embedded("cmd_tensorboard.md")},
+      {.name = "policy",
+       .summary = "How the cluster's slots are shared: show, set",
+       .text = embedded("cmd_policy.md")},
+      {.name = "cluster",
+       .summary = "Which cluster jobs go to: list, show, use",
+       .text = embedded("cmd_cluster.md")},
   };
   return table;
 }
@@ -33,6 +82,18 @@ const Command* find_command(std::string_view name) {
   return nullptr;
 }
 
+const CommandGroup* find_group(std::string_view name) {
+  for (const CommandGroup& group : command_groups()) {
+    if (group.name == name) return &group;
+  }
+  return nullptr;
+}
+
+const CommandGroup* group_of(const Command& command) {
+  const size_t blank = command.name.find(' ');
+  return blank == std::string_view::npos ? nullptr : find_group(command.name.substr(0, blank));
+}
+
 Option format_option(std::string_view doc) {
   return {.name = "format",
           .letter = 'o',
@@ -53,13 +114,24 @@ Option set_option() {
           .repeat = true};
 }
 
-std::string variable_name(std::string_view command, std::string_view option) {
+Option cluster_option() {
+  return {.name = "cluster",
+          .kind = Kind::text,
+          .value = "NAME",
+          .doc =
+              "The cluster: local, this machine. Default: what `adaptdl cluster use` chose, else "
+              "local.",
+          .shared_variable = "ADAPTDL_CLUSTER"};
+}
+
+std::string variable_name(std::string_view command, const Option& option) {
+  if (!option.shared_variable.empty()) return std::string(option.shared_variable);
   std::string name = "ADAPTDL_";
-  for (const char letter : command) name += static_cast<char>(std::toupper(letter));
+  name += command;
   if (!command.empty()) name += '_';
-  for (const char letter : option) name += static_cast<char>(std::toupper(letter));
+  name += option.name;
   for (char& letter : name) {
-    if (letter == '-') letter = '_';
+    letter = letter == '-' || letter == ' ' ? '_' : static_cast<char>(std::toupper(letter));
   }
   return name;
 }

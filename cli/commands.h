@@ -22,7 +22,7 @@ enum class Kind {
   choice,     // one of `choices`
   file,       // a path of a file
   directory,  // a path of a folder
-  run,        // the name of a live run
+  job,        // the name of a job or of a live run
   words,      // free text; every further argument belongs to it (positionals only)
 };
 
@@ -38,6 +38,7 @@ struct Option {
   int64_t max = std::numeric_limits<int64_t>::max();
   bool repeat = false;   // may be given several times; blank-separated in the environment
   bool variable = true;  // settable by environment
+  std::string_view shared_variable = {};  // this variable instead of the command's own
 };
 
 struct Positional {
@@ -55,7 +56,7 @@ struct Example {
 };
 
 struct Command {
-  std::string_view name;
+  std::string_view name;       // one word, or two: a group's name and a verb
   std::string_view summary;    // one line, no full stop
   std::string_view text = {};  // cli/cmd_<name>.md: for help and the man page
   std::vector<Option> options = {};
@@ -66,14 +67,26 @@ struct Command {
   int (*run)(const Arguments&) = nullptr;  // returns the exit code; throws Error
 };
 
-// Every command, in the order of the help. Built on first use; safe from many threads.
+// A noun, whose commands are called "NOUN VERB" in the table. They share a man page.
+struct CommandGroup {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view text = {};  // cli/cmd_<name>.md
+};
+
+// Every command, in the order of the help; those of a group stand together. Built on first use;
+// safe from many threads.
 const std::vector<Command>& commands();
+const std::vector<CommandGroup>& command_groups();
 
 // Flags that every command takes, anywhere on the line.
 const std::vector<Option>& global_options();
 
 // Null when there is none of that name.
 const Command* find_command(std::string_view name);
+const CommandGroup* find_group(std::string_view name);
+// The group that the command belongs to; null for most.
+const CommandGroup* group_of(const Command& command);
 
 // `-o text|json`, the same on every command that prints something to be read by programs.
 Option format_option(std::string_view doc = "How to print the result.");
@@ -81,21 +94,44 @@ Option format_option(std::string_view doc = "How to print the result.");
 // `--set KEY=VALUE`, on every command that reads a training archive.
 Option set_option();
 
-// The option's environment variable: ADAPTDL_<COMMAND>_<FLAG>, ADAPTDL_<FLAG> for a global flag
-// (empty `command`).
-std::string variable_name(std::string_view command, std::string_view option);
+// `--cluster NAME`, on every command about jobs (cluster_choice.h).
+Option cluster_option();
 
-// One per cli/cmd_<name>.cpp.
+// The option's environment variable: ADAPTDL_<COMMAND>_<FLAG>, ADAPTDL_<FLAG> for a global flag
+// (empty `command`), unless it shares one with other commands.
+std::string variable_name(std::string_view command, const Option& option);
+
+// One or more per cli/cmd_<name>.cpp.
 Command run_command();
 Command serve_command();
 Command init_command();
 Command inspect_command();
+Command submit_command();
+Command ls_command();
+Command top_command();
+Command describe_command();
+Command explain_command();
+Command logs_command();
+Command events_command();
+Command wait_command();
 Command scale_command();
+Command suspend_command();
+Command resume_command();
+Command cancel_command();
+Command delete_command();
+Command cp_command();
+Command exec_command();
+Command tensorboard_create_command();
+Command tensorboard_delete_command();
+Command tensorboard_list_command();
+Command tensorboard_proxy_command();
+Command policy_show_command();
+Command policy_set_command();
+Command cluster_list_command();
+Command cluster_show_command();
+Command cluster_use_command();
 Command simulate_command();
 Command profile_command();
-Command ls_command();
-Command logs_command();
-Command cancel_command();
 Command doctor_command();
 Command completion_command();
 Command licenses_command();

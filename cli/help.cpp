@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "cli/output.h"
 
@@ -86,8 +87,15 @@ std::string program_help(bool fancy) {
       "batch size and learning rate to them.\n";
   text += heading("Usage", fancy) + "  adaptdl COMMAND [FLAGS] [ARGUMENTS]\n";
   text += heading("Commands", fancy);
+  const CommandGroup* group = nullptr;
   for (const Command& command : commands()) {
-    if (!command.hidden) text += fmt::format("  {:<12}{}\n", command.name, command.summary);
+    if (command.hidden) continue;
+    const CommandGroup* before = std::exchange(group, group_of(command));
+    if (group == nullptr) {
+      text += fmt::format("  {:<13}{}\n", command.name, command.summary);
+    } else if (group != before) {
+      text += fmt::format("  {:<13}{}\n", group->name, group->summary);
+    }
   }
   text += heading("Flags of every command", fancy) + options_help(global_options());
   text += heading("Start here", fancy) +
@@ -95,6 +103,22 @@ std::string program_help(bool fancy) {
           "  adaptdl run digits/train.pt     train it\n"
           "\nadaptdl COMMAND --help says more about a command.\n";
   return text;
+}
+
+std::string group_help(const CommandGroup& group, bool fancy) {
+  std::string text = fmt::format("{}\n", group.summary);
+  text += heading("Usage", fancy);
+  for (const Command& command : commands()) {
+    if (group_of(command) == &group) text += "  " + usage_line(command) + "\n";
+  }
+  text += heading("Commands", fancy);
+  for (const Command& command : commands()) {
+    if (group_of(command) != &group) continue;
+    text += entry(std::string(command.name.substr(group.name.size() + 1)),
+                  std::string(command.summary) + ".");
+  }
+  if (!group.text.empty()) text += "\n" + manual_text(group.text, fancy);
+  return text + fmt::format("\nadaptdl {} COMMAND --help says more about a command.\n", group.name);
 }
 
 std::string command_help(const Command& command, bool fancy) {
@@ -118,9 +142,12 @@ std::string command_help(const Command& command, bool fancy) {
     }
   }
   if (!command.options.empty()) {
-    text += fmt::format("\nEach flag can also be set by a variable, {} for --{}.\n",
-                        variable_name(command.name, command.options.front().name),
-                        command.options.front().name);
+    const Option& first = command.options.front();
+    text += "\n" +
+            wrap(fmt::format("Each flag can also be set by a variable, {} for --{}.",
+                             variable_name(command.name, first), first.name),
+                 88, 0) +
+            "\n";
   }
   return text;
 }

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
+#include "core/launch/log_writer.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -49,8 +50,15 @@ void LogFollower::find_new() {
   }
 }
 
-void LogFollower::tail(std::optional<int64_t> count, const LogLine& take) {
+void LogFollower::tail(std::optional<int64_t> count, std::optional<Seconds> since,
+                       const LogLine& take) {
   find_new();
+  const double now_s = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  const auto skip = [&](const std::string& name, const Fd& file) {
+    if (!since) return;
+    const int64_t from = launch::log_offset_at(name, now_s - since->count());
+    if (lseek(file.get(), from, SEEK_SET) < 0) fail_errno(errno, name + ": cannot seek");
+  };
   for (auto& [replica, log] : logs_) {
     std::deque<std::string> lines;
     const LogLine keep = [&, count = count](int64_t, const std::string& line) {
@@ -60,8 +68,10 @@ void LogFollower::tail(std::optional<int64_t> count, const LogLine& take) {
     const std::string older = path(replica) + ".1";
     if (path_exists(older)) {
       Log rotated{.file = open_file(older, O_RDONLY), .partial = {}};
+      skip(older, rotated.file);
       read(replica, rotated, keep);
     }
+    skip(path(replica), log.file);
     read(replica, log, keep);
     for (const std::string& line : lines) take(replica, line);
   }

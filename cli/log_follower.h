@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/fd.h"
 
 namespace adaptdl::cli {
@@ -21,9 +22,10 @@ class LogFollower {
   // `only`: of that replica alone. Nothing is read yet; a folder that does not exist is empty.
   LogFollower(std::string folder, std::optional<int64_t> only);
 
-  // The last `count` lines of each replica (nothing: all that there is), replica by replica; later
-  // calls of next() start behind them. Throws Error.
-  void tail(std::optional<int64_t> count, const LogLine& take);
+  // The last `count` lines of each replica (nothing: all that there is) that are not older than
+  // `since`, to the second, replica by replica; later calls of next() start behind them. Throws
+  // Error.
+  void tail(std::optional<int64_t> count, std::optional<Seconds> since, const LogLine& take);
 
   // What has come since; true if there was anything. Incomplete lines wait, unless `all`.
   bool next(const LogLine& take, bool all);

@@ -30,19 +30,21 @@ void complain(const std::string& sentence) {
   talk((fancy ? "\x1b[31;1madaptdl:\x1b[0m " : "adaptdl: ") + sentence);
 }
 
-int dispatch(const std::vector<std::string>& words, std::string& help_hint) {
+std::string help_of(const Parsed& parsed, bool fancy) {
+  if (parsed.command != nullptr) return command_help(*parsed.command, fancy);
+  return parsed.group != nullptr ? group_help(*parsed.group, fancy) : program_help(fancy);
+}
+
+int dispatch(const std::vector<std::string>& words) {
   const auto lookup = [](const char* name) { return std::getenv(name); };
   const Parsed parsed = parse(words, lookup);
-  if (parsed.command != nullptr) {
-    help_hint = fmt::format("adaptdl {} --help", parsed.command->name);
-  }
   switch (parsed.what) {
     case Parsed::What::version:
       print_line(version_line());
       return 0;
     case Parsed::What::help: {
       const bool fancy = is_fancy(STDOUT_FILENO, parsed.arguments.flag("no-color"));
-      print(parsed.command != nullptr ? command_help(*parsed.command, fancy) : program_help(fancy));
+      print(help_of(parsed, fancy));
       return 0;
     }
     case Parsed::What::command:
@@ -51,25 +53,14 @@ int dispatch(const std::vector<std::string>& words, std::string& help_hint) {
   return parsed.command->run(parsed.arguments);
 }
 
-// For the hint when parsing itself fails: the command, if one was named.
-std::string guess_hint(const std::vector<std::string>& words) {
-  for (const std::string& word : words) {
-    if (word.starts_with("-")) continue;
-    if (find_command(word) != nullptr) return fmt::format("adaptdl {} --help", word);
-    break;
-  }
-  return "adaptdl --help";
-}
-
 int guarded(const std::vector<std::string>& words) {
-  std::string hint = guess_hint(words);
   try {
-    return dispatch(words, hint);
+    return dispatch(words);
   } catch (const OutputClosed& closed) {
     return static_cast<int>(closed.exit_code());
   } catch (const UsageError& error) {
     complain(error.what());
-    talk(fmt::format("See `{}`.", hint));
+    talk(fmt::format("See `{}`.", help_hint(words)));
     return static_cast<int>(error.exit_code());
   } catch (const Error& error) {
     complain(error.what());

@@ -11,10 +11,15 @@
 namespace adaptdl::cli {
 namespace {
 
-std::vector<std::string_view> command_names() {
+// What may stand where a command does: in a group, its verbs.
+std::vector<std::string_view> command_names(const CommandGroup* group) {
   std::vector<std::string_view> names;
   for (const Command& command : commands()) {
-    if (!command.hidden) names.push_back(command.name);
+    if (command.hidden || group_of(command) != group) continue;
+    names.push_back(group == nullptr ? command.name : command.name.substr(group->name.size() + 1));
+  }
+  if (group == nullptr) {
+    for (const CommandGroup& each : command_groups()) names.push_back(each.name);
   }
   return names;
 }
@@ -51,7 +56,7 @@ void check_value(const Option& option, const std::string& value, const std::stri
       break;
     case Kind::file:
     case Kind::directory:
-    case Kind::run:
+    case Kind::job:
       if (value.empty()) throw UsageError(where + ": the value is empty.");
       break;
     case Kind::flag:
@@ -166,7 +171,7 @@ class Parser {
       parsed->multi_option_policy(option.repeat ? CLI::MultiOptionPolicy::TakeAll
                                                 : CLI::MultiOptionPolicy::TakeLast);
     }
-    entries_.push_back({option, variable_name(command, option.name), parsed});
+    entries_.push_back({option, variable_name(command, option), parsed});
   }
 
   void take(const Entry& entry, Arguments& arguments) const {
@@ -238,41 +243,70 @@ class Parser {
   std::vector<Entry> entries_;
 };
 
-Parsed parse(const std::vector<std::string>& words, const Environment& environment) {
-  // Global flags take no value, so the first word that is none is the command.
-  const auto name = std::find_if_not(words.begin(), words.end(), is_flag);
+namespace {
+
+// The words as the command that they name, and all that is not its name. Global flags take no
+// value, so the first word that is none is the command, and the next one a group's verb.
+struct Spoken {
   const Command* command = nullptr;
-  std::vector<std::string> others(words.begin(), name);
-  if (name != words.end()) {
-    command = find_command(*name);
-    if (command == nullptr && *name == "help") {  // `adaptdl help [COMMAND]`, as many tools do
-      others.push_back("--help");
-      if (name + 1 != words.end()) {
-        command = find_command(*(name + 1));
-        if (command == nullptr) {
-          throw UsageError(fmt::format("unknown command {}.{}", *(name + 1),
-                                       did_you_mean(*(name + 1), command_names())));
-        }
-      }
-    } else if (command == nullptr) {
-      throw UsageError(
-          fmt::format("unknown command {}.{}", *name, did_you_mean(*name, command_names())));
-    } else {
-      others.insert(others.end(), name + 1, words.end());
+  const CommandGroup* group = nullptr;
+  bool help = false;  // `adaptdl help [COMMAND]`, as many tools do
+  std::string unknown;
+  std::vector<std::string> others;
+};
+
+Spoken split(const std::vector<std::string>& words) {
+  Spoken spoken;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (spoken.command != nullptr || is_flag(word)) {
+      spoken.others.push_back(word);
+    } else if (spoken.group != nullptr) {
+      spoken.command = find_command(fmt::format("{} {}", spoken.group->name, word));
+      if (spoken.command == nullptr) spoken.unknown = word;
+    } else if (word == "help" && !spoken.help) {
+      spoken.help = true;
+    } else if ((spoken.command = find_command(word)) == nullptr) {
+      spoken.group = find_group(word);
+      if (spoken.group == nullptr) spoken.unknown = word;
     }
+    if (!spoken.unknown.empty()) break;
+    if (spoken.help && spoken.command != nullptr) break;  // the rest would be its arguments
   }
+  return spoken;
+}
+
+}  // namespace
+
+Parsed parse(const std::vector<std::string>& words, const Environment& environment) {
+  Spoken spoken = split(words);
+  if (!spoken.unknown.empty()) {
+    const std::string noun = spoken.group != nullptr ? std::string(spoken.group->name) + " " : "";
+    throw UsageError(fmt::format("unknown command {}{}.{}", noun, spoken.unknown,
+                                 did_you_mean(spoken.unknown, command_names(spoken.group), noun)));
+  }
+  if (spoken.help) spoken.others.push_back("--help");
   Parsed parsed;
-  parsed.command = command;
+  parsed.command = spoken.command;
+  parsed.group = spoken.group;
   Command none;
-  parsed.arguments = Parser(command != nullptr ? command : &none, environment).parse(others);
+  parsed.arguments = Parser(spoken.command != nullptr ? spoken.command : &none, environment)
+                         .parse(std::move(spoken.others));
   if (parsed.arguments.flag("version")) {
     parsed.what = Parsed::What::version;
-  } else if (parsed.arguments.flag("help") || command == nullptr) {
+  } else if (parsed.arguments.flag("help") || parsed.command == nullptr) {
     parsed.what = Parsed::What::help;
   } else {
     parsed.what = Parsed::What::command;
   }
   return parsed;
+}
+
+std::string help_hint(const std::vector<std::string>& words) {
+  const Spoken spoken = split(words);
+  if (spoken.command != nullptr) return fmt::format("adaptdl {} --help", spoken.command->name);
+  if (spoken.group != nullptr) return fmt::format("adaptdl {} --help", spoken.group->name);
+  return "adaptdl --help";
 }
 
 }  // namespace adaptdl::cli

@@ -50,12 +50,16 @@ class Arguments {
 struct Parsed {
   enum class What { help, version, command };
   What what = What::help;
-  const Command* command = nullptr;  // null: help or version of the program itself
-  Arguments arguments;               // for What::help, only the global flags are sure to be there
+  const Command* command = nullptr;     // null: help of `group`, or of the program itself
+  const CommandGroup* group = nullptr;  // that was named, with or without a command of it
+  Arguments arguments;  // for What::help, only the global flags are sure to be there
 };
 
 // Throws UsageError for unknown commands and flags (with a suggestion), bad values, too many or
 // missing arguments. `words` are argv[1..].
 Parsed parse(const std::vector<std::string>& words, const Environment& environment);
+
+// "adaptdl run --help": where to read on after a mistake in these words.
+std::string help_hint(const std::vector<std::string>& words);
 
 }  // namespace adaptdl::cli

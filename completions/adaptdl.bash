@@ -9,7 +9,11 @@ _adaptdl() {
     if [[ -n $skip ]]; then skip=; continue; fi
     case $word in
       -*) _adaptdl_takes_value "$command" "$word" && skip=1 ;;
-      *) if [[ -z $command ]]; then command=$word; else ((++position)); fi ;;
+      *) case $command in
+        "") command=$word ;;
+        tensorboard|policy|cluster) command=$command-$word ;;
+        *) ((++position)) ;;
+        esac ;;
     esac
   done
   if [[ -n $command ]] && _adaptdl_takes_value "$command" "$previous"; then
@@ -28,13 +32,68 @@ _adaptdl() {
       run--threads) COMPREPLY=() ;;
       run-o|run--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       run--step-events) COMPREPLY=() ;;
-      serve--slots) COMPREPLY=() ;;
-      serve--policy) COMPREPLY=() ;;
-      serve--policy-option) COMPREPLY=() ;;
       init--text) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       init-o|init--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       inspect--set) COMPREPLY=() ;;
       inspect-o|inspect--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      serve--slots) COMPREPLY=() ;;
+      serve--policy) COMPREPLY=() ;;
+      serve--policy-option) COMPREPLY=() ;;
+      submit-f|submit--file) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      submit-n|submit--name) COMPREPLY=() ;;
+      submit--replicas) COMPREPLY=() ;;
+      submit--set) COMPREPLY=() ;;
+      submit--tensorboard) COMPREPLY=() ;;
+      submit-o|submit--format) COMPREPLY=($(compgen -W "text json yaml" -- "$current")) ;;
+      submit--cluster) COMPREPLY=() ;;
+      ls-o|ls--format) COMPREPLY=($(compgen -W "text wide json name" -- "$current")) ;;
+      ls--cluster) COMPREPLY=() ;;
+      top--interval) COMPREPLY=() ;;
+      top--count) COMPREPLY=() ;;
+      top--cluster) COMPREPLY=() ;;
+      describe-o|describe--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      describe--cluster) COMPREPLY=() ;;
+      explain-o|explain--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      explain--cluster) COMPREPLY=() ;;
+      logs--replica) COMPREPLY=() ;;
+      logs--tail) COMPREPLY=() ;;
+      logs--since) COMPREPLY=() ;;
+      logs--cluster) COMPREPLY=() ;;
+      events--tail) COMPREPLY=() ;;
+      events-o|events--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      events--cluster) COMPREPLY=() ;;
+      wait--for) COMPREPLY=($(compgen -W "succeeded ended running suspended" -- "$current")) ;;
+      wait--timeout) COMPREPLY=() ;;
+      wait--cluster) COMPREPLY=() ;;
+      scale-o|scale--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      scale--cluster) COMPREPLY=() ;;
+      suspend-o|suspend--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      suspend--cluster) COMPREPLY=() ;;
+      resume-o|resume--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      resume--cluster) COMPREPLY=() ;;
+      cancel-o|cancel--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      cancel--cluster) COMPREPLY=() ;;
+      delete-o|delete--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      delete--cluster) COMPREPLY=() ;;
+      cp-o|cp--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      cp--cluster) COMPREPLY=() ;;
+      exec--cluster) COMPREPLY=() ;;
+      tensorboard-create--cluster) COMPREPLY=() ;;
+      tensorboard-delete--cluster) COMPREPLY=() ;;
+      tensorboard-list-o|tensorboard-list--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      tensorboard-list--cluster) COMPREPLY=() ;;
+      tensorboard-proxy--address) COMPREPLY=() ;;
+      tensorboard-proxy-p|tensorboard-proxy--port) COMPREPLY=() ;;
+      tensorboard-proxy--cluster) COMPREPLY=() ;;
+      policy-show-o|policy-show--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      policy-show--cluster) COMPREPLY=() ;;
+      policy-set-o|policy-set--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      policy-set--cluster) COMPREPLY=() ;;
+      cluster-list-o|cluster-list--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      cluster-list--cluster) COMPREPLY=() ;;
+      cluster-show-o|cluster-show--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      cluster-show--cluster) COMPREPLY=() ;;
+      cluster-use-o|cluster-use--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       simulate--profiles) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
       simulate--workload) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       simulate--nodes) COMPREPLY=() ;;
@@ -53,11 +112,6 @@ _adaptdl() {
       simulate-o|simulate--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       profile--application) COMPREPLY=() ;;
       profile-o|profile--to) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
-      scale-o|scale--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
-      ls-o|ls--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
-      logs--replica) COMPREPLY=() ;;
-      logs--tail) COMPREPLY=() ;;
-      cancel-o|cancel--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       doctor-o|doctor--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
     esac
     return
@@ -66,31 +120,71 @@ _adaptdl() {
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
       run) flags="$flags --replicas --replicas-at --name --set --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads -o --format --step-events" ;;
-      serve) flags="$flags --slots --policy --policy-option --stop --install" ;;
       init) flags="$flags --text --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
+      serve) flags="$flags --slots --policy --policy-option --stop --install" ;;
+      submit) flags="$flags -f --file -n --name --replicas --set --tensorboard --wait --follow --dry-run --no-start -o --format --cluster" ;;
+      ls) flags="$flags -a --all -w --watch -o --format --cluster" ;;
+      top) flags="$flags --interval --count --cluster" ;;
+      describe) flags="$flags -o --format --cluster" ;;
+      explain) flags="$flags -o --format --cluster" ;;
+      logs) flags="$flags -f --follow --replica --tail --since --prefix --cluster" ;;
+      events) flags="$flags -f --follow --tail -o --format --cluster" ;;
+      wait) flags="$flags --for --timeout --cluster" ;;
+      scale) flags="$flags -o --format --cluster" ;;
+      suspend) flags="$flags -o --format --cluster" ;;
+      resume) flags="$flags -o --format --cluster" ;;
+      cancel) flags="$flags --now -o --format --cluster" ;;
+      delete) flags="$flags --force --all-ended -o --format --cluster" ;;
+      cp) flags="$flags -o --format --cluster" ;;
+      exec) flags="$flags --cluster" ;;
+      tensorboard-create) flags="$flags --cluster" ;;
+      tensorboard-delete) flags="$flags -y --yes --cluster" ;;
+      tensorboard-list) flags="$flags -o --format --cluster" ;;
+      tensorboard-proxy) flags="$flags --address -p --port --cluster" ;;
+      policy-show) flags="$flags -o --format --cluster" ;;
+      policy-set) flags="$flags -o --format --cluster" ;;
+      cluster-list) flags="$flags -o --format --cluster" ;;
+      cluster-show) flags="$flags -o --format --cluster" ;;
+      cluster-use) flags="$flags -o --format" ;;
       simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --interference --seed --timeline --plot -o --format" ;;
       profile) flags="$flags --application -o --to" ;;
-      scale) flags="$flags -o --format" ;;
-      ls) flags="$flags -a --all -o --format" ;;
-      logs) flags="$flags -f --follow --replica --tail" ;;
-      cancel) flags="$flags --now -o --format" ;;
       doctor) flags="$flags -o --format" ;;
     esac
     COMPREPLY=($(compgen -W "$flags" -- "$current"))
     return
   fi
   case $command:$position in
-    :*) COMPREPLY=($(compgen -W "run serve init inspect simulate profile scale ls logs cancel doctor completion licenses" -- "$current")) ;;
+    :*) COMPREPLY=($(compgen -W "run init inspect serve submit ls top describe explain logs events wait scale suspend resume cancel delete cp exec tensorboard policy cluster simulate profile doctor completion licenses" -- "$current")) ;;
+    tensorboard:*) COMPREPLY=($(compgen -W "create delete list proxy" -- "$current")) ;;
+    policy:*) COMPREPLY=($(compgen -W "show set" -- "$current")) ;;
+    cluster:*) COMPREPLY=($(compgen -W "list show use" -- "$current")) ;;
     run:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
     init:0) COMPREPLY=($(compgen -W "digits chars linear" -- "$current")) ;;
     init:1) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
     inspect:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
-    profile:*) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
-    scale:0) COMPREPLY=($(compgen -W "$("$1" __complete runs 2>/dev/null)" -- "$current")) ;;
+    submit:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+    describe:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    explain:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    logs:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    events:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    wait:*) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    scale:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
     scale:1) COMPREPLY=() ;;
-    logs:0) COMPREPLY=($(compgen -W "$("$1" __complete runs 2>/dev/null)" -- "$current")) ;;
-    cancel:0) COMPREPLY=($(compgen -W "$("$1" __complete runs 2>/dev/null)" -- "$current")) ;;
+    suspend:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    resume:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    cancel:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    delete:*) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    cp:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+    cp:1) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+    exec:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    tensorboard-create:0) COMPREPLY=() ;;
+    tensorboard-delete:0) COMPREPLY=() ;;
+    tensorboard-proxy:0) COMPREPLY=() ;;
+    policy-set:*) COMPREPLY=() ;;
+    cluster-show:0) COMPREPLY=() ;;
+    cluster-use:0) COMPREPLY=() ;;
+    profile:*) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
     completion:0) COMPREPLY=($(compgen -W "bash zsh fish" -- "$current")) ;;
   esac
 }
@@ -99,15 +193,35 @@ _adaptdl() {
 _adaptdl_takes_value() {
   case $1$2 in
     run--replicas|run--replicas-at|run--name|run--set|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run-o|run--format|run--step-events) return 0 ;;
-    serve--slots|serve--policy|serve--policy-option) return 0 ;;
     init--text|init-o|init--format) return 0 ;;
     inspect--set|inspect-o|inspect--format) return 0 ;;
+    serve--slots|serve--policy|serve--policy-option) return 0 ;;
+    submit-f|submit--file|submit-n|submit--name|submit--replicas|submit--set|submit--tensorboard|submit-o|submit--format|submit--cluster) return 0 ;;
+    ls-o|ls--format|ls--cluster) return 0 ;;
+    top--interval|top--count|top--cluster) return 0 ;;
+    describe-o|describe--format|describe--cluster) return 0 ;;
+    explain-o|explain--format|explain--cluster) return 0 ;;
+    logs--replica|logs--tail|logs--since|logs--cluster) return 0 ;;
+    events--tail|events-o|events--format|events--cluster) return 0 ;;
+    wait--for|wait--timeout|wait--cluster) return 0 ;;
+    scale-o|scale--format|scale--cluster) return 0 ;;
+    suspend-o|suspend--format|suspend--cluster) return 0 ;;
+    resume-o|resume--format|resume--cluster) return 0 ;;
+    cancel-o|cancel--format|cancel--cluster) return 0 ;;
+    delete-o|delete--format|delete--cluster) return 0 ;;
+    cp-o|cp--format|cp--cluster) return 0 ;;
+    exec--cluster) return 0 ;;
+    tensorboard-create--cluster) return 0 ;;
+    tensorboard-delete--cluster) return 0 ;;
+    tensorboard-list-o|tensorboard-list--format|tensorboard-list--cluster) return 0 ;;
+    tensorboard-proxy--address|tensorboard-proxy-p|tensorboard-proxy--port|tensorboard-proxy--cluster) return 0 ;;
+    policy-show-o|policy-show--format|policy-show--cluster) return 0 ;;
+    policy-set-o|policy-set--format|policy-set--cluster) return 0 ;;
+    cluster-list-o|cluster-list--format|cluster-list--cluster) return 0 ;;
+    cluster-show-o|cluster-show--format|cluster-show--cluster) return 0 ;;
+    cluster-use-o|cluster-use--format) return 0 ;;
     simulate--profiles|simulate--workload|simulate--nodes|simulate--gpus-per-node|simulate--cluster|simulate--policy|simulate--policy-option|simulate--interval|simulate--event-gap|simulate--rescale-cost|simulate--lengths|simulate--interference|simulate--seed|simulate--timeline|simulate--plot|simulate-o|simulate--format) return 0 ;;
     profile--application|profile-o|profile--to) return 0 ;;
-    scale-o|scale--format) return 0 ;;
-    ls-o|ls--format) return 0 ;;
-    logs--replica|logs--tail) return 0 ;;
-    cancel-o|cancel--format) return 0 ;;
     doctor-o|doctor--format) return 0 ;;
   esac
   return 1

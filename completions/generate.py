@@ -18,6 +18,34 @@ def flags(option):
     return (['-' + option['letter']] if option['letter'] else []) + names
 
 
+def dashed(command):
+    """ "tensorboard create" as one word."""
+    return command['name'].replace(' ', '-')
+
+
+def group_of(command):
+    return command['name'].split(' ')[0] if ' ' in command['name'] else None
+
+
+def first_words(dump):
+    """What may stand first, with its summary: commands, and the nouns of groups, as in the help."""
+    words = {}
+    summaries = {g['name']: g['summary'] for g in dump['groups']}
+    for command in dump['commands']:
+        if not command['hidden']:
+            group = group_of(command)
+            words.setdefault(group or command['name'], summaries.get(group, command['summary']))
+    return words
+
+
+def verbs(dump, group):
+    return [c for c in dump['commands'] if group_of(c) == group]
+
+
+def verb(command):
+    return command['name'].split(' ')[1]
+
+
 def takes_value(option):
     return option['kind'] != 'flag'
 
@@ -32,13 +60,15 @@ def bash_candidates(kind, choices):
         return 'COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null'
     if kind == 'directory':
         return 'COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null'
-    if kind == 'run':
-        return 'COMPREPLY=($(compgen -W "$("$1" __complete runs 2>/dev/null)" -- "$current"))'
+    if kind == 'job':
+        return ('COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" '
+                '-- "$current"))')
     return 'COMPREPLY=()'
 
 
 def bash(dump):
     commands = [c for c in dump['commands'] if not c['hidden']]
+    groups = [g['name'] for g in dump['groups']]
     lines = [f'# bash completion of adaptdl. {NOTE}', '', '_adaptdl() {',
              '  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}',
              '  local command= position=0 word skip= i',
@@ -48,7 +78,11 @@ def bash(dump):
              '    if [[ -n $skip ]]; then skip=; continue; fi',
              '    case $word in',
              '      -*) _adaptdl_takes_value "$command" "$word" && skip=1 ;;',
-             '      *) if [[ -z $command ]]; then command=$word; else ((++position)); fi ;;',
+             '      *) case $command in',
+             '        "") command=$word ;;',
+             f'        {"|".join(groups)}) command=$command-$word ;;',
+             '        *) ((++position)) ;;',
+             '        esac ;;',
              '    esac',
              '  done',
              '  if [[ -n $command ]] && _adaptdl_takes_value "$command" "$previous"; then',
@@ -56,7 +90,7 @@ def bash(dump):
     for command in commands:
         for option in command['options']:
             if takes_value(option):
-                pattern = '|'.join(command['name'] + flag for flag in flags(option))
+                pattern = '|'.join(dashed(command) + flag for flag in flags(option))
                 lines.append(f'      {pattern}) '
                              f'{bash_candidates(option["kind"], option["choices"])} ;;')
     lines += ['    esac', '    return', '  fi', '  if [[ $current == -* ]]; then',
@@ -65,20 +99,23 @@ def bash(dump):
     for command in commands:
         names = ' '.join(f for o in command['options'] for f in flags(o))
         if names:
-            lines.append(f'      {command["name"]}) flags="$flags {names}" ;;')
+            lines.append(f'      {dashed(command)}) flags="$flags {names}" ;;')
     lines += ['    esac', '    COMPREPLY=($(compgen -W "$flags" -- "$current"))', '    return',
               '  fi', '  case $command:$position in',
-              '    :*) COMPREPLY=($(compgen -W "' + ' '.join(c['name'] for c in commands) +
+              '    :*) COMPREPLY=($(compgen -W "' + ' '.join(first_words(dump)) +
               '" -- "$current")) ;;']
+    for group in groups:
+        lines.append(f'    {group}:*) COMPREPLY=($(compgen -W "'
+                     f'{" ".join(verb(c) for c in verbs(dump, group))}" -- "$current")) ;;')
     for command in commands:
         for index, positional in enumerate(command['positionals']):
             where = '*' if positional['repeat'] else index
-            lines.append(f'    {command["name"]}:{where}) '
+            lines.append(f'    {dashed(command)}:{where}) '
                          f'{bash_candidates(positional["kind"], positional["choices"])} ;;')
     lines += ['  esac', '}', '', '# Whether flag $2 of command $1 is followed by a value.',
               '_adaptdl_takes_value() {', '  case $1$2 in']
     for command in commands:
-        names = [command['name'] + f for o in command['options'] if takes_value(o)
+        names = [dashed(command) + f for o in command['options'] if takes_value(o)
                  for f in flags(o)]
         if names:
             lines.append(f'    {"|".join(names)}) return 0 ;;')
@@ -96,7 +133,7 @@ def zsh_text(text):
 def zsh_action(kind, choices):
     if choices:
         return '(' + ' '.join(choices) + ')'
-    return {'file': '_files', 'directory': '_files -/', 'run': '_adaptdl_runs'}.get(kind, ' ')
+    return {'file': '_files', 'directory': '_files -/', 'job': '_adaptdl_jobs'}.get(kind, ' ')
 
 
 def zsh_options(options):
@@ -111,29 +148,49 @@ def zsh_options(options):
     return lines
 
 
+def zsh_command(dump, command):
+    lines = ['    _arguments \\', *zsh_options(dump['global']), *zsh_options(command['options'])]
+    for index, positional in enumerate(command['positionals'], 1):
+        where = '*' if positional['repeat'] else str(index) + ':' * (not positional['required'])
+        lines.append(f"    '{where}:{positional['name']}:"
+                     f"{zsh_action(positional['kind'], positional['choices'])}' \\")
+    lines[-1] = lines[-1].removesuffix(' \\')
+    return lines
+
+
+def zsh_names(function, names):
+    return [f'{function}() {{', '  local -a commands', '  commands=(',
+            *(f"    '{name}:{zsh_text(summary)}'" for name, summary in names.items()),
+            '  )', '  _describe command commands', '}', '']
+
+
 def zsh(dump):
-    commands = [c for c in dump['commands'] if not c['hidden']]
     lines = ['#compdef adaptdl', f'# zsh completion of adaptdl. {NOTE}', '',
-             '_adaptdl_runs() {', '  local -a runs',
-             '  runs=(${(f)"$(_call_program runs adaptdl __complete runs 2>/dev/null)"})',
-             "  _describe run runs", '}', '', '_adaptdl_commands() {', '  local -a commands',
-             '  commands=(']
-    for command in commands:
-        lines.append(f"    '{command['name']}:{zsh_text(command['summary'])}'")
-    lines += ['  )', '  _describe command commands', '}', '', '_adaptdl() {',
+             '_adaptdl_jobs() {', '  local -a jobs',
+             '  jobs=(${(f)"$(_call_program jobs adaptdl __complete jobs ${(q)PREFIX} 2>/dev/null)"})',
+             "  _describe job jobs", '}', '']
+    lines += zsh_names('_adaptdl_commands', first_words(dump))
+    for group in dump['groups']:
+        lines += zsh_names(f'_adaptdl_{group["name"]}_commands',
+                           {verb(c): c['summary'] for c in verbs(dump, group['name'])})
+        lines += [f'_adaptdl_{group["name"]}() {{', '  local curcontext=$curcontext state line',
+                  '  _arguments -C \\', *zsh_options(dump['global']),
+                  f"    '1:command:_adaptdl_{group['name']}_commands' \\",
+                  "    '*::argument:->arguments'",
+                  '  [[ $state == arguments ]] || return', '  case $words[1] in']
+        for command in verbs(dump, group['name']):
+            lines += [f'  {verb(command)})', *zsh_command(dump, command), '    ;;']
+        lines += ['  esac', '}', '']
+    lines += ['_adaptdl() {',
               '  local curcontext=$curcontext state line', '  typeset -A opt_args',
               '  _arguments -C \\', *zsh_options(dump['global']),
               "    '1:command:_adaptdl_commands' \\", "    '*::argument:->arguments'",
               '  [[ $state == arguments ]] || return', '  case $words[1] in']
-    for command in commands:
-        lines += [f'  {command["name"]})', '    _arguments \\', *zsh_options(dump['global']),
-                  *zsh_options(command['options'])]
-        for index, positional in enumerate(command['positionals'], 1):
-            where = '*' if positional['repeat'] else str(index) + ':' * (not positional['required'])
-            lines.append(f"    '{where}:{positional['name']}:"
-                         f"{zsh_action(positional['kind'], positional['choices'])}' \\")
-        lines[-1] = lines[-1].removesuffix(' \\')
-        lines.append('    ;;')
+    for command in dump['commands']:
+        if not command['hidden'] and not group_of(command):
+            lines += [f'  {command["name"]})', *zsh_command(dump, command), '    ;;']
+    for group in dump['groups']:
+        lines += [f'  {group["name"]})', f'    _adaptdl_{group["name"]}', '    ;;']
     # Sourced (`source <(adaptdl completion zsh)`) it registers itself; from $fpath it is called.
     return lines + ['  esac', '}', '', 'if [[ $funcstack[1] == _adaptdl ]]; then',
                     '  _adaptdl "$@"', 'else', '  compdef _adaptdl adaptdl', 'fi']
@@ -149,7 +206,7 @@ def fish_values(kind, choices):
     if choices:
         return f" -xa '{' '.join(choices)}'"
     return {'file': ' -rF', 'directory': " -xa '(__fish_complete_directories)'",
-            'run': " -xa '(adaptdl __complete runs 2>/dev/null)'"}.get(kind, ' -x')
+            'job': " -xa '(adaptdl __complete jobs (commandline -ct) 2>/dev/null)'"}.get(kind, ' -x')
 
 
 def fish_option(option, condition):
@@ -165,17 +222,29 @@ def fish(dump):
     commands = [c for c in dump['commands'] if not c['hidden']]
     lines = [f'# fish completion of adaptdl. {NOTE}', '', 'complete -c adaptdl -f']
     lines += [fish_option(option, '') for option in dump['global']]
+    for name, summary in first_words(dump).items():
+        lines.append(f'complete -c adaptdl -n __fish_use_subcommand -a {name} '
+                     f'-d {fish_text(summary)}')
+    for group in dump['groups']:
+        names = ' '.join(verb(c) for c in verbs(dump, group['name']))
+        for command in verbs(dump, group['name']):
+            lines.append(f"complete -c adaptdl -n '__fish_seen_subcommand_from {group['name']}; and "
+                         f"not __fish_seen_subcommand_from {names}' -a {verb(command)} "
+                         f"-d {fish_text(command['summary'])}")
     for command in commands:
-        lines.append(f'complete -c adaptdl -n __fish_use_subcommand -a {command["name"]} '
-                     f'-d {fish_text(command["summary"])}')
-    for command in commands:
-        seen = f" -n '__fish_seen_subcommand_from {command['name']}'"
+        words = '; and '.join(f'__fish_seen_subcommand_from {w}' for w in command['name'].split(' '))
+        if ' ' not in command['name'] and any(verb(c) == command['name'] for g in dump['groups']
+                                              for c in verbs(dump, g['name'])):
+            # `tensorboard delete` is not `delete`.
+            nouns = ' '.join(g['name'] for g in dump['groups'])
+            words += f'; and not __fish_seen_subcommand_from {nouns}'
+        seen = f" -n '{words}'"
         lines += [fish_option(option, seen) for option in command['options']]
         for positional in command['positionals']:
             kind = positional['kind']
             if kind == 'file':
                 lines.append(f'complete -c adaptdl{seen} -F')
-            elif kind in ('directory', 'run') or positional['choices']:
+            elif kind in ('directory', 'job') or positional['choices']:
                 values = fish_values(kind, positional['choices']).replace(' -xa ', ' -a ')
                 lines.append(f'complete -c adaptdl{seen}{values}')
     return lines

@@ -14,6 +14,10 @@ EXIT_STATUS = [
     ('1', 'Failed; a sentence on standard error says why.'),
     ('2', 'A mistake on the command line.'),
     ('4', 'Not allowed: credentials are missing or refused.'),
+    ('100', 'The job that was waited for failed.'),
+    ('101', 'It was left, by Ctrl-C, before its end.'),
+    ('102', 'There is no such job, or no more.'),
+    ('103', 'It was cancelled.'),
     ('124', 'A time limit passed.'),
     ('130', 'Interrupted (Ctrl-C).'),
     ('143', 'Ended by SIGTERM, after a checkpoint.'),
@@ -73,11 +77,12 @@ def head(name, section, summary):
             '.SH NAME', f'{escape(name)} \\- {escape(summary[0].lower() + summary[1:])}']
 
 
-def usage(text):
+def usage(command):
     """ "adaptdl run [FLAGS] PROGRAM" with the command bold and the rest italic."""
-    words = text.split(' ')
-    return ' '.join([f'\\fB{escape(" ".join(words[:2]))}\\fR'] +
-                    [f'\\fI{escape(word)}\\fR' for word in words[2:]])
+    words = command['usage'].split(' ')
+    bold = 1 + len(command['name'].split(' '))
+    return ' '.join([f'\\fB{escape(" ".join(words[:bold]))}\\fR'] +
+                    [f'\\fI{escape(word)}\\fR' for word in words[bold:]])
 
 
 def exit_status():
@@ -95,35 +100,73 @@ def see_also(names):
 FORMATS = [('adaptdl-train', 5), ('adaptdl-events', 5), ('adaptdl-checkpoint', 5)]
 SIMULATION = [('adaptdl-profile', 5), ('adaptdl-policy', 5)]
 RELATED = {
+    **dict.fromkeys(('explain', 'policy'), [('adaptdl-policy', 5)]),
     **dict.fromkeys(('run', 'inspect', 'init'), FORMATS),
     'simulate': [('adaptdl-profile', 1), *SIMULATION],
     'profile': [('adaptdl-simulate', 1), *SIMULATION, ('adaptdl-events', 5)],
 }
 
 
-def command_page(command):
-    out = head('adaptdl-' + command['name'], 1, command['summary'])
-    out += ['.SH SYNOPSIS', usage(command['usage'])]
-    out += ['.SH DESCRIPTION'] + manual_text(command['text'] or command['summary'] + '.')[1:]
+FLAGS = ('The flags of every command are described in \\fBadaptdl\\fR(1). A flag wins over its '
+         'variable, which wins over the default.')
+
+
+def arguments_and_options(command, heading):
+    out = []
     if command['positionals']:
-        out.append('.SH ARGUMENTS')
+        out += [heading + ' ARGUMENTS'] if heading == '.SH' else []
         for positional in command['positionals']:
             out += ['.TP', f'\\fI{escape(positional["name"])}\\fR', inline(positional['doc'])]
     if command['options']:
-        out.append('.SH OPTIONS')
+        out += [heading + ' OPTIONS'] if heading == '.SH' else []
         for option in command['options']:
             out += option_entry(option)
-    out += ['.PP', 'The flags of every command are described in \\fBadaptdl\\fR(1). A flag wins '
-            'over its variable, which wins over the default.']
-    if command['examples']:
-        out.append('.SH EXAMPLES')
+    return out
+
+
+def examples(commands):
+    out = ['.SH EXAMPLES'] if any(c['examples'] for c in commands) else []
+    for command in commands:
         for example in command['examples']:
             out += ['.TP', f'\\fB{escape(example["command"])}\\fR', inline(example['doc'])]
+    return out
+
+
+def command_page(command):
+    out = head('adaptdl-' + command['name'], 1, command['summary'])
+    out += ['.SH SYNOPSIS', usage(command)]
+    out += ['.SH DESCRIPTION'] + manual_text(command['text'] or command['summary'] + '.')[1:]
+    out += arguments_and_options(command, '.SH')
+    out += ['.PP', FLAGS] + examples([command])
     return out + see_also([('adaptdl', 1), *RELATED.get(command['name'], [])])
 
 
+def group_page(group, commands):
+    """One page for a noun, with a section for each of its verbs."""
+    out = head('adaptdl-' + group['name'], 1, group['summary']) + ['.SH SYNOPSIS']
+    for command in commands:
+        out += [usage(command), '.br']
+    out += ['.SH DESCRIPTION'] + manual_text(group['text'])[1:] + ['.SH COMMANDS']
+    for command in commands:
+        out += ['.SS ' + escape(command['name'].split(' ')[1]), escape(command['summary']) + '.']
+        out += arguments_and_options(command, '.SS')
+    out += ['.PP', FLAGS] + examples(commands)
+    return out + see_also([('adaptdl', 1), *RELATED.get(group['name'], [])])
+
+
+def pages_of(dump):
+    """Names of command pages and their summaries, in the order of the help."""
+    pages = {}
+    groups = {group['name']: group for group in dump['groups']}
+    for command in dump['commands']:
+        if not command['hidden']:
+            noun = command['name'].split(' ')[0]
+            pages.setdefault(noun, groups.get(noun, command)['summary'])
+    return pages
+
+
 def main_page(dump):
-    commands = [c for c in dump['commands'] if not c['hidden']]
+    pages = pages_of(dump)
     out = head('adaptdl', 1, 'elastic data-parallel training')
     out += ['.SH SYNOPSIS', '\\fBadaptdl\\fR \\fICOMMAND\\fR [\\fIFLAGS\\fR] [\\fIARGUMENTS\\fR]',
             '.SH DESCRIPTION',
@@ -131,9 +174,8 @@ def main_page(dump):
             'size and learning rate to them.', 'Start with', '.PP', '.nf', '.RS 4',
             'adaptdl init digits digits', 'adaptdl run digits/train.pt', '.RE', '.fi',
             '.SH COMMANDS']
-    for command in commands:
-        out += ['.TP', f'\\fBadaptdl\\-{escape(command["name"])}\\fR(1)',
-                escape(command['summary']) + '.']
+    for name, summary in pages.items():
+        out += ['.TP', f'\\fBadaptdl\\-{escape(name)}\\fR(1)', escape(summary) + '.']
     out.append('.SH OPTIONS')
     for option in dump['global']:
         out += option_entry(option)
@@ -144,12 +186,16 @@ def main_page(dump):
             'command (ADAPTDL_RUN_REPLICAS), \\fBADAPTDL_\\fIFLAG\\fR for those of every command. '
             'A flag wins over its variable. An empty variable counts as unset; flags without '
             'value take 1 or 0.',
+            '.TP', '\\fBADAPTDL_CLUSTER\\fR', 'The cluster, for all commands about jobs.',
+            '.TP', '\\fBADAPTDL_LOCAL_STATE\\fR',
+            'Folder of the local cluster: its jobs, their files, and the socket of its service. '
+            'Default: ~/.local/state/adaptdl/local.',
             '.TP', '\\fBADAPTDL_LIBTORCH\\fR', 'Folder of the LibTorch that the worker loads.',
             '.TP', '\\fBADAPTDL_WORKER\\fR', 'Worker to use instead of the embedded one.',
             '.TP', '\\fBNO_COLOR\\fR, \\fBTERM\\fR', 'No colours when NO_COLOR is not empty, or '
             'TERM is dumb.']
     out += exit_status()
-    return out + see_also([('adaptdl-' + c['name'], 1) for c in commands] + FORMATS + SIMULATION)
+    return out + see_also([('adaptdl-' + name, 1) for name in pages] + FORMATS + SIMULATION)
 
 
 def main():
@@ -158,8 +204,11 @@ def main():
                                      stdout=subprocess.PIPE).stdout)
     pages = {'adaptdl': main_page(dump)}
     for command in dump['commands']:
-        if not command['hidden']:
+        if not command['hidden'] and ' ' not in command['name']:
             pages['adaptdl-' + command['name']] = command_page(command)
+    for group in dump['groups']:
+        verbs = [c for c in dump['commands'] if c['name'].startswith(group['name'] + ' ')]
+        pages['adaptdl-' + group['name']] = group_page(group, verbs)
     for name, lines in pages.items():
         with open(os.path.join(folder, name + '.1'), 'w', encoding='utf-8') as page:
             page.write('\n'.join(lines) + '\n')

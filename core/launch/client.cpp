@@ -136,8 +136,9 @@ nlohmann::json request(const std::string& name, const nlohmann::json& request, S
   return checked(exchange(std::move(*socket), request, who, timeout), who);
 }
 
-nlohmann::json request_at(const std::string& path, const nlohmann::json& request, Seconds timeout) {
-  return checked(exchange(connect_unix(path), request, path, timeout), path);
+nlohmann::json request_at(const std::string& path, const nlohmann::json& request, Seconds timeout,
+                          const std::string& who) {
+  return checked(exchange(connect_unix(path), request, who, timeout), who);
 }
 
 }  // namespace adaptdl::launch

@@ -47,8 +47,9 @@ bool is_live(const std::string& name);
 nlohmann::json request(const std::string& name, const nlohmann::json& request,
                        Seconds timeout = Seconds(5));
 
-// As request(), to the socket at `path`.
-nlohmann::json request_at(const std::string& path, const nlohmann::json& request, Seconds timeout);
+// As request(), to the socket at `path`; `who` answers there, for the sentences.
+nlohmann::json request_at(const std::string& path, const nlohmann::json& request, Seconds timeout,
+                          const std::string& who);
 
 // The record of a run that lives or lived; null if there is none of that name.
 nlohmann::json read_record(const std::string& name);

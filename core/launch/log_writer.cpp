@@ -1,6 +1,7 @@
 #include "core/launch/log_writer.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/number.h"
 
 namespace adaptdl::launch {
 
@@ -19,6 +21,7 @@ namespace {
 
 constexpr size_t kTailBytes = 8 << 10;
 constexpr size_t kLineBytes = 300;
+constexpr const char* kTimes = ".times";
 
 // The last lines of `text`, for people.
 std::vector<std::string> last_lines(const std::string& text, int count) {
@@ -39,6 +42,28 @@ std::vector<std::string> last_lines(const std::string& text, int count) {
 
 }  // namespace
 
+int64_t log_offset_at(const std::string& path, double wall_s) {
+  const std::string times = path + kTimes;
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) fail_errno(errno, path);
+  const auto size = static_cast<int64_t>(status.st_size);
+  if (!path_exists(times)) {  // one of an older version: as a whole
+    return static_cast<double>(status.st_mtime) < wall_s ? size : 0;
+  }
+  const std::string text = read_file(times, 64u << 20);
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    const std::string_view line = std::string_view(text).substr(start, end - start);
+    start = end + 1;
+    const size_t blank = line.find(' ');
+    if (blank == std::string_view::npos) continue;
+    const auto offset = try_parse<int64_t>(line.substr(0, blank));
+    const auto written_s = try_parse<double>(line.substr(blank + 1));
+    if (offset && written_s && *written_s >= std::floor(wall_s)) return std::min(*offset, size);
+  }
+  return size;
+}
+
 struct LogWriter::Log {
   Fd pipe;           // under the mutex
   std::string tail;  // likewise
@@ -46,6 +71,10 @@ struct LogWriter::Log {
   Fd file;
   int open_error = 0;  // without a file: why
   int64_t size = 0;
+  Fd times;  // none if it cannot be had: only `--since` misses it
+  int64_t times_size = 0;
+  bool at_line_start = true;
+  double stamped_s = 0;
 
   void remember(std::string_view bytes) {
     tail.append(bytes);
@@ -56,6 +85,8 @@ struct LogWriter::Log {
   int write(std::string_view bytes, int64_t bytes_max) {
     if (size > 0 && size + static_cast<int64_t>(bytes.size()) > bytes_max) rotate();
     if (!file) return open_error;
+    if (at_line_start) stamp();
+    at_line_start = bytes.ends_with('\n');
     while (!bytes.empty()) {
       const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
       if (n < 0 && errno == EINTR) continue;
@@ -66,11 +97,26 @@ struct LogWriter::Log {
     return 0;
   }
 
+  // The bytes that come are of now. Never takes more room than the log itself, or a page.
+  void stamp() {
+    const double now_s = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+    if (!times || std::abs(now_s - stamped_s) < 1 || times_size > size + 4096) return;
+    stamped_s = now_s;
+    const std::string line = fmt::format("{} {:.0f}\n", size, std::floor(now_s));
+    if (::write(times.get(), line.data(), line.size()) > 0) {
+      times_size += static_cast<int64_t>(line.size());
+    }
+  }
+
   void open_file() {
     file = Fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
     open_error = errno;
     struct stat status {};
     size = file && fstat(file.get(), &status) == 0 ? status.st_size : 0;
+    const std::string name = path + kTimes;
+    times = Fd(::open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+    times_size = times && fstat(times.get(), &status) == 0 ? status.st_size : 0;
+    stamped_s = 0;
   }
 
   void rotate() {
@@ -78,8 +124,10 @@ struct LogWriter::Log {
     const bool renamed = std::rename(path.c_str(), (path + ".1").c_str()) == 0;
     if (!renamed && file && ftruncate(file.get(), 0) == 0) {
       size = 0;
+      if (times && ftruncate(times.get(), 0) == 0) times_size = 0;
       return;
     }
+    std::rename((path + kTimes).c_str(), (path + ".1" + kTimes).c_str());
     open_file();
   }
 };

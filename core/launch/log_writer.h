@@ -19,7 +19,13 @@
 
 namespace adaptdl::launch {
 
-// Thread-safe.
+// Where in the log file at `path` (of a LogWriter, rotated or not) that begins which was written at
+// `wall_s` (seconds since 1970) or later, to about a second; its size if nothing was. Never in the
+// middle of a line that began before. Throws Error for a file that cannot be read.
+int64_t log_offset_at(const std::string& path, double wall_s);
+
+// Beside each log, LOG.times says when what was written: a line "OFFSET SECONDS" at most once a
+// second, for log_offset_at. Thread-safe.
 class LogWriter {
  public:
   // Makes `folder`. A file that would grow beyond `bytes_max` becomes FILE.1 first. `talk` gets,

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 name, command = sys.argv[1], sys.argv[2:]
 work = os.getcwd()
@@ -14,7 +15,7 @@ status = {'name': name, 'pid': 7, 'program': work + '/train.pt', 'state': 'train
           'reason': '', 'generation': 2, 'replicas': 1, 'members': [{'member': 1, 'pid': 8,
                                                                      'state': 'active'}],
           'target': 1, 'min': 1, 'max': 3, 'step': 120, 'epoch': 1.5, 'loss': 0.25,
-          'started': '2026-01-31T08:05:09.123Z', 'log_dir': logs,
+          'started': time.strftime('%Y-%m-%dT%H:%M:%S.123Z', time.gmtime(time.time() - 3700)), 'log_dir': logs,
           'checkpoint_dir': work + '/checkpoints', 'output_dir': work}
 
 

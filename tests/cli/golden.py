@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""golden.py ADAPTDL FAKE_WORKER [NAME...]: runs the commands in golden/*.cmd and compares.
+"""golden.py ADAPTDL FAKE_WORKER MAKE_JOBS [NAME...]: runs the commands in golden/*.cmd and compares.
 
 A .cmd file is a shell script whose first line is "# exit N", and whose second may be
 "# without worker": only for a build without Torch. It runs in an empty folder, with an
@@ -32,7 +32,7 @@ def normalise(text, folder):
     return text
 
 
-def run(binary, worker, script):
+def run(binary, worker, make_jobs, script):
     with tempfile.TemporaryDirectory(prefix='adaptdl-golden') as folder:
         folder = os.path.realpath(folder)
         for name in ('bin', 'home', 'run', 'tmp', 'work'):
@@ -41,7 +41,8 @@ def run(binary, worker, script):
         environment = {
             'PATH': os.path.join(folder, 'bin') + ':/usr/bin:/bin', 'HOME': folder + '/home',
             'XDG_RUNTIME_DIR': folder + '/run', 'TMPDIR': folder + '/tmp', 'LC_ALL': 'C',
-            'HELPERS': str(HERE), 'FAKE_WORKER': worker,
+            'HELPERS': str(HERE), 'FAKE_WORKER': worker, 'MAKE_JOBS': make_jobs,
+            'ADAPTDL_LOCAL_STATE': folder + '/state',
             # For builds with sanitizers.
             **{k: v for k, v in os.environ.items() if k.endswith('SAN_OPTIONS')}}
         result = subprocess.run(
@@ -63,12 +64,12 @@ def expected(script, stream):
     return path.read_text(encoding='utf-8') if path.exists() else ''
 
 
-def check(binary, worker, script):
+def check(binary, worker, make_jobs, script):
     """The differences, as text; empty if there are none."""
     first = script.read_text(encoding='utf-8').split('\n')[0]
     wanted = int(first.removeprefix('# exit '))
     try:
-        code, out, err = run(binary, worker, script)
+        code, out, err = run(binary, worker, make_jobs, script)
     except subprocess.TimeoutExpired:
         return f'did not end within {TIMEOUT} s\n'
     problem = '' if code == wanted else f'exit code {code}, expected {wanted}\n'
@@ -88,19 +89,19 @@ def check(binary, worker, script):
 
 
 def main():
-    binary, worker = (os.path.abspath(path) for path in sys.argv[1:3])
+    binary, worker, make_jobs = (os.path.abspath(path) for path in sys.argv[1:4])
     scripts = sorted((HERE / 'golden').glob('*.cmd'))
-    if sys.argv[3:]:
-        scripts = [script for script in scripts if script.stem in sys.argv[3:]]
+    if sys.argv[4:]:
+        scripts = [script for script in scripts if script.stem in sys.argv[4:]]
     stray = {path.stem for path in (HERE / 'golden').iterdir()} - {s.stem for s in scripts}
     if has_worker(binary):
         scripts = [s for s in scripts if '# without worker' not in s.read_text(encoding='utf-8')]
     failed = 0
-    if stray and not sys.argv[3:]:
+    if stray and not sys.argv[4:]:
         print('without a .cmd file:', ', '.join(sorted(stray)))
         failed += 1
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for script, problem in zip(scripts, pool.map(lambda s: check(binary, worker, s), scripts)):
+        for script, problem in zip(scripts, pool.map(lambda s: check(binary, worker, make_jobs, s), scripts)):
             if problem:
                 failed += 1
                 print(f'--- {script.name}\n{problem}')

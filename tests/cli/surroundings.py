@@ -114,13 +114,13 @@ def killed_launcher(folder, draw):
     for command, sentence in (
             (["scale", "gone", "2"], "run gone is not live any more"),
             (["cancel", "gone"], "run gone is not live any more"),
-            (["scale", "other", "2"], "no run other is live. No run is")):
+            (["scale", "other", "2"], "there is no job or run other")):
         code, out, err = folder.command(*command)
         check(code == 1 and sentence in err and not out, f"{command}", code, out, err)
     code, out, err = folder.command("logs", "gone", "-f")  # which does not wait for ever
     check(code == 0 and "member 0 here" in out, "no logs", code, out, err)
     code, out, err = folder.command("ls")
-    check(code == 0 and not out and "No run is live" in err, "it seems to live", code, out, err)
+    check(code == 0 and not out and "no run is live" in err, "it seems to live", code, out, err)
     check(not os.path.exists(os.path.join(sockets, "gone.sock")), "the socket is still there")
     code, out, err = folder.command("ls", "--all", "-o", "json")
     (listed,) = json.loads(out)["runs"]

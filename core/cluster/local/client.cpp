@@ -19,7 +19,7 @@ nlohmann::json request_service(nlohmann::json request, Seconds timeout) {
         "`adaptdl submit`.");
   }
   request["protocol"] = kProtocol;
-  return launch::request_at(socket, request, timeout);
+  return launch::request_at(socket, request, timeout, "the adaptdl service");
 }
 
 std::unique_ptr<JobStore> open_store() {
@@ -32,7 +32,7 @@ std::optional<nlohmann::json> runner_status(const std::string& job, Seconds time
   const std::string socket = join_path(local_paths().job(job), "control.sock");
   try {
     if (!try_connect_unix(socket)) return std::nullopt;
-    return launch::request_at(socket, {{"request", "status"}}, timeout);
+    return launch::request_at(socket, {{"request", "status"}}, timeout, "job " + job);
   } catch (const Error&) {  // it ends at this moment, or is stopped
     return std::nullopt;
   }

@@ -1,3 +1,5 @@
 # exit 0
-adaptdl __complete runs
-live digits adaptdl __complete runs
+adaptdl __complete jobs
+live digits adaptdl __complete jobs
+some_jobs
+live digits adaptdl __complete jobs di

@@ -16,6 +16,13 @@ ask adaptdl scale d
 ask adaptdl cancel -v ""
 ask adaptdl inspect t
 ask adaptdl run --name x
+ask adaptdl tensor
+ask adaptdl tensorboard cr
+ask adaptdl tensorboard proxy --po
+ask adaptdl policy ""
+ask adaptdl describe tr
+ask adaptdl cluster use x --fo
 END
 touch train.pt
+some_jobs
 live digits bash ask

@@ -35,7 +35,7 @@ TEST_CASE("logs: the tail of each replica, then what comes") {
   append(folder.file("other.log"), "no replica\n");
   LogFollower follower(folder.path(), std::nullopt);
   Collected lines;
-  follower.tail(2, lines.take);
+  follower.tail(2, std::nullopt, lines.take);
   CHECK(lines.now() == "2:b 2:c 10:x ");
   CHECK(follower.replicas() == 2);
   CHECK_FALSE(follower.next(lines.take, false));
@@ -57,7 +57,7 @@ TEST_CASE("logs: nothing is lost when a file is rotated") {
   append(path, "old\n");
   LogFollower follower(folder.path(), std::nullopt);
   Collected lines;
-  follower.tail(std::nullopt, lines.take);
+  follower.tail(std::nullopt, std::nullopt, lines.take);
   CHECK(lines.now() == "1:oldest 1:old ");
   append(path, "before\n");
   REQUIRE(std::rename(path.c_str(), (path + ".1").c_str()) == 0);
@@ -72,7 +72,7 @@ TEST_CASE("logs: a line that crosses a rotation stays whole") {
   append(path, "first ");
   LogFollower follower(folder.path(), 1);
   Collected lines;
-  follower.tail(std::nullopt, lines.take);
+  follower.tail(std::nullopt, std::nullopt, lines.take);
   REQUIRE(std::rename(path.c_str(), (path + ".1").c_str()) == 0);
   append(path, "second\n");
   follower.next(lines.take, false);
@@ -84,10 +84,10 @@ TEST_CASE("logs: one replica, or a folder that is not there") {
   append(folder.file("replica-1.log"), "a\n");
   append(folder.file("replica-2.log"), "b\n");
   Collected lines;
-  LogFollower(folder.path(), 2).tail(std::nullopt, lines.take);
+  LogFollower(folder.path(), 2).tail(std::nullopt, std::nullopt, lines.take);
   CHECK(lines.now() == "2:b ");
   LogFollower none(folder.file("missing"), std::nullopt);
-  none.tail(std::nullopt, lines.take);
+  none.tail(std::nullopt, std::nullopt, lines.take);
   CHECK(none.replicas() == 0);
 }
 

@@ -42,6 +42,37 @@ TEST_CASE("without a command there is help") {
   CHECK(parse_with({"run", "-h"}).what == Parsed::What::help);
 }
 
+TEST_CASE("groups: a noun and a verb") {
+  const Parsed parsed =
+      parse_with({"-q", "tensorboard", "-v", "proxy", "curves", "--port", "8080"});
+  CHECK(parsed.command->name == "tensorboard proxy");
+  CHECK(parsed.what == Parsed::What::command);
+  CHECK(parsed.arguments.positional("NAME") == "curves");
+  CHECK(parsed.arguments.integer("port") == 8080);
+  CHECK(parsed.arguments.quiet());
+  CHECK(parsed.arguments.verbose());
+  for (const Words& words : {Words{"policy"}, {"policy", "--help"}, {"help", "policy"}}) {
+    const Parsed help = parse_with(words);
+    CHECK(help.what == Parsed::What::help);
+    CHECK(help.command == nullptr);
+    CHECK(help.group->name == "policy");
+  }
+  CHECK(parse_with({"help", "policy", "set"}).command->name == "policy set");
+  CHECK(parse_with({"help", "policy", "set"}).what == Parsed::What::help);
+  CHECK(contains(usage_error({"tensorboard", "creat", "x"}), "Did you mean tensorboard create?"));
+  CHECK(contains(usage_error({"tensorbord"}), "Did you mean tensorboard?"));
+  CHECK(help_hint({"tensorboard", "creat"}) == "adaptdl tensorboard --help");
+  CHECK(help_hint({"policy", "set"}) == "adaptdl policy set --help");
+  CHECK(help_hint({"nothing"}) == "adaptdl --help");
+}
+
+TEST_CASE("a variable that commands share") {
+  const std::map<std::string, std::string> variables = {{"ADAPTDL_CLUSTER", "there"}};
+  CHECK(parse_with({"ls"}, variables).arguments.text("cluster") == "there");
+  CHECK(parse_with({"wait", "x"}, variables).arguments.text("cluster") == "there");
+  CHECK_FALSE(parse_with({"ls"}, {{"ADAPTDL_LS_CLUSTER", "x"}}).arguments.given("cluster"));
+}
+
 TEST_CASE("version wins wherever it stands") {
   CHECK(parse_with({"--version"}).what == Parsed::What::version);
   CHECK(parse_with({"run", "--version"}).what == Parsed::What::version);

@@ -49,7 +49,9 @@ TEST_CASE("logs: rotated once, capped, and without a gap") {
   // The oldest line may be cut; from the next one on every one is there.
   const size_t whole = all.find('\n') + 1;
   CHECK(all.substr(whole) == numbered(std::stoi(all.substr(whole + 5)), 40'000));
-  CHECK(list_directory(folder.path()).size() == 2);
+  CHECK(list_directory(folder.path()) ==
+        std::vector<std::string>{"replica-3.log", "replica-3.log.1", "replica-3.log.1.times",
+                                 "replica-3.log.times"});
   CHECK(said.lines.empty());
 }
 
@@ -101,4 +103,28 @@ TEST_CASE("logs: where no file can be made, or none renamed, the cap holds and i
   CHECK(text.size() <= 40'000);
   CHECK(text.ends_with(numbered(19'990, 20'000)));
   CHECK(said.lines.size() == 1);
+}
+
+TEST_CASE("logs: when what was written") {
+  TemporaryDirectory folder("adaptdl-logs");
+  const std::string path = folder.file("replica-0.log");
+  write_file_atomic(path, "one\ntwo\nthree\n");
+  write_file_atomic(path + ".times", "0 100\n4 105\nnonsense\n8 120\n");
+  CHECK(log_offset_at(path, 50) == 0);
+  CHECK(log_offset_at(path, 100.7) == 0);  // to the second
+  CHECK(log_offset_at(path, 101) == 4);
+  CHECK(log_offset_at(path, 120) == 8);
+  CHECK(log_offset_at(path, 121) == 14);
+  write_file_atomic(path + ".times", "99 100\n");
+  CHECK(log_offset_at(path, 50) == 14);  // never behind its end
+  CHECK_THROWS_AS(log_offset_at(folder.file("none"), 0), Error);
+  {
+    Said said;
+    LogWriter logs(folder.path(), 1000, std::ref(said));
+    const Fd pipe = logs.open(1);
+    write_all(pipe.get(), "a line\n", "log");
+  }
+  const double now = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  CHECK(log_offset_at(folder.file("replica-1.log"), now - 60) == 0);
+  CHECK(log_offset_at(folder.file("replica-1.log"), now + 60) == 7);
 }

@@ -154,7 +154,7 @@ void TestRun::wait_for_step(int64_t step, double seconds) const {
 nlohmann::json TestRun::request(const nlohmann::json& request) const {
   const TimePoint deadline = in(5);
   while (!path_exists(options.control_socket) && Monotonic::now() < deadline) nap();
-  return request_at(options.control_socket, request, Seconds(5));
+  return request_at(options.control_socket, request, Seconds(5), "the run");
 }
 
 std::vector<std::pair<uint64_t, pid_t>> TestRun::members() const {

@@ -1,0 +1,78 @@
+#include "cli/cluster_choice.h"
+#include "cli/commands.h"
+#include "cli/embedded.h"
+#include "cli/job_wait.h"
+#include "cli/jobs.h"
+#include "cli/output.h"
+#include "cli/parse.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr Seconds kEndPatience{120};
+constexpr Seconds kRemovePatience{60};  // a large folder
+
+void delete_job(const local::JobRecord& job, bool force) {
+  if (!job.ended() && force) {
+    if (!job.cancelled) {
+      local::request_service({{"request", "cancel"}, {"name", job.name}});
+    }
+    const WaitResult end = wait_for_jobs({job.name}, WaitGoal::ended, kEndPatience, [] {});
+    if (end.code == ExitCode::timeout) throw Error(end.sentence, end.code);
+  }
+  local::request_service({{"request", "delete"}, {"name", job.name}}, kRemovePatience);
+}
+
+std::vector<local::JobRecord> chosen_jobs(const Arguments& arguments) {
+  const auto store = local::open_store();
+  std::vector<local::JobRecord> jobs;
+  for (const std::string& name : arguments.rest()) jobs.push_back(find_job(store.get(), name));
+  if (arguments.flag("all-ended") && store) {
+    store->all([&](local::JobRecord& job) {
+      if (job.ended()) jobs.push_back(job);
+    });
+  }
+  return jobs;
+}
+
+int run(const Arguments& arguments) {
+  require_local_cluster(arguments);
+  if (arguments.rest().empty() != arguments.flag("all-ended")) {
+    throw UsageError("name the jobs, or give --all-ended.");
+  }
+  Json deleted = Json::array();
+  bool failed = false;
+  for (const local::JobRecord& job : chosen_jobs(arguments)) {
+    try {
+      delete_job(job, arguments.flag("force"));
+      deleted.push_back(job.name);
+      if (!arguments.json()) print_line(job.name + ": deleted");
+    } catch (const Error& error) {  // the others may go all the same
+      failed = true;
+      talk(std::string("adaptdl: ") + error.what());
+    }
+  }
+  if (arguments.json()) print_json({{"deleted", deleted}});
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+
+Command delete_command() {
+  return {.name = "delete",
+          .summary = "Remove jobs that have ended, with their files",
+          .text = embedded("cmd_delete.md"),
+          .options = {{.name = "force", .doc = "Cancel those first that have not ended."},
+                      {.name = "all-ended", .doc = "All jobs that have ended."},
+                      format_option(),
+                      cluster_option()},
+          .positionals = {{.name = "JOB",
+                           .kind = Kind::job,
+                           .doc = "The jobs' names.",
+                           .required = false,
+                           .repeat = true}},
+          .examples = {{"adaptdl delete --all-ended", "Tidy up."}},
+          .run = run};
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,173 @@
+#include <algorithm>
+
+#include "cli/cluster_choice.h"
+#include "cli/commands.h"
+#include "cli/config_file.h"
+#include "cli/embedded.h"
+#include "cli/jobs.h"
+#include "cli/output.h"
+#include "cli/parse.h"
+#include "cli/suggest.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/base/yaml.h"
+#include "core/cluster/local/config.h"
+#include "core/policy/policy.h"
+
+namespace adaptdl::cli {
+namespace {
+
+struct Chosen {
+  std::string policy;
+  std::map<std::string, double> options;  // that were given
+  std::string by;                         // "service" or the file
+};
+
+Chosen configured() {
+  const local::ServiceConfig config = local::read_service_config(local::config_path());
+  return {config.policy, config.options, local::config_path()};
+}
+
+// What the service that runs goes by, else what one would that starts now.
+Chosen chosen() {
+  if (!local::service_runs()) return configured();
+  const Json hello = local::request_service({{"request", "hello"}});
+  Chosen result{json_get<std::string>(hello, "policy", "service"), {}, "service"};
+  const Json options = json_get_or<Json>(hello, "options", "service", Json::object());
+  for (const auto& [name, value] : options.items()) {
+    if (value.is_number()) result.options[name] = value.get<double>();
+  }
+  return result;
+}
+
+const PolicyInfo& info_of(const std::string& name) {
+  for (const PolicyInfo& policy : policies()) {
+    if (policy.name == name) return policy;
+  }
+  fail("the service has a policy {}, which this adaptdl does not know", name);
+}
+
+double value_of(const PolicyOption& option, const Chosen& chosen) {
+  const auto given = chosen.options.find(std::string(option.name));
+  return given == chosen.options.end() ? option.fallback : given->second;
+}
+
+int show(const Arguments& arguments) {
+  require_local_cluster(arguments);
+  const Chosen now = chosen();
+  const PolicyInfo& policy = info_of(now.policy);
+  if (arguments.json()) {
+    Json options = Json::object();
+    for (const PolicyOption& option : policy.options) {
+      options[std::string(option.name)] = value_of(option, now);
+    }
+    print_json({{"policy", now.policy}, {"options", options}, {"from", now.by}});
+    return 0;
+  }
+  print_line(fmt::format("{}: {}", policy.name, policy.summary));
+  std::vector<std::vector<std::string>> rows;
+  for (const PolicyOption& option : policy.options) {
+    rows.push_back({std::string(option.name), format_number(value_of(option, now)),
+                    format_number(option.fallback), std::string(option.unit)});
+  }
+  if (!rows.empty()) print("\n" + table({"OPTION", "VALUE", "DEFAULT", "UNIT"}, rows));
+  if (!arguments.quiet() && now.by != "service") {
+    talk("No service runs; one that starts now goes by " + now.by + " and the defaults.");
+  }
+  return 0;
+}
+
+// The options of one policy, as OPTION=VALUE words give them; "OPTION=" takes its default again.
+void take_options(const std::vector<std::string>& words, size_t first,
+                  std::map<std::string, double>& options) {
+  for (size_t i = first; i < words.size(); ++i) {
+    const size_t sign = words[i].find('=');
+    if (sign == std::string::npos || sign == 0) {
+      throw UsageError(fmt::format("{}: is not OPTION=VALUE.", words[i]));
+    }
+    const std::string name = words[i].substr(0, sign), value = words[i].substr(sign + 1);
+    try {
+      if (value.empty()) {
+        options.erase(name);
+      } else {
+        options[name] = parse_double(value, name);
+      }
+    } catch (const Error& error) {
+      throw UsageError(error.what());
+    }
+  }
+}
+
+// As YAML on one line.
+std::string braces(const std::map<std::string, double>& options) {
+  std::string text;
+  for (const auto& [name, value] : options) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", name, format_number(value));
+  }
+  return "{" + text + "}";
+}
+
+int set(const Arguments& arguments) {
+  require_local_cluster(arguments);
+  const std::vector<std::string>& words = arguments.rest();
+  const bool named = words[0].find('=') == std::string::npos;
+  Chosen wanted = configured();
+  if (named && words[0] != wanted.policy) wanted = {words[0], {}, ""};
+  take_options(words, named ? 1 : 0, wanted.options);
+  std::vector<std::string_view> names;
+  for (const PolicyInfo& policy : policies()) names.push_back(policy.name);
+  if (std::find(names.begin(), names.end(), wanted.policy) == names.end()) {
+    throw UsageError(fmt::format("there is no policy {}; there are: {}.{}", wanted.policy,
+                                 fmt::join(names, ", "), did_you_mean(wanted.policy, names)));
+  }
+  try {
+    make_policy(wanted.policy, wanted.options);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  change_config(
+      {{{"local", "policy"}, wanted.policy}, {{"local", "options"}, braces(wanted.options)}},
+      [&](const std::string& text, const std::string& file) {
+        YamlMapping local(YamlMapping(parse_yaml(text, file)).require("local"));
+        ADAPTDL_CHECK(local.require("policy").text() == wanted.policy);
+      });
+  const bool told = local::service_runs();
+  if (told) local::request_service({{"request", "reload"}});
+  if (arguments.json()) {
+    print_json({{"policy", wanted.policy}, {"options", wanted.options}, {"reloaded", told}});
+    return 0;
+  }
+  print_line(fmt::format("{}{}", wanted.policy,
+                         wanted.options.empty() ? "" : " " + braces(wanted.options)));
+  if (!arguments.quiet()) {
+    talk(fmt::format("Written to {}; {}.", local::config_path(),
+                     told ? "the service goes by it now" : "a service that starts goes by it"));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command policy_show_command() {
+  return {.name = "policy show",
+          .summary = "Show the policy that shares the machine, and its options",
+          .text = embedded("cmd_policy.md"),
+          .options = {format_option(), cluster_option()},
+          .examples = {{"adaptdl policy show", "By what the service decides."}},
+          .run = show};
+}
+
+Command policy_set_command() {
+  return {.name = "policy set",
+          .summary = "Choose the policy, or change its options",
+          .text = embedded("cmd_policy.md"),
+          .options = {format_option(), cluster_option()},
+          .positionals = {{.name = "POLICY|OPTION=VALUE",
+                           .doc = "A policy (adaptdl-policy(5)), and options of it. OPTION= takes "
+                                  "its default again.",
+                           .repeat = true}},
+          .examples = {{"adaptdl policy set pollux fairness=-1", "Share by Pollux."}},
+          .run = set};
+}
+
+}  // namespace adaptdl::cli

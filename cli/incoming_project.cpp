@@ -1,0 +1,106 @@
+#include "cli/incoming_project.h"
+
+#include <cerrno>
+#include <csignal>
+#include <unistd.h>
+
+#include "cli/output.h"
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/hmac.h"
+#include "core/base/number.h"
+#include "core/base/system.h"
+#include "core/cluster/local/paths.h"
+#include "core/job/project_copy.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr double kQuick = 0.5;  // seconds that need no progress
+constexpr double kEvery = 0.1;
+constexpr uint64_t kLarge = 1u << 30;  // bytes of a copy whose size deserves a word
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// Ctrl-C is seen between two files, so that the half copy can be removed.
+class Interruptible {
+ public:
+  Interruptible() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~Interruptible() { sigaction(SIGINT, &before_, nullptr); }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+// One line that moves on a terminal, nothing elsewhere.
+class Progress {
+ public:
+  explicit Progress(bool shown) : shown_(shown && wants_color(STDERR_FILENO)) {}
+  ~Progress() {
+    if (drawn_) draw("");
+  }
+  void update(uint64_t files, uint64_t bytes) {
+    if (interrupted != 0) throw Error("interrupted; nothing was submitted", ExitCode::interrupted);
+    if (!shown_ || seconds_since(begun_) < kQuick || seconds_since(last_) < kEvery) return;
+    last_ = Monotonic::now();
+    draw(fmt::format("copying the project: {} files, {}", files, format_bytes(bytes)));
+    drawn_ = true;
+  }
+
+ private:
+  static void draw(const std::string& text) {
+    const std::string all = "\r\x1b[K" + text;
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, all.data(), all.size());
+  }
+  bool shown_, drawn_ = false;
+  TimePoint begun_ = Monotonic::now(), last_{};
+};
+
+}  // namespace
+
+IncomingProject::IncomingProject(Submission& submission, bool quiet) {
+  if (submission.source.empty()) return;
+  const std::string jobs = local::local_paths().jobs;
+  make_directories(jobs, 0700);
+  const std::string path = join_path(jobs, ".incoming-" + to_hex(random_bytes(8)));
+  Interruptible interruptible;
+  Progress progress(!quiet);
+  CopyOptions options;
+  options.progress = [&](uint64_t files, uint64_t bytes) { progress.update(files, bytes); };
+  const ProjectCopy copy =
+      is_directory(submission.source)
+          ? copy_project(ProjectFiles(submission.source, submission.spec.data), path, options)
+          : copy_program(submission.source, submission.spec.kind, submission.spec.settings, path,
+                         options);
+  path_ = path;
+  JobSpec& spec = submission.spec;
+  spec.settings.insert(spec.settings.end(), copy.settings.begin(), copy.settings.end());
+  submission.notes.insert(submission.notes.end(), copy.warnings.begin(), copy.warnings.end());
+  if (!copy.outside_links.empty()) {
+    submission.notes.push_back(fmt::format(
+        "links that lead out of the project lead to the originals, which may change: {}",
+        fmt::join(copy.outside_links, ", ")));
+  }
+  if (copy.bytes >= kLarge) {
+    submission.notes.push_back(fmt::format(
+        "{} were copied; .adaptdlignore leaves files out, and `data` of the job file links them",
+        format_bytes(copy.bytes)));
+  }
+}
+
+IncomingProject::~IncomingProject() {
+  try {
+    if (!path_.empty()) remove_tree(path_);
+  } catch (const Error&) {  // the service sweeps it up
+  }
+}
+
+}  // namespace adaptdl::cli

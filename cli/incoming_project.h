@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "cli/submission.h"
+#include "core/base/json.h"
+
+namespace adaptdl::cli {
+
+// The copy of a submission's source, in a folder that the service takes over with the request. It
+// is removed at the end unless the service has it.
+class IncomingProject {
+ public:
+  // Copies, if there is a source, showing progress on a terminal when it takes long. Adds to the
+  // specification's settings and to the notes what follows from copying. Ctrl-C ends it. Throws
+  // Error.
+  IncomingProject(Submission& submission, bool quiet);
+  ~IncomingProject();
+  IncomingProject(const IncomingProject&) = delete;
+  IncomingProject& operator=(const IncomingProject&) = delete;
+
+  Json path() const { return path_.empty() ? Json() : Json(path_); }  // null without a source
+  void keep() { path_.clear(); }                                      // the service has it
+
+ private:
+  std::string path_;
+};
+
+}  // namespace adaptdl::cli

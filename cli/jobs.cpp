@@ -1,0 +1,220 @@
+#include "cli/jobs.h"
+
+#include <cmath>
+#include <ctime>
+
+#include "cli/suggest.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr int kNames = 2000;  // looked through for a suggestion
+constexpr Seconds kStatusPatience{0.5};
+constexpr size_t kMaxRecord = 4u << 20;
+
+std::string cell(const Json& status, const char* key) {
+  if (!status.is_object()) return "-";
+  const auto found = status.find(key);
+  if (found == status.end() || found->is_null()) return "-";
+  if (found->is_string()) return found->get<std::string>();
+  if (found->is_number_float()) return fmt::format("{:.4g}", found->get<double>());
+  return dump_json(*found);
+}
+
+// The record of a run that was killed still says what it did then.
+std::string run_state(const launch::RunInfo& run) {
+  if (run.live) return run.status.is_object() ? cell(run.status, "state") : "not answering";
+  const std::string last = cell(run.status, "state");
+  for (const char* ended : {"finished", "failed", "stopped", "cancelled"}) {
+    if (last == ended) return last;
+  }
+  return "killed";
+}
+
+Json time_or_null(const std::optional<double>& wall_s) {
+  return wall_s ? Json(time_text(*wall_s)) : Json(nullptr);
+}
+
+// "2 -> 3" on the way there.
+std::string replicas_text(const Json& status, int64_t otherwise) {
+  const auto now = status.find("replicas"), target = status.find("target");
+  if (now == status.end() || !now->is_number_integer()) return std::to_string(otherwise);
+  if (target == status.end() || *target == *now) return dump_json(*now);
+  return dump_json(*now) + " -> " + dump_json(*target);
+}
+
+}  // namespace
+
+local::JobRecord find_job(local::JobStore* store, const std::string& name) {
+  if (store != nullptr) {
+    if (auto job = store->find(name)) return std::move(*job);
+  }
+  std::vector<std::string> names;
+  if (store != nullptr) names = store->names("", kNames);
+  throw Error(fmt::format("there is no job {}.{}", name,
+                          names.empty() ? " `adaptdl submit` makes one."
+                                        : did_you_mean(name, std::vector<std::string_view>(
+                                                                 names.begin(), names.end()))));
+}
+
+JobOrRun find_job_or_run(local::JobStore* store, const std::string& name) {
+  std::optional<local::JobRecord> job;
+  if (store != nullptr) job = store->find(name);
+  if (job && !job->ended()) return {std::move(job)};
+  if (launch::is_live(name)) return {};
+  if (job) return {std::move(job)};
+  if (launch::read_record(name).is_object()) return {};
+  const std::vector<std::string> names = job_and_run_names(store, "", kNames);
+  fail("there is no job or run {}.{}", name,
+       did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end())));
+}
+
+std::vector<std::string> job_and_run_names(local::JobStore* store, const std::string& prefix,
+                                           int most) {
+  std::vector<std::string> names;
+  if (store != nullptr) names = store->names(prefix, most);
+  for (std::string& name : launch::live_run_names()) {
+    if (name.starts_with(prefix)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+Json job_status(const local::JobRecord& job, bool ended_too) {
+  if (!job.ended() && (job.replicas > 0 || !job.slots.empty())) {
+    if (auto status = local::runner_status(job.name, kStatusPatience)) return std::move(*status);
+  }
+  if (!ended_too) return nullptr;
+  const std::string path = join_path(local::local_paths().job(job.name), "run.json");
+  try {
+    if (path_exists(path)) return parse_json(read_file(path, kMaxRecord), path);
+  } catch (const Error&) {  // being removed, or damaged: as if it had none
+  }
+  return nullptr;
+}
+
+JobRow job_row(const local::JobRecord& job, const Json& status, double now_s, bool wide) {
+  JobRow row;
+  row.name = job.name;
+  row.kind = "job";
+  row.status = job.phase;
+  row.replicas = job.ended()          ? "-"
+                 : status.is_object() ? replicas_text(status, job.replicas)
+                                      : std::to_string(job.replicas);
+  row.step = cell(status, "step");
+  row.epoch = cell(status, "epoch");
+  row.loss = cell(status, "loss");
+  row.age = short_duration(now_s - job.submitted_s);
+  row.restarts = std::to_string(job.restarts);
+  if (!wide) return row;
+  row.slots = job.slots.empty() ? "-" : fmt::format("{}", fmt::join(job.slots, ","));
+  row.started = job.started_s ? time_text(*job.started_s) : "-";
+  row.runtime = job.started_s ? short_duration(job.ended_s.value_or(now_s) - *job.started_s) : "-";
+  row.reason = job.reason.empty() ? "-" : job.reason;
+  row.program = cell(parse_json(job.spec, "job " + job.name), "program");
+  return row;
+}
+
+JobRow run_row(const launch::RunInfo& run, double now_s, bool wide) {
+  const Json status = run.status.is_object() ? run.status : Json::object();
+  JobRow row;
+  row.name = run.name;
+  row.kind = "run";
+  row.status = run_state(run);
+  row.replicas = run.live && status.contains("replicas") ? replicas_text(status, 0) : "-";
+  row.step = cell(status, "step");
+  row.epoch = cell(status, "epoch");
+  row.loss = cell(status, "loss");
+  const std::string begun = cell(status, "started");
+  const std::optional<double> started = wall_seconds(begun);
+  row.age = started ? short_duration(now_s - *started) : "-";
+  row.restarts = "-";
+  if (!wide) return row;
+  row.slots = row.reason = "-";
+  row.started = begun;
+  row.runtime = run.live ? row.age : "-";
+  row.program = cell(status, "program");
+  return row;
+}
+
+std::string rows_table(std::vector<JobRow> rows, bool wide) {
+  std::vector<std::string> head = {"NAME",  "KIND", "STATUS", "REPLICAS", "STEP",
+                                   "EPOCH", "LOSS", "AGE",    "RESTARTS"};
+  if (wide) head.insert(head.end(), {"SLOTS", "STARTED", "RUNTIME", "REASON", "PROGRAM"});
+  std::vector<std::vector<std::string>> cells(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    JobRow& row = rows[i];
+    cells[i].reserve(head.size());
+    for (std::string* text : {&row.name, &row.kind, &row.status, &row.replicas, &row.step,
+                              &row.epoch, &row.loss, &row.age, &row.restarts, &row.slots,
+                              &row.started, &row.runtime, &row.reason, &row.program}) {
+      if (cells[i].size() < head.size()) cells[i].push_back(std::move(*text));
+    }
+  }
+  return table(head, cells);
+}
+
+Json job_json(const local::JobRecord& job, const Json& status) {
+  const auto value = [&](const char* key) {
+    return status.is_object() ? status.value(key, Json()) : Json();
+  };
+  return {{"name", job.name},
+          {"phase", job.phase},
+          {"reason", job.reason.empty() ? Json() : Json(job.reason)},
+          {"message", job.message.empty() ? Json() : Json(job.message)},
+          {"why", job.why.empty() ? Json() : Json(job.why)},
+          {"submitted", time_text(job.submitted_s)},
+          {"started", time_or_null(job.started_s)},
+          {"ended", time_or_null(job.ended_s)},
+          {"replicas", job.replicas},
+          {"min_replicas", job.min_replicas},
+          {"max_replicas", job.max_replicas},
+          {"slots", job.slots},
+          {"restarts", job.restarts},
+          {"failures", job.failures},
+          {"service_s", job.service_s},
+          {"suspended", job.suspended},
+          {"cancelled", job.cancelled},
+          {"exit_code", job.exit_code ? Json(*job.exit_code) : Json()},
+          {"step", value("step")},
+          {"epoch", value("epoch")},
+          {"loss", value("loss")}};
+}
+
+Json run_json(const launch::RunInfo& run) {
+  return {
+      {"name", run.name}, {"live", run.live}, {"state", run_state(run)}, {"status", run.status}};
+}
+
+Json event_json(const local::EventRecord& event) {
+  return {{"id", event.id},     {"time", time_text(event.time_s)}, {"job", event.job},
+          {"kind", event.kind}, {"message", event.message},        {"warning", event.warning}};
+}
+
+double wall_now_s() {
+  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::optional<double> wall_seconds(const std::string& rfc3339) {
+  std::tm parts{};
+  const char* end = strptime(rfc3339.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (end == nullptr || !std::string_view(rfc3339).ends_with('Z')) return std::nullopt;
+  return static_cast<double>(timegm(&parts));
+}
+
+std::string time_text(double wall_s) {
+  using Clock = std::chrono::system_clock;
+  return rfc3339(Clock::time_point(std::chrono::duration_cast<Clock::duration>(Seconds(wall_s))));
+}
+
+std::string short_duration(double seconds) {
+  const auto whole = static_cast<int64_t>(std::max(0.0, std::floor(seconds)));
+  const int64_t minutes = whole / 60, hours = minutes / 60, days = hours / 24;
+  if (minutes == 0) return fmt::format("{}s", whole);
+  if (hours == 0) return fmt::format("{}m{:02}s", minutes, whole % 60);
+  if (days == 0) return fmt::format("{}h{:02}m", hours, minutes % 60);
+  return fmt::format("{}d{:02}h", days, hours % 24);
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,3 @@
+# exit 1
+some_jobs
+adaptdl describe digits-x7k2q

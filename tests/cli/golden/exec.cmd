@@ -1,0 +1,9 @@
+# exit 3
+some_jobs
+job="$ADAPTDL_LOCAL_STATE/jobs/digits-x7k2p"
+mkdir -p "$job/project"
+echo '{"name": "digits-x7k2p", "directory": "'"$job"'/project", "environment": {"COLOUR": "blue"}, "tensorboard": null}' > "$job/job.json"
+adaptdl exec digits-x7k2p -- sh -c 'pwd; echo $COLOUR $ADAPTDL_JOB_ID $ADAPTDL_CHECKPOINT_PATH'
+adaptdl exec digits-x7k2p -- ./nothing
+echo $?
+adaptdl exec digits-x7k2p -- sh -c 'exit 3'

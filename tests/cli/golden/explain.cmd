@@ -1,0 +1,5 @@
+# exit 0
+some_jobs
+adaptdl explain digits-x7k2p
+adaptdl explain train-abcde
+adaptdl explain broken-99999 -o json

@@ -1,0 +1,2 @@
+# exit 1
+adaptdl submit --no-start -- true

@@ -1,0 +1,191 @@
+"""What a user does with jobs, by commands alone: the service is the one that submit starts."""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+
+from service import PATIENCE, Service, check, main, wait_until
+
+
+class Cluster(Service):
+    """Without a service, until a command starts one."""
+
+    def run(self, *arguments, code=0):
+        """The command's standard output; the service is stopped at the end of the test."""
+        got, out, err = self.command(*arguments)
+        check(got == code, f"{arguments}: exit code {got}, not {code}", out, err, self.said())
+        return out
+
+    def said(self):
+        with contextlib.suppress(OSError), open(os.path.join(self.state, "service.log")) as log:
+            return log.read()[-4000:]
+        return ""
+
+    def submit(self, *arguments):
+        return self.run("submit", *arguments).strip()
+
+
+@contextlib.contextmanager
+def cluster(folder):
+    made = Cluster(folder)
+    # Two slots, whatever the machine has.
+    config = os.path.join(folder.path, ".config", "adaptdl")
+    os.makedirs(config)
+    with open(os.path.join(config, "config.yaml"), "w") as file:
+        file.write("local:\n  slots: 2\n")
+    made.environment["XDG_CONFIG_HOME"] = os.path.join(folder.path, ".config")
+    try:
+        yield made
+    finally:
+        if made.answers():
+            for job in made.query("SELECT name FROM jobs WHERE ended_s IS NULL"):
+                made.request("cancel", name=job["name"])
+            wait_until(lambda: not made.query("SELECT 1 FROM jobs WHERE ended_s IS NULL"),
+                       "all jobs have ended")
+            made.run("serve", "--stop")
+
+
+def first_submit(folder, random):
+    """It starts the service, says so, and prints the name alone."""
+    with cluster(folder) as local:
+        check("--no-start" in local.command("submit", "--no-start", "--", "true")[2], "not refused")
+        code, out, err = local.command("submit", "--", "/bin/sh", "-c", "echo here; pwd")
+        check(code == 0 and len(out.split()) == 1, "the name alone", out, err)
+        check("Started the adaptdl service" in err, "it says so", err)
+        name = out.strip()
+        check(name.startswith("sh-"), "the name", name)
+        local.run("wait", name)
+        check(local.run("logs", name) == f"[replica 0] here\n[replica 0] {folder.path}\n",
+              "its logs", local.run("logs", name))
+        (job,) = json.loads(local.run("ls", "-o", "json"))["jobs"]
+        check(job["name"] == name and job["phase"] == "Succeeded" and job["exit_code"] == 0, "ls", job)
+        check("Succeeded" in local.run("describe", name), "describe")
+        check("Submitted" in local.run("events", name), "events")
+
+
+def two_at_once(folder, random):
+    """Many submit where no service runs: one starts it, all succeed."""
+    with cluster(folder) as local:
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            names = list(pool.map(lambda _: local.submit("--", "true"), range(6)))
+        check(len(set(names)) == 6, "six jobs", names)
+        local.run("wait", *names)
+
+
+def outcomes(folder, random):
+    """The exit code tells how a job ended."""
+    with cluster(folder) as local:
+        go = os.path.join(folder.path, "go")
+        code, out, err = local.command("submit", "--follow", "--", "sh", "-c", "echo one; echo two")
+        check(code == 0 and "two" in out, "follow", code, out, err)
+        with open("/dev/null") as nothing:
+            left = subprocess.Popen(
+                [folder.binary, "submit", "--wait", "--", "sh", "-c", f"until test -e {go}; do sleep 0.02; done"],
+                env=local.environment, cwd=folder.path, stdin=nothing, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True)
+        name = left.stdout.readline().strip()
+        local.run("wait", name, "--for", "running")
+        left.send_signal(signal.SIGINT)
+        out, err = left.communicate(timeout=PATIENCE)
+        check(left.returncode == 101 and "goes on" in err, "left", left.returncode, err)
+        local.run("wait", name, "--timeout", "200ms", code=124)
+        open(go, "w").close()
+        local.run("wait", name)
+        endless = local.submit("--", "sleep", "1000")
+        local.run("wait", endless, "--for", "running")
+        local.run("delete", endless, code=1)
+        local.run("cancel", endless)
+        local.run("wait", endless, code=103)
+        local.run("wait", "nothing", code=102)
+
+
+def projects(folder, random):
+    """A folder is copied: what is changed later does not reach the job."""
+    with cluster(folder) as local:
+        project = os.path.join(folder.path, "project")
+        os.mkdir(project)
+        go = os.path.join(folder.path, "go")
+        with open(os.path.join(project, "adaptdljob.yaml"), "w") as file:
+            file.write("command: [sh, run.sh]\nargs: [first]\n"
+                       "env: {COLOUR: blue}\ntensorboard: curves\n")
+        script = os.path.join(project, "run.sh")
+        with open(script, "w") as file:
+            file.write(f"until test -e {go}; do sleep 0.02; done; . ./part.sh; echo $COLOUR $*;"
+                       " echo result > $ADAPTDL_SHARE_PATH/result\n")
+        part = os.path.join(project, "part.sh")
+        with open(part, "w") as file:
+            file.write("echo old\n")
+        name = local.submit("project", "--name", "copied")
+        other = local.submit("project", "--", "second")
+        check(name.startswith("copied-"), "the name", name)
+        with open(part, "w") as file:
+            file.write("echo new\n")
+        open(go, "w").close()
+        local.run("wait", name, other)
+        check(local.run("logs", name, "--replica", "0") == "old\nblue first\n", "what it ran",
+              local.run("logs", name))
+        check("second" in local.run("logs", other), "arguments", local.run("logs", other))
+        local.run("cp", f"{name}:/share/result", "fetched")
+        with open(os.path.join(folder.path, "fetched")) as file:
+            check(file.read() == "result\n", "what it wrote")
+        local.run("cp", "fetched", f"{name}:/share/given")
+        check(local.run("exec", name, "--", "sh", "-c", "cat part.sh; echo $COLOUR; "
+                        "ls $ADAPTDL_SHARE_PATH") == "echo old\nblue\ngiven\nresult\n", "exec")
+        local.run("exec", name, "--", "sh", "-c", "exit 7", code=7)
+        check("curves  2" in local.run("tensorboard", "list"), "tensorboard",
+              local.run("tensorboard", "list"))
+        local.run("delete", "--all-ended")
+        check(not json.loads(local.run("ls", "-o", "json"))["jobs"], "not deleted")
+        check(os.listdir(os.path.join(local.state, "jobs")) == [], "folders left",
+              os.listdir(os.path.join(local.state, "jobs")))
+
+
+def logs_follow(folder, random):
+    """Across restarts, to the job's end."""
+    with cluster(folder) as local:
+        count = os.path.join(folder.path, "count")
+        script = f"echo x >> {count}; echo start $(wc -l < {count}); test $(wc -l < {count}) -ge 2"
+        name = local.submit("--", "sh", "-c", script)
+        out = local.run("logs", "-f", name)
+        check("start 1" in out and "start 2" in out, "both starts", out)
+
+
+def changes(folder, random):
+    """Suspend, resume, scale, policy and explain on a job that runs."""
+    with cluster(folder) as local:
+        name = local.submit("--", "sh", "-c", "trap 'exit 143' TERM; while :; do sleep 0.02; done")
+        local.run("wait", name, "--for", "running")
+        local.run("suspend", name)
+        local.run("wait", name, "--for", "suspended", "--timeout", "60")
+        check("suspended" in local.run("explain", name), "explain", local.run("explain", name))
+        local.run("resume", name)
+        local.run("wait", name, "--for", "running", "--timeout", "60")
+        local.run("scale", name, "1:2")
+        check(json.loads(local.run("describe", name, "-o", "json"))["max_replicas"] == 2, "scale")
+        local.run("policy", "set", "pollux")
+        check(json.loads(local.run("policy", "show", "-o", "json"))["policy"] == "pollux", "policy")
+        check("policy pollux" in local.run("top"), "top", local.run("top"))
+        check(local.run("__complete", "jobs", name[:3]).split() == [name], "completion")
+        local.run("delete", "--force", name)
+        check(name not in local.run("ls", "-q"), "deleted")
+
+
+def quick(folder, random):
+    """Submitting a command costs little."""
+    with cluster(folder) as local:
+        names, times = [local.submit("--", "true")], []
+        for _ in range(20):
+            begun = time.monotonic()
+            names.append(local.submit("--", "/bin/true"))
+            times.append(time.monotonic() - begun)
+        local.run("wait", *names)
+        median = sorted(times)[len(times) // 2]
+        print(f"submit: {median * 1000:.1f} ms in the median")
+        check(median < 0.5, "slow even for a machine with much else to do", times)
+
+
+main(first_submit, two_at_once, outcomes, projects, logs_follow, changes, quick)
