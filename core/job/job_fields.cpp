@@ -149,7 +149,8 @@ JobSection top() {
            "Folder of the project to run in. Relative paths of archive, program and command are "
            "relative to it.",
            read_directory},
-          {"replicas", "N, MIN:MAX or \"MIN:\"", "1 and more",
+          {"replicas", "N, MIN:MAX or \"MIN:\"",
+           "1 and more; of a command, which may not be able to be several: 1",
            "How many replicas the job may have: always N, or what the scheduler finds best within "
            "the bounds.",
            [](const YamlNode& value, JobFile& job) {

@@ -77,6 +77,7 @@ TEST_CASE("the short form leaves the rest as it is by default") {
   JobSpec spec;
   spec.program = "python3";
   spec.arguments = {"train.py"};
+  spec.max_replicas = 1;  // it is a command
   CHECK(to_json(job.spec) == to_json(spec));
   CHECK(parse("program: ./train").spec.kind == Kind::executable);
   CHECK(parse("command: [a]\nresources:\ncheckpoint:\nenv:\nset: {}").spec.environment.empty());
