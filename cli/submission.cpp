@@ -51,6 +51,7 @@ void set_command(JobSpec& spec, const std::vector<std::string>& words) {
   spec.kind = JobSpec::Kind::command;
   spec.program = words[0];
   spec.arguments.assign(words.begin() + 1, words.end());
+  spec.max_replicas = 1;  // it is not known that it can be several; --replicas says so
 }
 
 // A command as it stands, here: nothing is copied.
@@ -108,6 +109,7 @@ Submission of_file(const std::string& path, const Arguments& arguments) {
       break;
     case ProgramKind::other:
       submission.spec.kind = JobSpec::Kind::command;
+      submission.spec.max_replicas = 1;
       if (access(path.c_str(), X_OK) != 0) {
         fail(
             "{}: is neither a training archive nor a program that can be executed; a script is run "
