@@ -91,12 +91,15 @@ void LoopbackServer::talk(int fd) {
         std::from_chars(buffer.data() + length + 16, buffer.data() + head, body);
       }
       if (buffer.size() >= head + 4 + body) {
-        const std::string response = answer_(buffer.substr(0, head + 4 + body));
+        std::string response = answer_(buffer.substr(0, head + 4 + body));
         buffer.erase(0, head + 4 + body);
+        const bool keep = response.find("keep-alive") != std::string::npos;
+        // Unsaid, the client would send its next request to a connection about to be reset.
+        if (!keep) response.insert(response.find("\r\n") + 2, "Connection: close\r\n");
         const auto size = static_cast<int>(response.size());
         const auto sent = ssl != nullptr ? SSL_write(ssl, response.data(), size)
                                          : send(fd, response.data(), response.size(), MSG_NOSIGNAL);
-        if (sent < 0 || response.find("keep-alive") == std::string::npos) break;
+        if (sent < 0 || !keep) break;
         continue;
       }
     }
