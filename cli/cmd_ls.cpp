@@ -19,9 +19,15 @@ constexpr auto kLook = std::chrono::seconds(1);
 using EachJob = std::function<void(const local::JobRecord&, const Json& status)>;
 using EachRun = std::function<void(const launch::RunInfo&)>;
 
-void look(bool all, const EachJob& job, const EachRun& run) {
+// `brief`: without what JobStore::all_briefly leaves out.
+void look(bool all, bool brief, const EachJob& job, const EachRun& run) {
   if (const auto store = local::open_store()) {
-    store->all([&](local::JobRecord& record) { job(record, job_status(record, false)); });
+    const auto each = [&](local::JobRecord& record) { job(record, job_status(record, false)); };
+    if (brief) {
+      store->all_briefly(each);
+    } else {
+      store->all(each);
+    }
   }
   for (const launch::RunInfo& info : launch::list_runs()) {
     if (info.live || all) run(info);
@@ -30,9 +36,10 @@ void look(bool all, const EachJob& job, const EachRun& run) {
 
 std::vector<JobRow> rows(bool all, bool wide) {
   std::vector<JobRow> result;
+  result.reserve(size_t{1} << 14);  // some thousands without moving them; costs nothing unused
   const double now = wall_now_s();
   look(
-      all,
+      all, !wide,
       [&](const auto& job, const Json& status) {
         result.push_back(job_row(job, status, now, wide));
       },
@@ -46,7 +53,8 @@ void show(const Arguments& arguments) {
   if (format == "json") {
     Json jobs = Json::array(), runs = Json::array();
     look(
-        all, [&](const auto& job, const Json& status) { jobs.push_back(job_json(job, status)); },
+        all, false,
+        [&](const auto& job, const Json& status) { jobs.push_back(job_json(job, status)); },
         [&](const auto& run) { runs.push_back(run_json(run)); });
     print_json({{"jobs", std::move(jobs)}, {"runs", std::move(runs)}});
     return;
@@ -84,7 +92,7 @@ void show(const Arguments& arguments) {
       changed.push_back(std::move(row));
     };
     look(
-        arguments.flag("all"),
+        arguments.flag("all"), !wide && format != "json",
         [&](const auto& job, const Json& status) {
           add(job_row(job, status, now, wide), [&] {
             return Json{{"job", job_json(job, status)}};

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
+#include "core/base/process.h"
 #include "core/cluster/local/client.h"
 #include "core/cluster/local/service.h"
 
@@ -68,6 +69,7 @@ int run(const Arguments& arguments) {
   if (!options.policy_options.empty() && !options.policy) {
     throw UsageError("--policy-option: name the --policy too.");
   }
+  raise_descriptor_limit();  // each held poll is one
   local::Service(options).run();
   return 0;
 }

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
@@ -29,6 +30,9 @@ struct Report {
   Step step = Step::none;
   int error = 0;
 };
+
+// The limit of descriptors before raise_descriptor_limit(), which children get.
+std::optional<rlimit> inherited_descriptors;
 
 // Everything the child needs, laid out before the fork: between fork and exec only
 // async-signal-safe calls are allowed, so nothing there may allocate or lock.
@@ -141,6 +145,7 @@ void mark_close_on_exec(int from, int limit) {
   int image = plan.image_fd;
   if (image >= 0 && (image = lift(image, plan.lowest_free)) < 0) give_up(report, Step::descriptors);
   mark_close_on_exec(3, plan.open_limit);
+  if (inherited_descriptors) setrlimit(RLIMIT_NOFILE, &*inherited_descriptors);
   for (size_t i = 0; i < plan.descriptors.size(); ++i) {
     if (dup2(plan.lifted[i], plan.descriptors[i].second) < 0) give_up(report, Step::descriptors);
   }
@@ -316,6 +321,16 @@ CapturedRun run_and_capture(SpawnOptions options, Seconds timeout, bool with_std
   if (!status) fail("{}: did not finish within {} s", options.argv[0], timeout.count());
   run.status = *status;
   return run;
+}
+
+void raise_descriptor_limit() {
+  constexpr rlim_t kEnough = 65'536;
+  rlimit limit{};
+  if (inherited_descriptors || getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlimit before = limit;
+  limit.rlim_cur = std::min(limit.rlim_max, kEnough);
+  if (limit.rlim_cur <= before.rlim_cur || setrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  inherited_descriptors = before;
 }
 
 std::vector<std::string> environment_with(

@@ -104,6 +104,11 @@ class Child {
 // then there is no child. Thread-safe, but see die_with_parent.
 Child spawn(const SpawnOptions& options);
 
+// Lets this process have as many descriptors open as the system's hard limit allows, up to 65,536.
+// Children start with the limit that was before: a program that uses select() may rely on it. Call
+// once, before other threads spawn. Does nothing where the limit is high enough already.
+void raise_descriptor_limit();
+
 // Runs to the end and captures standard output (and error, if asked), at most `max_bytes`; past
 // the deadline, or beyond the bound, the child is killed and an Error thrown.
 struct CapturedRun {

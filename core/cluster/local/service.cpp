@@ -1,6 +1,7 @@
 #include "core/cluster/local/service.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <sys/file.h>
 
@@ -214,9 +215,11 @@ void Service::advance_all() {
     if (job.unsaved && Monotonic::now() >= retry_store_) save(job);
   }
   // What cannot be written yet is not forgotten.
-  std::erase_if(jobs_, [](const auto& entry) {
+  const size_t ended = std::erase_if(jobs_, [](const auto& entry) {
     return entry.second.record.ended() && !entry.second.unsaved;
   });
+  // A service that has had many jobs gives their memory back once it is idle.
+  if (ended > 0 && jobs_.empty()) ::malloc_trim(0);
 }
 
 }  // namespace adaptdl::local

@@ -69,6 +69,8 @@ class JobStore {
   // By submission. `each` may throw to end early.
   void unfinished(const std::function<void(JobRecord&)>& each);
   void all(const std::function<void(JobRecord&)>& each);
+  // As all(), but spec, token, message, why and hints are left out: for lists of many jobs.
+  void all_briefly(const std::function<void(JobRecord&)>& each);
   std::vector<std::string> names(const std::string& prefix, int most);
 
   // Events older than the newest `keep` of a job are dropped.
@@ -82,7 +84,8 @@ class JobStore {
 
  private:
   void migrate();
-  void select(const char* condition, const std::function<void(JobRecord&)>& each);
+  void select(const char* columns, const char* condition,
+              const std::function<void(JobRecord&)>& each);
 
   Database database_;
 };

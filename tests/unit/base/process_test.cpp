@@ -3,6 +3,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "core/base/files.h"
@@ -93,6 +94,21 @@ TEST_CASE("signal mask and handlers are the defaults") {
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   sigaction(SIGPIPE, &before, nullptr);
   CHECK(masks == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+}
+
+TEST_CASE("more descriptors for this process are not for its children") {
+  rlimit before{}, lower{}, raised{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  lower = before;
+  lower.rlim_cur = 256;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &lower) == 0);
+  raise_descriptor_limit();
+  raise_descriptor_limit();
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &raised) == 0);
+  CHECK(raised.rlim_cur == std::min<rlim_t>(before.rlim_max, 65'536));
+  const CapturedRun run = run_and_capture({.argv = {"sh", "-c", "ulimit -n"}}, Seconds(5));
+  CHECK(run.output == "256\n");
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST_CASE("a child runs on the cores it is given") {

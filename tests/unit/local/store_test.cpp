@@ -83,6 +83,20 @@ TEST_CASE("what was stored is read again, also by somebody else meanwhile") {
   CHECK(seen->hints == "{}");
   CHECK(seen->exit_code == 10);
   CHECK(!reader.find("b"));
+
+  reader.all_briefly([&](JobRecord& brief) {
+    CHECK(brief.name == "a");
+    CHECK(brief.phase == "Running");
+    CHECK(brief.reason == "R");
+    CHECK(brief.slots == std::vector<int>{1, 5});
+    CHECK(brief.restarts == 4);
+    CHECK(brief.suspended);
+    CHECK(brief.exit_code == 10);
+    for (const std::string& left_out :
+         {brief.spec, brief.token, brief.message, brief.why, brief.hints}) {
+      CHECK(left_out.empty());
+    }
+  });
 }
 
 TEST_CASE("jobs are listed by submission, ended ones apart") {
