@@ -1,7 +1,10 @@
 """What a service does with commands: their ends, their order, requests about them."""
 
+import json
 import os
+import resource
 import signal
+import subprocess
 import time
 
 from service import check, kill, main, service, wait_until
@@ -154,5 +157,60 @@ def stopped_runner(folder, random):
         local.wait_job(name, lambda job: job["reason"] == "", "it answers again", 70)
 
 
+def full_disk(folder, random):
+    """A state that cannot be written: jobs go on, submissions are refused, nothing is forgotten."""
+    with service(folder, "--slots", "1") as local:
+        starts, go = os.path.join(folder.path, "starts"), os.path.join(folder.path, "go")
+        name = local.shell(f"echo x >> {starts}; until test -e {go}; do sleep 0.02; done; exit 7",
+                           retries=0)
+        local.wait_phase(name, "Running")
+        # The write-ahead log may not grow; the service's own log, which is shorter, may.
+        limit = os.path.getsize(os.path.join(local.state, "state.db-wal"))
+        before = resource.prlimit(local.process.pid, resource.RLIMIT_FSIZE, (limit, -1))
+        refused = local.request("submit", spec={"format": 1, "kind": "command",
+                                                "program": "/bin/true", "arguments": [],
+                                                "directory": folder.path, "min_replicas": 1,
+                                                "max_replicas": 1})
+        check(not refused["ok"] and "state.db" in refused["error"], "it is refused", refused)
+        check(os.listdir(os.path.join(local.state, "jobs")) == [name], "its folder is gone")
+        open(go, "w").close()
+        wait_until(lambda: "state.db" in local.said(), "it says what it cannot write")
+        time.sleep(0.5)
+        check(local.job(name)["phase"] == "Running", "it could not be written", local.story(name))
+        check(local.answers(), "the service goes on")
+        resource.prlimit(local.process.pid, resource.RLIMIT_FSIZE, before)
+        job = local.wait_end(name, "Failed")
+        check(job["exit_code"] == 7, "its exit code was kept", job)
+        check(open(starts).read() == "x\n", "it ran once", local.story(name))
+        local.wait_end(local.shell("true"))
+
+
+def after_reboot(folder, random):
+    """Nothing of before a reboot runs, and its process numbers are others'."""
+    with service(folder, "--slots", "1") as local:
+        starts = os.path.join(folder.path, "starts")
+        name = local.shell(f"echo x >> {starts}; test $(wc -l < {starts}) -ge 2 || sleep 1000")
+        wait_until(lambda: os.path.exists(starts), "it runs")
+        local.kill()
+        check(kill(local.runner_pid(name)), "no runner")
+        path = os.path.join(local.job_folder(name), "runner.json")
+        facts = json.loads(local.file(name, "runner.json"))
+        with subprocess.Popen(["sleep", "1000"]) as other:
+            try:
+                with open(f"/proc/{other.pid}/stat") as file:
+                    start = int(file.read().rsplit(")", 1)[1].split()[19])
+                check(facts.keys() >= {"pid", "start_time", "boot_id"}, "other facts", facts)
+                facts |= {"pid": other.pid, "start_time": start, "boot_id": "an earlier one"}
+                with open(path, "w") as file:
+                    json.dump(facts, file)
+                local.start()
+                local.wait_end(name)
+                check(other.poll() is None, "somebody else's process was ended")
+            finally:
+                other.kill()
+        check(len(open(starts).readlines()) == 2, "it ran again", local.story(name))
+
+
 main(ends, retries, waits_its_turn, cancelled, suspended, cannot_fit, second_service,
-     killed_service, killed_at_any_moment, killed_runner, stopped_runner)
+     killed_service, killed_at_any_moment, killed_runner, stopped_runner, full_disk,
+     after_reboot)

@@ -1,7 +1,9 @@
 """Elastic training under the service: jobs grow, shrink, wait and go on, and every step is done once."""
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -42,6 +44,22 @@ def grows_and_shrinks(folder, random):
         check(job["starts"] == 1 and job["restarts"] >= 3, "live rescales", local.story(first))
 
 
+def linked(folder, random):
+    """A program with the runtime library in it grows and shrinks as a train.pt does."""
+    program = os.path.join(folder.path, "linked")
+    shutil.copy(os.path.join(folder.programs, "..", "linked_program"), program)
+    with service(folder, "--slots", "2") as local:
+        first = local.submit(program, kind="executable", settings=["epochs=30"], max_replicas=2)
+        wait_until(lambda: (local.runner_status(first) or {}).get("replicas") == 2, "it has grown")
+        second = submit(local, 4)
+        local.wait_phase(second, "Running")
+        check((local.runner_status(first) or {}).get("replicas") == 1, "it has shrunk first",
+              local.story(first))
+        check_finished(local, second, 4)
+        check_finished(local, first, 30)
+        check(local.job(first)["starts"] == 1, "live rescales", local.story(first))
+
+
 def suspended(folder, random):
     with service(folder, "--slots", "1") as local:
         name = submit(local, 12)
@@ -70,22 +88,37 @@ def without_service(folder, random):
         check_finished(local, first, 30)
 
 
-def chaos(folder, random, seconds=60):
+def fill(path, seconds):
+    """Leaves no room on its file system for a while."""
+    with contextlib.suppress(OSError), open(path, "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1 << 16))
+    time.sleep(seconds)
+    os.remove(path)
+
+
+def chaos(folder, random):
     """Random kills and stops of service, runners and workers; at the end each job is finished, once,
-    with all of its steps."""
-    epochs = 25
+    with all of its steps. ADAPTDL_CHAOS_S=600 makes it longer; with TMPDIR on a small file system
+    of its own (1 GB at most) that one gets full, too."""
+    epochs, seconds = 25, float(os.environ.get("ADAPTDL_CHAOS_S", "60"))
+    disk = os.statvfs(folder.path)
+    small = disk.f_blocks * disk.f_frsize <= 1 << 30
     with service(folder, "--slots", "2") as local:
         names = [submit(local, epochs) for _ in range(3)]
         end = time.monotonic() + seconds
         stopped = []
         while time.monotonic() < end:
             time.sleep(random.uniform(0.2, 2.0))
-            what = random.choice(["service", "runner", "worker", "worker", "stop"])
+            what = random.choice(["service", "runner", "worker", "worker", "stop"] +
+                                 ["fill"] * small)
             live = [name for name in names if local.runner_status(name)]
             if what == "service":
                 local.kill()
                 time.sleep(random.uniform(0, 1))
                 local.start()
+            elif what == "fill":
+                fill(os.path.join(folder.path, "filler"), random.uniform(0.5, 5))
             elif live:
                 name = random.choice(live)
                 status = local.runner_status(name) or {}
@@ -107,4 +140,4 @@ def chaos(folder, random, seconds=60):
             check_finished(local, name, epochs)
 
 
-main(grows_and_shrinks, suspended, without_service, chaos)
+main(grows_and_shrinks, linked, suspended, without_service, chaos)
