@@ -1,5 +1,6 @@
 #include <set>
 
+#include "core/base/base64.h"
 #include "core/base/crc32c.h"
 #include "core/base/hmac.h"
 #include "tests/unit/base/expect_error.h"
@@ -58,6 +59,29 @@ TEST_CASE("CRC-32C gives the published values, in one piece or in several") {
     CHECK(whole == crc32c(bytes.subspan(2 * cut), crc32c(bytes.subspan(cut, cut))));
     CHECK(whole ==
           crc32c_portable(bytes.subspan(2 * cut), crc32c_portable(bytes.subspan(cut, cut))));
+  }
+}
+
+TEST_CASE("base64 gives the published values, both ways") {
+  // RFC 4648, section 10.
+  const std::pair<const char*, const char*> values[] = {{"", ""},
+                                                        {"f", "Zg=="},
+                                                        {"fo", "Zm8="},
+                                                        {"foo", "Zm9v"},
+                                                        {"foob", "Zm9vYg=="},
+                                                        {"fooba", "Zm9vYmE="},
+                                                        {"foobar", "Zm9vYmFy"}};
+  for (const auto& [plain, coded] : values) {
+    CHECK(to_base64(plain) == coded);
+    CHECK(from_base64(coded, "t") == plain);
+  }
+  std::string all;
+  for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  CHECK(from_base64(to_base64(all), "t") == all);
+  CHECK(from_base64("Zm9v\r\n YmFy\n", "t") == "foobar");
+  for (const char* wrong : {"Zg", "Zg=", "Z===", "Zm9v=", "Z", "Zg==Zg==", "Zm-v", "Zm9v\x80zzz"}) {
+    CAPTURE(wrong);
+    CHECK_ERROR(from_base64(wrong, "the key"), "the key: this");
   }
 }
 

@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <stdlib.h>
+#include <thread>
 
 #include "core/base/files.h"
+#include "tests/unit/base/certificate.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/base/loopback_server.h"
 
@@ -115,6 +117,106 @@ TEST_CASE("TLS: only a trusted certificate of the right name") {
   setenv("SSL_CERT_FILE", folder.file("none").c_str(), 1);
   CHECK_ERROR(HttpClient().send({.url = server.url("/echo")}), "SSL_CERT_FILE: there is no file");
   unsetenv("SSL_CERT_FILE");
+}
+
+TEST_CASE("TLS: authorities, names, certificates and proxies of a client's own") {
+  LoopbackServer server(answer, true);
+  const HttpClientOptions trusting{.authorities = server.certificate()};
+  const HttpRequest request{.url = server.url("/echo")};
+  CHECK(HttpClient(trusting).send(request).ok());
+  CHECK(server.certified() == 0);
+  CHECK_ERROR(HttpClient({.authorities = make_certificate().certificate}).send(request),
+              "the authorities' certificates given for this server are others");
+  CHECK_ERROR(HttpClient({.authorities = "none"}).send(request), "GET https://localhost");
+  CHECK(HttpClient({.verify = false}).send(request).ok());
+
+  // Another name: asked for and checked, while connection and header Host stay the URL's.
+  HttpRequest by_address = request;
+  by_address.url.replace(by_address.url.find("localhost"), 9, "127.0.0.1");
+  HttpClientOptions named = trusting;
+  CHECK_ERROR(HttpClient(named).send(by_address), "not trusted");
+  named.server_name = "localhost";
+  CHECK(contains(HttpClient(named).send(by_address).body, "Host: 127.0.0.1:"));
+  named.server_name = "elsewhere";
+  CHECK_ERROR(HttpClient(named).send(request), "not trusted");
+
+  HttpClientOptions certified = trusting;
+  const Certificate mine = make_certificate();
+  certified.certificate = mine.certificate;
+  certified.key = mine.key;
+  CHECK(HttpClient(certified).send(request).ok());
+  CHECK(server.certified() == 1);
+  certified.key = make_certificate().key;
+  CHECK_ERROR(HttpClient(certified).send(request), "GET https://localhost");
+
+  LoopbackServer proxy([](const std::string& asked) { return response("200 OK", "", asked); });
+  HttpClient over_proxy({.proxy = proxy.url("")});
+  CHECK(contains(over_proxy.send({.url = "http://nowhere.invalid/x"}).body,
+                 "GET http://nowhere.invalid/x HTTP/1.1"));
+}
+
+TEST_CASE("answers come piece by piece where asked") {
+  LoopbackServer server(answer);
+  HttpClient client;
+  std::string got;
+  HttpRequest request{.url = server.url("/large"),
+                      .max_body = 10,
+                      .on_body = [&](std::string_view piece) { got += piece; }};
+  CHECK(client.send(request).body.empty());
+  CHECK(got == std::string(100'000, 'x'));
+  request.url = server.url("/none");
+  CHECK(client.send(request).body == "none");  // what is no success is kept
+  CHECK(got.size() == 100'000);
+  request.url = server.url("/large");
+  request.on_body = [](std::string_view) { fail("enough"); };
+  CHECK_ERROR(client.send(request), "enough");
+}
+
+TEST_CASE("a request ends when it is cancelled, before and while it waits") {
+  LoopbackServer server(answer);
+  HttpClient client;
+  Cancellation cancel;
+  const HttpRequest request{.url = server.url("/slow"), .timeout = Seconds(60), .cancel = &cancel};
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    cancel.cancel();
+  });
+  const auto start = Monotonic::now();
+  CHECK_THROWS_AS(client.send(request), Cancelled);
+  CHECK(seconds_since(start) < 20);
+  other.join();
+  CHECK_THROWS_AS(client.send(request), Cancelled);
+  CHECK(cancel.cancelled());
+  CHECK(cancel.wait_for(Seconds(60)));
+  CHECK_FALSE(Cancellation().wait_for(Seconds(0.01)));
+}
+
+TEST_CASE("an Error says whether the server may have got the request") {
+  const auto arrived = [](const std::string& url) {
+    try {
+      HttpClient().send({.method = "POST", .url = url, .timeout = Seconds(0.2)});
+    } catch (const HttpError& error) {
+      return error.may_have_arrived();
+    }
+    FAIL("no HttpError");
+    return false;
+  };
+  LoopbackServer server(answer);
+  CHECK(arrived(server.url("/slow")));
+  CHECK(arrived(server.url("/short")));
+  CHECK_FALSE(arrived("http://127.0.0.1:1/"));
+}
+
+TEST_CASE("a request to be sent only once takes no connection that was kept") {
+  LoopbackServer server(answer);
+  HttpClient client;
+  HttpRequest request{.method = "POST", .url = server.url("/echo"), .timeout = Seconds(0.2)};
+  CHECK(client.send(request).ok());
+  CHECK(client.send(request).ok());
+  CHECK(server.connections() == 1);
+  // The server talks to one client at a time: another connection is not answered.
+  request.only_once = true;
+  CHECK_ERROR(client.send(request), "timed out");
 }
 
 TEST_CASE("certificates are looked for where systems keep them") {

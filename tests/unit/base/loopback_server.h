@@ -23,6 +23,8 @@ class LoopbackServer {
   std::string url(const std::string& path) const;
   const std::string& certificate() const { return certificate_; }
   int connections() const { return connections_; }
+  // Connections of clients that showed a certificate, whoever signed it.
+  int certified() const { return certified_; }
 
  private:
   void use_tls();
@@ -32,7 +34,7 @@ class LoopbackServer {
   std::function<std::string(const std::string&)> answer_;
   Fd listener_, stop_reader_, stop_writer_;
   int port_ = 0;
-  std::atomic<int> connections_ = 0;
+  std::atomic<int> connections_ = 0, certified_ = 0;
   SSL_CTX* tls_ = nullptr;
   std::string certificate_;
   std::thread thread_;
