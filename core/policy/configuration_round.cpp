@@ -308,7 +308,7 @@ class Round {
     const Option& option = options_of_[j][static_cast<size_t>(choice_[j])];
     std::string text = describe(option.configuration);
     if (option.gain > 1) {
-      text += fmt::format(", {:.3g} times the goodput of its smallest configuration", option.gain);
+      text += fmt::format(", {:.3g} times the goodput of its slowest configuration", option.gain);
     }
     if (nodes == job.nodes) return "stays: " + text;
     return (job.nodes.empty()           ? "starts: "

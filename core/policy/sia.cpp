@@ -62,7 +62,7 @@ PolicyInfo sia_policy() {
           {{"p", "", -0.5, -10, -0.01,
             "how much it favours jobs that have little: -0.01 hardly, -10 above all"},
            {"lambda", "", 1.1, 0, 1000,
-            "what a job without allocation costs; one with its smallest configuration costs 1"},
+            "what a job without allocation costs; one with its slowest configuration costs 1"},
            {"rescale-cost", "s", 30, 0, 86400,
             "what a change of its allocation costs a job that has not measured it"}},
           make_sia};

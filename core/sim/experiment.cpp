@@ -127,6 +127,7 @@ std::vector<ClusterNode> cluster_from(const YamlNode& list) {
     entry.read("count", count, 1, kMaxNodes);
     entry.read("accelerator", accelerator);
     const bool named = entry.read("name", name);
+    if (named && name.empty()) item.refuse("name: a node's name is not empty");
     entry.finish();
     for (int i = 0; i < count; ++i) {
       const std::string full = !named      ? fmt::format("node-{}", nodes.size())

@@ -186,7 +186,7 @@ ProfileData profile_from(const YamlNode& profile, const std::string& application
 }
 
 std::string profile_yaml(const ProfileData& data, const std::string& heading) {
-  // No clock and no statistic has more.
+  // No clock and no statistic has more; a count may.
   const auto digits = [](double value) { return fmt::format("{:.7g}", value); };
   std::string text;
   std::istringstream lines(heading);
@@ -218,8 +218,7 @@ std::string profile_yaml(const ProfileData& data, const std::string& heading) {
     text += fmt::format("  - batch: {}\n    epochs:\n", run.batch);
     for (const auto& row : run.epochs) {
       text += fmt::format("      - {{progress: {}, iterations: {}, grad_sqr: {}, grad_var: {}}}\n",
-                          digits(row.progress), digits(row.iterations), digits(row.grad.sqr),
-                          digits(row.grad.var));
+                          row.progress, row.iterations, digits(row.grad.sqr), digits(row.grad.var));
     }
   }
   return text;

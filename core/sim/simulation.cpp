@@ -18,6 +18,9 @@ double largest(const std::vector<double>& values) {
   return values.empty() ? kNone : *std::max_element(values.begin(), values.end());
 }
 
+// Of a job's work; who gets less far all the while might never end.
+constexpr double kWorthwhile = 1e-3;
+
 }  // namespace
 
 Simulation::Simulation(SimCluster& cluster, Policy& policy, const AllocatorOptions& options,
@@ -80,11 +83,15 @@ bool Simulation::step() {
       problems_.push_back(problem);
     }
   }
-  const auto runs = [](const SimCluster::Job& job) { return job.state.replicas() > 0; };
-  const auto& jobs = cluster_.all_jobs();
+  double done = 0;  // shares of the jobs' work
+  for (const SimCluster::Job& job : cluster_.all_jobs()) {
+    const Profile& profile = job.state.profile();
+    done += job.state.progress() / profile.progress_at_end(profile.epochs() - 1);
+  }
   const bool waits_for_more = std::isfinite(cluster_.next_submission_s()) || !actions_.empty();
-  if (std::any_of(jobs.begin(), jobs.end(), runs) || waits_for_more) {
+  if (done > done_ + kWorthwhile || waits_for_more) {
     idle_since_s_ = cluster_.now_s();
+    done_ = done;
   }
   return !cluster_.all_finished() && cluster_.now_s() - idle_since_s_ < patience_s_;
 }

@@ -43,7 +43,8 @@ struct SimulationSummary {
 class Simulation {
  public:
   // Borrows cluster and policy for its life. A job that asks for what no node has waits for ever:
-  // step() gives up when for `patience_s` nothing ran and nothing came.
+  // step() gives up when for `patience_s` nothing came, and all jobs together did not a thousandth
+  // of the work of one.
   Simulation(SimCluster& cluster, Policy& policy, const AllocatorOptions& options,
              double patience_s = 7 * 86400);
 
@@ -68,7 +69,7 @@ class Simulation {
   Allocator allocator_;
   double interval_s_;
   std::multimap<double, std::function<void()>> actions_;  // by time
-  double tick_s_, patience_s_, idle_since_s_ = 0;
+  double tick_s_, patience_s_, idle_since_s_ = 0, done_ = 0;
   PolicyTimes times_;
   std::vector<std::string> problems_;
 };

@@ -35,6 +35,7 @@ TEST_CASE("mistakes in a cluster file are named with their line") {
   CHECK_ERROR(read("nodes:\n  - {count: 2}\n"), "cluster.yaml:2: nodes.0.gpus");
   CHECK_ERROR(read("nodes:\n  - {gpus: 1}\n  - {gpus: -1}\n"), "cluster.yaml:3: nodes.1.gpus");
   CHECK_ERROR(read("nodes:\n  - {gpus: 1, colour: red}\n"), "cluster.yaml:2: nodes.0.colour");
+  CHECK_ERROR(read("nodes:\n  - {gpus: 1, name: \"\"}\n"), "cluster.yaml:2: nodes.0: name");
   CHECK_ERROR(read("nodes: []\n"), "cluster.yaml:1: nodes");
   CHECK_ERROR(read("computers:\n  - {gpus: 1}\n"), "nodes");
   CHECK_ERROR(read("nodes:\n  - {gpus: 1, count: 100001}\n"), "nodes.0.count");

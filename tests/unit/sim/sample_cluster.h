@@ -28,9 +28,10 @@ inline const std::map<std::string, Profile>& sample_profiles() {
 class SampleCluster : public SimCluster {
  public:
   explicit SampleCluster(const std::vector<WorkloadJob>& workload,
-                         const SimClusterOptions& options = {})
-      : SimCluster({{"node-0", "", {{"gpu", 2}}}, {"node-1", "", {{"gpu", 2}}}}, workload,
-                   sample_profiles(), options) {
+                         const SimClusterOptions& options = {},
+                         const std::map<std::string, Profile>& profiles = sample_profiles())
+      : SimCluster({{"node-0", "", {{"gpu", 2}}}, {"node-1", "", {{"gpu", 2}}}}, workload, profiles,
+                   options) {
     on_event = [this](const TimelineEvent& event) { events.push_back(event); };
   }
 

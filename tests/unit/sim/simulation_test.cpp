@@ -48,6 +48,17 @@ TEST_CASE("the simulation gives up on a job that fits nowhere") {
   CHECK(cluster.now_s() <= 130 + 600 + 60);
 }
 
+TEST_CASE("the simulation gives up on a job that hardly gets on") {
+  ProfileData slow = sample_profile();
+  for (PlacementMeasurement& it : slow.placements) it.time.step_s *= 1e6;
+  const std::map<std::string, Profile> profiles = {{"sample", Profile(slow)}};
+  SampleCluster cluster({sample_job("a", 0)}, {}, profiles);
+  const auto jobs = run(cluster, {}, 6000);
+  CHECK(jobs[0].started_s == 60);
+  CHECK(jobs[0].jct_s < 0);
+  CHECK(cluster.now_s() < 20'000);
+}
+
 TEST_CASE("it does not give up while something is to come") {
   WorkloadJob wide = sample_job("wide", 0);
   wide.min_replicas = wide.replicas = 4;
