@@ -88,6 +88,7 @@ class YamlNode {
 
  private:
   friend class YamlMapping;
+  friend struct YamlJson;  // yaml_json.cpp
   const YamlValue& scalar(const char* expected) const;
   [[noreturn]] void wrong(const std::string& expected) const;
   std::string describe() const;

@@ -1,5 +1,6 @@
 #include "core/base/yaml.h"
 
+#include "core/base/yaml_json.h"
 #include "tests/unit/base/expect_error.h"
 
 namespace adaptdl {
@@ -165,6 +166,22 @@ TEST_CASE("complaints about an override name it") {
   std::string deep = "a";
   for (int i = 0; i < 50; ++i) deep += ".a";
   CHECK_ERROR(parse("", {deep + "=1"}), "nested more than 32");
+}
+
+TEST_CASE("YAML becomes JSON by the core schema") {
+  const Json json = yaml_to_json(parse_yaml(R"(
+n: [null, ~, "", , 1, -7, 18446744073709551615, 2.5, 1e3, .inf, inf, nan, 0x1f, 1_000]
+b: [true, false, yes, "true"]
+t: |
+  text
+e:
+)",
+                                            "f"));
+  CHECK(json == Json::parse(R"({
+    "n": [null, null, "", null, 1, -7, 18446744073709551615, 2.5, 1000.0, ".inf", "inf", "nan",
+          "0x1f", "1_000"],
+    "b": [true, false, "yes", "true"], "t": "text\n", "e": null})"));
+  CHECK(yaml_to_json(YamlNode()).is_null());
 }
 
 }  // namespace adaptdl

@@ -1,0 +1,101 @@
+#include "core/kube/exec_plugin.h"
+
+#include <fcntl.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/process.h"
+#include "core/base/system.h"
+#include "core/kube/time.h"
+
+namespace adaptdl::kube {
+namespace {
+
+// Long enough to log in with a browser.
+constexpr Seconds kPatience{600.0};
+constexpr size_t kMaxAnswer = 1u << 20;
+
+std::string hint(const ExecPlugin& plugin) {
+  return plugin.install_hint.empty() ? "" : "\n" + plugin.install_hint;
+}
+
+}  // namespace
+
+ExecCredential run_exec_plugin(const ExecPlugin& plugin, const std::string& user) {
+  using Interaction = ExecPlugin::Interaction;
+  const std::string what = fmt::format("user {}: {}", user, plugin.command);
+  const bool interactive = plugin.interaction != Interaction::never && is_terminal(0);
+  if (plugin.interaction == Interaction::always && !interactive) {
+    fail("{}: it asks at the terminal, and standard input is none", what);
+  }
+  Json spec{{"interactive", interactive}};
+  if (!plugin.cluster.is_null()) spec["cluster"] = plugin.cluster;
+  const Json info{
+      {"kind", "ExecCredential"}, {"apiVersion", plugin.api_version}, {"spec", std::move(spec)}};
+
+  SpawnOptions options;
+  options.argv = {plugin.command};
+  options.argv.insert(options.argv.end(), plugin.arguments.begin(), plugin.arguments.end());
+  std::vector<std::pair<std::string, std::optional<std::string>>> environment;
+  for (const auto& [name, value] : plugin.environment) environment.emplace_back(name, value);
+  environment.emplace_back("KUBERNETES_EXEC_INFO", dump_json(info));
+  options.environment = environment_with(environment);
+  Fd nothing;
+  if (!interactive) {
+    nothing = open_file("/dev/null", O_RDONLY);
+    options.descriptors.emplace_back(nothing.get(), 0);
+  }
+  CapturedRun run;
+  try {
+    run = run_and_capture(options, kPatience, false, kMaxAnswer);
+  } catch (const Error& error) {
+    throw Error(fmt::format("user {}: {}{}", user, error.what(), hint(plugin)), ExitCode::auth);
+  }
+  if (!run.status.success()) {
+    throw Error(fmt::format("{}: {}{}", what, run.status.describe(), hint(plugin)), ExitCode::auth);
+  }
+  return parse_exec_credential(run.output, plugin, what);
+}
+
+ExecCredential parse_exec_credential(std::string_view text, const ExecPlugin& plugin,
+                                     const std::string& what) {
+  Json answer;
+  try {
+    answer = parse_json(text, what, {kMaxAnswer, 16});
+  } catch (const Error&) {
+    fail("{}: its answer is no JSON", what);  // the reason would quote it, and it may be a secret
+  }
+  const auto kind = json_get_or<std::string>(answer, "kind", what, "");
+  if (kind != "ExecCredential") fail("{}: its answer is no ExecCredential", what);
+  const auto version = json_get_or<std::string>(answer, "apiVersion", what, "");
+  if (version != plugin.api_version) {
+    fail("{}: it answers as {}, but the kubeconfig says {}; make apiVersion there the same", what,
+         version, plugin.api_version);
+  }
+  const auto status = json_find<Json>(answer, "status", what);
+  if (!status || !status->is_object()) fail("{}: its answer has no status", what);
+  const auto read = [&](const char* key) {
+    const auto found = status->find(key);
+    if (found == status->end() || found->is_null()) return std::string();
+    if (!found->is_string()) fail("{}: its answer's {} is no text", what, key);
+    return found->get<std::string>();
+  };
+  ExecCredential credential;
+  credential.token = read("token");
+  credential.certificate = read("clientCertificateData");
+  credential.key = read("clientKeyData");
+  if (credential.certificate.empty() != credential.key.empty()) {
+    fail("{}: it gives only one of certificate and key", what);
+  }
+  if (credential.token.empty() && credential.key.empty()) {
+    fail("{}: it gives neither a token nor a certificate", what);
+  }
+  const std::string expires = read("expirationTimestamp");
+  if (!expires.empty()) {
+    credential.expires = parse_time(expires);
+    if (!credential.expires) fail("{}: expirationTimestamp {} is no time", what, expires);
+  }
+  return credential;
+}
+
+}  // namespace adaptdl::kube

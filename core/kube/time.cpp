@@ -1,0 +1,102 @@
+#include "core/kube/time.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+namespace adaptdl::kube {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// `count` digits at the front of `text`, taken off; -1 if there are fewer.
+int take_number(std::string_view& text, size_t count) {
+  if (text.size() < count) return -1;
+  int value = 0;
+  for (const char c : text.substr(0, count)) {
+    if (!is_digit(c)) return -1;
+    value = value * 10 + (c - '0');
+  }
+  text.remove_prefix(count);
+  return value;
+}
+
+bool take(std::string_view& text, std::string_view any_of) {
+  if (text.empty() || any_of.find(text.front()) == std::string_view::npos) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+std::string format(WallTime time, const char* pattern) {
+  const time_t whole = std::chrono::system_clock::to_time_t(std::chrono::floor<seconds>(time));
+  tm parts{};
+  gmtime_r(&whole, &parts);
+  char text[32];
+  return {text, strftime(text, sizeof(text), pattern, &parts)};
+}
+
+}  // namespace
+
+std::optional<WallTime> parse_time(std::string_view text) {
+  tm parts{};
+  const int year = take_number(text, 4);
+  if (year < 1970 || year > 2200 || !take(text, "-")) return std::nullopt;
+  const int month = take_number(text, 2);
+  if (month < 1 || month > 12 || !take(text, "-")) return std::nullopt;
+  const int day = take_number(text, 2);
+  if (day < 1 || day > 31 || !take(text, "Tt ")) return std::nullopt;
+  const int hour = take_number(text, 2);
+  if (hour < 0 || hour > 23 || !take(text, ":")) return std::nullopt;
+  const int minute = take_number(text, 2);
+  if (minute < 0 || minute > 59 || !take(text, ":")) return std::nullopt;
+  const int second = take_number(text, 2);
+  if (second < 0 || second > 60) return std::nullopt;
+
+  int64_t fraction = 0;
+  if (take(text, ".")) {
+    if (text.empty() || !is_digit(text.front())) return std::nullopt;
+    for (int64_t unit = 100'000'000; !text.empty() && is_digit(text.front()); unit /= 10) {
+      fraction += (text.front() - '0') * unit;
+      text.remove_prefix(1);
+    }
+  }
+  int offset = 0;  // minutes east
+  if (!take(text, "Zz")) {
+    const bool west = !text.empty() && text.front() == '-';
+    if (!take(text, "+-")) return std::nullopt;
+    const int hours = take_number(text, 2);
+    if (hours < 0 || hours > 23 || !take(text, ":")) return std::nullopt;
+    const int minutes = take_number(text, 2);
+    if (minutes < 0 || minutes > 59) return std::nullopt;
+    offset = (hours * 60 + minutes) * (west ? -1 : 1);
+  }
+  if (!text.empty()) return std::nullopt;
+
+  parts.tm_year = year - 1900;
+  parts.tm_mon = month - 1;
+  parts.tm_mday = day;
+  parts.tm_hour = hour;
+  parts.tm_min = minute;
+  parts.tm_sec = second;
+  const time_t whole = timegm(&parts);
+  if (parts.tm_mday != day && second != 60) return std::nullopt;  // 30 February
+  return WallTime(std::chrono::duration_cast<WallTime::duration>(
+      seconds(whole) - std::chrono::minutes(offset) + nanoseconds(fraction)));
+}
+
+std::string format_time(WallTime time) {
+  return format(time, "%Y-%m-%dT%H:%M:%SZ");
+}
+
+std::string format_micro_time(WallTime time) {
+  const auto part =
+      std::chrono::duration_cast<microseconds>(time - std::chrono::floor<seconds>(time));
+  return fmt::format("{}.{:06}Z", format(time, "%Y-%m-%dT%H:%M:%S"), part.count());
+}
+
+}  // namespace adaptdl::kube
