@@ -118,6 +118,7 @@ class Launcher {
   std::string started_;                                // RFC 3339
   nlohmann::json summary_ = nlohmann::json::object();  // from rank 0's bye
   bool checkpointed_ = false;                          // rank 0 said so as it stopped
+  std::string last_failure_;                           // who failed last, and of what
   std::vector<std::string> last_words_;                // log lines of who failed last
   bool child_signal_ = false;
 };

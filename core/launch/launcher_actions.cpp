@@ -65,7 +65,8 @@ void Launcher::carry_out(const Decision& decision) {
     case Action::give_up:
       end({.result = "failed",
            .exit = 1,
-           .reason = decision.reason,
+           .reason = last_failure_.empty() ? decision.reason
+                                           : fmt::format("{}; {}", last_failure_, decision.reason),
            .repair = true,
            .checkpoint = true,
            .last_words = true});

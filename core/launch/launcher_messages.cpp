@@ -154,6 +154,7 @@ std::string Launcher::what_next(MemberState before) const {
 void Launcher::report_failure(MemberId id, const std::string& reason, const ExitStatus* status,
                               MemberState before) {
   // Its output is there as soon as the log thread has read it; nothing is held up for long.
+  last_failure_ = fmt::format("replica {}: {}", id, reason);
   last_words_ = logs_.tail(id, kLastLines, Monotonic::now() + std::chrono::milliseconds(100));
   nlohmann::json event = {{"event", "failure"}, {"member", id},         {"reason", reason},
                           {"signal", nullptr},  {"exit_code", nullptr}, {"next", what_next(before)},

@@ -1,11 +1,13 @@
 #include "runtime/archive/script_program.h"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <optional>
 #include <set>
 #include <unistd.h>
 
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "core/base/log.h"
 #include "runtime/torch_compat.h"
 
@@ -205,8 +207,23 @@ void ScriptProgram::save(const std::string& path) {
   Module module = impl_->device.is_cpu() ? impl_->module : impl_->module.deepcopy(at::kCPU);
   const bool training = module.is_training();
   module.eval();
-  module.save(part);
+  const Fd file = open_file(part, O_WRONLY | O_CREAT | O_TRUNC);
+  // LibTorch's writer throws in its destructor, which ends the process, when it cannot write. So it
+  // is told that all is well, and what went wrong is thrown when it is gone.
+  std::optional<Error> problem;
+  torch::jit::ExportModule(module, [&](const void* data, size_t size) {
+    try {
+      if (!problem) write_all(file.get(), {static_cast<const char*>(data), size}, part);
+    } catch (const Error& error) {
+      problem = error;
+    }
+    return size;
+  });
   module.train(training);
+  if (problem) {
+    ::unlink(part.c_str());
+    throw *problem;
+  }
   std::filesystem::rename(part, path);
 }
 

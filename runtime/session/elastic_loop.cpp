@@ -1,6 +1,7 @@
 #include "runtime/session/elastic_loop.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -284,7 +285,7 @@ void ElasticLoop::conclude(bool finished) {
   if (session_.rank() == 0) {
     std::string model;
     if (finished && !options_.model_path.empty()) {
-      program_.save(options_.model_path);
+      save_model();
       model = options_.model_path;
     }
     try {
@@ -303,6 +304,23 @@ void ElasticLoop::conclude(bool finished) {
   }
   // Should rank 0 die while it saves, the others are still there to do it.
   if (auto* communicator = session_.communicator()) communicator->barrier();
+}
+
+// What was trained is worth some patience with a full disk.
+void ElasticLoop::save_model() {
+  constexpr double kFirst = 1, kLongest = 60, kPatience = 600;  // s
+  const TimePoint begun = Monotonic::now();
+  for (double pause = kFirst;; pause = std::min(2 * pause, kLongest)) {
+    try {
+      return program_.save(options_.model_path);
+    } catch (const Error& error) {
+      const bool stop = session_.stop_requested() != StopMode::none;
+      if (stop || seconds_since(begun) + pause > kPatience) throw;
+      log_warning("{}; the trained model is kept in memory, and this is tried again in {} s",
+                  error.what(), pause);
+    }
+    std::this_thread::sleep_for(Seconds(pause));
+  }
 }
 
 std::vector<NamedTensor> ElasticLoop::state_tensors() const {

@@ -38,6 +38,7 @@ class ElasticLoop {
   void finish_tick();
   void initialise();             // rank 0, when nobody has state: a checkpoint, or from scratch
   void conclude(bool finished);  // the end: last checkpoint, and the model
+  void save_model();
 
   Team team() const;
   std::vector<NamedTensor> state_tensors() const;

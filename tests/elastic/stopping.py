@@ -49,6 +49,21 @@ def stop_and_go_on(folder, draw):
     run.check_steps(1, 40)
 
 
+def model_later(folder, draw):
+    """A model that cannot be written at first is written as soon as it can be."""
+    folder_of_run = os.path.join(folder.path, "slow.run")
+    obstacle = os.path.join(folder_of_run, "model.pt.part")
+    run = folder.run(folder.program("slow"), "--set", "epochs=1")
+    run.wait_step(3)
+    os.mkdir(obstacle)
+    run.wait_step(40)
+    time.sleep(1)
+    check(run.process.poll() is None, "it has not waited", run.story())
+    os.rmdir(obstacle)
+    run.expect_end(0)
+    check(os.path.getsize(os.path.join(folder_of_run, "model.pt")) > 1000, "no model", run.story())
+
+
 def stop_twice(folder, draw):
     """The second Ctrl-C does not wait for a checkpoint, even when a replica is stopped."""
     run = folder.run(folder.program("slow"), "--replicas", "2", "--set", "epochs=1000")
@@ -192,4 +207,4 @@ def damaged_checkpoints(folder, draw):
     run.check_steps(1, 40)
 
 
-main(stop_and_go_on, stop_twice, stop_while_growing, second_of_a_name, kill_anything, damaged_checkpoints)
+main(stop_and_go_on, model_later, stop_twice, stop_while_growing, second_of_a_name, kill_anything, damaged_checkpoints)

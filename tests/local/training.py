@@ -105,7 +105,8 @@ def chaos(folder, random):
     disk = os.statvfs(folder.path)
     small = disk.f_blocks * disk.f_frsize <= 1 << 30
     with service(folder, "--slots", "2") as local:
-        names = [submit(local, epochs) for _ in range(3)]
+        # Four kills before a step is finished are no news here.
+        names = [submit(local, epochs, retries=20) for _ in range(3)]
         end = time.monotonic() + seconds
         stopped = []
         while time.monotonic() < end:
@@ -133,7 +134,7 @@ def chaos(folder, random):
             while stopped and random.random() < 0.5:
                 kill(stopped.pop(), signal.SIGCONT)
             if all(local.job(name)["phase"] in ENDED for name in names):
-                names.append(submit(local, epochs))
+                names.append(submit(local, epochs, retries=20))
         for pid in stopped:
             kill(pid, signal.SIGCONT)
         for name in names:

@@ -256,6 +256,7 @@ TEST_CASE("run: dying again and again without a finished step ends the run") {
   run.start();
   REQUIRE(run.wait() == 1);
   CHECK(last_event(run)["result"] == "failed");
+  CHECK(last_event(run)["reason"].get<std::string>().starts_with("replica "));
   CHECK(run.talk().find("dies before step 15") != std::string::npos);
   CHECK(run.talk().find("breakdowns in a row") != std::string::npos);
   CHECK(run.events("failure").size() >= 3);

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "runtime/torch_compat.h"
@@ -90,6 +92,21 @@ TEST_CASE("a program trains, validates and is saved") {
   program.train(true);
   program.training_step({at::ones({4, 3})});
   CHECK(program.buffers()[0].tensor.item<float>() == 2.0f);
+}
+
+TEST_CASE("a model that cannot be written is an Error, and leaves nothing behind") {
+  const Folder folder;
+  ScriptProgram program(archive(folder, kGood), at::kCPU, false);
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit small{1024, before.rlim_max};
+  signal(SIGXFSZ, SIG_IGN);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  CHECK_ERROR(program.save(folder.file("model.pt")), "model.pt.part: cannot write");
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, SIG_DFL);
+  CHECK_FALSE(std::filesystem::exists(folder.file("model.pt.part")));
+  CHECK_FALSE(std::filesystem::exists(folder.file("model.pt")));
 }
 
 TEST_CASE("autocast is on during a step only") {
