@@ -21,6 +21,7 @@ struct Answer {
   HttpResponse response{};
   size_t header_bytes = 0;
   bool too_large = false;
+  uint64_t sent = 0;  // of request.body_file
   std::exception_ptr thrown = {};
 };
 
@@ -59,6 +60,31 @@ size_t on_header(char* data, size_t, size_t size, void* target) {
   }
   read_header_line({data, size}, answer.response.headers);
   return size;
+}
+
+// The next piece of request.body_file.
+size_t on_read(char* data, size_t, size_t room, void* source) {
+  auto& answer = *static_cast<Answer*>(source);
+  const HttpFilePart& file = answer.request.body_file;
+  const auto size = static_cast<size_t>(std::min<uint64_t>(room, file.size - answer.sent));
+  try {
+    read_exactly_at(file.fd, {reinterpret_cast<std::byte*>(data), size}, file.offset + answer.sent,
+                    "the file that is sent");
+    answer.sent += size;
+    if (answer.request.on_sent) answer.request.on_sent(answer.sent);
+    return size;
+  } catch (...) {
+    answer.thrown = std::current_exception();
+    return CURL_READFUNC_ABORT;
+  }
+}
+
+// libcurl sends again what a kept connection lost.
+int on_seek(void* source, curl_off_t offset, int origin) {
+  auto& answer = *static_cast<Answer*>(source);
+  if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
+  answer.sent = static_cast<uint64_t>(offset);
+  return CURL_SEEKFUNC_OK;
 }
 
 struct MultiDeleter {
@@ -124,7 +150,14 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
       set_up_transfer(curl, handle_->options, request.url, request.headers, may_redirect);
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, curl_milliseconds(request.timeout));
+  if (request.timeout.count() > 0) {
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, curl_milliseconds(request.timeout));
+  }
+  if (request.stall_timeout.count() > 0) {
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME,
+                     std::max(1L, curl_milliseconds(request.stall_timeout) / 1000));
+  }
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, curl_milliseconds(request.connect_timeout));
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
@@ -134,6 +167,16 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
   if (request.only_once) curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
   if (request.method == "HEAD") {
     curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+  } else if (request.body_file.fd >= 0) {
+    curl_easy_setopt(curl, CURLOPT_POST, 1L);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request.body_file.size));
+    curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_read);
+    curl_easy_setopt(curl, CURLOPT_READDATA, &answer);
+    curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_seek);
+    curl_easy_setopt(curl, CURLOPT_SEEKDATA, &answer);
+    curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 512L << 10);
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   } else if (!reading || !request.body.empty()) {
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
                      static_cast<curl_off_t>(request.body.size()));

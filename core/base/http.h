@@ -3,6 +3,7 @@
 // A small HTTP(S) client over libcurl: whole requests, whole bounded answers or a stream of them.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,19 +28,28 @@ struct HttpClientOptions {
   bool operator==(const HttpClientOptions&) const = default;
 };
 
+// A part of an open file, sent as a body.
+struct HttpFilePart {
+  int fd = -1;  // -1: none; stays its owner's
+  uint64_t offset = 0, size = 0;
+};
+
 struct HttpRequest {
   std::string method = "GET";
   std::string url;  // http:// or https://
   HttpHeaders headers;
   std::string body;
-  Seconds timeout{30.0};          // for all of it; > 0
+  Seconds timeout{30.0};          // for all of it; 0: none
   Seconds connect_timeout{10.0};  // for name, connection and TLS; > 0
   size_t max_body = 64u << 20;    // bytes of the answer's body that are kept
   int max_redirects = 0;          // followed for GET and HEAD only; 0: a 3xx is an answer
   // If given, gets the bodies of answers 200 to 299 piece by piece as they come; they are not kept
   // then. What it throws ends the request and leaves send().
   std::function<void(std::string_view)> on_body = {};
-  const Cancellation* cancel = nullptr;  // once cancelled, send() throws Cancelled soon
+  HttpFilePart body_file = {};                 // instead of `body`, for what is large
+  std::function<void(uint64_t)> on_sent = {};  // hears how much of body_file was sent so far
+  Seconds stall_timeout{0.0};                  // in which nothing moves; 0: none
+  const Cancellation* cancel = nullptr;        // once cancelled, send() throws Cancelled soon
   // On a connection of its own. On one that was kept libcurl may send a request twice: when the
   // server closes it just then, nobody knows whether the first was read.
   bool only_once = false;

@@ -1,6 +1,7 @@
 #include "core/base/http.h"
 
 #include <chrono>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <thread>
 
@@ -225,6 +226,34 @@ TEST_CASE("certificates are looked for where systems keep them") {
   make_directories(root.file("etc/ssl"));
   write_file_atomic(root.file("etc/ssl/cert.pem"), "");
   CHECK(find_ca_certificates(root.path()) == root.file("etc/ssl/cert.pem"));
+}
+
+TEST_CASE("a part of a file is sent as a body; one that ends too soon ends the request") {
+  LoopbackServer server(answer);
+  HttpClient client;
+  TemporaryDirectory folder;
+  replace_file(folder.file("body"), "0123456789" + std::string(100'000, 'x'));
+  const Fd file = open_file(folder.file("body"), O_RDONLY);
+  uint64_t sent = 0;
+  HttpRequest request{.method = "PUT", .url = server.url("/echo")};
+  request.body_file = {file.get(), 2, 50'000};
+  request.on_sent = [&](uint64_t bytes) { sent = bytes; };
+  const HttpResponse got = client.send(request);
+  CHECK(got.body.starts_with("PUT /echo HTTP/1.1\r\n"));
+  CHECK(contains(got.body, "Content-Length: 50000\r\n"));
+  CHECK(got.body.ends_with("\r\n\r\n23456789" + std::string(49'992, 'x')));
+  CHECK(sent == 50'000);
+  request.body_file.size = 200'000;
+  CHECK_ERROR(client.send(request), "the file that is sent");
+}
+
+TEST_CASE("a request in which nothing moves ends, however long it may take in all") {
+  LoopbackServer server(answer);
+  HttpClient client;
+  HttpRequest request{.url = server.url("/slow")};
+  request.timeout = Seconds(0);
+  request.stall_timeout = Seconds(1);
+  CHECK_ERROR(client.send(request), "/slow: ");
 }
 
 }  // namespace adaptdl
