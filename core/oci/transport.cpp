@@ -1,0 +1,236 @@
+#include "core/oci/transport.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "core/base/json.h"
+#include "core/base/log.h"
+#include "core/base/number.h"
+#include "core/oci/reference.h"
+#include "core/oci/url.h"
+
+namespace adaptdl::oci {
+namespace {
+
+constexpr Seconds kPauses[] = {Seconds(1.0), Seconds(3.0)};
+constexpr double kLongestPause = 120.0;  // s; whoever asks for more is not waited for
+constexpr int kMaxRedirects = 5;
+constexpr size_t kMaxAnswer = 16u << 20;
+// Nothing moves for so long: a registry that checks a large blob takes its time.
+constexpr Seconds kStalled{300.0};
+
+bool is_passing(int status) {
+  return status == 408 || status == 429 || status >= 500;
+}
+
+bool is_redirect(const HttpResponse& answer) {
+  return (answer.status == 301 || answer.status == 302 || answer.status == 303 ||
+          answer.status == 307 || answer.status == 308) &&
+         answer.header("location");
+}
+
+std::string without_query(const std::string& url) {
+  return url.substr(0, url.find('?'));
+}
+
+// Retry-After in seconds; a date there is rare, and the usual pause does.
+std::optional<double> retry_after(const HttpResponse& answer) {
+  const auto seconds = try_parse<double>(answer.header("retry-after").value_or(""));
+  return seconds && std::isfinite(*seconds) && *seconds >= 0 ? seconds : std::nullopt;
+}
+
+}  // namespace
+
+std::string registry_problem(const HttpResponse& answer) {
+  const std::string status = fmt::format("status {}", answer.status);
+  if (answer.body.empty()) return status;
+  try {
+    const Json json = parse_json(answer.body, "answer");
+    const Json errors = json_get_or<Json>(json, "errors", "answer", Json::array());
+    if (!errors.is_array() || errors.empty()) return status;
+    const auto code = json_get_or<std::string>(errors[0], "code", "answer", "");
+    const auto message = json_get_or<std::string>(errors[0], "message", "answer", "");
+    const std::string both = code + (code.empty() || message.empty() ? "" : ": ") + message;
+    return both.empty() ? status : fmt::format("{} ({})", both.substr(0, 400), status);
+  } catch (const Error&) {  // a page of some proxy
+    return status;
+  }
+}
+
+Transport::Transport(std::string registry, Credential credential, RegistryOptions options)
+    : registry_(std::move(registry)),
+      options_(std::move(options)),
+      client_(options_.http),
+      auth_(registry_, std::move(credential), [this](const HttpRequest& request) {
+        return with_retries(true, [&] { return send_once(request); });
+      }) {
+  if (!options_.pause) {
+    options_.pause = [cancel = options_.cancel](Seconds seconds) {
+      if (cancel == nullptr) {
+        std::this_thread::sleep_for(seconds);
+      } else if (cancel->wait_for(seconds)) {
+        throw Cancelled("the registry");
+      }
+    };
+  }
+}
+
+HttpResponse Transport::send_once(const HttpRequest& request) {
+  const TimePoint begun = Monotonic::now();
+  HttpRequest whole = request;
+  whole.cancel = options_.cancel;
+  const auto say = [&](const std::string& result) {
+    if (!options_.trace) return;
+    options_.trace(fmt::format("{} {}: {}, {}", request.method, without_query(request.url), result,
+                               format_duration(seconds_since(begun))));
+  };
+  try {
+    HttpResponse answer = client_.send(whole);
+    say(fmt::format("{}", answer.status));
+    return answer;
+  } catch (const HttpError&) {
+    say("no answer");
+    throw;
+  }
+}
+
+HttpResponse Transport::with_retries(bool retry, const std::function<HttpResponse()>& send) {
+  for (size_t tried = 0;; ++tried) {
+    const bool last = !retry || tried == std::size(kPauses);
+    Seconds pause = last ? Seconds(0) : kPauses[tried];
+    std::string why;
+    try {
+      HttpResponse answer = send();
+      if (last || !is_passing(answer.status)) return answer;
+      const double wish = retry_after(answer).value_or(0.0);
+      if (wish > kLongestPause) return answer;
+      pause = std::max(pause, Seconds(wish));
+      why = registry_problem(answer);
+    } catch (const HttpError& error) {
+      if (last) throw;
+      why = error.what();
+    }
+    log_debug("{}: {}; trying again in {}", registry_, why, format_duration(pause.count()));
+    options_.pause(pause);
+  }
+}
+
+HttpResponse Transport::ping(const std::string& base) {
+  HttpRequest request;
+  request.url = base + "/v2/";
+  request.headers = options_.headers;
+  return send_once(request);
+}
+
+void Transport::connect() {
+  if (!base_.empty()) return;
+  const auto accept = [&](const std::string& base, const HttpResponse& answer) {
+    if (answer.status == 401) auth_.challenge(answer, url_origin(base));
+    base_ = base;
+  };
+  const auto ping_well = [&](const std::string& base) {
+    const HttpResponse answer = with_retries(true, [&] { return ping(base); });
+    if (!answer.ok() && answer.status != 401 && answer.status != 403 && answer.status != 404) {
+      fail("{}: it does not answer as a registry does: {}", registry_, registry_problem(answer));
+    }
+    accept(base, answer);
+  };
+  if (!options_.base_url.empty()) return ping_well(options_.base_url);
+  const std::string host = registry_host(registry_);
+  if (options_.plain_http) return ping_well("http://" + host);
+  if (!plain_http_allowed(host)) return ping_well("https://" + host);
+  // A registry of this machine or network: TLS if it speaks that.
+  try {
+    accept("https://" + host, ping("https://" + host));
+  } catch (const HttpError& secure) {
+    HttpResponse answer;
+    try {
+      answer = with_retries(true, [&] { return ping("http://" + host); });
+    } catch (const HttpError& plain) {
+      fail("{}: no registry answers there, by HTTPS ({}) or by HTTP ({})", registry_, secure.what(),
+           plain.what());
+    }
+    if (!answer.ok() && answer.status != 401) throw;  // it does speak TLS: the first is why
+    accept("http://" + host, answer);
+  }
+}
+
+std::string Transport::url(const std::string& path) {
+  connect();
+  return base_ + path;
+}
+
+std::string Transport::location(const HttpResponse& answer, const std::string& asked) {
+  const auto given = answer.header("location");
+  if (!given) fail("{}: its answer lacks the address to go on with (Location)", registry_);
+  const std::string whole = resolve_location(asked, *given);
+  if (options_.base_url.empty()) return whole;
+  // Behind a proxy the registry may not know how it is reached.
+  const size_t path = whole.find("/v2/", whole.find("://") + 3);
+  return path == std::string::npos ? whole : options_.base_url + whole.substr(path);
+}
+
+HttpResponse Transport::send_following(const RegistryRequest& request,
+                                       const std::string& authorisation) {
+  HttpRequest one;
+  one.method = request.method;
+  one.url = request.url;
+  one.body = request.body;
+  one.body_file = request.file;
+  one.on_body = request.on_body;
+  one.on_sent = request.on_sent;
+  one.max_body = kMaxAnswer;
+  one.timeout = Seconds(0);
+  one.stall_timeout = kStalled;
+  const std::string home = url_origin(base_);
+  for (int redirects = 0;; ++redirects) {
+    one.headers = request.headers;
+    if (url_origin(one.url) == home) {
+      one.headers.insert(one.headers.end(), options_.headers.begin(), options_.headers.end());
+      if (!authorisation.empty()) one.headers.emplace_back("Authorization", authorisation);
+    }
+    HttpResponse answer = send_once(one);
+    const bool reading = one.method == "GET" || one.method == "HEAD";
+    if (!reading || !is_redirect(answer) || redirects == kMaxRedirects) return answer;
+    const std::string next = resolve_location(one.url, *answer.header("location"));
+    if (one.url.starts_with("https:") && !next.starts_with("https:")) {
+      fail("{}: it leads from https to {}, which anybody on the way could change", registry_,
+           url_origin(next));
+    }
+    one.url = next;
+  }
+}
+
+HttpResponse Transport::send_authorised(const RegistryRequest& request) {
+  HttpResponse answer = send_following(request, auth_.header(request.scopes));
+  if (answer.status != 401) return answer;
+  // A token that ended, or a scope that needs one: once more with a new one.
+  auth_.challenge(answer, url_origin(base_));
+  auth_.forget(request.scopes);
+  const std::string authorisation = auth_.header(request.scopes);
+  if (!authorisation.empty()) {
+    if (request.before_try) request.before_try();
+    answer = send_following(request, authorisation);
+  }
+  if (answer.status != 401) return answer;
+  throw Error(
+      fmt::format("{}: {} {} is refused: {}; {}: `docker login {}` or `podman login {}`", registry_,
+                  request.method, without_query(request.url), registry_problem(answer),
+                  auth_.has_credential() ? "log in with an account that may do this"
+                                         : "there are no credentials for it, log in",
+                  registry_, registry_),
+      ExitCode::auth);
+}
+
+HttpResponse Transport::send(const RegistryRequest& request) {
+  RegistryRequest whole = request;
+  if (whole.url.starts_with('/')) whole.url = url(whole.url);
+  connect();
+  return with_retries(whole.retry, [&] {
+    if (whole.before_try) whole.before_try();
+    return send_authorised(whole);
+  });
+}
+
+}  // namespace adaptdl::oci
