@@ -1,0 +1,150 @@
+#include "core/cluster/kubernetes/capacity.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/job/quantity.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+const Json& member(const Json& object, const char* key) {
+  static const Json none;
+  if (!object.is_object()) return none;
+  const auto found = object.find(key);
+  return found != object.end() ? *found : none;
+}
+
+std::string text(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+int64_t amount(const std::string& resource, const Json& value) {
+  try {
+    const std::string written = value.is_string() ? value.get<std::string>() : value.dump();
+    return resource == "cpu" ? parse_quantity_milli(written, resource)
+                             : parse_quantity(written, resource);
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+Resources amounts(const Json& object) {
+  Resources result;
+  if (!object.is_object()) return result;
+  for (const auto& [name, value] : object.items()) result[name] = amount(name, value);
+  return result;
+}
+
+void add(Resources& to, const Resources& more) {
+  for (const auto& [name, value] : more) to[name] += value;
+}
+
+void at_least(Resources& to, const Resources& other) {
+  for (const auto& [name, value] : other) to[name] = std::max(to[name], value);
+}
+
+Resources container_request(const Json& container) {
+  const Json& resources = member(container, "resources");
+  Resources request = amounts(member(resources, "requests"));
+  for (const auto& [name, value] : amounts(member(resources, "limits"))) {
+    request.emplace(name, value);
+  }
+  return request;
+}
+
+bool tolerates_one(const Json& tolerations, const Json& taint) {
+  return std::any_of(tolerations.begin(), tolerations.end(), [&](const Json& toleration) {
+    const std::string effect = text(toleration, "effect"), key = text(toleration, "key");
+    if (!effect.empty() && effect != text(taint, "effect")) return false;
+    const bool exists = text(toleration, "operator") == "Exists";
+    if (key.empty()) return exists;
+    if (key != text(taint, "key")) return false;
+    return exists || text(toleration, "value") == text(taint, "value");
+  });
+}
+
+// Set by whoever empties a node: kubectl drain and autoscalers, spot termination handlers.
+constexpr std::array<std::string_view, 7> kLeavingTaints = {
+    "node.kubernetes.io/unschedulable",
+    "ToBeDeletedByClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "node.kubernetes.io/out-of-service",
+    "aws-node-termination-handler/spot-itn",
+    "cloud.google.com/impending-node-termination",
+    "kubernetes.azure.com/scalesetpriority-eviction"};
+
+}  // namespace
+
+Resources pod_request(const Json& spec) {
+  Resources total, sidecars, initial;
+  const auto list = [&](const char* key) -> const Json& {
+    static const Json none = Json::array();
+    const Json& value = member(spec, key);
+    return value.is_array() ? value : none;
+  };
+  for (const Json& container : list("containers")) add(total, container_request(container));
+  for (const Json& container : list("initContainers")) {
+    const Resources request = container_request(container);
+    if (text(container, "restartPolicy") == "Always") {
+      add(sidecars, request);
+      at_least(initial, sidecars);
+    } else {
+      Resources together = sidecars;
+      add(together, request);
+      at_least(initial, together);
+    }
+  }
+  add(total, sidecars);
+  at_least(total, initial);
+  add(total, amounts(member(spec, "overhead")));
+  total["pods"] = 1;
+  return total;
+}
+
+NodeFacts read_node(const Json& object) {
+  const Json& metadata = member(object, "metadata");
+  const Json& labels = member(metadata, "labels");
+  const Json& spec = member(object, "spec");
+  const Json& status = member(object, "status");
+  NodeFacts node;
+  node.name = text(metadata, "name");
+  node.hostname = text(labels, "kubernetes.io/hostname");
+  if (node.hostname.empty()) node.hostname = node.name;
+  for (const char* label : {"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator",
+                            "accelerator", "k8s.amazonaws.com/accelerator"}) {
+    if (node.accelerator.empty()) node.accelerator = text(labels, label);
+  }
+  node.allocatable = amounts(member(status, "allocatable"));
+  const Json& conditions = member(status, "conditions");
+  if (conditions.is_array()) {
+    for (const Json& condition : conditions) {
+      if (text(condition, "type") == "Ready") node.ready = text(condition, "status") == "True";
+    }
+  }
+  if (!text(metadata, "deletionTimestamp").empty()) node.ready = false;
+  node.leaving = member(spec, "unschedulable") == true;
+  node.taints = Json::array();
+  const Json& taints = member(spec, "taints");
+  if (taints.is_array()) {
+    for (const Json& taint : taints) {
+      const std::string effect = text(taint, "effect"), key = text(taint, "key");
+      if (std::find(kLeavingTaints.begin(), kLeavingTaints.end(), key) != kLeavingTaints.end()) {
+        node.leaving = true;
+      }
+      if (effect == "NoSchedule" || effect == "NoExecute") node.taints.push_back(taint);
+    }
+  }
+  return node;
+}
+
+bool tolerates(const Json& pod_spec, const Json& taints) {
+  const Json& tolerations = member(pod_spec, "tolerations");
+  return std::all_of(taints.begin(), taints.end(), [&](const Json& taint) {
+    return tolerations.is_array() && tolerates_one(tolerations, taint);
+  });
+}
+
+}  // namespace adaptdl::kubernetes

@@ -1,0 +1,189 @@
+#include "core/cluster/kubernetes/pod_builder.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/cluster/kubernetes/pod_object.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr size_t kMaxHostname = 63;
+constexpr const char* kShm = "adaptdl-shm";
+constexpr const char* kNodeGroup = "petuum.com/nodegroup";
+
+Json& object_at(Json& object, const char* key) {
+  Json& value = object[key];
+  if (!value.is_object()) value = Json::object();
+  return value;
+}
+
+Json& list_at(Json& object, const char* key) {
+  Json& value = object[key];
+  if (!value.is_array()) value = Json::array();
+  return value;
+}
+
+bool has_named(const Json& list, const std::string& name) {
+  return std::any_of(list.begin(), list.end(), [&](const Json& entry) {
+    return entry.is_object() && entry.value("name", Json()) == name;
+  });
+}
+
+void set_variable(Json& environment, const std::string& name, Json entry) {
+  for (auto it = environment.begin(); it != environment.end();) {
+    it = it->is_object() && it->value("name", Json()) == name ? environment.erase(it) : it + 1;
+  }
+  entry["name"] = name;
+  environment.push_back(std::move(entry));
+}
+
+bool wants_gpu(const Json& container) {
+  const auto path = Json::json_pointer("/resources/limits/nvidia.com~1gpu");
+  return container.contains(path) && container[path] != 0 && container[path] != "0";
+}
+
+void add_environment(Json& container, const JobObject& job, int rank, const PodSettings& settings) {
+  Json& environment = list_at(container, "env");
+  const auto set = [&](const char* name, const std::string& value) {
+    set_variable(environment, name, {{"value", value}});
+  };
+  const std::vector<std::string>& nodes = job.status.allocation;
+  const int64_t group = job.status.group.value_or(0);
+  set("ADAPTDL_JOB_ID", job.id());
+  set("ADAPTDL_MASTER_PORT", std::to_string(kMasterPort + group % 1000));
+  set("ADAPTDL_NUM_NODES",
+      std::to_string(std::set<std::string>(nodes.begin(), nodes.end()).size()));
+  set("ADAPTDL_NUM_RESTARTS", std::to_string(group));
+  set("ADAPTDL_NUM_REPLICAS", std::to_string(nodes.size()));
+  set("ADAPTDL_REPLICA_RANK", std::to_string(rank));
+  set("ADAPTDL_SCHED_VERSION", settings.scheduler_version);
+  // The token is expanded by the kubelet: it stands in no pod, and old images need no change.
+  set_variable(
+      environment, "ADAPTDL_JOB_TOKEN",
+      {{"valueFrom", {{"secretKeyRef", {{"name", token_secret(job)}, {"key", kTokenKey}}}}}});
+  set("ADAPTDL_SUPERVISOR_URL", settings.supervisor_url + "/j/$(ADAPTDL_JOB_TOKEN)");
+  // torch >= 2.6 reads no checkpoint of AdaptDL's without it.
+  if (!has_named(environment, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")) {
+    set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1");
+  }
+  // Without a limit the runtime would show all GPUs of the node.
+  if (!wants_gpu(container) && !has_named(environment, "NVIDIA_VISIBLE_DEVICES")) {
+    set("NVIDIA_VISIBLE_DEVICES", "none");
+  }
+}
+
+void add_shared_memory(Json& spec) {
+  Json& volumes = list_at(spec, "volumes");
+  if (!has_named(volumes, kShm)) {
+    volumes.push_back({{"name", kShm}, {"emptyDir", {{"medium", "Memory"}}}});
+  }
+  for (Json& container : spec["containers"]) {
+    Json& mounts = list_at(container, "volumeMounts");
+    const bool taken = std::any_of(mounts.begin(), mounts.end(), [](const Json& mount) {
+      return mount.is_object() && mount.value("mountPath", Json()) == "/dev/shm";
+    });
+    if (!taken) mounts.push_back({{"name", kShm}, {"mountPath", "/dev/shm"}});
+  }
+}
+
+void add_toleration(Json& spec) {
+  const Json ours = {
+      {"key", kNodeGroup}, {"operator", "Equal"}, {"value", "adaptdl"}, {"effect", "NoSchedule"}};
+  Json& tolerations = list_at(spec, "tolerations");
+  if (std::find(tolerations.begin(), tolerations.end(), ours) == tolerations.end()) {
+    tolerations.push_back(ours);
+  }
+}
+
+void apply_patch(Json& target, const Json& patch, const char* what) {
+  if (patch.is_null() || patch.empty()) return;
+  try {
+    target = target.patch(patch);
+  } catch (const nlohmann::json::exception& error) {
+    fail("{} of the installation does not fit: {}", what, error.what());
+  }
+}
+
+}  // namespace
+
+std::string pod_name(const JobObject& job, int64_t group, int rank) {
+  return fmt::format("{}-{}-{}-{}", job.name, job.uid, group, rank);
+}
+
+std::string token_secret(const JobObject& job) {
+  return "adaptdl-token-" + job.name;
+}
+
+Json owner_reference(const JobObject& job, bool controller) {
+  return Json::array({{{"apiVersion", fmt::format("{}/{}", kJobGroup, kJobVersion)},
+                       {"kind", kJobKind},
+                       {"name", job.name},
+                       {"uid", job.uid},
+                       {"controller", controller},
+                       {"blockOwnerDeletion", controller}}});
+}
+
+Json make_token_secret(const JobObject& job, const std::string& token) {
+  return {{"apiVersion", "v1"},
+          {"kind", "Secret"},
+          {"type", "Opaque"},
+          {"metadata",
+           {{"name", token_secret(job)},
+            {"namespace", job.job_namespace},
+            {"labels", {{kLabelAdaptdl, "true"}, {kLabelJob, job.name}}},
+            {"ownerReferences", owner_reference(job)}}},
+          {"stringData", {{kTokenKey, token}}}};
+}
+
+Json make_pod(const JobObject& job, int rank, const std::string& hostname,
+              const PodSettings& settings) {
+  Json pod = *job.pod_template;
+  if (!pod.is_object()) pod = Json::object();
+  pod["apiVersion"] = "v1";
+  pod["kind"] = "Pod";
+  const int64_t group = job.status.group.value_or(0);
+  const auto place = static_cast<size_t>(rank);
+
+  Json& metadata = object_at(pod, "metadata");
+  metadata.erase("generateName");
+  metadata["name"] = pod_name(job, group, rank);
+  metadata["namespace"] = job.job_namespace;
+  metadata["ownerReferences"] = owner_reference(job);
+  Json& labels = object_at(metadata, "labels");
+  labels[kLabelAdaptdl] = "true";
+  labels[kLabelJob] = job.name;
+  labels[kNodeGroup] = "all";
+  Json& notes = object_at(metadata, "annotations");
+  notes[kNoteReplicas] = std::to_string(job.status.allocation.size());
+  notes[kNoteGroup] = std::to_string(group);
+  notes[kNoteRank] = std::to_string(rank);
+  notes[kNoteNode] = job.status.allocation.at(place);
+
+  Json& spec = object_at(pod, "spec");
+  Json& containers = list_at(spec, "containers");
+  if (containers.empty()) fail("spec.template.spec.containers: there is none");
+  spec["restartPolicy"] = "Never";
+  object_at(spec, "nodeSelector")["kubernetes.io/hostname"] = hostname;
+  // A job's name may be as long as a host's may be on its own.
+  const std::string tail = fmt::format("-{}-{}", group, rank);
+  std::string host = job.name.substr(0, kMaxHostname - tail.size());
+  std::replace(host.begin(), host.end(), '.', '-');
+  spec["hostname"] = host + tail;
+  for (Json& container : containers) {
+    if (!container.is_object()) fail("spec.template.spec.containers: an entry is no object");
+    add_environment(container, job, rank, settings);
+    apply_patch(container, settings.patch_containers, "job.patch.containers");
+  }
+  Json& first = containers.front();
+  if (!settings.default_resources.is_null() && !first.contains("resources")) {
+    first["resources"] = settings.default_resources;
+  }
+  add_shared_memory(spec);
+  add_toleration(spec);
+  apply_patch(pod, settings.patch_pods, "job.patch.pods");
+  return pod;
+}
+
+}  // namespace adaptdl::kubernetes

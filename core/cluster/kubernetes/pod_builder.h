@@ -1,0 +1,39 @@
+#pragma once
+
+// The pods of a job, as AdaptDL's controller makes them: what an unmodified AdaptDL image finds
+// around it (labels, annotations, environment, /dev/shm), from the job's template.
+
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/cluster/kubernetes/job_object.h"
+
+namespace adaptdl::kubernetes {
+
+inline constexpr int kMasterPort = 47000;  // plus the group
+
+struct PodSettings {
+  std::string supervisor_url;         // http://HOST:PORT, without the job's path prefix
+  std::string scheduler_version;      // ADAPTDL_SCHED_VERSION: what AdaptDL 0.x clients accept
+  Json default_resources;             // of the first container, where it says nothing; null: none
+  Json patch_pods, patch_containers;  // JSON patches (RFC 6902) of the installation; null: none
+};
+
+// One replica's pod of the present group (status.group, status.allocation). `hostname`: the node's
+// label kubernetes.io/hostname. Throws Error if the template has no container, or a patch does not
+// fit.
+Json make_pod(const JobObject& job, int rank, const std::string& hostname,
+              const PodSettings& settings);
+
+std::string pod_name(const JobObject& job, int64_t group, int rank);
+
+// The Secret that holds a job's token, and its key.
+std::string token_secret(const JobObject& job);
+inline constexpr const char* kTokenKey = "token";
+Json make_token_secret(const JobObject& job, const std::string& token);
+
+// As metadata.ownerReferences of what belongs to a job: removed with it.
+Json owner_reference(const JobObject& job, bool controller = true);
+
+}  // namespace adaptdl::kubernetes

@@ -1,0 +1,157 @@
+#include "core/cluster/kubernetes/pod_object.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/number.h"
+#include "core/cluster/kubernetes/wall_time.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr int kAskedToStop = 143;  // 128 + SIGTERM: it has written its checkpoint
+
+const Json& object_at(const Json& object, const char* key) {
+  static const Json none = Json::object();
+  if (!object.is_object()) return none;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_object() ? *found : none;
+}
+
+const Json& list_at(const Json& object, const char* key) {
+  static const Json none = Json::array();
+  if (!object.is_object()) return none;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_array() ? *found : none;
+}
+
+std::string text(const Json& object, const char* key) {
+  if (!object.is_object()) return "";
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+bool flag(const Json& object, const char* key) {
+  if (!object.is_object()) return false;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_boolean() && found->get<bool>();
+}
+
+int number(const Json& object, const char* key) {
+  if (!object.is_object()) return 0;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer()
+             ? static_cast<int>(std::clamp<int64_t>(found->get<int64_t>(), -1, 1 << 20))
+             : 0;
+}
+
+double time_at(const Json& object, const char* key) {
+  return parse_rfc3339(text(object, key)).value_or(0);
+}
+
+// Reasons of a failed pod that are the node's or the cluster's, not the program's.
+bool is_disruption(const std::string& reason) {
+  static constexpr std::array<std::string_view, 8> kReasons = {
+      "Evicted",    "UnexpectedAdmissionError",
+      "Preempting", "Preempted",
+      "NodeLost",   "NodeShutdown",
+      "Shutdown",   "Terminated"};
+  return reason.starts_with("Outof") || reason.starts_with("OutOf") ||
+         std::find(kReasons.begin(), kReasons.end(), reason) != kReasons.end();
+}
+
+// Why a container that has not started waits, if that is more than its usual time.
+bool is_trouble(const std::string& reason) {
+  return !reason.empty() && reason != "ContainerCreating" && reason != "PodInitializing";
+}
+
+void look_at_containers(const Json& status, const char* key, PodFacts& pod) {
+  for (const Json& container : list_at(status, key)) {
+    const Json& state = object_at(container, "state");
+    const Json& waiting = object_at(state, "waiting");
+    if (pod.reason.empty() && is_trouble(text(waiting, "reason"))) {
+      pod.reason = text(waiting, "reason");
+      pod.message = text(waiting, "message");
+    }
+    const Json& ended = object_at(state, "terminated");
+    if (ended.empty()) continue;
+    const int code = number(ended, "exitCode");
+    const double when = time_at(ended, "finishedAt");
+    if (code == 0 || (pod.ended_s > 0 && when >= pod.ended_s)) continue;
+    pod.exit_code = code;
+    pod.ended_s = when;
+    pod.end = code == kAskedToStop                   ? PodEnd::disrupted
+              : text(ended, "reason") == "OOMKilled" ? PodEnd::memory
+                                                     : PodEnd::failed;
+    pod.reason = text(ended, "reason");
+    pod.message = text(ended, "message");
+  }
+}
+
+void read_end(const Json& status, PodFacts& pod) {
+  const std::string phase = text(status, "phase");
+  look_at_containers(status, "initContainerStatuses", pod);
+  look_at_containers(status, "containerStatuses", pod);
+  if (phase == "Succeeded") {
+    pod.end = PodEnd::succeeded;
+    pod.reason.clear();
+  } else if (phase == "Failed") {
+    const std::string reason = text(status, "reason");
+    if (is_disruption(reason) || pod.end == PodEnd::none) {
+      pod.end = is_disruption(reason) || pod.deleting ? PodEnd::disrupted : PodEnd::failed;
+      pod.reason = reason;
+      pod.message = text(status, "message");
+    }
+  }
+}
+
+void read_conditions(const Json& status, PodFacts& pod) {
+  for (const Json& condition : list_at(status, "conditions")) {
+    const std::string type = text(condition, "type");
+    const bool is = text(condition, "status") == "True";
+    if (type == "PodScheduled") {
+      pod.scheduled = is;
+      if (!is && text(condition, "reason") == "Unschedulable") {
+        pod.reason = "Unschedulable";
+        pod.message = text(condition, "message");
+      }
+    } else if (type == "Ready") {
+      pod.ready = is;
+    } else if (type == "DisruptionTarget" && is && pod.end != PodEnd::succeeded) {
+      pod.end = PodEnd::disrupted;
+      pod.reason = text(condition, "reason");
+      pod.message = text(condition, "message");
+    }
+  }
+}
+
+}  // namespace
+
+PodFacts read_pod(const Json& object) {
+  PodFacts pod;
+  const Json& metadata = object_at(object, "metadata");
+  const Json& notes = object_at(metadata, "annotations");
+  const Json& status = object_at(object, "status");
+  pod.name = text(metadata, "name");
+  pod.uid = text(metadata, "uid");
+  for (const Json& owner : list_at(metadata, "ownerReferences")) {
+    if (flag(owner, "controller")) pod.owner_uid = text(owner, "uid");
+  }
+  pod.job = text(object_at(metadata, "labels"), kLabelJob);
+  pod.group = try_parse<int64_t>(text(notes, kNoteGroup)).value_or(-1);
+  pod.rank = try_parse<int>(text(notes, kNoteRank)).value_or(-1);
+  pod.replicas = try_parse<int>(text(notes, kNoteReplicas)).value_or(-1);
+  pod.node = text(notes, kNoteNode);
+  pod.ip = text(status, "podIP");
+  pod.created_s = time_at(metadata, "creationTimestamp");
+  pod.deleted_s = time_at(metadata, "deletionTimestamp");
+  pod.deleting = pod.deleted_s > 0;
+  read_end(status, pod);
+  read_conditions(status, pod);
+  // It was told to go while it worked: what its program then did is no failure.
+  if (pod.deleting && pod.end != PodEnd::succeeded) pod.end = PodEnd::disrupted;
+  return pod;
+}
+
+}  // namespace adaptdl::kubernetes
