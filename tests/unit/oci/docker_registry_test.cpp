@@ -69,7 +69,7 @@ class DockerRegistry {
   bool start() {
     name_ = fmt::format("127.0.0.1:{}", free_port());
     const std::string config = folder_.file("config.yml");
-    replace_file(config, fmt::format("version: 0.1\nlog: {{level: fatal, accesslog: {{disabled: "
+    replace_file(config, fmt::format("version: 0.1\nlog: {{level: error, accesslog: {{disabled: "
                                      "true}}}}\nstorage:\n  filesystem: "
                                      "{{rootdirectory: {}}}\nhttp: {{addr: {}}}\n",
                                      folder_.path(), name_));
