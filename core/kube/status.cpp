@@ -1,0 +1,121 @@
+#include "core/kube/status.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/number.h"
+
+namespace adaptdl::kube {
+namespace {
+
+constexpr size_t kMaxText = 500;
+
+std::string text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+int64_t number_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
+// For proxies and servers that answer in plain text.
+std::string reason_of(int code) {
+  switch (code) {
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "NotFound";
+    case 409:
+      return "Conflict";
+    case 410:
+      return "Gone";
+    case 429:
+      return "TooManyRequests";
+    default:
+      return "";
+  }
+}
+
+std::string sentence(const std::string& what, const Status& status) {
+  std::string text = what.empty() ? status.message : what + ": " + status.message;
+  // The message of an invalid object holds its causes already.
+  for (const Status::Cause& cause : status.causes) {
+    if (status.message.find(cause.message) != std::string::npos) continue;
+    text += cause.field.empty() ? "; " + cause.message
+                                : fmt::format("; {}: {}", cause.field, cause.message);
+  }
+  text += status.reason.empty() ? fmt::format(" ({})", status.code)
+                                : fmt::format(" ({} {})", status.code, status.reason);
+  if (status.code == 401) text += "; log in again, or renew the credentials in the kubeconfig";
+  if (status.code == 403) text += "; ask whoever runs the cluster for this right";
+  return text;
+}
+
+}  // namespace
+
+Status status_from(const Json& json, int http_status) {
+  Status status;
+  status.code = http_status;
+  if (!json.is_object()) return status;
+  if (const int64_t code = number_of(json, "code"); code >= 100 && code < 600) {
+    status.code = static_cast<int>(code);
+  }
+  status.success = text_of(json, "status") == "Success";
+  status.reason = text_of(json, "reason");
+  status.message = text_of(json, "message");
+  const auto details = json.find("details");
+  if (details == json.end() || !details->is_object()) return status;
+  status.kind = text_of(*details, "kind");
+  status.name = text_of(*details, "name");
+  const int64_t seconds = number_of(*details, "retryAfterSeconds");
+  if (seconds > 0) status.retry_after = Seconds(static_cast<double>(seconds));
+  const auto causes = details->find("causes");
+  if (causes == details->end() || !causes->is_array()) return status;
+  for (const Json& cause : *causes) {
+    if (!cause.is_object()) continue;
+    status.causes.push_back(
+        {text_of(cause, "reason"), text_of(cause, "message"), text_of(cause, "field")});
+  }
+  return status;
+}
+
+Status parse_status(std::string_view body, int http_status) {
+  Status status;
+  status.code = http_status;
+  bool is_status = false;
+  try {
+    const Json json = parse_json(body, "status", {.max_bytes = 1u << 20, .max_depth = 32});
+    is_status = json.is_object() && text_of(json, "kind") == "Status";
+    if (is_status) status = status_from(json, http_status);
+  } catch (const Error&) {
+    // text
+  }
+  if (!is_status) {
+    status.message = body.substr(0, kMaxText);
+    while (status.message.ends_with('\n')) status.message.pop_back();
+  }
+  if (status.reason.empty()) status.reason = reason_of(status.code);
+  if (status.message.empty()) status.message = "the server gives no reason";
+  return status;
+}
+
+Status status_of(const HttpResponse& response) {
+  Status status = parse_status(response.body, response.status);
+  const auto header = response.header("retry-after");
+  const auto seconds = header ? try_parse<int64_t>(*header) : std::nullopt;
+  if (seconds && *seconds >= 0) {
+    status.retry_after = std::max(status.retry_after, Seconds(static_cast<double>(*seconds)));
+  }
+  return status;
+}
+
+ApiError::ApiError(const std::string& what, Status status)
+    : Error(sentence(what, status),
+            status.code == 401 || status.code == 403 ? ExitCode::auth : ExitCode::error),
+      status_(std::move(status)) {}
+
+}  // namespace adaptdl::kube
