@@ -117,6 +117,9 @@ NodeFacts read_node(const Json& object) {
                             "accelerator", "k8s.amazonaws.com/accelerator"}) {
     if (node.accelerator.empty()) node.accelerator = text(labels, label);
   }
+  if (labels.is_object()) {
+    for (const auto& [key, value] : labels.items()) node.labels[key] = text(labels, key.c_str());
+  }
   node.allocatable = amounts(member(status, "allocatable"));
   const Json& conditions = member(status, "conditions");
   if (conditions.is_array()) {

@@ -23,9 +23,10 @@ struct NodeFacts {
   std::string accelerator;     // label nvidia.com/gpu.product or a cloud's; "" if there is none
   Resources allocatable;
   bool ready = false;    // its condition, and not being deleted
-  bool leaving = false;  // cordoned, or tainted to be emptied: nothing new, and what is there
-                         // is to move
+  bool leaving = false;  // cordoned, or tainted to be emptied: nothing new goes there, and what is
+                         // there is to move
   Json taints;           // those that keep pods away; a list
+  std::map<std::string, std::string> labels;
 };
 
 // Never throws.

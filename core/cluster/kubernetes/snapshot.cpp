@@ -1,0 +1,141 @@
+#include "core/cluster/kubernetes/snapshot.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/job/hints.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr int64_t kPlenty = 1'000'000;
+constexpr double kRestartCost = 30;  // s, before a job has measured it
+constexpr int kMostReplicas = 1'000'000;
+
+std::string taint_name(const Json& taint) {
+  const auto field = [&](const char* key) {
+    const auto found = taint.find(key);
+    return found != taint.end() && found->is_string() ? found->get<std::string>() : "";
+  };
+  return fmt::format("without:{}={}:{}", field("key"), field("value"), field("effect"));
+}
+
+std::string label_name(const std::string& key, const std::string& value) {
+  return fmt::format("with:{}={}", key, value);
+}
+
+const Json& pod_spec(const JobObject& job) {
+  static const Json none = Json::object();
+  const auto found = job.pod_template->find("spec");
+  return found != job.pod_template->end() && found->is_object() ? *found : none;
+}
+
+std::map<std::string, std::string> selector(const JobObject& job) {
+  std::map<std::string, std::string> result;
+  const auto found = pod_spec(job).find("nodeSelector");
+  if (found == pod_spec(job).end() || !found->is_object()) return result;
+  for (const auto& [key, value] : found->items()) {
+    if (value.is_string()) result[key] = value.get<std::string>();
+  }
+  return result;
+}
+
+bool schedulable(const JobObject& job) {
+  return !job.status.ended() && !job.deleting && !job.suspended &&
+         pod_spec(job).contains("containers");
+}
+
+JobPhase phase_named(const std::string& name) {
+  for (const JobPhase phase : {JobPhase::starting, JobPhase::running, JobPhase::stopping}) {
+    if (phase_name(phase) == name) return phase;
+  }
+  return JobPhase::pending;
+}
+
+ClusterJob cluster_job(const JobObject& job, double wall_s, double now_s) {
+  ClusterJob seen;
+  seen.name = job.id();
+  seen.submitted_s = now_s - std::max(0.0, wall_s - job.created_s);
+  seen.phase = phase_named(job.status.phase);
+  seen.nodes = job.status.allocation;
+  seen.attained_service = job.status.attained_service;
+  seen.restarts = job.status.rescales;
+  seen.min_replicas = job.min_replicas;
+  seen.max_replicas = job.max_replicas.value_or(kMostReplicas);
+  seen.requested_replicas = job.requested_replicas.value_or(std::max(1, job.min_replicas));
+  seen.preemptible = job.preemptible;
+  seen.request = pod_request(pod_spec(job));
+  if (!job.status.train.is_null()) {
+    try {
+      std::vector<std::string> ignored;
+      seen.hints = job_hints(hints_from_json(job.status.train, job.id(), ignored));
+    } catch (const Error&) {  // written by somebody else; it is scheduled without
+    }
+  }
+  if (!seen.hints.rescale_cost_s) seen.hints.rescale_cost_s = kRestartCost;
+  return seen;
+}
+
+}  // namespace
+
+KubernetesSnapshot take_kubernetes_snapshot(const std::vector<NodeFacts>& nodes,
+                                            const std::vector<PodUse>& pods,
+                                            const std::vector<JobObject>& jobs, double wall_s,
+                                            double now_s) {
+  std::map<std::string, Json> taints;  // by the resource's name
+  std::map<std::string, std::pair<std::string, std::string>> labels;
+  for (const NodeFacts& node : nodes) {
+    if (!node.ready || node.leaving) continue;
+    for (const Json& taint : node.taints) taints.emplace(taint_name(taint), taint);
+  }
+  KubernetesSnapshot snapshot;
+  for (const JobObject& job : jobs) {
+    if (!schedulable(job)) continue;
+    ClusterJob seen = cluster_job(job, wall_s, now_s);
+    for (const auto& [name, taint] : taints) {
+      if (!tolerates(pod_spec(job), Json::array({taint}))) seen.request[name] = 1;
+    }
+    for (const auto& [key, value] : selector(job)) {
+      labels[label_name(key, value)] = {key, value};
+      seen.request[label_name(key, value)] = 1;
+    }
+    snapshot.jobs.push_back(std::move(seen));
+  }
+  std::stable_sort(snapshot.jobs.begin(), snapshot.jobs.end(),
+                   [](const ClusterJob& a, const ClusterJob& b) {
+                     return std::tie(a.submitted_s, a.name) < std::tie(b.submitted_s, b.name);
+                   });
+
+  std::map<std::string, size_t> places;
+  for (const NodeFacts& node : nodes) {
+    if (!node.ready || node.leaving) continue;
+    ClusterNode seen{node.name, node.accelerator, node.allocatable};
+    std::set<std::string> own;
+    for (const Json& taint : node.taints) own.insert(taint_name(taint));
+    for (const auto& [name, taint] : taints) {
+      if (!own.contains(name)) seen.free_for_jobs[name] = kPlenty;
+    }
+    for (const auto& [name, label] : labels) {
+      const auto found = node.labels.find(label.first);
+      if (found != node.labels.end() && found->second == label.second) {
+        seen.free_for_jobs[name] = kPlenty;
+      }
+    }
+    places[node.name] = snapshot.nodes.size();
+    snapshot.nodes.push_back(std::move(seen));
+  }
+  for (const PodUse& pod : pods) {
+    const auto place = places.find(pod.node);
+    if (place == places.end() || pod.movable) continue;
+    Resources& free = snapshot.nodes[place->second].free_for_jobs;
+    for (const auto& [name, amount] : pod.request) {
+      const auto found = free.find(name);
+      if (found != free.end()) found->second = std::max<int64_t>(0, found->second - amount);
+    }
+  }
+  return snapshot;
+}
+
+}  // namespace adaptdl::kubernetes

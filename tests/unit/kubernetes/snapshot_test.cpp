@@ -1,0 +1,100 @@
+#include "core/cluster/kubernetes/snapshot.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/kubernetes/sample_objects.h"
+
+using namespace adaptdl;
+using namespace adaptdl::kubernetes;
+
+namespace {
+
+constexpr double kWall = 1'769'846'400;  // when the sample job was made
+
+NodeFacts node(const char* name, Json taints = Json::array()) {
+  NodeFacts result;
+  result.name = result.hostname = name;
+  result.allocatable = {{"cpu", 8000}, {"memory", 1000}, {"pods", 110}};
+  result.ready = true;
+  result.taints = std::move(taints);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("what others take is not ours to give") {
+  const auto snapshot = take_kubernetes_snapshot({node("n1"), node("n2")},
+                                                 {{"n1", false, {{"cpu", 1500}, {"pods", 1}}},
+                                                  {"n1", true, {{"cpu", 4000}, {"pods", 1}}},
+                                                  {"n2", false, {{"cpu", 9000}, {"other", 5}}},
+                                                  {"gone", false, {{"cpu", 1}}}},
+                                                 {}, kWall, 0);
+  REQUIRE(snapshot.nodes.size() == 2);
+  CHECK(snapshot.nodes[0].free_for_jobs ==
+        Resources{{"cpu", 6500}, {"memory", 1000}, {"pods", 109}});
+  CHECK(snapshot.nodes[1].free_for_jobs.at("cpu") == 0);
+}
+
+TEST_CASE("nodes that are away or about to go are not offered") {
+  NodeFacts away = node("away"), leaving = node("leaving");
+  away.ready = false;
+  leaving.leaving = true;
+  const auto snapshot = take_kubernetes_snapshot({away, leaving, node("n1")}, {}, {}, kWall, 0);
+  REQUIRE(snapshot.nodes.size() == 1);
+  CHECK(snapshot.nodes[0].name == "n1");
+}
+
+TEST_CASE("a job") {
+  JobObject job = read_sample(Json::parse(R"({"minReplicas": 1, "maxReplicas": 3})"),
+                              Json::parse(R"({"phase": "Running", "allocation": ["n1"],
+                                              "rescales": 2,
+                                              "train": {"initBatchSize": 128,
+                                                        "maxBatchSize": 256}})"));
+  const auto snapshot = take_kubernetes_snapshot({node("n1")}, {}, {job}, kWall + 60, 1000);
+  REQUIRE(snapshot.jobs.size() == 1);
+  const ClusterJob& seen = snapshot.jobs[0];
+  CHECK(seen.name == "team-a/digits");
+  CHECK(seen.submitted_s == 940);
+  CHECK(seen.phase == JobPhase::running);
+  CHECK(seen.nodes == std::vector<std::string>{"n1"});
+  CHECK(seen.restarts == 2);
+  CHECK(seen.max_replicas == 3);
+  CHECK(seen.request == Resources{{"cpu", 500}, {"pods", 1}});
+  REQUIRE(seen.hints.batch);
+  CHECK(seen.hints.batch->initial == 128);
+  CHECK(seen.hints.rescale_cost_s == 30);
+}
+
+TEST_CASE("jobs that are not to be scheduled, and hints that are nonsense") {
+  std::vector<JobObject> jobs(5, read_sample());
+  jobs[0].status.phase = "Failed";
+  jobs[1].deleting = true;
+  jobs[2].suspended = true;
+  jobs[3].pod_template = std::make_shared<const Json>(Json::object());
+  jobs[4].status.train = Json::parse(R"({"initBatchSize": -5})");
+  const auto snapshot = take_kubernetes_snapshot({node("n1")}, {}, jobs, kWall, 0);
+  REQUIRE(snapshot.jobs.size() == 1);
+  CHECK_FALSE(snapshot.jobs[0].hints.batch);
+}
+
+TEST_CASE("taints and node selectors are resources") {
+  const Json taint = Json::parse(R"([{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])");
+  NodeFacts fast = node("fast", taint);
+  fast.labels["disk"] = "ssd";
+  JobObject plain = read_sample(), tolerant = read_sample();
+  tolerant.name = "tolerant";
+  Json pod_template = *tolerant.pod_template;
+  pod_template["spec"]["tolerations"] = Json::parse(R"([{"key": "gpu", "operator": "Exists"}])");
+  pod_template["spec"]["nodeSelector"] = Json::parse(R"({"disk": "ssd"})");
+  tolerant.pod_template = std::make_shared<const Json>(pod_template);
+  const auto snapshot =
+      take_kubernetes_snapshot({fast, node("slow")}, {}, {plain, tolerant}, kWall, 0);
+  const char *without = "without:gpu=yes:NoSchedule", *with = "with:disk=ssd";
+  CHECK_FALSE(snapshot.nodes[0].free_for_jobs.contains(without));
+  CHECK(snapshot.nodes[0].free_for_jobs.contains(with));
+  CHECK(snapshot.nodes[1].free_for_jobs.contains(without));
+  CHECK_FALSE(snapshot.nodes[1].free_for_jobs.contains(with));
+  CHECK(snapshot.jobs[0].request.contains(without));
+  CHECK_FALSE(snapshot.jobs[1].request.contains(without));
+  CHECK(snapshot.jobs[1].request.contains(with));
+}
