@@ -1,0 +1,18 @@
+#pragma once
+
+// Inside exec and port_forward: the API server's WebSockets of several channels. The first byte of
+// a message is its channel.
+
+#include <memory>
+
+#include "core/base/websocket.h"
+#include "core/kube/client.h"
+
+namespace adaptdl::kube {
+
+// Throws ApiError with the server's reason if it refuses, HttpError if it does not answer.
+std::unique_ptr<WebSocket> open_channels(Client& client, const Resource& resource,
+                                         const Query& query,
+                                         const std::vector<std::string>& protocols);
+
+}  // namespace adaptdl::kube

@@ -1,0 +1,133 @@
+#include "core/kube/logs.h"
+
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/kube/retry.h"
+#include "core/kube/time.h"
+#include "core/kube/watch.h"
+
+namespace adaptdl::kube {
+namespace {
+
+// Of one request; those who follow ask again.
+constexpr Seconds kAtMost{6 * 3600.0};
+constexpr double kPause = 0.3;
+
+// Its state is over, or it is gone.
+bool has_ended(Client& client, const Resource& pod, const std::string& container) {
+  Resource object = pod;
+  object.subresource.clear();
+  const auto found = client.find(object);
+  if (!found) return true;
+  const Json status = found->value("status", Json::object());
+  const std::string phase = json_get_or<std::string>(status, "phase", "pod", "");
+  if (phase == "Succeeded" || phase == "Failed") return true;
+  for (const char* list : {"containerStatuses", "initContainerStatuses"}) {
+    const auto states = status.find(list);
+    if (states == status.end() || !states->is_array()) continue;
+    for (const Json& state : *states) {
+      if (!container.empty() && state.value("name", "") != container) continue;
+      const auto now = state.find("state");
+      if (now != state.end() && now->contains("terminated")) return true;
+    }
+  }
+  return false;
+}
+
+class Reader {
+ public:
+  Reader(Client& client, const Resource& pod, const LogOptions& options,
+         const std::function<void(std::string_view)>& on_line, const Cancellation* cancel)
+      : client_(client), pod_(pod), options_(options), on_line_(on_line), cancel_(cancel) {
+    pod_.subresource = "log";
+  }
+
+  void run() {
+    if (!options_.follow) return read();
+    for (int failures = 0;;) {
+      // Asked before the lines are read: what it writes in between is not lost.
+      const bool ended = has_ended(client_, pod_, options_.container);
+      try {
+        read();
+        if (ended) return;
+        failures = 0;
+      } catch (const ApiError& error) {
+        if (error.not_found() && last_) return;  // removed with all that it said
+        // 400: it has not begun.
+        if (ended || error.code() != 400) throw;
+      } catch (const HttpError&) {
+        if (++failures > kPatience) throw;
+      }
+      pause(failures);
+    }
+  }
+
+ private:
+  static constexpr int kPatience = 10;  // lost connections in a row, minutes in all
+
+  void read() {
+    Query query{{"timestamps", "true"}};
+    if (!options_.container.empty()) query.emplace_back("container", options_.container);
+    if (options_.follow) query.emplace_back("follow", "true");
+    if (options_.previous) query.emplace_back("previous", "true");
+    if (last_) {
+      query.emplace_back("sinceTime", last_text_);
+    } else {
+      if (options_.tail) query.emplace_back("tailLines", fmt::format("{}", *options_.tail));
+      if (options_.since_s)
+        query.emplace_back("sinceSeconds", fmt::format("{}", *options_.since_s));
+    }
+    LineReader lines;
+    client_.stream(
+        pod_, query, kAtMost,
+        [&](std::string_view piece) {
+          lines.add(piece, [&](std::string_view line) { take(line); });
+        },
+        cancel_);
+    const std::string rest = lines.take_rest();
+    if (!rest.empty()) take(rest);
+  }
+
+  // sinceTime counts whole seconds, so lines come again that were told.
+  void take(std::string_view line) {
+    const size_t space = std::min(line.find(' '), line.size());
+    const auto time = parse_time(line.substr(0, space));
+    if (time && last_ && *time <= *last_ && again_) return;
+    if (time) {
+      again_ = false;
+      last_ = time;
+      last_text_ = std::string(line.substr(0, space));
+    }
+    if (time && !options_.timestamps) line.remove_prefix(std::min(space + 1, line.size()));
+    on_line_(line);
+  }
+
+  void pause(int failures) {
+    again_ = true;
+    const Seconds duration = failures > 0 ? reconnect_delay(failures, 0.5) : Seconds(kPause);
+    if (cancel_ == nullptr) {
+      std::this_thread::sleep_for(duration);
+    } else if (cancel_->wait_for(duration)) {
+      throw Cancelled("logs of " + pod_.describe());
+    }
+  }
+
+  Client& client_;
+  Resource pod_;
+  const LogOptions& options_;
+  const std::function<void(std::string_view)>& on_line_;
+  const Cancellation* cancel_;
+  std::optional<WallTime> last_;
+  std::string last_text_;
+  bool again_ = false;  // the lines come from an earlier one on
+};
+
+}  // namespace
+
+void logs(Client& client, const Resource& pod, const LogOptions& options,
+          const std::function<void(std::string_view)>& on_line, const Cancellation* cancel) {
+  Reader(client, pod, options, on_line, cancel).run();
+}
+
+}  // namespace adaptdl::kube

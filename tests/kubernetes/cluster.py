@@ -1,0 +1,302 @@
+"""A Kubernetes of one machine for tests: etcd, kube-apiserver and kube-controller-manager; with a
+node also containerd, kube-scheduler and kubelet. Needs a folder with those binaries (bin/) and
+images (images/*.tar), openssl and, for a node, root, containerd, runc and the CNI plugins. All it
+listens on is loopback, or a bridge of its own; stop() ends what it started, and nothing else.
+"""
+
+import glob
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+
+NODE = "adaptdl-test"
+FORWARDING = "/proc/sys/net/ipv4/ip_forward"
+IMAGE = "localhost/adaptdl-busybox:1"
+
+
+def free_ports(count):
+    """Ports nobody listens on; all of them are held until all are known."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def kubelet_cgroups():
+    return glob.glob("/sys/fs/cgroup/kubepods") + glob.glob("/sys/fs/cgroup/*/kubepods")
+
+
+class Cluster:
+    def __init__(self, binaries, folder):
+        self.binaries = os.path.join(binaries, "bin")
+        self.images = os.path.join(binaries, "images")
+        self.folder = folder
+        self.pki = os.path.join(folder, "pki")
+        self.processes = {}
+        self.commands = {}
+        self.node = False
+        os.makedirs(self.pki, mode=0o700)
+        self.etcd, self.peer, self.api, self.manager, self.kubelet = free_ports(5)
+        self.network = 100 + os.getpid() % 100  # 10.NETWORK.0.0/24 are pods, .16.0/20 services
+
+    # ---- processes
+
+    def start(self, name, *command):
+        self.commands[name] = command
+        with open(os.path.join(self.folder, name + ".log"), "ab") as log:
+            self.processes[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def end(self, name, with_signal=signal.SIGTERM):
+        process = self.processes.pop(name, None)
+        if process is None:
+            return
+        process.send_signal(with_signal)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def wait_for(self, what, seconds, condition):
+        end = time.monotonic() + seconds
+        while not condition():
+            for name, process in self.processes.items():
+                if process.poll() is not None:
+                    raise RuntimeError(f"{name} ended: {self.tail(name)}")
+            if time.monotonic() > end:
+                raise RuntimeError(f"{what}: not within {seconds} s")
+            time.sleep(0.2)
+
+    def tail(self, name):
+        with open(os.path.join(self.folder, name + ".log"), errors="replace") as log:
+            return log.read()[-1000:]
+
+    def binary(self, name):
+        return os.path.join(self.binaries, name)
+
+    # ---- keys
+
+    def openssl(self, *arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=self.pki)
+
+    def make_keys(self):
+        with open(os.path.join(self.pki, "cnf"), "w", encoding="utf-8") as file:
+            file.write("[req]\ndistinguished_name=dn\n[dn]\n")
+        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+        self.openssl("req", "-x509", "-config", "cnf", *key, "-keyout", "ca.key", "-out", "ca.crt",
+                     "-subj", "/CN=test-ca", "-addext", "basicConstraints=critical,CA:TRUE")
+        self.openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "account.key")
+        self.openssl("ec", "-in", "account.key", "-pubout", "-out", "account.pub")
+        for name, subject in {
+                "server": "/CN=server", "admin": "/O=system:masters/CN=admin",
+                "kubelet": f"/O=system:nodes/CN=system:node:{NODE}"}.items():
+            self.openssl(
+                "req", "-x509", "-config", "cnf", "-CA", "ca.crt", "-CAkey", "ca.key", *key,
+                "-keyout", name + ".key", "-out", name + ".crt", "-subj", subject,
+                "-addext", "extendedKeyUsage=serverAuth,clientAuth",
+                "-addext", "basicConstraints=critical,CA:FALSE",
+                "-addext", f"subjectAltName=DNS:localhost,DNS:{NODE},IP:127.0.0.1,"
+                           f"IP:10.{self.network}.0.1")
+        for name in ("admin", "kubelet"):
+            # With paths relative to the file, as users write them.
+            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+                json.dump({
+                    "apiVersion": "v1", "kind": "Config", "current-context": "test",
+                    "clusters": [{"name": "test", "cluster": {
+                        "server": f"https://127.0.0.1:{self.api}",
+                        "certificate-authority": "pki/ca.crt"}}],
+                    "users": [{"name": name, "user": {
+                        "client-certificate": f"pki/{name}.crt", "client-key": f"pki/{name}.key"}}],
+                    "contexts": [{"name": "test", "context": {"cluster": "test", "user": name}}],
+                }, file)
+
+    # ---- control plane
+
+    def get(self, path):
+        """What the API server answers the administrator, or None."""
+        context = ssl.create_default_context(cafile=os.path.join(self.pki, "ca.crt"))
+        context.load_cert_chain(os.path.join(self.pki, "admin.crt"),
+                                os.path.join(self.pki, "admin.key"))
+        try:
+            with urllib.request.urlopen(f"https://127.0.0.1:{self.api}{path}", timeout=5,
+                                        context=context) as answer:
+                return answer.read()
+        except OSError:
+            return None
+
+    def up(self, with_node):
+        self.node = with_node
+        self.make_keys()
+        url = f"http://127.0.0.1:{self.etcd}"
+        peer = f"http://127.0.0.1:{self.peer}"
+        self.start("etcd", self.binary("etcd"), "--name", "default", "--data-dir",
+                   os.path.join(self.folder, "etcd"), "--unsafe-no-fsync", "--log-level", "warn",
+                   "--listen-client-urls", url, "--advertise-client-urls", url,
+                   "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+                   "--initial-cluster", f"default={peer}")
+
+        def key(name):
+            return os.path.join(self.pki, name)
+        self.start(
+            "kube-apiserver", self.binary("kube-apiserver"), "--bind-address", "127.0.0.1",
+            "--secure-port", str(self.api), "--advertise-address", f"10.{self.network}.0.1",
+            "--endpoint-reconciler-type", "none", "--etcd-servers", url,
+            "--tls-cert-file", key("server.crt"), "--tls-private-key-file", key("server.key"),
+            "--client-ca-file", key("ca.crt"), "--authorization-mode", "Node,RBAC",
+            "--service-cluster-ip-range", f"10.{self.network}.16.0/20",
+            "--service-account-issuer", "https://kubernetes.default.svc",
+            "--service-account-signing-key-file", key("account.key"),
+            "--service-account-key-file", key("account.pub"),
+            "--kubelet-client-certificate", key("admin.crt"),
+            "--kubelet-client-key", key("admin.key"), "--kubelet-certificate-authority",
+            key("ca.crt"), "--kubelet-preferred-address-types", "InternalIP")
+        self.wait_for("kube-apiserver", 120, lambda: self.get("/readyz") == b"ok")
+        admin = os.path.join(self.folder, "admin")
+        self.start("kube-controller-manager", self.binary("kube-controller-manager"),
+                   "--kubeconfig", admin, "--bind-address", "127.0.0.1", "--secure-port",
+                   str(self.manager), "--leader-elect=false", "--root-ca-file", key("ca.crt"),
+                   "--service-account-private-key-file", key("account.key"))
+        if with_node:
+            self.start_node(admin)
+
+    def restart_api_server(self):
+        self.end("kube-apiserver", signal.SIGKILL)
+        self.start("kube-apiserver", *self.commands["kube-apiserver"])
+        self.wait_for("kube-apiserver", 120, lambda: self.get("/readyz") == b"ok")
+
+    # ---- node
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def start_node(self, admin):
+        bridge = f"adltest{self.network}"
+        with open(FORWARDING, encoding="utf-8") as file:
+            self.forwarding = file.read()
+        self.had_cgroups = bool(kubelet_cgroups())
+        os.makedirs(self.path("cni"))
+        self.write("cni/net.conflist", json.dumps({
+            "cniVersion": "1.0.0", "name": "test", "plugins": [{
+                "type": "bridge", "bridge": bridge, "isGateway": True,
+                "ipam": {"type": "host-local", "dataDir": self.path("ipam"),
+                         "ranges": [[{"subnet": f"10.{self.network}.0.0/24",
+                                      "gateway": f"10.{self.network}.0.1"}]]}}]}))
+        subprocess.run(["ip", "link", "add", bridge, "type", "bridge"], check=True)
+        self.bridge = bridge
+        subprocess.run(["ip", "addr", "add", f"10.{self.network}.0.1/24", "dev", bridge],
+                       check=True)
+        subprocess.run(["ip", "link", "set", bridge, "up"], check=True)
+        cri = 'plugins."io.containerd.grpc.v1.cri"'
+        config = self.write("containerd.toml", f"""version = 2
+root = "{self.path('containerd/root')}"
+state = "{self.path('containerd/state')}"
+[grpc]
+  address = "{self.path('containerd.sock')}"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{self.path('containerd/opt')}"
+[{cri}]
+  sandbox_image = "localhost/adaptdl-pause:1"
+  restrict_oom_score_adj = true
+  stream_server_address = "127.0.0.1"
+  [{cri}.cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "{self.path('cni')}"
+  [{cri}.containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [{cri}.containerd.runtimes.runc.options]
+      SystemdCgroup = false
+""")
+        self.start("containerd", "containerd", "--config", config)
+        self.wait_for("containerd", 60, lambda: self.ctr("version"))
+        for image in ("pause", "busybox"):
+            if not self.ctr("images", "import", os.path.join(self.images, f"adaptdl-{image}.tar")):
+                raise RuntimeError(f"the image adaptdl-{image} cannot be imported")
+        self.start("kube-scheduler", self.binary("kube-scheduler"), "--kubeconfig", admin,
+                   "--bind-address", "127.0.0.1", "--secure-port", str(free_ports(1)[0]),
+                   "--leader-elect=false")
+        kubelet = self.write("kubelet.json", json.dumps({
+            "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+            "address": f"10.{self.network}.0.1", "port": self.kubelet, "healthzPort": 0,
+            "containerRuntimeEndpoint": "unix://" + self.path("containerd.sock"),
+            "cgroupDriver": "cgroupfs", "failCgroupV1": False, "failSwapOn": False,
+            "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": False},
+                               "x509": {"clientCAFile": os.path.join(self.pki, "ca.crt")}},
+            "authorization": {"mode": "AlwaysAllow"},
+            "tlsCertFile": os.path.join(self.pki, "kubelet.crt"),
+            "tlsPrivateKeyFile": os.path.join(self.pki, "kubelet.key"),
+            "resolvConf": self.write("resolv.conf", ""), "podLogsDir": self.path("pod-logs"),
+            "volumePluginDir": self.path("plugins"), "makeIPTablesUtilChains": False,
+            "imageGCHighThresholdPercent": 100,
+            "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%",
+                             "nodefs.inodesFree": "1%", "imagefs.available": "1%"}}))
+        self.start("kubelet", self.binary("kubelet"), "--config", kubelet, "--kubeconfig",
+                   self.path("kubelet"), "--root-dir", self.path("kubelet-root"), "--cert-dir",
+                   self.pki, "--hostname-override", NODE, "--node-ip", f"10.{self.network}.0.1")
+        self.wait_for("the node", 120, self.node_is_ready)
+
+    def ctr(self, *arguments):
+        return subprocess.run(["ctr", "-a", self.path("containerd.sock"), "-n", "k8s.io",
+                               *arguments], capture_output=True, check=False).returncode == 0
+
+    def node_is_ready(self):
+        node = json.loads(self.get(f"/api/v1/nodes/{NODE}") or "{}")
+        conditions = node.get("status", {}).get("conditions", [])
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    # ---- the end
+
+    def stop(self):
+        """Best effort: one failure must not keep the rest from being undone."""
+        self.end("kubelet")
+        if "containerd" in self.processes:
+            sweep = self.binary("sandbox-sweep")
+            subprocess.run([sweep, self.path("containerd.sock")], check=False,
+                           capture_output=True, timeout=120)
+        for name in ("containerd", "kube-scheduler", "kube-controller-manager", "kube-apiserver",
+                     "etcd"):
+            self.end(name)
+        if hasattr(self, "bridge"):
+            self.undo_node()
+        with open("/proc/self/mounts", encoding="utf-8") as mounts:
+            below = [line.split()[1] for line in mounts if line.split()[1].startswith(self.folder)]
+        for mount in sorted(below, reverse=True):
+            subprocess.run(["umount", "-l", mount], check=False)
+
+
+def can_run_node(binaries):
+    """Why no node can run here; None if one can."""
+    if os.geteuid() != 0:
+        return "only root can run one"
+    missing = [name for name in ("containerd", "runc", "ip", "ctr") if not shutil.which(name)]
+    missing += [path for path in ("/usr/lib/cni/bridge", os.path.join(
+        binaries, "images/adaptdl-busybox.tar")) if not os.path.exists(path)]
+    return f"missing: {', '.join(missing)}" if missing else None
+
+    def undo_node(self):
+        subprocess.run(["ip", "link", "del", self.bridge], check=False)
+        with open(FORWARDING, "w", encoding="utf-8") as file:
+            file.write(self.forwarding)  # the bridge's plugin has changed it
+        for top in [] if self.had_cgroups else kubelet_cgroups():
+            for folder, _, _ in os.walk(top, topdown=False):
+                try:
+                    os.rmdir(folder)
+                except OSError:
+                    pass  # in use
+        for link in glob.glob("/var/log/containers/*.log"):
+            if os.path.islink(link) and os.readlink(link).startswith(self.folder):
+                os.unlink(link)

@@ -1,0 +1,81 @@
+"""Runs a test program against a real API server.
+
+Usage: run.py PROGRAM [ARGUMENTS...]
+
+ADAPTDL_TEST_KUBERNETES names a folder with the binaries of a Kubernetes (bin/kube-apiserver,
+bin/etcd, ...; images/adaptdl-busybox.tar for a node), of which a cluster is started for the time of
+the test, or a kubeconfig file of a cluster where namespaces may be made. Without it the test is
+skipped, aloud: exit 77.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+import cluster
+
+SKIPPED = 77
+
+
+def run(program, environment):
+    return subprocess.run(program, env={**os.environ, **environment}, check=False).returncode
+
+
+def with_cluster(binaries, program):
+    # Sockets have short names: not below a build folder.
+    folder = tempfile.mkdtemp(prefix="adaptdl-kube-")
+    started = cluster.Cluster(binaries, folder)
+    failed = True
+    try:
+        why_not = cluster.can_run_node(binaries)
+        if why_not:
+            print(f"without a node: {why_not}", flush=True)
+        started.up(with_node=not why_not)
+        environment = {"ADAPTDL_TEST_KUBECONFIG": os.path.join(folder, "admin")}
+        if not why_not:
+            environment["ADAPTDL_TEST_IMAGE"] = cluster.IMAGE
+        # The program asks for a restart by a signal, and waits until it is done.
+        restart = os.path.join(folder, "restart")
+        done = os.path.join(folder, "restarted")
+        with open(restart, "w", encoding="utf-8") as script:
+            script.write(f"#!/bin/sh\nrm -f {done}\nkill -USR1 {os.getpid()}\n"
+                         f"until test -e {done}; do sleep 0.1; done\n")
+        os.chmod(restart, 0o755)
+
+        def on_restart(_signal, _frame):
+            started.restart_api_server()
+            with open(done, "w", encoding="utf-8"):
+                pass
+        signal.signal(signal.SIGUSR1, on_restart)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that `finally` is reached
+        environment["ADAPTDL_TEST_RESTART"] = restart
+        code = run(program, environment)
+        failed = code != 0
+        return code
+    finally:
+        started.stop()
+        if failed:
+            for name in sorted(started.commands):
+                print(f"---- end of {name}.log\n{started.tail(name)}", flush=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    given = os.environ.get("ADAPTDL_TEST_KUBERNETES")
+    if not given:
+        print("SKIPPED: ADAPTDL_TEST_KUBERNETES names neither binaries of a Kubernetes nor a "
+              "kubeconfig: nothing was tested on a real API server", flush=True)
+        return SKIPPED
+    if os.path.isfile(given):
+        return run(sys.argv[1:], {"ADAPTDL_TEST_KUBECONFIG": given})
+    if not os.path.exists(os.path.join(given, "bin/kube-apiserver")):
+        print(f"ADAPTDL_TEST_KUBERNETES: {given} has no bin/kube-apiserver", flush=True)
+        return 1
+    return with_cluster(given, sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

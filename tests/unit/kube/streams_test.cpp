@@ -1,0 +1,164 @@
+#include <fcntl.h>
+#include <thread>
+
+#include "core/base/files.h"
+#include "core/kube/exec.h"
+#include "core/kube/logs.h"
+#include "core/kube/port_forward.h"
+#include "tests/unit/base/expect_error.h"
+#include "tests/unit/base/http_peer.h"
+#include "tests/unit/kube/fake_api.h"
+#include "tests/unit/kube/fake_streams.h"
+
+namespace adaptdl::kube {
+namespace {
+
+const Resource kPod = kPods.in("default", "p");
+
+struct Ran {
+  int code;
+  std::string output, errors;
+};
+Ran run(Client& client, const std::vector<std::string>& command, int input = -1,
+        bool counted = false, const Cancellation* cancel = nullptr) {
+  Ran ran{};
+  ran.code = exec(client, kPod,
+                  {.command = command,
+                   .input = input,
+                   .input_is_counted = counted,
+                   .output = [&](std::string_view piece) { ran.output += piece; },
+                   .errors = [&](std::string_view piece) { ran.errors += piece; }},
+                  cancel);
+  return ran;
+}
+
+}  // namespace
+
+TEST_CASE("a command's input, outputs and end") {
+  FakeStreams server("v5.channel.k8s.io");
+  Client client(server.config());
+  const TemporaryDirectory folder;
+  std::string bytes(500'000, 'a');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
+  write_file_atomic(folder.file("in"), bytes);
+  const Fd input = open_file(folder.file("in"), O_RDONLY);
+  Ran ran = run(client, {"cat"}, input.get());
+  CHECK(ran.code == 0);
+  CHECK(ran.output == bytes);
+  ran = run(client, {"fail"});
+  CHECK(ran.code == 7);
+  CHECK(ran.output == "out");
+  CHECK(ran.errors == "err");
+  CHECK_ERROR(run(client, {"missing"}), "exec in pods/p in default: no such (500 InternalError)");
+  CHECK_THROWS_AS(run(client, {"drop"}), HttpError);
+  Cancellation cancel;
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    cancel.cancel();
+  });
+  CHECK_THROWS_AS(run(client, {"hang"}, -1, false, &cancel), Cancelled);
+  other.join();
+}
+
+TEST_CASE("an older server cannot end a command's input") {
+  FakeStreams server("v4.channel.k8s.io");
+  Client client(server.config());
+  const TemporaryDirectory folder;
+  write_file_atomic(folder.file("in"), "abc");
+  const Fd input = open_file(folder.file("in"), O_RDONLY);
+  CHECK_ERROR(run(client, {"cat"}, input.get()), "older than Kubernetes 1.30");
+  const Fd again = open_file(folder.file("in"), O_RDONLY);
+  CHECK(run(client, {"cat", "3"}, again.get(), true).output == "abc");
+}
+
+TEST_CASE("connections that are refused say why") {
+  FakeStreams server("");
+  Client client(server.config());
+  CHECK_ERROR(run(client, {"cat"}), "none of the protocols");
+  try {
+    exec(client, kPods.in("secret", "p"), {.command = {"true"}});
+    FAIL("no ApiError");
+  } catch (const ApiError& error) {
+    CHECK(error.forbidden());
+    CHECK(contains(error.what(), "connect to pods/p/exec in secret: not you (403 Forbidden)"));
+  }
+}
+
+TEST_CASE("what a Status of the error channel says") {
+  CHECK(exit_code("x", Json{{"status", "Success"}}) == 0);
+  const auto ended = [](const char* code) {
+    return Json{
+        {"status", "Failure"},
+        {"message", "m"},
+        {"details", {{"causes", Json::array({{{"reason", "ExitCode"}, {"message", code}}})}}}};
+  };
+  CHECK(exit_code("x", ended("255")) == 255);
+  CHECK_ERROR(exit_code("x", ended("256")), "x: m");
+  CHECK_ERROR(exit_code("x", ended("-1")), "x: m");
+  CHECK_ERROR(exit_code("x", Json{}), "x: the command could not be run");
+}
+
+TEST_CASE("a forwarded port passes bytes both ways") {
+  FakeStreams server("v4.channel.k8s.io");
+  Client client(server.config());
+  {
+    const PortForward forward(client, kPod, 8080);
+    HttpPeer one(forward.port()), other(forward.port());
+    const auto talk = [](HttpPeer& peer, const std::string& text) {
+      REQUIRE(peer.send(text));
+      std::string got(text.size(), ' ');
+      CHECK(recv_exactly(peer.fd(), std::as_writable_bytes(std::span(got)),
+                         Monotonic::now() + std::chrono::seconds(20)));
+      CHECK(got == text);
+    };
+    talk(one, "abc");
+    talk(other, std::string(300'000, 'x'));
+    talk(one, "bye");
+    CHECK(one.closes());
+    talk(other, "still here");
+    // A connection that is open ends with the forwarding.
+  }
+  const PortForward broken(client, kPod, 1);
+  HttpPeer peer(broken.port());
+  CHECK(peer.closes());
+}
+
+TEST_CASE("logs are followed through lost connections, each line once") {
+  FakeApi api;
+  Client client(api.config());
+  Json pod{{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", {{"name", "p"}}}};
+  api.put(kPods.in("default"), pod);
+  int calls = 0;
+  std::string queries;
+  api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.path.ends_with("/pods/p") && calls >= 4) {
+      return HttpResponse{200, {}, R"({"status":{"phase":"Succeeded"}})"};
+    }
+    if (!request.path.ends_with("/log")) return std::nullopt;
+    queries += request.query + "\n";
+    const std::string a = "2026-01-31T08:05:09.1Z a\n", b = "2026-01-31T08:05:09.2Z \n",
+                      c = "2026-01-31T08:05:10.1Z c d";
+    switch (++calls) {
+      case 1:
+        return status_response(400, "BadRequest", "ContainerCreating");
+      case 2:
+        return HttpResponse{200, {}, a};
+      case 3:
+        return HttpResponse{200, {}, a + b};
+      default:
+        return HttpResponse{200, {}, a + b + c};
+    }
+  });
+  std::string got;
+  logs(client, kPod, {.follow = true, .tail = 100},
+       [&](std::string_view line) { got += fmt::format("[{}]", line); });
+  CHECK(got == "[a][][c d]");
+  CHECK(queries.starts_with("timestamps=true&follow=true&tailLines=100\n"));
+  CHECK(contains(queries, "follow=true&sinceTime=2026-01-31T08%3A05%3A09.1Z\n"));
+  calls = 1;
+  got.clear();
+  logs(client, kPod, {.timestamps = true}, [&](std::string_view line) { got += line; });
+  CHECK(got == "2026-01-31T08:05:09.1Z a");
+}
+
+}  // namespace adaptdl::kube
