@@ -4,6 +4,7 @@
 #include "cli/embedded.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/policy_words.h"
 #include "cli/service_unit.h"
 #include "cli/version.h"
 #include "core/base/error.h"
@@ -17,23 +18,6 @@ namespace adaptdl::cli {
 namespace {
 
 constexpr Seconds kStopPatience{10};
-
-// horizon=100, as a number.
-std::map<std::string, double> policy_options(const std::vector<std::string>& words) {
-  std::map<std::string, double> options;
-  for (const std::string& word : words) {
-    const size_t sign = word.find('=');
-    const auto value = sign == word.npos
-                           ? std::nullopt
-                           : try_parse<double>(std::string_view(word).substr(sign + 1));
-    if (!value) {
-      throw UsageError(
-          fmt::format("--policy-option: {} is not OPTION=NUMBER, such as horizon=100.", word));
-    }
-    options[word.substr(0, sign)] = *value;
-  }
-  return options;
-}
 
 int stop() {
   const Json hello = local::request_service({{"request", "hello"}});

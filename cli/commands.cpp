@@ -36,6 +36,7 @@ const std::vector<Command>& commands() {
       cluster_list_command(),
       cluster_show_command(),
       cluster_use_command(),
+      operator_command(),
       simulate_command(),
       profile_command(),
       doctor_command(),

@@ -125,6 +125,7 @@ Command tensorboard_create_command();
 Command tensorboard_delete_command();
 Command tensorboard_list_command();
 Command tensorboard_proxy_command();
+Command operator_command();
 Command policy_show_command();
 Command policy_set_command();
 Command cluster_list_command();

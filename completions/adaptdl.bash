@@ -94,6 +94,19 @@ _adaptdl() {
       cluster-show-o|cluster-show--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       cluster-show--cluster) COMPREPLY=() ;;
       cluster-use-o|cluster-use--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      operator--namespace) COMPREPLY=() ;;
+      operator--context) COMPREPLY=() ;;
+      operator--kubeconfig) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      operator--policy) COMPREPLY=() ;;
+      operator--policy-option) COMPREPLY=() ;;
+      operator--interval) COMPREPLY=() ;;
+      operator--address) COMPREPLY=() ;;
+      operator--supervisor-port) COMPREPLY=() ;;
+      operator--supervisor-url) COMPREPLY=() ;;
+      operator--metrics-port) COMPREPLY=() ;;
+      operator--default-resources) COMPREPLY=() ;;
+      operator--patch-pods) COMPREPLY=() ;;
+      operator--patch-containers) COMPREPLY=() ;;
       simulate--profiles) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
       simulate--workload) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       simulate--nodes) COMPREPLY=() ;;
@@ -147,6 +160,7 @@ _adaptdl() {
       cluster-list) flags="$flags -o --format --cluster" ;;
       cluster-show) flags="$flags -o --format --cluster" ;;
       cluster-use) flags="$flags -o --format" ;;
+      operator) flags="$flags --namespace --context --kubeconfig --policy --policy-option --interval --address --supervisor-port --supervisor-url --metrics-port --default-resources --patch-pods --patch-containers" ;;
       simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --interference --seed --timeline --plot -o --format" ;;
       profile) flags="$flags --application -o --to" ;;
       doctor) flags="$flags -o --format" ;;
@@ -155,7 +169,7 @@ _adaptdl() {
     return
   fi
   case $command:$position in
-    :*) COMPREPLY=($(compgen -W "run init inspect serve submit ls top describe explain logs events wait scale suspend resume cancel delete cp exec tensorboard policy cluster simulate profile doctor completion licenses" -- "$current")) ;;
+    :*) COMPREPLY=($(compgen -W "run init inspect serve submit ls top describe explain logs events wait scale suspend resume cancel delete cp exec tensorboard policy cluster operator simulate profile doctor completion licenses" -- "$current")) ;;
     tensorboard:*) COMPREPLY=($(compgen -W "create delete list proxy" -- "$current")) ;;
     policy:*) COMPREPLY=($(compgen -W "show set" -- "$current")) ;;
     cluster:*) COMPREPLY=($(compgen -W "list show use" -- "$current")) ;;
@@ -220,6 +234,7 @@ _adaptdl_takes_value() {
     cluster-list-o|cluster-list--format|cluster-list--cluster) return 0 ;;
     cluster-show-o|cluster-show--format|cluster-show--cluster) return 0 ;;
     cluster-use-o|cluster-use--format) return 0 ;;
+    operator--namespace|operator--context|operator--kubeconfig|operator--policy|operator--policy-option|operator--interval|operator--address|operator--supervisor-port|operator--supervisor-url|operator--metrics-port|operator--default-resources|operator--patch-pods|operator--patch-containers) return 0 ;;
     simulate--profiles|simulate--workload|simulate--nodes|simulate--gpus-per-node|simulate--cluster|simulate--policy|simulate--policy-option|simulate--interval|simulate--event-gap|simulate--rescale-cost|simulate--lengths|simulate--interference|simulate--seed|simulate--timeline|simulate--plot|simulate-o|simulate--format) return 0 ;;
     profile--application|profile-o|profile--to) return 0 ;;
     doctor-o|doctor--format) return 0 ;;

@@ -32,6 +32,7 @@ _adaptdl_commands() {
     'tensorboard:Show training curves of jobs\: create, delete, list, proxy'
     'policy:How the cluster'\''s slots are shared\: show, set'
     'cluster:Which cluster jobs go to\: list, show, use'
+    'operator:Schedule the jobs of a Kubernetes cluster'
     'simulate:Run a workload of recorded jobs through a policy, in virtual time'
     'profile:Make a profile for simulations from the events of runs'
     'doctor:Show what this machine has for training, and how to get what is missing'
@@ -594,6 +595,30 @@ _adaptdl() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
     '1:JOB:_adaptdl_jobs'
+    ;;
+  operator)
+    _arguments \
+    '-h[Show help, also for one command.]' \
+    '--help[Show help, also for one command.]' \
+    '--version[Show the version and the commit.]' \
+    '-v[Say more about what is done.]' \
+    '--verbose[Say more about what is done.]' \
+    '-q[Say nothing but results and errors.]' \
+    '--quiet[Say nothing but results and errors.]' \
+    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '--namespace[Where its lease and key are. Default\: the pod'\''s or the context'\''s.]:NAME: ' \
+    '--context[Context of the kubeconfig, instead of its current one.]:NAME: ' \
+    '--kubeconfig[This file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '--policy[Scheduling policy (adaptdl-policy(5)).]:NAME: ' \
+    '*--policy-option[An option of that policy.]:OPTION=NUMBER: ' \
+    '--interval[Between rounds of the allocator when nothing happens.]:SECONDS: ' \
+    '--address[Where supervisor and metrics listen.]:ADDRESS: ' \
+    '--supervisor-port[Of the supervisor; 0\: any free one.]:PORT: ' \
+    '--supervisor-url[The supervisor as jobs reach it, such as its service. Default\: this process on 127.0.0.1, for pods on the host'\''s network.]:URL: ' \
+    '--metrics-port[Of /livez, /readyz and /metrics; 0\: any free one.]:PORT: ' \
+    '--default-resources[Resources of a job'\''s first container that says nothing of them.]:JSON: ' \
+    '--patch-pods[JSON patch (RFC 6902) of every job'\''s pods.]:JSON: ' \
+    '--patch-containers[JSON patch of every container of every job.]:JSON: '
     ;;
   simulate)
     _arguments \

@@ -13,14 +13,13 @@
 #include "core/base/number.h"
 #include "core/base/socket.h"
 #include "core/base/system.h"
+#include "core/job/worker_environment.h"
 #include "core/launch/slots.h"
 
 namespace adaptdl::launch {
 
 namespace {
 
-// Its clients die at any other major number, whatever ours is.
-constexpr const char* kSchedulerVersion = "0.2.11";
 constexpr int kFirstPort = 20000, kLastPort = 32000;
 constexpr std::chrono::seconds kConnectPatience{1};
 

@@ -34,11 +34,25 @@ class Reconciler {
 
   JobDecision run(const std::string& problem) {
     decide(problem);
+    return finished();
+  }
+
+  JobDecision refused(const std::string& message, bool counts) {
+    if (counts) {
+      failure(reason::kPodCreationError, message);
+    } else {
+      status_.retry_s = cluster_.now_s + kSettle;
+      stop(message);
+    }
+    return finished();
+  }
+
+ private:
+  JobDecision finished() {
     conditions();
     return std::move(decision_);
   }
 
- private:
   void decide(const std::string& problem) {
     if (job_.deleting) return remove_all();
     if (status_.ended()) return after_end();
@@ -233,7 +247,16 @@ class Reconciler {
                                          : job_.start_deadline - waited);
   }
 
+  // The group's time in which it held what it was given.
+  void count_service() {
+    if (status_.phase == phase_name(JobPhase::stopping) || !status_.group_started_s) return;
+    status_.attained_service +=
+        status_.replicas * std::max(0.0, cluster_.now_s - *status_.group_started_s);
+    status_.replicas = 0;
+  }
+
   void stop(const std::string& why) {
+    count_service();
     if (status_.phase != "Stopping" && !why.empty()) event(false, "Stopping", why);
     status_.phase = phase_name(JobPhase::stopping);
     if (!why.empty()) {
@@ -262,6 +285,7 @@ class Reconciler {
   }
 
   void end(bool good, std::string_view reason, const std::string& message) {
+    count_service();
     status_.phase = phase_name(good ? JobPhase::succeeded : JobPhase::failed);
     status_.reason = reason;
     status_.message = message;
@@ -325,6 +349,11 @@ class Reconciler {
 JobDecision reconcile(const JobObject& job, const std::string& problem,
                       const std::vector<PodFacts>& pods, const ClusterFacts& cluster) {
   return Reconciler(job, pods, cluster).run(problem);
+}
+
+JobDecision pods_refused(const JobObject& job, const std::vector<PodFacts>& pods,
+                         const std::string& message, bool counts, const ClusterFacts& cluster) {
+  return Reconciler(job, pods, cluster).refused(message, counts);
 }
 
 void set_allocation(JobStatus& status, const std::vector<std::string>& nodes,

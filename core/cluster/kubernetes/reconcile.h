@@ -52,6 +52,11 @@ struct ClusterFacts {
 JobDecision reconcile(const JobObject& job, const std::string& problem,
                       const std::vector<PodFacts>& pods, const ClusterFacts& cluster);
 
+// What follows when the API server refused a pod of the group that was to be made: counted as a
+// failure, unless it was only not reached.
+JobDecision pods_refused(const JobObject& job, const std::vector<PodFacts>& pods,
+                         const std::string& message, bool counts, const ClusterFacts& cluster);
+
 // Changes the allocation of a status, as the allocator's answer to it.
 void set_allocation(JobStatus& status, const std::vector<std::string>& nodes,
                     const std::string& why);

@@ -61,6 +61,10 @@ ClusterJob cluster_job(const JobObject& job, double wall_s, double now_s) {
   seen.phase = phase_named(job.status.phase);
   seen.nodes = job.status.allocation;
   seen.attained_service = job.status.attained_service;
+  if (job.status.group_started_s && job.status.replicas > 0) {
+    seen.attained_service +=
+        job.status.replicas * std::max(0.0, wall_s - *job.status.group_started_s);
+  }
   seen.restarts = job.status.rescales;
   seen.min_replicas = job.min_replicas;
   seen.max_replicas = job.max_replicas.value_or(kMostReplicas);

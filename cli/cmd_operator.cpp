@@ -1,0 +1,147 @@
+#include <poll.h>
+#include <signal.h>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/embedded.h"
+#include "cli/output.h"
+#include "cli/parse.h"
+#include "cli/policy_words.h"
+#include "core/base/hmac.h"
+#include "core/base/log.h"
+#include "core/base/process.h"
+#include "core/base/system.h"
+#include "core/cluster/kubernetes/operator.h"
+#include "core/job/worker_environment.h"
+#include "core/launch/signals.h"
+
+namespace adaptdl::cli {
+namespace {
+
+Json json_option(const Arguments& arguments, const char* name) {
+  const std::string text = arguments.text(name);
+  return text.empty() ? Json() : parse_json(text, fmt::format("--{}", name));
+}
+
+// The pod's name, or the host's, and something that no earlier process had.
+std::string identity() {
+  return fmt::format("{}_{}", host_name(), to_hex(random_bytes(4)));
+}
+
+int run(const Arguments& arguments) {
+  raise_descriptor_limit();  // each held poll is one
+  kube::ConfigOptions where;
+  where.kubeconfig = arguments.text("kubeconfig");
+  where.context = arguments.text("context");
+  where.name_space = arguments.text("namespace");
+  kube::ClientOptions how;
+  how.field_manager = "adaptdl-operator";
+  if (arguments.verbose()) how.trace = [](const std::string& line) { log_info("{}", line); };
+  kube::Client client(kube::load_config(where), how);
+
+  kubernetes::OperatorOptions options;
+  options.name_space = client.config().name_space;
+  options.identity = identity();
+  options.policy = arguments.text("policy");
+  options.policy_options = policy_options(arguments.list("policy-option"));
+  options.interval_s = static_cast<double>(arguments.integer("interval"));
+  options.address = arguments.text("address");
+  options.supervisor_url = arguments.text("supervisor-url");
+  options.supervisor_port = static_cast<uint16_t>(arguments.integer("supervisor-port"));
+  options.metrics_port = static_cast<uint16_t>(arguments.integer("metrics-port"));
+  options.pods.scheduler_version = kSchedulerVersion;
+  options.pods.default_resources = json_option(arguments, "default-resources");
+  options.pods.patch_pods = json_option(arguments, "patch-pods");
+  options.pods.patch_containers = json_option(arguments, "patch-containers");
+
+  launch::SignalCatcher signals({SIGINT, SIGTERM});
+  kubernetes::Operator serving(client, options);
+  log_info("operator {} of namespace {}; supervisor at {}, metrics at {}/metrics", options.identity,
+           options.name_space, serving.supervisor_url(), serving.metrics_url());
+  std::jthread stopper([&](const std::stop_token& over) {
+    while (!over.stop_requested()) {
+      pollfd wait{signals.fd(), POLLIN, 0};
+      if (::poll(&wait, 1, 200) > 0 && !signals.take().empty()) return serving.stop();
+    }
+  });
+  serving.run();
+  return 0;
+}
+
+}  // namespace
+
+Command operator_command() {
+  return {.name = "operator",
+          .summary = "Schedule the jobs of a Kubernetes cluster",
+          .text = embedded("cmd_operator.md"),
+          .options = {{.name = "namespace",
+                       .kind = Kind::text,
+                       .value = "NAME",
+                       .doc = "Where its lease and key are. Default: the pod's or the context's."},
+                      {.name = "context",
+                       .kind = Kind::text,
+                       .value = "NAME",
+                       .doc = "Context of the kubeconfig, instead of its current one."},
+                      {.name = "kubeconfig",
+                       .kind = Kind::file,
+                       .value = "FILE",
+                       .doc = "This file alone, instead of KUBECONFIG or ~/.kube/config."},
+                      {.name = "policy",
+                       .kind = Kind::text,
+                       .value = "NAME",
+                       .fallback = "proportional",
+                       .doc = "Scheduling policy (adaptdl-policy(5))."},
+                      {.name = "policy-option",
+                       .kind = Kind::text,
+                       .value = "OPTION=NUMBER",
+                       .doc = "An option of that policy.",
+                       .repeat = true},
+                      {.name = "interval",
+                       .kind = Kind::integer,
+                       .value = "SECONDS",
+                       .fallback = "60",
+                       .doc = "Between rounds of the allocator when nothing happens.",
+                       .min = 1,
+                       .max = 86400},
+                      {.name = "address",
+                       .kind = Kind::text,
+                       .value = "ADDRESS",
+                       .fallback = "0.0.0.0",
+                       .doc = "Where supervisor and metrics listen."},
+                      {.name = "supervisor-port",
+                       .kind = Kind::integer,
+                       .value = "PORT",
+                       .fallback = "8080",
+                       .doc = "Of the supervisor; 0: any free one.",
+                       .min = 0,
+                       .max = 65535},
+                      {.name = "supervisor-url",
+                       .kind = Kind::text,
+                       .value = "URL",
+                       .doc = "The supervisor as jobs reach it, such as its service. Default: this "
+                              "process on 127.0.0.1, for pods on the host's network."},
+                      {.name = "metrics-port",
+                       .kind = Kind::integer,
+                       .value = "PORT",
+                       .fallback = "9091",
+                       .doc = "Of /livez, /readyz and /metrics; 0: any free one.",
+                       .min = 0,
+                       .max = 65535},
+                      {.name = "default-resources",
+                       .kind = Kind::text,
+                       .value = "JSON",
+                       .doc = "Resources of a job's first container that says nothing of them."},
+                      {.name = "patch-pods",
+                       .kind = Kind::text,
+                       .value = "JSON",
+                       .doc = "JSON patch (RFC 6902) of every job's pods."},
+                      {.name = "patch-containers",
+                       .kind = Kind::text,
+                       .value = "JSON",
+                       .doc = "JSON patch of every container of every job."}},
+          .examples = {{"adaptdl operator --context lab --interval 30",
+                        "Schedule that cluster's jobs from here, to try it."}},
+          .run = run};
+}
+
+}  // namespace adaptdl::cli

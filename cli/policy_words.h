@@ -1,0 +1,14 @@
+#pragma once
+
+// --policy-option OPTION=NUMBER of the commands that schedule.
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace adaptdl::cli {
+
+// Throws UsageError for a word that is none.
+std::map<std::string, double> policy_options(const std::vector<std::string>& words);
+
+}  // namespace adaptdl::cli

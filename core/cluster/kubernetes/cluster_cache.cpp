@@ -1,0 +1,296 @@
+#include "core/cluster/kubernetes/cluster_cache.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "core/base/log.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr Seconds kExpectation{30};
+
+void keep_only(Json& object, std::initializer_list<const char*> keys) {
+  if (!object.is_object()) return;
+  Json kept = Json::object();
+  for (const char* key : keys) {
+    const auto found = object.find(key);
+    if (found != object.end()) kept[key] = std::move(*found);
+  }
+  object = std::move(kept);
+}
+
+template <typename Function>
+void within(Json& object, const char* key, const Function& function) {
+  if (!object.is_object()) return;
+  const auto found = object.find(key);
+  if (found != object.end()) function(*found);
+}
+
+void keep_ours(Json& notes) {
+  if (!notes.is_object()) return;
+  for (auto it = notes.begin(); it != notes.end();) {
+    it = it.key().starts_with("adaptdl") ? std::next(it) : notes.erase(it);
+  }
+}
+
+void trim_metadata(Json& metadata) {
+  keep_only(metadata, {"name", "namespace", "uid", "resourceVersion", "labels", "annotations",
+                       "ownerReferences", "creationTimestamp", "deletionTimestamp"});
+}
+
+std::string job_of(const Json& pod) {
+  const auto label = Json::json_pointer("/metadata/labels/adaptdl~1job");
+  if (!pod.contains(label) || !pod[label].is_string()) return "";
+  return kube::metadata_text(pod, "namespace") + "/" + pod[label].get<std::string>();
+}
+
+std::string text_at(const Json& object, const char* path) {
+  const Json::json_pointer pointer(path);
+  return object.contains(pointer) && object[pointer].is_string()
+             ? object[pointer].get<std::string>()
+             : "";
+}
+
+std::string id_of(const Json& job) {
+  return kube::metadata_text(job, "namespace") + "/" + kube::metadata_text(job, "name");
+}
+
+}  // namespace
+
+void trim_pod(Json& pod) {
+  within(pod, "metadata", [](Json& metadata) {
+    trim_metadata(metadata);
+    within(metadata, "labels", keep_ours);
+    within(metadata, "annotations", keep_ours);
+  });
+  within(pod, "spec", [](Json& spec) {
+    keep_only(spec, {"nodeName", "containers", "initContainers", "overhead"});
+    for (const char* key : {"containers", "initContainers"}) {
+      within(spec, key, [](Json& containers) {
+        if (!containers.is_array()) return;
+        for (Json& container : containers) keep_only(container, {"resources", "restartPolicy"});
+      });
+    }
+  });
+  within(pod, "status", [](Json& status) {
+    keep_only(status, {"phase", "reason", "message", "podIP", "conditions", "containerStatuses",
+                       "initContainerStatuses"});
+    for (const char* key : {"containerStatuses", "initContainerStatuses"}) {
+      within(status, key, [](Json& containers) {
+        if (!containers.is_array()) return;
+        for (Json& container : containers) keep_only(container, {"state"});
+      });
+    }
+  });
+}
+
+void trim_node(Json& node) {
+  within(node, "metadata", [](Json& metadata) {
+    keep_only(metadata, {"name", "uid", "resourceVersion", "labels", "deletionTimestamp"});
+  });
+  within(node, "spec", [](Json& spec) { keep_only(spec, {"taints", "unschedulable"}); });
+  within(node, "status", [](Json& status) {
+    keep_only(status, {"allocatable", "conditions"});
+    within(status, "conditions", [](Json& conditions) {
+      if (!conditions.is_array()) return;
+      // Their heartbeats would make each a change.
+      for (Json& condition : conditions) keep_only(condition, {"type", "status"});
+    });
+  });
+}
+
+ClusterCache::ClusterCache(kube::Client& client, Listener listener)
+    : client_(client),
+      listener_(std::move(listener)),
+      nodes_informer_(client, kube::kNodes, {.trim = trim_node},
+                      {.added = [this](const kube::Object&) { listener_.capacity(); },
+                       .updated =
+                           [this](const kube::Object& before, const kube::Object& now) {
+                             if (before->value("spec", Json()) != now->value("spec", Json()) ||
+                                 before->value("status", Json()) != now->value("status", Json())) {
+                               listener_.capacity();
+                             }
+                           },
+                       .deleted = [this](const kube::Object&) { listener_.capacity(); }}),
+      pods_informer_(
+          client, kube::kPods, {.trim = trim_pod},
+          {.added = [this](const kube::Object& now) { pod_changed(*now, false); },
+           .updated = [this](const kube::Object&,
+                             const kube::Object& now) { pod_changed(*now, false); },
+           .deleted = [this](const kube::Object& before) { pod_changed(*before, true); }}),
+      jobs_informer_(
+          client, kJobs, {},
+          {.added =
+               [this](const kube::Object& now) {
+                 job_changed(*now);
+                 listener_.capacity();
+               },
+           .updated = [this](const kube::Object&, const kube::Object& now) { job_changed(*now); },
+           .deleted =
+               [this](const kube::Object& before) {
+                 job_changed(*before);
+                 listener_.capacity();
+               }}) {}
+
+bool ClusterCache::synced() const {
+  return jobs_informer_.synced() && pods_informer_.synced() && nodes_informer_.synced();
+}
+
+std::string ClusterCache::problem() const {
+  for (const kube::Informer* informer : {&jobs_informer_, &pods_informer_, &nodes_informer_}) {
+    const std::string problem = informer->problem();
+    if (!problem.empty()) return problem;
+  }
+  return "";
+}
+
+void ClusterCache::job_changed(const Json& object) {
+  const std::string id = id_of(object), version = kube::metadata_text(object, "resourceVersion");
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = written_.find(id);
+    // Versions cannot be compared, but those that we replaced are known.
+    if (found != written_.end() && !found->second.older.contains(version)) written_.erase(found);
+  }
+  listener_.job(id);
+}
+
+void ClusterCache::pod_changed(const Json& object, bool gone) {
+  const std::string id = job_of(object);
+  const kube::ObjectName name = kube::name_of(object);
+  {
+    const std::lock_guard lock(mutex_);
+    KnownPod& pod = pods_[name];
+    if (!pod.job.empty() && (gone || pod.job != id)) {
+      pods_of_[pod.job].erase(name);
+      if (pods_of_[pod.job].empty()) pods_of_.erase(pod.job);
+    }
+    if (gone) {
+      pods_.erase(name);
+    } else {
+      pod.job = id;
+      const std::string phase = text_at(object, "/status/phase");
+      pod.takes_room = phase != "Succeeded" && phase != "Failed";
+      pod.use.node = text_at(object, "/spec/nodeName");
+      pod.use.request = pod_request(object.value("spec", Json()));
+      pod.use.movable =
+          !id.empty() || !text_at(object, "/metadata/labels/adaptdl~1placeholder").empty();
+      if (!id.empty()) {
+        pod.facts = read_pod(object);
+        pods_of_[id].insert(name);
+      }
+    }
+    const auto expected = expected_.find(id);
+    if (expected != expected_.end()) {
+      expected->second.pods.erase(name.second);
+      if (expected->second.pods.empty()) expected_.erase(expected);
+    }
+  }
+  if (!id.empty()) listener_.job(id);
+}
+
+std::optional<KnownJob> ClusterCache::known(const std::string& id, const Json& object) const {
+  const Json* newest = &object;
+  const auto found = written_.find(id);
+  if (found != written_.end() &&
+      found->second.older.contains(kube::metadata_text(object, "resourceVersion"))) {
+    newest = &found->second.object;
+  }
+  try {
+    KnownJob result;
+    result.job = read_job(*newest, result.problem);
+    return result;
+  } catch (const Error& error) {
+    log_error("{}: {}", id, error.what());
+    return std::nullopt;
+  }
+}
+
+std::optional<KnownJob> ClusterCache::job(const std::string& id) const {
+  const size_t slash = id.find('/');
+  const kube::Object object = jobs_informer_.find(id.substr(0, slash), id.substr(slash + 1));
+  if (object == nullptr) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  return known(id, *object);
+}
+
+std::vector<KnownJob> ClusterCache::jobs() const {
+  std::vector<KnownJob> result;
+  for (const kube::Object& object : jobs_informer_.all()) {
+    const std::lock_guard lock(mutex_);
+    if (auto job = known(id_of(*object), *object)) result.push_back(std::move(*job));
+  }
+  return result;
+}
+
+std::vector<PodFacts> ClusterCache::pods(const JobObject& job) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<PodFacts> result;
+  const auto found = pods_of_.find(job.id());
+  if (found == pods_of_.end()) return result;
+  for (const kube::ObjectName& name : found->second) {
+    const PodFacts& facts = pods_.at(name).facts;
+    if (facts.owner_uid == job.uid) result.push_back(facts);
+  }
+  return result;
+}
+
+std::vector<PodUse> ClusterCache::uses() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<PodUse> result;
+  for (const auto& [name, pod] : pods_) {
+    if (pod.takes_room && !pod.use.node.empty()) result.push_back(pod.use);
+  }
+  return result;
+}
+
+std::vector<NodeFacts> ClusterCache::nodes() const {
+  std::vector<NodeFacts> result;
+  for (const kube::Object& object : nodes_informer_.all()) result.push_back(read_node(*object));
+  return result;
+}
+
+std::vector<std::string> ClusterCache::node_names() const {
+  std::vector<std::string> names;
+  for (const kube::Object& object : nodes_informer_.all()) {
+    names.push_back(kube::metadata_text(*object, "name"));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void ClusterCache::wrote(const std::string& id, const std::string& base, Json answer) {
+  const size_t slash = id.find('/');
+  const kube::Object seen = jobs_informer_.find(id.substr(0, slash), id.substr(slash + 1));
+  const std::lock_guard lock(mutex_);
+  const std::string version = kube::metadata_text(answer, "resourceVersion");
+  // The watch was faster.
+  if (seen != nullptr && kube::metadata_text(*seen, "resourceVersion") == version) {
+    written_.erase(id);
+    return;
+  }
+  Written& written = written_[id];
+  written.older.insert(base);
+  written.object = std::move(answer);
+}
+
+void ClusterCache::expect(const std::string& id, const std::set<std::string>& pods) {
+  const std::lock_guard lock(mutex_);
+  expected_[id] = {
+      pods, Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(kExpectation)};
+}
+
+void ClusterCache::forget_expected(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  expected_.erase(id);
+}
+
+bool ClusterCache::expects(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = expected_.find(id);
+  return found != expected_.end() && Monotonic::now() < found->second.until;
+}
+
+}  // namespace adaptdl::kubernetes

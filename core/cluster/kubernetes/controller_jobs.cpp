@@ -1,0 +1,174 @@
+// What the controller does about one job.
+
+#include <algorithm>
+
+#include "core/base/hmac.h"
+#include "core/base/log.h"
+#include "core/cluster/kubernetes/controller.h"
+#include "core/kube/time.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr double kConflictPause = 0.2;  // s, until the news that a conflict speaks of is here
+constexpr size_t kLongestNote = 1024;   // bytes of an event
+constexpr const char* kReporter = "adaptdl.petuum.com/operator";
+
+}  // namespace
+
+void Controller::reconcile_job(const std::string& id) {
+  const auto known = cache_.job(id);
+  if (!known) {
+    cache_.forget_expected(id);
+    const std::lock_guard lock(mutex_);
+    timers_.erase(id);
+    removed_.erase(id);
+    return;
+  }
+  const std::vector<PodFacts> pods = cache_.pods(known->job);
+  const std::vector<std::string> nodes = cache_.node_names();
+  const JobDecision decision =
+      reconcile(known->job, known->problem, pods, {wall_s(), nodes, cache_.expects(id)});
+  {
+    const std::lock_guard lock(mutex_);
+    ++figures_.reconciled;
+  }
+  carry_out(*known, pods, decision);
+}
+
+void Controller::carry_out(const KnownJob& known, const std::vector<PodFacts>& pods,
+                           const JobDecision& decision) {
+  const JobObject& job = known.job;
+  if (decision.again_s) again(job.id(), *decision.again_s);
+  // First what is to be known of it: whoever comes after must not use a group's number again.
+  if (!write_status(known, decision.status)) return;
+  for (const JobEvent& event : decision.events) tell(job, event);
+  for (const PodRemoval& removal : decision.remove) {
+    const auto pod = std::find_if(pods.begin(), pods.end(), [&](const PodFacts& facts) {
+      return facts.name == removal.name;
+    });
+    if (!removal.at_once) {
+      const std::lock_guard lock(mutex_);
+      if (!removed_[job.id()].insert(pod->uid).second) continue;  // it has been asked for
+    }
+    kube::DeleteOptions options;
+    options.uid = pod->uid;
+    if (removal.at_once) options.grace_period_s = 0;
+    client_.remove(kube::kPods.in(job.job_namespace, removal.name), options);
+  }
+  if (decision.remove_job) {
+    client_.remove(kJobs.in(job.job_namespace, job.name), {.uid = job.uid});
+  }
+  if (decision.create) make_pods(known, decision.status);
+}
+
+bool Controller::write_status(const KnownJob& known, const JobStatus& status) {
+  Json patch = status_patch(known.job.status, status);
+  if (patch.is_null()) return true;
+  patch.erase("train");  // it is the job's own, see write_hints()
+  const std::string id = known.job.id();
+  try {
+    Json answer = client_.patch(
+        kJobs.in(known.job.job_namespace, known.job.name, "status"), kube::PatchKind::merge,
+        {{"metadata", {{"resourceVersion", known.job.resource_version}}}, {"status", patch}});
+    cache_.wrote(id, known.job.resource_version, std::move(answer));
+    return true;
+  } catch (const kube::ApiError& error) {
+    if (error.not_found()) return false;
+    if (!error.conflict()) throw;
+    again(id, wall_s() + kConflictPause);
+    const std::lock_guard lock(mutex_);
+    ++figures_.conflicts;
+    return false;
+  }
+}
+
+void Controller::make_secret(const JobObject& job) {
+  try {
+    client_.create(kube::kSecrets.in(job.job_namespace),
+                   make_token_secret(job, options_.token(job)));
+  } catch (const kube::ApiError& error) {
+    if (!error.already_exists()) throw;
+  }
+}
+
+void Controller::make_pods(const KnownJob& known, const JobStatus& status) {
+  JobObject job = known.job;
+  job.status = status;
+  const std::string id = job.id();
+  std::set<std::string> names;
+  for (size_t rank = 0; rank < status.allocation.size(); ++rank) {
+    names.insert(pod_name(job, *status.group, static_cast<int>(rank)));
+  }
+  cache_.expect(id, names);
+  std::string problem;
+  bool counts = true;
+  try {
+    if (*status.group == 0) make_secret(job);
+    std::map<std::string, std::string> hostnames;
+    for (const NodeFacts& node : cache_.nodes()) hostnames[node.name] = node.hostname;
+    for (size_t rank = 0; rank < status.allocation.size(); ++rank) {
+      const std::string& node = status.allocation[rank];
+      const auto hostname = hostnames.find(node);
+      const Json pod =
+          make_pod(job, static_cast<int>(rank),
+                   hostname == hostnames.end() ? node : hostname->second, options_.pods);
+      client_.create(kube::kPods.in(job.job_namespace), pod);
+      const std::lock_guard lock(mutex_);
+      ++figures_.pods_made;
+    }
+    return;
+  } catch (const kube::ApiError& error) {
+    problem = error.what();
+    counts =
+        error.code() >= 400 && error.code() < 500 && error.code() != 429 && error.code() != 409;
+  } catch (const Error& error) {
+    problem = error.what();
+    counts = dynamic_cast<const HttpError*>(&error) == nullptr;
+  }
+  cache_.forget_expected(id);
+  const auto now = cache_.job(id);
+  if (!now) return;
+  const std::vector<PodFacts> pods = cache_.pods(now->job);
+  const std::vector<std::string> nodes = cache_.node_names();
+  carry_out(*now, pods, pods_refused(now->job, pods, problem, counts, {wall_s(), nodes}));
+}
+
+void Controller::tell(const JobObject& job, const JobEvent& event) {
+  const auto now = std::chrono::system_clock::now();
+  std::string note = event.note.substr(0, kLongestNote);
+  uint8_t random[5];
+  random_bytes(random);
+  const std::string name = fmt::format("{}.{}", job.name, to_hex(random));
+  try {
+    client_.create(kube::kEvents.in(job.job_namespace),
+                   {{"apiVersion", "events.k8s.io/v1"},
+                    {"kind", "Event"},
+                    {"metadata", {{"name", name}, {"namespace", job.job_namespace}}},
+                    {"eventTime", kube::format_micro_time(now)},
+                    {"reportingController", kReporter},
+                    {"reportingInstance", options_.identity.substr(0, 128)},
+                    {"action", event.reason.substr(0, 128)},
+                    {"reason", event.reason.substr(0, 128)},
+                    {"type", event.warning ? "Warning" : "Normal"},
+                    {"note", std::move(note)},
+                    {"regarding",
+                     {{"apiVersion", fmt::format("{}/{}", kJobGroup, kJobVersion)},
+                      {"kind", kJobKind},
+                      {"name", job.name},
+                      {"namespace", job.job_namespace},
+                      {"uid", job.uid}}}});
+  } catch (const Error& error) {
+    log_warning("{}: an event is lost: {}", job.id(), error.what());
+  }
+}
+
+void Controller::write_hints(const std::string& id, const Json& train) {
+  const auto known = cache_.job(id);
+  if (!known || known->job.status.ended() || known->job.status.train == train) return;
+  client_.patch(kJobs.in(known->job.job_namespace, known->job.name, "status"),
+                kube::PatchKind::merge, {{"status", {{"train", train}}}});
+}
+
+}  // namespace adaptdl::kubernetes

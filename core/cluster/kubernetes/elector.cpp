@@ -1,0 +1,96 @@
+#include "core/cluster/kubernetes/elector.h"
+
+#include "core/base/log.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+double steady_s() {
+  return Seconds(Monotonic::now().time_since_epoch()).count();
+}
+
+double wall_s() {
+  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Elector::Elector(kube::Client& client, std::string lease_namespace, std::string lease_name,
+                 ElectionOptions options)
+    : client_(client),
+      lease_(kube::kLeases.in(lease_namespace, lease_name)),
+      options_(options),
+      election_(std::move(options)),
+      thread_([this] { run(); }) {}
+
+Elector::~Elector() {
+  stop_.cancel();
+  thread_.join();
+  release();
+}
+
+bool Elector::leads() const {
+  const std::lock_guard lock(mutex_);
+  return election_.leads(steady_s());
+}
+
+void Elector::run() {
+  do {
+    std::string problem;
+    try {
+      look();
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    if (!problem.empty() && problem != said_) log_warning("election: {}", problem);
+    said_ = problem;
+  } while (!stop_.wait_for(Seconds(options_.retry_s)));
+}
+
+void Elector::look() {
+  const std::optional<Json> found = client_.find(lease_);
+  std::optional<Json> spec;
+  if (found) spec = found->value("spec", Json::object());
+  std::optional<Json> mine;
+  const double asked_s = steady_s();  // what counts is when it was asked for, not when answered
+  {
+    const std::lock_guard lock(mutex_);
+    mine = election_.next(spec, asked_s, wall_s());
+  }
+  if (!mine) return;
+  try {
+    if (found) {
+      Json lease = *found;
+      lease["spec"] = *mine;
+      client_.update(lease_, lease);
+    } else {
+      client_.create(lease_.in(lease_.name_space),
+                     {{"apiVersion", "coordination.k8s.io/v1"},
+                      {"kind", "Lease"},
+                      {"metadata", {{"name", lease_.name}, {"namespace", lease_.name_space}}},
+                      {"spec", *mine}});
+    }
+  } catch (const kube::ApiError& error) {
+    if (error.conflict() || error.already_exists()) return;  // somebody else was faster
+    throw;
+  }
+  const std::lock_guard lock(mutex_);
+  election_.renewed(asked_s);
+}
+
+void Elector::release() {
+  try {
+    std::optional<Json> lease = client_.find(lease_);
+    if (!lease ||
+        lease->value(Json::json_pointer("/spec/holderIdentity"), "") != options_.identity) {
+      return;
+    }
+    (*lease)["spec"] = election_.released(wall_s());
+    client_.update(lease_, *lease);
+  } catch (const std::exception& error) {
+    log_warning("election: the lease is not given back: {}", error.what());
+  }
+}
+
+}  // namespace adaptdl::kubernetes

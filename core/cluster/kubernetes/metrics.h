@@ -1,0 +1,21 @@
+#pragma once
+
+// The operator's figures in Prometheus's text format 0.0.4. Pure.
+
+#include <string>
+#include <vector>
+
+#include "core/cluster/kubernetes/cluster_cache.h"
+#include "core/cluster/kubernetes/controller.h"
+
+namespace adaptdl::kubernetes {
+
+// Series by job are of jobs that have not ended; AdaptDL's two totals count what the cluster still
+// knows of.
+std::string metrics_text(const std::vector<KnownJob>& jobs, const ControllerFigures& figures,
+                         bool leads);
+
+// A label's value with \, " and line ends escaped.
+std::string escaped_label(std::string_view value);
+
+}  // namespace adaptdl::kubernetes

@@ -1,0 +1,146 @@
+#include "core/cluster/kubernetes/operator.h"
+
+#include "core/base/cancellation.h"
+#include "core/base/hmac.h"
+#include "core/base/http_server.h"
+#include "core/base/log.h"
+#include "core/cluster/kubernetes/elector.h"
+#include "core/cluster/kubernetes/metrics.h"
+#include "core/cluster/kubernetes/supervised_pods.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr const char* kLeaseName = "adaptdl-operator";
+constexpr const char* kKeySecret = "adaptdl-operator-key";
+constexpr double kEventGap = 1;      // s between rounds when jobs come and go
+constexpr double kPolicyTime = 0.5;  // s of one round's search, at most
+constexpr Seconds kLook{0.2};
+
+// What job tokens are derived from; made by whoever comes first. Read as base64 text, which is as
+// good a key.
+std::string read_key(kube::Client& client, const std::string& name_space) {
+  const kube::Resource secret = kube::kSecrets.in(name_space, kKeySecret);
+  for (;;) {
+    if (const auto found = client.find(secret)) {
+      return found->value(Json::json_pointer("/data/key"), "");
+    }
+    try {
+      client.create(kube::kSecrets.in(name_space),
+                    {{"apiVersion", "v1"},
+                     {"kind", "Secret"},
+                     {"type", "Opaque"},
+                     {"metadata", {{"name", kKeySecret}, {"namespace", name_space}}},
+                     {"stringData", {{"key", to_hex(random_bytes(32))}}}});
+    } catch (const kube::ApiError& error) {
+      if (!error.already_exists()) throw;
+    }
+  }
+}
+
+}  // namespace
+
+struct Operator::Impl {
+  Impl(kube::Client& client, OperatorOptions given)
+      : client(client),
+        options(std::move(given)),
+        key(read_key(client, options.name_space)),
+        policy(make_policy(options.policy, options.policy_options)),
+        cache(client, {[this](const std::string& id) { job_changed(id); },
+                       [this] { controller_changed(); }}),
+        supervised(
+            cache, key,
+            [this](const std::string& id, Json train) { controller->hints(id, std::move(train)); }),
+        supervisor(supervised, {.address = options.address, .port = options.supervisor_port}),
+        metrics_server(
+            {.address = options.address, .port = options.metrics_port},
+            [this](HttpServerRequest request, HttpReply reply) { reply.send(answer(request)); }) {
+    ControllerOptions controlled;
+    controlled.pods = options.pods;
+    controlled.pods.supervisor_url = url();
+    controlled.allocator.interval_s = options.interval_s;
+    controlled.allocator.event_gap_s = kEventGap;
+    controlled.allocator.policy_limit_s = kPolicyTime;
+    controlled.identity = options.identity;
+    controlled.token = [this](const JobObject& job) { return job_token(key, job); };
+    controller = std::make_unique<Controller>(client, cache, *policy, std::move(controlled));
+    ready = true;
+  }
+
+  std::string url() const {
+    return options.supervisor_url.empty() ? fmt::format("http://127.0.0.1:{}", supervisor.port())
+                                          : options.supervisor_url;
+  }
+
+  void job_changed(const std::string& id) {
+    if (!ready) return;  // run() begins with all jobs
+    controller->job_changed(id);
+    supervisor.changed();
+  }
+
+  void controller_changed() {
+    if (ready) controller->capacity_changed();
+  }
+
+  HttpResponse answer(const HttpServerRequest& request) {
+    if (request.path == "/livez" || request.path == "/healthz") return text_response(200, "ok");
+    if (request.path == "/readyz") {
+      return cache.synced() ? text_response(200, "ok")
+                            : text_response(503, "the watches have not told all yet");
+    }
+    if (request.path == "/metrics") {
+      return {.status = 200,
+              .headers = {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
+              .body = metrics_text(cache.jobs(), controller->figures(), leads)};
+    }
+    return text_response(404, "there are /livez, /readyz and /metrics");
+  }
+
+  kube::Client& client;
+  const OperatorOptions options;
+  const std::string key;
+  const std::unique_ptr<Policy> policy;
+  Cancellation stop;
+  std::atomic<bool> ready = false, leads = false;
+  std::unique_ptr<Controller> controller;
+  ClusterCache cache;
+  SupervisedPods supervised;
+  Supervisor supervisor;
+  HttpServer metrics_server;
+};
+
+Operator::Operator(kube::Client& client, OperatorOptions options)
+    : impl_(std::make_unique<Impl>(client, std::move(options))) {}
+
+Operator::~Operator() {
+  impl_->supervisor.stop(Seconds(1));
+}
+
+void Operator::run() {
+  Elector elector(impl_->client, impl_->options.name_space, kLeaseName,
+                  {.identity = impl_->options.identity});
+  while (!impl_->stop.cancelled() && !(impl_->cache.synced() && elector.leads())) {
+    impl_->stop.wait_for(kLook);
+  }
+  if (impl_->stop.cancelled()) return;
+  log_info("{} leads; supervisor at {}", impl_->options.identity, impl_->url());
+  impl_->leads = true;
+  impl_->controller->run([&] { return !impl_->stop.cancelled() && elector.leads(); });
+  impl_->leads = false;
+  if (!impl_->stop.cancelled()) fail("{} leads no more", impl_->options.identity);
+}
+
+void Operator::stop() noexcept {
+  impl_->stop.cancel();
+}
+
+std::string Operator::supervisor_url() const {
+  return impl_->url();
+}
+
+std::string Operator::metrics_url() const {
+  return fmt::format("http://127.0.0.1:{}", impl_->metrics_server.port());
+}
+
+}  // namespace adaptdl::kubernetes

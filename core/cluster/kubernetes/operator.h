@@ -1,0 +1,50 @@
+#pragma once
+
+// The operator: what runs in a cluster so that its jobs are scheduled. Controller, allocator,
+// supervisor, metrics; of several, the one that holds the lease decides, and all answer programs.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/cluster/kubernetes/controller.h"
+#include "core/kube/client.h"
+
+namespace adaptdl::kubernetes {
+
+struct OperatorOptions {
+  std::string name_space;  // its own: of the lease and the key
+  std::string identity;    // unique among operators, such as the pod's name
+  std::string policy;
+  std::map<std::string, double> policy_options;
+  double interval_s = 60;      // between rounds when nothing happens
+  std::string supervisor_url;  // as jobs reach it; "": this process, at 127.0.0.1
+  std::string address = "0.0.0.0";
+  uint16_t supervisor_port = 8080, metrics_port = 9091;  // 0: any free one
+  PodSettings pods;                                      // without supervisor_url
+};
+
+class Operator {
+ public:
+  // Serves when it returns; decides once run() is called and the lease is had. Borrows `client`.
+  Operator(kube::Client& client, OperatorOptions options);
+  ~Operator();
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
+
+  // Until stop(), which a signal handler may call. Throws Error when the lease was lost: another
+  // one leads then, and this process had better start anew.
+  void run();
+  void stop() noexcept;
+
+  std::string supervisor_url() const;
+  std::string metrics_url() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace adaptdl::kubernetes
