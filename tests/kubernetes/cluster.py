@@ -277,16 +277,6 @@ state = "{self.path('containerd/state')}"
         for mount in sorted(below, reverse=True):
             subprocess.run(["umount", "-l", mount], check=False)
 
-
-def can_run_node(binaries):
-    """Why no node can run here; None if one can."""
-    if os.geteuid() != 0:
-        return "only root can run one"
-    missing = [name for name in ("containerd", "runc", "ip", "ctr") if not shutil.which(name)]
-    missing += [path for path in ("/usr/lib/cni/bridge", os.path.join(
-        binaries, "images/adaptdl-busybox.tar")) if not os.path.exists(path)]
-    return f"missing: {', '.join(missing)}" if missing else None
-
     def undo_node(self):
         subprocess.run(["ip", "link", "del", self.bridge], check=False)
         with open(FORWARDING, "w", encoding="utf-8") as file:
@@ -300,3 +290,13 @@ def can_run_node(binaries):
         for link in glob.glob("/var/log/containers/*.log"):
             if os.path.islink(link) and os.readlink(link).startswith(self.folder):
                 os.unlink(link)
+
+
+def can_run_node(binaries):
+    """Why no node can run here; None if one can."""
+    if os.geteuid() != 0:
+        return "only root can run one"
+    missing = [name for name in ("containerd", "runc", "ip", "ctr") if not shutil.which(name)]
+    missing += [path for path in ("/usr/lib/cni/bridge", os.path.join(
+        binaries, "images/adaptdl-busybox.tar")) if not os.path.exists(path)]
+    return f"missing: {', '.join(missing)}" if missing else None
