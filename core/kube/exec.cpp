@@ -40,17 +40,30 @@ class Session {
   }
 
   int run() {
-    while (!closed_) {
-      tell_size();
-      wait();
-      while (auto message = socket_->receive()) take(*message);
-      if (status_ && Monotonic::now() > farewell_) break;
+    try {
+      while (!closed_ && !(status_ && Monotonic::now() > farewell_)) {
+        tell_size();
+        wait();
+        hear();
+      }
+    } catch (const HttpError&) {
+      // The command may have ended, and the server with it, while its input was on the way.
+      try {
+        hear();
+      } catch (const HttpError&) {
+        // nothing more is there
+      }
+      if (!status_) throw;
     }
     if (!status_) throw HttpError(what_ + ": the connection ended before the command", true);
     return exit_code(what_, *status_);
   }
 
  private:
+  void hear() {
+    while (auto message = socket_->receive()) take(*message);
+  }
+
   void wait() {
     const bool read = reading_ && !socket_->has_unsent();
     std::array<pollfd, 3> fds{{

@@ -32,6 +32,8 @@ struct ExecOptions {
 
 // Runs it to its end and returns its exit code. Throws ApiError if it cannot be started (no such
 // program, container or pod), HttpError if the connection is lost meanwhile: the command may go on.
+// Of a command that ends while more than about a megabyte of its input is unread, some nodes
+// (containerd 1.6) never tell the end: then only `cancel` ends this.
 int exec(Client& client, const Resource& pod, const ExecOptions& options,
          const Cancellation* cancel = nullptr);
 

@@ -18,10 +18,16 @@ import tempfile
 import cluster
 
 SKIPPED = 77
+PATIENCE_S = 600  # less than meson's, whose end leaves no time to take a cluster down
 
 
 def run(program, environment):
-    return subprocess.run(program, env={**os.environ, **environment}, check=False).returncode
+    try:
+        return subprocess.run(program, env={**os.environ, **environment}, check=False,
+                              timeout=PATIENCE_S).returncode
+    except subprocess.TimeoutExpired:
+        print(f"not done within {PATIENCE_S} s", flush=True)
+        return 1
 
 
 def with_cluster(binaries, program):

@@ -45,6 +45,9 @@ TEST_CASE("a command's input, outputs and end") {
   Ran ran = run(client, {"cat"}, input.get());
   CHECK(ran.code == 0);
   CHECK(ran.output == bytes);
+  // It ends while its input is on the way.
+  const Fd long_input = open_file(folder.file("in"), O_RDONLY);
+  CHECK(run(client, {"cat", "3"}, long_input.get()).code == 0);
   ran = run(client, {"fail"});
   CHECK(ran.code == 7);
   CHECK(ran.output == "out");
