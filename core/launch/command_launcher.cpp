@@ -261,6 +261,7 @@ void CommandLauncher::start(const CommandDecision& decision) {
     signal_all(SIGKILL);
     processes_.clear();
     view_.replicas.clear();
+    cause_ = "CannotStart";
     end("failed", 1, error.what());
     return;
   }

@@ -75,7 +75,8 @@ class CommandLauncher {
   std::map<int, Process> processes_;  // of the present generation, by rank; those that live
   std::optional<TimePoint> deadline_;
   std::string reason_ = "starting", told_reason_, state_ = "starting", recorded_problem_;
-  std::string failure_;             // why the newest generation failed, with its last words
+  std::string failure_;                  // why the newest generation failed, with its last words
+  std::string cause_ = "ReplicaFailed";  // of a failed run: also OutOfMemory, CannotStart
   std::optional<int> failed_with_;  // exit code of the replica that failed last, as a shell has it
   nlohmann::json end_;              // the end event, once that is known
   int64_t checkpoint_before_ = -1;

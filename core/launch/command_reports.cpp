@@ -47,7 +47,9 @@ std::string CommandLauncher::what_next() const {
 }
 
 void CommandLauncher::report_failure(int rank, const ExitStatus& status) {
-  const std::string reason = oom_.explains(status) ? "killed: memory ran out" : status.describe();
+  const bool memory_ran_out = oom_.explains(status);
+  const std::string reason = memory_ran_out ? "killed: memory ran out" : status.describe();
+  cause_ = memory_ran_out ? "OutOfMemory" : "ReplicaFailed";
   const std::vector<std::string> log = logs_.tail(
       static_cast<MemberId>(rank), kLastLines, Monotonic::now() + std::chrono::milliseconds(100));
   nlohmann::json event = {{"event", "failure"}, {"member", rank},       {"reason", reason},
@@ -136,6 +138,7 @@ void CommandLauncher::record(const std::string& state, bool lasting) {
       {"arguments", options_.arguments},
       {"state", state},
       {"reason", end_.is_object() ? end_["reason"] : nlohmann::json()},
+      {"cause", state == "failed" ? nlohmann::json(cause_) : nlohmann::json()},
       {"exit_code", end_.is_object() ? end_["exit_code"] : nlohmann::json()},
       {"program_exit_code", failed_with_ ? nlohmann::json(*failed_with_) : nlohmann::json()},
       {"checkpoint", checkpointed_},

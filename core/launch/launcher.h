@@ -120,6 +120,7 @@ class Launcher {
   bool checkpointed_ = false;                          // rank 0 said so as it stopped
   std::string last_failure_;                           // who failed last, and of what
   std::vector<std::string> last_words_;                // log lines of who failed last
+  bool memory_ran_out_ = false;                        // the newest failure's cause
   bool child_signal_ = false;
 };
 

@@ -213,6 +213,8 @@ int Launcher::finish() {
   const int exit = ending_->exit;
   nlohmann::json facts = event;
   facts.erase("event");
+  const char* cause = memory_ran_out_ ? "OutOfMemory" : "ReplicaFailed";
+  facts["cause"] = ending_->result == "failed" ? nlohmann::json(cause) : nlohmann::json();
   folder_.update(facts);
   record(ending_->result);
   stream_.emit(std::move(event));

@@ -129,9 +129,8 @@ void Launcher::on_exit(Replica& replica, const ExitStatus& status) {
   on_death(replica);
   if (replica.failed) {
     std::string reason = replica.fatal;
-    if (reason.empty()) {
-      reason = oom_.explains(status) ? "killed: memory ran out" : status.describe();
-    }
+    memory_ran_out_ = reason.empty() && oom_.explains(status);
+    if (reason.empty()) reason = memory_ran_out_ ? "killed: memory ran out" : status.describe();
     report_failure(replica.id, reason, &status, replica.state_at_death);
   }
   reaped(view_, replica.id);

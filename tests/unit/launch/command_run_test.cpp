@@ -80,6 +80,7 @@ TEST_CASE("command run: a program that is not elastic runs to its end, soon") {
   CHECK(end["seconds"] < 2);
   CHECK(script.record()["state"] == "finished");
   CHECK(script.record()["exit_code"] == 0);
+  CHECK(script.record()["cause"] == nullptr);
 }
 
 TEST_CASE("command run: the environment is AdaptDL's") {
@@ -185,6 +186,7 @@ TEST_CASE("command run: a failure is told with its last words, and tried again")
   hopeless.run.start();
   CHECK(hopeless.run.wait() == 1);
   CHECK(hopeless.record()["state"] == "failed");
+  CHECK(hopeless.record()["cause"] == "ReplicaFailed");
   const std::string reason = hopeless.record()["reason"];
   CHECK(reason.find("exit code 4") != std::string::npos);
   CHECK(reason.find("never") != std::string::npos);
@@ -194,6 +196,7 @@ TEST_CASE("command run: a failure is told with its last words, and tried again")
   missing.run.start();
   CHECK(missing.run.wait() == 1);
   CHECK(std::string(missing.record()["reason"]).find("no-such-program") != std::string::npos);
+  CHECK(missing.record()["cause"] == "CannotStart");
 }
 
 TEST_CASE("command run: who does not listen is killed with all it has started") {
