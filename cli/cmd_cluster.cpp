@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "core/base/yaml.h"
+#include "core/cluster/local/machine.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -17,8 +18,9 @@ Json local_service() {
 
 std::string state_text(const Json& service) {
   if (service.is_null()) return "no service runs; `adaptdl submit` starts it";
-  return fmt::format("{} {}s, {} free", json_get<int64_t>(service, "slots", "service"),
-                     json_get<std::string>(service, "slot_kind", "service"),
+  return fmt::format("{}, {} free",
+                     local::slots_text(json_get<int64_t>(service, "slots", "service"),
+                                       json_get<std::string>(service, "slot_kind", "service")),
                      json_get<int64_t>(service, "slots_free", "service"));
 }
 

@@ -3,16 +3,17 @@
 //
 // FOLDER (0700)
 //   job.json     what to run (runner_job.h); written before
-//   runner.json  {pid, start_time, boot_id, version, protocol}, as soon as this holds the lock;
-//   stays run.lock     locked (flock) by the live runner control.sock requests
-//   (core/launch/client.h) run.json     the run's record: state (finished, failed, stopped,
-//   cancelled; any other one is of a
-//                live run, or of one that was killed), reason, exit_code, step; the last state is
-//                there before this ends
+//   runner.json  {pid, start_time, boot_id, version, protocol}, as soon as this holds the lock
+//   run.lock     locked (flock) by the live runner
+//   control.sock requests (core/launch/client.h)
+//   run.json     the run's record: state, reason, cause (of a failure), exit_code, step. The states
+//                finished, failed, stopped and cancelled are there before this ends; any other
+//                is of a live run, or of one that was killed
 //   events.jsonl, events.jsonl.1  adaptdl-events(5); of the steps at most one a second
 //   logs/        replica-*.log, and runner.log for what this says
 //   checkpoints/ output/ share/   the job's
 //   replicas.json                 of a command: which processes live, the newest NUM_RESTARTS
+// ADAPTDL_SUPERVISOR_URL: the address of the supervisor, for programs that speak to one.
 // Exit code: 0 finished, 143 stopped by SIGTERM (after a checkpoint; to be started again) or
 // cancelled, 75 another runner has the folder, else failed.
 
@@ -59,6 +60,7 @@ void record_failure(const std::string& folder, const std::string& reason, int co
     record.update({{"format", 1},
                    {"state", "failed"},
                    {"reason", reason},
+                   {"cause", "CannotStart"},
                    {"exit_code", code},
                    {"pid", getpid()},
                    {"changed", rfc3339(std::chrono::system_clock::now())}});
@@ -109,8 +111,10 @@ int run(const Arguments& arguments) {
   const launch::Talk talk = [said](const std::string& line) {
     said->add(rfc3339(std::chrono::system_clock::now()) + " " + line);
   };
+  const std::string supervisor = environment_variable("ADAPTDL_SUPERVISOR_URL").value_or("");
+  unsetenv("ADAPTDL_SUPERVISOR_URL");  // it holds a token: for those alone who ask there
   try {
-    return run_job(folder, slots, arguments.text("supervisor"), talk);
+    return run_job(folder, slots, supervisor, talk);
   } catch (const Error& error) {
     talk(error.what());
     record_failure(folder, error.what(), static_cast<int>(error.exit_code()));
@@ -127,11 +131,6 @@ Command runner_command() {
                        .kind = Kind::text,
                        .value = "N,...",
                        .doc = "Cores or GPUs, by number, that the job has.",
-                       .variable = false},
-                      {.name = "supervisor",
-                       .kind = Kind::text,
-                       .value = "URL",
-                       .doc = "Address of the supervisor, for programs that speak to one.",
                        .variable = false}},
           .positionals = {{.name = "FOLDER", .kind = Kind::directory, .doc = "The job's folder."}},
           .hidden = true,

@@ -11,6 +11,7 @@
 #include "cli/parse.h"
 #include "core/base/number.h"
 #include "core/base/system.h"
+#include "core/cluster/local/machine.h"
 #include "core/launch/signals.h"
 
 namespace adaptdl::cli {
@@ -22,9 +23,10 @@ std::string headline() {
   const Json hello = local::request_service({{"request", "hello"}});
   const auto slots = json_get<int64_t>(hello, "slots", "service");
   const auto free = json_get<int64_t>(hello, "slots_free", "service");
-  line += fmt::format("{} of {} {}s in use, policy {}", slots - free, slots,
-                      json_get<std::string>(hello, "slot_kind", "service"),
-                      json_get<std::string>(hello, "policy", "service"));
+  line +=
+      fmt::format("{} of {} in use, policy {}", slots - free,
+                  local::slots_text(slots, json_get<std::string>(hello, "slot_kind", "service")),
+                  json_get<std::string>(hello, "policy", "service"));
   const auto problem = json_get_or<std::string>(hello, "problem", "service", "");
   return problem.empty() ? line : line + "; " + problem;
 }

@@ -8,7 +8,6 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/hmac.h"
 #include "core/base/number.h"
 #include "core/base/system.h"
 #include "core/cluster/local/paths.h"
@@ -68,9 +67,9 @@ class Progress {
 
 IncomingProject::IncomingProject(Submission& submission, bool quiet) {
   if (submission.source.empty()) return;
-  const std::string jobs = local::local_paths().jobs;
-  make_directories(jobs, 0700);
-  const std::string path = join_path(jobs, ".incoming-" + to_hex(random_bytes(8)));
+  const local::LocalPaths paths = local::local_paths();
+  make_directories(paths.jobs, 0700);
+  const std::string path = paths.incoming();
   Interruptible interruptible;
   Progress progress(!quiet);
   CopyOptions options;
@@ -99,7 +98,7 @@ IncomingProject::IncomingProject(Submission& submission, bool quiet) {
 IncomingProject::~IncomingProject() {
   try {
     if (!path_.empty()) remove_tree(path_);
-  } catch (const Error&) {  // the service sweeps it up
+  } catch (const Error&) {  // the next service sweeps it up
   }
 }
 

@@ -1,9 +1,11 @@
 """What a service does with commands: their ends, their order, requests about them."""
 
+import contextlib
 import json
 import os
 import resource
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -18,10 +20,11 @@ def ends(folder, random):
         check(local.wait_end(good)["exit_code"] == 0, "exit code")
         check("from" in local.logs(good), "no log", local.story(good))
         failed = local.wait_end(bad, "Failed")
-        check(failed["exit_code"] == 3, "its exit code", failed)
+        check(failed["exit_code"] == 3 and failed["reason"] == "ReplicaFailed", "why", failed)
         check("broken" in local.logs(bad), "no log", local.story(bad))
-        check("/no/such/program" in local.wait_end(missing, "Failed")["message"], "the reason",
-              local.story(missing))
+        failed = local.wait_end(missing, "Failed")
+        check("/no/such/program" in failed["message"] and failed["reason"] == "CannotStart",
+              "the reason", local.story(missing))
 
 
 def retries(folder, random):
@@ -68,7 +71,14 @@ def suspended(folder, random):
                            " while :; do sleep 0.02; done")
         wait_until(lambda: os.path.exists(started), "it runs")
         local.ask("suspend", name=name)
+        local.ask("suspend", name=name)
         local.wait_phase(name, "Suspended")
+        for _ in range(2):  # how its runner ended is told once
+            local.kill()
+            local.start()
+        kinds = [event["kind"] for event in local.events(name)]
+        check(kinds.count("Suspended") == 1 and kinds.count("Stopped") == 1, "told twice",
+              local.story(name))
         other = local.shell("true")
         local.wait_end(other)
         local.ask("resume", name=name)
@@ -144,6 +154,67 @@ def killed_runner(folder, random):
               local.story(name))
 
 
+def damaged_files(folder, random):
+    """A job's program can write anything into the job's folder: the service goes on."""
+    with service(folder, "--slots", "1") as local:
+        starts = os.path.join(folder.path, "starts")
+        name = local.shell(f"echo x >> {starts}; test $(wc -l < {starts}) -ge 3 || sleep 1000")
+        for number in (1, 2):
+            wait_until(lambda: os.path.exists(starts) and len(open(starts).readlines()) == number,
+                       f"start {number}")
+            pid = local.runner_pid(name)
+            if number == 2:
+                local.kill()
+            for file in ("run.json", "runner.json"):
+                with open(os.path.join(local.job_folder(name), file), "w") as damaged:
+                    json.dump({"pid": pid if file == "run.json" else "x", "state": 7, "step": []},
+                              damaged)
+            check(kill(pid), "no runner")
+            if number == 2:
+                local.start()
+        local.wait_end(name)
+
+
+def other_versions_job(folder, random):
+    """A job that this version cannot read fails alone."""
+    with service(folder, "--slots", "1") as local:
+        name = local.shell("true", resources={"cpu_millicores": 5000})
+        other = local.shell("true", resources={"cpu_millicores": 5000})
+        local.kill()
+        with contextlib.closing(sqlite3.connect(os.path.join(local.state, "state.db"))) as database:
+            with database:
+                database.execute("UPDATE jobs SET spec=?, hints=? WHERE name=?", ("[]", "", name))
+                database.execute("UPDATE jobs SET hints=? WHERE name=?", ("{", other))
+        local.start()
+        check(local.job(name)["reason"] == "Invalid", "its reason", local.story(name))
+        check(local.job(other)["phase"] == "Pending", "the other one waits", local.story(other))
+
+
+def unfinished_submissions(folder, random):
+    """What a submission left that was killed goes with the next start; others' folders stay."""
+    with service(folder, "--slots", "1") as local:
+        jobs = os.path.join(local.state, "jobs")
+        left = subprocess.Popen(["true"])
+        left.wait()
+        for number in (left.pid, os.getpid()):
+            os.makedirs(os.path.join(jobs, f".incoming-{number}-ab", "folder"))
+        local.kill()
+        local.start()
+        check(os.listdir(jobs) == [f".incoming-{os.getpid()}-ab"], "folders", os.listdir(jobs))
+
+
+def secrets(folder, random):
+    """Other users can read every command line: a job's token stands in none."""
+    with service(folder, "--slots", "1") as local:
+        name = local.shell("echo $ADAPTDL_SUPERVISOR_URL; sleep 1000")
+        local.wait_phase(name, "Running")
+        wait_until(lambda: "/j/" in local.logs(name), "the job knows its token")
+        token = local.logs(name).strip().rsplit("/", 1)[1]
+        for pid in (local.runner_pid(name), local.process.pid):
+            with open(f"/proc/{pid}/cmdline") as file:
+                check(token not in file.read(), "the token is on a command line")
+
+
 def stopped_runner(folder, random):
     """SIGSTOP is not death: the service says so, and goes on with others."""
     with service(folder, "--slots", "2") as local:
@@ -212,5 +283,5 @@ def after_reboot(folder, random):
 
 
 main(ends, retries, waits_its_turn, cancelled, suspended, cannot_fit, second_service,
-     killed_service, killed_at_any_moment, killed_runner, stopped_runner, full_disk,
-     after_reboot)
+     killed_service, killed_at_any_moment, killed_runner, damaged_files, other_versions_job,
+     unfinished_submissions, secrets, stopped_runner, full_disk, after_reboot)

@@ -6,9 +6,10 @@
 // user only); refused: {"ok": false, "error": "a sentence"}.
 //   hello                          -> {version, protocol, pid, started, policy, options, slot_kind,
 //                                      slots, slots_free, url, problem}
-//   submit {spec, project|null}    -> {name}; spec: JobSpec as JSON. `project`: a folder directly
-//                                      below LocalPaths::jobs that the caller has filled, its name
-//                                      beginning with ".incoming-"; it becomes the job's.
+//   submit {spec, project|null}    -> {name, message}; spec: JobSpec as JSON. `project`: a folder
+//                                      that the caller has filled, its path LocalPaths::incoming();
+//                                      it becomes the job's. `message`: why the job cannot run as
+//                                      the machine is, "" if it can.
 //   scale {name, min, max}         -> {name, min, max}
 //   suspend|resume|cancel {name}   -> {name, phase}
 //   delete {name}                  -> {name}; a job that has ended; its folder too

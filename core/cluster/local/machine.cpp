@@ -44,6 +44,11 @@ std::string Machine::slot_kind() const {
   return gpus ? "gpu" : "core";
 }
 
+std::string slots_text(int64_t count, const std::string& slot_kind) {
+  const char* word = slot_kind == "gpu" ? "GPU" : slot_kind == "core" ? "core" : "slot";
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
+}
+
 int Machine::slot_number(int slot) const {
   return slot_numbers.empty() ? slot : slot_numbers.at(static_cast<size_t>(slot));
 }

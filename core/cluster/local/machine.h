@@ -23,13 +23,16 @@ struct Machine {
   // Empty where there are more slots than cores: then they are numbers, and nobody is bound.
   std::vector<int> slot_numbers;
 
-  std::string slot_kind() const;  // gpu, core, or shared
+  std::string slot_kind() const;  // gpu, core, or shared: more slots than there are of either
   int slot_number(int slot) const;
   int slot_of(int number) const;  // -1: none of ours
 };
 
 // This one, or as if it had so many slots.
 Machine this_machine(std::optional<int> slots);
+
+// "4 GPUs", "1 core", "8 slots": so many of that kind.
+std::string slots_text(int64_t count, const std::string& slot_kind);
 
 // The machine as the scheduler's only node.
 ClusterNode node_of(const Machine& machine);

@@ -1,9 +1,22 @@
 #include "core/cluster/local/paths.h"
 
+#include <cerrno>
+#include <csignal>
+#include <unistd.h>
+
+#include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/hmac.h"
+#include "core/base/number.h"
 #include "core/base/system.h"
 
 namespace adaptdl::local {
+
+namespace {
+
+constexpr std::string_view kIncoming = ".incoming-";
+
+}  // namespace
 
 LocalPaths local_paths() {
   const auto chosen = environment_variable("ADAPTDL_LOCAL_STATE");
@@ -16,6 +29,22 @@ LocalPaths local_paths() {
           join_path(folder, "service.log"),
           join_path(folder, "jobs"),
           join_path(runtime, "service.sock")};
+}
+
+std::string LocalPaths::incoming() const {
+  return job(fmt::format("{}{}-{}", kIncoming, getpid(), to_hex(random_bytes(8))));
+}
+
+bool is_incoming(const std::string& name) {
+  return name.starts_with(kIncoming);
+}
+
+bool submission_lives(const std::string& name) {
+  if (!is_incoming(name)) return false;
+  const size_t begin = kIncoming.size(), end = name.find('-', begin);
+  const auto pid = try_parse<pid_t>(std::string_view(name).substr(begin, end - begin));
+  // Another process that got the number keeps a folder a little longer; that does no harm.
+  return pid && *pid > 0 && (::kill(*pid, 0) == 0 || errno == EPERM);
 }
 
 }  // namespace adaptdl::local

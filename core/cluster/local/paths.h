@@ -17,8 +17,15 @@ struct LocalPaths {
   std::string folder, database, lock, log, jobs, socket;
 
   std::string job(const std::string& name) const { return jobs + "/" + name; }
+  // A new folder's path, for a submission of this process: JOBS/.incoming-PID-RANDOM.
+  std::string incoming() const;
 };
 
 LocalPaths local_paths();
+
+// Of a folder's name below LocalPaths::jobs: whether incoming() made it, and whether the process
+// that did still lives.
+bool is_incoming(const std::string& name);
+bool submission_lives(const std::string& name);
 
 }  // namespace adaptdl::local

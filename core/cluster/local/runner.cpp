@@ -19,6 +19,7 @@ namespace adaptdl::local {
 
 namespace {
 
+constexpr const char* kRunnerFile = "runner.json";
 constexpr size_t kMaxFile = 4u << 20;
 constexpr size_t kMaxAnswer = 4u << 20;
 
@@ -30,16 +31,35 @@ nlohmann::json read_json(const std::string& path) {
   return nullptr;
 }
 
+struct RunnerFacts {
+  pid_t pid = 0;  // 0: none are known
+  std::optional<uint64_t> start_time;
+  std::string boot_id;
+};
+
+RunnerFacts runner_facts(const std::string& folder) {
+  const nlohmann::json facts = read_json(join_path(folder, kRunnerFile));
+  try {
+    if (!facts.is_object()) return {};
+    return {json_get_or<pid_t>(facts, "pid", kRunnerFile, 0),
+            json_find<uint64_t>(facts, "start_time", kRunnerFile),
+            json_get_or<std::string>(facts, "boot_id", kRunnerFile, "")};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 RunnerProcess RunnerProcess::start(const std::string& adaptdl, const std::string& folder,
-                                   const std::vector<std::string>& arguments) {
+                                   const std::vector<int>& slots, const std::string& supervisor) {
   const Fd null = open_file("/dev/null", O_RDONLY);
   const Fd log = open_file(join_path(folder, "runner.log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
   SpawnOptions options;
-  options.argv = {"adaptdl", "__runner", folder};
-  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+  options.argv = {"adaptdl", "__runner", folder, "--slots",
+                  fmt::format("{}", fmt::join(slots, ","))};
   options.path = adaptdl;
+  options.environment = environment_with({{"ADAPTDL_SUPERVISOR_URL", supervisor}});
   options.directory = folder;
   options.descriptors = {{null.get(), 0}, {log.get(), 1}, {log.get(), 2}};
   options.die_with_parent = false;
@@ -52,26 +72,14 @@ RunnerProcess RunnerProcess::start(const std::string& adaptdl, const std::string
   return runner;
 }
 
-pid_t RunnerProcess::last_pid(const std::string& folder) {
-  const nlohmann::json facts = read_json(join_path(folder, "runner.json"));
-  if (!facts.is_object()) return 0;
-  return static_cast<pid_t>(json_get_or<int64_t>(facts, "pid", "runner.json", 0));
-}
-
 RunnerProcess RunnerProcess::find(const std::string& folder) {
+  const RunnerFacts facts = runner_facts(folder);
+  if (facts.pid <= 0 || facts.boot_id != boot_id()) return {};
   RunnerProcess runner;
-  const pid_t pid = last_pid(folder);
-  const nlohmann::json facts = read_json(join_path(folder, "runner.json"));
-  if (pid <= 0 || json_get_or<std::string>(facts, "boot_id", "runner.json", "") != boot_id()) {
-    return runner;
-  }
-  Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, facts.pid, 0)));
   // Looked at after the descriptor was had: it is the same process then, or none.
-  if (!pidfd ||
-      process_start_time(pid) != json_find<uint64_t>(facts, "start_time", "runner.json")) {
-    return runner;
-  }
-  runner.pid_ = pid;
+  if (!pidfd || process_start_time(facts.pid) != facts.start_time) return {};
+  runner.pid_ = facts.pid;
   runner.pidfd_ = std::move(pidfd);
   if (runner.ended()) return {};
   return runner;
@@ -92,8 +100,31 @@ std::optional<int> RunnerProcess::reap() {
   return decode_wait_status(status).shell_code();
 }
 
-nlohmann::json runner_record(const std::string& folder) {
-  return read_json(join_path(folder, "run.json"));
+std::optional<LastRunner> last_runner(const std::string& folder) {
+  const RunnerFacts facts = runner_facts(folder);
+  if (facts.pid <= 0) return std::nullopt;
+  return LastRunner{facts.pid, facts.boot_id == boot_id()};
+}
+
+void forget_runner(const std::string& folder) {
+  // One that stays is noted twice, which does little harm.
+  ::unlink(join_path(folder, kRunnerFile).c_str());
+}
+
+RunnerEnd runner_end(const std::string& folder, pid_t pid) {
+  const std::string where = join_path(folder, "run.json");
+  try {
+    const nlohmann::json record = read_json(where);
+    if (!record.is_object() || json_get_or<int64_t>(record, "pid", where, 0) != pid) return {};
+    return {.state = json_get_or<std::string>(record, "state", where, ""),
+            .reason = json_get_or<std::string>(record, "reason", where, ""),
+            .cause = json_get_or<std::string>(record, "cause", where, ""),
+            .step = json_get_or<int64_t>(record, "step", where, 0),
+            .exit_code = json_find<int>(record, "exit_code", where),
+            .program_exit_code = json_find<int>(record, "program_exit_code", where)};
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 RunnerQuery::RunnerQuery(const std::string& socket, const nlohmann::json& request, Seconds timeout)

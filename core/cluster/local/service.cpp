@@ -74,45 +74,61 @@ void Service::configure() {
 
 // What an earlier service left: jobs that run, that ended since, that wait.
 void Service::adopt() {
+  std::vector<std::pair<LocalJob*, std::string>> unreadable;
   store_.unfinished([&](JobRecord& record) {
     LocalJob& job = jobs_[record.name];
     job.record = record;
-    job.spec = job_spec_from_json(parse_json(record.spec, record.name), record.name);
-    job.state.slots_per_replica = slots_per_replica(machine_, job.spec);
     job.state.wanted = record.replicas;
     job.state.cancelled = record.cancelled;
     job.counted = Monotonic::now();
-    if (!record.hints.empty()) {
-      std::vector<std::string> ignored;
-      job.hints = job_hints(parse_hints(record.hints, record.name, ignored));
-    }
     supervised_.add(record.name, record.token);
     job.runner = RunnerProcess::find(options_.paths.job(record.name));
+    try {
+      job.spec = job_spec_from_json(parse_json(record.spec, record.name), record.name);
+    } catch (const Error& error) {  // one job that cannot go on is no reason to serve none
+      unreadable.emplace_back(&job, error.what());
+      return;
+    }
+    job.state.slots_per_replica = slots_per_replica(machine_, job.spec);
+    try {
+      std::vector<std::string> ignored;
+      if (!record.hints.empty()) {
+        job.hints = job_hints(parse_hints(record.hints, record.name, ignored));
+      }
+    } catch (const Error& error) {  // it will send others
+      log_warning("{}", error.what());
+    }
     if (!job.runner) return;
     job.state.live = true;
     job.runner_since = Monotonic::now();
     slots_.hold(record.name, record.slots);
     job.state.granted = slots_.held_by(record.name);
   });
+  for (const auto& [job, problem] : unreadable) {
+    if (job->runner) job->runner.send_signal(SIGTERM);
+    end(*job, "Failed", "Invalid",
+        problem + "; it was submitted to another adaptdl: delete it, and submit it again",
+        std::nullopt);
+  }
   for (auto& [name, job] : jobs_) {
-    if (job.state.live) continue;
-    const pid_t last = RunnerProcess::last_pid(options_.paths.job(name));
-    if (last != 0) {
-      runner_ended(job, last, std::nullopt);
-      job.state.retry_at = Monotonic::now();
-    }
+    if (job.state.live || job.record.ended()) continue;
+    const auto last = last_runner(options_.paths.job(name));
+    if (!last) continue;
+    if (!last->this_boot) job.record.failures = 0;  // the machine's, not the job's
+    job.runner_since = Monotonic::now();            // how long it lived is not known
+    runner_ended(job, last->pid, std::nullopt);
+    job.state.retry_at = Monotonic::now();
   }
   // Folders whose submission did not come to its end.
   for (const std::string& name : list_directory(options_.paths.jobs)) {
-    if (!jobs_.contains(name) && !name.starts_with(".") && !store_.find(name)) {
-      remove_tree(options_.paths.job(name));
-    }
+    const bool known = jobs_.contains(name) || store_.find(name);
+    if (!known && !submission_lives(name)) remove_tree(options_.paths.job(name));
   }
 }
 
 void Service::run() {
-  log_info("adaptdl {} shares {} {}s by policy {}; supervisor at {}", options_.version,
-           slots_.count(), machine_.slot_kind(), config_.policy, url_);
+  log_info("adaptdl {} shares {} by policy {}; supervisor at {}", options_.version,
+           slots_text(slots_.count(), machine_.slot_kind()), config_.policy, url_);
   advance_all();
   while (!stop_) {
     wait();

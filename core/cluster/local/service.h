@@ -67,6 +67,7 @@ class Service : public Cluster {
   // service_jobs.cpp: what happens to one job
   void advance(LocalJob& job);
   void start(LocalJob& job, int slots);
+  void write_runner_file(const LocalJob& job);
   void scale(LocalJob& job, const JobStep& step);
   void ask(LocalJob& job, LocalJob::Query kind);
   void take_answer(LocalJob& job);

@@ -80,10 +80,10 @@ void Service::start(LocalJob& job, int slots) {
   ++job.record.starts;
   count_service(job);
   try {
-    job.runner = RunnerProcess::start(
-        options_.adaptdl, folder,
-        {"--slots", fmt::format("{}", fmt::join(numbers_of(machine_, job.state.granted), ",")),
-         "--supervisor", fmt::format("{}/j/{}", url_, job.record.token)});
+    write_runner_file(job);  // scaled since, or another machine than at its submission
+    job.runner =
+        RunnerProcess::start(options_.adaptdl, folder, numbers_of(machine_, job.state.granted),
+                             fmt::format("{}/j/{}", url_, job.record.token));
   } catch (const Error& error) {
     slots_.keep_only(job.record.name, {});
     job.state.granted.clear();
@@ -106,6 +106,14 @@ void Service::start(LocalJob& job, int slots) {
        fmt::format("{} on slot{} {}", job.record.starts > 1 ? "again" : "first",
                    slots == 1 ? "" : "s", fmt::join(job.state.granted, ",")));
   save(job);
+}
+
+void Service::write_runner_file(const LocalJob& job) {
+  const std::string folder = options_.paths.job(job.record.name);
+  replace_file(join_path(folder, "job.json"),
+               dump_json(runner_file(job, folder, machine_.slot_kind(),
+                                     join_path(options_.paths.folder, "tensorboard"))),
+               0600);
 }
 
 void Service::scale(LocalJob& job, const JobStep& step) {
@@ -141,7 +149,8 @@ void Service::ask(LocalJob& job, LocalJob::Query kind) {
 void Service::take_answer(LocalJob& job) {
   const nlohmann::json answer = job.query->answer();
   job.query.reset();
-  const bool ok = answer.is_object() && json_get_or<bool>(answer, "ok", "runner", false);
+  const auto said = answer.find("ok");
+  bool ok = said != answer.end() && *said == true;
   job.ask_at = after(kAskSoon);
   if (job.query_kind == LocalJob::Query::stop) {
     job.to_stop = !answer.is_object();  // refused: it is ending already
@@ -150,6 +159,12 @@ void Service::take_answer(LocalJob& job) {
   if (job.query_kind == LocalJob::Query::scale) {
     job.state.scaling = false;  // whether it was understood, the next status tells
     return;
+  }
+  try {
+    if (ok) take_status(job, answer);
+  } catch (const Error& error) {
+    log_warning("{}: {}", job.record.name, error.what());
+    ok = false;
   }
   if (!ok) {
     job.unanswered = std::min(job.unanswered + 1, 6);
@@ -161,13 +176,12 @@ void Service::take_answer(LocalJob& job) {
     }
     return;
   }
+  job.unanswered = 0;
   if (job.record.reason == "NotAnswering") {
     job.record.reason.clear();
     job.record.message.clear();
-    job.unsaved = true;
+    save(job);
   }
-  job.unanswered = 0;
-  take_status(job, answer);
 }
 
 void Service::take_status(LocalJob& job, const nlohmann::json& status) {
@@ -177,9 +191,14 @@ void Service::take_status(LocalJob& job, const nlohmann::json& status) {
   const auto step = json_get_or<int64_t>(status, "step", "status", 0);
   if (step > job.step) job.record.failures = 0;
   job.step = std::max(job.step, step);
+  bool strays = false;  // a service that died before it could say so had started it elsewhere
   if (const auto held = json_find<std::vector<int>>(status, "slots", "status")) {
     std::vector<int> kept = job.state.granted;
-    for (const int number : *held) kept.push_back(machine_.slot_of(number));
+    const std::vector<int> ours = slots_.held_by(job.record.name);
+    for (const int number : *held) {
+      kept.push_back(machine_.slot_of(number));
+      strays = strays || std::find(ours.begin(), ours.end(), kept.back()) == ours.end();
+    }
     const int before = slots_.free();
     slots_.keep_only(job.record.name, kept);
     if (slots_.free() != before) {
@@ -192,7 +211,8 @@ void Service::take_status(LocalJob& job, const nlohmann::json& status) {
   supervised_.live(job.record.name, std::max(1, job.state.wanted));
   // A request that it has not had, or had before it was ready.
   const int granted = static_cast<int>(job.state.granted.size()) / job.state.slots_per_replica;
-  if (!job.state.stopping && json_get_or<int>(status, "target", "status", granted) != granted) {
+  const int target = json_get_or<int>(status, "target", "status", granted);
+  if (!job.state.stopping && (target != granted || (strays && granted > 0))) {
     job.state.scaling = true;
     ask(job, LocalJob::Query::scale);
   }
@@ -240,38 +260,31 @@ void Service::runner_ended(LocalJob& job, pid_t pid, std::optional<int> code) {
   supervised_.gone(job.record.name);
   happened();
 
-  nlohmann::json record = runner_record(folder);
-  // Of an earlier runner, if this one did not come that far.
-  if (!record.is_object() || json_get_or<int64_t>(record, "pid", "run.json", 0) != pid) {
-    record = nlohmann::json::object();
-  }
-  const auto state = json_get_or<std::string>(record, "state", "run.json", "");
-  const auto reason = json_get_or<std::string>(record, "reason", "run.json", "");
-  const auto step = json_get_or<int64_t>(record, "step", "run.json", 0);
-  if (step > job.step || seconds_since(job.runner_since) > kLivedLong) job.record.failures = 0;
-  job.step = std::max(job.step, step);
-  const auto exit_code = json_find<int>(record, "exit_code", "run.json");
-  if (state == "finished") {
-    end(job, "Succeeded", "", "", exit_code.value_or(0));
+  const RunnerEnd how = runner_end(folder, pid);
+  if (how.step > job.step || seconds_since(job.runner_since) > kLivedLong) job.record.failures = 0;
+  job.step = std::max(job.step, how.step);
+  if (how.state == "finished") {
+    end(job, "Succeeded", "", "", how.exit_code.value_or(0));
     return;
   }
   if (was_cancelled) {
     end(job, "Cancelled", "Cancelled", "cancelled by its user", std::nullopt);
     return;
   }
-  if (state == "failed") {
-    end(job, "Failed", json_get_or<std::string>(record, "cause", "run.json", "Failed"),
-        reason.empty() ? "it failed; its logs may say why" : reason,
-        json_find<int>(record, "program_exit_code", "run.json").value_or(exit_code.value_or(1)));
+  if (how.state == "failed") {
+    end(job, "Failed", how.cause.empty() ? "RunFailed" : how.cause,
+        how.reason.empty() ? "it failed; its logs may say why" : how.reason,
+        how.program_exit_code.value_or(how.exit_code.value_or(1)));
     return;
   }
-  if (state == "stopped" || state == "cancelled") {
-    note(job, "Stopped", step > 0 ? fmt::format("after step {}", step) : "");
+  if (how.state == "stopped" || how.state == "cancelled") {
+    note(job, "Stopped", how.step > 0 ? fmt::format("after step {}", how.step) : "");
     if (!stopping && !job.record.suspended) {
       // Somebody else told it to stop; it goes on when it is its turn again.
       job.state.retry_at = after(Seconds(1));
     }
     save(job);
+    if (!job.unsaved) forget_runner(folder);
     return;
   }
   // Killed, or it could not even begin.
@@ -291,6 +304,7 @@ void Service::runner_ended(LocalJob& job, pid_t pid, std::optional<int> code) {
   job.record.message = message;
   note(job, "RunnerDied", message, true);
   save(job);
+  if (!job.unsaved) forget_runner(folder);
 }
 
 // The loop forgets it afterwards.

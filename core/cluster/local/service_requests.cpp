@@ -13,8 +13,6 @@ namespace adaptdl::local {
 
 namespace {
 
-constexpr const char* kIncoming = ".incoming-";
-
 // As Kubernetes makes names: no vowels, so no words; no letters that look alike.
 std::string random_suffix() {
   static constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";
@@ -55,17 +53,17 @@ nlohmann::json Service::on_request(const nlohmann::json& request) {
   if (kind == "suspend") {
     if (!job.spec.preemptible)
       fail("job {} is not preemptible; it can be cancelled", job.record.name);
+    if (!job.record.suspended) note(job, "Suspended", "by its user");
     job.record.suspended = true;
     job.state.wanted = job.record.replicas = 0;
-    note(job, "Suspended", "by its user");
   } else if (kind == "resume") {
     if (!job.record.suspended) fail("job {} is not suspended", job.record.name);
     job.record.suspended = false;
     note(job, "Resumed", "by its user");
   } else if (kind == "cancel") {
+    if (!job.state.cancelled) note(job, "Cancelled", "by its user");
     job.record.cancelled = job.state.cancelled = true;
     job.state.wanted = job.record.replicas = 0;
-    note(job, "Cancelled", "by its user");
   } else {
     fail("unknown request {}", kind);
   }
@@ -115,8 +113,8 @@ nlohmann::json Service::submit(const nlohmann::json& request) {
   // The folder first: a job in the store has one. A folder without a job is swept up at the start.
   const std::string folder = options_.paths.job(record.name);
   const auto project = json_find<std::string>(request, "project", "submit");
-  if (project && (parent_directory(*project) != options_.paths.jobs ||
-                  !file_name(*project).starts_with(kIncoming))) {
+  if (project &&
+      (parent_directory(*project) != options_.paths.jobs || !is_incoming(file_name(*project)))) {
     fail("{}: not a folder of {} that a submission made", *project, options_.paths.jobs);
   }
   if (store_.find(record.name)) {
@@ -128,21 +126,19 @@ nlohmann::json Service::submit(const nlohmann::json& request) {
     if (project && std::rename(project->c_str(), join_path(folder, "project").c_str()) != 0) {
       fail_errno(errno, *project);
     }
-    write_file_atomic(join_path(folder, "job.json"),
-                      dump_json(runner_file(job, folder, machine_.slot_kind(),
-                                            join_path(options_.paths.folder, "tensorboard"))),
-                      0600);
+    write_runner_file(job);  // for `exec` before its start
     store_.add(record);
   } catch (const Error&) {
     remove_tree(folder);
     throw;
   }
   const std::string name = record.name;
+  const std::string message = record.message;
   LocalJob& added = jobs_[name] = std::move(job);
   note(added, "Submitted", added.record.message);
   supervised_.add(name, added.record.token);
   happened();
-  return {{"name", name}};
+  return {{"name", name}, {"message", message}};
 }
 
 nlohmann::json Service::scale_job(const nlohmann::json& request) {

@@ -151,8 +151,6 @@ void JobStore::add(JobRecord& job) {
     insert.run();
   } catch (const Error&) {
     database_.execute("PRAGMA synchronous = NORMAL");
-    // Rows are written one at a time, by key: the usual 2 MB of cache would be most of the service.
-    database_.execute("PRAGMA cache_size = -256");
     throw;
   }
   database_.execute("PRAGMA synchronous = NORMAL");
