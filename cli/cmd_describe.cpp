@@ -4,6 +4,7 @@
 #include "cli/jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/record_format.h"
 #include "cli/yaml_text.h"
 #include "core/base/error.h"
 
@@ -82,7 +83,10 @@ int run(const Arguments& arguments) {
   const Json spec = parsed(job.spec, "the job's specification");
   const Json hints = parsed(job.hints, "the job's hints");
   std::vector<local::EventRecord> events = store->events(job.name, 0, kEvents);
-  if (arguments.json()) {
+  const std::string format = arguments.text("format");
+  if (format == "name") {
+    print_line(job.name);
+  } else if (is_record_format(format)) {
     Json record = job_json(job, status);
     record["spec"] = spec;
     record["hints"] = hints;
@@ -90,7 +94,7 @@ int run(const Arguments& arguments) {
     record["folder"] = local::local_paths().job(job.name);
     record["events"] = Json::array();
     for (const local::EventRecord& event : events) record["events"].push_back(event_json(event));
-    print_json(record);
+    print_record(record, format);
   } else {
     print(describe(job, status, spec, hints, std::move(events)));
   }
@@ -103,7 +107,14 @@ Command describe_command() {
   return {.name = "describe",
           .summary = "Show all that is known of a job",
           .text = embedded("cmd_describe.md"),
-          .options = {format_option(), cluster_option()},
+          .options = {{.name = "format",
+                       .letter = 'o',
+                       .kind = Kind::choice,
+                       .value = "text|json|yaml|name|jsonpath=PATH",
+                       .fallback = "text",
+                       .doc = "How to print the result.",
+                       .choices = {"text", "json", "yaml", "name", kJsonPathFormat}},
+                      cluster_option()},
           .positionals = {{.name = "JOB", .kind = Kind::job, .doc = "The job's name."}},
           .examples = {{"adaptdl describe digits-x7k2p", "Its state, what it runs, its events."}},
           .run = run};

@@ -10,6 +10,7 @@
 #include "cli/jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/record_format.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -50,13 +51,13 @@ std::vector<JobRow> rows(bool all, bool wide) {
 void show(const Arguments& arguments) {
   const bool all = arguments.flag("all");
   const std::string format = arguments.text("format");
-  if (format == "json") {
+  if (is_record_format(format)) {
     Json jobs = Json::array(), runs = Json::array();
     look(
         all, false,
         [&](const auto& job, const Json& status) { jobs.push_back(job_json(job, status)); },
         [&](const auto& run) { runs.push_back(run_json(run)); });
-    print_json({{"jobs", std::move(jobs)}, {"runs", std::move(runs)}});
+    print_record({{"jobs", std::move(jobs)}, {"runs", std::move(runs)}}, format);
     return;
   }
   const bool wide = format == "wide";
@@ -77,7 +78,7 @@ void show(const Arguments& arguments) {
 // has trained is no change.
 [[noreturn]] void watch(const Arguments& arguments) {
   const std::string format = arguments.text("format");
-  const bool wide = format == "wide";
+  const bool wide = format == "wide", as_records = is_record_format(format);
   std::map<std::string, std::string> known;
   for (bool first = true;; first = false, std::this_thread::sleep_for(kLook)) {
     std::vector<JobRow> changed;
@@ -88,11 +89,11 @@ void show(const Arguments& arguments) {
       std::string& before = known[row.kind + "/" + row.name];
       if (before == sign) return;
       before = std::move(sign);
-      if (format == "json") records.push_back(record());
+      if (as_records) records.push_back(record());
       changed.push_back(std::move(row));
     };
     look(
-        arguments.flag("all"), !wide && format != "json",
+        arguments.flag("all"), !wide && !as_records,
         [&](const auto& job, const Json& status) {
           add(job_row(job, status, now, wide), [&] {
             return Json{{"job", job_json(job, status)}};
@@ -101,8 +102,8 @@ void show(const Arguments& arguments) {
         [&](const auto& run) {
           add(run_row(run, now, wide), [&] { return Json{{"run", run_json(run)}}; });
         });
-    if (format == "json") {
-      for (const Json& record : records) print_json(record);
+    if (as_records) {
+      for (const Json& record : records) print_record(record, format);
     } else if (format == "name") {
       for (const JobRow& row : changed) print_line(row.name);
     } else if (first || !changed.empty()) {
@@ -137,12 +138,14 @@ Command ls_command() {
                   {.name = "format",
                    .letter = 'o',
                    .kind = Kind::choice,
-                   .value = "text|wide|json|name",
+                   .value = "text|wide|json|yaml|name|jsonpath=PATH",
                    .fallback = "text",
                    .doc = "How to print the result.",
-                   .choices = {"text", "wide", "json", "name"}},
+                   .choices = {"text", "wide", "json", "yaml", "name", kJsonPathFormat}},
                   cluster_option()},
       .examples = {{"adaptdl ls", "What has been submitted, and what trains now."},
+                   {"adaptdl ls -o 'jsonpath={.jobs[?(@.phase==\"Failed\")].name}'",
+                    "What failed."},
                    {"adaptdl ls -o name | xargs adaptdl delete --force", "Remove everything."}},
       .run = run};
 }

@@ -19,7 +19,7 @@ enum class Kind {
   flag,       // no value
   text,       // anything
   integer,    // within [min, max]
-  choice,     // one of `choices`
+  choice,     // one of `choices`; of one that ends with "=", whatever begins so
   file,       // a path of a file
   directory,  // a path of a folder
   job,        // the name of a job or of a live run

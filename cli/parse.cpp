@@ -48,7 +48,9 @@ void check_value(const Option& option, const std::string& value, const std::stri
       }
       break;
     case Kind::choice:
-      if (std::find(option.choices.begin(), option.choices.end(), value) == option.choices.end()) {
+      if (std::none_of(option.choices.begin(), option.choices.end(), [&](std::string_view choice) {
+            return value == choice || (choice.ends_with('=') && value.starts_with(choice));
+          })) {
         throw UsageError(fmt::format("{}: {} is not possible; it is {}.{}", where,
                                      value.empty() ? "an empty value" : value, join(option.choices),
                                      did_you_mean(value, option.choices)));

@@ -46,12 +46,12 @@ _adaptdl() {
       submit--tensorboard) COMPREPLY=() ;;
       submit-o|submit--format) COMPREPLY=($(compgen -W "text json yaml" -- "$current")) ;;
       submit--cluster) COMPREPLY=() ;;
-      ls-o|ls--format) COMPREPLY=($(compgen -W "text wide json name" -- "$current")) ;;
+      ls-o|ls--format) COMPREPLY=($(compgen -W "text wide json yaml name jsonpath=" -- "$current")) ;;
       ls--cluster) COMPREPLY=() ;;
       top--interval) COMPREPLY=() ;;
       top--count) COMPREPLY=() ;;
       top--cluster) COMPREPLY=() ;;
-      describe-o|describe--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      describe-o|describe--format) COMPREPLY=($(compgen -W "text json yaml name jsonpath=" -- "$current")) ;;
       describe--cluster) COMPREPLY=() ;;
       explain-o|explain--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       explain--cluster) COMPREPLY=() ;;

@@ -388,8 +388,8 @@ _adaptdl() {
     '--all[Runs that have ended, too.]' \
     '-w[Go on, with a line for each change.]' \
     '--watch[Go on, with a line for each change.]' \
-    '-o[How to print the result.]:text|wide|json|name:(text wide json name)' \
-    '--format[How to print the result.]:text|wide|json|name:(text wide json name)' \
+    '-o[How to print the result.]:text|wide|json|yaml|name|jsonpath=PATH:(text wide json yaml name jsonpath=)' \
+    '--format[How to print the result.]:text|wide|json|yaml|name|jsonpath=PATH:(text wide json yaml name jsonpath=)' \
     '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: '
     ;;
   top)
@@ -416,8 +416,8 @@ _adaptdl() {
     '-q[Say nothing but results and errors.]' \
     '--quiet[Say nothing but results and errors.]' \
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
+    '-o[How to print the result.]:text|json|yaml|name|jsonpath=PATH:(text json yaml name jsonpath=)' \
+    '--format[How to print the result.]:text|json|yaml|name|jsonpath=PATH:(text json yaml name jsonpath=)' \
     '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
     '1:JOB:_adaptdl_jobs'
     ;;
