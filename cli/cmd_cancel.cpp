@@ -9,6 +9,10 @@ namespace adaptdl::cli {
 namespace {
 
 int cancel_job(const std::string& name, const Arguments& arguments) {
+  if (arguments.flag("now")) {
+    throw UsageError(fmt::format(
+        "--now: {} is a job, not a run; a job has the grace time of its job file to end.", name));
+  }
   const Json answer = local::request_service({{"request", "cancel"}, {"name", name}});
   if (arguments.json()) {
     print_json({{"name", name}, {"phase", answer.value("phase", Json())}});

@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "cli/cluster_choice.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
@@ -12,13 +14,19 @@ namespace {
 constexpr Seconds kEndPatience{120};
 constexpr Seconds kRemovePatience{60};  // a large folder
 
+void cancel_job(const local::JobRecord& job) {
+  if (!job.ended() && !job.cancelled) {
+    local::request_service({{"request", "cancel"}, {"name", job.name}});
+  }
+}
+
 void delete_job(const local::JobRecord& job, bool force) {
   if (!job.ended() && force) {
-    if (!job.cancelled) {
-      local::request_service({{"request", "cancel"}, {"name", job.name}});
-    }
     const WaitResult end = wait_for_jobs({job.name}, WaitGoal::ended, kEndPatience, [] {});
-    if (end.code == ExitCode::timeout) throw Error(end.sentence, end.code);
+    if (end.code == ExitCode::timeout) {
+      throw Error(end.sentence + "; it was cancelled, and can be deleted once it has ended",
+                  end.code);
+    }
   }
   local::request_service({{"request", "delete"}, {"name", job.name}}, kRemovePatience);
 }
@@ -42,16 +50,24 @@ int run(const Arguments& arguments) {
   }
   Json deleted = Json::array();
   bool failed = false;
-  for (const local::JobRecord& job : chosen_jobs(arguments)) {
-    try {
-      delete_job(job, arguments.flag("force"));
-      deleted.push_back(job.name);
-      if (!arguments.json()) print_line(job.name + ": deleted");
-    } catch (const Error& error) {  // the others may go all the same
-      failed = true;
-      talk(std::string("adaptdl: ") + error.what());
+  const std::vector<local::JobRecord> jobs = chosen_jobs(arguments);
+  const auto each = [&](const std::function<void(const local::JobRecord&)>& act) {
+    for (const local::JobRecord& job : jobs) {
+      try {
+        act(job);
+      } catch (const Error& error) {  // the others may go all the same
+        failed = true;
+        talk(std::string("adaptdl: ") + error.what());
+      }
     }
-  }
+  };
+  // All are told before any is waited for: they take their grace time together.
+  if (arguments.flag("force")) each(cancel_job);
+  each([&](const local::JobRecord& job) {
+    delete_job(job, arguments.flag("force"));
+    deleted.push_back(job.name);
+    if (!arguments.json()) print_line(job.name + ": deleted");
+  });
   if (arguments.json()) print_json({{"deleted", deleted}});
   return failed ? 1 : 0;
 }

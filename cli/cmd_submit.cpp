@@ -36,13 +36,14 @@ struct Detached {};
 
 int wait_for_end(const std::string& name, const Arguments& arguments) {
   catch_interrupt();
-  std::function<void()> logs = [] {};
+  std::function<void(bool ended)> logs = [](bool) {};
   if (arguments.flag("follow")) logs = job_log_printer(name);
   try {
     const WaitResult result = wait_for_jobs({name}, WaitGoal::succeeded, std::nullopt, [&] {
       if (interrupted != 0) throw Detached();
-      logs();
+      logs(false);
     });
+    logs(true);
     if (!arguments.quiet()) talk(result.sentence);
     return static_cast<int>(result.code);
   } catch (const Detached&) {
@@ -101,6 +102,11 @@ int run(const Arguments& arguments) {
     print_line(name);
   } else {
     print_json({{"name", name}});
+  }
+  const auto message = json_get_or<std::string>(answer, "message", "service", "");
+  if (!message.empty() && !arguments.quiet()) {
+    talk(fmt::format("adaptdl: {} waits until it can run: {}; `adaptdl cancel {}` ends it", name,
+                     message, name));
   }
   if (arguments.flag("wait") || arguments.flag("follow")) return wait_for_end(name, arguments);
   if (!arguments.quiet() && isatty(STDERR_FILENO) != 0) {

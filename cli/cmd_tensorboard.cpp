@@ -19,6 +19,7 @@
 #include "core/base/number.h"
 #include "core/base/system.h"
 #include "core/job/job_spec.h"
+#include "core/launch/command_environment.h"
 #include "core/launch/signals.h"
 
 namespace adaptdl::cli {
@@ -154,10 +155,10 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-bool listens(int port) {
-  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const sockaddr_in address = loopback(port);
-  return connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+// Where a browser would look, which need not be loopback.
+bool listens(const std::string& address, int port) {
+  const bool ipv6 = address.find(':') != std::string::npos;
+  return launch::answers(fmt::format("http://{}:{}", ipv6 ? "[" + address + "]" : address, port));
 }
 
 int proxy(const Arguments& arguments) {
@@ -167,7 +168,7 @@ int proxy(const Arguments& arguments) {
   const std::string address = arguments.text("address");
   const int port =
       arguments.given("port") ? static_cast<int>(arguments.integer("port")) : free_port();
-  if (listens(port)) fail("port {} is in use; --port names another", port);
+  if (listens(address, port)) fail("port {} is in use; --port names another", port);
   std::vector<std::string> command = tensorboard_command();
   for (const std::string& word :
        {std::string("--logdir"), tensorboard_folder(name), std::string("--host"), address,
@@ -186,13 +187,14 @@ int proxy(const Arguments& arguments) {
     if (const auto status = child.poll()) {
       fail("TensorBoard ended: {}", status->describe());
     }
-    if (!ready && listens(port)) {
+    if (!ready && listens(address, port)) {
       ready = true;
       print_line(
           fmt::format("Proxying to TensorBoard instance {} at http://{}:{}", name, address, port));
     }
     if (!ready && seconds_since(begun) > kStartPatience.count()) {
-      fail("TensorBoard does not answer at port {} after {} s", port, kStartPatience.count());
+      fail("TensorBoard does not answer at {}:{} after {} s; is that an address of this machine?",
+           address, port, kStartPatience.count());
     }
   }
   child.send_signal(SIGTERM);

@@ -66,9 +66,11 @@ bool show_logs(const LogOptions& options) {
   return follower.replicas() > 0;
 }
 
-std::function<void()> job_log_printer(const std::string& job) {
+std::function<void(bool ended)> job_log_printer(const std::string& job) {
   const auto follower = std::make_shared<LogFollower>(job_log_folder(job), std::nullopt);
-  return [follower, print_log = printer({.name = job})] { follower->next(print_log, false); };
+  return [follower, print_log = printer({.name = job})](bool ended) {
+    follower->next(print_log, ended);
+  };
 }
 
 }  // namespace adaptdl::cli

@@ -26,7 +26,8 @@ struct LogOptions {
 // Error: no such job, run or replica.
 bool show_logs(const LogOptions& options);
 
-// Prints what is new in the logs of a job, each time it is called. One thread.
-std::function<void()> job_log_printer(const std::string& job);
+// Prints what is new in the logs of a job, each time it is called; once `ended`, also a last line
+// without a newline. One thread.
+std::function<void(bool ended)> job_log_printer(const std::string& job);
 
 }  // namespace adaptdl::cli

@@ -25,6 +25,12 @@ class Cluster(Service):
             return log.read()[-4000:]
         return ""
 
+    def make_file(self, path, text):
+        path = os.path.join(self.folder.path, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+
     def submit(self, *arguments):
         return self.run("submit", *arguments).strip()
 
@@ -63,6 +69,11 @@ def first_submit(folder, random):
               "its logs", local.run("logs", name))
         (job,) = json.loads(local.run("ls", "-o", "json"))["jobs"]
         check(job["name"] == name and job["phase"] == "Succeeded" and job["exit_code"] == 0, "ls", job)
+        for format, wanted in (("yaml", "name: " + name), ("name", name),
+                               ("jsonpath={.jobs[?(@.phase=='Succeeded')].name}", name)):
+            check(wanted in local.run("ls", "-o", format), format, local.run("ls", "-o", format))
+        check(local.run("describe", name, "-o", "jsonpath={.exit_code}") == "0", "jsonpath")
+        local.run("ls", "-o", "jsonpath={.jobs", code=2)
         check("Succeeded" in local.run("describe", name), "describe")
         check("Submitted" in local.run("events", name), "events")
 
@@ -80,8 +91,14 @@ def outcomes(folder, random):
     """The exit code tells how a job ended."""
     with cluster(folder) as local:
         go = os.path.join(folder.path, "go")
-        code, out, err = local.command("submit", "--follow", "--", "sh", "-c", "echo one; echo two")
+        code, out, err = local.command("submit", "--follow", "--", "sh", "-c",
+                                       "echo one; printf two")
         check(code == 0 and "two" in out, "follow", code, out, err)
+        local.make_file("project/adaptdljob.yaml", "command: ['true']\nresources: {cpu: 1000}\n")
+        code, out, err = local.command("submit", "project")
+        check(code == 0 and "cannot fit" in err, "it is told that it cannot run", err)
+        local.run("cancel", "--now", out.strip(), code=2)
+        local.run("delete", "--force", out.strip())
         with open("/dev/null") as nothing:
             left = subprocess.Popen(
                 [folder.binary, "submit", "--wait", "--", "sh", "-c", f"until test -e {go}; do sleep 0.02; done"],
