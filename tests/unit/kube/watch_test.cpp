@@ -150,7 +150,7 @@ TEST_CASE("an informer's copy follows through broken watches and forgotten versi
     api.put(kMaps, config_map(name));
     api.compact(as_event);
     CHECK(soon([&] { return contains(told.get(), "+" + name); }));
-    CHECK(contains(told.get(), as_event ? "-c2" : "-c1"));
+    CHECK(soon([&] { return contains(told.get(), as_event ? "-c2" : "-c1"); }));
     api.set_fault({});
   }
   CHECK_FALSE(contains(told.get(), "-a"));
