@@ -3,14 +3,13 @@
 Usage: binary.py ADAPTDL LOWEST_GLIBC
 - It loads libc, libm and the loader, nothing else.
 - It asks for no symbol newer than LOWEST_GLIBC (e.g. 2.36), where it was built on that very glibc.
-- `adaptdl --version` takes at most 3 ms longer than /bin/true.
+- `adaptdl --version` takes at most 3 ms of processor time more than /bin/true.
 """
 
 import os
 import re
 import subprocess
 import sys
-import time
 
 LIBRARIES = re.compile(r"(linux-vdso|libc|libm|ld-linux[-\w]*|/lib\S*/ld-linux[-\w]*)\.so\.\d+")
 EXTRA_START_SECONDS = 0.003
@@ -40,14 +39,13 @@ def check_symbols(program, lowest):
 
 
 def shortest_run(*command):
-    """Shortest of many runs, in seconds: what the command costs when nothing else is in its way."""
+    """Least processor time of many runs, in seconds: what the command costs, whoever else works."""
     best = float("inf")
     for _ in range(60):
-        start = time.perf_counter()
         pid = os.posix_spawn(command[0], command, os.environ,
                              file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
-        os.waitpid(pid, 0)
-        best = min(best, time.perf_counter() - start)
+        used = os.wait4(pid, 0)[2]
+        best = min(best, used.ru_utime + used.ru_stime)
     return best
 
 
