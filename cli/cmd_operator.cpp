@@ -9,6 +9,7 @@
 #include "cli/policy_words.h"
 #include "core/base/hmac.h"
 #include "core/base/log.h"
+#include "core/base/number.h"
 #include "core/base/process.h"
 #include "core/base/system.h"
 #include "core/cluster/kubernetes/operator.h"
@@ -21,6 +22,14 @@ namespace {
 Json json_option(const Arguments& arguments, const char* name) {
   const std::string text = arguments.text(name);
   return text.empty() ? Json() : parse_json(text, fmt::format("--{}", name));
+}
+
+double duration_option(const Arguments& arguments, const std::string& name) {
+  try {
+    return parse_duration(arguments.text(name), "--" + name, 1, 86400);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
 }
 
 // The pod's name, or the host's, and something that no earlier process had.
@@ -44,7 +53,7 @@ int run(const Arguments& arguments) {
   options.identity = identity();
   options.policy = arguments.text("policy");
   options.policy_options = policy_options(arguments.list("policy-option"));
-  options.interval_s = static_cast<double>(arguments.integer("interval"));
+  options.interval_s = duration_option(arguments, "interval");
   options.address = arguments.text("address");
   options.supervisor_url = arguments.text("supervisor-url");
   options.supervisor_port = static_cast<uint16_t>(arguments.integer("supervisor-port"));
@@ -97,12 +106,10 @@ Command operator_command() {
                        .doc = "An option of that policy.",
                        .repeat = true},
                       {.name = "interval",
-                       .kind = Kind::integer,
-                       .value = "SECONDS",
-                       .fallback = "60",
-                       .doc = "Between rounds of the allocator when nothing happens.",
-                       .min = 1,
-                       .max = 86400},
+                       .kind = Kind::text,
+                       .value = "DURATION",
+                       .fallback = "60s",
+                       .doc = "Between rounds of the allocator when nothing happens."},
                       {.name = "address",
                        .kind = Kind::text,
                        .value = "ADDRESS",

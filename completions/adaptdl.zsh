@@ -611,7 +611,7 @@ _adaptdl() {
     '--kubeconfig[This file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '--policy[Scheduling policy (adaptdl-policy(5)).]:NAME: ' \
     '*--policy-option[An option of that policy.]:OPTION=NUMBER: ' \
-    '--interval[Between rounds of the allocator when nothing happens.]:SECONDS: ' \
+    '--interval[Between rounds of the allocator when nothing happens.]:DURATION: ' \
     '--address[Where supervisor and metrics listen.]:ADDRESS: ' \
     '--supervisor-port[Of the supervisor; 0\: any free one.]:PORT: ' \
     '--supervisor-url[The supervisor as jobs reach it, such as its service. Default\: this process on 127.0.0.1, for pods on the host'\''s network.]:URL: ' \
