@@ -172,7 +172,13 @@ void Controller::write_allocation(const std::string& id,
     status.why = why;
   }
   if (status.phase == "Pending" && status.reason == reason::kWaiting) status.message = why;
-  if (write_status(*known, status)) job_changed(id);
+  try {
+    if (write_status(*known, status)) return job_changed(id);
+  } catch (const Error&) {
+    capacity_changed();
+    throw;
+  }
+  capacity_changed();  // somebody else changed it meanwhile: the next round is to be soon
 }
 
 }  // namespace adaptdl::kubernetes

@@ -95,7 +95,7 @@ class Controller : public Cluster {
   std::set<std::string> dirty_;
   std::map<std::string, double> timers_;  // by job, since 1970
   std::map<std::string, Json> hints_;
-  std::map<std::string, std::set<std::string>> removed_;  // uids of pods, by job
+  std::map<std::string, std::set<std::string>> removed_;  // by job: pods whose removal was agreed
   bool capacity_changed_ = false;
   ControllerFigures figures_;
 };

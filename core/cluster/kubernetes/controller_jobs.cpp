@@ -11,6 +11,7 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
+constexpr double kErrorPause = 2;       // s, until what could not be done is tried again
 constexpr double kConflictPause = 0.2;  // s, until the news that a conflict speaks of is here
 constexpr size_t kLongestNote = 1024;   // bytes of an event
 constexpr const char* kReporter = "adaptdl.petuum.com/operator";
@@ -34,7 +35,12 @@ void Controller::reconcile_job(const std::string& id) {
     const std::lock_guard lock(mutex_);
     ++figures_.reconciled;
   }
-  carry_out(*known, pods, decision);
+  try {
+    carry_out(*known, pods, decision);
+  } catch (const Error&) {
+    again(id, wall_s() + kErrorPause);
+    throw;
+  }
 }
 
 void Controller::carry_out(const KnownJob& known, const std::vector<PodFacts>& pods,
@@ -48,14 +54,16 @@ void Controller::carry_out(const KnownJob& known, const std::vector<PodFacts>& p
     const auto pod = std::find_if(pods.begin(), pods.end(), [&](const PodFacts& facts) {
       return facts.name == removal.name;
     });
-    if (!removal.at_once) {
+    {
       const std::lock_guard lock(mutex_);
-      if (!removed_[job.id()].insert(pod->uid).second) continue;  // it has been asked for
+      if (!removal.at_once && removed_[job.id()].contains(pod->uid)) continue;
     }
     kube::DeleteOptions options;
     options.uid = pod->uid;
     if (removal.at_once) options.grace_period_s = 0;
     client_.remove(kube::kPods.in(job.job_namespace, removal.name), options);
+    const std::lock_guard lock(mutex_);
+    removed_[job.id()].insert(pod->uid);
   }
   if (decision.remove_job) {
     client_.remove(kJobs.in(job.job_namespace, job.name), {.uid = job.uid});
