@@ -18,7 +18,6 @@ TarWriter::TarWriter(std::function<void(std::string_view)> sink)
     : sink_(std::move(sink)), archive_(archive_write_new(), archive_write_free) {
   ADAPTDL_CHECK(archive_ != nullptr);
   check(archive_write_set_format_pax_restricted(archive_.get()));
-  check(archive_write_set_options(archive_.get(), "hdrcharset=BINARY"));
   check(archive_write_set_bytes_per_block(archive_.get(), 1 << 16));
   check(archive_write_set_bytes_in_last_block(archive_.get(), 1));
   check(archive_write_open(archive_.get(), this, nullptr, on_bytes, nullptr));
@@ -40,6 +39,12 @@ void TarWriter::check(int code) {
   if (code != ARCHIVE_OK) fail("cannot write an archive: {}", archive_error_string(archive_.get()));
 }
 
+void TarWriter::add_header(archive_entry* header) {
+  // A warning: the name is no text in the locale (C, as nobody sets another), and goes as bytes.
+  const int code = archive_write_header(archive_.get(), header);
+  check(code == ARCHIVE_WARN ? ARCHIVE_OK : code);
+}
+
 void TarWriter::add_data(std::string_view bytes) {
   while (!bytes.empty()) {
     const la_ssize_t taken = archive_write_data(archive_.get(), bytes.data(), bytes.size());
@@ -54,7 +59,7 @@ void TarWriter::add_file(archive_entry* header, const std::string& path) {
   if (fstat(file.get(), &status) != 0) fail_errno(errno, path + ": cannot read");
   if (!S_ISREG(status.st_mode)) fail("{}: is no regular file", path);
   archive_entry_set_size(header, status.st_size);
-  check(archive_write_header(archive_.get(), header));
+  add_header(header);
   std::array<char, 1 << 16> piece;
   for (auto left = static_cast<uint64_t>(status.st_size); left > 0;) {
     const size_t wanted = static_cast<size_t>(std::min<uint64_t>(left, piece.size()));
@@ -82,15 +87,15 @@ void TarWriter::add(const TarEntry& entry, int64_t time) {
   switch (entry.kind) {
     case TarEntry::Kind::folder:
       archive_entry_set_filetype(header, AE_IFDIR);
-      return check(archive_write_header(archive_.get(), header));
+      return add_header(header);
     case TarEntry::Kind::link:
       archive_entry_set_filetype(header, AE_IFLNK);
       archive_entry_set_perm(header, 0777);
       archive_entry_copy_symlink(header, entry.source.c_str());
-      return check(archive_write_header(archive_.get(), header));
+      return add_header(header);
     case TarEntry::Kind::bytes:
       archive_entry_set_size(header, static_cast<la_int64_t>(entry.source.size()));
-      check(archive_write_header(archive_.get(), header));
+      add_header(header);
       return add_data(entry.source);
     case TarEntry::Kind::file:
       return add_file(header, entry.source);

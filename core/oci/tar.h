@@ -43,6 +43,7 @@ class TarWriter {
   static ssize_t on_bytes(archive*, void* self, const void* bytes, size_t size);
   void check(int code);
   void add_file(archive_entry* header, const std::string& path);
+  void add_header(archive_entry* header);
   void add_data(std::string_view bytes);
 
   std::function<void(std::string_view)> sink_;

@@ -1,0 +1,39 @@
+#pragma once
+
+// Programs that build any Dockerfile: docker, podman, buildctl.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/oci/image.h"
+
+namespace adaptdl::oci {
+
+struct ToolRequest {
+  std::string tool;        // "docker", "podman" or "buildctl"
+  std::string folder;      // the context
+  std::string dockerfile;  // its path
+  Reference where;         // with a tag
+  Platform platform;
+  std::map<std::string, std::string> arguments = {};  // of ARG
+  bool push = false;
+  std::string output = {};  // an archive to write, "" for none
+  std::string notes;        // a file that the tool writes the digest to
+};
+
+// What is run, one after the other. For tests.
+std::vector<std::vector<std::string>> tool_commands(const ToolRequest& request);
+
+struct FoundTool {
+  std::string tool;     // "" if none can be used
+  std::string problem;  // "docker is installed, but ..." of those that cannot; "" without any
+};
+// The first of docker, podman and buildctl in PATH that answers.
+FoundTool find_build_tool();
+
+// Builds, and pushes or writes. Its output goes to standard error. The image with its digest if it
+// was pushed. Throws Error if the tool fails.
+Reference build_with_tool(const ToolRequest& request);
+
+}  // namespace adaptdl::oci

@@ -1,0 +1,192 @@
+#include "core/oci/build.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "core/base/files.h"
+#include "core/base/process.h"
+#include "core/oci/build_tool.h"
+#include "tests/unit/base/expect_error.h"
+
+namespace adaptdl::oci {
+namespace {
+
+const Platform kPlatform{"linux", "amd64", ""};
+
+struct Project {
+  TemporaryDirectory folder, layers;
+  Project() {
+    make_directories(folder.file("src/deep"));
+    for (const char* name : {"main.py", "src/a.py", "src/deep/b.py", "data.tar.gz"}) {
+      replace_file(folder.file(name), name);
+    }
+    REQUIRE(chmod(folder.file("main.py").c_str(), 0700) == 0);
+  }
+  Image build(const std::string& text, std::map<std::string, std::string> arguments = {}) {
+    BuildOptions options;
+    options.platform = kPlatform;
+    options.arguments = std::move(arguments);
+    options.layers = layers.path();
+    options.base = [](const Reference& reference, const Platform& platform) {
+      Image image = empty_image(platform);
+      append_layer(image, {"/nowhere", "sha256:1", "sha256:2", 3}, to_string(reference));
+      settings(image) = {{"Env", {"PATH=/bin"}}, {"Cmd", {"sh"}}};
+      return image;
+    };
+    return build_dockerfile(parse_dockerfile(text, "D"), read_context(folder.path()), options);
+  }
+  // What `tar` lists of the newest layer: "MODE OWNER PATH".
+  std::string listing(const Image& image) {
+    const std::string digest = image.manifest["layers"].back()["digest"];
+    SpawnOptions options;
+    options.argv = {"tar", "--numeric-owner", "-tvzf", image.files.at(digest)};
+    std::string lines;
+    std::string output = run_and_capture(options, Seconds(30)).output;
+    for (size_t at = 0; at < output.size();) {
+      const size_t end = output.find('\n', at);
+      const std::string line = output.substr(at, end - at);
+      const std::string owner = line.substr(11, line.find(' ', 11) - 11);
+      lines += line.substr(0, 10) + " " + owner + " " + line.substr(line.find("00:00 ") + 6) + "\n";
+      at = end + 1;
+    }
+    return lines;
+  }
+};
+
+Json config(const Image& image) {
+  return image.config["config"];
+}
+
+}  // namespace
+
+TEST_CASE("settings of a Dockerfile become those of the image") {
+  Project project;
+  const Image image = project.build(
+      "ARG TAG=1\nFROM base.io/a:$TAG\nARG WHO=me\nENV A=1 B=\"$WHO $PATH\" C='$A'\nENV OLD a  b\n"
+      "WORKDIR /srv\nWORKDIR app\nLABEL x.y=\"1 2\"\nEXPOSE 80 90/udp $A\nUSER $WHO\n"
+      "ENTRYPOINT [\"python3\", \"-u\"]\n",
+      {{"WHO", "you there"}});
+  CHECK(image.config["history"][0]["created_by"] == "base.io/a:1");
+  CHECK(config(image) ==
+        Json({{"Env", {"PATH=/bin", "A=1", "B=you there /bin", "C=$A", "OLD=a  b"}},
+              {"WorkingDir", "/srv/app"},
+              {"Labels", {{"x.y", "1 2"}}},
+              {"ExposedPorts",
+               {{"80/tcp", Json::object()}, {"90/udp", Json::object()}, {"1/tcp", Json::object()}}},
+              {"User", "you there"},
+              {"Entrypoint", {"python3", "-u"}}}));
+  CHECK(config(project.build("FROM a\nCMD python3 main.py"))["Cmd"] ==
+        Json({"/bin/sh", "-c", "python3 main.py"}));
+}
+
+TEST_CASE("copies land where docker puts them") {
+  Project project;
+  const auto copied = [&](const std::string& line) {
+    return project.listing(project.build("FROM scratch\nWORKDIR /w\n" + line));
+  };
+  CHECK(copied("COPY main.py .") == "-rwxr-xr-x 0/0 w/main.py\n");
+  CHECK(copied("COPY main.py /x/run.py") == "-rwxr-xr-x 0/0 x/run.py\n");
+  CHECK(copied("COPY main.py /root") == "-rwxr-xr-x 0/0 root/main.py\n");
+  CHECK(copied("COPY --chown=5:6 --chmod=640 src/a.py main.py x/") ==
+        "-rw-r----- 5/6 w/x/a.py\n-rw-r----- 5/6 w/x/main.py\n");
+  CHECK(copied("COPY src /x") ==
+        "drwxr-xr-x 0/0 x/\n-rw-r--r-- 0/0 x/a.py\ndrwxr-xr-x 0/0 x/deep/\n"
+        "-rw-r--r-- 0/0 x/deep/b.py\n");
+  CHECK(copied("COPY [\"src/*.py\", \"/x/\"]") == "-rw-r--r-- 0/0 x/a.py\n");
+  CHECK(contains(copied("COPY . ."), "w/src/deep/b.py\n"));
+  CHECK(copied("ADD main.py /x") == "-rwxr-xr-x 0/0 x\n");
+}
+
+TEST_CASE("a stage goes on from another") {
+  Project project;
+  const Image image =
+      project.build("FROM base.io/a AS one\nENV A=1\nFROM b\nENV B=2\nFROM one\nENV C=3\n");
+  CHECK(config(image)["Env"] == Json({"PATH=/bin", "A=1", "C=3"}));
+}
+
+TEST_CASE("what cannot be done here is refused with its line, and what can do it") {
+  Project project;
+  const auto refused = [&](const std::string& line) {
+    return error_of([&] { project.build("FROM a\n" + line); });
+  };
+  for (const char* line : {"RUN make", "COPY --from=x a b", "VOLUME /a", "SHELL [\"a\"]"}) {
+    CAPTURE(line);
+    CHECK(why_not_here(parse_dockerfile("FROM a\n" + std::string(line), "D")));
+    CHECK(contains(refused(line), "install docker, podman or buildctl"));
+    CHECK(contains(refused(line), "D:2: "));
+  }
+  CHECK_FALSE(why_not_here(parse_dockerfile("FROM a\nCOPY a b", "D")));
+  CHECK(contains(refused("ADD https://a.io/b c"), "D:2: https://a.io/b is no file"));
+  CHECK(contains(refused("ADD data.tar.gz /x"), "would unpack data.tar.gz"));
+  CHECK(contains(refused("COPY main.py /bin/"), "D:2: /bin is a link in most images"));
+  CHECK(contains(refused("COPY main.py /lib64/x"), "is a link in most images"));
+  CHECK(contains(refused("COPY none /x"), "none is not in "));
+  CHECK(contains(refused("COPY ../../etc/passwd /x"), "is not in "));
+  CHECK(contains(refused("COPY main.py"), "sources and a destination"));
+  CHECK(contains(refused("COPY --chown=bob main.py /x"), "give numbers"));
+  CHECK(contains(refused("COPY --chmod=u+x main.py /x"), "octal"));
+  CHECK(contains(refused("COPY main.py /x/.wh.y"), "D:2: "));
+  CHECK(contains(refused("ENV A"), "lacks a value"));
+  CHECK(contains(refused("FROM a b"), "FROM IMAGE [AS NAME]"));
+  CHECK_ERROR(project.build("ENV A=1"), "D:1: FROM must come first");
+  CHECK_ERROR(project.build("ARG A=1"), "D: lacks FROM");
+}
+
+TEST_CASE("a folder without a Dockerfile is one layer below a folder of its own") {
+  Project project;
+  BuildOptions options;
+  options.layers = project.layers.path();
+  const auto make = [&] {
+    return build_project(empty_image(kPlatform), read_context(project.folder.path()), options);
+  };
+  const Image image = make();
+  CHECK(project.listing(image) ==
+        "drwxr-xr-x 0/0 adaptdl-app/\n-rw-r--r-- 0/0 adaptdl-app/data.tar.gz\n"
+        "-rwxr-xr-x 0/0 adaptdl-app/main.py\ndrwxr-xr-x 0/0 adaptdl-app/src/\n"
+        "-rw-r--r-- 0/0 adaptdl-app/src/a.py\ndrwxr-xr-x 0/0 adaptdl-app/src/deep/\n"
+        "-rw-r--r-- 0/0 adaptdl-app/src/deep/b.py\n");
+  CHECK(config(image)["WorkingDir"] == "/adaptdl-app");
+  CHECK(finish_image(make()).digest == finish_image(image).digest);
+}
+
+TEST_CASE("docker, podman and buildctl are told the same") {
+  ToolRequest request{"docker", "/p",     "/p/D", {"r.io", "a/b", "t", ""}, kPlatform, {{"X", "1"}},
+                      true,     "/o.tar", "/n"};
+  using Commands = std::vector<std::vector<std::string>>;
+  CHECK(tool_commands(request) == Commands{{"docker", "build", "--platform", "linux/amd64", "-f",
+                                            "/p/D", "-t", "r.io/a/b:t", "--build-arg", "X=1", "/p"},
+                                           {"docker", "push", "r.io/a/b:t"},
+                                           {"docker", "save", "-o", "/o.tar", "r.io/a/b:t"}});
+  request.tool = "podman";
+  CHECK(tool_commands(request)[1] ==
+        std::vector<std::string>{"podman", "push", "--digestfile", "/n", "r.io/a/b:t"});
+  request.tool = "buildctl";
+  request.output = "";
+  CHECK(tool_commands(request) ==
+        Commands{{"buildctl", "build", "--frontend", "dockerfile.v0", "--local", "context=/p",
+                  "--local", "dockerfile=/p", "--opt", "filename=D", "--opt",
+                  "platform=linux/amd64", "--opt", "build-arg:X=1", "--output",
+                  "type=image,name=r.io/a/b:t,push=true", "--metadata-file", "/n"}});
+}
+
+TEST_CASE("the first tool that answers builds, and says the digest") {
+  TemporaryDirectory folder;
+  const std::string path = getenv("PATH");
+  const auto write = [&](const char* name, const std::string& script) {
+    replace_file(folder.file(name), "#!/bin/sh\n" + script);
+    REQUIRE(chmod(folder.file(name).c_str(), 0755) == 0);
+  };
+  const std::string digest = "sha256:" + std::string(64, 'a');
+  write("docker", "echo no daemon >&2; exit 1");
+  write("podman", "case $1 in version) exit 0;; push) echo " + digest + " > $3;; esac");
+  setenv("PATH", (folder.path() + ":/bin:/usr/bin").c_str(), 1);
+  CHECK(find_build_tool().tool == "podman");
+  ToolRequest request{"podman", "/p", "/p/D", {"r.io", "a/b", "t", ""}, kPlatform,
+                      {},       true, "",     folder.file("notes")};
+  CHECK(build_with_tool(request).digest == digest);
+  write("podman", "exit 3");
+  CHECK_ERROR(build_with_tool(request), "`podman build` failed: exit code 3");
+  setenv("PATH", path.c_str(), 1);
+}
+
+}  // namespace adaptdl::oci
