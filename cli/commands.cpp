@@ -37,6 +37,8 @@ const std::vector<Command>& commands() {
       cluster_show_command(),
       cluster_use_command(),
       operator_command(),
+      image_build_command(),
+      image_push_command(),
       simulate_command(),
       profile_command(),
       doctor_command(),
@@ -60,6 +62,9 @@ const std::vector<CommandGroup>& command_groups() {
       {.name = "cluster",
        .summary = "Which cluster jobs go to: list, show, use",
        .text = embedded("cmd_cluster.md")},
+      {.name = "image",
+       .summary = "Make container images without a daemon: build, push",
+       .text = embedded("cmd_image.md")},
   };
   return table;
 }

@@ -131,6 +131,8 @@ Command policy_set_command();
 Command cluster_list_command();
 Command cluster_show_command();
 Command cluster_use_command();
+Command image_build_command();
+Command image_push_command();
 Command simulate_command();
 Command profile_command();
 Command doctor_command();

@@ -33,6 +33,7 @@ _adaptdl_commands() {
     'policy:How the cluster'\''s slots are shared\: show, set'
     'cluster:Which cluster jobs go to\: list, show, use'
     'operator:Schedule the jobs of a Kubernetes cluster'
+    'image:Make container images without a daemon\: build, push'
     'simulate:Run a workload of recorded jobs through a policy, in virtual time'
     'profile:Make a profile for simulations from the events of runs'
     'doctor:Show what this machine has for training, and how to get what is missing'
@@ -252,6 +253,73 @@ _adaptdl_cluster() {
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
     '1:NAME: '
+    ;;
+  esac
+}
+
+_adaptdl_image_commands() {
+  local -a commands
+  commands=(
+    'build:Make an image of a folder, and push or write it'
+    'push:Push this program as an image'
+  )
+  _describe command commands
+}
+
+_adaptdl_image() {
+  local curcontext=$curcontext state line
+  _arguments -C \
+    '-h[Show help, also for one command.]' \
+    '--help[Show help, also for one command.]' \
+    '--version[Show the version and the commit.]' \
+    '-v[Say more about what is done.]' \
+    '--verbose[Say more about what is done.]' \
+    '-q[Say nothing but results and errors.]' \
+    '--quiet[Say nothing but results and errors.]' \
+    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '1:command:_adaptdl_image_commands' \
+    '*::argument:->arguments'
+  [[ $state == arguments ]] || return
+  case $words[1] in
+  build)
+    _arguments \
+    '-h[Show help, also for one command.]' \
+    '--help[Show help, also for one command.]' \
+    '--version[Show the version and the commit.]' \
+    '-v[Say more about what is done.]' \
+    '--verbose[Say more about what is done.]' \
+    '-q[Say nothing but results and errors.]' \
+    '--quiet[Say nothing but results and errors.]' \
+    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '-t[Push it there\: REGISTRY/NAME, or REGISTRY/NAME\:TAG.]:REPO: ' \
+    '--tag[Push it there\: REGISTRY/NAME, or REGISTRY/NAME\:TAG.]:REPO: ' \
+    '-f[Build by this Dockerfile. Default\: the folder'\''s own, unless --base is given.]:FILE:_files' \
+    '--dockerfile[Build by this Dockerfile. Default\: the folder'\''s own, unless --base is given.]:FILE:_files' \
+    '--base[Put the folder onto this image, or `scratch`, without a Dockerfile.]:IMAGE: ' \
+    '--output[Write the image as an archive for `ctr image import`, `docker load` and `podman load`.]:FILE:_files' \
+    '--platform[Which image of a base to take, such as linux/arm64. Default\: this machine'\''s.]:OS/ARCH: ' \
+    '*--build-arg[A value for the Dockerfile'\''s ARG.]:NAME=VALUE: ' \
+    '--plain-http[Speak HTTP to registries, wherever they are.]' \
+    '-o[How to print the result.]:text|json:(text json)' \
+    '--format[How to print the result.]:text|json:(text json)' \
+    '1:DIR:_files -/'
+    ;;
+  push)
+    _arguments \
+    '-h[Show help, also for one command.]' \
+    '--help[Show help, also for one command.]' \
+    '--version[Show the version and the commit.]' \
+    '-v[Say more about what is done.]' \
+    '--verbose[Say more about what is done.]' \
+    '-q[Say nothing but results and errors.]' \
+    '--quiet[Say nothing but results and errors.]' \
+    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '--base[Put it onto this image. Default\: nothing but the C library of this machine.]:IMAGE: ' \
+    '--output[Write the image as an archive for `ctr image import`, `docker load` and `podman load`.]:FILE:_files' \
+    '--plain-http[Speak HTTP to registries, wherever they are.]' \
+    '-o[How to print the result.]:text|json:(text json)' \
+    '--format[How to print the result.]:text|json:(text json)' \
+    '1:REPO: '
     ;;
   esac
 }
@@ -707,6 +775,9 @@ _adaptdl() {
     ;;
   cluster)
     _adaptdl_cluster
+    ;;
+  image)
+    _adaptdl_image
     ;;
   esac
 }

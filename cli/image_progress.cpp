@@ -1,0 +1,37 @@
+#include "cli/image_progress.h"
+
+#include <unistd.h>
+
+#include "core/base/number.h"
+#include "core/base/system.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr double kEvery = 0.1;  // seconds
+
+void draw(const std::string& text) {
+  const std::string all = "\r\x1b[K" + text;
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, all.data(), all.size());
+}
+
+}  // namespace
+
+ImageProgress::ImageProgress(bool hidden) : shown_(!hidden && wants_color(STDERR_FILENO)) {}
+
+void ImageProgress::update(const oci::BlobProgress& blob) {
+  using State = oci::BlobProgress::State;
+  const bool moves = blob.state == State::sending || blob.state == State::receiving;
+  if (!shown_ || !moves || seconds_since(last_) < kEvery) return;
+  last_ = Monotonic::now();
+  drawn_ = true;
+  draw(fmt::format("{} {}: {} of {}", blob.state == State::sending ? "sending" : "receiving",
+                   blob.digest.substr(0, 19), format_bytes(blob.bytes), format_bytes(blob.size)));
+}
+
+void ImageProgress::end() {
+  if (drawn_) draw("");
+  drawn_ = false;
+}
+
+}  // namespace adaptdl::cli

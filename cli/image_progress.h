@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "core/base/clock.h"
+#include "core/oci/transport.h"
+
+namespace adaptdl::cli {
+
+// One line about the blob on its way that moves on a terminal; nothing elsewhere. Goes away at the
+// end.
+class ImageProgress {
+ public:
+  explicit ImageProgress(bool hidden);
+  ~ImageProgress() { end(); }
+  ImageProgress(const ImageProgress&) = delete;
+  ImageProgress& operator=(const ImageProgress&) = delete;
+
+  void update(const oci::BlobProgress& blob);
+  void end();
+
+ private:
+  bool shown_, drawn_ = false;
+  TimePoint last_{};
+};
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,4 @@
+# exit 0
+adaptdl image
+adaptdl image build --help
+adaptdl image push --help
