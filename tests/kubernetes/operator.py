@@ -234,7 +234,8 @@ def rescaled(world):
     world.wait_phase(name, "Running")
     check(len(world.pods(name)) == 1, "it begins with one", world.pods(name))
     code, text = world.supervisor(name, "GET", f"/discover/{world.space}/{name}/0?timeout=10")
-    check(code == 200 and len(json.loads(text)) == 1, "its address", code, text)
+    check(code == 200 and len(json.loads(text)) == 1, "its address", code, text,
+          world.status(name), world.events())
     code, text = world.supervisor(name, "PUT", f"/hints/{world.space}/{name}", {
         "initBatchSize": 128, "localBszBounds": [32, 256], "globalBatchSize": None,
         "maxBatchSize": 2048, "maxProfiledReplicas": 1, "gradientAccumulation": False,
