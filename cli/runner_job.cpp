@@ -62,10 +62,11 @@ RunnerJob runner_job_from_json(const Json& json, const std::string& where) {
   job.min_replicas =
       std::clamp(json_get_or(json, "min_replicas", where, job.min_replicas), 1, job.max_replicas);
   const auto slot_kind = json_get_or<std::string>(json, "slot_kind", where, "core");
-  if (slot_kind != "core" && slot_kind != "gpu") {
-    fail("{}: slot_kind: {} is neither core nor gpu", where, slot_kind);
+  if (slot_kind != "core" && slot_kind != "gpu" && slot_kind != "shared") {
+    fail("{}: slot_kind: {} is neither core, gpu nor shared", where, slot_kind);
   }
   job.on_gpus = slot_kind == "gpu";
+  job.bound = slot_kind != "shared";
   job.slots_per_replica = json_get_or(json, "slots_per_replica", where, job.slots_per_replica);
   if (job.slots_per_replica < 1) fail("{}: slots_per_replica: has to be 1 or more", where);
   job.tensorboard = json_get_or(json, "tensorboard", where, job.tensorboard);
@@ -90,6 +91,7 @@ launch::CommandOptions command_options(const RunnerJob& job, const std::string& 
   options.environment = job.environment;
   options.replicas = bounds(job, slots);
   options.slots = slots;
+  options.bound = job.bound;
   options.slots_per_replica = job.slots_per_replica;
   options.gpus = job.on_gpus ? static_cast<int>(gpus().size()) : 0;
   if (job.on_gpus) launch::check_gpus(slots, options.gpus);
@@ -117,6 +119,7 @@ launch::RunOptions training_options(const RunnerJob& job, const std::string& fol
   options.settings = job.settings;
   options.replicas = bounds(job, slots);
   options.slots = slots;
+  options.bound = job.bound;
   options.slots_per_replica = job.slots_per_replica;
   options.gpus = job.on_gpus ? static_cast<int>(gpus().size()) : 0;
   if (job.on_gpus) launch::check_gpus(slots, options.gpus);

@@ -26,6 +26,7 @@ struct RunnerJob {
   std::map<std::string, std::string> environment;
   int min_replicas = 1, max_replicas = launch::kMaxReplicas;
   bool on_gpus = false;  // slots are GPUs, else cores
+  bool bound = true;     // cores are a replica's own; false: slots are numbers only
   int slots_per_replica = 1;
   std::string tensorboard;  // folder; "" = none
   double grace_s = 30, hang_timeout_s = 300;

@@ -309,7 +309,7 @@ void CommandLauncher::start_replica(int rank, const CommandDecision& decision,
   spawn_options.directory = options_.directory;
   spawn_options.descriptors = {{null.get(), 0}, {log.get(), 1}, {log.get(), 2}};
   spawn_options.new_process_group = true;
-  if (options_.gpus == 0) spawn_options.cores = slots;
+  if (options_.gpus == 0 && options_.bound) spawn_options.cores = slots;
   Process& process = processes_[rank];
   process.child = spawn(spawn_options);
   replicas_record_.processes.push_back(this_boots_process(process.child.pid()));

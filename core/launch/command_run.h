@@ -21,6 +21,7 @@ struct CommandOptions {
   std::map<std::string, std::string> environment;  // added to ours; what we set ourselves wins
   ReplicaBounds replicas;
   std::vector<int> slots;  // as in RunOptions
+  bool bound = true;       // likewise
   int slots_per_replica = 1;
   int gpus = 0;                 // as in RunOptions; of which the slots are some
   int threads = 0;              // per replica; 0 = its cores, or its share of all

@@ -80,7 +80,7 @@ std::unique_ptr<Replica> ReplicaStarter::start(MemberId id, std::vector<int> slo
       {null_.get(), 0}, {log.get(), 1}, {log.get(), 2}, {theirs.get(), kControlFd}};
   // A terminal's Ctrl-C is for the launcher, which then tells the replicas what to do.
   spawn_options.new_process_group = true;
-  if (options_.gpus == 0) spawn_options.cores = slots;
+  if (options_.gpus == 0 && options_.bound) spawn_options.cores = slots;
 
   auto replica =
       std::make_unique<Replica>(Replica{id, spawn(spawn_options), Channel(std::move(ours))});

@@ -55,6 +55,7 @@ struct RunOptions {
   // to which it is bound and for each of which it has a thread; with `gpus`, indices of gpus().
   // None: no core is anybody's own, and all of the GPUs are shared out.
   std::vector<int> slots;
+  bool bound = true;  // false, without `gpus`: slots only count replicas, whatever cores there are
   int slots_per_replica = 1;
   int64_t log_bytes_max = 10 << 20;  // per replica log file, one rotation kept
   std::string control_socket;        // Unix socket for scale/cancel/ls; mode 0600; "": run_paths()

@@ -35,6 +35,16 @@ def retries(folder, random):
         check(len(open(count).readlines()) == 3, "it ran three times", local.story(name))
 
 
+def more_slots_than_cores(folder, random):
+    """Slots that only count: each replica runs on whatever core is free."""
+    count = os.cpu_count() + 1
+    with service(folder, "--slots", str(count)) as local:
+        name = local.shell("echo cores $(nproc)", min_replicas=count, max_replicas=count)
+        local.wait_end(name)
+        cores = len(os.sched_getaffinity(0))
+        check(local.logs(name).count(f"cores {cores}\n") == count, "its logs", local.story(name))
+
+
 def waits_its_turn(folder, random):
     with service(folder, "--slots", "1", "--policy", "fixed") as local:
         go = os.path.join(folder.path, "go")
@@ -282,6 +292,6 @@ def after_reboot(folder, random):
         check(len(open(starts).readlines()) == 2, "it ran again", local.story(name))
 
 
-main(ends, retries, waits_its_turn, cancelled, suspended, cannot_fit, second_service,
-     killed_service, killed_at_any_moment, killed_runner, damaged_files, other_versions_job,
-     unfinished_submissions, secrets, stopped_runner, full_disk, after_reboot)
+main(ends, retries, more_slots_than_cores, waits_its_turn, cancelled, suspended, cannot_fit,
+     second_service, killed_service, killed_at_any_moment, killed_runner, damaged_files,
+     other_versions_job, unfinished_submissions, secrets, stopped_runner, full_disk, after_reboot)

@@ -63,6 +63,19 @@ TEST_CASE("runner: as many replicas as the slots hold, within the job's bounds")
   CHECK(command_options(read, "/f", {0, 1}, "http://x:1/j/t/").supervisor_url == "http://x:1/j/t");
 }
 
+TEST_CASE("runner: cores and GPUs are a replica's own, shared slots only count") {
+  for (const auto& [kind, bound] : {std::pair("core", true), {"gpu", true}, {"shared", false}}) {
+    Json with = job();
+    with["slot_kind"] = kind;
+    const RunnerJob read = runner_job_from_json(with, "job.json");
+    CHECK(read.bound == bound);
+    CHECK(read.on_gpus == (std::string(kind) == "gpu"));
+    if (read.on_gpus) continue;  // which this machine may not have
+    CHECK(command_options(read, "/f", {0, 1}, "").bound == bound);
+    CHECK(training_options(read, "/f", {0, 1}).bound == bound);
+  }
+}
+
 TEST_CASE("runner: slots on the command line") {
   CHECK(parse_slots("0,3") == std::vector{0, 3});
   for (const char* wrong : {"", "1,", ",1", "1,1", "-1", "a", "1 2", "0-3"}) {
