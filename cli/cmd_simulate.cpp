@@ -238,8 +238,9 @@ Command simulate_command() {
               {.name = "event-gap",
                .kind = Kind::text,
                .value = "SECONDS",
-               .doc = "Allocate also when a job has come or gone, this long after the last time at "
-                      "the earliest."},
+               .doc =
+                   "Allocate also when a job has come or gone, or has first measured itself with "
+                   "so many replicas, this long after the last time at the earliest."},
               {.name = "rescale-cost",
                .kind = Kind::text,
                .value = "SECONDS|measured",

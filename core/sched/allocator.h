@@ -18,8 +18,9 @@ namespace adaptdl {
 
 struct AllocatorOptions {
   double interval_s = 60;  // > 0: between rounds when nothing happens
-  // When a job has come or gone, or a node, a round this long after the last one (>= 0) instead of
-  // at the interval's end. Infinite: rounds keep to the interval.
+  // When a job has come or gone, or a node, or a job may be given more than before, a round this
+  // long after the last one (>= 0) instead of at the interval's end. Infinite: rounds keep to the
+  // interval.
   double event_gap_s = std::numeric_limits<double>::infinity();
   uint64_t seed = 0;
   int64_t work = SearchBudget{}.work;  // how much a policy may search, see SearchBudget
@@ -47,7 +48,8 @@ class Allocator {
   // something_happened().
   double due() const { return due_s_; }
 
-  // Jobs or nodes have come or gone at `time_s`.
+  // Jobs or nodes have come or gone at `time_s`, or a job has measured itself for the first time or
+  // with more replicas than before, which limit what policies give it.
   void something_happened(double time_s);
 
   // One round, now. Jobs whose numbers no policy may see (check_job) take part without hints; if

@@ -131,7 +131,7 @@ bool SimCluster::advance_to(double time_s) {
     const BatchChoice& now = job.state.batch();
     const bool other = now.atomic != before.atomic || now.accum_steps != before.accum_steps;
     if (other) tell(Kind::batch, job.spec.name, &job);
-    if (job.state.replicas() > 0) report_hints(job);
+    if (job.state.replicas() > 0 && report_hints(job)) changed = true;
   }
   return changed;
 }
@@ -197,12 +197,14 @@ void SimCluster::withdraw(Job& job, const std::string& why) {
   tell(Kind::allocate, job.spec.name, &job);
 }
 
-void SimCluster::report_hints(Job& job) {
-  if (hints_arrive && !hints_arrive(job)) return;
+bool SimCluster::report_hints(Job& job) {
+  if (hints_arrive && !hints_arrive(job)) return false;
+  const int known = job.reported.max_profiled_replicas;  // 0: nothing yet
   job.reported = job.state.hints();
-  if (!job.reported.perf) return;
+  if (!job.reported.perf) return false;
   job.reported.rescale_cost_s = rescale_cost_s(job);
   if (options_.lengths_known) job.reported.remaining_progress = job.state.remaining_progress();
+  return job.reported.max_profiled_replicas > known;
 }
 
 std::vector<double> SimCluster::interference() const {

@@ -62,7 +62,8 @@ class SimCluster : public Cluster {
   void explain(const std::string& job, const std::string& why) override;
 
   // Lets time pass: every job advances, those submitted by then appear. Returns whether a job came
-  // or went. Requires: time_s >= now_s().
+  // or went, or told for the first time of itself, or of more replicas than before: what a live
+  // cluster allocates anew for. Requires: time_s >= now_s().
   bool advance_to(double time_s);
 
   bool all_finished() const { return unfinished_ == 0; }
@@ -96,7 +97,7 @@ class SimCluster : public Cluster {
   size_t find_job(const std::string& name) const;
   size_t find_node(const std::string& name) const;
   void withdraw(Job& job, const std::string& why);
-  void report_hints(Job& job);
+  bool report_hints(Job& job);  // whether they say that it may have more than before
   std::vector<double> interference() const;
   void tell(TimelineEvent::Kind kind, const std::string& name, const Job* job = nullptr) const;
 

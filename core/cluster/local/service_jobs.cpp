@@ -230,11 +230,13 @@ void Service::take_hints(LocalJob& job, const nlohmann::json& hints) {
   std::vector<std::string> ignored;
   try {
     const JobHints known = job_hints(hints_from_json(hints, "hints", ignored));
-    const bool first = !job.hints.perf && known.perf;
+    // What it may be given has grown: it need not wait for the interval's end.
+    const bool more = (!job.hints.perf && known.perf) ||
+                      known.max_profiled_replicas > job.hints.max_profiled_replicas;
     job.hints = known;
     job.record.hints = std::move(text);
     job.unsaved = true;
-    if (first) happened();
+    if (more) happened();
   } catch (const Error& error) {
     note(job, "BadHints", error.what(), true);
   }

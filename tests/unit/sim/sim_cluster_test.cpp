@@ -59,7 +59,7 @@ TEST_CASE("a job runs on what it is given, and its end is known to the second") 
   cluster.advance_to(60);
   cluster.allocate("a", {"node-0"}, "because");
   CHECK(cluster.jobs().at(0).phase == JobPhase::starting);
-  CHECK_FALSE(cluster.advance_to(120));
+  CHECK(cluster.advance_to(120));  // it has measured itself
   CHECK(cluster.jobs().at(0).phase == JobPhase::running);
   CHECK(cluster.advance_to(180));
   CHECK(cluster.all_finished());
@@ -177,6 +177,20 @@ TEST_CASE("news that does not arrive leaves the scheduler with what it had") {
   CHECK(cluster.jobs().at(0).hints.perf);
   CHECK(cluster.jobs().at(0).hints.rescale_cost_s == 30);
   CHECK_FALSE(cluster.jobs().at(0).hints.remaining_progress);
+}
+
+TEST_CASE("a job that has measured itself, or itself with more replicas, is a reason to allocate") {
+  SampleCluster cluster({sample_job("a", 0)});
+  cluster.advance_to(10);
+  cluster.allocate("a", {"node-0"}, "");
+  CHECK_FALSE(cluster.advance_to(40));  // it was rescaling
+  CHECK(cluster.advance_to(41));
+  CHECK_FALSE(cluster.advance_to(42));
+  cluster.allocate("a", {"node-0", "node-1"}, "");
+  CHECK_FALSE(cluster.advance_to(72));
+  CHECK(cluster.advance_to(73));
+  cluster.allocate("a", {"node-1"}, "");
+  CHECK_FALSE(cluster.advance_to(110));  // nothing new
 }
 
 TEST_CASE("lengths are told where they are known") {
