@@ -17,6 +17,9 @@ struct JobHints {
   int max_profiled_replicas = 0;             // most replicas it has measured itself with
   std::optional<double> remaining_progress;  // scale-invariant iterations to its end, >= 0
   std::optional<double> rescale_cost_s;      // what a change of its allocation costs, >= 0
+  // Until new replicas take part, seconds >= 0; those that are there train on meanwhile. None: it
+  // is a part of rescale_cost_s.
+  std::optional<double> start_cost_s;
 };
 
 }  // namespace adaptdl

@@ -16,6 +16,38 @@ struct ProportionalOptions {
   double idle = 2, horizon_s = 100, growth = 4, rescale_cost_s = 30, hysteresis = 0.35;
 };
 
+// What it costs a job to leave its present allocation; nothing, if it has none.
+struct Change {
+  Change(const JobSnapshot& job, std::span<GoodputTable> tables,
+         const std::optional<Configuration>& present, const ProportionalOptions& options) {
+    if (!present) return;
+    goodput = tables[static_cast<size_t>(present->kind)].at(present->nodes, present->replicas);
+    horizon_s = options.horizon_s;
+    least = options.hysteresis;
+    rescale_s = job.hints.rescale_cost_s.value_or(options.rescale_cost_s);
+    start_s = job.hints.start_cost_s.value_or(0);
+    if (!job.hints.remaining_progress || !job.hints.batch || !(goodput > 0)) return;
+    least = 0;
+    const double samples =
+        *job.hints.remaining_progress * static_cast<double>(job.hints.batch->initial);
+    horizon_s = std::min(horizon_s, samples / goodput);
+  }
+
+  // -log of the share of its goodput that is left over the horizon, where `waits` (0 to 1) of it is
+  // missing while new replicas start. Weights by attained service shift all the time; without a
+  // least cost, where rescales are cheap, jobs of unknown length would trade places for ever.
+  double cost(double waits) const {
+    if (horizon_s < 0) return 0;
+    const double lost = rescale_s + start_s * std::clamp(waits, 0.0, 1.0);
+    const double left = std::max(kLeastShare, lost < horizon_s ? 1 - lost / horizon_s : 0);
+    return std::max(least, -std::log(left));
+  }
+
+  double goodput = 0;     // at present, samples/s; infinite: not known
+  double horizon_s = -1;  // < 0: it has no allocation
+  double least = 0, rescale_s = 0, start_s = 0;
+};
+
 class ProportionalValuation : public Valuation {
  public:
   ProportionalValuation(const Snapshot& snapshot, const ProportionalOptions& options)
@@ -30,17 +62,26 @@ class ProportionalValuation : public Valuation {
       const double here = table.at(1, 1);
       if (one == 0 || here < one) one = here;
     }
-    // Leaving its nodes costs a job the same wherever it goes, also if it is to wait: it must start
-    // again some time. (So that no second round undoes what a first has done.)
-    const double leaving = present ? cost_of_leaving(job, goodput, *present) : 0;
+    // Leaving its nodes costs a job something wherever it goes, also if it is to wait: it must
+    // start again some time. (So that no second round undoes what a first has done.)
+    const Change change(job, goodput, present, options_);
+    const double leaving = change.cost(0);
     // The longer a job has waited beside what it has had, the more it counts that it runs at all.
     const double waited = std::log1p(job.age_s / (job.attained_service + options_.horizon_s));
-    JobValues result{.unassigned = weights_[j] * leaving, .moving = weights_[j] * leaving};
+    // Stopped, it must start from nothing; growing, it has what it had until the new ones are
+    // there.
+    JobValues result{.unassigned = weights_[j] * change.cost(1), .moving = weights_[j] * leaving};
     for (const Configuration& c : configurations) {
       const double there = goodput[static_cast<size_t>(c.kind)].at(c.nodes, c.replicas);
       const double x = one > 0 && std::isfinite(there) ? there / one : 1;
       const double utility = std::log(std::max(x, kLeastShare)) + options_.idle + waited;
-      result.configurations.push_back(-weights_[j] * (c == present ? utility : utility - leaving));
+      double lost = 0;
+      if (present && c != *present) {
+        const bool known = std::isfinite(there) && there > 0;
+        const double missing = known ? 1 - change.goodput / there : 0;
+        lost = c.replicas > present->replicas ? change.cost(missing) : leaving;
+      }
+      result.configurations.push_back(-weights_[j] * (utility - lost));
     }
     return result;
   }
@@ -48,25 +89,6 @@ class ProportionalValuation : public Valuation {
   int limit(const JobSnapshot& job) const override { return replica_limit(job, options_.growth); }
 
  private:
-  // -log of the share of its goodput that is left over the horizon. Weights by attained service
-  // shift all the time; without a least cost, where rescales are cheap, jobs of unknown length
-  // would trade places for ever.
-  double cost_of_leaving(const JobSnapshot& job, std::span<GoodputTable> goodput,
-                         const Configuration& present) const {
-    const double cost = job.hints.rescale_cost_s.value_or(options_.rescale_cost_s);
-    const double per_s =
-        goodput[static_cast<size_t>(present.kind)].at(present.nodes, present.replicas);
-    double horizon = options_.horizon_s, least = options_.hysteresis;
-    if (job.hints.remaining_progress && job.hints.batch && per_s > 0) {
-      least = 0;
-      const double samples =
-          *job.hints.remaining_progress * static_cast<double>(job.hints.batch->initial);
-      horizon = std::min(horizon, samples / per_s);
-    }
-    const double left = std::max(kLeastShare, cost < horizon ? 1 - cost / horizon : 0);
-    return std::max(least, -std::log(left));
-  }
-
   const Snapshot& snapshot_;
   const ProportionalOptions& options_;
   std::vector<double> weights_;

@@ -40,6 +40,9 @@ void check_hints(const JobHints& hints, const std::string& job) {
   if (!is_amount(hints.remaining_progress.value_or(0))) {
     fail("{}: remaining_progress is {}", what, *hints.remaining_progress);
   }
+  if (!is_amount(hints.start_cost_s.value_or(0))) {
+    fail("{}: start_cost is {} s", what, *hints.start_cost_s);
+  }
   if (!is_amount(hints.rescale_cost_s.value_or(0))) {
     fail("{}: rescale_cost is {} s", what, *hints.rescale_cost_s);
   }

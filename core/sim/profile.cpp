@@ -173,7 +173,11 @@ void Profile::take_bounds(const ProfileData& data) {
   fixed_batch_ = data.fixed_batch;
   if (fixed_batch_) check_batch(*fixed_batch_, "fixed_batch");
   rescale_s_ = data.rescale_s;
+  start_s_ = data.start_s;
   whole_seconds_ = data.whole_seconds;
+  if (start_s_ && !(*start_s_ >= 0 && *start_s_ <= kMaxStep)) {
+    fail("start_s is {}; from 0 to {} seconds are allowed", *start_s_, kMaxStep);
+  }
   if (rescale_s_ && !(*rescale_s_ >= 0 && *rescale_s_ <= kMaxStep)) {
     fail("rescale_s is {}; from 0 to {} seconds are allowed", *rescale_s_, kMaxStep);
   }

@@ -74,6 +74,7 @@ struct ProfileData {
   std::optional<int> max_replicas;       // else the most that were measured
   std::optional<int64_t> fixed_batch;    // total; a job that cannot adapt its batch
   std::optional<double> rescale_s;       // what a change of the allocation costs, >= 0
+  std::optional<double> start_s;         // until new replicas take part, >= 0; else in rescale_s
   // The last stretch of an epoch is counted in whole seconds, as by the simulator published with
   // Pollux; a job of short epochs would be over in no time.
   bool whole_seconds = true;
@@ -95,6 +96,7 @@ class Profile {
   const std::optional<int64_t>& fixed_batch() const { return fixed_batch_; }
   // Seconds without progress after a change of the allocation, if that was measured.
   const std::optional<double>& rescale_s() const { return rescale_s_; }
+  const std::optional<double>& start_s() const { return start_s_; }
   bool whole_seconds() const { return whole_seconds_; }
 
   // A placement that was measured (up to rotation): linear in `atomic` between its measurements,
@@ -149,7 +151,7 @@ class Profile {
   BatchBounds batch_;
   int max_replicas_ = 1;
   std::optional<int64_t> fixed_batch_;
-  std::optional<double> rescale_s_;
+  std::optional<double> rescale_s_, start_s_;
   bool whole_seconds_ = true;
 };
 

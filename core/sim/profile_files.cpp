@@ -50,8 +50,9 @@ void read_bounds(YamlMapping& from, ProfileData& data) {
   read("atomic_max", data.atomic_max);
   read("max_replicas", data.max_replicas);
   read("fixed_batch", data.fixed_batch);
-  double rescale_s = 0;
+  double rescale_s = 0, start_s = 0;
   if (from.read("rescale_s", rescale_s, at_least(0))) data.rescale_s = rescale_s;
+  if (from.read("start_s", start_s, at_least(0))) data.start_s = start_s;
 }
 
 StepTime step_time(YamlMapping& from) {
@@ -201,6 +202,7 @@ std::string profile_yaml(const ProfileData& data, const std::string& heading) {
   bound("max_replicas", data.max_replicas);
   bound("fixed_batch", data.fixed_batch);
   if (data.rescale_s) text += fmt::format("rescale_s: {}\n", digits(*data.rescale_s));
+  if (data.start_s) text += fmt::format("start_s: {}\n", digits(*data.start_s));
   text += "placements:\n";
   for (const PlacementMeasurement& it : data.placements) {
     text += fmt::format("  - {{gpus: [{}], atomic: {}, step_s: {}, sync_s: {}}}\n",

@@ -16,6 +16,7 @@
 //     max_replicas: 64
 //     fixed_batch: 1024
 //     rescale_s: 2.5
+//     start_s: 4
 //     placements:
 //       - {gpus: [4, 4], atomic: 32, step_s: 0.12, sync_s: 0.07}
 //     sizes:                  # may be missing

@@ -81,7 +81,7 @@ void SimCluster::allocate(const std::string& name, const std::vector<std::string
   }
   job.nodes = nodes;
   job.why = why;
-  job.state.place(placement_of(indices), rescale_cost_s(job));
+  job.state.place(placement_of(indices), rescale_cost_s(job), start_cost_s(job).value_or(0));
   if (!nodes.empty()) {
     if (job.started_s < 0) {
       job.started_s = now_s_;
@@ -152,6 +152,10 @@ double SimCluster::rescale_cost_s(const Job& job) const {
   return job.state.profile().rescale_s().value_or(kMeasuredRescale);
 }
 
+std::optional<double> SimCluster::start_cost_s(const Job& job) const {
+  return options_.rescale_s >= 0 ? std::nullopt : job.state.profile().start_s();
+}
+
 void SimCluster::lose_node(const std::string& name) {
   Node& node = nodes_[find_node(name)];
   if (node.lost) return;
@@ -203,6 +207,7 @@ bool SimCluster::report_hints(Job& job) {
   job.reported = job.state.hints();
   if (!job.reported.perf) return false;
   job.reported.rescale_cost_s = rescale_cost_s(job);
+  job.reported.start_cost_s = start_cost_s(job);
   if (options_.lengths_known) job.reported.remaining_progress = job.state.remaining_progress();
   return job.reported.max_profiled_replicas > known;
 }

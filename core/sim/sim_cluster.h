@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,7 @@ class SimCluster : public Cluster {
   const std::vector<Job>& all_jobs() const { return jobs_; }
   const Job& job(const std::string& name) const;
   double rescale_cost_s(const Job& job) const;
+  std::optional<double> start_cost_s(const Job& job) const;
 
   // Faults. A lost node takes the allocations of its jobs with it; one under notice is given to
   // nobody any more. Unknown names are an Error.

@@ -12,7 +12,21 @@ namespace adaptdl {
 SimJob::SimJob(const Profile& profile, int64_t fixed_batch)
     : profile_(&profile), fixed_batch_(profile.fixed_batch().value_or(fixed_batch)) {}
 
-void SimJob::place(const std::vector<int>& gpus_per_node, double rescale_s) {
+void SimJob::place(const std::vector<int>& gpus_per_node, double rescale_s, double start_s) {
+  const bool in_vain = arrival_.has_value();
+  arrival_.reset();
+  const int replicas = std::accumulate(gpus_per_node.begin(), gpus_per_node.end(), 0);
+  if (in_vain && gpus_per_node == gpus_per_node_) return;
+  if (replicas <= replicas_ || start_s <= 0) {
+    take(gpus_per_node, rescale_s);
+  } else if (replicas_ == 0) {
+    take(gpus_per_node, start_s + rescale_s);
+  } else {
+    arrival_ = {gpus_per_node, replicas, start_s, rescale_s};
+  }
+}
+
+void SimJob::take(const std::vector<int>& gpus_per_node, double rescale_s) {
   gpus_per_node_ = gpus_per_node;
   replicas_ = std::accumulate(gpus_per_node.begin(), gpus_per_node.end(), 0);
   rescale_left_s_ = replicas_ > 0 ? rescale_s : 0;
@@ -25,6 +39,20 @@ double SimJob::remaining_progress() const {
 }
 
 void SimJob::advance(double seconds, double interference) {
+  while (arrival_ && seconds > 0 && !finished()) {
+    const double span = std::min(arrival_->after_s, seconds);
+    train(span, interference);
+    seconds -= span;
+    arrival_->after_s -= span;
+    if (arrival_->after_s > 0 || finished()) continue;
+    const Arrival arrived = *arrival_;
+    arrival_.reset();
+    take(arrived.gpus_per_node, arrived.rescale_s);
+  }
+  if (seconds > 0 && !finished()) train(seconds, interference);
+}
+
+void SimJob::train(double seconds, double interference) {
   if (replicas_ == 0) {
     clock_s_ += seconds;
     return;
@@ -32,7 +60,7 @@ void SimJob::advance(double seconds, double interference) {
   const double waits = std::min(rescale_left_s_, seconds);
   rescale_left_s_ -= waits;
   clock_s_ += waits;
-  attained_service_ += waits * replicas_;
+  attained_service_ += waits * held();
   seconds -= waits;
   while (seconds > 0 && !finished()) {
     const double total = total_batch();
@@ -56,7 +84,7 @@ void SimJob::advance(double seconds, double interference) {
       progress_ += per_s * seconds;
     }
     clock_s_ += span;
-    attained_service_ += span * replicas_;
+    attained_service_ += span * held();
     seconds -= span;
     if (!finished()) choose_batch();
   }

@@ -23,8 +23,10 @@ class SimJob {
   SimJob(const Profile& profile, int64_t fixed_batch);
 
   // `gpus_per_node`: of one node after another, in order of rank; empty takes all away. It holds
-  // its GPUs from now on, and makes progress after `rescale_s`.
-  void place(const std::vector<int>& gpus_per_node, double rescale_s);
+  // its GPUs from now on, and makes progress after `rescale_s`. More replicas than it has take part
+  // `start_s` later: until then it trains with those that it has, if any, and is rescaled after
+  // that. If it is placed anew by then, they were started in vain.
+  void place(const std::vector<int>& gpus_per_node, double rescale_s, double start_s = 0);
 
   // Lets `seconds` pass. Loses `interference` of its speed to neighbours, in [0, 1).
   void advance(double seconds, double interference);
@@ -35,7 +37,7 @@ class SimJob {
   int epochs_finished() const { return epoch_; }
   double progress() const { return progress_; }
   double remaining_progress() const;
-  int replicas() const { return replicas_; }
+  int replicas() const { return replicas_; }  // that train
   bool rescaling() const { return rescale_left_s_ > 0; }
   const std::vector<int>& gpus_per_node() const { return gpus_per_node_; }
   const BatchChoice& batch() const { return batch_; }
@@ -46,6 +48,14 @@ class SimJob {
   JobHints hints() const;
 
  private:
+  struct Arrival {  // of replicas that are starting
+    std::vector<int> gpus_per_node;
+    int replicas = 0;
+    double after_s = 0, rescale_s = 0;
+  };
+  void take(const std::vector<int>& gpus_per_node, double rescale_s);
+  void train(double seconds, double interference);
+  int held() const { return arrival_ ? arrival_->replicas : replicas_; }
   double total_batch() const;
   void observe(const StepTime& time);
   void choose_batch();
@@ -54,6 +64,7 @@ class SimJob {
   int64_t fixed_batch_;
   std::vector<int> gpus_per_node_;
   int replicas_ = 0;
+  std::optional<Arrival> arrival_;
   BatchChoice batch_;
   double clock_s_ = 0, rescale_left_s_ = 0, attained_service_ = 0;
   int epoch_ = 0;        // finished

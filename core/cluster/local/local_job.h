@@ -33,7 +33,9 @@ struct LocalJob {
   int64_t step = 0;               // as last told
   TimePoint counted;              // up to when record.service_s counts
   JobHints hints;
-  bool unsaved = false;  // the record on disk is older
+  std::optional<TimePoint> grows_since;  // when it was given slots that it does not use yet
+  std::optional<double> start_s;         // how long that took last
+  bool unsaved = false;                  // the record on disk is older
 };
 
 // Facts for phase_of(); nothing has ended.

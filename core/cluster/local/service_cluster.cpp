@@ -46,6 +46,8 @@ std::vector<ClusterJob> Service::jobs() {
       seen.hints.rescale_cost_s =
           job.spec.kind == JobSpec::Kind::command ? kRestartCost : kLiveRescaleCost;
     }
+    // A command ends to be rescaled: its start is a part of that.
+    if (job.spec.kind != JobSpec::Kind::command) seen.hints.start_cost_s = job.start_s;
     result.push_back(std::move(seen));
   }
   std::stable_sort(result.begin(), result.end(), [](const ClusterJob& a, const ClusterJob& b) {

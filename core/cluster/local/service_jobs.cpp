@@ -96,6 +96,7 @@ void Service::start(LocalJob& job, int slots) {
   job.state.live = true;
   job.state.stopping = job.state.scaling = false;
   job.runner_since = Monotonic::now();
+  job.grows_since = job.runner_since;
   job.ask_at = after(kAskSoon);
   job.unanswered = job.training = job.present = 0;
   job.to_stop = false;
@@ -122,6 +123,11 @@ void Service::scale(LocalJob& job, const JobStep& step) {
   granted.insert(granted.end(), more.begin(), more.end());
   std::sort(granted.begin(), granted.end());
   count_service(job);
+  if (step.take > 0) {
+    job.grows_since = Monotonic::now();
+  } else {
+    job.grows_since.reset();
+  }
   job.state.granted = granted;
   job.state.scaling = true;
   job.record.slots = slots_.held_by(job.record.name);
@@ -215,6 +221,10 @@ void Service::take_status(LocalJob& job, const nlohmann::json& status) {
   if (!job.state.stopping && (target != granted || (strays && granted > 0))) {
     job.state.scaling = true;
     ask(job, LocalJob::Query::scale);
+  }
+  if (job.grows_since && job.training == granted) {
+    job.start_s = seconds_since(*job.grows_since);
+    job.grows_since.reset();
   }
   const bool settled = job.training == job.state.wanted &&
                        slots_.held_by(job.record.name).size() == job.state.granted.size();

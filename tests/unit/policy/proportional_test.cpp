@@ -122,6 +122,19 @@ TEST_CASE("jobs of unknown length trade places only for a real gain, however che
   CHECK(replicas(snapshot)[0] < 4);
 }
 
+TEST_CASE("replicas that take longer to start than an allocation stays are not added") {
+  Snapshot snapshot = alike(1);
+  JobHints& hints = snapshot.jobs[0].hints;
+  snapshot.jobs[0].nodes = {0, 0, 0, 0};
+  hints.rescale_cost_s = 0.01;
+  hints.remaining_progress = 1e5;
+  CHECK(replicas(snapshot) == std::vector<size_t>{8});
+  hints.start_cost_s = 5;
+  CHECK(replicas(snapshot) == std::vector<size_t>{8});
+  hints.start_cost_s = 1000;
+  CHECK(replicas(snapshot) == std::vector<size_t>{4});
+}
+
 TEST_CASE("a job near its end is left alone") {
   Snapshot snapshot = alike(2);
   snapshot.jobs[0].nodes = {0};

@@ -16,7 +16,7 @@ const std::string kValidation =
     "progress,iteration,metric,grad_sqr,grad_var\n10.5,10,-0.5,1,2\n20,20,0.7,3,4\n";
 
 const std::string kYaml =
-    "max_replicas: 40\nrescale_s: 2.5\n"
+    "max_replicas: 40\nrescale_s: 2.5\nstart_s: 4\n"
     "placements:\n"
     "  - {gpus: [1], atomic: 4, step_s: 0.4, sync_s: 0}\n"
     "  - {gpus: [16, 16], atomic: 4, step_s: 0.5, sync_s: 0.1}\n"
@@ -63,6 +63,8 @@ TEST_CASE("a folder and a YAML file are profiles beside each other") {
   CHECK(mine.batch().max == 384);
   CHECK(mine.max_replicas() == 40);
   CHECK(mine.rescale_s() == 2.5);
+  CHECK(mine.start_s() == 4);
+  CHECK_FALSE(bert.start_s().has_value());
   CHECK_FALSE(bert.rescale_s().has_value());
   CHECK(mine.step_time(Placement{16, 16}, 4) == StepTime{0.5, 0.1});
   CHECK(mine.iterations(0, 384) == 4);
@@ -109,12 +111,12 @@ TEST_CASE("what is wrong with a YAML profile is told with its place") {
   CHECK(yaml(kYaml).application == "mine");
   CHECK_ERROR(yaml(""), "placements");
   CHECK_ERROR(yaml(replaced(kYaml, "gpus: [1]", "gpus: []")), "placements.0.gpus");
-  CHECK_ERROR(yaml(replaced(kYaml, "gpus: [1]", "gpu: [1]")), "mine.yaml:4: placements.0");
+  CHECK_ERROR(yaml(replaced(kYaml, "gpus: [1]", "gpu: [1]")), "mine.yaml:5: placements.0");
   CHECK_ERROR(yaml(replaced(kYaml, "replicas: 60", "replicas: 5")), "sizes.0.replicas");
   CHECK_ERROR(yaml(replaced(kYaml, "step_s: 0.4", "step_s: 0")), "placements.0.step_s");
   CHECK_ERROR(yaml(replaced(kYaml, "max_replicas: 40", "max_replicas: 0")), "max_replicas");
-  CHECK_ERROR(yaml(replaced(kYaml, "batch: 12", "batch: x")), "mine.yaml:9: validation.0.batch");
-  CHECK_ERROR(yaml(kYaml + "epochs: 1\n"), "mine.yaml:13: epochs");
+  CHECK_ERROR(yaml(replaced(kYaml, "batch: 12", "batch: x")), "mine.yaml:10: validation.0.batch");
+  CHECK_ERROR(yaml(kYaml + "epochs: 1\n"), "mine.yaml:14: epochs");
 }
 
 TEST_CASE("the published profiles have the bounds that they were simulated with") {

@@ -134,5 +134,6 @@ TEST_CASE("measurements that contradict each other are refused") {
   CHECK(contains(refused([](auto& d) { d.atomic_min = 50; }), "at least atomic_min, 50"));
   CHECK(contains(refused([](auto& d) { d.fixed_batch = 0; }), "fixed_batch is 0"));
   CHECK(contains(refused([](auto& d) { d.rescale_s = -1; }), "rescale_s is -1"));
+  CHECK(contains(refused([](auto& d) { d.start_s = -1; }), "start_s is -1"));
   CHECK(contains(refused([](auto& d) { d.application = ""; }), "give it a name"));
 }

@@ -36,6 +36,34 @@ TEST_CASE("a job first waits for its rescale, then trains at its profile's speed
   CHECK(job.attained_service() == doctest::Approx(40));  // it holds its GPU all the time
 }
 
+TEST_CASE("a job trains with what it has until more replicas have started") {
+  const Profile profile = with_epochs(100, 100);
+  SimJob job(profile, 0);
+  job.place({1}, 1, 9);  // from nothing it waits for both
+  job.advance(12, 0);
+  CHECK(job.progress() == doctest::Approx(2 * kPerSecond));
+  job.place({2}, 1, 9);
+  CHECK(job.replicas() == 1);
+  job.advance(4, 0);
+  CHECK(job.progress() == doctest::Approx(6 * kPerSecond));
+  CHECK(job.attained_service() == doctest::Approx(12 + 2 * 4));  // it holds both
+  job.advance(6, 0);                                             // 5 s of them alone
+  CHECK(job.progress() == doctest::Approx(11 * kPerSecond));
+  CHECK(job.replicas() == 2);
+  job.advance(1, 0);
+  CHECK(job.progress() > 11 * kPerSecond);
+
+  job.place({1}, 0, 9);  // fewer have nobody to wait for
+  CHECK(job.replicas() == 1);
+  job.place({2}, 1, 9);
+  job.advance(3, 0);
+  const double before = job.progress();
+  job.place({1}, 1, 9);  // as it was: nothing was lost
+  job.advance(1, 0);
+  CHECK(job.progress() == doctest::Approx(before + kPerSecond));
+  CHECK_FALSE(job.rescaling());
+}
+
 TEST_CASE("epochs end within a call, and the last one ends the job") {
   const Profile profile(sample_profile());  // epochs end at 100 and 199
   SimJob job(profile, 0);
