@@ -191,7 +191,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l cluster -rF -d 
 complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l policy -x -d 'Scheduling policies to compare (adaptdl-policy(5)).'
 complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l policy-option -x -d 'An option of the policies that have it, such as fairness=-1, or of one of them: pollux.fairness=-1.'
 complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l interval -x -d 'Time between two allocations.'
-complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l event-gap -x -d 'Allocate also when a job has come or gone, this long after the last time at the earliest.'
+complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l event-gap -x -d 'Allocate also when a job has come or gone, or has first measured itself with so many replicas, this long after the last time at the earliest.'
 complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l rescale-cost -x -d 'What a change of its allocation costs a job; measured: what its profile says.'
 complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l lengths -xa 'known hidden' -d 'Whether jobs tell how far they have to go.'
 complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l interference -x -d 'Speed that distributed jobs lose when they share a node, 0 to 0.99.'

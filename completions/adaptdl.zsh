@@ -706,7 +706,7 @@ _adaptdl() {
     '--policy[Scheduling policies to compare (adaptdl-policy(5)).]:POLICY,...: ' \
     '*--policy-option[An option of the policies that have it, such as fairness=-1, or of one of them\: pollux.fairness=-1.]:\[POLICY.\]NAME=VALUE: ' \
     '--interval[Time between two allocations.]:SECONDS: ' \
-    '--event-gap[Allocate also when a job has come or gone, this long after the last time at the earliest.]:SECONDS: ' \
+    '--event-gap[Allocate also when a job has come or gone, or has first measured itself with so many replicas, this long after the last time at the earliest.]:SECONDS: ' \
     '--rescale-cost[What a change of its allocation costs a job; measured\: what its profile says.]:SECONDS|measured: ' \
     '--lengths[Whether jobs tell how far they have to go.]:known|hidden:(known hidden)' \
     '--interference[Speed that distributed jobs lose when they share a node, 0 to 0.99.]:SHARE: ' \
