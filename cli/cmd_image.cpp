@@ -80,7 +80,7 @@ std::string pinned(const oci::Reference& pushed) {
 int hand_out(const Arguments& arguments, const oci::Image& image,
              const std::optional<oci::Reference>& where, const oci::RegistryOptions& options,
              ImageProgress& progress) {
-  const std::string output = arguments.text("output");
+  const std::string output = arguments.text("archive");
   oci::PushedImage pushed;
   if (where) {
     oci::Registry registry(*where, options);
@@ -118,7 +118,7 @@ int build_by_tool(const Arguments& arguments, const std::string& tool, const std
   request.platform = platform_of(arguments);
   request.arguments = build_arguments(arguments);
   request.push = where.has_value();
-  request.output = arguments.text("output");
+  request.output = arguments.text("archive");
   request.notes = notes.file("digest");
   const oci::Reference made = oci::build_with_tool(request);
   say_result(arguments, where ? pinned(made) : "", made, 0, request.output);
@@ -129,8 +129,8 @@ int build(const Arguments& arguments) {
   const std::string folder = absolute_path(*arguments.positional("DIR"));
   if (!is_directory(folder)) fail("{}: is no folder; give the project's folder", folder);
   const std::optional<oci::Reference> where = target(arguments);
-  if (!where && !arguments.given("output")) {
-    throw UsageError("Nothing would come of it: give --tag REPO, --output FILE, or both.");
+  if (!where && !arguments.given("archive")) {
+    throw UsageError("Nothing would come of it: give --tag REPO, --archive FILE, or both.");
   }
   const bool given = arguments.given("dockerfile");
   const std::string dockerfile =
@@ -192,8 +192,8 @@ int push(const Arguments& arguments) {
 Option base_option(std::string_view doc) {
   return {.name = "base", .kind = Kind::text, .value = "IMAGE", .doc = doc};
 }
-Option output_option() {
-  return {.name = "output",
+Option archive_option() {
+  return {.name = "archive",
           .kind = Kind::file,
           .value = "FILE",
           .doc =
@@ -224,7 +224,7 @@ Command image_build_command() {
                           "given."},
                   base_option("Put the folder onto this image, or `scratch`, without a "
                               "Dockerfile."),
-                  output_option(),
+                  archive_option(),
                   {.name = "platform",
                    .kind = Kind::text,
                    .value = "OS/ARCH",
@@ -240,7 +240,7 @@ Command image_build_command() {
       .positionals = {{.name = "DIR", .kind = Kind::directory, .doc = "The project's folder."}},
       .examples = {{"adaptdl image build . --base python:3.12 -t registry.example.com/me/app",
                     "One layer on Python's image."},
-                   {"adaptdl image build . --output app.tar", "By its Dockerfile, into a file."}},
+                   {"adaptdl image build . --archive app.tar", "By its Dockerfile, into a file."}},
       .run = build};
 }
 
@@ -250,7 +250,7 @@ Command image_push_command() {
           .text = embedded("cmd_image.md"),
           .options = {base_option("Put it onto this image. Default: nothing but the C library of "
                                   "this machine."),
-                      output_option(), plain_option(), format_option()},
+                      archive_option(), plain_option(), format_option()},
           .positionals = {{.name = "REPO", .doc = "REGISTRY/NAME, or REGISTRY/NAME:TAG."}},
           .examples = {{"adaptdl image push registry.example.com/me/adaptdl",
                         "For a cluster to run it."}},

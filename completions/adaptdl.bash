@@ -110,12 +110,12 @@ _adaptdl() {
       image-build-t|image-build--tag) COMPREPLY=() ;;
       image-build-f|image-build--dockerfile) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       image-build--base) COMPREPLY=() ;;
-      image-build--output) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      image-build--archive) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       image-build--platform) COMPREPLY=() ;;
       image-build--build-arg) COMPREPLY=() ;;
       image-build-o|image-build--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       image-push--base) COMPREPLY=() ;;
-      image-push--output) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      image-push--archive) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       image-push-o|image-push--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       simulate--profiles) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
       simulate--workload) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
@@ -171,8 +171,8 @@ _adaptdl() {
       cluster-show) flags="$flags -o --format --cluster" ;;
       cluster-use) flags="$flags -o --format" ;;
       operator) flags="$flags --namespace --context --kubeconfig --policy --policy-option --interval --address --supervisor-port --supervisor-url --metrics-port --default-resources --patch-pods --patch-containers" ;;
-      image-build) flags="$flags -t --tag -f --dockerfile --base --output --platform --build-arg --plain-http -o --format" ;;
-      image-push) flags="$flags --base --output --plain-http -o --format" ;;
+      image-build) flags="$flags -t --tag -f --dockerfile --base --archive --platform --build-arg --plain-http -o --format" ;;
+      image-push) flags="$flags --base --archive --plain-http -o --format" ;;
       simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --interference --seed --timeline --plot -o --format" ;;
       profile) flags="$flags --application -o --to" ;;
       doctor) flags="$flags -o --format" ;;
@@ -250,8 +250,8 @@ _adaptdl_takes_value() {
     cluster-show-o|cluster-show--format|cluster-show--cluster) return 0 ;;
     cluster-use-o|cluster-use--format) return 0 ;;
     operator--namespace|operator--context|operator--kubeconfig|operator--policy|operator--policy-option|operator--interval|operator--address|operator--supervisor-port|operator--supervisor-url|operator--metrics-port|operator--default-resources|operator--patch-pods|operator--patch-containers) return 0 ;;
-    image-build-t|image-build--tag|image-build-f|image-build--dockerfile|image-build--base|image-build--output|image-build--platform|image-build--build-arg|image-build-o|image-build--format) return 0 ;;
-    image-push--base|image-push--output|image-push-o|image-push--format) return 0 ;;
+    image-build-t|image-build--tag|image-build-f|image-build--dockerfile|image-build--base|image-build--archive|image-build--platform|image-build--build-arg|image-build-o|image-build--format) return 0 ;;
+    image-push--base|image-push--archive|image-push-o|image-push--format) return 0 ;;
     simulate--profiles|simulate--workload|simulate--nodes|simulate--gpus-per-node|simulate--cluster|simulate--policy|simulate--policy-option|simulate--interval|simulate--event-gap|simulate--rescale-cost|simulate--lengths|simulate--interference|simulate--seed|simulate--timeline|simulate--plot|simulate-o|simulate--format) return 0 ;;
     profile--application|profile-o|profile--to) return 0 ;;
     doctor-o|doctor--format) return 0 ;;

@@ -296,7 +296,7 @@ _adaptdl_image() {
     '-f[Build by this Dockerfile. Default\: the folder'\''s own, unless --base is given.]:FILE:_files' \
     '--dockerfile[Build by this Dockerfile. Default\: the folder'\''s own, unless --base is given.]:FILE:_files' \
     '--base[Put the folder onto this image, or `scratch`, without a Dockerfile.]:IMAGE: ' \
-    '--output[Write the image as an archive for `ctr image import`, `docker load` and `podman load`.]:FILE:_files' \
+    '--archive[Write the image as an archive for `ctr image import`, `docker load` and `podman load`.]:FILE:_files' \
     '--platform[Which image of a base to take, such as linux/arm64. Default\: this machine'\''s.]:OS/ARCH: ' \
     '*--build-arg[A value for the Dockerfile'\''s ARG.]:NAME=VALUE: ' \
     '--plain-http[Speak HTTP to registries, wherever they are.]' \
@@ -315,7 +315,7 @@ _adaptdl_image() {
     '--quiet[Say nothing but results and errors.]' \
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '--base[Put it onto this image. Default\: nothing but the C library of this machine.]:IMAGE: ' \
-    '--output[Write the image as an archive for `ctr image import`, `docker load` and `podman load`.]:FILE:_files' \
+    '--archive[Write the image as an archive for `ctr image import`, `docker load` and `podman load`.]:FILE:_files' \
     '--plain-http[Speak HTTP to registries, wherever they are.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
