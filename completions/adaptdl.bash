@@ -94,6 +94,23 @@ _adaptdl() {
       cluster-show-o|cluster-show--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       cluster-show--cluster) COMPREPLY=() ;;
       cluster-use-o|cluster-use--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      install-n|install--namespace) COMPREPLY=() ;;
+      install--image) COMPREPLY=() ;;
+      install-f|install--values) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      install--set) COMPREPLY=() ;;
+      install--context) COMPREPLY=() ;;
+      install--kubeconfig) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      install--timeout) COMPREPLY=() ;;
+      install-o|install--format) COMPREPLY=($(compgen -W "text yaml json" -- "$current")) ;;
+      upgrade--image) COMPREPLY=() ;;
+      upgrade-f|upgrade--values) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      upgrade--set) COMPREPLY=() ;;
+      upgrade--context) COMPREPLY=() ;;
+      upgrade--kubeconfig) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      upgrade--timeout) COMPREPLY=() ;;
+      uninstall--context) COMPREPLY=() ;;
+      uninstall--kubeconfig) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      uninstall--timeout) COMPREPLY=() ;;
       operator--namespace) COMPREPLY=() ;;
       operator--context) COMPREPLY=() ;;
       operator--kubeconfig) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
@@ -170,6 +187,9 @@ _adaptdl() {
       cluster-list) flags="$flags -o --format --cluster" ;;
       cluster-show) flags="$flags -o --format --cluster" ;;
       cluster-use) flags="$flags -o --format" ;;
+      install) flags="$flags -n --namespace --image -f --values --set --context --kubeconfig -y --yes --dry-run --timeout -o --format" ;;
+      upgrade) flags="$flags --image -f --values --set --reset-values --context --kubeconfig -y --yes --dry-run --timeout" ;;
+      uninstall) flags="$flags --keep-jobs --context --kubeconfig -y --yes --timeout" ;;
       operator) flags="$flags --namespace --context --kubeconfig --policy --policy-option --interval --address --supervisor-port --supervisor-url --metrics-port --default-resources --patch-pods --patch-containers" ;;
       image-build) flags="$flags -t --tag -f --dockerfile --base --archive --platform --build-arg --plain-http -o --format" ;;
       image-push) flags="$flags --base --archive --plain-http -o --format" ;;
@@ -181,7 +201,7 @@ _adaptdl() {
     return
   fi
   case $command:$position in
-    :*) COMPREPLY=($(compgen -W "run init inspect serve submit ls top describe explain logs events wait scale suspend resume cancel delete cp exec tensorboard policy cluster operator image simulate profile doctor completion licenses" -- "$current")) ;;
+    :*) COMPREPLY=($(compgen -W "run init inspect serve submit ls top describe explain logs events wait scale suspend resume cancel delete cp exec tensorboard policy cluster install upgrade uninstall operator image simulate profile doctor completion licenses" -- "$current")) ;;
     tensorboard:*) COMPREPLY=($(compgen -W "create delete list proxy" -- "$current")) ;;
     policy:*) COMPREPLY=($(compgen -W "show set" -- "$current")) ;;
     cluster:*) COMPREPLY=($(compgen -W "list show use" -- "$current")) ;;
@@ -249,6 +269,9 @@ _adaptdl_takes_value() {
     cluster-list-o|cluster-list--format|cluster-list--cluster) return 0 ;;
     cluster-show-o|cluster-show--format|cluster-show--cluster) return 0 ;;
     cluster-use-o|cluster-use--format) return 0 ;;
+    install-n|install--namespace|install--image|install-f|install--values|install--set|install--context|install--kubeconfig|install--timeout|install-o|install--format) return 0 ;;
+    upgrade--image|upgrade-f|upgrade--values|upgrade--set|upgrade--context|upgrade--kubeconfig|upgrade--timeout) return 0 ;;
+    uninstall--context|uninstall--kubeconfig|uninstall--timeout) return 0 ;;
     operator--namespace|operator--context|operator--kubeconfig|operator--policy|operator--policy-option|operator--interval|operator--address|operator--supervisor-port|operator--supervisor-url|operator--metrics-port|operator--default-resources|operator--patch-pods|operator--patch-containers) return 0 ;;
     image-build-t|image-build--tag|image-build-f|image-build--dockerfile|image-build--base|image-build--archive|image-build--platform|image-build--build-arg|image-build-o|image-build--format) return 0 ;;
     image-push--base|image-push--archive|image-push-o|image-push--format) return 0 ;;

@@ -32,6 +32,9 @@ _adaptdl_commands() {
     'tensorboard:Show training curves of jobs\: create, delete, list, proxy'
     'policy:How the cluster'\''s slots are shared\: show, set'
     'cluster:Which cluster jobs go to\: list, show, use'
+    'install:Put the operator into a Kubernetes cluster'
+    'upgrade:Change the installation in a Kubernetes cluster'
+    'uninstall:Remove the operator from a Kubernetes cluster'
     'operator:Schedule the jobs of a Kubernetes cluster'
     'image:Make container images without a daemon\: build, push'
     'simulate:Run a workload of recorded jobs through a policy, in virtual time'
@@ -663,6 +666,70 @@ _adaptdl() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
     '1:JOB:_adaptdl_jobs'
+    ;;
+  install)
+    _arguments \
+    '-h[Show help, also for one command.]' \
+    '--help[Show help, also for one command.]' \
+    '--version[Show the version and the commit.]' \
+    '-v[Say more about what is done.]' \
+    '--verbose[Say more about what is done.]' \
+    '-q[Say nothing but results and errors.]' \
+    '--quiet[Say nothing but results and errors.]' \
+    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '-n[Where the operator lives; it is made if it is not there.]:NAME: ' \
+    '--namespace[Where the operator lives; it is made if it is not there.]:NAME: ' \
+    '--image[The image to run, as `adaptdl image push` prints it\: image.repository, image.tag and image.digest in one.]:IMAGE: ' \
+    '*-f[Values, YAML; of several files the later one wins.]:FILE:_files' \
+    '*--values[Values, YAML; of several files the later one wins.]:FILE:_files' \
+    '*--set[One value, such as sched.interval=30s; it wins over files.]:KEY=VALUE: ' \
+    '--context[Context of the kubeconfig, instead of its current one.]:NAME: ' \
+    '--kubeconfig[This file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-y[Do it without asking, as is done where there is no terminal.]' \
+    '--yes[Do it without asking, as is done where there is no terminal.]' \
+    '--dry-run[Only show what would be changed.]' \
+    '--timeout[How long to wait until the operators are ready; 0\: not at all.]:DURATION: ' \
+    '-o[yaml and json print the objects and change nothing, for `kubectl apply` and tools of your own; no cluster is asked.]:text|yaml|json:(text yaml json)' \
+    '--format[yaml and json print the objects and change nothing, for `kubectl apply` and tools of your own; no cluster is asked.]:text|yaml|json:(text yaml json)'
+    ;;
+  upgrade)
+    _arguments \
+    '-h[Show help, also for one command.]' \
+    '--help[Show help, also for one command.]' \
+    '--version[Show the version and the commit.]' \
+    '-v[Say more about what is done.]' \
+    '--verbose[Say more about what is done.]' \
+    '-q[Say nothing but results and errors.]' \
+    '--quiet[Say nothing but results and errors.]' \
+    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '--image[The image to run, as `adaptdl image push` prints it\: image.repository, image.tag and image.digest in one.]:IMAGE: ' \
+    '*-f[Values, YAML; of several files the later one wins.]:FILE:_files' \
+    '*--values[Values, YAML; of several files the later one wins.]:FILE:_files' \
+    '*--set[One value, such as sched.interval=30s; it wins over files.]:KEY=VALUE: ' \
+    '--reset-values[Forget the values that the installation was given before.]' \
+    '--context[Context of the kubeconfig, instead of its current one.]:NAME: ' \
+    '--kubeconfig[This file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-y[Do it without asking, as is done where there is no terminal.]' \
+    '--yes[Do it without asking, as is done where there is no terminal.]' \
+    '--dry-run[Only show what would be changed.]' \
+    '--timeout[How long to wait until the operators are ready; 0\: not at all.]:DURATION: '
+    ;;
+  uninstall)
+    _arguments \
+    '-h[Show help, also for one command.]' \
+    '--help[Show help, also for one command.]' \
+    '--version[Show the version and the commit.]' \
+    '-v[Say more about what is done.]' \
+    '--verbose[Say more about what is done.]' \
+    '-q[Say nothing but results and errors.]' \
+    '--quiet[Say nothing but results and errors.]' \
+    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '--keep-jobs[Leave jobs and their definition, with all their data.]' \
+    '--context[Context of the kubeconfig, instead of its current one.]:NAME: ' \
+    '--kubeconfig[This file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-y[Do it without asking, as is done where there is no terminal.]' \
+    '--yes[Do it without asking, as is done where there is no terminal.]' \
+    '--timeout[How long to wait until all is gone.]:DURATION: '
     ;;
   operator)
     _arguments \

@@ -1,6 +1,7 @@
 #include "core/cluster/kubernetes/elector.h"
 
 #include "core/base/log.h"
+#include "core/cluster/kubernetes/manifests.h"
 
 namespace adaptdl::kubernetes {
 
@@ -68,7 +69,10 @@ void Elector::look() {
       client_.create(lease_.in(lease_.name_space),
                      {{"apiVersion", "coordination.k8s.io/v1"},
                       {"kind", "Lease"},
-                      {"metadata", {{"name", lease_.name}, {"namespace", lease_.name_space}}},
+                      {"metadata",
+                       {{"name", lease_.name},
+                        {"namespace", lease_.name_space},
+                        {"labels", {{kLabelInstalled, lease_.name_space}}}}},
                       {"spec", *mine}});
     }
   } catch (const kube::ApiError& error) {

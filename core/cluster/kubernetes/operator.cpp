@@ -5,6 +5,7 @@
 #include "core/base/http_server.h"
 #include "core/base/log.h"
 #include "core/cluster/kubernetes/elector.h"
+#include "core/cluster/kubernetes/manifests.h"
 #include "core/cluster/kubernetes/metrics.h"
 #include "core/cluster/kubernetes/supervised_pods.h"
 
@@ -12,8 +13,6 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr const char* kLeaseName = "adaptdl-operator";
-constexpr const char* kKeySecret = "adaptdl-operator-key";
 constexpr double kEventGap = 1;      // s between rounds when jobs come and go
 constexpr double kPolicyTime = 0.5;  // s of one round's search, at most
 constexpr Seconds kLook{0.2};
@@ -31,7 +30,10 @@ std::string read_key(kube::Client& client, const std::string& name_space) {
                     {{"apiVersion", "v1"},
                      {"kind", "Secret"},
                      {"type", "Opaque"},
-                     {"metadata", {{"name", kKeySecret}, {"namespace", name_space}}},
+                     {"metadata",
+                      {{"name", kKeySecret},
+                       {"namespace", name_space},
+                       {"labels", {{kLabelInstalled, name_space}}}}},
                      {"stringData", {{"key", to_hex(random_bytes(32))}}}});
     } catch (const kube::ApiError& error) {
       if (!error.already_exists()) throw;

@@ -1,0 +1,74 @@
+#include "cli/installing.h"
+
+#include <iostream>
+#include <unistd.h>
+
+#include "cli/output.h"
+#include "cli/parse.h"
+#include "core/base/number.h"
+
+namespace adaptdl::cli {
+
+namespace {
+
+constexpr double kLongestTimeout = 86400;  // s
+
+kube::ClientOptions client_options(const Arguments& arguments) {
+  kube::ClientOptions options;
+  options.field_manager = "adaptdl-install";
+  if (arguments.verbose()) options.trace = [](const std::string& line) { talk(line); };
+  return options;
+}
+
+kube::ConfigOptions config_options(const Arguments& arguments) {
+  return {.kubeconfig = arguments.text("kubeconfig"),
+          .context = arguments.text("context"),
+          .name_space = ""};
+}
+
+}  // namespace
+
+kube::Client installer_client(const Arguments& arguments) {
+  return kube::Client(kube::load_config(config_options(arguments)), client_options(arguments));
+}
+
+bool asks(const Arguments& arguments) {
+  return !arguments.flag("yes") && isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
+}
+
+bool agreed(std::string_view question) {
+  std::cerr << question << " [y/N] " << std::flush;
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+double timeout_option(const Arguments& arguments) {
+  try {
+    return parse_duration(arguments.text("timeout"), "--timeout", 0, kLongestTimeout);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
+Option context_option() {
+  return {.name = "context",
+          .kind = Kind::text,
+          .value = "NAME",
+          .doc = "Context of the kubeconfig, instead of its current one."};
+}
+
+Option kubeconfig_option() {
+  return {.name = "kubeconfig",
+          .kind = Kind::file,
+          .value = "FILE",
+          .doc = "This file alone, instead of KUBECONFIG or ~/.kube/config."};
+}
+
+Option yes_option() {
+  return {.name = "yes",
+          .letter = 'y',
+          .doc = "Do it without asking, as is done where there is no terminal."};
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,184 @@
+#include "core/cluster/kubernetes/values.h"
+
+#include "core/base/number.h"
+#include "core/base/yaml_json.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr int kMaxPort = 65535;
+constexpr int kMostReplicas = 100;
+constexpr double kLongestInterval = 86400;         // s
+constexpr double kLongestLife = 10 * 365 * 86400;  // s
+
+// A value that is missing, or null as the chart's defaults are, is as if not given.
+bool given(const YamlNode& node) {
+  return node.present() && (node.is_scalar() || node.is_list() || node.is_mapping());
+}
+
+void read_text(YamlMapping& mapping, std::string_view key, std::string& value) {
+  const YamlNode found = mapping.find(key);
+  if (given(found)) value = found.text();
+}
+
+void read_duration(YamlMapping& mapping, std::string_view key, std::string& value, double most) {
+  const YamlNode found = mapping.find(key);
+  if (!given(found)) return;
+  value = found.text();
+  try {
+    parse_duration(value, "it", 1, most);
+  } catch (const Error& error) {
+    found.refuse(error.what());
+  }
+}
+
+void read_json(YamlMapping& mapping, std::string_view key, Json& value) {
+  const YamlNode found = mapping.find(key);
+  if (given(found)) value = yaml_to_json(found);
+}
+
+// Laid on the default, as Helm does.
+void read_object(YamlMapping& mapping, std::string_view key, Json& value) {
+  const YamlNode found = mapping.find(key);
+  if (!given(found)) return;
+  if (!found.is_mapping()) found.refuse("it is no mapping");
+  value = merged_values(std::move(value), yaml_to_json(found));
+}
+
+// A list of operations, or text that is one in JSON, as the chart has it.
+void read_patch(YamlMapping& mapping, std::string_view key, Json& patch) {
+  const YamlNode found = mapping.find(key);
+  if (!given(found)) return;
+  if (found.is_list()) {
+    patch = yaml_to_json(found);
+    return;
+  }
+  try {
+    patch = parse_json(found.text(), "it");
+  } catch (const Error& error) {
+    found.refuse(error.what());
+  }
+  if (!patch.is_array()) found.refuse("it is no JSON patch; give a list of operations (RFC 6902)");
+}
+
+void read_service(const YamlNode& node, ServiceValues& service) {
+  YamlMapping mapping(node, true);
+  mapping.read_choice("type", service.type,
+                      {{"ClusterIP", std::string("ClusterIP")},
+                       {"NodePort", std::string("NodePort")},
+                       {"LoadBalancer", std::string("LoadBalancer")}});
+  mapping.read("port", service.port, 1, kMaxPort);
+  mapping.read("targetPort", service.target_port, 1, kMaxPort);
+  int port = 0;
+  if (mapping.read("nodePort", port, 1, kMaxPort)) service.node_port = port;
+  mapping.finish();
+}
+
+void read_image(const YamlNode& node, Values& values) {
+  YamlMapping image(node, true);
+  read_text(image, "repository", values.repository);
+  read_text(image, "tag", values.tag);
+  read_text(image, "digest", values.digest);
+  read_text(image, "pullPolicy", values.pull_policy);
+  const auto add_secret = [&](const YamlNode& item) {
+    YamlMapping secret(item, true);
+    std::string name;
+    read_text(secret, "name", name);
+    if (!name.empty()) values.pull_secrets.push_back(name);
+    secret.finish();
+  };
+  const YamlNode list = image.find("pullSecrets");
+  if (given(list)) {
+    for (const YamlNode& item : list.list()) add_secret(item);
+  }
+  add_secret(image.find("secrets"));  // AdaptDL's newer chart
+  image.finish();
+}
+
+void read_sched(const YamlNode& node, Values& values) {
+  YamlMapping sched(node, true);
+  sched.read("replicas", values.replicas, 1, kMostReplicas);
+  read_object(sched, "resources", values.resources);
+  read_text(sched, "policy", values.policy);
+  YamlMapping options(sched.find("policyOptions"), true);
+  for (const std::string& key : options.keys()) {
+    values.policy_options[key] = options.require(key).number();
+  }
+  read_duration(sched, "interval", values.interval, kLongestInterval);
+  sched.finish();
+}
+
+void read_job(const YamlNode& node, Values& values) {
+  YamlMapping job(node, true);
+  read_object(job, "defaultResources", values.default_resources);
+  YamlMapping patch(job.find("patch"), true);
+  read_patch(patch, "pods", values.patch_pods);
+  read_patch(patch, "containers", values.patch_containers);
+  patch.finish();
+  YamlMapping newer(job.find("jobPatch"), true);
+  read_patch(newer, "podPatch", values.patch_pods);
+  read_patch(newer, "containerPatch", values.patch_containers);
+  newer.finish();
+  job.finish();
+}
+
+void read_monitor(const YamlNode& node, MonitorValues& monitor) {
+  YamlMapping mapping(node, true);
+  mapping.read("enabled", monitor.enabled);
+  read_text(mapping, "namespace", monitor.name_space);
+  read_text(mapping, "interval", monitor.interval);
+  read_object(mapping, "selector", monitor.selector);
+  mapping.read("honorLabels", monitor.honor_labels);
+  mapping.finish();
+}
+
+void read_registry(const YamlNode& node, RegistryValues& registry) {
+  YamlMapping mapping(node, true);
+  mapping.read("enabled", registry.enabled);
+  read_text(mapping, "fullnameOverride", registry.name);
+  read_text(mapping, "image", registry.image);
+  read_service(mapping.find("service"), registry.service);
+  mapping.finish();
+}
+
+}  // namespace
+
+std::string Values::image() const {
+  if (repository.empty()) return "";
+  if (!digest.empty()) return repository + "@" + digest;
+  return tag.empty() ? repository : repository + ":" + tag;
+}
+
+Values read_values(const YamlNode& root) {
+  Values values;
+  YamlMapping top(root, true);
+  read_image(top.find("image"), values);
+  read_sched(top.find("sched"), values);
+  read_json(top, "tolerations", values.tolerations);
+  if (!values.tolerations.is_array()) top.find("tolerations").refuse("it is no list");
+  read_job(top.find("job"), values);
+  YamlMapping metrics(top.find("metrics"), true);
+  read_service(metrics.find("service"), values.metrics);
+  read_monitor(metrics.find("serviceMonitor"), values.monitor);
+  metrics.finish();
+  YamlMapping supervisor(top.find("supervisor"), true);
+  read_service(supervisor.find("service"), values.supervisor);
+  supervisor.finish();
+  read_registry(top.find("docker-registry"), values.registry);
+  YamlMapping webhook(top.find("webhook"), true);
+  webhook.read_choice("failurePolicy", values.failure_policy,
+                      {{"Ignore", std::string("Ignore")}, {"Fail", std::string("Fail")}});
+  read_duration(webhook, "certificateLifetime", values.certificate_life, kLongestLife);
+  webhook.finish();
+  top.finish();
+  return values;
+}
+
+Json merged_values(Json base, const Json& over) {
+  if (!base.is_object()) base = Json::object();
+  if (over.is_object()) base.merge_patch(over);
+  return base;
+}
+
+}  // namespace adaptdl::kubernetes
