@@ -34,6 +34,7 @@ struct Client::Pool {
   std::mutex mutex;
   std::vector<Idle> idle;
   std::set<std::string> warned;
+  RequestCounts requests;
   Rng rng{random_seed()};
 
   double jitter() {
@@ -83,7 +84,27 @@ Client::Client(Config config, ClientOptions options)
       pool_(std::make_unique<Pool>()) {}
 Client::~Client() = default;
 
+RequestCounts Client::requests() const {
+  const std::lock_guard lock(pool_->mutex);
+  return pool_->requests;
+}
+
 HttpResponse Client::send_once(const HttpRequest& request, const Identity& identity) {
+  const auto count = [&](int status) {
+    const std::lock_guard lock(pool_->mutex);
+    ++pool_->requests[{request.method, status}];
+  };
+  try {
+    HttpResponse response = send_traced(request, identity);
+    count(response.status);
+    return response;
+  } catch (const Error&) {
+    count(0);
+    throw;
+  }
+}
+
+HttpResponse Client::send_traced(const HttpRequest& request, const Identity& identity) {
   Lease lease(*this, identity);
   HttpRequest whole = request;
   whole.url = config_.server + request.url;

@@ -8,11 +8,14 @@
 // and JSON patches that may have arrived are not, since they could be done twice. After a 401 the
 // credentials are renewed once.
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/http.h"
@@ -61,6 +64,9 @@ struct DeleteOptions {
   bool dry_run = false;
 };
 
+// How many attempts there were, by method and by the answer's status; 0: there was none.
+using RequestCounts = std::map<std::pair<std::string, int>, uint64_t>;
+
 class Client {
  public:
   explicit Client(Config config, ClientOptions options = {});
@@ -71,6 +77,7 @@ class Client {
   const Config& config() const { return config_; }
   const ClientOptions& options() const { return options_; }
   Credentials& credentials() { return credentials_; }
+  RequestCounts requests() const;  // so far; a watch counts when it ends
 
   Json get(const Resource& object);
   std::optional<Json> find(const Resource& object);  // nothing if there is none
@@ -112,6 +119,7 @@ class Client {
   HttpResponse send(HttpRequest request, Repeat repeat, const std::string& what,
                     const bool* begun = nullptr);
   HttpResponse send_once(const HttpRequest& request, const Identity& identity);
+  HttpResponse send_traced(const HttpRequest& request, const Identity& identity);
   Json write(const char* method, const Resource& resource, Query query, const Json& body,
              const char* type, Repeat repeat, bool only_once);
   Query write_query(bool dry_run, const std::string& manager) const;

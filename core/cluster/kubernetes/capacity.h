@@ -27,6 +27,8 @@ struct NodeFacts {
                          // there is to move
   Json taints;           // those that keep pods away; a list
   std::map<std::string, std::string> labels;
+
+  bool operator==(const NodeFacts&) const = default;
 };
 
 // Never throws.

@@ -104,16 +104,12 @@ void trim_node(Json& node) {
 ClusterCache::ClusterCache(kube::Client& client, Listener listener)
     : client_(client),
       listener_(std::move(listener)),
-      nodes_informer_(client, kube::kNodes, {.trim = trim_node},
-                      {.added = [this](const kube::Object&) { listener_.capacity(); },
-                       .updated =
-                           [this](const kube::Object& before, const kube::Object& now) {
-                             if (before->value("spec", Json()) != now->value("spec", Json()) ||
-                                 before->value("status", Json()) != now->value("status", Json())) {
-                               listener_.capacity();
-                             }
-                           },
-                       .deleted = [this](const kube::Object&) { listener_.capacity(); }}),
+      nodes_informer_(
+          client, kube::kNodes, {.trim = trim_node},
+          {.added = [this](const kube::Object& now) { node_changed(*now, false); },
+           .updated = [this](const kube::Object&,
+                             const kube::Object& now) { node_changed(*now, false); },
+           .deleted = [this](const kube::Object& before) { node_changed(*before, true); }}),
       pods_informer_(
           client, kube::kPods, {.trim = trim_pod},
           {.added = [this](const kube::Object& now) { pod_changed(*now, false); },
@@ -127,7 +123,14 @@ ClusterCache::ClusterCache(kube::Client& client, Listener listener)
                  job_changed(*now);
                  listener_.capacity();
                },
-           .updated = [this](const kube::Object&, const kube::Object& now) { job_changed(*now); },
+           .updated =
+               [this](const kube::Object& before, const kube::Object& now) {
+                 job_changed(*now);
+                 std::string problem;
+                 if (concerns_allocator(read_job(*before, problem), read_job(*now, problem))) {
+                   listener_.capacity();
+                 }
+               },
            .deleted =
                [this](const kube::Object& before) {
                  job_changed(*before);
@@ -144,6 +147,22 @@ std::string ClusterCache::problem() const {
     if (!problem.empty()) return problem;
   }
   return "";
+}
+
+void ClusterCache::node_changed(const Json& object, bool gone) {
+  NodeFacts facts = read_node(object);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = nodes_.find(facts.name);
+    if (gone ? found == nodes_.end() : found != nodes_.end() && found->second == facts) return;
+    if (gone || found == nodes_.end()) node_names_.reset();
+    if (gone) {
+      nodes_.erase(found);
+    } else {
+      nodes_[facts.name] = std::move(facts);
+    }
+  }
+  listener_.capacity();
 }
 
 void ClusterCache::job_changed(const Json& object) {
@@ -247,18 +266,27 @@ std::vector<PodUse> ClusterCache::uses() const {
 }
 
 std::vector<NodeFacts> ClusterCache::nodes() const {
+  const std::lock_guard lock(mutex_);
   std::vector<NodeFacts> result;
-  for (const kube::Object& object : nodes_informer_.all()) result.push_back(read_node(*object));
+  result.reserve(nodes_.size());
+  for (const auto& [name, facts] : nodes_) result.push_back(facts);
   return result;
 }
 
-std::vector<std::string> ClusterCache::node_names() const {
-  std::vector<std::string> names;
-  for (const kube::Object& object : nodes_informer_.all()) {
-    names.push_back(kube::metadata_text(*object, "name"));
+std::shared_ptr<const std::vector<std::string>> ClusterCache::node_names() const {
+  const std::lock_guard lock(mutex_);
+  if (!node_names_) {
+    auto names = std::make_shared<std::vector<std::string>>();
+    for (const auto& [name, facts] : nodes_) names->push_back(name);
+    node_names_ = std::move(names);
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  return node_names_;
+}
+
+std::string ClusterCache::hostname(const std::string& node) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? node : found->second.hostname;
 }
 
 void ClusterCache::wrote(const std::string& id, const std::string& base, Json answer) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -45,8 +46,9 @@ class ClusterCache {
   std::vector<KnownJob> jobs() const;
   std::vector<PodFacts> pods(const JobObject& job) const;  // that it owns
   std::vector<PodUse> uses() const;
-  std::vector<NodeFacts> nodes() const;
-  std::vector<std::string> node_names() const;  // sorted
+  std::vector<NodeFacts> nodes() const;                                // by name
+  std::shared_ptr<const std::vector<std::string>> node_names() const;  // sorted
+  std::string hostname(const std::string& node) const;  // NodeFacts::hostname; its name if unknown
 
   // A write that was made on the version `base` of a job, and the API server's answer.
   void wrote(const std::string& id, const std::string& base, Json answer);
@@ -72,6 +74,7 @@ class ClusterCache {
     bool takes_room = false;
   };
 
+  void node_changed(const Json& object, bool gone);
   void job_changed(const Json& object);
   void pod_changed(const Json& object, bool gone);
   std::optional<KnownJob> known(const std::string& id, const Json& object) const;
@@ -81,6 +84,8 @@ class ClusterCache {
   mutable std::mutex mutex_;
   std::map<std::string, Written> written_;    // by job
   std::map<std::string, Expected> expected_;  // by job
+  std::map<std::string, NodeFacts> nodes_;    // by name: read once, as there are many and many ask
+  mutable std::shared_ptr<const std::vector<std::string>> node_names_;  // null: made when asked for
   std::map<kube::ObjectName, KnownPod> pods_;
   std::map<std::string, std::set<kube::ObjectName>> pods_of_;  // by job
   // Last: their threads use the above.

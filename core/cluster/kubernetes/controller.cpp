@@ -39,8 +39,11 @@ void Controller::hints(const std::string& id, Json train) {
 }
 
 ControllerFigures Controller::figures() const {
+  kube::RequestCounts requests = client_.requests();
   const std::lock_guard lock(mutex_);
-  return figures_;
+  ControllerFigures figures = figures_;
+  figures.requests = std::move(requests);
+  return figures;
 }
 
 void Controller::run(const std::function<bool()>& goes_on) {
@@ -76,10 +79,19 @@ void Controller::work_off() {
     });
     if (std::exchange(capacity_changed_, false)) allocator_.something_happened(now_s());
     for (const std::string& id : dirty_) work.push_back([this, id] { reconcile_job(id); });
+    dirty_.clear();
+  }
+  write_all(std::move(work));
+  write_noted_hints();
+}
+
+void Controller::write_noted_hints() {
+  std::vector<Work> work;
+  {
+    const std::lock_guard lock(mutex_);
     for (auto& [id, train] : hints_) {
       work.push_back([this, id = id, train = std::move(train)] { write_hints(id, train); });
     }
-    dirty_.clear();
     hints_.clear();
   }
   write_all(std::move(work));
@@ -163,15 +175,12 @@ void Controller::write_allocation(const std::string& id,
   const auto known = cache_.job(id);
   if (!known || known->job.status.ended()) return;
   JobStatus status = known->job.status;
+  set_allocation(status, nodes, why, wall_s());
   if (nodes) {
-    set_allocation(status, *nodes, why);
     tell(known->job, {false, "Scheduled",
                       fmt::format("replicas {} -> {}: {}", known->job.status.allocation.size(),
                                   nodes->size(), why)});
-  } else {
-    status.why = why;
   }
-  if (status.phase == "Pending" && status.reason == reason::kWaiting) status.message = why;
   try {
     if (write_status(*known, status)) return job_changed(id);
   } catch (const Error&) {

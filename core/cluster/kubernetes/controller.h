@@ -34,6 +34,7 @@ struct ControllerOptions {
 struct ControllerFigures {
   uint64_t reconciled = 0, conflicts = 0, errors = 0, rounds = 0, changes = 0, pods_made = 0;
   double round_s = 0, policy_s = 0;  // of the last round: until its last write, and of its policy
+  kube::RequestCounts requests;      // of the client
 };
 
 class Controller : public Cluster {
@@ -44,8 +45,10 @@ class Controller : public Cluster {
   // What the cache's listener tells; any thread.
   void job_changed(const std::string& id);
   void capacity_changed();
-  // Hints that a job sent; written soon. Any thread.
+  // Hints that a job sent; any thread. run() writes them, or who does not lead: a job's program
+  // talks to any operator, and hints are its own, so that they are guarded by no version.
   void hints(const std::string& id, Json train);
+  void write_noted_hints();
 
   // Works until `goes_on` says no; it is asked at least once a second.
   void run(const std::function<bool()>& goes_on);

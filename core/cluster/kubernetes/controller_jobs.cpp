@@ -28,9 +28,9 @@ void Controller::reconcile_job(const std::string& id) {
     return;
   }
   const std::vector<PodFacts> pods = cache_.pods(known->job);
-  const std::vector<std::string> nodes = cache_.node_names();
+  const auto nodes = cache_.node_names();
   const JobDecision decision =
-      reconcile(known->job, known->problem, pods, {wall_s(), nodes, cache_.expects(id)});
+      reconcile(known->job, known->problem, pods, {wall_s(), *nodes, cache_.expects(id)});
   {
     const std::lock_guard lock(mutex_);
     ++figures_.reconciled;
@@ -114,14 +114,9 @@ void Controller::make_pods(const KnownJob& known, const JobStatus& status) {
   bool counts = true;
   try {
     if (*status.group == 0) make_secret(job);
-    std::map<std::string, std::string> hostnames;
-    for (const NodeFacts& node : cache_.nodes()) hostnames[node.name] = node.hostname;
     for (size_t rank = 0; rank < status.allocation.size(); ++rank) {
-      const std::string& node = status.allocation[rank];
-      const auto hostname = hostnames.find(node);
-      const Json pod =
-          make_pod(job, static_cast<int>(rank),
-                   hostname == hostnames.end() ? node : hostname->second, options_.pods);
+      const Json pod = make_pod(job, static_cast<int>(rank),
+                                cache_.hostname(status.allocation[rank]), options_.pods);
       client_.create(kube::kPods.in(job.job_namespace), pod);
       const std::lock_guard lock(mutex_);
       ++figures_.pods_made;
@@ -139,8 +134,8 @@ void Controller::make_pods(const KnownJob& known, const JobStatus& status) {
   const auto now = cache_.job(id);
   if (!now) return;
   const std::vector<PodFacts> pods = cache_.pods(now->job);
-  const std::vector<std::string> nodes = cache_.node_names();
-  carry_out(*now, pods, pods_refused(now->job, pods, problem, counts, {wall_s(), nodes}));
+  const auto nodes = cache_.node_names();
+  carry_out(*now, pods, pods_refused(now->job, pods, problem, counts, {wall_s(), *nodes}));
 }
 
 void Controller::tell(const JobObject& job, const JobEvent& event) {

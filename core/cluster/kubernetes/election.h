@@ -4,7 +4,8 @@
 // part, so that clocks and failures can be tried; the caller reads and writes the Lease with its
 // resourceVersion, so that of two who write at once one is told 409.
 // As client-go's leaderelection: another's lease is judged by how long this process has seen it
-// unchanged, never by the times in it, since clocks differ.
+// unchanged, never by the times in it, since clocks differ. The times are somewhat shorter, so that
+// another acts within 20 s.
 
 #include <optional>
 #include <string>
@@ -15,8 +16,8 @@ namespace adaptdl::kubernetes {
 
 struct ElectionOptions {
   std::string identity;  // of this process: unique, as a pod's name and a random number
-  double lease_s = 15;   // unchanged so long, a lease is over
-  double renew_s = 10;   // the leader gives up after so long without a successful renewal
+  double lease_s = 12;   // unchanged so long, a lease is over
+  double renew_s = 8;    // the leader gives up after so long without a successful renewal
   double retry_s = 2;    // between looks
 };
 

@@ -144,6 +144,16 @@ JobObject read_job(const Json& object, std::string& problem) {
   return job;
 }
 
+bool concerns_allocator(const JobObject& before, const JobObject& now) {
+  const auto profiled = [](const JobStatus& status) {
+    return status.train.is_object() ? lenient<int64_t>(status.train, "maxProfiledReplicas") : 0;
+  };
+  return before.generation != now.generation || before.deleting != now.deleting ||
+         before.status.ended() != now.status.ended() ||
+         (!before.status.allocation.empty() && now.status.allocation.empty()) ||
+         profiled(now.status).value_or(0) > profiled(before.status).value_or(0);
+}
+
 Json status_patch(const JobStatus& before, const JobStatus& after) {
   const Json old_fields = to_json(before);
   const Json new_fields = to_json(after);

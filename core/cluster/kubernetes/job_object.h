@@ -87,6 +87,10 @@ struct JobObject {
 // no name, namespace or uid.
 JobObject read_job(const Json& object, std::string& problem);
 
+// Whether the allocator had better look again than wait for its interval's end: the job was asked
+// to be another, has ended, was left without nodes, or has measured itself with more replicas.
+bool concerns_allocator(const JobObject& before, const JobObject& now);
+
 // What is to be sent as the status by a merge patch that makes `before` into `after`: null if
 // nothing has changed. Keys that this program does not know are left alone.
 Json status_patch(const JobStatus& before, const JobStatus& after);

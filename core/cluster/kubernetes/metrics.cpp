@@ -171,6 +171,13 @@ std::string metrics_text(const std::vector<KnownJob>& jobs, const ControllerFigu
       static_cast<double>(figures.conflicts));
   one("adaptdl_errors_total", "counter", "Requests that failed.",
       static_cast<double>(figures.errors));
+  text.family("rest_client_requests_total", "counter",
+              "Requests to the API server, by method and status; <error>: no answer came.");
+  for (const auto& [what, count] : figures.requests) {
+    text.sample(fmt::format("method=\"{}\",code=\"{}\"", what.first,
+                            what.second == 0 ? "<error>" : std::to_string(what.second)),
+                static_cast<double>(count));
+  }
   one("adaptdl_pods_created_total", "counter", "Pods made.",
       static_cast<double>(figures.pods_made));
   one("adaptdl_allocator_rounds_total", "counter", "Rounds of the allocator.",

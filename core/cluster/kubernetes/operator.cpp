@@ -124,6 +124,7 @@ void Operator::run() {
                   {.identity = impl_->options.identity});
   while (!impl_->stop.cancelled() && !(impl_->cache.synced() && elector.leads())) {
     impl_->stop.wait_for(kLook);
+    impl_->controller->write_noted_hints();
   }
   if (impl_->stop.cancelled()) return;
   log_info("{} leads; supervisor at {}", impl_->options.identity, impl_->url());

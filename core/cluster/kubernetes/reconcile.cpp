@@ -22,6 +22,18 @@ bool started(const PodFacts& pod) {
   return pod.ready || pod.end != PodEnd::none;
 }
 
+void set_conditions(JobStatus& status, double now_s) {
+  const bool bad = status.phase == "Failed";
+  const std::string reason = status.reason.empty() ? status.phase : status.reason;
+  set_condition(status, "Scheduled", !status.allocation.empty(), reason,
+                status.allocation.empty() ? status.message : status.why, now_s);
+  set_condition(status, "Ready", status.phase == "Running", reason, status.message, now_s);
+  set_condition(status, "Progressing", !status.ended() && status.phase != "Pending", reason,
+                status.message, now_s);
+  set_condition(status, "Complete", status.phase == "Succeeded", reason, "", now_s);
+  set_condition(status, "Failed", bad, reason, bad ? status.message : "", now_s);
+}
+
 class Reconciler {
  public:
   Reconciler(const JobObject& job, const std::vector<PodFacts>& pods, const ClusterFacts& cluster)
@@ -49,7 +61,7 @@ class Reconciler {
 
  private:
   JobDecision finished() {
-    conditions();
+    set_conditions(status_, cluster_.now_s);
     return std::move(decision_);
   }
 
@@ -322,20 +334,6 @@ class Reconciler {
     decision_.events.push_back({warning, std::string(reason), note});
   }
 
-  void conditions() {
-    const double now = cluster_.now_s;
-    const bool good = status_.phase == "Succeeded", bad = status_.phase == "Failed";
-    const bool running = status_.phase == "Running";
-    const std::string reason = status_.reason.empty() ? status_.phase : status_.reason;
-    set_condition(status_, "Scheduled", !status_.allocation.empty(), reason,
-                  status_.allocation.empty() ? status_.message : status_.why, now);
-    set_condition(status_, "Ready", running, reason, status_.message, now);
-    set_condition(status_, "Progressing", !status_.ended() && status_.phase != "Pending", reason,
-                  status_.message, now);
-    set_condition(status_, "Complete", good, reason, "", now);
-    set_condition(status_, "Failed", bad, reason, bad ? status_.message : "", now);
-  }
-
   const JobObject& job_;
   const std::vector<PodFacts>& pods_;
   const ClusterFacts& cluster_;
@@ -356,11 +354,15 @@ JobDecision pods_refused(const JobObject& job, const std::vector<PodFacts>& pods
   return Reconciler(job, pods, cluster).refused(message, counts);
 }
 
-void set_allocation(JobStatus& status, const std::vector<std::string>& nodes,
-                    const std::string& why) {
-  if (!nodes.empty() && status.group && status.allocation != nodes) ++status.rescales;
-  status.allocation = nodes;
+void set_allocation(JobStatus& status, const std::optional<std::vector<std::string>>& nodes,
+                    const std::string& why, double now_s) {
+  if (nodes) {
+    if (!nodes->empty() && status.group && status.allocation != *nodes) ++status.rescales;
+    status.allocation = *nodes;
+  }
   status.why = why;
+  if (status.phase == "Pending" && status.reason == reason::kWaiting) status.message = why;
+  if (!status.phase.empty()) set_conditions(status, now_s);
 }
 
 }  // namespace adaptdl::kubernetes

@@ -57,8 +57,9 @@ JobDecision reconcile(const JobObject& job, const std::string& problem,
 JobDecision pods_refused(const JobObject& job, const std::vector<PodFacts>& pods,
                          const std::string& message, bool counts, const ClusterFacts& cluster);
 
-// Changes the allocation of a status, as the allocator's answer to it.
-void set_allocation(JobStatus& status, const std::vector<std::string>& nodes,
-                    const std::string& why);
+// What the allocator says of a job, written to its status: other nodes (none: they stay) and why.
+// The conditions say it too, so that a reason alone is one write.
+void set_allocation(JobStatus& status, const std::optional<std::vector<std::string>>& nodes,
+                    const std::string& why, double now_s);
 
 }  // namespace adaptdl::kubernetes

@@ -53,6 +53,27 @@ TEST_CASE("what others wrote into a job does no harm") {
   CHECK_THROWS_AS(read_job(Json(), said), Error);
 }
 
+TEST_CASE("what the allocator is told of") {
+  JobObject before = read_sample();
+  before.status.phase = "Running";
+  before.status.allocation = {"n1"};
+  const auto told = [&](const auto& change) {
+    JobObject now = before;
+    change(now);
+    return concerns_allocator(before, now);
+  };
+  CHECK_FALSE(told([](JobObject& job) { job.status.allocation = {"n2"}; }));
+  CHECK_FALSE(told([](JobObject& job) { job.status.phase = "Stopping"; }));
+  CHECK_FALSE(told([](JobObject& job) { job.status.train = {{"maxProfiledReplicas", "many"}}; }));
+  CHECK(told([](JobObject& job) { job.generation = 3; }));
+  CHECK(told([](JobObject& job) { job.deleting = true; }));
+  CHECK(told([](JobObject& job) { job.status.phase = "Failed"; }));
+  CHECK(told([](JobObject& job) { job.status.allocation.clear(); }));
+  before.status.train = {{"maxProfiledReplicas", 2}};
+  CHECK_FALSE(told([](JobObject& job) { job.status.train["maxProfiledReplicas"] = 1; }));
+  CHECK(told([](JobObject& job) { job.status.train["maxProfiledReplicas"] = 3; }));
+}
+
 TEST_CASE("a status is written as its differences") {
   const Json before = Json::parse(R"({"phase": "Pending", "reason": "Waiting", "other": 1})");
   const JobObject job = read_sample(Json::object(), before);

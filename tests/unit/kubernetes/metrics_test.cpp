@@ -25,7 +25,7 @@ TEST_CASE("series of a job, and of none that has ended") {
       Json::parse(R"({"phase": "Succeeded", "completionTimestamp": "2026-01-31T08:01:00Z"})"));
   ended.name = "ended";
   const std::string text =
-      metrics_text({{running, ""}, {waiting, ""}, {ended, ""}}, {.rounds = 3}, true);
+      metrics_text({{running, ""}, {waiting, ""}, {ended, ""}}, {.rounds = 3, .requests = {{{"PATCH", 409}, 2}, {{"GET", 0}, 1}}}, true);
   const auto has = [&](const char* line) {
     INFO(line);
     CHECK(("\n" + text).find("\n" + std::string(line)) != std::string::npos);
@@ -39,6 +39,8 @@ TEST_CASE("series of a job, and of none that has ended") {
   has("adaptdl_sched_job_submission_count_total 3\n");
   has("adaptdl_sched_job_completion_time_sum{status=\"Succeeded\"} 60\n");
   has("adaptdl_allocator_rounds_total 3\n");
+  has("rest_client_requests_total{method=\"PATCH\",code=\"409\"} 2\n");
+  has("rest_client_requests_total{method=\"GET\",code=\"<error>\"} 1\n");
   has("adaptdl_leader 1\n");
   CHECK(text.find("job=\"ended\"") == std::string::npos);
 }

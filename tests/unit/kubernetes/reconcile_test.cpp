@@ -11,7 +11,7 @@ using namespace adaptdl::kubernetes;
 namespace {
 
 constexpr double kNow = 1'769'846'400;  // 2026-01-31 08:00:00
-const std::vector<std::string> kNodes = {"n1", "n2", "n3"};
+const std::vector<std::string> kNodes = {"n1", "n2", "n3"}, kTwo = {"n1", "n2"};
 
 // Its group 0 was started a minute ago.
 JobObject running(const std::vector<std::string>& nodes, Json spec = Json::object()) {
@@ -41,6 +41,21 @@ bool has_event(const JobDecision& decision, const std::string& reason) {
 
 }  // namespace
 
+TEST_CASE("another reason for the same allocation needs no second write") {
+  JobObject job = running({"n1", "n2"});
+  const std::vector<PodFacts> pods = {sample_pod(0, "n1", 2), sample_pod(1, "n2", 2)};
+  job.status = decide(job, pods).status;
+  set_allocation(job.status, std::nullopt, "stays: 2 GPUs", kNow);
+  CHECK(job.status.allocation == kTwo);
+  CHECK(decide(job, pods).status == job.status);
+
+  JobObject waiting = read_sample();
+  waiting.status = decide(waiting, {}).status;
+  set_allocation(waiting.status, std::nullopt, "waits: all GPUs are taken", kNow);
+  CHECK(waiting.status.message == "waits: all GPUs are taken");
+  CHECK(decide(waiting, {}).status == waiting.status);
+}
+
 TEST_CASE("from submission to the end") {
   JobObject job = read_sample();
   JobDecision decision = decide(job, {});
@@ -49,7 +64,7 @@ TEST_CASE("from submission to the end") {
   CHECK_FALSE(decision.create);
 
   job.status = decision.status;
-  set_allocation(job.status, {"n1", "n2"}, "starts");
+  set_allocation(job.status, kTwo, "starts", kNow);
   decision = decide(job, {});
   CHECK(decision.status.phase == "Starting");
   CHECK(decision.status.group == 0);
@@ -85,7 +100,7 @@ TEST_CASE("from submission to the end") {
 
 TEST_CASE("an allocation that changes restarts the job in a new group") {
   JobObject job = running({"n1"});
-  set_allocation(job.status, {"n1", "n2"}, "grows");
+  set_allocation(job.status, kTwo, "grows", kNow);
   CHECK(job.status.rescales == 1);
   std::vector<PodFacts> pods = {sample_pod(0, "n1", 1)};
   JobDecision decision = decide(job, pods);
