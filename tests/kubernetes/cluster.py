@@ -31,8 +31,9 @@ def free_ports(count):
     return ports
 
 
-def kubelet_cgroups():
-    return glob.glob("/sys/fs/cgroup/kubepods") + glob.glob("/sys/fs/cgroup/*/kubepods")
+def containerd_cgroups():
+    """Every containerd's containers are below, under names of their own."""
+    return glob.glob("/sys/fs/cgroup/k8s.io") + glob.glob("/sys/fs/cgroup/*/k8s.io")
 
 
 class Cluster:
@@ -66,6 +67,11 @@ class Cluster:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def kill(self, name):
+        """kill -9; start(name, *commands[name]) begins it again."""
+        self.processes[name].kill()
+        self.processes[name].wait()
 
     def wait_for(self, what, seconds, condition):
         end = time.monotonic() + seconds
@@ -134,7 +140,7 @@ class Cluster:
         except OSError:
             return None
 
-    def up(self, with_node):
+    def up(self, with_node, manager_options=()):
         self.node = with_node
         self.make_keys()
         url = f"http://127.0.0.1:{self.etcd}"
@@ -165,9 +171,19 @@ class Cluster:
         self.start("kube-controller-manager", self.binary("kube-controller-manager"),
                    "--kubeconfig", admin, "--bind-address", "127.0.0.1", "--secure-port",
                    str(self.manager), "--leader-elect=false", "--root-ca-file", key("ca.crt"),
-                   "--service-account-private-key-file", key("account.key"))
+                   "--service-account-private-key-file", key("account.key"), *manager_options)
         if with_node:
-            self.start_node(admin)
+            self.start_node()
+
+    def start_scheduler(self, requests=50):
+        """It makes so many requests in a second, at most."""
+        config = self.write("scheduler.json", json.dumps({
+            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": self.path("admin"), "qps": requests,
+                                 "burst": 2 * requests}}))
+        self.start("kube-scheduler", self.binary("kube-scheduler"), "--config", config,
+                   "--bind-address", "127.0.0.1", "--secure-port", str(free_ports(1)[0]))
 
     def restart_api_server(self):
         self.end("kube-apiserver", signal.SIGKILL)
@@ -184,11 +200,10 @@ class Cluster:
             file.write(text)
         return self.path(name)
 
-    def start_node(self, admin):
+    def start_node(self):
         bridge = f"adltest{self.network}"
         with open(FORWARDING, encoding="utf-8") as file:
             self.forwarding = file.read()
-        self.had_cgroups = bool(kubelet_cgroups())
         os.makedirs(self.path("cni"))
         self.write("cni/net.conflist", json.dumps({
             "cniVersion": "1.0.0", "name": "test", "plugins": [{
@@ -226,14 +241,15 @@ state = "{self.path('containerd/state')}"
         for image in ("pause", "busybox"):
             if not self.ctr("images", "import", os.path.join(self.images, f"adaptdl-{image}.tar")):
                 raise RuntimeError(f"the image adaptdl-{image} cannot be imported")
-        self.start("kube-scheduler", self.binary("kube-scheduler"), "--kubeconfig", admin,
-                   "--bind-address", "127.0.0.1", "--secure-port", str(free_ports(1)[0]),
-                   "--leader-elect=false")
+        self.start_scheduler()
         kubelet = self.write("kubelet.json", json.dumps({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "address": f"10.{self.network}.0.1", "port": self.kubelet, "healthzPort": 0,
             "containerRuntimeEndpoint": "unix://" + self.path("containerd.sock"),
             "cgroupDriver": "cgroupfs", "failCgroupV1": False, "failSwapOn": False,
+            # With a hierarchy of its own, a kubelet kills what it finds there and does not know:
+            # the pods of another one on this machine.
+            "cgroupsPerQOS": False, "enforceNodeAllocatable": [],
             "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": False},
                                "x509": {"clientCAFile": os.path.join(self.pki, "ca.crt")}},
             "authorization": {"mode": "AlwaysAllow"},
@@ -267,8 +283,8 @@ state = "{self.path('containerd/state')}"
             sweep = self.binary("sandbox-sweep")
             subprocess.run([sweep, self.path("containerd.sock")], check=False,
                            capture_output=True, timeout=120)
-        for name in ("containerd", "kube-scheduler", "kube-controller-manager", "kube-apiserver",
-                     "etcd"):
+        for name in ("kwok", "containerd", "kube-scheduler", "kube-controller-manager",
+                     "kube-apiserver", "etcd"):
             self.end(name)
         if hasattr(self, "bridge"):
             self.undo_node()
@@ -281,12 +297,11 @@ state = "{self.path('containerd/state')}"
         subprocess.run(["ip", "link", "del", self.bridge], check=False)
         with open(FORWARDING, "w", encoding="utf-8") as file:
             file.write(self.forwarding)  # the bridge's plugin has changed it
-        for top in [] if self.had_cgroups else kubelet_cgroups():
-            for folder, _, _ in os.walk(top, topdown=False):
-                try:
-                    os.rmdir(folder)
-                except OSError:
-                    pass  # in use
+        for top in containerd_cgroups():
+            try:
+                os.rmdir(top)
+            except OSError:
+                pass  # in use by another
         for link in glob.glob("/var/log/containers/*.log"):
             if os.path.islink(link) and os.readlink(link).startswith(self.folder):
                 os.unlink(link)

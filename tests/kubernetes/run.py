@@ -30,7 +30,8 @@ def run(program, environment):
         return 1
 
 
-def with_cluster(binaries, program):
+def with_cluster(binaries, use):
+    """use(cluster, environment of a test program) says how it went: 0 is well."""
     # Sockets have short names: not below a build folder.
     folder = tempfile.mkdtemp(prefix="adaptdl-kube-")
     started = cluster.Cluster(binaries, folder)
@@ -58,7 +59,7 @@ def with_cluster(binaries, program):
         signal.signal(signal.SIGUSR1, on_restart)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that `finally` is reached
         environment["ADAPTDL_TEST_RESTART"] = restart
-        code = run(program, environment)
+        code = use(started, environment)
         failed = code not in (0, SKIPPED)
         return code
     finally:
@@ -69,18 +70,27 @@ def with_cluster(binaries, program):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def main():
+def on_binaries(use):
+    """As with_cluster, where ADAPTDL_TEST_KUBERNETES names binaries; else skipped."""
     given = os.environ.get("ADAPTDL_TEST_KUBERNETES")
     if not given:
         print("SKIPPED: ADAPTDL_TEST_KUBERNETES names neither binaries of a Kubernetes nor a "
               "kubeconfig: nothing was tested on a real API server", flush=True)
         return SKIPPED
     if os.path.isfile(given):
-        return run(sys.argv[1:], {"ADAPTDL_TEST_KUBECONFIG": given})
+        print(f"SKIPPED: {given} is no folder of binaries, and this test kills what they run")
+        return SKIPPED
     if not os.path.exists(os.path.join(given, "bin/kube-apiserver")):
         print(f"ADAPTDL_TEST_KUBERNETES: {given} has no bin/kube-apiserver", flush=True)
         return 1
-    return with_cluster(given, sys.argv[1:])
+    return with_cluster(given, use)
+
+
+def main():
+    given = os.environ.get("ADAPTDL_TEST_KUBERNETES", "")
+    if os.path.isfile(given):
+        return run(sys.argv[1:], {"ADAPTDL_TEST_KUBECONFIG": given})
+    return on_binaries(lambda _cluster, environment: run(sys.argv[1:], environment))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,209 @@
+"""Kills what a cluster is made of, at random, and looks whether every job ends as it should.
+
+Usage: chaos.py SECONDS SEED ADAPTDL, with ADAPTDL_TEST_KUBERNETES as run.py takes it. Two operators,
+the API server, its store, the kubelet and the jobs' programs are killed with SIGKILL and started
+again; pods are evicted and deleted. Meanwhile jobs come; each ends once, with the right phase, and
+what the API's watches tell keeps to the rules of history.py.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+
+import run
+from history import ENDED, Recorder, broken_rules
+from world import Failed, World, check, wait_until
+
+SPACE = "chaos"
+LIVING = 5  # jobs at once
+PAUSE_S = (1, 5)  # between two misfortunes
+SETTLE_S = 240  # for what is left when they are over
+TRAP = "trap 'exit 143' TERM; "
+PROGRAMS = {  # name -> script, fields of the spec, phase in the end
+    "trains": (TRAP + "n=0; while [ $n -lt 60 ]; do sleep 0.1; n=$((n+1)); done", {}, "Succeeded"),
+    "pair": (TRAP + "n=0; while [ $n -lt 40 ]; do sleep 0.1; n=$((n+1)); done",
+             {"minReplicas": 2, "maxReplicas": 2}, "Succeeded"),
+    "grows": (TRAP + "n=0; while [ $n -lt 80 ]; do sleep 0.1; n=$((n+1)); done",
+              {"maxReplicas": 3}, "Succeeded"),
+    "fails": ("sleep 1; exit 3", {"backoffLimit": 1}, "Failed"),
+}
+HINTS = {"initBatchSize": 128, "localBszBounds": [32, 256], "maxBatchSize": 2048,
+         "maxProfiledReplicas": 2, "gradientAccumulation": False, "rescaleCost": 1.0,
+         "gradParams": {"norm": 0.001, "var": 5.0},
+         "perfParams": {"alpha_c": 0.1, "beta_c": 0.01, "alpha_n": 1e-8, "beta_n": 1e-8,
+                        "alpha_r": 1e-8, "beta_r": 1e-8, "gamma": 1.0}}
+
+
+class Chaos:
+    def __init__(self, cluster, world, rng):
+        self.cluster, self.world, self.rng = cluster, world, rng
+        self.expected, self.count, self.done = {}, 0, {}
+
+    # ---- jobs
+
+    def submit(self):
+        kind = self.rng.choice(list(PROGRAMS))
+        script, spec, phase = PROGRAMS[kind]
+        self.count += 1
+        name = f"{kind}-{self.count}"
+        # Programs are killed, too: only those that fail by themselves may run out of tries.
+        self.world.submit(name, script, cpu="50m", **({"backoffLimit": 1000} | spec))
+        self.expected[name] = phase
+
+    def statuses(self):
+        jobs = self.world.api.get(self.world.jobs())
+        return {job["metadata"]["name"]: job.get("status", {}) for job in jobs["items"]}
+
+    def tend(self):
+        statuses = self.statuses()
+        while sum(status.get("phase") not in ENDED for status in statuses.values()) < LIVING:
+            self.submit()
+            statuses[f"new-{self.count}"] = {}
+        for name, status in statuses.items():
+            if name.startswith("grows") and status.get("phase") == "Running" and \
+                    not status.get("train"):
+                self.world.supervisor(name, "PUT", f"/hints/{SPACE}/{name}", HINTS)
+
+    # ---- misfortunes
+
+    def kill_operator(self):
+        operator = self.rng.choice(self.world.operators)
+        operator.process.kill()
+        operator.process.wait()
+
+    def end_operator(self):
+        operator = self.rng.choice(self.world.operators)
+        operator.process.terminate()
+
+    def kill_api_server(self):
+        self.cluster.kill("kube-apiserver")
+
+    def kill_store(self):
+        self.cluster.kill("etcd")
+
+    def kill_kubelet(self):
+        self.cluster.kill("kubelet")
+
+    def pick_pod(self):
+        found = self.world.api.get(f"/api/v1/namespaces/{SPACE}/pods?fieldSelector="
+                                   "status.phase%3DRunning")
+        return self.rng.choice(found["items"]) if found and found["items"] else None
+
+    def delete_pod(self):
+        pod = self.pick_pod()
+        if pod:
+            self.world.api.request("DELETE", f"/api/v1/namespaces/{SPACE}/pods/"
+                                   + pod["metadata"]["name"])
+
+    def evict_pod(self):
+        pod = self.pick_pod()
+        if pod:
+            name = pod["metadata"]["name"]
+            self.world.api.request("POST", f"/api/v1/namespaces/{SPACE}/pods/{name}/eviction", {
+                "apiVersion": "policy/v1", "kind": "Eviction",
+                "metadata": {"name": name, "namespace": SPACE}})
+
+    def kill_program(self):
+        pod = self.pick_pod()
+        if pod:
+            container = pod["status"]["containerStatuses"][0].get("containerID", "//")
+            self.cluster.ctr("tasks", "kill", "-s", "SIGKILL", container.split("//")[1])
+
+    MISFORTUNES = (kill_operator, kill_operator, end_operator, kill_api_server, kill_store,
+                   kill_kubelet, delete_pod, evict_pod, kill_program, kill_program)
+
+    def mend(self):
+        """Starts again what is down."""
+        for name, process in list(self.cluster.processes.items()):
+            if process.poll() is not None:
+                self.cluster.start(name, *self.cluster.commands[name])
+        for operator in list(self.world.operators):
+            if operator.process.poll() is not None:
+                check(operator.process.returncode in (0, 1, -signal.SIGKILL),
+                      f"an operator ended with {operator.process.returncode}", operator.said()[-4000:])
+                self.world.operators.remove(operator)
+        while len(self.world.operators) < 2:
+            self.world.start_operator()
+
+    def go_on(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            misfortune = self.rng.choice(self.MISFORTUNES)
+            print(f"{end - time.monotonic():6.1f} s left: {misfortune.__name__}", flush=True)
+            try:
+                misfortune(self)
+                self.done[misfortune.__name__] = self.done.get(misfortune.__name__, 0) + 1
+                time.sleep(self.rng.uniform(0, 1))
+                self.mend()
+                time.sleep(self.rng.uniform(*PAUSE_S))
+                self.tend()
+            except (OSError, TypeError, Failed) as problem:
+                # Whatever was asked is down; the operators have to cope with it, not this program.
+                if isinstance(problem, Failed) and "an operator ended" in str(problem):
+                    raise
+                self.mend()
+
+    def all_ended(self):
+        self.mend()
+        try:
+            statuses = self.statuses()
+        except (OSError, TypeError):
+            return None
+        return all(statuses.get(name, {}).get("phase") in ENDED for name in self.expected) and statuses
+
+    def check_end(self, jobs, pods):
+        try:
+            statuses = wait_until(self.all_ended, "every job ends", SETTLE_S)
+        except Failed as failed:
+            left = {name: status for name, status in self.statuses().items()
+                    if status.get("phase") not in ENDED}
+            raise Failed(f"{failed}\n{json.dumps(left, indent=1)}\n"
+                         f"{[self.world.pods(name) for name in left]}\n" +
+                         "\n".join(operator.said()[-3000:] for operator in self.world.operators)) \
+                from None
+        for name, phase in self.expected.items():
+            check(statuses[name]["phase"] == phase, f"{name} is to be {phase}", statuses[name])
+        wait_until(lambda: all(
+            phase in ENDED for phase in self.world.pods_by_phase()), "no pod is left running", 60)
+        jobs.stop()
+        pods.stop()
+        problems = broken_rules(jobs.events, pods.events)
+        check(not problems, "rules that were broken", *problems)
+
+
+def use(cluster, environment):
+    seconds, seed = float(sys.argv[1]), int(sys.argv[2])
+    if "ADAPTDL_TEST_IMAGE" not in environment:
+        print("SKIPPED: no node can run pods here", flush=True)
+        return run.SKIPPED
+    with tempfile.TemporaryDirectory(prefix="adaptdl-chaos-") as folder:
+        world = World(os.path.abspath(sys.argv[3]), folder, environment["ADAPTDL_TEST_KUBECONFIG"],
+                      image=environment["ADAPTDL_TEST_IMAGE"])
+        chaos = Chaos(cluster, world, random.Random(seed))
+        try:
+            world.prepare()
+            world.start_operator()
+            world.new_namespace(SPACE)
+            jobs = Recorder(world.api, world.jobs())
+            pods = Recorder(world.api, f"/api/v1/namespaces/{SPACE}/pods")
+            chaos.go_on(seconds)
+            chaos.check_end(jobs, pods)
+            gaps = sum(kind == "GAP" for _, kind, _ in jobs.events + pods.events)
+            print(f"{len(chaos.expected)} jobs ended as they should after {chaos.done}; "
+                  f"{len(jobs.events)} + {len(pods.events)} events, {gaps} gaps", flush=True)
+        except Failed as failed:
+            print(f"seed {seed}: {failed}", flush=True)
+            return 1
+        finally:
+            chaos.mend()
+            world.stop_operators()
+    return 0
+
+
+if __name__ == "__main__":
+    run.PATIENCE_S = float(sys.argv[1]) + 600
+    sys.exit(run.on_binaries(use))

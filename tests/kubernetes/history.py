@@ -1,0 +1,145 @@
+"""What happened to jobs and pods, from the API's watches, and what must be true of it."""
+
+import json
+import threading
+import time
+import urllib.parse
+
+PHASES = {
+    "": {"Pending", "Starting", "Failed"},
+    "Pending": {"Starting", "Failed"},
+    "Starting": {"Running", "Stopping", "Succeeded", "Failed"},
+    "Running": {"Stopping", "Succeeded", "Failed"},
+    "Stopping": {"Pending", "Starting", "Succeeded", "Failed"},
+}
+ENDED = ("Succeeded", "Failed")
+
+
+class Recorder(threading.Thread):
+    """Follows a collection until stop(): [(version, kind of event, object)]. Where the API server
+    has forgotten what happened while nobody was connected, ("gap") stands, and then what is there."""
+
+    def __init__(self, api, path):
+        super().__init__(daemon=True)
+        self.api, self.path, self.events, self.stopped = api, path, [], False
+        self.known = {}
+        self.start()
+
+    def stop(self):
+        self.stopped = True
+        self.join(20)
+
+    def run(self):
+        version = None
+        while not self.stopped:
+            try:
+                version = self.follow(version) if version else self.list()
+            except (OSError, ValueError, KeyError):  # the server is down, or was in mid-sentence
+                time.sleep(0.1)
+
+    def note(self, kind, thing):
+        version = int(thing["metadata"]["resourceVersion"])
+        uid = thing["metadata"]["uid"]
+        self.events.append((version, kind, thing))
+        if kind == "DELETED":
+            self.known.pop(uid, None)
+        else:
+            self.known[uid] = thing
+
+    def list(self):
+        found = self.api.get(self.path)
+        if found is None:
+            raise OSError("it is not listed")
+        version = found["metadata"]["resourceVersion"]
+        if self.events:
+            self.events.append((int(version), "GAP", None))
+        present = {thing["metadata"]["uid"] for thing in found["items"]}
+        for uid in [uid for uid in self.known if uid not in present]:
+            gone = self.known.pop(uid)
+            self.events.append((int(version), "DELETED", gone))
+        for thing in found["items"]:
+            if self.known.get(thing["metadata"]["uid"]) != thing:
+                self.note("SEEN", thing)
+        return version
+
+    def follow(self, version):
+        with self.api.stream(self.path + "?" + urllib.parse.urlencode({
+                "watch": 1, "resourceVersion": version, "allowWatchBookmarks": "true",
+                "timeoutSeconds": 30})) as lines:
+            for line in lines:
+                if self.stopped:
+                    return version
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return None
+                version = event["object"]["metadata"]["resourceVersion"]
+                if event["type"] != "BOOKMARK":
+                    self.note(event["type"], event["object"])
+        return version
+
+
+def broken_job_rules(before, now, gap):
+    """Sentences about two statuses of one job, the one after the other; after a gap some may have
+    been in between."""
+    for key in ("group", "rescales", "attainedService"):
+        if before.get(key) is not None and (now.get(key) is None or now[key] < before[key]):
+            yield f"{key} fell from {before[key]} to {now.get(key)}"
+    was, phase = before.get("phase", ""), now.get("phase", "")
+    if was in ENDED and phase != was:
+        yield f"{was} became {phase}"
+    if was in ENDED and before.get("completionTimestamp") != now.get("completionTimestamp"):
+        yield "the time of its end changed"
+    if phase != was and not gap and phase not in PHASES.get(was, ()) and was not in ENDED:
+        yield f"{was or 'nothing'} became {phase}"
+    if (phase in ENDED) != bool(now.get("completionTimestamp")):
+        yield f"{phase} with the completion time {now.get('completionTimestamp')}"
+    if not gap and before.get("group") != now.get("group") and phase != "Starting":
+        yield f"a new group in phase {phase}"
+
+
+def place(pod):
+    notes = pod["metadata"].get("annotations", {})
+    return int(notes["adaptdl/group"]), int(notes["adaptdl/rank"])
+
+
+def broken_rules(job_events, pod_events):
+    """Sentences about what Recorders of jobs and pods have seen; none if all was well."""
+    problems = []
+    # Versions are one sequence for all kinds: what was written first comes first.
+    events = sorted([(version, 0, kind, job) for version, kind, job in job_events] +
+                    [(version, 1, kind, pod) for version, kind, pod in pod_events],
+                    key=lambda event: event[:2])
+    jobs, pods, gap = {}, {}, {0: set(), 1: set()}
+    for version, which, kind, thing in events:
+        if kind == "GAP":
+            gap[which] = set(jobs) | set(pods)
+            continue
+        uid = thing["metadata"]["uid"]
+        in_gap = uid in gap[which]
+        gap[which].discard(uid)
+        name = thing["metadata"]["name"]
+        if which == 0:
+            now = thing.get("status", {})
+            if kind != "DELETED":
+                problems += [f"{name} at {version}: {problem}" for problem in broken_job_rules(
+                    jobs.get(uid, {}), now, in_gap or kind == "SEEN")]
+            jobs[uid] = now
+            continue
+        if kind == "DELETED":
+            pods.pop(uid, None)
+            continue
+        if uid in pods:
+            continue
+        owner = thing["metadata"]["ownerReferences"][0]["uid"]
+        group, rank = place(thing)
+        for other_name, other_owner, other in pods.values():
+            if other_owner == owner and other == (group, rank):
+                problems.append(f"{name} at {version}: {other_name} is there for this rank")
+            elif other_owner == owner and other[0] != group:
+                problems.append(f"{name} at {version}: {other_name} is there of another group")
+        # The group is written before its pods are made.
+        known = jobs.get(owner, {}).get("group")
+        if owner in jobs and kind == "ADDED" and owner not in gap[0] and known != group:
+            problems.append(f"{name} at {version}: made while the job's group was {known}")
+        pods[uid] = (name, owner, (group, rank))
+    return problems

@@ -1,0 +1,225 @@
+"""What tests of the operator share: the API server as its administrator, operators as processes of
+this machine, jobs and their pods.
+"""
+
+import base64
+import contextlib
+import http.client
+import json
+import os
+import re
+import ssl
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+
+PATIENCE = 90
+GROUP = "/apis/adaptdl.petuum.com/v1"
+IMAGE = os.environ.get("ADAPTDL_TEST_IMAGE")
+CRD = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                   "../../core/cluster/kubernetes/manifests/crd.yaml")
+
+# By the contract of a Python AdaptDL program: on SIGTERM a checkpoint, then exit 143.
+PROGRAM = ("trap 'exit 143' TERM; echo start $ADAPTDL_NUM_RESTARTS $ADAPTDL_REPLICA_RANK of "
+           "$ADAPTDL_NUM_REPLICAS at $ADAPTDL_SUPERVISOR_URL; while :; do sleep 0.1; done")
+
+
+OPTIONS = ("--interval", "5", "--policy-option", "horizon=10")  # of operators: soon, and cheaply
+
+
+class Failed(Exception):
+    pass
+
+
+def check(condition, sentence, *facts):
+    if not condition:
+        raise Failed("\n    ".join([sentence, *map(str, facts)]))
+
+
+def wait_until(condition, sentence, seconds=PATIENCE, pause=0.1):
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        check(time.monotonic() < end, f"waited {seconds} s for: {sentence}")
+        time.sleep(pause)
+
+
+class Api:
+    """The API server as the administrator of a kubeconfig with certificate files."""
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+        folder = os.path.dirname(path)
+        user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
+        self.address = urllib.parse.urlparse(cluster["server"])
+        self.tls = ssl.create_default_context(
+            cafile=os.path.join(folder, cluster["certificate-authority"]))
+        self.tls.load_cert_chain(os.path.join(folder, user["client-certificate"]),
+                                 os.path.join(folder, user["client-key"]))
+
+    def request(self, method, path, body=None, kind="application/json"):
+        """(status, answer)."""
+        connection = http.client.HTTPSConnection(self.address.hostname, self.address.port,
+                                                 context=self.tls, timeout=30)
+        with contextlib.closing(connection):
+            connection.request(method, path, body if isinstance(body, (bytes, type(None)))
+                               else json.dumps(body), {"Content-Type": kind})
+            answer = connection.getresponse()
+            data = answer.read()
+        try:
+            return answer.status, json.loads(data)
+        except ValueError:
+            return answer.status, data.decode(errors="replace")
+
+    @contextlib.contextmanager
+    def stream(self, path):
+        """The lines of an answer, as they come."""
+        connection = http.client.HTTPSConnection(self.address.hostname, self.address.port,
+                                                 context=self.tls, timeout=60)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise OSError(f"GET {path}: {answer.status}")
+            yield answer
+
+    def get(self, path):
+        status, answer = self.request("GET", path)
+        return answer if status == 200 else None
+
+    def create(self, path, body):
+        status, answer = self.request("POST", path, body)
+        check(status in (200, 201), f"POST {path}: {status}", answer)
+        return answer
+
+
+class Operator:
+    def __init__(self, adaptdl, kubeconfig, folder, number, options):
+        self.log = os.path.join(folder, f"operator-{number}.log")
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [adaptdl, "operator", "--kubeconfig", kubeconfig, "--namespace", "adaptdl",
+                 "--address", "127.0.0.1", "--supervisor-port", "0", "--metrics-port", "0",
+                 *options],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    def said(self):
+        with open(self.log, errors="replace", encoding="utf-8") as file:
+            return file.read()
+
+    def url(self, what):
+        found = re.search(what + r" at (http://[^\s/,]+)", self.said())
+        return found and found.group(1)
+
+    def metrics(self):
+        """{series: value}"""
+        with urllib.request.urlopen(self.url("metrics") + "/metrics", timeout=20) as answer:
+            lines = answer.read().decode().splitlines()
+        return {name: float(value) for name, value in (
+            line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+    def leads(self):
+        check(self.process.poll() is None, "the operator ended", self.said())
+        return " leads;" in self.said()
+
+
+class World:
+    def __init__(self, adaptdl, folder, kubeconfig=None, options=OPTIONS, image=IMAGE):
+        self.adaptdl, self.folder, self.options = adaptdl, folder, options
+        self.kubeconfig = kubeconfig or os.environ["ADAPTDL_TEST_KUBECONFIG"]
+        self.api = Api(self.kubeconfig)
+        self.operators, self.count, self.space, self.image = [], 0, "", image
+
+    def start_operator(self):
+        self.count += 1
+        operator = Operator(self.adaptdl, self.kubeconfig, self.folder, self.count, self.options)
+        self.operators.append(operator)
+        return operator
+
+    def stop_operators(self):
+        for operator in self.operators:
+            operator.process.terminate()
+        for operator in self.operators:
+            try:
+                operator.process.wait(20)
+            except subprocess.TimeoutExpired:
+                operator.process.kill()
+                operator.process.wait()
+                raise Failed("an operator does not end:\n" + operator.said()[-2000:]) from None
+
+    def prepare(self):
+        with open(CRD, "rb") as file:
+            status, answer = self.api.request(
+                "PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+                "adaptdljobs.adaptdl.petuum.com?fieldManager=test&force=true", file.read(),
+                "application/apply-patch+yaml")
+        check(status in (200, 201), "the definition is not taken", answer)
+        wait_until(lambda: self.api.get(GROUP + "/adaptdljobs"), "the definition is served")
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": "adaptdl"}})
+        operator = self.start_operator()
+        wait_until(operator.leads, "it leads", 40)
+
+    def new_namespace(self, name):
+        self.space = name.replace("_", "-")
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": self.space}})
+        wait_until(lambda: self.api.get(f"/api/v1/namespaces/{self.space}/serviceaccounts/default"),
+                   "its service account")
+
+    def jobs(self, name=""):
+        return f"{GROUP}/namespaces/{self.space}/adaptdljobs" + (f"/{name}" if name else "")
+
+    def submit(self, name, script=PROGRAM, image=None, cpu="100m", **spec):
+        container = {"name": "main", "image": image or self.image, "imagePullPolicy": "IfNotPresent",
+                     "command": ["sh", "-c", script], "resources": {"requests": {"cpu": cpu}}}
+        self.api.create(self.jobs(), {
+            "apiVersion": "adaptdl.petuum.com/v1", "kind": "AdaptDLJob", "metadata": {"name": name},
+            "spec": {"template": {"spec": {"containers": [container],
+                                           "terminationGracePeriodSeconds": 5}}} | spec})
+        return name
+
+    def status(self, name):
+        return (self.api.get(self.jobs(name)) or {}).get("status", {})
+
+    def wait_status(self, name, condition, sentence, seconds=PATIENCE):
+        try:
+            return wait_until(lambda: condition(self.status(name)) and self.status(name),
+                              f"{name}: {sentence}", seconds)
+        except Failed as failed:
+            raise Failed(f"{failed}\n    {self.status(name)}\n    {self.pods(name)}\n"
+                         + self.operators[-1].said()[-2000:]) from None
+
+    def wait_phase(self, name, phase, seconds=PATIENCE):
+        return self.wait_status(name, lambda status: status.get("phase") == phase, phase, seconds)
+
+    def pods(self, name):
+        label = urllib.parse.quote(f"adaptdl/job={name}", safe="")
+        found = self.api.get(f"/api/v1/namespaces/{self.space}/pods?labelSelector={label}")
+        return {pod["metadata"]["name"]: pod["status"].get("phase") for pod in found["items"]}
+
+    def pods_by_phase(self):
+        found = self.api.get(f"/api/v1/namespaces/{self.space}/pods")
+        return [pod["status"].get("phase") for pod in found["items"]]
+
+    def log(self, pod):
+        return self.api.request("GET", f"/api/v1/namespaces/{self.space}/pods/{pod}/log")[1]
+
+    def events(self):
+        found = self.api.get(f"/apis/events.k8s.io/v1/namespaces/{self.space}/events")
+        return [(event["reason"], event["note"]) for event in found["items"]]
+
+    def supervisor(self, name, method, path, body=None):
+        """(status, text), with the job's token."""
+        secret = self.api.get(f"/api/v1/namespaces/{self.space}/secrets/adaptdl-token-{name}")
+        token = base64.b64decode(secret["data"]["token"]).decode()
+        url = self.operators[-1].url("supervisor") + f"/j/{token}{path}"
+        request = urllib.request.Request(url, method=method,
+                                         data=json.dumps(body).encode() if body else None)
+        try:
+            with urllib.request.urlopen(request, timeout=40) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
