@@ -98,17 +98,18 @@ std::optional<WebSocketMessage> WebSocket::receive() {
     }
     part_.append(piece.data(), size);
     if (frame->bytesleft > 0 || (frame->flags & CURLWS_CONT) != 0) continue;
-    WebSocketMessage message{WebSocketMessage::Type::data, std::exchange(part_, {}), 0};
+    WebSocketMessage message{WebSocketMessage::Type::data, {}, 0};
     if ((frame->flags & CURLWS_CLOSE) != 0) {
       ended_ = true;
       message.type = WebSocketMessage::Type::close;
       message.code = 1005;  // it gave none
-      if (message.data.size() >= 2) {
-        message.code = static_cast<unsigned char>(message.data[0]) * 256 +
-                       static_cast<unsigned char>(message.data[1]);
-        message.data.erase(0, 2);
+      if (part_.size() >= 2) {
+        message.code =
+            static_cast<unsigned char>(part_[0]) * 256 + static_cast<unsigned char>(part_[1]);
+        part_.erase(0, 2);
       }
     }
+    message.data = std::exchange(part_, {});
     return message;
   }
   return std::nullopt;

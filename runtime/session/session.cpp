@@ -1,5 +1,6 @@
 #include "runtime/session/session.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <poll.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 // The wire of the communicator: every message, the challenge, the streams, a live listener.
 // The first byte chooses.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,5 +1,6 @@
 #include "core/cluster/local/service.h"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>

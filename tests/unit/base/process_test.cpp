@@ -1,5 +1,6 @@
 #include "core/base/process.h"
 
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,6 @@
 #include "runtime/data/readers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
 #include <random>

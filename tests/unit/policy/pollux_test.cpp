@@ -1,5 +1,6 @@
 #include "core/policy/pollux.h"
 
+#include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
 
