@@ -80,7 +80,9 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
   std::vector<double> weights(snapshot.jobs.size());
   std::sort(ranked.begin(), ranked.end(), [&](const Ranked& a, const Ranked& b) {
     if (a.remaining_s != b.remaining_s) return a.remaining_s > b.remaining_s;
-    return snapshot.jobs[a.job].name < snapshot.jobs[b.job].name;
+    const JobSnapshot &one = snapshot.jobs[a.job], &other = snapshot.jobs[b.job];
+    if (one.age_s != other.age_s) return one.age_s < other.age_s;
+    return one.name > other.name;
   });
   const auto count = static_cast<double>(ranked.size());
   for (size_t i = 0; i < ranked.size(); ++i) {

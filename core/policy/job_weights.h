@@ -26,7 +26,8 @@ struct WeightOptions {
 
 // By job, > 0. Jobs with remaining_progress are ranked by the time that they need on `gpus` GPUs,
 // among them those that have not trained yet, as if they were short; the others weigh by the
-// service that they have had. Each group's mean is about 1. Ties by name. O(jobs log jobs).
+// service that they have had. Of equals, such as new jobs, the oldest counts most, then the first
+// by name. Each group's mean is about 1. O(jobs log jobs).
 std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& options);
 
 }  // namespace adaptdl

@@ -73,6 +73,20 @@ TEST_CASE("a job that has not trained yet counts as a short one among jobs that 
   CHECK(weights[1] > weights[0]);
 }
 
+TEST_CASE("of jobs of which nothing is known the oldest goes first") {
+  Snapshot snapshot = alike(4);
+  snapshot.nodes = {{"node", "", {1}}};
+  snapshot.jobs[3].hints.remaining_progress = 1e9;  // the others are ranked beside it
+  for (size_t j = 0; j < 3; ++j) {
+    snapshot.jobs[j].hints = {};
+    snapshot.jobs[j].age_s = j == 1 ? 30 : 20;
+  }
+  CHECK(replicas(snapshot) == std::vector<size_t>{0, 1, 0, 0});
+  const auto weights = job_weights(snapshot, kWeights);
+  CHECK(weights[1] > weights[0]);
+  CHECK(weights[0] > weights[2]);  // by name
+}
+
 TEST_CASE("jobs that do not tell count less the more service they have had") {
   Snapshot snapshot = alike(3);
   snapshot.jobs[0].attained_service = 0;
