@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/version.h"
+#include "core/base/log.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -27,7 +28,7 @@ void occupy_standard_descriptors() {
 
 void complain(const std::string& sentence) {
   const bool fancy = is_fancy(STDERR_FILENO, false);
-  talk((fancy ? "\x1b[31;1madaptdl:\x1b[0m " : "adaptdl: ") + sentence);
+  talk((fancy ? "\x1b[31;1madaptdl:\x1b[0m " : "adaptdl: ") + printable(sentence));
 }
 
 std::string help_of(const Parsed& parsed, bool fancy) {

@@ -23,21 +23,29 @@ std::string& log_name() {
   return name;
 }
 
-void append_printable(std::string& line, std::string_view text) {
+// Further lines stand under the first.
+void append_indented(std::string& line, std::string_view text) {
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      line += "\n    ";
-    } else if ((byte < 0x20 && c != '\t') || byte == 0x7f) {
-      line += fmt::format("\\x{:02x}", byte);
-    } else {
-      line += c;
-    }
+  for (const char c : printable(text)) {
+    line += c;
+    if (c == '\n') line += "    ";
   }
 }
 
 }  // namespace
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\t' && c != '\n') || byte == 0x7f) {
+      shown += fmt::format("\\x{:02x}", byte);
+    } else {
+      shown += c;
+    }
+  }
+  return shown;
+}
 
 LogLevel parse_log_level(std::string_view text, std::string_view what) {
   for (size_t i = 0; i < kNames.size(); ++i) {
@@ -66,7 +74,7 @@ void log_line(LogLevel level, std::string_view text) {
   if (colored && *kColors[index] != '\0') line += "\033[0m";
   line += " ";
   if (!log_name().empty()) line += log_name() + ": ";
-  append_printable(line, text);
+  append_indented(line, text);
   line += "\n";
   const int saved = errno;
   [[maybe_unused]] const ssize_t put = ::write(STDERR_FILENO, line.data(), line.size());

@@ -24,6 +24,10 @@ bool log_enabled(LogLevel level);
 // Put before every text, as "worker 3: "; at first empty. Call before threads start.
 void set_log_name(const std::string& name);
 
+// The text with its control characters, but newlines and tabs, as escapes such as \x1b: what came
+// from a file or another program may not steer a terminal.
+std::string printable(std::string_view text);
+
 // Writes the line, whatever the level. Further lines of a text are indented, and control
 // characters shown as escapes: a log is read on terminals.
 void log_line(LogLevel level, std::string_view text);
