@@ -174,6 +174,11 @@ void CommandLauncher::take_ends() {
 void CommandLauncher::on_generation_end() {
   const int64_t newest = newest_checkpoint();
   const bool progress = newest > checkpoint_before_;
+  // Told to end by nobody we know of, and without a checkpoint: a failure after all.
+  if (view_.asked_outside && !progress && view_.stop == CommandStop::none) {
+    report_failure(view_.failed_rank,
+                   view_.replicas.at(static_cast<size_t>(view_.failed_rank)).status);
+  }
   checkpointed_ = progress;
   before_ = static_cast<int>(view_.replicas.size());
   generation_ended(view_, progress, Monotonic::now(), rules_);

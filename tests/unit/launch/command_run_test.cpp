@@ -199,6 +199,16 @@ TEST_CASE("command run: a failure is told with its last words, and tried again")
   CHECK(missing.record()["cause"] == "CannotStart");
 }
 
+TEST_CASE("command run: 143 unasked and without a checkpoint is how the program failed") {
+  Script script("exit 143");
+  script.options.max_failures = 0;
+  script.run.start();
+  CHECK(script.run.wait() == 1);
+  CHECK(script.record()["state"] == "failed");
+  CHECK(script.record()["program_exit_code"] == 143);
+  CHECK(script.record()["cause"] == "ReplicaFailed");
+}
+
 TEST_CASE("command run: who does not listen is killed with all it has started") {
   Script script(
       "trap '' TERM; (trap '' TERM; sleep 60) & echo $! > helper.tmp; "
