@@ -77,7 +77,7 @@ class Reader {
     read_container(containers[0]);
     for (size_t i = 1; i < containers.size(); ++i) ignore(containers[i]);
     const YamlNode grace = pod.find("terminationGracePeriodSeconds");
-    if (grace.present()) job_.spec.grace_s = grace.number(between(0, 1e6));
+    if (grace.present()) job_.spec.grace_s = grace.number(between(0, kMostGrace));
     ignore_others(pod, {"containers", "terminationGracePeriodSeconds"});
     ignore_others(pod_template, {"spec"});
   }

@@ -186,7 +186,7 @@ JobSection top() {
           {"grace_s", "a number from 0, in seconds", "30",
            "Time from being asked to stop, to write a checkpoint in, to being killed.",
            [](const YamlNode& value, JobFile& job) {
-             job.spec.grace_s = value.number(between(0, 1e6));
+             job.spec.grace_s = value.number(between(0, kMostGrace));
            }},
       }};
 }

@@ -227,8 +227,8 @@ void check_job_spec(const JobSpec& spec, std::string_view where) {
   require(spec.tensorboard.empty() || valid_job_name(spec.tensorboard), "tensorboard",
           "is no name of a TensorBoard instance; it is made like a job's name");
   require(spec.retries >= 0, "retries", "must be at least 0");
-  require(std::isfinite(spec.grace_s) && spec.grace_s >= 0, "grace_s",
-          "must be a number of at least 0, in seconds");
+  require(spec.grace_s >= 0 && spec.grace_s <= kMostGrace, "grace_s",
+          fmt::format("must be a number from 0 to {:.0f}, in seconds", kMostGrace));
 }
 
 }  // namespace adaptdl

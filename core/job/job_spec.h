@@ -24,6 +24,8 @@ struct ReplicaRequest {
   bool operator==(const ReplicaRequest&) const = default;
 };
 
+inline constexpr double kMostGrace = 1e6;  // seconds
+
 struct JobSpec {
   // archive: a train.pt (adaptdl-train(5)). executable: a program built against the runtime
   // library, rescaled live as an archive is. command: anything else; it is ended and started again
@@ -56,7 +58,7 @@ struct JobSpec {
   std::optional<int64_t> checkpoint_size;  // bytes, >= 1, for its checkpoints; none: no limit
   std::string tensorboard;  // name of a TensorBoard instance that shows it; "" = none
   int retries = 3;          // starts after a failure that got nowhere, before it is given up
-  double grace_s = 30;      // from being asked to stop to being killed, seconds, >= 0
+  double grace_s = 30;      // from being asked to stop to being killed, s, 0 to kMostGrace
 
   bool operator==(const JobSpec&) const = default;
 };

@@ -93,7 +93,8 @@ TEST_CASE("a spec that no job may have is refused") {
   refused("/checkpoint_size", 0, "above 0");
   refused("/tensorboard", "../x", "no name of a TensorBoard instance");
   refused("/retries", -1, "at least 0");
-  refused("/grace_s", -0.5, "at least 0");
+  refused("/grace_s", -0.5, "from 0 to 1000000");
+  refused("/grace_s", 1e9, "from 0 to 1000000");
   refused("/data/0", "", "a path is empty");
 }
 
