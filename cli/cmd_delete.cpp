@@ -7,12 +7,12 @@
 #include "cli/jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "core/base/files.h"
 
 namespace adaptdl::cli {
 namespace {
 
 constexpr Seconds kEndPatience{120};
-constexpr Seconds kRemovePatience{60};  // a large folder
 
 void cancel_job(const local::JobRecord& job) {
   if (!job.ended() && !job.cancelled) {
@@ -28,7 +28,10 @@ void delete_job(const local::JobRecord& job, bool force) {
                   end.code);
     }
   }
-  local::request_service({{"request", "delete"}, {"name", job.name}}, kRemovePatience);
+  const Json answer = local::request_service({{"request", "delete"}, {"name", job.name}});
+  if (const auto folder = json_find<std::string>(answer, "folder", "service")) {
+    remove_tree(*folder);  // Ctrl-C here leaves the rest to the next start of the service
+  }
 }
 
 std::vector<local::JobRecord> chosen_jobs(const Arguments& arguments) {

@@ -34,6 +34,7 @@ def serve(listener):
             request = json.loads(line)
             if request['request'] != 'hello':
                 with open('requests', 'a', encoding='utf-8') as log:
+                    request.pop('until', None)  # another one each time
                     log.write(json.dumps(request, sort_keys=True) + '\n')
             stream.write(json.dumps(answer(request)) + '\n')
 

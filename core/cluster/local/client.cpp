@@ -19,6 +19,7 @@ nlohmann::json request_service(nlohmann::json request, Seconds timeout) {
         "`adaptdl submit`.");
   }
   request["protocol"] = kProtocol;
+  request["until"] = Seconds(Monotonic::now().time_since_epoch()).count() + timeout.count();
   return launch::request_at(socket, request, timeout, "the adaptdl service");
 }
 

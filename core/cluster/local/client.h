@@ -12,10 +12,13 @@
 //                                      the machine is, "" if it can.
 //   scale {name, min, max}         -> {name, min, max}
 //   suspend|resume|cancel {name}   -> {name, phase}
-//   delete {name}                  -> {name}; a job that has ended; its folder too
+//   delete {name}                  -> {name, folder}; a job that has ended; its folder is renamed
+//                                      to `folder`, for the caller to remove: that may take long
 //   reload                         -> {policy, options}; reads the configuration file again
 //   stop                           -> {}; the service ends, jobs go on
-// Every request may carry "protocol"; a service of another one refuses it with a sentence.
+// Every request may carry "protocol"; a service of another one refuses it with a sentence. "until":
+// seconds of the machine's monotonic clock after which nobody waits for the answer; a service that
+// was held up does not carry out what its user has been told to have failed.
 
 #include <memory>
 #include <nlohmann/json.hpp>

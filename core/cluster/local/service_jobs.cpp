@@ -1,5 +1,6 @@
 // What happens to one job.
 
+#include <algorithm>
 #include <fcntl.h>
 #include <signal.h>
 

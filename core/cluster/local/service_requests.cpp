@@ -42,6 +42,10 @@ nlohmann::json Service::on_request(const nlohmann::json& request) {
         "(`adaptdl serve --stop`; jobs go on) and start the new one (`adaptdl serve`).",
         options_.version);
   }
+  const double now = Seconds(Monotonic::now().time_since_epoch()).count();
+  if (json_get_or<double>(request, "until", "request", now) < now) {
+    fail("the service was held up, and has not done what was asked; try again");
+  }
   if (kind == "submit") return submit(request);
   if (kind == "scale") return scale_job(request);
   if (kind == "delete") return remove(request);
@@ -165,8 +169,12 @@ nlohmann::json Service::remove(const nlohmann::json& request) {
   }
   if (!store_.find(name)) fail("there is no job {}", name);
   store_.remove(name);
-  remove_tree(options_.paths.job(name));
-  return {{"name", name}};
+  const std::string folder = options_.paths.job(name), removed = options_.paths.incoming();
+  if (std::rename(folder.c_str(), removed.c_str()) != 0) {
+    if (errno != ENOENT) fail_errno(errno, folder);
+    return {{"name", name}, {"folder", nullptr}};
+  }
+  return {{"name", name}, {"folder", removed}};
 }
 
 LocalJob& Service::find(const nlohmann::json& request) {
