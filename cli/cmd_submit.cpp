@@ -9,6 +9,7 @@
 #include "cli/job_logs.h"
 #include "cli/job_wait.h"
 #include "cli/jobs.h"
+#include "cli/known_clusters.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/service_start.h"
@@ -107,6 +108,9 @@ int run(const Arguments& arguments) {
   if (!message.empty() && !arguments.quiet()) {
     talk(fmt::format("adaptdl: {} waits until it can run: {}; `adaptdl cancel {}` ends it", name,
                      message, name));
+  }
+  if (const std::string hint = arguments.quiet() ? "" : cluster_hint(); !hint.empty()) {
+    talk("adaptdl: " + hint);
   }
   if (arguments.flag("wait") || arguments.flag("follow")) return wait_for_end(name, arguments);
   if (!arguments.quiet() && isatty(STDERR_FILENO) != 0) {
