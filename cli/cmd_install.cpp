@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/installing.h"
+#include "cli/known_clusters.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/version.h"
@@ -92,6 +93,7 @@ int put_in_place(const Arguments& arguments, kube::Client& client, const std::st
     return 1;
   }
   for (const ObjectChange& change : changes) kubernetes::carry_out(client, change);
+  remember_cluster(client.config());
   const double patience = timeout_option(arguments);
   if (patience > 0) {
     kubernetes::wait_until_ready(client, name_space, Seconds(patience),
