@@ -116,14 +116,15 @@ def second_service(folder, random):
 def killed_service(folder, random):
     """Jobs go on without a service; the next finds what ended meanwhile, and runs nothing twice."""
     with service(folder, "--slots", "2") as local:
-        starts, go = os.path.join(folder.path, "starts"), os.path.join(folder.path, "go")
+        starts, go, end = (os.path.join(folder.path, file) for file in ("starts", "go", "end"))
         name = local.shell(f"echo x >> {starts}; until test -e {go}; do sleep 0.02; done")
-        short = local.shell(f"echo y >> {starts}; sleep 0.3")
+        short = local.shell(f"echo y >> {starts}; until test -e {end}; do sleep 0.02; done")
         waiting = local.shell(f"echo z >> {starts}")
         local.wait_phase(name, "Running")
         local.wait_phase(short, "Running")
         local.kill()
-        time.sleep(0.6)  # one ends while nobody looks
+        open(end, "w").close()
+        time.sleep(0.6)  # it ends while nobody looks
         local.start()
         local.wait_end(short)
         local.wait_end(waiting)
