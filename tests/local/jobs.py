@@ -216,6 +216,23 @@ def unfinished_submissions(folder, random):
         check(os.listdir(jobs) == [f".incoming-{os.getpid()}-ab"], "folders", os.listdir(jobs))
 
 
+def too_late(folder, random):
+    """What a service gets to when nobody waits for it any more is not done; a deleted job's folder
+    is left to who deletes it, and if that fails, to the next service."""
+    with service(folder, "--slots", "1") as local:
+        name = local.shell("exit 0")
+        local.wait_end(name)
+        late = local.request("delete", name=name, until=time.monotonic() - 1)
+        check(not late["ok"] and "held up" in late["error"], "the answer", late)
+        check(local.job(name)["phase"] == "Succeeded", "it is still there", local.story(name))
+        removed = local.ask("delete", name=name, until=time.monotonic() + 60)["folder"]
+        jobs = os.path.join(local.state, "jobs")
+        check([os.path.basename(removed)] == os.listdir(jobs), "its folder", os.listdir(jobs))
+        local.kill()
+        local.start()
+        check(not os.listdir(jobs), "nothing is left", os.listdir(jobs))
+
+
 def secrets(folder, random):
     """Other users can read every command line: a job's token stands in none."""
     with service(folder, "--slots", "1") as local:
@@ -297,4 +314,5 @@ def after_reboot(folder, random):
 
 main(ends, retries, more_slots_than_cores, waits_its_turn, cancelled, suspended, cannot_fit,
      second_service, killed_service, killed_at_any_moment, killed_runner, damaged_files,
-     other_versions_job, unfinished_submissions, secrets, stopped_runner, full_disk, after_reboot)
+     other_versions_job, unfinished_submissions, too_late, secrets, stopped_runner, full_disk,
+     after_reboot)
