@@ -288,6 +288,18 @@ class Round {
                        c.nodes, kind.empty() ? "" : kind + " ", c.nodes == 1 ? "" : "s");
   }
 
+  // The resources of which no node has enough for one replica.
+  std::string lacking(const JobSnapshot& job) const {
+    std::vector<std::string_view> names;
+    for (size_t r = 0; r < snapshot_.resources.size(); ++r) {
+      const bool somewhere =
+          std::any_of(snapshot_.nodes.begin(), snapshot_.nodes.end(),
+                      [&](const NodeSnapshot& node) { return node.capacity[r] >= job.request[r]; });
+      if (!somewhere) names.push_back(snapshot_.resources[r]);
+    }
+    return names.empty() ? "" : fmt::format("; too little {} on each", fmt::join(names, ", "));
+  }
+
   std::string reason(size_t j) const {
     const JobSnapshot& job = snapshot_.jobs[j];
     const NodeList& nodes = this->nodes(j);
@@ -295,8 +307,9 @@ class Round {
     if (nodes.empty()) {
       if (options_of_[j].empty()) {
         return job.nodes.empty()
-                   ? fmt::format("waits: no node here can hold {} of its replicas as it needs them",
-                                 std::max(job.min_replicas, 1))
+                   ? fmt::format(
+                         "waits: no node here can hold {} of its replicas as it needs them{}",
+                         std::max(job.min_replicas, 1), lacking(job))
                    : "stops: its nodes are no longer there and it has just been restarted";
       }
       const std::string verb = job.nodes.empty() ? "waits" : "stops for now";

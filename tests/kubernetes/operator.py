@@ -39,12 +39,41 @@ def fails(world):
 
 
 def cannot_start(world):
-    """Why a pod does not start is told within half a minute."""
-    name = world.submit("imageless", image="localhost/no-such-image:1")
-    status = world.wait_status(
-        name, lambda status: status.get("reason", "") in ("ErrImagePull", "ImagePullBackOff",
-                                                          "ErrImageNeverPull"), "the reason", 40)
-    check("no-such-image" in status["message"], "which image", status)
+    """Why a job's pods do not start is told within half a minute, in a condition too."""
+    world.api.create(f"/api/v1/namespaces/{world.space}/resourcequotas", {
+        "metadata": {"name": "small"}, "spec": {"hard": {"requests.memory": "1Mi"}}})
+    volume = {"volumes": [{"name": "data", "configMap": {"name": "no-such-map"}}]}
+    claim = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "no-such-claim"}}]}
+    mount = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    variable = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "no-such-secret", "key": "a"}}}]
+
+    def asks(**amounts):
+        whole = {name: amount for name, amount in amounts.items() if "/" in name}
+        return {"resources": {"requests": amounts, "limits": whole}}
+    # The quota counts memory, and so wants all to name it.
+    little = {"memory": "1Ki", "cpu": "10m"}
+    cases = [  # name, image, of the container, of the pod, reason, what the message names
+        ("imageless", "localhost/no-such-image:1", asks(**little), {}, "Pull", "no-such-image"),
+        ("mountless", None, asks(**little) | mount, volume, "FailedMount", "no-such-map"),
+        ("claimless", None, asks(**little) | mount, claim, "Unschedulable", "no-such-claim"),
+        ("secretless", None, asks(**little) | {"env": variable}, {}, "CreateContainerConfigError",
+         "no-such-secret"),
+        ("large", None, asks(memory="100Mi", cpu="10m"), {}, "QuotaExceeded", "requests.memory"),
+        ("huge", None, asks(memory="1Ki", cpu="4000"), {}, "Waiting", "cpu"),
+        ("gpu", None, asks(**little | {"nvidia.com/gpu": "1"}), {}, "Waiting", "nvidia.com/gpu"),
+        ("nowhere", None, asks(**little), {"nodeSelector": {"zone": "moon"}}, "Waiting", "zone"),
+    ]
+    begun = time.monotonic()
+    for name, image, in_container, in_pod, _, _ in cases:
+        world.submit(name, image=image, in_container=in_container, in_pod=in_pod)
+    for name, _, _, _, reason, named in cases:
+        def told(status, reason=reason, named=named):
+            conditions = {c["type"]: c for c in status.get("conditions", [])}
+            return reason in status.get("reason", "") and named in status.get("message", "") and \
+                named in conditions["Ready"]["message"] and \
+                conditions["Ready"]["reason"] == status["reason"]
+        world.wait_status(name, told, f"{reason}: {named}", 30 - (time.monotonic() - begun))
+    name = "imageless"
     status, answer = world.api.request("DELETE", world.jobs(name))
     check(status == 200, "it is deleted", answer)
     wait_until(lambda: not world.pods(name), "its pods are gone")

@@ -67,6 +67,7 @@ class Controller : public Cluster {
 
   // controller_jobs.cpp: on a writer's thread, one job by one at a time
   void reconcile_job(const std::string& id);
+  void ask_events(const JobObject& job, std::vector<PodFacts>& pods);
   bool write_status(const KnownJob& known, const JobStatus& status);
   void carry_out(const KnownJob& known, const std::vector<PodFacts>& pods,
                  const JobDecision& decision);

@@ -5,6 +5,8 @@
 #include "core/base/hmac.h"
 #include "core/base/log.h"
 #include "core/cluster/kubernetes/controller.h"
+#include "core/cluster/kubernetes/pod_trouble.h"
+#include "core/job/phase.h"
 #include "core/kube/time.h"
 
 namespace adaptdl::kubernetes {
@@ -27,7 +29,8 @@ void Controller::reconcile_job(const std::string& id) {
     removed_.erase(id);
     return;
   }
-  const std::vector<PodFacts> pods = cache_.pods(known->job);
+  std::vector<PodFacts> pods = cache_.pods(known->job);
+  ask_events(known->job, pods);
   const auto nodes = cache_.node_names();
   const JobDecision decision =
       reconcile(known->job, known->problem, pods, {wall_s(), *nodes, cache_.expects(id)});
@@ -40,6 +43,24 @@ void Controller::reconcile_job(const std::string& id) {
   } catch (const Error&) {
     again(id, wall_s() + kErrorPause);
     throw;
+  }
+}
+
+// Pods of one job have mostly one trouble: the first that keeps silent is asked about.
+void Controller::ask_events(const JobObject& job, std::vector<PodFacts>& pods) {
+  if (job.status.phase != phase_name(JobPhase::starting)) return;
+  const auto silent = std::find_if(
+      pods.begin(), pods.end(), [&](const PodFacts& pod) { return waits_silently(pod, wall_s()); });
+  if (silent == pods.end()) return;
+  try {
+    const kube::Resource events{"", "v1", "events", "", "", ""};
+    read_pod_events(client_
+                        .list(events.in(job.job_namespace),
+                              {.fields = "involvedObject.uid=" + silent->uid + ",type=Warning"})
+                        .items,
+                    *silent);
+  } catch (const Error& error) {
+    log_warning("{}: events of pod {}: {}", job.id(), silent->name, error.what());
   }
 }
 
@@ -111,7 +132,7 @@ void Controller::make_pods(const KnownJob& known, const JobStatus& status) {
   }
   cache_.expect(id, names);
   std::string problem;
-  bool counts = true;
+  Refusal why = Refusal::invalid;
   try {
     if (*status.group == 0) make_secret(job);
     for (size_t rank = 0; rank < status.allocation.size(); ++rank) {
@@ -124,18 +145,20 @@ void Controller::make_pods(const KnownJob& known, const JobStatus& status) {
     return;
   } catch (const kube::ApiError& error) {
     problem = error.what();
-    counts =
-        error.code() >= 400 && error.code() < 500 && error.code() != 429 && error.code() != 409;
+    const int code = error.code();
+    if (code < 400 || code >= 500 || code == 429 || code == 409) why = Refusal::unreachable;
+    // The quota's plugin has no reason of its own: it forbids, as others do.
+    if (code == 403 && problem.find("exceeded quota") != std::string::npos) why = Refusal::quota;
   } catch (const Error& error) {
     problem = error.what();
-    counts = dynamic_cast<const HttpError*>(&error) == nullptr;
+    if (dynamic_cast<const HttpError*>(&error) != nullptr) why = Refusal::unreachable;
   }
   cache_.forget_expected(id);
   const auto now = cache_.job(id);
   if (!now) return;
   const std::vector<PodFacts> pods = cache_.pods(now->job);
   const auto nodes = cache_.node_names();
-  carry_out(*now, pods, pods_refused(now->job, pods, problem, counts, {wall_s(), *nodes}));
+  carry_out(*now, pods, pods_refused(now->job, pods, problem, why, {wall_s(), *nodes}));
 }
 
 void Controller::tell(const JobObject& job, const JobEvent& event) {

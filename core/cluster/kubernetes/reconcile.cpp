@@ -12,7 +12,7 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr double kSlowest = 60;        // s, between tries after failures
-constexpr double kUnschedulable = 30;  // s that pods may be refused by their node's scheduler
+constexpr double kUnschedulable = 60;  // s that no room may be left, as while other pods still stop
 constexpr double kTrouble = 10;        // s before a pod that waits is shown as the job's reason
 constexpr double kSettle = 10;         // s from one group's start to the next after a disruption
 constexpr double kLost = 60;           // s after its grace that a pod of a lost node is removed
@@ -49,12 +49,17 @@ class Reconciler {
     return finished();
   }
 
-  JobDecision refused(const std::string& message, bool counts) {
-    if (counts) {
+  JobDecision refused(const std::string& message, Refusal why) {
+    if (why == Refusal::invalid) {
       failure(reason::kPodCreationError, message);
-    } else {
-      status_.retry_s = cluster_.now_s + kSettle;
-      stop(message);
+      return finished();
+    }
+    const bool told = status_.reason == reason::kQuota;
+    status_.retry_s = cluster_.now_s + kSettle;
+    stop(message);
+    if (why == Refusal::quota) {
+      status_.reason = reason::kQuota;
+      if (!told) event(true, reason::kQuota, message);
     }
     return finished();
   }
@@ -186,8 +191,11 @@ class Reconciler {
     }
     status_.group = status_.group ? *status_.group + 1 : 0;
     status_.phase = phase_name(JobPhase::starting);
-    status_.reason.clear();
-    status_.message.clear();
+    // What kept the last group from starting stands until this one runs, or tells of other trouble.
+    if (status_.reason != reason::kUnschedulable && status_.reason != reason::kQuota) {
+      status_.reason.clear();
+      status_.message.clear();
+    }
     status_.replicas = static_cast<int>(status_.allocation.size());
     status_.group_started_s = cluster_.now_s;
     if (!status_.started_s) status_.started_s = cluster_.now_s;
@@ -350,8 +358,8 @@ JobDecision reconcile(const JobObject& job, const std::string& problem,
 }
 
 JobDecision pods_refused(const JobObject& job, const std::vector<PodFacts>& pods,
-                         const std::string& message, bool counts, const ClusterFacts& cluster) {
-  return Reconciler(job, pods, cluster).refused(message, counts);
+                         const std::string& message, Refusal why, const ClusterFacts& cluster) {
+  return Reconciler(job, pods, cluster).refused(message, why);
 }
 
 void set_allocation(JobStatus& status, const std::optional<std::vector<std::string>>& nodes,

@@ -52,10 +52,12 @@ struct ClusterFacts {
 JobDecision reconcile(const JobObject& job, const std::string& problem,
                       const std::vector<PodFacts>& pods, const ClusterFacts& cluster);
 
-// What follows when the API server refused a pod of the group that was to be made: counted as a
-// failure, unless it was only not reached.
+// Why a pod of the group that was to be made is not there. Only `invalid` is the job's fault and
+// counts as a failure; the others pass.
+enum class Refusal { invalid, quota, unreachable };
+
 JobDecision pods_refused(const JobObject& job, const std::vector<PodFacts>& pods,
-                         const std::string& message, bool counts, const ClusterFacts& cluster);
+                         const std::string& message, Refusal why, const ClusterFacts& cluster);
 
 // What the allocator says of a job, written to its status: other nodes (none: they stay) and why.
 // The conditions say it too, so that a reason alone is one write.

@@ -156,8 +156,8 @@ TEST_CASE("a node without room is given back") {
   CHECK(decision.status.reason == "Unschedulable");
   CHECK(decision.status.phase == "Starting");
   CHECK(has_event(decision, "Unschedulable"));
-  CHECK(decision.again_s == kNow - 60 + 30);
-  decision = decide(job, pods, kNow - 60 + 31);
+  CHECK(decision.again_s == kNow);
+  decision = decide(job, pods, kNow + 1);
   CHECK(decision.status.phase == "Stopping");
   CHECK(decision.status.allocation.empty());
   job.status = decision.status;
@@ -289,4 +289,37 @@ TEST_CASE("conditions tell the truth") {
   CHECK(is("Ready"));
   CHECK_FALSE(is("Complete"));
   CHECK_FALSE(is("Failed"));
+}
+
+TEST_CASE("a quota is waited for, and is no failure") {
+  JobObject job = running({"n1"});
+  job.status.phase = "Starting";
+  const auto refuse = [&](Refusal why) {
+    return pods_refused(job, {}, "exceeded quota: small", why, {kNow, kNodes});
+  };
+  CHECK(refuse(Refusal::invalid).status.failures == 1);
+  CHECK(refuse(Refusal::unreachable).status.reason.empty());
+  JobDecision decision = refuse(Refusal::quota);
+  CHECK(decision.status.failures == 0);
+  CHECK(decision.status.reason == "QuotaExceeded");
+  CHECK(has_event(decision, "QuotaExceeded"));
+  CHECK(decision.status.conditions.at(1).message == "exceeded quota: small");
+
+  // While it waits, and while it is tried again, the reason stands; it is told once.
+  job.status = decision.status;
+  decision = decide(job, {}, kNow + 1);
+  CHECK(decision.status.phase == "Pending");
+  CHECK(decision.status.reason == "QuotaExceeded");
+  job.status = decision.status;
+  decision = decide(job, {}, kNow + 60);
+  CHECK(decision.create);
+  CHECK(decision.status.reason == "QuotaExceeded");
+  job.status = decision.status;
+  CHECK_FALSE(has_event(refuse(Refusal::quota), "QuotaExceeded"));
+  job.status = decision.status;
+  PodFacts pod = sample_pod(0, "n1", 1);
+  pod.group = *job.status.group;
+  decision = decide(job, {pod}, kNow + 61);
+  CHECK(decision.status.phase == "Running");
+  CHECK(decision.status.reason.empty());
 }

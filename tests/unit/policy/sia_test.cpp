@@ -194,6 +194,10 @@ TEST_CASE("bounds that are no power of two can be met") {
   const Decision decision = decide(snapshot);
   CHECK(decision.jobs[0].nodes.empty());
   CHECK(decision.jobs[0].why == "waits: no node here can hold 9 of its replicas as it needs them");
+  snapshot.jobs[0].request[0] = 5;
+  CHECK(decide(snapshot).jobs[0].why ==
+        "waits: no node here can hold 9 of its replicas as it needs them; too little " +
+            snapshot.resources[0] + " on each");
 }
 
 TEST_CASE("what fits by GPUs but not by cores is given the next best") {
