@@ -24,9 +24,12 @@ Json json_option(const Arguments& arguments, const char* name) {
   return text.empty() ? Json() : parse_json(text, fmt::format("--{}", name));
 }
 
-double duration_option(const Arguments& arguments, const std::string& name) {
+constexpr double kLongestInterval = 86400;         // s
+constexpr double kLongestLife = 10 * 365 * 86400;  // s
+
+double duration_option(const Arguments& arguments, const std::string& name, double most) {
   try {
-    return parse_duration(arguments.text(name), "--" + name, 1, 86400);
+    return parse_duration(arguments.text(name), "--" + name, 1, most);
   } catch (const Error& error) {
     throw UsageError(error.what());
   }
@@ -53,11 +56,15 @@ int run(const Arguments& arguments) {
   options.identity = identity();
   options.policy = arguments.text("policy");
   options.policy_options = policy_options(arguments.list("policy-option"));
-  options.interval_s = duration_option(arguments, "interval");
+  options.interval_s = duration_option(arguments, "interval", kLongestInterval);
   options.address = arguments.text("address");
   options.supervisor_url = arguments.text("supervisor-url");
   options.supervisor_port = static_cast<uint16_t>(arguments.integer("supervisor-port"));
   options.metrics_port = static_cast<uint16_t>(arguments.integer("metrics-port"));
+  if (arguments.given("webhook-port")) {
+    options.webhook_port = static_cast<uint16_t>(arguments.integer("webhook-port"));
+  }
+  options.certificate_life_s = duration_option(arguments, "certificate-lifetime", kLongestLife);
   options.pods.scheduler_version = kSchedulerVersion;
   options.pods.default_resources = json_option(arguments, "default-resources");
   options.pods.patch_pods = json_option(arguments, "patch-pods");
@@ -134,6 +141,19 @@ Command operator_command() {
                        .doc = "Of /livez, /readyz and /metrics; 0: any free one.",
                        .min = 0,
                        .max = 65535},
+                      {.name = "webhook-port",
+                       .kind = Kind::integer,
+                       .value = "PORT",
+                       .doc = "Of the webhook, /validate over HTTPS, for the API server; 0: any "
+                              "free one. Default: no webhook.",
+                       .min = 0,
+                       .max = 65535},
+                      {.name = "certificate-lifetime",
+                       .kind = Kind::text,
+                       .value = "DURATION",
+                       .fallback = "2160h",
+                       .doc = "Of the webhook's certificate, which is made anew when a third of it "
+                              "is left; its authority's is four times as long."},
                       {.name = "default-resources",
                        .kind = Kind::text,
                        .value = "JSON",

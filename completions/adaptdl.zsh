@@ -751,6 +751,8 @@ _adaptdl() {
     '--supervisor-port[Of the supervisor; 0\: any free one.]:PORT: ' \
     '--supervisor-url[The supervisor as jobs reach it, such as its service. Default\: this process on 127.0.0.1, for pods on the host'\''s network.]:URL: ' \
     '--metrics-port[Of /livez, /readyz and /metrics; 0\: any free one.]:PORT: ' \
+    '--webhook-port[Of the webhook, /validate over HTTPS, for the API server; 0\: any free one. Default\: no webhook.]:PORT: ' \
+    '--certificate-lifetime[Of the webhook'\''s certificate, which is made anew when a third of it is left; its authority'\''s is four times as long.]:DURATION: ' \
     '--default-resources[Resources of a job'\''s first container that says nothing of them.]:JSON: ' \
     '--patch-pods[JSON patch (RFC 6902) of every job'\''s pods.]:JSON: ' \
     '--patch-containers[JSON patch of every container of every job.]:JSON: '

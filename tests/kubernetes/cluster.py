@@ -12,12 +12,14 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import time
 import urllib.request
 
 NODE = "adaptdl-test"
 FORWARDING = "/proc/sys/net/ipv4/ip_forward"
 IMAGE = "localhost/adaptdl-busybox:1"
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def free_ports(count):
@@ -112,7 +114,7 @@ class Cluster:
                 "-addext", "extendedKeyUsage=serverAuth,clientAuth",
                 "-addext", "basicConstraints=critical,CA:FALSE",
                 "-addext", f"subjectAltName=DNS:localhost,DNS:{NODE},IP:127.0.0.1,"
-                           f"IP:10.{self.network}.0.1")
+                           f"IP:10.{self.network}.0.1,IP:10.{self.network}.16.1")
         for name in ("admin", "kubelet"):
             # With paths relative to the file, as users write them.
             with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
@@ -157,6 +159,8 @@ class Cluster:
             "kube-apiserver", self.binary("kube-apiserver"), "--bind-address", "127.0.0.1",
             "--secure-port", str(self.api), "--advertise-address", f"10.{self.network}.0.1",
             "--endpoint-reconciler-type", "none", "--etcd-servers", url,
+            # Without a kube-proxy: webhooks are called at their pods.
+            "--enable-aggregator-routing=true",
             "--tls-cert-file", key("server.crt"), "--tls-private-key-file", key("server.key"),
             "--client-ca-file", key("ca.crt"), "--authorization-mode", "Node,RBAC",
             "--service-cluster-ip-range", f"10.{self.network}.16.0/20",
@@ -209,6 +213,7 @@ class Cluster:
             "cniVersion": "1.0.0", "name": "test", "plugins": [{
                 "type": "bridge", "bridge": bridge, "isGateway": True,
                 "ipam": {"type": "host-local", "dataDir": self.path("ipam"),
+                         "routes": [{"dst": f"10.{self.network}.16.0/20"}],
                          "ranges": [[{"subnet": f"10.{self.network}.0.0/24",
                                       "gateway": f"10.{self.network}.0.1"}]]}}]}))
         subprocess.run(["ip", "link", "add", bridge, "type", "bridge"], check=True)
@@ -216,6 +221,11 @@ class Cluster:
         subprocess.run(["ip", "addr", "add", f"10.{self.network}.0.1/24", "dev", bridge],
                        check=True)
         subprocess.run(["ip", "link", "set", bridge, "up"], check=True)
+        # Without a kube-proxy: pods find the API server at its service's address all the same.
+        subprocess.run(["ip", "addr", "add", f"10.{self.network}.16.1/32", "dev", bridge],
+                       check=True)
+        self.start("relay", sys.executable, os.path.join(HERE, "relay.py"),
+                   f"10.{self.network}.16.1", "443", str(self.api))
         cri = 'plugins."io.containerd.grpc.v1.cri"'
         config = self.write("containerd.toml", f"""version = 2
 root = "{self.path('containerd/root')}"
@@ -265,6 +275,25 @@ state = "{self.path('containerd/state')}"
                    self.pki, "--hostname-override", NODE, "--node-ip", f"10.{self.network}.0.1")
         self.wait_for("the node", 120, self.node_is_ready)
 
+    def start_registry(self):
+        """HOST:PORT of a registry that the node pulls from; None where none is installed."""
+        if not shutil.which("docker-registry"):
+            return None
+        address = f"127.0.0.1:{free_ports(1)[0]}"
+        config = self.write("registry.json", json.dumps({
+            "version": "0.1", "log": {"level": "warn"},
+            "storage": {"filesystem": {"rootdirectory": self.path("registry")}},
+            "http": {"addr": address}}))
+        self.start("registry", "docker-registry", "serve", config)
+
+        def answers():
+            try:
+                return urllib.request.urlopen(f"http://{address}/v2/", timeout=2).close() or True
+            except OSError:
+                return False
+        self.wait_for("docker-registry", 30, answers)
+        return address
+
     def ctr(self, *arguments):
         return subprocess.run(["ctr", "-a", self.path("containerd.sock"), "-n", "k8s.io",
                                *arguments], capture_output=True, check=False).returncode == 0
@@ -283,8 +312,8 @@ state = "{self.path('containerd/state')}"
             sweep = self.binary("sandbox-sweep")
             subprocess.run([sweep, self.path("containerd.sock")], check=False,
                            capture_output=True, timeout=120)
-        for name in ("kwok", "containerd", "kube-scheduler", "kube-controller-manager",
-                     "kube-apiserver", "etcd"):
+        for name in ("registry", "relay", "kwok", "containerd", "kube-scheduler",
+                     "kube-controller-manager", "kube-apiserver", "etcd"):
             self.end(name)
         if hasattr(self, "bridge"):
             self.undo_node()

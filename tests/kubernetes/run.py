@@ -44,6 +44,7 @@ def with_cluster(binaries, use):
         environment = {"ADAPTDL_TEST_KUBECONFIG": os.path.join(folder, "admin")}
         if not why_not:
             environment["ADAPTDL_TEST_IMAGE"] = cluster.IMAGE
+            environment["ADAPTDL_TEST_REGISTRY"] = started.start_registry() or ""
         # The program asks for a restart by a signal, and waits until it is done.
         restart = os.path.join(folder, "restart")
         done = os.path.join(folder, "restarted")

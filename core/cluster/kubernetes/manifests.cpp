@@ -37,6 +37,7 @@ constexpr std::array kKinds = {
     KnownKind{"ValidatingWebhookConfiguration", "admissionregistration.k8s.io", "v1",
               "validatingwebhookconfigurations"},
     KnownKind{"ServiceMonitor", "monitoring.coreos.com", "v1", "servicemonitors"},
+    KnownKind{"PrometheusRule", "monitoring.coreos.com", "v1", "prometheusrules"},
 };
 
 using Blanks = std::map<std::string, Json>;
@@ -104,6 +105,8 @@ Json operator_arguments(const Values& values, const std::string& name_space) {
       fmt::format("http://adaptdl-supervisor.{}:{}", name_space, values.supervisor.port));
   add("--supervisor-port", std::to_string(values.supervisor.target_port));
   add("--metrics-port", std::to_string(values.metrics.target_port));
+  add("--webhook-port", std::to_string(kWebhookPort));
+  add("--certificate-lifetime", values.certificate_life);
   if (!values.default_resources.empty()) {
     add("--default-resources", dump_json(values.default_resources));
   }
@@ -129,10 +132,13 @@ Blanks blanks_of(const Values& values, const std::string& name_space, const Json
           {"arguments", operator_arguments(values, name_space)},
           {"supervisor_port", values.supervisor.target_port},
           {"metrics_port", values.metrics.target_port},
+          {"webhook_port", kWebhookPort},
           {"supervisor_service", service_spec(values.supervisor, "supervisor")},
           {"metrics_service", service_spec(values.metrics, "metrics")},
           {"failure_policy", values.failure_policy},
           {"given", dump_json(given)},
+          {"dashboard", std::string(manifest_file("dashboard.json"))},
+          {"alerts", yaml_to_json(parse_yaml(manifest_file("alerts.yaml"), "alerts.yaml"))},
           {"registry_name", registry.name},
           {"registry_image", registry.image},
           {"registry_type", registry.service.type},
@@ -171,6 +177,8 @@ std::vector<Json> manifests(const Values& values, const std::string& name_space,
                                     "operator.yaml"};
   if (values.registry.enabled) files.push_back("registry.yaml");
   if (values.monitor.enabled) files.push_back("service_monitor.yaml");
+  if (values.rules) files.push_back("prometheus_rule.yaml");
+  if (values.dashboard) files.push_back("dashboard.yaml");
   files.push_back("webhook.yaml");
   const Blanks blanks = blanks_of(values, name_space, given);
   std::vector<Json> result;

@@ -8,6 +8,7 @@
 #include "core/cluster/kubernetes/manifests.h"
 #include "core/cluster/kubernetes/metrics.h"
 #include "core/cluster/kubernetes/supervised_pods.h"
+#include "core/cluster/kubernetes/webhook.h"
 
 namespace adaptdl::kubernetes {
 
@@ -66,6 +67,11 @@ struct Operator::Impl {
     controlled.allocator.policy_limit_s = kPolicyTime;
     controlled.identity = options.identity;
     controlled.token = [this](const JobObject& job) { return job_token(key, job); };
+    if (options.webhook_port) {
+      WebhookOptions serving{options.name_space, options.address, *options.webhook_port,
+                             options.certificate_life_s};
+      webhook = std::make_unique<Webhook>(client, std::move(serving));
+    }
     controller = std::make_unique<Controller>(client, cache, *policy, std::move(controlled));
     ready = true;
   }
@@ -87,9 +93,11 @@ struct Operator::Impl {
 
   HttpResponse answer(const HttpServerRequest& request) {
     if (request.path == "/livez" || request.path == "/healthz") return text_response(200, "ok");
+    if (!ready) return text_response(503, "it has only just begun");
     if (request.path == "/readyz") {
-      return cache.synced() ? text_response(200, "ok")
-                            : text_response(503, "the watches have not told all yet");
+      if (!cache.synced()) return text_response(503, "the watches have not told all yet");
+      if (webhook && !webhook->ready()) return text_response(503, "the webhook is not registered");
+      return text_response(200, "ok");
     }
     if (request.path == "/metrics") {
       return {.status = 200,
@@ -109,6 +117,7 @@ struct Operator::Impl {
   ClusterCache cache;
   SupervisedPods supervised;
   Supervisor supervisor;
+  std::unique_ptr<Webhook> webhook;  // none unless asked for
   HttpServer metrics_server;
 };
 

@@ -1,7 +1,8 @@
 #pragma once
 
 // The operator: what runs in a cluster so that its jobs are scheduled. Controller, allocator,
-// supervisor, metrics; of several, the one that holds the lease decides, and all answer programs.
+// supervisor, webhook, metrics; of several, the one that holds the lease decides, and all answer
+// programs.
 
 #include <cstdint>
 #include <map>
@@ -24,6 +25,8 @@ struct OperatorOptions {
   std::string address = "0.0.0.0";
   uint16_t supervisor_port = 8080, metrics_port = 9091;  // 0: any free one
   PodSettings pods;                                      // without supervisor_url
+  std::optional<uint16_t> webhook_port;                  // 0: any free one; none: no webhook
+  double certificate_life_s = 90 * 86400;                // of the webhook's certificates
 };
 
 class Operator {

@@ -161,7 +161,13 @@ Values read_values(const YamlNode& root) {
   YamlMapping metrics(top.find("metrics"), true);
   read_service(metrics.find("service"), values.metrics);
   read_monitor(metrics.find("serviceMonitor"), values.monitor);
+  YamlMapping rule(metrics.find("prometheusRule"), true);
+  rule.read("enabled", values.rules);
+  rule.finish();
   metrics.finish();
+  YamlMapping dashboard(top.find("dashboard"), true);
+  dashboard.read("create", values.dashboard);
+  dashboard.finish();
   YamlMapping supervisor(top.find("supervisor"), true);
   read_service(supervisor.find("service"), values.supervisor);
   supervisor.finish();

@@ -54,6 +54,8 @@ struct Values {
   ServiceValues supervisor{"ClusterIP", 8080, 8080, {}};
   ServiceValues metrics{"ClusterIP", 9091, 9091, {}};
   MonitorValues monitor;
+  bool rules = false;      // metrics.prometheusRule.enabled
+  bool dashboard = false;  // dashboard.create
   RegistryValues registry;
   std::string failure_policy = "Ignore";   // webhook.failurePolicy
   std::string certificate_life = "2160h";  // webhook.certificateLifetime

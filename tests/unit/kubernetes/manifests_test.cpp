@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <regex>
 #include <set>
 
 #include "core/base/yaml.h"
 #include "core/cluster/kubernetes/install_diff.h"
+#include "core/cluster/kubernetes/manifest_files.h"
+#include "core/cluster/kubernetes/metrics.h"
 #include "tests/unit/base/expect_error.h"
 
 using namespace adaptdl;
@@ -51,7 +54,7 @@ std::string argument(const std::vector<Json>& objects, const std::string& flag) 
 }
 
 void no_blanks(const Json& node) {
-  if (node.is_string()) CHECK(node.get<std::string>().find("${") == std::string::npos);
+  if (node.is_string()) CHECK(!node.get<std::string>().starts_with("${"));
   CHECK(!node.is_null());
   if (node.is_structured()) {
     for (const Json& item : node) no_blanks(item);
@@ -87,6 +90,34 @@ TEST_CASE("what is off by default is not there") {
   const auto objects = objects_of(kImage);
   CHECK(!has_kind(objects, "ServiceMonitor"));
   for (const Json& object : objects) CHECK(object["metadata"]["name"] != "adaptdl-registry");
+}
+
+TEST_CASE("dashboard and alerts speak of series that there are") {
+  const std::string told = metrics_text({}, {}, true);
+  const auto known = [&](const std::string& name) {
+    return told.find("# TYPE " + name + " ") != std::string::npos;
+  };
+  const std::regex series("\\b(adaptdl|rest_client)_[a-z_]+");
+  int found = 0;
+  for (const char* file : {"dashboard.json", "alerts.yaml"}) {
+    const std::string text(manifest_file(file));
+    for (std::sregex_iterator it(text.begin(), text.end(), series), end; it != end; ++it) {
+      INFO(file, ": ", it->str());
+      CHECK(known(it->str()));
+      ++found;
+    }
+  }
+  CHECK(found > 20);
+  const auto objects = objects_of(kImage +
+                                  "dashboard: {create: true}\n"
+                                  "metrics: {prometheusRule: {enabled: true}}\n");
+  const Json board = Json::parse(
+      find(objects, "ConfigMap", "adaptdl-dashboard")["data"]["adaptdl.json"].get<std::string>());
+  CHECK(board["panels"].size() == 12);
+  for (const Json& rule :
+       find(objects, "PrometheusRule", "adaptdl")["spec"]["groups"][0]["rules"]) {
+    CHECK(!rule["annotations"]["description"].get<std::string>().empty());
+  }
 }
 
 TEST_CASE("no role has a wildcard, and the operator cannot read others' secrets") {

@@ -1,0 +1,262 @@
+"""Installs into a real cluster, with an image made and pushed by the program itself, and takes it out
+again: run.py starts the cluster and a registry.
+
+Usage: install.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG, ADAPTDL_TEST_IMAGE and
+ADAPTDL_TEST_REGISTRY. Tests run one after another, on one installation.
+"""
+
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+from world import GROUP, IMAGE, Api, Failed, check, wait_until
+
+REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
+SPACE = "adaptdl"
+MANIFESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                         "../../core/cluster/kubernetes/manifests")
+# Come and go by themselves, or tell of what was.
+NOT_COMPARED = {"events", "componentstatuses"}
+
+
+class Installed:
+    def __init__(self, adaptdl):
+        self.adaptdl = adaptdl
+        self.kubeconfig = os.environ["ADAPTDL_TEST_KUBECONFIG"]
+        self.api = Api(self.kubeconfig)
+        self.image = ""
+
+    def run(self, *arguments, code=0, seconds=240):
+        """(stdout, stderr) of a command, which ends with that code."""
+        command = [self.adaptdl, *arguments]
+        if arguments[0] in ("install", "upgrade", "uninstall"):
+            command += ["--kubeconfig", self.kubeconfig]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds,
+                              stdin=subprocess.DEVNULL, check=False)
+        check(done.returncode == code, f"{arguments}: exit {done.returncode}", done.stdout,
+              done.stderr)
+        return done.stdout, done.stderr
+
+    def install(self, *arguments, **expected):
+        return self.run("install", "--image", self.image, *arguments, **expected)
+
+    def pods(self):
+        found = self.api.get(f"/api/v1/namespaces/{SPACE}/pods?labelSelector="
+                             "app.kubernetes.io/name%3Dadaptdl-operator")
+        return found["items"]
+
+    def create_job(self, name, spec):
+        return self.api.request("POST", f"{GROUP}/namespaces/default/adaptdljobs", {
+            "apiVersion": "adaptdl.petuum.com/v1", "kind": "AdaptDLJob",
+            "metadata": {"name": name}, "spec": spec})
+
+    def job(self, name):
+        return self.api.get(f"{GROUP}/namespaces/default/adaptdljobs/{name}") or {}
+
+    def all_objects(self):
+        """Every object that the cluster has, by kind, namespace and name."""
+        groups = [("/api/v1", self.api.get("/api/v1"))]
+        for group in self.api.get("/apis")["groups"]:
+            version = group["preferredVersion"]["groupVersion"]
+            groups.append((f"/apis/{version}", self.api.get(f"/apis/{version}")))
+        objects = set()
+        for path, group in groups:
+            for kind in group["resources"]:
+                if "/" in kind["name"] or "list" not in kind["verbs"] or \
+                        kind["name"] in NOT_COMPARED:
+                    continue
+                for item in self.api.get(f"{path}/{kind['name']}")["items"]:
+                    metadata = item["metadata"]
+                    if metadata.get("namespace") == "kube-node-lease":
+                        continue
+                    objects.add((kind["name"], metadata.get("namespace", ""), metadata["name"]))
+        return objects
+
+
+def job_spec(script, **more):
+    return {"template": {"spec": {"containers": [{
+        "name": "main", "image": IMAGE, "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", script], "resources": {"requests": {"cpu": "50m"}}}],
+        "terminationGracePeriodSeconds": 2}}, **more}
+
+
+def not_pulled(world):
+    """An image that is not there is told of, and the wait ends."""
+    _, said = world.run("install", "--image", f"{REGISTRY}/none:1", "--timeout", "12", code=124)
+    check(re.search(r"not ready within 12 s: pod \S+: (ErrImagePull|ImagePullBackOff)", said),
+          "why", said)
+
+
+def no_room(world):
+    _, said = world.install("--set", "sched.resources.requests.cpu=1000", "--timeout", "10",
+                            code=124)
+    check("Unschedulable" in said and "Insufficient cpu" in said, "why", said)
+
+
+def ready(world):
+    """It is ready when install says so: two operators, of which one leads; then nothing differs."""
+    _, said = world.install("--set", "sched.interval=5s", "--timeout", "90")
+    check("installed in namespace adaptdl" in said, "it says so", said)
+    pods = world.pods()
+    states = [[c["ready"] for c in pod["status"]["containerStatuses"]] for pod in pods]
+    check(states == [[True], [True]], "two pods are ready", states)
+    lease = world.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases/adaptdl-operator")
+    holder = lease["spec"]["holderIdentity"].split("_")[0]
+    check(holder in [pod["metadata"]["name"] for pod in pods], "one of them leads", lease)
+    _, said = world.run("upgrade")
+    check("nothing to change" in said, "the same again changes nothing", said)
+    world.run("install", "--image", world.image, "--namespace", "other", code=1)
+
+
+def runs_a_job(world):
+    status, answer = world.create_job("first", job_spec("echo $ADAPTDL_SUPERVISOR_URL; sleep 1"))
+    check(status == 201, "it is taken", answer)
+    wait_until(lambda: world.job("first").get("status", {}).get("phase") == "Succeeded",
+               "the job succeeds")
+    pod, = world.api.get("/api/v1/namespaces/default/pods?labelSelector=adaptdl%2Fjob%3Dfirst")[
+        "items"]
+    said = world.api.request(
+        "GET", f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}/log")[1]
+    check(f"http://adaptdl-supervisor.{SPACE}:8080/j/" in said, "the supervisor's address", said)
+
+
+def denied_nothing(world):
+    """The operators were refused nothing: their role has all that they need."""
+    for pod in world.pods():
+        said = world.api.request("GET", f"/api/v1/namespaces/{SPACE}/pods/"
+                                 f"{pod['metadata']['name']}/log")[1]
+        check("forbidden" not in str(said).lower(), "a request was forbidden", said)
+
+
+def refuses(world):
+    """The webhook says which field of a job is wrong, and admits what is right."""
+    spec = job_spec("sleep 1")
+    del spec["template"]["spec"]["containers"][0]["name"]
+    status, answer = world.create_job("nameless", spec)
+    check(status == 422 and "spec.template: spec.containers[0].name: Required value" in
+          answer["message"], "the field is named", status, answer)
+    status, answer = world.create_job("odd", job_spec("sleep 1", startDeadlineSeconds="soon"))
+    check(status == 422 and "startDeadlineSeconds" in answer["message"], "by the schema", answer)
+    status, answer = world.api.request(
+        "PATCH", f"{GROUP}/namespaces/default/adaptdljobs/first",
+        {"spec": {"preemptible": False}}, "application/merge-patch+json")
+    check(status == 422 and "updates to job spec are forbidden" in answer["message"], "a change",
+          status, answer)
+    status, answer = world.api.request(
+        "PATCH", f"{GROUP}/namespaces/default/adaptdljobs/first",
+        {"metadata": {"labels": {"a": "b"}}}, "application/merge-patch+json")
+    check(status == 200, "labels may change", answer)
+
+
+def measured(world):
+    """The series of dashboard and alerts are what the running operator serves."""
+    text = ""
+    for pod in world.pods():
+        status, answer = world.api.request(
+            "GET", f"/api/v1/namespaces/{SPACE}/pods/{pod['metadata']['name']}:9091/proxy/metrics")
+        check(status == 200, "its metrics", answer)
+        text += answer
+    check("\nadaptdl_leader 1" in text and "\nadaptdl_leader 0" in text, "one leads", text)
+    check('adaptdl_jobs{phase="Succeeded"} 1' in text, "the job is counted", text)
+    for file in ("dashboard.json", "alerts.yaml"):
+        with open(os.path.join(MANIFESTS, file), encoding="utf-8") as data:
+            for name in set(re.findall(r"\b(?:adaptdl|rest_client)_[a-z_]+", data.read())):
+                check(f"# TYPE {name} " in text, f"{file}: {name}")
+
+
+def rotates(world):
+    """Certificates and their authority are made anew in time; every call meanwhile is answered."""
+    world.run("upgrade", "--set", "webhook.failurePolicy=Fail", "--set",
+              "webhook.certificateLifetime=9s", "--timeout", "90")
+    # What there is still lives for long: without it all is made anew.
+    world.api.request("DELETE",
+                      f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-webhook-certificate")
+    spec = job_spec("sleep 1")
+    del spec["template"]["spec"]["containers"][0]["name"]
+    wait_until(lambda: world.api.get(
+        f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-webhook-certificate"), "another secret", 20)
+    wait_until(lambda: world.create_job("nameless", spec)[0] == 422, "it answers again", 20)
+    time.sleep(2)  # the other operator, too
+    pods = {pod["metadata"]["name"] for pod in world.pods()}
+    certificates, authorities, most = set(), set(), 0
+    end = time.monotonic() + 45
+    while time.monotonic() < end:
+        status, answer = world.create_job("nameless", spec)
+        check(status == 422 and "containers[0].name" in answer["message"], "a call failed", answer)
+        secret = world.api.get(f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-webhook-certificate")
+        certificates.add(secret["data"]["tls.crt"])
+        bundle = base64.b64decode(secret["data"]["ca.crt"]).decode()
+        most = max(most, bundle.count("BEGIN"))
+        authorities.add(bundle.split("-----END")[0])
+        time.sleep(0.5)
+    check(len(certificates) >= 4 and len(authorities) >= 2 and most == 2, "they were made anew",
+          len(certificates), len(authorities), most)
+    check({pod["metadata"]["name"] for pod in world.pods()} == pods and not any(
+        status["restartCount"] for pod in world.pods()
+        for status in pod["status"]["containerStatuses"]), "no operator was restarted")
+
+
+def upgraded(world):
+    """Values given before are kept; one more is changed, and shown."""
+    _, said = world.run("upgrade", "--set", "sched.replicas=1", "--dry-run")
+    check("spec.replicas: 2 -> 1" in said, "the change is shown", said)
+    check(len(world.pods()) == 2, "nothing was done")
+    world.run("upgrade", "--set", "sched.replicas=1")
+    pod, = wait_until(lambda: len(world.pods()) == 1 and world.pods(), "one operator")
+    arguments = pod["spec"]["containers"][0]["args"]
+    check(arguments[arguments.index("--interval") + 1] == "5s", "what was given before", arguments)
+    world.run("upgrade", "--set", "sched.replicas=2")
+
+
+def uninstalled(world):
+    """It goes only without jobs, or without them; then nothing is left."""
+    _, said = world.run("uninstall", code=1)
+    check("1 AdaptDLJob" in said and "--keep-jobs" in said, "jobs are in its way", said)
+    world.run("uninstall", "--keep-jobs")
+    check(world.job("first")["status"]["phase"] == "Succeeded", "the job is still there")
+    world.api.request("DELETE", f"{GROUP}/namespaces/default/adaptdljobs/first")
+    wait_until(lambda: not world.job("first"), "it is deleted")
+    world.run("uninstall")
+    _, said = world.run("uninstall")
+    check("nothing is installed" in said, "there is nothing more", said)
+
+
+def main():
+    if not IMAGE or not REGISTRY:
+        print("SKIPPED: no node can run pods here, or there is no docker-registry", flush=True)
+        return 77
+    world = Installed(os.path.abspath(sys.argv[1]))
+    world.image = world.run("image", "push", f"{REGISTRY}/adaptdl")[0].strip()
+    before = world.all_objects()
+    tests = [not_pulled, no_room, ready, runs_a_job, refuses, measured, rotates, upgraded, denied_nothing, uninstalled]
+    for test in tests:
+        if len(sys.argv) > 2 and test.__name__ not in sys.argv[2:]:
+            continue
+        begun = time.monotonic()
+        try:
+            test(world)
+        except Failed as failed:
+            for pod in world.pods():
+                name = pod["metadata"]["name"]
+                print(json.dumps(pod["status"])[:2000], world.api.request(
+                    "GET", f"/api/v1/namespaces/{SPACE}/pods/{name}/log")[1])
+            print(f"{test.__name__}: {failed}\nFAILED {test.__name__}", flush=True)
+            return 1
+        print(f"ok     {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
+
+    def left():  # what the cluster itself still clears away
+        return not world.all_objects() - before
+    try:
+        wait_until(left, "nothing is left", 30)
+        check(not before - world.all_objects(), "nothing of others went")
+    except Failed as failed:
+        print(f"FAILED {failed}: {sorted(world.all_objects() ^ before)}", flush=True)
+        return 1
+    return 0
+
+
+sys.exit(main())
