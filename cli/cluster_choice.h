@@ -6,23 +6,35 @@
 #include <string>
 
 #include "cli/parse.h"
+#include "core/kube/config.h"
 
 namespace adaptdl::cli {
 
 inline constexpr const char* kLocalCluster = "local";
+inline constexpr const char* kKubernetesCluster = "kubernetes";  // the current context's
 
 struct ClusterChoice {
-  std::string name;
-  std::string by;  // "--cluster or ADAPTDL_CLUSTER", the configuration file's path, or "default"
+  std::string name;  // kLocalCluster, kKubernetesCluster, or the name of a kubeconfig's context
+  std::string by;    // "--cluster or ADAPTDL_CLUSTER", the configuration file's path, or "default"
+  kube::ConfigOptions kubernetes = {};  // what to load of kubeconfigs, unless it is local
+
+  bool local() const { return name == kLocalCluster; }
 };
 
-// Throws Error "FILE:LINE: ..." for a configuration file that cannot be read.
+// --namespace, --context and --kubeconfig mean a Kubernetes cluster, if --cluster does not say
+// which. Throws UsageError if they contradict it, and Error "FILE:LINE: ..." for a configuration
+// file that cannot be read.
 ClusterChoice chosen_cluster(const Arguments& arguments);
 
-// Throws Error, which names `--cluster local`, if the choice is a cluster that is not known.
-void check_cluster(const ClusterChoice& choice);
+// As if --cluster said `name`.
+ClusterChoice cluster_named(const std::string& name, const std::string& by,
+                            const Arguments& arguments);
 
-// For commands that know the local cluster alone: both of the above.
-void require_local_cluster(const Arguments& arguments);
+// The kubeconfig's side of it. Throws Error, which names `--cluster local`, if there is no such
+// context, or no kubeconfig. Requires: it is not local.
+kube::Config kubernetes_config(const ClusterChoice& choice);
+
+// For what only the local cluster has: throws Error `what` with the cluster's name otherwise.
+void require_local_cluster(const Arguments& arguments, const char* what);
 
 }  // namespace adaptdl::cli

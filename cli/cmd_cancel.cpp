@@ -1,21 +1,20 @@
-#include "cli/cluster_choice.h"
+#include "cli/cluster_jobs.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
-#include "cli/jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 
 namespace adaptdl::cli {
 namespace {
 
-int cancel_job(const std::string& name, const Arguments& arguments) {
+int cancel_job(ClusterJobs& cluster, const std::string& name, const Arguments& arguments) {
   if (arguments.flag("now")) {
     throw UsageError(fmt::format(
         "--now: {} is a job, not a run; a job has the grace time of its job file to end.", name));
   }
-  const Json answer = local::request_service({{"request", "cancel"}, {"name", name}});
+  const Json phase = cluster.cancel(name);
   if (arguments.json()) {
-    print_json({{"name", name}, {"phase", answer.value("phase", Json())}});
+    print_json({{"name", name}, {"phase", phase}});
   } else {
     print_line(fmt::format("{}: ends, and does not go on", name));
   }
@@ -34,11 +33,10 @@ int cancel_run(const std::string& name, const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
-  require_local_cluster(arguments);
+  const auto cluster = open_cluster(arguments);
   const std::string name = *arguments.positional("NAME");
-  const auto store = local::open_store();
-  return find_job_or_run(store.get(), name).job ? cancel_job(name, arguments)
-                                                : cancel_run(name, arguments);
+  return cluster->is_run(name) ? cancel_run(name, arguments)
+                               : cancel_job(*cluster, name, arguments);
 }
 
 }  // namespace
@@ -47,9 +45,8 @@ Command cancel_command() {
   return {.name = "cancel",
           .summary = "End a job for good, or a live run after a checkpoint",
           .text = embedded("cmd_cancel.md"),
-          .options = {{.name = "now", .doc = "A run: without a checkpoint."},
-                      format_option(),
-                      cluster_option()},
+          .options = with_cluster(
+              {{.name = "now", .doc = "A run: without a checkpoint."}, format_option()}),
           .positionals = {{.name = "NAME", .kind = Kind::job, .doc = "The job's or run's name."}},
           .examples = {{"adaptdl cancel digits", "End it; the same run command goes on later."}},
           .run = run};

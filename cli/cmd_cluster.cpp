@@ -1,4 +1,5 @@
 #include "cli/cluster_choice.h"
+#include "cli/cluster_jobs.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/embedded.h"
@@ -6,7 +7,9 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "core/base/yaml.h"
+#include "core/cluster/local/client.h"
 #include "core/cluster/local/machine.h"
+#include "core/kube/contexts.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -24,27 +27,89 @@ std::string state_text(const Json& service) {
                      json_get<int64_t>(service, "slots_free", "service"));
 }
 
+bool is_chosen(const ClusterChoice& choice, const kube::ContextName& context) {
+  return choice.name == context.name || (choice.name == kKubernetesCluster &&
+                                         choice.kubernetes.context.empty() && context.current);
+}
+
 int list(const Arguments& arguments) {
   const ClusterChoice choice = chosen_cluster(arguments);
-  const bool chosen = choice.name == kLocalCluster;
+  const std::vector<kube::ContextName> contexts = kube::list_contexts(
+      {.kubeconfig = arguments.text("kubeconfig"), .context = "", .name_space = ""});
   const Json service = local_service();
   if (arguments.json()) {
-    print_json({{"clusters",
-                 {{{"name", kLocalCluster},
-                   {"kind", "local"},
-                   {"chosen", chosen},
-                   {"service", service}}}}});
-  } else {
-    print(table({"CHOSEN", "NAME", "KIND", "STATE"},
-                {{chosen ? "*" : "", kLocalCluster, "this machine", state_text(service)}}));
+    Json clusters = {{{"name", kLocalCluster},
+                      {"kind", "local"},
+                      {"chosen", choice.local()},
+                      {"service", service}}};
+    for (const kube::ContextName& context : contexts) {
+      clusters.push_back(
+          {{"name", context.name},
+           {"kind", "kubernetes"},
+           {"chosen", is_chosen(choice, context)},
+           {"current", context.current},
+           {"server", context.server},
+           {"namespace", context.name_space.empty() ? "default" : context.name_space}});
+    }
+    print_json({{"clusters", std::move(clusters)}});
+    return 0;
   }
+  std::vector<std::vector<std::string>> rows = {
+      {choice.local() ? "*" : "", kLocalCluster, "this machine", state_text(service)}};
+  for (const kube::ContextName& context : contexts) {
+    rows.push_back({is_chosen(choice, context) ? "*" : "", context.name,
+                    context.current ? "Kubernetes, current" : "Kubernetes", context.server});
+  }
+  print(table({"CHOSEN", "NAME", "KIND", "STATE"}, rows));
+  return 0;
+}
+
+void show_line(const char* key, const std::string& value) {
+  if (!value.empty()) print(fmt::format("{:<11}{}\n", fmt::format("{}:", key), value));
+}
+
+int show_kubernetes(const ClusterChoice& choice, const Arguments& arguments) {
+  const kube::Config config = kubernetes_config(choice);
+  const auto cluster = open_cluster(choice, arguments.verbose());
+  int64_t jobs = 0, unfinished = 0;
+  std::string problem;
+  try {
+    cluster->each(ClusterJobs::Detail::brief, [&](const JobView& job) {
+      ++jobs;
+      unfinished += job.ended() ? 0 : 1;
+    });
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  if (arguments.json()) {
+    const auto count = [&](int64_t number) { return problem.empty() ? Json(number) : Json(); };
+    print_json({{"name", choice.name},
+                {"kind", "kubernetes"},
+                {"by", choice.by},
+                {"context", config.context},
+                {"server", config.server},
+                {"namespace", config.name_space},
+                {"jobs", count(jobs)},
+                {"unfinished", count(unfinished)},
+                {"problem", problem.empty() ? Json() : Json(problem)}});
+    return 0;
+  }
+  show_line("Cluster", choice.name + ", Kubernetes");
+  show_line("Chosen", "by " + choice.by);
+  show_line("From", config.source);
+  show_line("Server", config.server);
+  show_line("Namespace", config.name_space);
+  if (problem.empty()) show_line("Jobs", fmt::format("{}, {} have not ended", jobs, unfinished));
+  show_line("Problem", problem);
   return 0;
 }
 
 int show(const Arguments& arguments) {
   ClusterChoice choice = chosen_cluster(arguments);
-  if (const auto name = arguments.positional("NAME")) choice = {*name, "NAME"};
-  check_cluster(choice);
+  if (const auto name = arguments.positional("NAME")) {
+    choice = cluster_named(*name, "NAME", arguments);
+  }
+  if (!choice.local()) return show_kubernetes(choice, arguments);
   const Json service = local_service();
   const local::LocalPaths paths = local::local_paths();
   if (arguments.json()) {
@@ -75,7 +140,8 @@ int show(const Arguments& arguments) {
 
 int use(const Arguments& arguments) {
   const std::string name = *arguments.positional("NAME");
-  check_cluster({name, "NAME"});
+  const ClusterChoice choice = cluster_named(name, "NAME", arguments);
+  if (!choice.local()) kubernetes_config(choice);  // it is there
   change_config({{{"cluster"}, name}}, [](const std::string& text, const std::string& file) {
     YamlMapping(parse_yaml(text, file)).require("cluster").text();
   });
@@ -93,7 +159,7 @@ Command cluster_list_command() {
   return {.name = "cluster list",
           .summary = "List clusters, and which one is chosen",
           .text = embedded("cmd_cluster.md"),
-          .options = {format_option(), cluster_option()},
+          .options = with_cluster({format_option()}),
           .examples = {{"adaptdl cluster list", "Where jobs can go."}},
           .run = list};
 }
@@ -102,7 +168,7 @@ Command cluster_show_command() {
   return {.name = "cluster show",
           .summary = "Show a cluster, its service and its slots",
           .text = embedded("cmd_cluster.md"),
-          .options = {format_option(), cluster_option()},
+          .options = with_cluster({format_option()}),
           .positionals = {{.name = "NAME",
                            .doc = "The cluster. Default: the chosen one.",
                            .required = false}},
@@ -111,13 +177,17 @@ Command cluster_show_command() {
 }
 
 Command cluster_use_command() {
-  return {.name = "cluster use",
-          .summary = "Choose the cluster for all commands to come",
-          .text = embedded("cmd_cluster.md"),
-          .options = {format_option()},
-          .positionals = {{.name = "NAME", .doc = "The cluster: local."}},
-          .examples = {{"adaptdl cluster use local", "This machine."}},
-          .run = use};
+  return {
+      .name = "cluster use",
+      .summary = "Choose the cluster for all commands to come",
+      .text = embedded("cmd_cluster.md"),
+      .options = {format_option()},
+      .positionals = {{.name = "NAME",
+                       .doc =
+                           "The cluster: local, kubernetes (the current context), or a context."}},
+      .examples = {{"adaptdl cluster use local", "This machine."},
+                   {"adaptdl cluster use lab", "That context of the kubeconfig."}},
+      .run = use};
 }
 
 }  // namespace adaptdl::cli

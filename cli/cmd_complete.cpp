@@ -1,9 +1,10 @@
 // What the completion scripts ask for.
 
+#include "cli/cluster_jobs.h"
 #include "cli/commands.h"
-#include "cli/jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "core/base/error.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -11,9 +12,14 @@ namespace {
 constexpr int kMost = 200;  // of the newest: nobody reads more of them
 
 int run(const Arguments& arguments) {
-  const auto store = local::open_store();
   const std::string prefix = arguments.positional("PREFIX").value_or("");
-  for (const std::string& name : job_and_run_names(store.get(), prefix, kMost)) print_line(name);
+  std::vector<std::string> names;
+  try {
+    names = open_cluster(arguments)->names(prefix, kMost);
+  } catch (const Error&) {
+    return 1;  // what is said here would stand in the middle of the user's line
+  }
+  for (const std::string& name : names) print_line(name);
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "cli/embedded.h"
 #include "cli/job_copy.h"
 #include "cli/jobs.h"
+#include "cli/local_jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "core/base/files.h"
@@ -59,7 +60,7 @@ CopyResult copy(const Place& from, const Place& to) {
 }
 
 int run(const Arguments& arguments) {
-  require_local_cluster(arguments);
+  require_local_cluster(arguments, "this command knows only the local one yet");
   const CopyResult result =
       copy(parse_place(*arguments.positional("FROM")), parse_place(*arguments.positional("TO")));
   for (const std::string& sentence : result.skipped) talk("adaptdl: skipped " + sentence);
@@ -78,7 +79,7 @@ Command cp_command() {
   return {.name = "cp",
           .summary = "Copy files from a job, or to it",
           .text = embedded("cmd_cp.md"),
-          .options = {format_option(), cluster_option()},
+          .options = with_cluster({format_option()}),
           .positionals = {{.name = "FROM", .kind = Kind::file, .doc = "JOB:/path, or a path here."},
                           {.name = "TO", .kind = Kind::file, .doc = "The other of the two."}},
           .examples = {{"adaptdl cp digits-x7k2p:/output/model.pt .", "Get what it trained."},

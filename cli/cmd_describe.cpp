@@ -1,4 +1,6 @@
-#include "cli/cluster_choice.h"
+#include <fmt/ranges.h>
+
+#include "cli/cluster_jobs.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/jobs.h"
@@ -11,12 +13,7 @@
 namespace adaptdl::cli {
 namespace {
 
-constexpr int kEvents = 1000;        // that the store keeps of a job, at most
 constexpr size_t kEventsShown = 20;  // the newest
-
-Json parsed(const std::string& text, const char* what) {
-  return text.empty() ? Json() : parse_json(text, what);
-}
 
 // For people: "key: value" in a column; nothing where there is nothing to say.
 void line(std::string& text, const char* key, const std::string& value) {
@@ -34,69 +31,79 @@ void section(std::string& text, const char* heading, const Json& value) {
   }
 }
 
-std::string times(const local::JobRecord& job) {
+std::string times(const JobView& job) {
   std::string text = time_text(job.submitted_s);
   if (job.started_s) text += ", started " + time_text(*job.started_s);
   if (job.ended_s) text += ", ended " + time_text(*job.ended_s);
   return text;
 }
 
-std::string describe(const local::JobRecord& job, const Json& status, const Json& spec,
-                     const Json& hints, std::vector<local::EventRecord> events) {
+// Two blanks in from its heading.
+void add_table(std::string& text, const std::string& title, std::vector<std::string> head,
+               std::vector<std::vector<std::string>> rows) {
+  if (rows.empty()) return;
+  head[0] = "  " + head[0];
+  for (std::vector<std::string>& row : rows) row[0] = "  " + row[0];
+  text += fmt::format("\n{}:\n{}", title, table(head, rows));
+}
+
+std::string replicas_text(const JobView& job) {
+  if (job.max_replicas) {
+    return fmt::format("{} of {} to {}", job.replicas, job.min_replicas, *job.max_replicas);
+  }
+  return fmt::format("{} of {} or more", job.replicas, job.min_replicas);
+}
+
+std::string describe(const JobView& job, const JobDetails& details) {
   std::string text;
   line(text, "Name", job.name);
+  line(text, "Namespace", job.name_space);
   std::string phase = job.phase;
   if (!job.reason.empty()) phase += " (" + job.reason + ")";
   line(text, "Status", job.message.empty() ? phase : phase + ": " + job.message);
   if (job.exit_code) line(text, "Exit code", std::to_string(*job.exit_code));
   line(text, "Submitted", times(job));
-  line(text, "Replicas",
-       fmt::format("{} of {} to {}", job.replicas, job.min_replicas, job.max_replicas));
+  line(text, "Replicas", replicas_text(job));
   if (!job.slots.empty()) line(text, "Slots", fmt::format("{}", fmt::join(job.slots, ", ")));
+  if (!job.nodes.empty()) line(text, "Nodes", fmt::format("{}", fmt::join(job.nodes, ", ")));
   line(text, "Why", job.why);
   line(text, "Restarts",
        fmt::format("{} changes of its allocation, {} failures in a row", job.restarts,
                    job.failures));
-  line(text, "Service", short_duration(job.service_s) + " of slots");
-  line(text, "Folder", local::local_paths().job(job.name));
-  section(text, "Spec", spec);
-  section(text, job.ended() ? "At its end" : "Runner", status);
-  section(text, "Hints", hints);
-  if (events.empty()) return text;
-  text += "\nEvents:\n";
+  for (const auto& [key, value] : details.lines) line(text, key.c_str(), value);
+  for (const JobDetails::Table& each : details.tables) {
+    add_table(text, each.title, each.head, each.rows);
+  }
+  for (const auto& [heading, value] : details.sections) section(text, heading.c_str(), value);
+  const std::vector<JobEvent>& events = details.events;
   const size_t first = events.size() - std::min(events.size(), kEventsShown);
   std::vector<std::vector<std::string>> rows;
   for (size_t i = first; i < events.size(); ++i) {
-    rows.push_back({"  " + short_duration(wall_now_s() - events[i].time_s), events[i].kind,
-                    events[i].message});
+    rows.push_back(
+        {short_duration(wall_now_s() - events[i].time_s), events[i].kind, events[i].message});
   }
-  text += table({"  AGE", "KIND", "MESSAGE"}, rows);
+  add_table(text, "Events", {"AGE", "KIND", "MESSAGE"}, std::move(rows));
   if (first > 0) text += fmt::format("  `adaptdl events {}` has {} older ones.\n", job.name, first);
   return text;
 }
 
 int run(const Arguments& arguments) {
-  require_local_cluster(arguments);
-  const auto store = local::open_store();
-  const local::JobRecord job = find_job(store.get(), *arguments.positional("JOB"));
-  const Json status = job_status(job, true);
-  const Json spec = parsed(job.spec, "the job's specification");
-  const Json hints = parsed(job.hints, "the job's hints");
-  std::vector<local::EventRecord> events = store->events(job.name, 0, kEvents);
+  const auto cluster = open_cluster(arguments);
+  const JobView job = cluster->find(*arguments.positional("JOB"));
   const std::string format = arguments.text("format");
   if (format == "name") {
     print_line(job.name);
-  } else if (is_record_format(format)) {
-    Json record = job_json(job, status);
-    record["spec"] = spec;
-    record["hints"] = hints;
-    record["runner"] = status;
-    record["folder"] = local::local_paths().job(job.name);
+    return 0;
+  }
+  JobDetails details = cluster->details(job);
+  if (is_record_format(format)) {
+    Json record = job_json(job);
+    record.update(details.record);
     record["events"] = Json::array();
-    for (const local::EventRecord& event : events) record["events"].push_back(event_json(event));
+    for (const JobEvent& event : details.events) record["events"].push_back(event_json(event));
     print_record(record, format);
   } else {
-    print(describe(job, status, spec, hints, std::move(events)));
+    print(describe(job, details));
   }
   return 0;
 }
@@ -107,14 +114,13 @@ Command describe_command() {
   return {.name = "describe",
           .summary = "Show all that is known of a job",
           .text = embedded("cmd_describe.md"),
-          .options = {{.name = "format",
-                       .letter = 'o',
-                       .kind = Kind::choice,
-                       .value = "text|json|yaml|name|jsonpath=PATH",
-                       .fallback = "text",
-                       .doc = "How to print the result.",
-                       .choices = {"text", "json", "yaml", "name", kJsonPathFormat}},
-                      cluster_option()},
+          .options = with_cluster({{.name = "format",
+                                    .letter = 'o',
+                                    .kind = Kind::choice,
+                                    .value = "text|json|yaml|name|jsonpath=PATH",
+                                    .fallback = "text",
+                                    .doc = "How to print the result.",
+                                    .choices = {"text", "json", "yaml", "name", kJsonPathFormat}}}),
           .positionals = {{.name = "JOB", .kind = Kind::job, .doc = "The job's name."}},
           .examples = {{"adaptdl describe digits-x7k2p", "Its state, what it runs, its events."}},
           .run = run};

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/jobs.h"
+#include "cli/local_jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "core/base/error.h"
@@ -38,7 +39,7 @@ Variables variables(const Json& job, const std::string& folder, const std::strin
 }
 
 int run(const Arguments& arguments) {
-  require_local_cluster(arguments);
+  require_local_cluster(arguments, "this command knows only the local one yet");
   const std::vector<std::string>& words = arguments.rest();
   if (words.empty()) throw UsageError("COMMAND is missing: what to run, behind --.");
   const local::JobRecord job = find_job(local::open_store().get(), *arguments.positional("JOB"));
@@ -71,7 +72,7 @@ Command exec_command() {
   return {.name = "exec",
           .summary = "Run a command where a job runs",
           .text = embedded("cmd_exec.md"),
-          .options = {cluster_option()},
+          .options = with_cluster({}),
           .positionals = {{.name = "JOB", .kind = Kind::job, .doc = "The job's name."}},
           .examples = {{"adaptdl exec digits-x7k2p -- ls -l", "Look at its files."},
                        {"adaptdl exec digits-x7k2p -- bash", "Look around."}},

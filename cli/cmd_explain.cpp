@@ -1,4 +1,3 @@
-#include "cli/cluster_choice.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/jobs.h"
@@ -25,11 +24,11 @@ struct Alternative {
 };
 
 // Goodput with 1, 2, ... replicas, each with its best batch, on one machine.
-std::vector<Alternative> alternatives(const local::JobRecord& job, const JobHints& hints) {
+std::vector<Alternative> alternatives(const JobView& job, const JobHints& hints) {
   std::vector<Alternative> result;
   if (!hints.perf || !hints.grad || !hints.batch) return result;
   JobSnapshot snapshot;
-  snapshot.max_replicas = std::max(1, job.max_replicas);
+  snapshot.max_replicas = std::max(1, job.max_replicas.value_or(kMostRows));
   snapshot.hints = hints;
   const int limit = replica_limit(snapshot);
   const GoodputModel model(*hints.perf, *hints.grad, hints.batch->initial);
@@ -82,7 +81,7 @@ std::string to_text(const std::vector<Alternative>& rows) {
   return table(head, cells);
 }
 
-std::string why(const local::JobRecord& job) {
+std::string why(const JobView& job) {
   if (job.ended()) return "it has ended";
   if (job.suspended) return "it is suspended; `adaptdl resume " + job.name + "` lets it go on";
   if (!job.why.empty()) return job.why;
@@ -91,9 +90,7 @@ std::string why(const local::JobRecord& job) {
 }
 
 int run(const Arguments& arguments) {
-  require_local_cluster(arguments);
-  const auto store = local::open_store();
-  const local::JobRecord job = find_job(store.get(), *arguments.positional("JOB"));
+  const JobView job = open_cluster(arguments)->find(*arguments.positional("JOB"));
   std::vector<Alternative> rows;
   std::string problem;
   if (!job.hints.empty()) {
@@ -131,7 +128,7 @@ Command explain_command() {
   return {.name = "explain",
           .summary = "Say why a job has the replicas that it has",
           .text = embedded("cmd_explain.md"),
-          .options = {format_option(), cluster_option()},
+          .options = with_cluster({format_option()}),
           .positionals = {{.name = "JOB", .kind = Kind::job, .doc = "The job's name."}},
           .examples = {{"adaptdl explain digits-x7k2p", "Why not more replicas?"}},
           .run = run};

@@ -4,13 +4,13 @@
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/embedded.h"
-#include "cli/jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/suggest.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
 #include "core/base/yaml.h"
+#include "core/cluster/local/client.h"
 #include "core/cluster/local/config.h"
 #include "core/policy/policy.h"
 
@@ -53,7 +53,7 @@ double value_of(const PolicyOption& option, const Chosen& chosen) {
 }
 
 int show(const Arguments& arguments) {
-  require_local_cluster(arguments);
+  require_local_cluster(arguments, "its policy is what its operator was started with");
   const Chosen now = chosen();
   const PolicyInfo& policy = info_of(now.policy);
   if (arguments.json()) {
@@ -108,7 +108,7 @@ std::string braces(const std::map<std::string, double>& options) {
 }
 
 int set(const Arguments& arguments) {
-  require_local_cluster(arguments);
+  require_local_cluster(arguments, "its policy is what its operator was started with");
   const std::vector<std::string>& words = arguments.rest();
   const bool named = words[0].find('=') == std::string::npos;
   Chosen wanted = configured();
@@ -152,7 +152,7 @@ Command policy_show_command() {
   return {.name = "policy show",
           .summary = "Show the policy that shares the machine, and its options",
           .text = embedded("cmd_policy.md"),
-          .options = {format_option(), cluster_option()},
+          .options = with_cluster({format_option()}),
           .examples = {{"adaptdl policy show", "By what the service decides."}},
           .run = show};
 }
@@ -161,7 +161,7 @@ Command policy_set_command() {
   return {.name = "policy set",
           .summary = "Choose the policy, or change its options",
           .text = embedded("cmd_policy.md"),
-          .options = {format_option(), cluster_option()},
+          .options = with_cluster({format_option()}),
           .positionals = {{.name = "POLICY|OPTION=VALUE",
                            .doc = "A policy (adaptdl-policy(5)), and options of it. OPTION= takes "
                                   "its default again.",

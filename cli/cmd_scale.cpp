@@ -1,7 +1,6 @@
-#include "cli/cluster_choice.h"
+#include "cli/cluster_jobs.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
-#include "cli/jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/replica_range.h"
@@ -10,13 +9,11 @@
 namespace adaptdl::cli {
 namespace {
 
-int scale_job(const std::string& name, const ReplicaRange& range, const Arguments& arguments) {
-  const Json answer = local::request_service(
-      {{"request", "scale"}, {"name", name}, {"min", range.min}, {"max", range.max}});
+int scale_job(ClusterJobs& cluster, const std::string& name, const ReplicaRange& range,
+              const Arguments& arguments) {
+  cluster.scale(name, range.min, range.max);
   if (arguments.json()) {
-    print_json({{"name", name},
-                {"min", answer.value("min", Json())},
-                {"max", answer.value("max", Json())}});
+    print_json({{"name", name}, {"min", range.min}, {"max", range.max}});
     return 0;
   }
   print_line(fmt::format("{}: {} to {} replicas", name, range.min, range.max));
@@ -44,13 +41,12 @@ int scale_run(const std::string& name, const ReplicaRange& range, const Argument
 }
 
 int run(const Arguments& arguments) {
-  require_local_cluster(arguments);
   const std::string name = *arguments.positional("NAME");
   const ReplicaRange range =
       parse_replica_range(*arguments.positional("N"), "N", launch::kMaxReplicas);
-  const auto store = local::open_store();
-  return find_job_or_run(store.get(), name).job ? scale_job(name, range, arguments)
-                                                : scale_run(name, range, arguments);
+  const auto cluster = open_cluster(arguments);
+  return cluster->is_run(name) ? scale_run(name, range, arguments)
+                               : scale_job(*cluster, name, range, arguments);
 }
 
 }  // namespace
@@ -59,7 +55,7 @@ Command scale_command() {
   return {.name = "scale",
           .summary = "Change the number of replicas of a job or a live run",
           .text = embedded("cmd_scale.md"),
-          .options = {format_option(), cluster_option()},
+          .options = with_cluster({format_option()}),
           .positionals = {{.name = "NAME", .kind = Kind::job, .doc = "The job's or run's name."},
                           {.name = "N",
                            .doc = "How many replicas it shall have; for a job also MIN:MAX, among "

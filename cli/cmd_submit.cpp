@@ -10,6 +10,7 @@
 #include "cli/job_wait.h"
 #include "cli/jobs.h"
 #include "cli/known_clusters.h"
+#include "cli/local_jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/service_start.h"
@@ -35,15 +36,16 @@ void catch_interrupt() {
 
 struct Detached {};
 
-int wait_for_end(const std::string& name, const Arguments& arguments) {
+int wait_for_end(ClusterJobs& cluster, const std::string& name, const Arguments& arguments) {
   catch_interrupt();
   std::function<void(bool ended)> logs = [](bool) {};
-  if (arguments.flag("follow")) logs = job_log_printer(name);
+  if (arguments.flag("follow")) logs = job_log_printer(cluster, name);
   try {
-    const WaitResult result = wait_for_jobs({name}, WaitGoal::succeeded, std::nullopt, [&] {
-      if (interrupted != 0) throw Detached();
-      logs(false);
-    });
+    const WaitResult result =
+        wait_for_jobs(cluster, {name}, WaitGoal::succeeded, std::nullopt, [&] {
+          if (interrupted != 0) throw Detached();
+          logs(false);
+        });
     logs(true);
     if (!arguments.quiet()) talk(result.sentence);
     return static_cast<int>(result.code);
@@ -81,7 +83,7 @@ void ensure_service(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
-  require_local_cluster(arguments);
+  require_local_cluster(arguments, "this command knows only the local one yet");
   Submission submission = read_submission(arguments);
   const std::string format = arguments.text("format");
   if (arguments.flag("dry-run")) {
@@ -112,7 +114,9 @@ int run(const Arguments& arguments) {
   if (const std::string hint = arguments.quiet() ? "" : cluster_hint(); !hint.empty()) {
     talk("adaptdl: " + hint);
   }
-  if (arguments.flag("wait") || arguments.flag("follow")) return wait_for_end(name, arguments);
+  if (arguments.flag("wait") || arguments.flag("follow")) {
+    return wait_for_end(*open_local_jobs(), name, arguments);
+  }
   if (!arguments.quiet() && isatty(STDERR_FILENO) != 0) {
     talk(fmt::format("`adaptdl logs -f {}` follows it.", name));
   }
@@ -126,45 +130,41 @@ Command submit_command() {
       .name = "submit",
       .summary = "Have a project, an archive or a command run as a job",
       .text = embedded("cmd_submit.md"),
-      .options =
-          {
-              {.name = "file",
-               .letter = 'f',
-               .kind = Kind::file,
-               .value = "FILE",
-               .doc =
-                   "Job file (adaptdl-job(5)), - for standard input. Default: adaptdljob.yaml in "
+      .options = with_cluster(
+          {{.name = "file",
+            .letter = 'f',
+            .kind = Kind::file,
+            .value = "FILE",
+            .doc = "Job file (adaptdl-job(5)), - for standard input. Default: adaptdljob.yaml in "
                    "SOURCE."},
-              {.name = "name",
-               .letter = 'n',
-               .kind = Kind::text,
-               .value = "NAME",
-               .doc = "How the job's name begins; five characters are added to it. Default: by job "
-                      "file or program."},
-              {.name = "replicas",
-               .kind = Kind::text,
-               .value = "N|MIN:MAX",
-               .doc =
-                   "Replicas that it may have. Default: by job file, or as many as the scheduler "
+           {.name = "name",
+            .letter = 'n',
+            .kind = Kind::text,
+            .value = "NAME",
+            .doc = "How the job's name begins; five characters are added to it. Default: by job "
+                   "file or program."},
+           {.name = "replicas",
+            .kind = Kind::text,
+            .value = "N|MIN:MAX",
+            .doc = "Replicas that it may have. Default: by job file, or as many as the scheduler "
                    "finds best."},
-              set_option(),
-              {.name = "tensorboard",
-               .kind = Kind::text,
-               .value = "NAME",
-               .doc = "The TensorBoard instance to write to; made if there is none."},
-              {.name = "wait", .doc = "Wait for the job's end; the exit status says how it ended."},
-              {.name = "follow", .doc = "As --wait, and show what its replicas print."},
-              {.name = "dry-run", .doc = "Check everything and print what would be submitted."},
-              {.name = "no-start", .doc = "Fail if no service runs, instead of starting it."},
-              {.name = "format",
-               .letter = 'o',
-               .kind = Kind::choice,
-               .value = "text|json|yaml",
-               .fallback = "text",
-               .doc = "How to print the result.",
-               .choices = {"text", "json", "yaml"}},
-              cluster_option(),
-          },
+           set_option(),
+           {.name = "tensorboard",
+            .kind = Kind::text,
+            .value = "NAME",
+            .doc = "The TensorBoard instance to write to; made if there is none."},
+           {.name = "wait", .doc = "Wait for the job's end; the exit status says how it ended."},
+           {.name = "follow", .doc = "As --wait, and show what its replicas print."},
+           {.name = "dry-run", .doc = "Check everything and print what would be submitted."},
+           {.name = "no-start", .doc = "Fail if no service runs, instead of starting it."},
+           {.name = "format",
+            .letter = 'o',
+            .kind = Kind::choice,
+            .value = "text|json|yaml",
+            .fallback = "text",
+            .doc = "How to print the result.",
+            .choices = {"text", "json", "yaml"}}},
+          0),
       .positionals = {{.name = "SOURCE",
                        .kind = Kind::file,
                        .doc =

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/jobs.h"
+#include "cli/local_jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/tensorboard_process.h"
@@ -66,7 +67,7 @@ std::map<std::string, Users> users() {
 }
 
 int create(const Arguments& arguments) {
-  require_local_cluster(arguments);
+  require_local_cluster(arguments, "this command knows only the local one yet");
   const std::string name = checked_name(arguments);
   if (is_directory(tensorboard_folder(name)))
     fail("there is a TensorBoard instance {} already", name);
@@ -90,7 +91,7 @@ bool confirmed(const std::string& question) {
 }
 
 int remove(const Arguments& arguments) {
-  require_local_cluster(arguments);
+  require_local_cluster(arguments, "this command knows only the local one yet");
   const std::string name = checked_name(arguments);
   const std::string folder = tensorboard_folder(name);
   { const TensorBoardLock exists(name); }
@@ -110,7 +111,7 @@ int remove(const Arguments& arguments) {
 }
 
 int list(const Arguments& arguments) {
-  require_local_cluster(arguments);
+  require_local_cluster(arguments, "this command knows only the local one yet");
   std::map<std::string, Users> of = users();
   std::vector<std::vector<std::string>> rows;
   Json records = Json::array();
@@ -162,7 +163,7 @@ bool listens(const std::string& address, int port) {
 }
 
 int proxy(const Arguments& arguments) {
-  require_local_cluster(arguments);
+  require_local_cluster(arguments, "this command knows only the local one yet");
   const std::string name = checked_name(arguments);
   const TensorBoardLock lock(name);
   const std::string address = arguments.text("address");
@@ -213,7 +214,7 @@ Command tensorboard_create_command() {
   return {.name = "tensorboard create",
           .summary = "Make an instance that jobs can write to",
           .text = embedded("cmd_tensorboard.md"),
-          .options = {cluster_option()},
+          .options = with_cluster({}),
           .positionals = {name_positional()},
           .examples = {{"adaptdl tensorboard create curves", "Make one called curves."}},
           .run = create};
@@ -223,7 +224,7 @@ Command tensorboard_delete_command() {
   return {.name = "tensorboard delete",
           .summary = "Remove an instance, and what jobs wrote to it",
           .text = embedded("cmd_tensorboard.md"),
-          .options = {{.name = "yes", .letter = 'y', .doc = "Do not ask."}, cluster_option()},
+          .options = with_cluster({{.name = "yes", .letter = 'y', .doc = "Do not ask."}}),
           .positionals = {name_positional()},
           .examples = {{"adaptdl tensorboard delete curves", "Remove it."}},
           .run = remove};
@@ -233,7 +234,7 @@ Command tensorboard_list_command() {
   return {.name = "tensorboard list",
           .summary = "List instances",
           .text = embedded("cmd_tensorboard.md"),
-          .options = {format_option(), cluster_option()},
+          .options = with_cluster({format_option()}),
           .examples = {{"adaptdl tensorboard list", "What there is."}},
           .run = list};
 }
@@ -242,19 +243,18 @@ Command tensorboard_proxy_command() {
   return {.name = "tensorboard proxy",
           .summary = "Show an instance to a browser, until Ctrl-C",
           .text = embedded("cmd_tensorboard.md"),
-          .options = {{.name = "address",
-                       .kind = Kind::text,
-                       .value = "ADDRESS",
-                       .fallback = "127.0.0.1",
-                       .doc = "Where to listen; 0.0.0.0 lets other machines in, too."},
-                      {.name = "port",
-                       .letter = 'p',
-                       .kind = Kind::integer,
-                       .value = "PORT",
-                       .doc = "Default: one that is free.",
-                       .min = 1,
-                       .max = 65535},
-                      cluster_option()},
+          .options = with_cluster({{.name = "address",
+                                    .kind = Kind::text,
+                                    .value = "ADDRESS",
+                                    .fallback = "127.0.0.1",
+                                    .doc = "Where to listen; 0.0.0.0 lets other machines in, too."},
+                                   {.name = "port",
+                                    .letter = 'p',
+                                    .kind = Kind::integer,
+                                    .value = "PORT",
+                                    .doc = "Default: one that is free.",
+                                    .min = 1,
+                                    .max = 65535}}),
           .positionals = {name_positional()},
           .examples = {{"adaptdl tensorboard proxy curves", "Prints the address to open."}},
           .run = proxy};

@@ -1,4 +1,3 @@
-#include "cli/cluster_choice.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/job_wait.h"
@@ -10,7 +9,7 @@ namespace adaptdl::cli {
 namespace {
 
 int run(const Arguments& arguments) {
-  require_local_cluster(arguments);
+  const auto cluster = open_cluster(arguments);
   std::optional<Seconds> timeout;
   if (arguments.given("timeout")) {
     try {
@@ -20,7 +19,7 @@ int run(const Arguments& arguments) {
     }
   }
   const WaitResult result =
-      wait_for_jobs(arguments.rest(), wait_goal(arguments.text("for")), timeout, [] {});
+      wait_for_jobs(*cluster, arguments.rest(), wait_goal(arguments.text("for")), timeout, [] {});
   if (result.code != ExitCode::ok) {
     throw Error(result.sentence, result.code);
   }
@@ -34,17 +33,17 @@ Command wait_command() {
   return {.name = "wait",
           .summary = "Wait until jobs have ended, or run",
           .text = embedded("cmd_wait.md"),
-          .options = {{.name = "for",
-                       .kind = Kind::choice,
-                       .value = "succeeded|ended|running|suspended",
-                       .fallback = "succeeded",
-                       .doc = "What to wait for.",
-                       .choices = {"succeeded", "ended", "running", "suspended"}},
-                      {.name = "timeout",
-                       .kind = Kind::text,
-                       .value = "DURATION",
-                       .doc = "Give up after this time, such as 90 or 1.5h. Default: never."},
-                      cluster_option()},
+          .options = with_cluster(
+              {{.name = "for",
+                .kind = Kind::choice,
+                .value = "succeeded|ended|running|suspended",
+                .fallback = "succeeded",
+                .doc = "What to wait for.",
+                .choices = {"succeeded", "ended", "running", "suspended"}},
+               {.name = "timeout",
+                .kind = Kind::text,
+                .value = "DURATION",
+                .doc = "Give up after this time, such as 90 or 1.5h. Default: never."}}),
           .positionals = {{.name = "JOB",
                            .kind = Kind::job,
                            .doc = "The jobs' names; all of them are waited for.",

@@ -123,14 +123,30 @@ Option set_option() {
           .repeat = true};
 }
 
-Option cluster_option() {
-  return {.name = "cluster",
-          .kind = Kind::text,
-          .value = "NAME",
-          .doc =
-              "The cluster: local, this machine. Default: what `adaptdl cluster use` chose, else "
-              "local.",
-          .shared_variable = "ADAPTDL_CLUSTER"};
+std::vector<Option> with_cluster(std::vector<Option> own, char letter) {
+  own.push_back({.name = "cluster",
+                 .kind = Kind::text,
+                 .value = "NAME",
+                 .doc = "The cluster: local, this machine; kubernetes, the current context; or a "
+                        "context's name. Default: what `adaptdl cluster use` chose, else local.",
+                 .shared_variable = "ADAPTDL_CLUSTER"});
+  own.push_back({.name = "namespace",
+                 .letter = letter,
+                 .kind = Kind::text,
+                 .value = "NAME",
+                 .doc = "Kubernetes: the namespace of the jobs. Default: the context's.",
+                 .shared_variable = "ADAPTDL_NAMESPACE"});
+  own.push_back({.name = "context",
+                 .kind = Kind::text,
+                 .value = "NAME",
+                 .doc = "Kubernetes: the context of the kubeconfig.",
+                 .shared_variable = "ADAPTDL_CONTEXT"});
+  own.push_back({.name = "kubeconfig",
+                 .kind = Kind::file,
+                 .value = "FILE",
+                 .doc = "Kubernetes: this file alone, instead of KUBECONFIG or ~/.kube/config.",
+                 .shared_variable = "ADAPTDL_KUBECONFIG"});
+  return own;
 }
 
 std::string variable_name(std::string_view command, const Option& option) {

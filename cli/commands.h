@@ -94,8 +94,9 @@ Option format_option(std::string_view doc = "How to print the result.");
 // `--set KEY=VALUE`, on every command that reads a training archive.
 Option set_option();
 
-// `--cluster NAME`, on every command about jobs (cluster_choice.h).
-Option cluster_option();
+// `own`, then --cluster, --namespace, --context and --kubeconfig: on every command about jobs
+// (cluster_choice.h). `letter`: of --namespace.
+std::vector<Option> with_cluster(std::vector<Option> own, char letter = 'n');
 
 // The option's environment variable: ADAPTDL_<COMMAND>_<FLAG>, ADAPTDL_<FLAG> for a global flag
 // (empty `command`), unless it shares one with other commands.

@@ -1,15 +1,12 @@
 #include "cli/job_wait.h"
 
 #include <thread>
-
-#include "cli/jobs.h"
-
 namespace adaptdl::cli {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(100);
 
-std::string sentence(const local::JobRecord& job) {
+std::string sentence(const JobView& job) {
   std::string text = fmt::format("{}: {}", job.name, job.phase);
   if (!job.reason.empty()) text += fmt::format(" ({})", job.reason);
   if (!job.message.empty()) text += ": " + job.message;
@@ -38,13 +35,13 @@ std::optional<ExitCode> outcome(const std::string& phase, WaitGoal goal) {
   return std::nullopt;
 }
 
-WaitResult wait_for_jobs(const std::vector<std::string>& names, WaitGoal goal,
+WaitResult wait_for_jobs(ClusterJobs& cluster, const std::vector<std::string>& names, WaitGoal goal,
                          std::optional<Seconds> timeout, const std::function<void()>& meanwhile) {
   const TimePoint begun = Monotonic::now();
-  const auto store = local::open_store();
   for (const std::string& name : names) {
+    if (cluster.look(name)) continue;
     try {
-      find_job(store.get(), name);
+      cluster.find(name);  // to say so, with what was probably meant
     } catch (const Error& error) {
       throw Error(error.what(), kJobMissing);
     }
@@ -52,7 +49,7 @@ WaitResult wait_for_jobs(const std::vector<std::string>& names, WaitGoal goal,
   WaitResult result;
   for (const std::string& name : names) {  // in turn: all have to get there anyway
     for (;;) {
-      const std::optional<local::JobRecord> job = store->find(name);
+      const std::optional<JobView> job = cluster.look(name);
       if (!job) {
         return {kJobMissing, fmt::format("{} was deleted", name)};
       }

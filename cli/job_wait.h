@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/cluster_jobs.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
 
@@ -34,7 +35,7 @@ struct WaitResult {
 // Waits for all of them. Calls `meanwhile` several times a second until then, and once more
 // afterwards. The first job that cannot get there decides the code. Throws Error if there is no job
 // of a name (kJobMissing).
-WaitResult wait_for_jobs(const std::vector<std::string>& names, WaitGoal goal,
+WaitResult wait_for_jobs(ClusterJobs& cluster, const std::vector<std::string>& names, WaitGoal goal,
                          std::optional<Seconds> timeout, const std::function<void()>& meanwhile);
 
 }  // namespace adaptdl::cli

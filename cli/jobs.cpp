@@ -2,17 +2,11 @@
 
 #include <cmath>
 #include <ctime>
-
-#include "cli/suggest.h"
-#include "core/base/error.h"
-#include "core/base/files.h"
+#include <fmt/ranges.h>
+#include <map>
 
 namespace adaptdl::cli {
 namespace {
-
-constexpr int kNames = 2000;  // looked through for a suggestion
-constexpr Seconds kStatusPatience{0.5};
-constexpr size_t kMaxRecord = 4u << 20;
 
 std::string cell(const Json& status, const char* key) {
   if (!status.is_object()) return "-";
@@ -37,6 +31,19 @@ Json time_or_null(const std::optional<double>& wall_s) {
   return wall_s ? Json(time_text(*wall_s)) : Json(nullptr);
 }
 
+// Nodes once each, with how many replicas are on them.
+std::string places_text(const JobView& job) {
+  if (!job.slots.empty()) return fmt::format("{}", fmt::join(job.slots, ","));
+  std::map<std::string, int> nodes;
+  for (const std::string& node : job.nodes) ++nodes[node];
+  std::string text;
+  for (const auto& [node, count] : nodes) {
+    if (!text.empty()) text += ",";
+    text += count == 1 ? node : fmt::format("{}*{}", node, count);
+  }
+  return text.empty() ? "-" : text;
+}
+
 // "2 -> 3" on the way there.
 std::string replicas_text(const Json& status, int64_t otherwise) {
   const auto now = status.find("replicas"), target = status.find("target");
@@ -47,58 +54,12 @@ std::string replicas_text(const Json& status, int64_t otherwise) {
 
 }  // namespace
 
-local::JobRecord find_job(local::JobStore* store, const std::string& name) {
-  if (store != nullptr) {
-    if (auto job = store->find(name)) return std::move(*job);
-  }
-  std::vector<std::string> names;
-  if (store != nullptr) names = store->names("", kNames);
-  throw Error(fmt::format("there is no job {}.{}", name,
-                          names.empty() ? " `adaptdl submit` makes one."
-                                        : did_you_mean(name, std::vector<std::string_view>(
-                                                                 names.begin(), names.end()))));
-}
-
-JobOrRun find_job_or_run(local::JobStore* store, const std::string& name) {
-  std::optional<local::JobRecord> job;
-  if (store != nullptr) job = store->find(name);
-  if (job && !job->ended()) return {std::move(job)};
-  if (launch::is_live(name)) return {};
-  if (job) return {std::move(job)};
-  if (launch::read_record(name).is_object()) return {};
-  const std::vector<std::string> names = job_and_run_names(store, "", kNames);
-  fail("there is no job or run {}.{}", name,
-       did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end())));
-}
-
-std::vector<std::string> job_and_run_names(local::JobStore* store, const std::string& prefix,
-                                           int most) {
-  std::vector<std::string> names;
-  if (store != nullptr) names = store->names(prefix, most);
-  for (std::string& name : launch::live_run_names()) {
-    if (name.starts_with(prefix)) names.push_back(std::move(name));
-  }
-  return names;
-}
-
-Json job_status(const local::JobRecord& job, bool ended_too) {
-  if (!job.ended() && (job.replicas > 0 || !job.slots.empty())) {
-    if (auto status = local::runner_status(job.name, kStatusPatience)) return std::move(*status);
-  }
-  if (!ended_too) return nullptr;
-  const std::string path = join_path(local::local_paths().job(job.name), "run.json");
-  try {
-    if (path_exists(path)) return parse_json(read_file(path, kMaxRecord), path);
-  } catch (const Error&) {  // being removed, or damaged: as if it had none
-  }
-  return nullptr;
-}
-
-JobRow job_row(const local::JobRecord& job, const Json& status, double now_s, bool wide) {
+JobRow job_row(const JobView& job, double now_s, bool wide) {
+  const Json& status = job.status;
   JobRow row;
   row.name = job.name;
   row.kind = "job";
-  row.status = job.phase;
+  row.status = job.trouble.empty() ? job.phase : fmt::format("{} ({})", job.phase, job.trouble);
   row.replicas = job.ended()          ? "-"
                  : status.is_object() ? replicas_text(status, job.replicas)
                                       : std::to_string(job.replicas);
@@ -108,11 +69,11 @@ JobRow job_row(const local::JobRecord& job, const Json& status, double now_s, bo
   row.age = short_duration(now_s - job.submitted_s);
   row.restarts = std::to_string(job.restarts);
   if (!wide) return row;
-  row.slots = job.slots.empty() ? "-" : fmt::format("{}", fmt::join(job.slots, ","));
+  row.places = places_text(job);
   row.started = job.started_s ? time_text(*job.started_s) : "-";
   row.runtime = job.started_s ? short_duration(job.ended_s.value_or(now_s) - *job.started_s) : "-";
   row.reason = job.reason.empty() ? "-" : job.reason;
-  row.program = cell(parse_json(job.spec, "job " + job.name), "program");
+  row.program = job.program.empty() ? "-" : job.program;
   return row;
 }
 
@@ -131,7 +92,7 @@ JobRow run_row(const launch::RunInfo& run, double now_s, bool wide) {
   row.age = started ? short_duration(now_s - *started) : "-";
   row.restarts = "-";
   if (!wide) return row;
-  row.slots = row.reason = "-";
+  row.places = row.reason = "-";
   row.started = begun;
   row.runtime = run.live ? row.age : "-";
   row.program = cell(status, "program");
@@ -147,7 +108,7 @@ std::string rows_table(std::vector<JobRow> rows, bool wide) {
     JobRow& row = rows[i];
     cells[i].reserve(head.size());
     for (std::string* text : {&row.name, &row.kind, &row.status, &row.replicas, &row.step,
-                              &row.epoch, &row.loss, &row.age, &row.restarts, &row.slots,
+                              &row.epoch, &row.loss, &row.age, &row.restarts, &row.places,
                               &row.started, &row.runtime, &row.reason, &row.program}) {
       if (cells[i].size() < head.size()) cells[i].push_back(std::move(*text));
     }
@@ -155,31 +116,38 @@ std::string rows_table(std::vector<JobRow> rows, bool wide) {
   return table(head, cells);
 }
 
-Json job_json(const local::JobRecord& job, const Json& status) {
+Json job_json(const JobView& job) {
+  const Json& status = job.status;
   const auto value = [&](const char* key) {
     return status.is_object() ? status.value(key, Json()) : Json();
   };
-  return {{"name", job.name},
-          {"phase", job.phase},
-          {"reason", job.reason.empty() ? Json() : Json(job.reason)},
-          {"message", job.message.empty() ? Json() : Json(job.message)},
-          {"why", job.why.empty() ? Json() : Json(job.why)},
-          {"submitted", time_text(job.submitted_s)},
-          {"started", time_or_null(job.started_s)},
-          {"ended", time_or_null(job.ended_s)},
-          {"replicas", job.replicas},
-          {"min_replicas", job.min_replicas},
-          {"max_replicas", job.max_replicas},
-          {"slots", job.slots},
-          {"restarts", job.restarts},
-          {"failures", job.failures},
-          {"service_s", job.service_s},
-          {"suspended", job.suspended},
-          {"cancelled", job.cancelled},
-          {"exit_code", job.exit_code ? Json(*job.exit_code) : Json()},
-          {"step", value("step")},
-          {"epoch", value("epoch")},
-          {"loss", value("loss")}};
+  Json record = {{"name", job.name},
+                 {"phase", job.phase},
+                 {"reason", job.reason.empty() ? Json() : Json(job.reason)},
+                 {"message", job.message.empty() ? Json() : Json(job.message)},
+                 {"why", job.why.empty() ? Json() : Json(job.why)},
+                 {"submitted", time_text(job.submitted_s)},
+                 {"started", time_or_null(job.started_s)},
+                 {"ended", time_or_null(job.ended_s)},
+                 {"replicas", job.replicas},
+                 {"min_replicas", job.min_replicas},
+                 {"max_replicas", job.max_replicas ? Json(*job.max_replicas) : Json()},
+                 {"slots", job.slots},
+                 {"restarts", job.restarts},
+                 {"failures", job.failures},
+                 {"service_s", job.service_s},
+                 {"suspended", job.suspended},
+                 {"cancelled", job.cancelled},
+                 {"exit_code", job.exit_code ? Json(*job.exit_code) : Json()},
+                 {"step", value("step")},
+                 {"epoch", value("epoch")},
+                 {"loss", value("loss")}};
+  if (!job.name_space.empty()) {
+    record.erase("slots");
+    record["namespace"] = job.name_space;
+    record["nodes"] = job.nodes;
+  }
+  return record;
 }
 
 Json run_json(const launch::RunInfo& run) {
@@ -187,7 +155,7 @@ Json run_json(const launch::RunInfo& run) {
       {"name", run.name}, {"live", run.live}, {"state", run_state(run)}, {"status", run.status}};
 }
 
-Json event_json(const local::EventRecord& event) {
+Json event_json(const JobEvent& event) {
   return {{"id", event.id},     {"time", time_text(event.time_s)}, {"job", event.job},
           {"kind", event.kind}, {"message", event.message},        {"warning", event.warning}};
 }

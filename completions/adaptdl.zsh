@@ -82,7 +82,11 @@ _adaptdl_tensorboard() {
     '-q[Say nothing but results and errors.]' \
     '--quiet[Say nothing but results and errors.]' \
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:NAME: '
     ;;
   delete)
@@ -97,7 +101,11 @@ _adaptdl_tensorboard() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-y[Do not ask.]' \
     '--yes[Do not ask.]' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:NAME: '
     ;;
   list)
@@ -112,7 +120,11 @@ _adaptdl_tensorboard() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: '
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files'
     ;;
   proxy)
     _arguments \
@@ -127,7 +139,11 @@ _adaptdl_tensorboard() {
     '--address[Where to listen; 0.0.0.0 lets other machines in, too.]:ADDRESS: ' \
     '-p[Default\: one that is free.]:PORT: ' \
     '--port[Default\: one that is free.]:PORT: ' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:NAME: '
     ;;
   esac
@@ -169,7 +185,11 @@ _adaptdl_policy() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: '
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files'
     ;;
   set)
     _arguments \
@@ -183,7 +203,11 @@ _adaptdl_policy() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '*:POLICY|OPTION=VALUE: '
     ;;
   esac
@@ -226,7 +250,11 @@ _adaptdl_cluster() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: '
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files'
     ;;
   show)
     _arguments \
@@ -240,7 +268,11 @@ _adaptdl_cluster() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1::NAME: '
     ;;
   use)
@@ -442,7 +474,10 @@ _adaptdl() {
     '--no-start[Fail if no service runs, instead of starting it.]' \
     '-o[How to print the result.]:text|json|yaml:(text json yaml)' \
     '--format[How to print the result.]:text|json|yaml:(text json yaml)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1::SOURCE:_files'
     ;;
   ls)
@@ -461,7 +496,11 @@ _adaptdl() {
     '--watch[Go on, with a line for each change.]' \
     '-o[How to print the result.]:text|wide|json|yaml|name|jsonpath=PATH:(text wide json yaml name jsonpath=)' \
     '--format[How to print the result.]:text|wide|json|yaml|name|jsonpath=PATH:(text wide json yaml name jsonpath=)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: '
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files'
     ;;
   top)
     _arguments \
@@ -475,7 +514,11 @@ _adaptdl() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '--interval[Time between two pictures.]:DURATION: ' \
     '--count[How many pictures. Default\: until Ctrl-C; one if not on a terminal.]:N: ' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: '
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files'
     ;;
   describe)
     _arguments \
@@ -489,7 +532,11 @@ _adaptdl() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-o[How to print the result.]:text|json|yaml|name|jsonpath=PATH:(text json yaml name jsonpath=)' \
     '--format[How to print the result.]:text|json|yaml|name|jsonpath=PATH:(text json yaml name jsonpath=)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:JOB:_adaptdl_jobs'
     ;;
   explain)
@@ -504,7 +551,11 @@ _adaptdl() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:JOB:_adaptdl_jobs'
     ;;
   logs)
@@ -523,7 +574,11 @@ _adaptdl() {
     '--tail[Only the last N lines of each replica. Default\: all.]:N: ' \
     '--since[Only what was printed within that time, such as 10m, to the second.]:DURATION: ' \
     '--prefix[Begin each line with \[NAME/ID\].]' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:NAME:_adaptdl_jobs'
     ;;
   events)
@@ -541,7 +596,11 @@ _adaptdl() {
     '--tail[Only the last N. Default\: all.]:N: ' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1::JOB:_adaptdl_jobs'
     ;;
   wait)
@@ -556,7 +615,11 @@ _adaptdl() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '--for[What to wait for.]:succeeded|ended|running|suspended:(succeeded ended running suspended)' \
     '--timeout[Give up after this time, such as 90 or 1.5h. Default\: never.]:DURATION: ' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '*:JOB:_adaptdl_jobs'
     ;;
   scale)
@@ -571,7 +634,11 @@ _adaptdl() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:NAME:_adaptdl_jobs' \
     '2:N: '
     ;;
@@ -587,7 +654,11 @@ _adaptdl() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:JOB:_adaptdl_jobs'
     ;;
   resume)
@@ -602,7 +673,11 @@ _adaptdl() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:JOB:_adaptdl_jobs'
     ;;
   cancel)
@@ -618,7 +693,11 @@ _adaptdl() {
     '--now[A run\: without a checkpoint.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:NAME:_adaptdl_jobs'
     ;;
   delete)
@@ -635,7 +714,11 @@ _adaptdl() {
     '--all-ended[All jobs that have ended.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '*:JOB:_adaptdl_jobs'
     ;;
   cp)
@@ -650,7 +733,11 @@ _adaptdl() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:FROM:_files' \
     '2:TO:_files'
     ;;
@@ -664,7 +751,11 @@ _adaptdl() {
     '-q[Say nothing but results and errors.]' \
     '--quiet[Say nothing but results and errors.]' \
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--cluster[The cluster\: local, this machine. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
+    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
+    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:JOB:_adaptdl_jobs'
     ;;
   install)

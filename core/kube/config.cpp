@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "core/base/system.h"
 #include "core/base/yaml_json.h"
+#include "core/kube/contexts.h"
 #include "core/kube/kubeconfig.h"
 
 namespace adaptdl::kube {
@@ -228,6 +229,26 @@ void read_authorities(Config& config) {
       to_base64(config.connection.authorities);
 }
 
+// Those that the options or the environment name; empty if there are none.
+Kubeconfig read_files(const ConfigOptions& options, Environment environment) {
+  Kubeconfig files;
+  const auto add = [&](const std::string& file) {
+    if (path_exists(file)) files.merge(read_file(file, kMaxFile), file);
+  };
+  if (!options.kubeconfig.empty()) {
+    files.merge(read_file(options.kubeconfig, kMaxFile), options.kubeconfig);
+  } else if (const auto listed = environment("KUBECONFIG")) {
+    for (size_t begin = 0; begin <= listed->size();) {
+      const size_t end = std::min(listed->find(':', begin), listed->size());
+      if (end > begin) add(listed->substr(begin, end - begin));
+      begin = end + 1;
+    }
+  } else if (const auto home = environment("HOME")) {
+    add(join_path(*home, ".kube/config"));
+  }
+  return files;
+}
+
 Config finished(Config config, const ConfigOptions& options) {
   if (!options.name_space.empty()) config.name_space = options.name_space;
   if (config.name_space.empty()) config.name_space = "default";
@@ -241,22 +262,7 @@ Config load_config(const ConfigOptions& options) {
 }
 
 Config load_config(const ConfigOptions& options, Environment environment, const std::string& root) {
-  Kubeconfig files;
-  const auto add = [&](const std::string& file) {
-    if (path_exists(file)) files.merge(read_file(file, kMaxFile), file);
-  };
-  const auto listed = environment("KUBECONFIG");
-  if (!options.kubeconfig.empty()) {
-    files.merge(read_file(options.kubeconfig, kMaxFile), options.kubeconfig);
-  } else if (listed) {
-    for (size_t begin = 0; begin <= listed->size();) {
-      const size_t end = std::min(listed->find(':', begin), listed->size());
-      if (end > begin) add(listed->substr(begin, end - begin));
-      begin = end + 1;
-    }
-  } else if (const auto home = environment("HOME")) {
-    add(join_path(*home, ".kube/config"));
-  }
+  const Kubeconfig files = read_files(options, environment);
   if (!files.empty() || !options.kubeconfig.empty()) {
     Config config = finished(chosen(files, options), options);
     read_authorities(config);
@@ -269,11 +275,32 @@ Config load_config(const ConfigOptions& options, Environment environment, const 
     read_authorities(config);
     return config;
   }
+  const auto listed = environment("KUBECONFIG");
   fail(
       "no Kubernetes cluster is configured: {}; name a kubeconfig file by --kubeconfig or in "
       "KUBECONFIG",
       listed ? fmt::format("KUBECONFIG={} names no file with a cluster", *listed)
              : "there is no ~/.kube/config with one");
+}
+
+std::vector<ContextName> list_contexts(const ConfigOptions& options) {
+  return list_contexts(options, process_environment);
+}
+
+std::vector<ContextName> list_contexts(const ConfigOptions& options, Environment environment) {
+  const Kubeconfig files = read_files(options, environment);
+  std::vector<ContextName> contexts;
+  for (const KubeconfigEntry& entry : files.contexts) {
+    ContextName context{.name = entry.name,
+                        .name_space = text_at(entry.value, "namespace"),
+                        .current = entry.name == files.current_context};
+    const std::string cluster = text_at(entry.value, "cluster");
+    for (const KubeconfigEntry& each : files.clusters) {
+      if (each.name == cluster) context.server = text_at(each.value, "server");
+    }
+    contexts.push_back(std::move(context));
+  }
+  return contexts;
 }
 
 Config parse_config(std::string_view text, const std::string& file, const ConfigOptions& options) {

@@ -10,9 +10,9 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kMayChange = {
-    "minReplicas",  "maxReplicas",          "requestedReplicas",      "suspend",
-    "backoffLimit", "startDeadlineSeconds", "ttlSecondsAfterFinished"};
+constexpr std::array<std::string_view, 8> kMayChange = {
+    "minReplicas", "maxReplicas",  "requestedReplicas",    "suspend",
+    "cancel",      "backoffLimit", "startDeadlineSeconds", "ttlSecondsAfterFinished"};
 
 struct Verdict {
   bool allowed = true;

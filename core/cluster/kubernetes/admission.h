@@ -20,8 +20,8 @@ using TryTemplate = std::function<std::optional<std::string>(const std::string& 
 // Answers an AdmissionReview v1. A job is refused with 422 and the field named: "Invalid" on
 // creation for numbers that do not fit together and a template that the API server would not take;
 // "Forbidden" for a change of the spec other than of minReplicas, maxReplicas, requestedReplicas,
-// suspend, backoffLimit, startDeadlineSeconds and ttlSecondsAfterFinished. Keys that mean nothing
-// are warned of. Throws Error for what is no AdmissionReview.
+// suspend, cancel, backoffLimit, startDeadlineSeconds and ttlSecondsAfterFinished. Keys that mean
+// nothing are warned of. Throws Error for what is no AdmissionReview.
 Json review_admission(const Json& review, const TryTemplate& try_template);
 
 }  // namespace adaptdl::kubernetes

@@ -112,6 +112,7 @@ void read_spec(const Json& spec, JobObject& job) {
   job.requested_replicas = integer("requestedReplicas", 1);
   job.preemptible = json_get_or(spec, "preemptible", "spec", true);
   job.suspended = json_get_or(spec, "suspend", "spec", false);
+  job.cancelled = json_get_or(spec, "cancel", "spec", false);
   job.backoff_limit = integer("backoffLimit", 0).value_or(job.backoff_limit);
   job.ttl_s = json_find<int>(spec, "ttlSecondsAfterFinished", "spec");
   job.start_deadline = json_get_or(spec, "startDeadlineSeconds", "spec", job.start_deadline);

@@ -26,6 +26,7 @@ inline constexpr std::string_view kPodFailure = "PodFailure";
 inline constexpr std::string_view kPodCreationError = "PodCreationError";
 inline constexpr std::string_view kOutOfMemory = "OutOfMemory";
 inline constexpr std::string_view kSuspended = "Suspended";
+inline constexpr std::string_view kCancelled = "Cancelled";
 inline constexpr std::string_view kWaiting = "Waiting";  // for an allocation
 inline constexpr std::string_view kBackoff = "Backoff";  // for the next try after a failure
 inline constexpr std::string_view kUnschedulable = "Unschedulable";
@@ -73,6 +74,7 @@ struct JobObject {
   std::optional<int> requested_replicas;  // ours: for policies that do not adapt
   bool preemptible = true;
   bool suspended = false;       // ours
+  bool cancelled = false;       // ours: it ends, and does not go on
   int backoff_limit = 3;        // ours: failures in a row that are tried again
   std::optional<int> ttl_s;     // ours: removed so long after its end
   double start_deadline = 600;  // ours: seconds until all pods of a group must have started

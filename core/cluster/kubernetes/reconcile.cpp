@@ -74,6 +74,9 @@ class Reconciler {
     if (job_.deleting) return remove_all();
     if (status_.ended()) return after_end();
     if (!problem.empty()) return end(false, reason::kInvalid, problem);
+    if (job_.cancelled && !all_succeeded()) {
+      return end(false, reason::kCancelled, "by `adaptdl cancel`");
+    }
     if (pods_.empty() && !cluster_.expects_pods) return start();
     if (all_succeeded()) {
       return end(true, "", "");

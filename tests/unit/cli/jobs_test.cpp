@@ -26,28 +26,28 @@ TEST_CASE("times there and back") {
 }
 
 TEST_CASE("rows of jobs") {
-  local::JobRecord job;
+  JobView job;
   job.name = "digits-x7k2p";
   job.phase = "Running";
-  job.spec = "{}";
   job.submitted_s = 1000;
   job.started_s = 1010;
   job.replicas = 2;
   job.slots = {0, 3};
   job.restarts = 4;
-  const JobRow row =
-      job_row(job, {{"replicas", 1}, {"target", 2}, {"step", 7}, {"loss", 0.125}}, 1070, true);
+  job.status = {{"replicas", 1}, {"target", 2}, {"step", 7}, {"loss", 0.125}};
+  const JobRow row = job_row(job, 1070, true);
   CHECK(row.replicas == "1 -> 2");
   CHECK(row.step == "7");
   CHECK(row.loss == "0.125");
   CHECK(row.epoch == "-");
   CHECK(row.age == "1m10s");
   CHECK(row.runtime == "1m00s");
-  CHECK(row.slots == "0,3");
-  CHECK(job_row(job, nullptr, 1070, true).replicas == "2");
+  CHECK(row.places == "0,3");
+  job.status = nullptr;
+  CHECK(job_row(job, 1070, true).replicas == "2");
   job.ended_s = 1020;
-  CHECK(job_row(job, nullptr, 1070, true).replicas == "-");
-  CHECK(job_row(job, nullptr, 1070, true).runtime == "10s");
+  CHECK(job_row(job, 1070, true).replicas == "-");
+  CHECK(job_row(job, 1070, true).runtime == "10s");
 }
 
 TEST_CASE("what a phase means to who waits") {

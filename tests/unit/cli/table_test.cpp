@@ -48,7 +48,7 @@ TEST_CASE("names of variables") {
   CHECK(variable_name("run", {.name = "replicas-at"}) == "ADAPTDL_RUN_REPLICAS_AT");
   CHECK(variable_name("", {.name = "no-color"}) == "ADAPTDL_NO_COLOR");
   CHECK(variable_name("tensorboard proxy", {.name = "port"}) == "ADAPTDL_TENSORBOARD_PROXY_PORT");
-  CHECK(variable_name("submit", cluster_option()) == "ADAPTDL_CLUSTER");
+  CHECK(variable_name("submit", with_cluster({}).front()) == "ADAPTDL_CLUSTER");
 }
 
 // What others name or count is described by the value that one of these takes: a cluster's nodes,

@@ -2,6 +2,7 @@
 
 #include "core/base/base64.h"
 #include "core/base/files.h"
+#include "core/kube/contexts.h"
 #include "core/kube/time.h"
 #include "tests/unit/base/expect_error.h"
 
@@ -155,6 +156,15 @@ contexts: [{name: y, context: {cluster: d, user: u}}]
   config = load({.context = "y", .name_space = "mine"});
   CHECK(config.server == "https://d");
   CHECK(config.name_space == "mine");
+  const std::vector<ContextName> contexts = list_contexts({}, variable);
+  REQUIRE(contexts.size() == 2);
+  CHECK(contexts[0].name == "x");
+  CHECK(contexts[0].current);
+  CHECK(contexts[0].server == "https://first");
+  CHECK(contexts[0].name_space == "n");
+  CHECK(contexts[1].name == "y");
+  CHECK_FALSE(contexts[1].current);
+  CHECK(contexts[1].server == "https://d");
   CHECK_ERROR(load({.kubeconfig = folder.file("one/config"), .context = "x"}),
               "there is no user u");
   CHECK_ERROR(load({.kubeconfig = folder.file("none")}), folder.file("none"));
@@ -162,6 +172,7 @@ contexts: [{name: y, context: {cluster: d, user: u}}]
   make_directories(folder.file(".kube"));
   variables = {{"HOME", folder.path()}};
   CHECK_ERROR(load({}), "no Kubernetes cluster is configured: there is no ~/.kube/config");
+  CHECK(list_contexts({}, variable).empty());
   write_file_atomic(folder.file(".kube/config"), read_file(folder.file("two"), 4096));
   CHECK(load({.context = "y"}).server == "https://d");
   variables.emplace_back("KUBECONFIG", folder.file("none"));

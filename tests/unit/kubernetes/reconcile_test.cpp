@@ -243,6 +243,14 @@ TEST_CASE("suspended, deleted, invalid, over") {
   CHECK(decision.status.reason == "Suspended");
   CHECK_FALSE(decision.create);
 
+  job = running({"n1"}, {{"cancel", true}});
+  decision = decide(job, {sample_pod(0, "n1", 1)});
+  CHECK(decision.status.phase == "Failed");
+  CHECK(decision.status.reason == "Cancelled");
+  CHECK(decision.remove.size() == 1);
+  decision = decide(job, {ended(sample_pod(0, "n1", 1), PodEnd::succeeded, kNow, 0)});
+  CHECK(decision.status.phase == "Succeeded");
+
   job = running({"n1"});
   job.deleting = true;
   CHECK(decide(job, {sample_pod(0, "n1", 1)}).remove.size() == 1);

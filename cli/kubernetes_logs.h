@@ -1,0 +1,20 @@
+#pragma once
+
+// What the pods of a job print.
+
+#include <memory>
+
+#include "cli/cluster_jobs.h"
+#include "cli/kubernetes_cluster.h"
+
+namespace adaptdl::cli {
+
+// `uid`: the job's, so that no other pod with its label is heard. `may_grow` answers for the job.
+// Following, one thread watches the pods and one reads each of them; else they are read in turn, by
+// group and rank, when next() is called. Of pods with several containers the first one is read.
+// `cluster` outlives it.
+std::unique_ptr<LogReader> read_kubernetes_logs(KubernetesCluster& cluster, const std::string& uid,
+                                                const LogOptions& options,
+                                                std::function<bool()> may_grow);
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,209 @@
+"""Commands about jobs on a real API server, whose pods run on a real node: run.py starts both.
+
+Usage: commands.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG and ADAPTDL_TEST_IMAGE.
+Tests run one after another, each in a namespace of its own, against one operator.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from world import IMAGE, Failed, World, check, wait_until
+
+LS_LIMIT_S = 0.05
+PATIENCE = 90
+
+
+class User:
+    """Somebody at a terminal with adaptdl, a kubeconfig and nothing else."""
+
+    def __init__(self, world):
+        self.world = world
+        self.environment = {"HOME": world.folder, "PATH": "/nowhere", "LC_ALL": "C.UTF-8",
+                            "XDG_STATE_HOME": world.folder, "KUBECONFIG": world.kubeconfig,
+                            "ADAPTDL_CLUSTER": "kubernetes"}
+
+    def words(self, *words):
+        return [self.world.adaptdl, words[0], "--namespace", self.world.space, *words[1:]]
+
+    def start(self, *words):
+        return subprocess.Popen(self.words(*words), env=self.environment, text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
+
+    def run(self, *words, code=0, **environment):
+        done = subprocess.run(self.words(*words), env={**self.environment, **environment},
+                              text=True, capture_output=True, stdin=subprocess.DEVNULL,
+                              timeout=PATIENCE, check=False)
+        check(done.returncode == code, f"adaptdl {' '.join(words)}: exit {done.returncode}",
+              done.stdout, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def record(self, *words):
+        return json.loads(self.run(*words, "-o", "json"))
+
+
+def lists(world, user):
+    """ls, describe, explain and events tell what the cluster knows."""
+    check("no jobs in namespace" in user_said(user, "ls"), "nothing is there")
+    name = world.submit("good", "echo hello; sleep 2", maxReplicas=2)
+    watch = user.start("ls", "-w")
+    check(user.run("wait", "good", "--timeout", "60") == "", "it succeeds")
+    rows = user.run("ls").splitlines()
+    check(rows[0].split()[:4] == ["NAME", "KIND", "STATUS", "REPLICAS"] and
+          rows[1].split()[:3] == [name, "job", "Succeeded"], "the table", rows)
+    job, = user.record("ls")["jobs"]
+    check(job["phase"] == "Succeeded" and job["namespace"] == world.space and job["ended"],
+          "the record", job)
+    text = user.run("describe", name)
+    for part in ("Succeeded", "Conditions:", "Complete", "Pods:", "Events:", "Starting", IMAGE):
+        check(part in text, f"describe says {part}", text)
+    record = user.record("describe", name)
+    check(record["pods"][0]["phase"] == "Succeeded" and record["spec"]["maxReplicas"] == 2,
+          "its record", record)
+    kinds = [event["kind"] for event in user.record("events", name)["events"]]
+    check("Succeeded" in kinds and kinds.index("Starting") < kinds.index("Succeeded"), "events",
+          kinds)
+    check(user.run("explain", name).startswith("good has 0 replicas: it has ended"), "explain")
+    check("there is no job god in namespace" in user.run("describe", "god", code=1), "a typing error")
+    check(user.run("wait", "god", code=102), "nothing to wait for")
+    wait_until(lambda: len(world.api.get(world.jobs())["items"]) == 1, "the job stays")
+    watch.terminate()
+    seen = [line.split()[2] for line in watch.communicate()[0].splitlines() if line.startswith(name)]
+    check(seen[0] in ("Pending", "Starting") and seen[-1] == "Succeeded", "what -w saw", seen)
+    check(user.run("delete", name) == "good: deleted\n", "delete")
+    check(world.api.get(world.jobs(name)) is None, "it is gone")
+
+
+def user_said(user, *words):
+    done = subprocess.run(user.words(*words), env=user.environment, text=True, capture_output=True,
+                          stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False)
+    check(done.returncode == 0, "it fails", done.stderr)
+    return done.stderr
+
+
+def changes(world, user):
+    """suspend, resume, scale, cancel and delete; logs -f through all of it."""
+    name = world.submit("life", maxReplicas=1)
+    user.run("wait", name, "--for", "running", "--timeout", "60")
+    logs = user.start("logs", "-f", name)
+    user.run("suspend", name)
+    user.run("wait", name, "--for", "suspended", "--timeout", "60")
+    check("Suspended" in user.run("ls"), "ls", user.run("ls"))
+    user.run("resume", name)
+    user.run("wait", name, "--for", "running", "--timeout", "60")
+    check(user.run("scale", name, "0:2").startswith("life: 0 to 2 replicas"), "scale")
+    check(world.api.get(world.jobs(name))["spec"]["maxReplicas"] == 2, "it is scaled")
+    check("has not ended" in user.run("delete", name, code=1), "a live job is kept")
+    user.run("cancel", name)
+    check("by `adaptdl cancel`" in user.run("wait", name, "--timeout", "60", code=103), "cancelled")
+    output, errors = logs.communicate(timeout=PATIENCE)
+    starts = [line for line in output.splitlines() if line.startswith("[replica 0] start")]
+    check(logs.returncode == 0 and len(starts) == 2, "the logs of both starts, then the end",
+          output, errors)
+    check("Cancelled" in user.run("ls") and user.record("ls")["jobs"][0]["cancelled"], "ls")
+    wait_until(lambda: not world.pods(name), "its pods go")
+    user.run("delete", name)
+
+
+def troubles(world, user):
+    """What keeps a job from starting is told by ls and describe."""
+    name = world.submit("imageless", image="localhost/no-such-image:1")
+    row = wait_until(lambda: [line for line in user.run("ls").splitlines()
+                              if "ImagePull" in line], "ls says why", 40)
+    check("Starting (" in row[0], "the row", row)
+    check("no-such-image" in user.run("describe", name), "which image")
+    user.run("delete", "--force", name)
+    wait_until(lambda: not world.pods(name), "its pods go")
+
+
+def follows(world, user):
+    """logs of all replicas, to the last line, and where there are none yet."""
+    script = "for i in 1 2 3; do echo line $i; sleep 0.3; done; printf last"
+    name = world.submit("prints", script, minReplicas=2, maxReplicas=2)
+    output = user.run("logs", "-f", name)
+    for rank in (0, 1):
+        lines = [line.split("] ", 1)[1] for line in output.splitlines()
+                 if line.startswith(f"[replica {rank}]")]
+        check(lines == ["line 1", "line 2", "line 3", "last"], f"all of replica {rank}", output)
+    check(user.run("logs", name, "--replica", "1", "--tail", "1") == "last\n", "the tail")
+    check(sorted(user.run("logs", name).splitlines()) == sorted(output.splitlines()), "afterwards")
+
+
+def elsewhere(world, user):
+    """Which cluster, and what is said where there is none."""
+    check("cannot be reached" in user.run("ls", code=1, KUBECONFIG=dead_kubeconfig(world)),
+          "a cluster that is away")
+    check("--cluster local" in user.run("ls", code=1, KUBECONFIG=dead_kubeconfig(world)),
+          "the way out")
+    context, = [c for c in json.loads(subprocess.run(
+        [world.adaptdl, "cluster", "list", "-o", "json"], env=user.environment, check=True,
+        text=True, capture_output=True).stdout)["clusters"] if c["kind"] == "kubernetes"]
+    check(context["chosen"] and context["current"], "the current context", context)
+    check(user.run("ls", "--context", context["name"]) == "", "a context by its name")
+    check("there is no context nowhere" in user.run("ls", "--context", "nowhere", code=1),
+          "a context that is not there")
+    trace = user_said(user, "ls", "-v")
+    check("GET" in trace and "adaptdljobs" in trace, "requests are told", trace)
+
+
+def dead_kubeconfig(world):
+    path = os.path.join(world.folder, "dead")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"current-context": "dead", "contexts": [{"name": "dead", "context": {
+            "cluster": "dead"}}], "clusters": [{"name": "dead", "cluster": {
+                "server": "http://127.0.0.1:1"}}]}, file)
+    return path
+
+
+def quick(world, user):
+    """ls takes no longer than 50 ms over loopback."""
+    for number in range(10):
+        world.submit(f"job-{number}", maxReplicas=1, suspend=True)
+    took = []
+    for _ in range(20):
+        begun = time.monotonic()
+        user.run("ls")
+        took.append(time.monotonic() - begun)
+    took.sort()
+    print(f"ls of 10 jobs: {took[0] * 1e3:.0f} to {took[-1] * 1e3:.0f} ms, "
+          f"half within {took[10] * 1e3:.0f}", flush=True)
+    check(took[0] < LS_LIMIT_S, "the quickest", took)
+
+
+def main():
+    tests = [lists, changes, troubles, follows, elsewhere, quick]
+    if not IMAGE:
+        print("SKIPPED: no node can run pods here", flush=True)
+        return 77
+    only = sys.argv[2:]
+    with tempfile.TemporaryDirectory(prefix="adaptdl-commands-") as folder:
+        world = World(os.path.abspath(sys.argv[1]), folder)
+        user = User(world)
+        failures = 0
+        try:
+            world.prepare()
+            for test in tests:
+                if only and test.__name__ not in only:
+                    continue
+                begun = time.monotonic()
+                world.new_namespace(test.__name__)
+                verdict = "ok    "
+                try:
+                    test(world, user)
+                except Failed as failed:
+                    print(f"{test.__name__}: {failed}", flush=True)
+                    failures += 1
+                    verdict = "FAILED"
+                world.api.request("DELETE", f"/api/v1/namespaces/{world.space}")
+                print(f"{verdict} {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
+        finally:
+            world.stop_operators()
+        return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
