@@ -844,6 +844,12 @@ _adaptdl() {
     '--metrics-port[Of /livez, /readyz and /metrics; 0\: any free one.]:PORT: ' \
     '--webhook-port[Of the webhook, /validate over HTTPS, for the API server; 0\: any free one. Default\: no webhook.]:PORT: ' \
     '--certificate-lifetime[Of the webhook'\''s certificate, which is made anew when a third of it is left; its authority'\''s is four times as long.]:DURATION: ' \
+    '--min-nodes[Nodes to keep even when no job needs them.]:N: ' \
+    '--max-nodes[Nodes that jobs may be given by a cluster autoscaler, which acts on placeholder pods; 0\: there are none.]:N: ' \
+    '--placeholder-image[Of placeholder pods\: one that sleeps.]:IMAGE: ' \
+    '--placeholder-spec[Merge patch of the spec of placeholder pods, such as tolerations and a priority class that the autoscaler does not pass over.]:JSON: ' \
+    '--expander-interval[Between looks at how many nodes the jobs are worth.]:DURATION: ' \
+    '--scale-down-delay[How long fewer nodes must have been enough before placeholders go.]:DURATION: ' \
     '--default-resources[Resources of a job'\''s first container that says nothing of them.]:JSON: ' \
     '--patch-pods[JSON patch (RFC 6902) of every job'\''s pods.]:JSON: ' \
     '--patch-containers[JSON patch of every container of every job.]:JSON: '

@@ -49,7 +49,10 @@ class Cluster:
         self.node = False
         os.makedirs(self.pki, mode=0o700)
         self.etcd, self.peer, self.api, self.manager, self.kubelet = free_ports(5)
-        self.network = 100 + os.getpid() % 100  # 10.NETWORK.0.0/24 are pods, .16.0/20 services
+        # 10.NETWORK.0.0/24 are pods, .16.0/20 services; another cluster of this machine has another.
+        self.network = next(
+            100 + number % 100 for number in range(os.getpid(), os.getpid() + 100)
+            if not os.path.exists(f"/sys/class/net/adltest{100 + number % 100}"))
 
     # ---- processes
 

@@ -148,6 +148,51 @@ def foreign_pod(world):
     check("stranger" in world.pods(name), "the other pod is left alone", world.pods(name))
 
 
+def drained(world):
+    """A node that an autoscaler is about to take is left: the job checkpoints, waits, and goes on."""
+    name = world.submit("moves")
+    world.wait_phase(name, "Running")
+    node, = world.status(name)["allocation"]
+
+    def taint(taints):
+        status, answer = world.api.request(
+            "PATCH", f"/api/v1/nodes/{node}", {"spec": {"taints": taints}},
+            "application/merge-patch+json")
+        check(status == 200, "taints", answer)
+    taint([{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}])
+    try:
+        status = world.wait_status(name, lambda status: status.get("phase") == "Pending", "it left",
+                                   30)
+        check(status.get("failures", 0) == 0 and not world.pods(name), "no failure, no pods", status)
+    finally:
+        taint(None)
+    world.wait_status(name, lambda status: status.get("phase") == "Running" and
+                      status.get("group") == 1, "it goes on")
+
+
+def placeholders(world):
+    """As many as the jobs are worth nodes, one on each; the others wait for an autoscaler."""
+    for old in world.operators:
+        old.process.kill()
+        old.process.wait()
+    world.operators = []
+    world.options += ("--min-nodes", "2", "--max-nodes", "4", "--placeholder-image", IMAGE,
+                      "--placeholder-spec", json.dumps({"containers": [{
+                          "name": "placeholder", "image": IMAGE, "command": ["sleep", "100000"],
+                          "resources": {"requests": {"cpu": "1m", "memory": "5Mi"}}}]}),
+                      "--expander-interval", "1s", "--scale-down-delay", "3s")
+    world.start_operator()
+
+    def found():
+        pods = world.api.get("/api/v1/namespaces/adaptdl/pods?labelSelector=adaptdl%2Fplaceholder")
+        return sorted(pod["status"]["phase"] for pod in pods["items"])
+    wait_until(lambda: found() == ["Pending", "Running"], "one has the node, one waits for another")
+    pods = world.api.get("/api/v1/namespaces/adaptdl/pods?labelSelector=adaptdl%2Fplaceholder")
+    world.api.request("DELETE", "/api/v1/namespaces/adaptdl/pods/"
+                      + pods["items"][0]["metadata"]["name"])
+    wait_until(lambda: found() == ["Pending", "Running"], "one that was taken is made anew")
+
+
 def killed_leader(world):
     """kill -9 of the leader: the other acts within 20 s, and nothing is doubled."""
     second = world.start_operator()
@@ -173,7 +218,7 @@ def killed_leader(world):
 
 
 def main():
-    tests = [ends, fails, cannot_start, rescaled, suspended, foreign_pod, killed_leader]
+    tests = [ends, fails, cannot_start, rescaled, suspended, foreign_pod, drained, killed_leader, placeholders]
     if not IMAGE:
         print("SKIPPED: no node can run pods here", flush=True)
         return 77

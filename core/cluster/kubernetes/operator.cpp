@@ -1,5 +1,8 @@
 #include "core/cluster/kubernetes/operator.h"
 
+#include <stop_token>
+#include <thread>
+
 #include "core/base/cancellation.h"
 #include "core/base/hmac.h"
 #include "core/base/http_server.h"
@@ -43,6 +46,20 @@ std::string read_key(kube::Client& client, const std::string& name_space) {
 }
 
 }  // namespace
+
+// Beside the controller, which never waits for it, while this operator leads.
+void expand(kube::Client& client, const ClusterCache& cache, ExpanderOptions options,
+            const Cancellation& stop) {
+  const Seconds pause(options.interval_s);
+  NodeExpander expander(client, cache, std::move(options));
+  do {
+    try {
+      expander.look();
+    } catch (const Error& error) {
+      log_warning("expander: {}", error.what());
+    }
+  } while (!stop.wait_for(pause));
+}
 
 struct Operator::Impl {
   Impl(kube::Client& client, OperatorOptions given)
@@ -138,6 +155,16 @@ void Operator::run() {
   if (impl_->stop.cancelled()) return;
   log_info("{} leads; supervisor at {}", impl_->options.identity, impl_->url());
   impl_->leads = true;
+  std::jthread expander;
+  if (impl_->options.expander.max_nodes > 0) {
+    ExpanderOptions options = impl_->options.expander;
+    options.name_space = impl_->options.name_space;
+    expander = std::jthread([&, options](const std::stop_token& ends) {
+      Cancellation over;
+      const std::stop_callback end(ends, [&over] { over.cancel(); });
+      expand(impl_->client, impl_->cache, options, over);
+    });
+  }
   impl_->controller->run([&] { return !impl_->stop.cancelled() && elector.leads(); });
   impl_->leads = false;
   if (!impl_->stop.cancelled()) fail("{} leads no more", impl_->options.identity);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "core/cluster/kubernetes/controller.h"
+#include "core/cluster/kubernetes/node_expander.h"
 #include "core/kube/client.h"
 
 namespace adaptdl::kubernetes {
@@ -25,6 +26,7 @@ struct OperatorOptions {
   std::string address = "0.0.0.0";
   uint16_t supervisor_port = 8080, metrics_port = 9091;  // 0: any free one
   PodSettings pods;                                      // without supervisor_url
+  ExpanderOptions expander;                              // without name_space
   std::optional<uint16_t> webhook_port;                  // 0: any free one; none: no webhook
   double certificate_life_s = 90 * 86400;                // of the webhook's certificates
 };

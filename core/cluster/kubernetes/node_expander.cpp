@@ -1,0 +1,95 @@
+#include "core/cluster/kubernetes/node_expander.h"
+
+#include <algorithm>
+
+#include "core/base/hmac.h"
+#include "core/base/log.h"
+#include "core/policy/pollux_cluster_size.h"
+#include "core/sched/allocator.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr Seconds kSearch{0.5};  // of the wish, at most
+
+double steady_s() {
+  return Seconds(Monotonic::now().time_since_epoch()).count();
+}
+
+double wall_s() {
+  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string text_at(const Json& object, const char* path) {
+  const Json::json_pointer pointer(path);
+  return object.contains(pointer) && object[pointer].is_string()
+             ? object[pointer].get<std::string>()
+             : "";
+}
+
+Placeholder read_placeholder(const Json& pod) {
+  const std::string phase = text_at(pod, "/status/phase");
+  return {kube::metadata_text(pod, "name"), kube::metadata_text(pod, "uid"),
+          text_at(pod, "/spec/nodeName"),
+          phase == "Failed" || phase == "Succeeded" ||
+              !kube::metadata_text(pod, "deletionTimestamp").empty()};
+}
+
+}  // namespace
+
+NodeExpander::NodeExpander(kube::Client& client, const ClusterCache& cache, ExpanderOptions options)
+    : client_(client), cache_(cache), options_(std::move(options)), steady_(options_.patience_s) {}
+
+int NodeExpander::wish() {
+  std::vector<JobObject> jobs;
+  for (KnownJob& known : cache_.jobs()) {
+    if (known.problem.empty()) jobs.push_back(std::move(known.job));
+  }
+  const double now = steady_s();
+  const KubernetesSnapshot seen =
+      take_kubernetes_snapshot(cache_.nodes(), cache_.uses(), jobs, wall_s(), now);
+  std::vector<std::string> ignored;  // the allocator tells them
+  const Snapshot snapshot = take_snapshot(seen.nodes, seen.jobs, now, ignored);
+  const auto largest = std::max_element(
+      snapshot.nodes.begin(), snapshot.nodes.end(),
+      [](const NodeSnapshot& a, const NodeSnapshot& b) { return a.capacity[0] < b.capacity[0]; });
+  if (largest == snapshot.nodes.end() || largest->capacity[0] <= 0) {
+    // Nobody knows what a node would bring: one shows it.
+    return std::clamp(snapshot.jobs.empty() ? 0 : 1, options_.min_nodes, options_.max_nodes);
+  }
+  SearchBudget budget;
+  budget.deadline = Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(kSearch);
+  const ClusterSizeWish wished =
+      wish_cluster_size(snapshot, *largest, options_.min_nodes, options_.max_nodes, {}, {}, budget);
+  if (wished.why != said_) log_info("expander: {}", wished.why);
+  said_ = wished.why;
+  return wished.nodes;
+}
+
+void NodeExpander::look() {
+  const int wanted = steady_.add(steady_s(), wish());
+  std::vector<Placeholder> present;
+  for (const Json& pod :
+       client_.list(kube::kPods.in(options_.name_space), {.labels = "adaptdl/placeholder=true"})
+           .items) {
+    present.push_back(read_placeholder(pod));
+  }
+  std::map<std::string, int> replicas;
+  for (const KnownJob& known : cache_.jobs()) {
+    for (const std::string& node : known.job.status.allocation) ++replicas[node];
+  }
+  const PlaceholderPlan plan = plan_placeholders(present, wanted, replicas);
+  for (const Placeholder& one : plan.remove) {
+    kube::DeleteOptions options;
+    options.uid = one.uid;
+    client_.remove(kube::kPods.in(options_.name_space, one.name), options);
+  }
+  for (int i = 0; i < plan.make; ++i) {
+    const std::string name = "adaptdl-placeholder-" + to_hex(random_bytes(5));
+    client_.create(kube::kPods.in(options_.name_space),
+                   make_placeholder(options_.name_space, name, options_.image, options_.overlay));
+  }
+}
+
+}  // namespace adaptdl::kubernetes
