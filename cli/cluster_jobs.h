@@ -19,6 +19,7 @@
 namespace adaptdl::cli {
 
 class Arguments;
+class JobRequest;  // job_request.h
 struct ClusterChoice;
 
 // A job as of now. Times are seconds of the wall clock since 1970.
@@ -136,6 +137,9 @@ class ClusterJobs {
   virtual bool is_run(const std::string& name) = 0;
   // Names of jobs (newest first) and live runs, about `most`.
   virtual std::vector<std::string> names(const std::string& prefix, int most) = 0;
+
+  // What `adaptdl submit` was told, checked. Outlived by the cluster and the arguments.
+  virtual std::unique_ptr<JobRequest> request(const Arguments& arguments) = 0;
 
   virtual JobDetails details(const JobView& job) = 0;
   // Of one job, or of all if `job` is empty. `follow`: next() will be called again.

@@ -2,27 +2,18 @@
 #include <csignal>
 #include <unistd.h>
 
-#include "cli/cluster_choice.h"
+#include "cli/cluster_jobs.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
-#include "cli/incoming_project.h"
 #include "cli/job_logs.h"
+#include "cli/job_request.h"
 #include "cli/job_wait.h"
-#include "cli/jobs.h"
-#include "cli/known_clusters.h"
-#include "cli/local_jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "cli/service_start.h"
-#include "cli/submission.h"
-#include "cli/tensorboard_process.h"
 #include "cli/yaml_text.h"
-#include "core/base/files.h"
 
 namespace adaptdl::cli {
 namespace {
-
-constexpr Seconds kAnswerPatience{60};  // the machine may be busy, and the disk slow
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -56,8 +47,7 @@ int wait_for_end(ClusterJobs& cluster, const std::string& name, const Arguments&
   }
 }
 
-int print_spec(const Submission& submission, const std::string& format) {
-  const Json spec = to_json(submission.spec);
+int print_spec(const Json& spec, const std::string& format) {
   if (format == "json") {
     print_json(spec);
   } else {
@@ -66,56 +56,28 @@ int print_spec(const Submission& submission, const std::string& format) {
   return 0;
 }
 
-void say_notes(const Submission& submission, const Arguments& arguments) {
-  if (arguments.quiet()) return;
-  for (const std::string& note : submission.notes) talk("adaptdl: " + note);
-}
-
-void ensure_service(const Arguments& arguments) {
-  if (local::service_runs()) return;
-  if (arguments.flag("no-start")) {
-    fail("no adaptdl service runs, and --no-start says to start none; `adaptdl serve` does");
-  }
-  start_service();
-  if (!arguments.quiet()) {
-    talk("Started the adaptdl service; `adaptdl serve --stop` ends it, and leaves jobs alone.");
-  }
-}
-
 int run(const Arguments& arguments) {
-  require_local_cluster(arguments, "this command knows only the local one yet");
-  Submission submission = read_submission(arguments);
+  const auto cluster = open_cluster(arguments);
+  const auto request = cluster->request(arguments);
   const std::string format = arguments.text("format");
   if (arguments.flag("dry-run")) {
-    say_notes(submission, arguments);
-    return print_spec(submission, format);
+    if (!arguments.quiet()) {
+      for (const std::string& note : request->notes()) talk("adaptdl: " + note);
+    }
+    return print_spec(request->spec(), format);
   }
-  ensure_service(arguments);
-  if (!submission.spec.tensorboard.empty()) {
-    make_directories(tensorboard_folder(submission.spec.tensorboard), 0700);
-  }
-  IncomingProject project(submission, arguments.quiet());
-  say_notes(submission, arguments);
-  const Json answer = local::request_service(
-      {{"request", "submit"}, {"spec", to_json(submission.spec)}, {"project", project.path()}},
-      kAnswerPatience);
-  project.keep();
-  const auto name = json_get<std::string>(answer, "name", "service");
+  const auto [name, message] = request->send();
   if (format == "text") {
     print_line(name);
   } else {
     print_json({{"name", name}});
   }
-  const auto message = json_get_or<std::string>(answer, "message", "service", "");
   if (!message.empty() && !arguments.quiet()) {
     talk(fmt::format("adaptdl: {} waits until it can run: {}; `adaptdl cancel {}` ends it", name,
                      message, name));
   }
-  if (const std::string hint = arguments.quiet() ? "" : cluster_hint(); !hint.empty()) {
-    talk("adaptdl: " + hint);
-  }
   if (arguments.flag("wait") || arguments.flag("follow")) {
-    return wait_for_end(*open_local_jobs(), name, arguments);
+    return wait_for_end(*cluster, name, arguments);
   }
   if (!arguments.quiet() && isatty(STDERR_FILENO) != 0) {
     talk(fmt::format("`adaptdl logs -f {}` follows it.", name));
@@ -157,6 +119,38 @@ Command submit_command() {
            {.name = "follow", .doc = "As --wait, and show what its replicas print."},
            {.name = "dry-run", .doc = "Check everything and print what would be submitted."},
            {.name = "no-start", .doc = "Fail if no service runs, instead of starting it."},
+           {.name = "image",
+            .kind = Kind::text,
+            .value = "IMAGE",
+            .doc = "Kubernetes: run this image as it is, instead of making one of SOURCE."},
+           {.name = "base",
+            .kind = Kind::text,
+            .value = "IMAGE",
+            .doc = "Kubernetes: what SOURCE is put on where it has no Dockerfile. Default: the "
+                   "job file's image."},
+           {.name = "dockerfile",
+            .letter = 'd',
+            .kind = Kind::file,
+            .value = "FILE",
+            .doc = "Kubernetes: make the image by it. Default: Dockerfile in SOURCE."},
+           {.name = "repo",
+            .kind = Kind::text,
+            .value = "REPO",
+            .doc = "Kubernetes: where to push the image, REGISTRY/NAME."},
+           {.name = "repo-creds",
+            .kind = Kind::text,
+            .value = "SECRET",
+            .doc = "Kubernetes: the Secret that pods pull the image with."},
+           {.name = "checkpoint-storage-size",
+            .kind = Kind::text,
+            .value = "SIZE",
+            .fallback = "1Gi",
+            .doc = "Kubernetes: of the job's volume for checkpoints and shared files."},
+           {.name = "checkpoint-storage-class",
+            .kind = Kind::text,
+            .value = "NAME",
+            .doc = "Kubernetes: its storage class. Default: one known to be shared among nodes, "
+                   "else the cluster's."},
            {.name = "format",
             .letter = 'o',
             .kind = Kind::choice,
@@ -175,6 +169,8 @@ Command submit_command() {
                     "Train it, with 1 to 4 replicas."},
                    {"adaptdl submit project --follow", "What project/adaptdljob.yaml says."},
                    {"adaptdl submit project -- --lr 0.1", "The same with other arguments."},
+                   {"adaptdl submit project --cluster lab --repo registry.example.com/me/net",
+                    "As an image, on Kubernetes."},
                    {"adaptdl submit -- python3 train.py", "A command, in this folder."}},
       .arguments_after_dashes = true,
       .run = run};

@@ -4,11 +4,12 @@
 #include <map>
 
 #include "cli/jobs.h"
+#include "cli/known_clusters.h"
 #include "cli/kubernetes_cluster.h"
 #include "cli/kubernetes_events.h"
 #include "cli/kubernetes_logs.h"
+#include "cli/kubernetes_submit.h"
 #include "cli/kubernetes_view.h"
-#include "cli/known_clusters.h"
 #include "cli/output.h"
 #include "cli/suggest.h"
 #include "cli/yaml_text.h"
@@ -101,6 +102,9 @@ class KubernetesJobs : public ClusterJobs {
   }
 
   std::vector<std::string> names(const std::string& prefix, int most) override;
+  std::unique_ptr<JobRequest> request(const Arguments& arguments) override {
+    return kubernetes_job_request(cluster_, arguments);
+  }
   JobDetails details(const JobView& job) override;
 
   std::unique_ptr<EventReader> events(const std::string& job, bool follow) override {

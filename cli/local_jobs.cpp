@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "cli/job_request.h"
 #include "cli/job_wait.h"
 #include "cli/jobs.h"
 #include "cli/suggest.h"
@@ -182,6 +183,9 @@ class LocalJobs : public ClusterJobs {
   }
 
   std::vector<std::string> names(const std::string& prefix, int most) override;
+  std::unique_ptr<JobRequest> request(const Arguments& arguments) override {
+    return local_job_request(arguments);
+  }
   JobDetails details(const JobView& job) override;
 
   std::unique_ptr<EventReader> events(const std::string& job, bool) override {

@@ -83,8 +83,7 @@ Submission of_folder(const std::string& folder, const Arguments& arguments) {
     return submission;
   }
   const std::string where = path == "-" ? "standard input" : path;
-  JobFile job =
-      parse_job_file(path == "-" ? read_standard_input() : read_file(path, kMaxJobFile), where);
+  JobFile job = parse_job_file(read_job_text(path), where);
   if (!arguments.rest().empty()) replace_arguments(job, arguments.rest());
   submission.notes = find_program(job, submission.source);
   if (!job.ignored.empty()) {
@@ -144,6 +143,10 @@ void apply_flags(const Arguments& arguments, JobSpec& spec) {
 }
 
 }  // namespace
+
+std::string read_job_text(const std::string& path) {
+  return path == "-" ? read_standard_input() : read_file(path, kMaxJobFile);
+}
 
 Submission read_submission(const Arguments& arguments) {
   const std::optional<std::string> source = arguments.positional("SOURCE");

@@ -21,4 +21,7 @@ struct Submission {
 // checked without running it. Copies nothing. Throws UsageError or Error.
 Submission read_submission(const Arguments& arguments);
 
+// A job file's text; "-" is standard input.
+std::string read_job_text(const std::string& path);
+
 }  // namespace adaptdl::cli

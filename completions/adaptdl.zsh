@@ -472,6 +472,14 @@ _adaptdl() {
     '--follow[As --wait, and show what its replicas print.]' \
     '--dry-run[Check everything and print what would be submitted.]' \
     '--no-start[Fail if no service runs, instead of starting it.]' \
+    '--image[Kubernetes\: run this image as it is, instead of making one of SOURCE.]:IMAGE: ' \
+    '--base[Kubernetes\: what SOURCE is put on where it has no Dockerfile. Default\: the job file'\''s image.]:IMAGE: ' \
+    '-d[Kubernetes\: make the image by it. Default\: Dockerfile in SOURCE.]:FILE:_files' \
+    '--dockerfile[Kubernetes\: make the image by it. Default\: Dockerfile in SOURCE.]:FILE:_files' \
+    '--repo[Kubernetes\: where to push the image, REGISTRY/NAME.]:REPO: ' \
+    '--repo-creds[Kubernetes\: the Secret that pods pull the image with.]:SECRET: ' \
+    '--checkpoint-storage-size[Kubernetes\: of the job'\''s volume for checkpoints and shared files.]:SIZE: ' \
+    '--checkpoint-storage-class[Kubernetes\: its storage class. Default\: one known to be shared among nodes, else the cluster'\''s.]:NAME: ' \
     '-o[How to print the result.]:text|json|yaml:(text json yaml)' \
     '--format[How to print the result.]:text|json|yaml:(text json yaml)' \
     '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \

@@ -174,8 +174,42 @@ def quick(world, user):
     check(took[0] < LS_LIMIT_S, "the quickest", took)
 
 
+def submits(world, user):
+    """submit of an image as it is: the job, with a volume of its own that goes with it."""
+    world.api.create("/api/v1/persistentvolumes", {
+        "metadata": {"name": "commands"},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"],
+                 "storageClassName": "commands", "persistentVolumeReclaimPolicy": "Retain",
+                 "hostPath": {"path": os.path.join(world.folder, "volume"),
+                              "type": "DirectoryOrCreate"}}})
+    words = ["submit", "--image", IMAGE, "-n", "short", "--replicas", "1",
+             "--checkpoint-storage-class", "commands"]
+    script = ["--", "sh", "-c", "echo $ADAPTDL_CHECKPOINT_PATH > $ADAPTDL_SHARE_PATH/told"]
+    planned = json.loads(user.run(*words, "--dry-run", "-o", "json", *script))
+    check(planned["metadata"]["generateName"] == "short-" and
+          planned["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE, "the plan", planned)
+    check(not world.api.get(world.jobs())["items"], "a dry run changes nothing")
+    try:
+        begun = time.monotonic()
+        name = user.run(*words, *script).strip()
+        wait_until(lambda: world.pods(name), "its pod")
+        print(f"from submit to the first pod: {time.monotonic() - begun:.2f} s", flush=True)
+        user.run("wait", name, "--timeout", "60")
+        claim, = world.api.get(f"/api/v1/namespaces/{world.space}/persistentvolumeclaims")["items"]
+        owner, = claim["metadata"]["ownerReferences"]
+        check(owner["name"] == name and owner["kind"] == "AdaptDLJob", "whose claim", owner)
+        with open(os.path.join(world.folder, "volume/adaptdl/share/told"), encoding="utf-8") as file:
+            check(file.read() == "/adaptdl/checkpoint\n", "what the job was told")
+        claims = lambda: world.api.get(
+            f"/api/v1/namespaces/{world.space}/persistentvolumeclaims")["items"]
+        user.run("delete", name)
+        wait_until(lambda: not claims(), "the claim goes with the job", 40)
+    finally:
+        world.api.request("DELETE", "/api/v1/persistentvolumes/commands")
+
+
 def main():
-    tests = [lists, changes, troubles, follows, elsewhere, quick]
+    tests = [lists, changes, troubles, follows, elsewhere, quick, submits]
     if not IMAGE:
         print("SKIPPED: no node can run pods here", flush=True)
         return 77

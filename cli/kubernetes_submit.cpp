@@ -1,0 +1,209 @@
+#include "cli/kubernetes_submit.h"
+
+#include <regex>
+
+#include "cli/kubernetes_manifest.h"
+#include "cli/output.h"
+#include "cli/project_image.h"
+#include "cli/replica_range.h"
+#include "cli/submission.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/hmac.h"
+#include "core/job/job_file.h"
+#include "core/launch/run.h"
+
+namespace adaptdl::cli {
+namespace {
+
+const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "", "", ""};
+const kube::Resource kStorageClasses{"storage.k8s.io", "v1", "storageclasses", "", "", ""};
+
+// A version 4 UUID.
+std::string random_uuid() {
+  std::string hex = to_hex(random_bytes(16));
+  hex[12] = '4';
+  hex[16] = "89ab"[hex[16] & 3];
+  for (const size_t place : {8, 13, 18, 23}) hex.insert(place, 1, '-');
+  return hex;
+}
+
+class KubernetesJobRequest : public JobRequest {
+ public:
+  KubernetesJobRequest(KubernetesCluster& cluster, const Arguments& arguments)
+      : cluster_(cluster), arguments_(arguments) {
+    read_source();
+    changes_.name_space = cluster.name_space();
+    changes_.pull_secret = arguments.text("repo-creds");
+    changes_.tensorboard = arguments.text("tensorboard");
+    if (arguments.given("name")) changes_.name_prefix = arguments.text("name") + "-";
+    if (!changes_.name_prefix.empty() && !valid_job_name_prefix(changes_.name_prefix)) {
+      throw UsageError(
+          fmt::format("--name: {} cannot begin the name of a job.", arguments.text("name")));
+    }
+    if (arguments.given("replicas")) {
+      const ReplicaRange range =
+          parse_replica_range(arguments.text("replicas"), "--replicas", launch::kMaxReplicas);
+      changes_.min_replicas = range.min;
+      changes_.max_replicas = range.max;
+    }
+    changes_.image = arguments.text("image");
+  }
+
+  Json spec() const override {
+    Json job = job_;
+    change_manifest(job, changes_);
+    return job;
+  }
+  std::vector<std::string> notes() const override { return {}; }
+
+  Submitted send() override {
+    if (changes_.image.empty()) changes_.image = push_image();
+    const std::string claim = "adaptdl-pvc-" + random_uuid();
+    // It is there before the job, whose pods would wait for it, and becomes the job's then.
+    create_claim(claim);
+    changes_.claim = claim;
+    Json stored;
+    try {
+      stored = cluster_.reach([&] { return cluster_.client().create(cluster_.jobs(), spec()); });
+    } catch (const Error&) {
+      cluster_.client().remove(kClaims.in(cluster_.name_space(), claim));
+      throw;
+    }
+    const std::string name = stored["metadata"].value("name", "");
+    const std::string uid = stored["metadata"].value("uid", "");
+    const Json owner = {{"apiVersion", "adaptdl.petuum.com/v1"},
+                        {"kind", "AdaptDLJob"},
+                        {"name", name},
+                        {"uid", uid}};
+    cluster_.reach([&] {
+      return cluster_.client().patch(kClaims.in(cluster_.name_space(), claim),
+                                     kube::PatchKind::merge,
+                                     {{"metadata", {{"ownerReferences", Json::array({owner})}}}});
+    });
+    return {name, ""};
+  }
+
+ private:
+  void read_source() {
+    const auto source = arguments_.positional("SOURCE");
+    if (source && is_directory(*source)) {
+      folder_ = absolute_path(*source);
+    } else if (source) {
+      fail(
+          "{}: a Kubernetes cluster takes a folder, with a job file in it: put the file into one, "
+          "with a Dockerfile or --base IMAGE to run it on",
+          *source);
+    }
+    std::string path = arguments_.text("file");
+    if (path.empty() && !folder_.empty()) path = join_path(folder_, kJobFileName);
+    const bool there = path == "-" || (!path.empty() && path_exists(path));
+    if (arguments_.given("file") || there) {
+      read_file_at(path);
+    } else if (arguments_.rest().empty()) {
+      fail(
+          "{}: there is no {} in it. Write one (adaptdl-job(5)), name another with --file, or say "
+          "what to run: `adaptdl submit {} -- COMMAND`",
+          source.value_or("SOURCE"), kJobFileName, source.value_or("--image IMAGE"));
+    } else {
+      of_command(arguments_.rest());
+    }
+    if (folder_.empty() && arguments_.text("image").empty() && manifest_image(job_).empty()) {
+      throw UsageError("SOURCE is missing: the folder to make an image of; or give --image IMAGE.");
+    }
+  }
+
+  void read_file_at(const std::string& path) {
+    const std::string where = path == "-" ? "standard input" : path;
+    const std::string text = read_job_text(path);
+    if (is_job_manifest(text, where)) {
+      job_ = read_job_manifest(text, where);
+      changes_.arguments = arguments_.rest();
+      return;
+    }
+    JobFile job = parse_job_file(text, where);
+    if (!arguments_.rest().empty()) replace_arguments(job, arguments_.rest());
+    job_ = manifest_of(job.spec);
+  }
+
+  void of_command(const std::vector<std::string>& words) {
+    JobSpec spec;
+    spec.kind = JobSpec::Kind::command;
+    spec.program = words[0];
+    spec.arguments.assign(words.begin() + 1, words.end());
+    spec.max_replicas = 1;  // it is not known that it can be several; --replicas says so
+    job_ = manifest_of(spec);
+  }
+
+  // The folder's image, or the one that the job file names where there is no folder.
+  std::string push_image() {
+    const std::string named = manifest_image(job_);
+    if (folder_.empty()) return named;
+    ProjectImage project;
+    project.folder = folder_;
+    if (arguments_.given("dockerfile")) {
+      project.dockerfile = absolute_path(arguments_.text("dockerfile"));
+    }
+    project.base = arguments_.given("base") ? arguments_.text("base") : named;
+    project.repository = arguments_.text("repo");
+    project.quiet = arguments_.quiet();
+    project.verbose = arguments_.verbose();
+    if (project.repository.empty()) {
+      fail(
+          "where the image of {} is to be pushed is not known: name a registry's repository with "
+          "--repo or ADAPTDL_SUBMIT_REPO, or take an image as it is with --image",
+          folder_);
+    }
+    return push_project(project);
+  }
+
+  void create_claim(const std::string& name) {
+    Json spec = {
+        {"accessModes", Json::array({"ReadWriteMany"})},
+        {"volumeMode", "Filesystem"},
+        {"resources", {{"requests", {{"storage", arguments_.text("checkpoint-storage-size")}}}}}};
+    const std::string storage = storage_class();
+    if (!storage.empty()) spec["storageClassName"] = storage;
+    cluster_.reach([&] {
+      return cluster_.client().create(kClaims.in(cluster_.name_space()),
+                                      {{"apiVersion", "v1"},
+                                       {"kind", "PersistentVolumeClaim"},
+                                       {"metadata", {{"name", name}}},
+                                       {"spec", spec}});
+    });
+  }
+
+  // The flag's; else, as AdaptDL has it, the first that is known to be shared among nodes; else the
+  // cluster's default ("").
+  std::string storage_class() {
+    if (arguments_.given("checkpoint-storage-class")) {
+      return arguments_.text("checkpoint-storage-class");
+    }
+    static const std::regex shared(R"(microk8s\.io/hostpath|.*cephfs\.csi\.ceph\.com|.*\befs\b.*)");
+    try {
+      for (const Json& each : cluster_.client().list(kStorageClasses).items) {
+        if (std::regex_match(each.value("provisioner", ""), shared)) {
+          return each["metadata"].value("name", "");
+        }
+      }
+    } catch (const kube::ApiError& error) {
+      if (!error.forbidden()) throw;
+    }
+    return "";
+  }
+
+  KubernetesCluster& cluster_;
+  const Arguments& arguments_;
+  std::string folder_;  // absolute; "": the image has all that it runs
+  Json job_;
+  ManifestChanges changes_;
+};
+
+}  // namespace
+
+std::unique_ptr<JobRequest> kubernetes_job_request(KubernetesCluster& cluster,
+                                                   const Arguments& arguments) {
+  return std::make_unique<KubernetesJobRequest>(cluster, arguments);
+}
+
+}  // namespace adaptdl::cli
