@@ -14,6 +14,7 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr int kWebhookPort = 8443;
+constexpr const char* kPlaceholderPriority = "adaptdl-placeholder";
 
 struct KnownKind {
   const char *kind, *group, *version, *plural;
@@ -31,6 +32,7 @@ constexpr std::array kKinds = {
     KnownKind{"Secret", "", "v1", "secrets"},
     KnownKind{"Lease", "coordination.k8s.io", "v1", "leases"},
     KnownKind{"Service", "", "v1", "services"},
+    KnownKind{"PriorityClass", "scheduling.k8s.io", "v1", "priorityclasses"},
     KnownKind{"PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets"},
     KnownKind{"NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies"},
     KnownKind{"Deployment", "apps", "v1", "deployments"},
@@ -107,6 +109,17 @@ Json operator_arguments(const Values& values, const std::string& name_space) {
   add("--metrics-port", std::to_string(values.metrics.target_port));
   add("--webhook-port", std::to_string(kWebhookPort));
   add("--certificate-lifetime", values.certificate_life);
+  if (const AutoscalingValues& autoscaling = values.autoscaling; autoscaling.max_nodes > 0) {
+    Json placeholder = {{"priorityClassName", kPlaceholderPriority},
+                        {"tolerations", values.tolerations}};
+    if (autoscaling.pod.is_object()) placeholder.merge_patch(autoscaling.pod);
+    add("--min-nodes", std::to_string(autoscaling.min_nodes));
+    add("--max-nodes", std::to_string(autoscaling.max_nodes));
+    add("--placeholder-image", autoscaling.image);
+    add("--placeholder-spec", dump_json(placeholder));
+    add("--expander-interval", autoscaling.interval);
+    add("--scale-down-delay", autoscaling.scale_down_delay);
+  }
   if (!values.default_resources.empty()) {
     add("--default-resources", dump_json(values.default_resources));
   }
@@ -175,6 +188,9 @@ std::vector<Json> manifests(const Values& values, const std::string& name_space,
   ADAPTDL_CHECK(!values.image().empty());
   std::vector<const char*> files = {"namespace.yaml", "crd.yaml", "access.yaml", "config.yaml",
                                     "operator.yaml"};
+  if (values.autoscaling.max_nodes > 0) {
+    files.insert(files.end() - 1, "placeholder_priority.yaml");
+  }
   if (values.registry.enabled) files.push_back("registry.yaml");
   if (values.monitor.enabled) files.push_back("service_monitor.yaml");
   if (values.rules) files.push_back("prometheus_rule.yaml");

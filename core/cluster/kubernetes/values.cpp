@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kMaxPort = 65535;
 constexpr int kMostReplicas = 100;
+constexpr int kMostNodes = 100000;
 constexpr double kLongestInterval = 86400;         // s
 constexpr double kLongestLife = 10 * 365 * 86400;  // s
 
@@ -142,6 +143,22 @@ void read_registry(const YamlNode& node, RegistryValues& registry) {
   mapping.finish();
 }
 
+void read_autoscaling(const YamlNode& node, AutoscalingValues& autoscaling) {
+  YamlMapping mapping(node, true);
+  mapping.read("minNodes", autoscaling.min_nodes, 0, kMostNodes);
+  mapping.read("maxNodes", autoscaling.max_nodes, 0, kMostNodes);
+  read_text(mapping, "image", autoscaling.image);
+  read_duration(mapping, "interval", autoscaling.interval, kLongestInterval);
+  read_duration(mapping, "scaleDownDelay", autoscaling.scale_down_delay, kLongestInterval);
+  read_object(mapping, "podSpec", autoscaling.pod);
+  mapping.finish();
+  if (autoscaling.max_nodes == 0) return;
+  if (autoscaling.min_nodes > autoscaling.max_nodes) node.refuse("minNodes is above maxNodes");
+  if (autoscaling.image.empty()) {
+    node.refuse("maxNodes needs an image for the placeholders, one that sleeps, such as pause");
+  }
+}
+
 }  // namespace
 
 std::string Values::image() const {
@@ -172,6 +189,7 @@ Values read_values(const YamlNode& root) {
   read_service(supervisor.find("service"), values.supervisor);
   supervisor.finish();
   read_registry(top.find("docker-registry"), values.registry);
+  read_autoscaling(top.find("autoscaling"), values.autoscaling);
   YamlMapping webhook(top.find("webhook"), true);
   webhook.read_choice("failurePolicy", values.failure_policy,
                       {{"Ignore", std::string("Ignore")}, {"Fail", std::string("Fail")}});

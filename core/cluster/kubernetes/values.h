@@ -35,6 +35,13 @@ struct RegistryValues {  // docker-registry
   ServiceValues service{"NodePort", 5000, 5000, 32000};
 };
 
+struct AutoscalingValues {  // autoscaling: placeholders, for a cluster autoscaler (expander.h)
+  int min_nodes = 0, max_nodes = 0;  // max_nodes 0: there are none
+  std::string image;                 // of placeholders, one that sleeps
+  std::string interval = "30s", scale_down_delay = "10m";
+  Json pod;  // merge patch of their spec, over the tolerations of this installation; null: none
+};
+
 struct Values {
   std::string repository, tag, digest;  // image.*; the digest wins
   std::string pull_policy;              // image.pullPolicy; "": Kubernetes' own choice
@@ -57,6 +64,7 @@ struct Values {
   bool rules = false;      // metrics.prometheusRule.enabled
   bool dashboard = false;  // dashboard.create
   RegistryValues registry;
+  AutoscalingValues autoscaling;
   std::string failure_policy = "Ignore";   // webhook.failurePolicy
   std::string certificate_life = "2160h";  // webhook.certificateLifetime
 

@@ -63,6 +63,35 @@ void no_blanks(const Json& node) {
 
 }  // namespace
 
+TEST_CASE("placeholders are there if nodes may be added") {
+  CHECK_FALSE(has_kind(objects_of(kImage), "PriorityClass"));
+  CHECK(argument(objects_of(kImage), "--max-nodes").empty());
+  const auto objects =
+      objects_of(kImage +
+                 "tolerations: [{key: gpu, operator: Exists}]\n"
+                 "autoscaling: {minNodes: 1, maxNodes: 8, image: 'r.example/pause:1',\n"
+                 "  scaleDownDelay: 5m, podSpec: {nodeSelector: {pool: gpus}}}\n");
+  CHECK(argument(objects, "--min-nodes") == "1");
+  CHECK(argument(objects, "--max-nodes") == "8");
+  CHECK(argument(objects, "--placeholder-image") == "r.example/pause:1");
+  CHECK(argument(objects, "--expander-interval") == "30s");
+  CHECK(argument(objects, "--scale-down-delay") == "5m");
+  const Json spec = Json::parse(argument(objects, "--placeholder-spec"));
+  const Json& priority = find(objects, "PriorityClass", spec["priorityClassName"]);
+  CHECK(priority["value"] == -10);
+  CHECK(spec["tolerations"][0]["key"] == "gpu");
+  CHECK(spec["nodeSelector"]["pool"] == "gpus");
+  // The class is there before the operator uses it.
+  const auto place = [&](const std::string& kind) {
+    return std::find_if(objects.begin(), objects.end(),
+                        [&](const Json& object) { return object["kind"] == kind; });
+  };
+  CHECK(place("PriorityClass") < place("Deployment"));
+
+  CHECK_ERROR(values_of("autoscaling: {maxNodes: 2}"), "image");
+  CHECK_ERROR(values_of("autoscaling: {minNodes: 3, maxNodes: 2, image: a}"), "minNodes");
+}
+
 TEST_CASE("all blanks are filled, and each object has a place and says whose it is") {
   const auto objects = objects_of(kImage +
                                   "docker-registry: {enabled: true}\n"
