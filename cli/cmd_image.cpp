@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <unistd.h>
 
@@ -185,7 +186,19 @@ int push(const Arguments& arguments) {
   const oci::RegistryOptions options = registry_options(arguments, progress);
   const TemporaryDirectory layers("adaptdl-image");
   oci::Image image = base_or_nothing(arguments, oci::this_platform(), options);
-  append_this_program(image, layers.path());
+  std::optional<TrainingFiles> training;
+  if (arguments.flag("with-torch")) {
+    training = find_training_files(layers.path());
+    if (!arguments.quiet()) {
+      for (const std::string& warning : training->warnings) talk(warning);
+      talk(fmt::format("LibTorch {} of {}, for {}: {}", training->libtorch.version,
+                       training->libtorch.folder, training->cuda ? "CPUs and GPUs" : "CPUs",
+                       format_bytes(training->bytes)));
+    }
+  }
+  append_this_program(image, layers.path(), training ? &*training : nullptr, [&](uint64_t bytes) {
+    progress.update("packing LibTorch", std::min(bytes, training->bytes), training->bytes);
+  });
   return hand_out(arguments, image, where, options, progress);
 }
 
@@ -250,10 +263,16 @@ Command image_push_command() {
           .text = embedded("cmd_image.md"),
           .options = {base_option("Put it onto this image. Default: nothing but the C library of "
                                   "this machine."),
-                      archive_option(), plain_option(), format_option()},
+                      {.name = "with-torch",
+                       .doc = "Add the LibTorch in use, so that the image can train."},
+                      archive_option(),
+                      plain_option(),
+                      format_option()},
           .positionals = {{.name = "REPO", .doc = "REGISTRY/NAME, or REGISTRY/NAME:TAG."}},
           .examples = {{"adaptdl image push registry.example.com/me/adaptdl",
-                        "For a cluster to run it."}},
+                        "For a cluster to run it."},
+                       {"adaptdl image push registry.example.com/me/torch --with-torch",
+                        "To train in."}},
           .run = push};
 }
 

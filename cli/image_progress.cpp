@@ -22,11 +22,16 @@ ImageProgress::ImageProgress(bool hidden) : shown_(!hidden && wants_color(STDERR
 void ImageProgress::update(const oci::BlobProgress& blob) {
   using State = oci::BlobProgress::State;
   const bool moves = blob.state == State::sending || blob.state == State::receiving;
-  if (!shown_ || !moves || seconds_since(last_) < kEvery) return;
+  if (!moves) return;
+  const char* const what = blob.state == State::sending ? "sending " : "receiving ";
+  update(what + blob.digest.substr(0, 19), blob.bytes, blob.size);
+}
+
+void ImageProgress::update(const std::string& what, uint64_t bytes, uint64_t size) {
+  if (!shown_ || seconds_since(last_) < kEvery) return;
   last_ = Monotonic::now();
   drawn_ = true;
-  draw(fmt::format("{} {}: {} of {}", blob.state == State::sending ? "sending" : "receiving",
-                   blob.digest.substr(0, 19), format_bytes(blob.bytes), format_bytes(blob.size)));
+  draw(fmt::format("{}: {} of {}", what, format_bytes(bytes), format_bytes(size)));
 }
 
 void ImageProgress::end() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "core/base/clock.h"
@@ -17,6 +18,8 @@ class ImageProgress {
   ImageProgress& operator=(const ImageProgress&) = delete;
 
   void update(const oci::BlobProgress& blob);
+  // `what` is being done: "packing LibTorch".
+  void update(const std::string& what, uint64_t bytes, uint64_t size);
   void end();
 
  private:

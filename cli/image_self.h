@@ -1,19 +1,21 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
+#include "cli/image_torch.h"
 #include "core/oci/image.h"
 
 namespace adaptdl::cli {
 
 // Adds this very program as /adaptdl-app/adaptdl, the image's entry point. An image of nothing
 // also gets, in a layer of their own, the shared libraries that this process uses, their loader
-// and the certificates of authorities. `folder` keeps the layers' files. Throws Error if they
-// cannot be read.
-void append_this_program(oci::Image& image, const std::string& folder);
-
-// Paths of the files that a process has mapped, by its /proc/PID/maps, whose names are those of
-// shared libraries; sorted. For tests.
-std::vector<std::string> mapped_libraries(std::string_view maps);
+// and the certificates of authorities. With `training` there is a layer of LibTorch below the
+// program's, and ADAPTDL_LIBTORCH is set; `packed` hears how many of its bytes have been packed.
+// `folder` keeps the layers' files. Throws Error if they cannot be read.
+void append_this_program(oci::Image& image, const std::string& folder,
+                         const TrainingFiles* training = nullptr,
+                         const std::function<void(uint64_t)>& packed = {});
 
 }  // namespace adaptdl::cli

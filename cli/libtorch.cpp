@@ -120,4 +120,19 @@ std::vector<LibTorch> find_libtorch(bool all) {
   return places;
 }
 
+LibTorch choose_libtorch() {
+  const std::vector<LibTorch> places = find_libtorch(false);
+  std::string reasons;
+  for (const LibTorch& place : places) {
+    if (place.problem.empty()) return place;
+    reasons += fmt::format(" From {}: {}.", place.source, place.problem);
+  }
+  const std::string version = built_with_version();
+  fail(
+      "no LibTorch{} can be used.{} Install it (`pip install torch{}`), or name its folder in "
+      "ADAPTDL_LIBTORCH. `adaptdl doctor` shows what was looked at.",
+      version.empty() ? "" : " " + minor_version(version), reasons,
+      version.empty() ? "" : fmt::format("=={}.*", minor_version(version)));
+}
+
 }  // namespace adaptdl::cli

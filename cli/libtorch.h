@@ -31,4 +31,7 @@ LibTorch examine_libtorch(const std::string& source, const std::string& folder,
 // can be used, for at most 5 s, or when `all` is wanted.
 std::vector<LibTorch> find_libtorch(bool all);
 
+// The first of those that can be used. Throws Error that says what was looked at.
+LibTorch choose_libtorch();
+
 }  // namespace adaptdl::cli

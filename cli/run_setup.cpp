@@ -17,21 +17,9 @@ namespace adaptdl::cli {
 namespace {
 
 // The LibTorch for the worker; "" = the one whose path the worker has in itself.
-std::string choose_libtorch() {
-  const std::vector<LibTorch> places = find_libtorch(false);
-  for (const LibTorch& place : places) {
-    if (!place.problem.empty()) continue;
-    return place.source == "the build's configuration" ? "" : place.folder;
-  }
-  std::string reasons;
-  for (const LibTorch& place : places)
-    reasons += fmt::format(" From {}: {}.", place.source, place.problem);
-  const std::string version = built_with_version();
-  fail(
-      "no LibTorch{} can be used.{} Install it (`pip install torch{}`), or name its folder in "
-      "ADAPTDL_LIBTORCH. `adaptdl doctor` shows what was looked at.",
-      version.empty() ? "" : " " + minor_version(version), reasons,
-      version.empty() ? "" : fmt::format("=={}.*", minor_version(version)));
+std::string libtorch_folder() {
+  const LibTorch chosen = choose_libtorch();
+  return chosen.source == "the build's configuration" ? "" : chosen.folder;
 }
 
 // GPUs to share out; 0 = train on the CPU.
@@ -94,7 +82,7 @@ void choose_worker(ProgramKind kind, launch::RunOptions& options) {
         "worker of another build in ADAPTDL_WORKER.",
         program);
   }
-  options.libtorch_dir = choose_libtorch();
+  options.libtorch_dir = libtorch_folder();
 }
 
 }  // namespace

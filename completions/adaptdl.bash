@@ -276,7 +276,7 @@ _adaptdl() {
       uninstall) flags="$flags --keep-jobs --context --kubeconfig -y --yes --timeout" ;;
       operator) flags="$flags --namespace --context --kubeconfig --policy --policy-option --interval --address --supervisor-port --supervisor-url --metrics-port --webhook-port --certificate-lifetime --min-nodes --max-nodes --placeholder-image --placeholder-spec --expander-interval --scale-down-delay --default-resources --patch-pods --patch-containers" ;;
       image-build) flags="$flags -t --tag -f --dockerfile --base --archive --platform --build-arg --plain-http -o --format" ;;
-      image-push) flags="$flags --base --archive --plain-http -o --format" ;;
+      image-push) flags="$flags --base --with-torch --archive --plain-http -o --format" ;;
       simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --interference --seed --timeline --plot -o --format" ;;
       profile) flags="$flags --application -o --to" ;;
       doctor) flags="$flags -o --format" ;;

@@ -350,6 +350,7 @@ _adaptdl_image() {
     '--quiet[Say nothing but results and errors.]' \
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '--base[Put it onto this image. Default\: nothing but the C library of this machine.]:IMAGE: ' \
+    '--with-torch[Add the LibTorch in use, so that the image can train.]' \
     '--archive[Write the image as an archive for `ctr image import`, `docker load` and `podman load`.]:FILE:_files' \
     '--plain-http[Speak HTTP to registries, wherever they are.]' \
     '-o[How to print the result.]:text|json:(text json)' \

@@ -120,7 +120,12 @@ LayerFile write_layer(std::vector<TarEntry> entries, const std::string& file,
                       const LayerOptions& options) {
   sort_entries(entries);
   Sink sink(file, options.level);
-  TarWriter tar([&](std::string_view bytes) { sink.add(bytes); });
+  uint64_t packed = 0;
+  TarWriter tar([&](std::string_view bytes) {
+    sink.add(bytes);
+    packed += bytes.size();
+    if (options.progress) options.progress(packed);
+  });
   for (const TarEntry& entry : entries) tar.add(entry, options.time);
   tar.close();
   return sink.finish();

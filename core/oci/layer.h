@@ -4,6 +4,7 @@
 // they are written. Owned by root, all of one time, sorted, gzip without a time of its own.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace adaptdl::oci {
 struct LayerOptions {
   int64_t time = 0;  // of every entry, seconds since 1970
   int level = 3;     // of gzip, 1 (fast) to 9 (small)
+  // Hears how many bytes of the tar have been packed.
+  std::function<void(uint64_t)> progress = {};
 };
 
 // A layer that lies in a file here.

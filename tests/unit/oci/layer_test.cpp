@@ -105,9 +105,15 @@ TEST_CASE("large files pass through whole") {
   std::string bytes;
   for (int i = 0; bytes.size() < 3'000'000; ++i) bytes += fmt::format("{} ", i % 10007 * 7919);
   replace_file(folder.file("source"), bytes);
+  LayerOptions options;
+  std::vector<uint64_t> packed;
+  options.progress = [&](uint64_t so_far) { packed.push_back(so_far); };
   const LayerFile layer =
-      write_layer({{"a", Kind::file, folder.file("source")}}, folder.file("layer"));
+      write_layer({{"a", Kind::file, folder.file("source")}}, folder.file("layer"), options);
   CHECK(listing(layer.path) == std::vector<std::string>{"100644 0:0 0 a " + bytes});
+  REQUIRE(packed.size() > 2);
+  CHECK(std::is_sorted(packed.begin(), packed.end()));
+  CHECK(packed.back() == unzipped(layer.path).size());
 }
 
 TEST_CASE("an empty layer is a sound archive") {

@@ -1,0 +1,3 @@
+# exit 1
+# without worker
+adaptdl image push localhost:1/torch --with-torch
