@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
+#include "core/oci/added_tar.h"
 
 namespace adaptdl::oci {
 namespace {
@@ -23,22 +24,19 @@ constexpr std::array kLikelyLinks = {"/bin",   "/sbin",   "/lib",     "/lib32",
 constexpr std::array kLikelyFolders = {"/",     "/etc", "/home", "/media", "/mnt", "/opt",
                                        "/root", "/srv", "/tmp",  "/usr",   "/var"};
 
+// A context's entry has one mode for all who build it, whatever their umask: read by all, written
+// by the owner, executed if the owner may.
 TarEntry entry_of(const BuildContext& context, const ContextFile& file, const std::string& place) {
-  TarEntry entry{place, TarEntry::Kind::file, join_path(context.folder, file.path), file.mode};
-  if (file.kind == ContextFile::Kind::folder) {
+  const bool is_folder = file.kind == ContextFile::Kind::folder;
+  TarEntry entry{place, TarEntry::Kind::file, join_path(context.folder, file.path)};
+  entry.mode = is_folder || (file.mode & 0100) != 0 ? 0755 : 0644;
+  if (is_folder) {
     entry.kind = TarEntry::Kind::folder;
   } else if (file.kind == ContextFile::Kind::link) {
     entry.kind = TarEntry::Kind::link;
     entry.source = file.target;
   }
   return entry;
-}
-
-// A context's entry has one mode for all who build it, whatever their umask: read by all, written
-// by the owner, executed if the owner may.
-mode_t common_mode(const TarEntry& entry) {
-  const bool executable = entry.kind == TarEntry::Kind::folder || (entry.mode & 0100) != 0;
-  return executable ? 0755 : 0644;
 }
 
 class Builder {
@@ -223,7 +221,7 @@ class Builder {
     if (all.size() < 2) fail_at(file_, *at_, at_->name + " takes sources and a destination");
     std::vector<TarEntry> entries = copied(all);
     for (TarEntry& entry : entries) {
-      entry.mode = mode && entry.kind == TarEntry::Kind::file ? *mode : common_mode(entry);
+      if (mode && entry.kind == TarEntry::Kind::file) entry.mode = *mode;
       entry.user = user;
       entry.group = group;
     }
@@ -305,7 +303,10 @@ class Builder {
   void add(const ContextFile* source, const std::string& place, bool into,
            std::vector<TarEntry>& entries) {
     if (source != nullptr && source->kind != ContextFile::Kind::folder) {
-      refuse_archive(*source);
+      if (at_->name == "ADD" && source->kind == ContextFile::Kind::file &&
+          is_tar_name(source->path)) {
+        return unpack(*source, place, entries);
+      }
       entries.push_back(
           entry_of(context_, *source, into ? join_path(place, file_name(source->path)) : place));
       return;
@@ -318,15 +319,17 @@ class Builder {
     }
   }
 
-  void refuse_archive(const ContextFile& source) const {
-    if (at_->name != "ADD") return;
-    for (const char* end :
-         {".tar", ".tgz", ".tar.gz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".tar.zst"}) {
-      if (!source.path.ends_with(end)) continue;
+  void unpack(const ContextFile& source, const std::string& place, std::vector<TarEntry>& entries) {
+    const std::string folder = fmt::format("unpacked-{}-{}", at_->line, entries.size());
+    try {
+      for (TarEntry& entry : unpack_tar(join_path(context_.folder, source.path),
+                                        join_path(options_.layers, folder), place)) {
+        entries.push_back(std::move(entry));
+      }
+    } catch (const Error& error) {
       fail_at(file_, *at_,
-              fmt::format("ADD would unpack {}, which is not done here; COPY its files, "
-                          "or {}",
-                          source.path, kInstead));
+              fmt::format("{} cannot be unpacked here: {}; COPY its files, or {}", source.path,
+                          error.what(), kInstead));
     }
   }
 
@@ -379,7 +382,6 @@ Image build_project(Image base, const BuildContext& context, const BuildOptions&
   std::vector<TarEntry> entries = {{kAppFolder, TarEntry::Kind::folder, "", 0755}};
   for (const ContextFile& file : context.files) {
     entries.push_back(entry_of(context, file, join_path(kAppFolder, file.path)));
-    entries.back().mode = common_mode(entries.back());
   }
   LayerOptions layer;
   layer.time = source_date_epoch();

@@ -26,8 +26,9 @@ struct BuildOptions {
 };
 
 // Why a Dockerfile cannot be built here, "PATH:LINE: RUN ..."; nothing if it can: it is made of
-// FROM, ARG, COPY, ADD of files, ENV, WORKDIR, ENTRYPOINT, CMD, EXPOSE, LABEL, USER and MAINTAINER.
-// What depends on values or the context is found by build_dockerfile().
+// FROM, ARG, COPY, ADD of files (tar files, by name, are unpacked), ENV, WORKDIR, ENTRYPOINT, CMD,
+// EXPOSE, LABEL, USER and MAINTAINER. What depends on values or the context is found by
+// build_dockerfile().
 std::optional<std::string> why_not_here(const Dockerfile& file);
 
 // The last stage's image. Throws Error "PATH:LINE: ...".

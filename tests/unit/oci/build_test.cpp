@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/files.h"
 #include "core/base/process.h"
@@ -97,6 +98,26 @@ TEST_CASE("copies land where docker puts them") {
   CHECK(copied("ADD main.py /x") == "-rwxr-xr-x 0/0 x\n");
 }
 
+TEST_CASE("ADD unpacks tar files into the folder that it names") {
+  Project project;
+  SpawnOptions spawn;
+  REQUIRE(symlink("/etc/hosts", project.folder.file("src/hosts").c_str()) == 0);
+  spawn.argv = {"tar",
+                "-C",
+                project.folder.path(),
+                "-czf",
+                project.folder.file("b.tgz"),
+                "--mode=750",
+                "main.py",
+                "src/a.py",
+                "src/hosts"};
+  REQUIRE(run_and_capture(spawn, Seconds(30)).status.success());
+  CHECK(project.listing(project.build("FROM scratch\nADD --chown=5 b.tgz src/deep/b.py /x")) ==
+        "drwxr-xr-x 5/5 x/\n-rw-r--r-- 5/5 x/b.py\n-rwxr-x--- 5/5 x/main.py\n"
+        "-rwxr-x--- 5/5 x/src/a.py\nlrwxrwxrwx 5/5 x/src/hosts -> /etc/hosts\n");
+  CHECK(project.listing(project.build("FROM scratch\nCOPY b.tgz /x")) == "-rw-r--r-- 0/0 x\n");
+}
+
 TEST_CASE("a stage goes on from another") {
   Project project;
   const Image image =
@@ -117,7 +138,8 @@ TEST_CASE("what cannot be done here is refused with its line, and what can do it
   }
   CHECK_FALSE(why_not_here(parse_dockerfile("FROM a\nCOPY a b", "D")));
   CHECK(contains(refused("ADD https://a.io/b c"), "D:2: https://a.io/b is no file"));
-  CHECK(contains(refused("ADD data.tar.gz /x"), "would unpack data.tar.gz"));
+  CHECK(contains(refused("ADD data.tar.gz /x"),
+                 "data.tar.gz cannot be unpacked here: cannot read the archive"));
   CHECK(contains(refused("COPY main.py /bin/"), "D:2: /bin is a link in most images"));
   CHECK(contains(refused("COPY main.py /lib64/x"), "is a link in most images"));
   CHECK(contains(refused("COPY none /x"), "none is not in "));
