@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/job_copy.h"
 #include "cli/log_follower.h"
 #include "core/base/clock.h"
 #include "core/base/json.h"
@@ -82,6 +83,12 @@ class EventReader {
   virtual std::vector<JobEvent> next() = 0;
 };
 
+struct ExecRequest {
+  std::string job;
+  std::vector<std::string> words;  // the program and its arguments
+  std::optional<int64_t> replica;  // beside which; none: the cluster chooses
+};
+
 struct LogOptions {
   std::string name;  // of a job or run
   bool follow = false;
@@ -145,6 +152,19 @@ class ClusterJobs {
   // Of one job, or of all if `job` is empty. `follow`: next() will be called again.
   virtual std::unique_ptr<EventReader> events(const std::string& job, bool follow) = 0;
   virtual std::unique_ptr<LogReader> logs(const LogOptions& options) = 0;
+
+  // Runs a command where the job runs, with our standard input and outputs, and returns its exit
+  // code: 127 if there is no such program, 126 if it cannot be executed. On this machine it takes
+  // the place of this process.
+  virtual int exec(const ExecRequest& request) = 0;
+
+  // Copies files of the job to here, or back: to `to`, or into it, if that is a folder. Modes and
+  // times are kept. `path` begins in the job's own folder. Throws UsageError for one that leads out
+  // of it.
+  virtual CopyResult copy_from(const std::string& job, const std::string& path,
+                               const std::string& to) = 0;
+  virtual CopyResult copy_to(const std::string& from, const std::string& job,
+                             const std::string& path) = 0;
 
   // These return as soon as the cluster has agreed; the phase is the one then, as JSON.
   virtual Json suspend(const std::string& job, bool suspended) = 0;

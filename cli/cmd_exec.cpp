@@ -1,69 +1,20 @@
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
-#include <system_error>
-#include <unistd.h>
-
-#include "cli/cluster_choice.h"
+#include "cli/cluster_jobs.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
-#include "cli/jobs.h"
-#include "cli/local_jobs.h"
-#include "cli/output.h"
 #include "cli/parse.h"
 #include "core/base/error.h"
-#include "core/base/files.h"
+#include "core/launch/run.h"
 
 namespace adaptdl::cli {
 namespace {
 
-constexpr int kCannotExecute = 126, kNotFound = 127;  // as shells have it
-constexpr size_t kMaxJobFile = 4u << 20;
-
-using Variables = std::vector<std::pair<std::string, std::optional<std::string>>>;
-
-Variables variables(const Json& job, const std::string& folder, const std::string& where) {
-  Variables result;
-  const Json environment = json_get_or<Json>(job, "environment", where, Json::object());
-  for (const auto& [name, value] : environment.items()) {
-    if (value.is_string()) result.emplace_back(name, value.get<std::string>());
-  }
-  result.emplace_back("ADAPTDL_JOB_ID",
-                      json_get_or<std::string>(job, "namespace", where, "default") + "/" +
-                          json_get<std::string>(job, "name", where));
-  result.emplace_back("ADAPTDL_CHECKPOINT_PATH", join_path(folder, "checkpoints"));
-  result.emplace_back("ADAPTDL_SHARE_PATH", join_path(folder, "share"));
-  result.emplace_back("ADAPTDL_TENSORBOARD_LOGDIR",
-                      json_find<std::string>(job, "tensorboard", where));
-  return result;
-}
-
 int run(const Arguments& arguments) {
-  require_local_cluster(arguments, "this command knows only the local one yet");
-  const std::vector<std::string>& words = arguments.rest();
-  if (words.empty()) throw UsageError("COMMAND is missing: what to run, behind --.");
-  const local::JobRecord job = find_job(local::open_store().get(), *arguments.positional("JOB"));
-  const std::string folder = local::local_paths().job(job.name);
-  const std::string path = join_path(folder, "job.json");
-  const Json file = parse_json(read_file(path, kMaxJobFile), path);
-  const auto directory = json_get<std::string>(file, "directory", path);
-  for (const auto& [name, value] : variables(file, folder, path)) {
-    if (value) {
-      setenv(name.c_str(), value->c_str(), 1);
-    } else {
-      unsetenv(name.c_str());
-    }
-  }
-  if (chdir(directory.c_str()) != 0) fail_errno(errno, directory);
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  signal(SIGPIPE, SIG_DFL);
-  execvp(argv[0], argv.data());
-  const int error = errno;
-  talk(fmt::format("adaptdl: {}: {}", words[0],
-                   std::error_code(error, std::generic_category()).message()));
-  return error == ENOENT ? kNotFound : kCannotExecute;
+  ExecRequest request;
+  request.job = *arguments.positional("JOB");
+  request.words = arguments.rest();
+  if (request.words.empty()) throw UsageError("COMMAND is missing: what to run, behind --.");
+  if (arguments.given("replica")) request.replica = arguments.integer("replica");
+  return open_cluster(arguments)->exec(request);
 }
 
 }  // namespace
@@ -72,7 +23,13 @@ Command exec_command() {
   return {.name = "exec",
           .summary = "Run a command where a job runs",
           .text = embedded("cmd_exec.md"),
-          .options = with_cluster({}),
+          .options = with_cluster({{.name = "replica",
+                                    .kind = Kind::integer,
+                                    .value = "N",
+                                    .doc = "Of a job on Kubernetes: in the pod of that replica. "
+                                           "Default: the first that runs.",
+                                    .min = 0,
+                                    .max = launch::kMaxReplicas - 1}}),
           .positionals = {{.name = "JOB", .kind = Kind::job, .doc = "The job's name."}},
           .examples = {{"adaptdl exec digits-x7k2p -- ls -l", "Look at its files."},
                        {"adaptdl exec digits-x7k2p -- bash", "Look around."}},

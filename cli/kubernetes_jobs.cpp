@@ -6,8 +6,11 @@
 #include "cli/jobs.h"
 #include "cli/known_clusters.h"
 #include "cli/kubernetes_cluster.h"
+#include "cli/kubernetes_copy.h"
 #include "cli/kubernetes_events.h"
+#include "cli/kubernetes_exec.h"
 #include "cli/kubernetes_logs.h"
+#include "cli/kubernetes_storage.h"
 #include "cli/kubernetes_submit.h"
 #include "cli/kubernetes_view.h"
 #include "cli/output.h"
@@ -117,6 +120,20 @@ class KubernetesJobs : public ClusterJobs {
       const auto job = look(name);
       return job && !job->ended();
     });
+  }
+
+  int exec(const ExecRequest& request) override {
+    return exec_in_pod(cluster_, object(request.job), request);
+  }
+  CopyResult copy_from(const std::string& job, const std::string& path,
+                       const std::string& to) override {
+    const std::string place = storage_path(path);
+    return copy_from_storage(cluster_, object(job), place, to);
+  }
+  CopyResult copy_to(const std::string& from, const std::string& job,
+                     const std::string& path) override {
+    const std::string place = storage_path(path);
+    return copy_to_storage(cluster_, from, object(job), place);
   }
 
   Json suspend(const std::string& job, bool suspended) override {

@@ -5,6 +5,8 @@
 #include "cli/job_request.h"
 #include "cli/job_wait.h"
 #include "cli/jobs.h"
+#include "cli/local_copy.h"
+#include "cli/local_exec.h"
 #include "cli/suggest.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -196,6 +198,21 @@ class LocalJobs : public ClusterJobs {
     auto own = local::open_store();
     const bool is_job = find_job_or_run(own.get(), options.name).job.has_value();
     return std::make_unique<LocalLogs>(std::move(own), options, is_job);
+  }
+
+  int exec(const ExecRequest& request) override {
+    if (request.replica) {
+      throw UsageError("--replica is for Kubernetes: replicas on this machine share a folder.");
+    }
+    return exec_beside_local_job(request.job, request.words);
+  }
+  CopyResult copy_from(const std::string& job, const std::string& path,
+                       const std::string& to) override {
+    return copy_from_local_job(job, path, to);
+  }
+  CopyResult copy_to(const std::string& from, const std::string& job,
+                     const std::string& path) override {
+    return copy_to_local_job(from, job, path);
   }
 
   Json suspend(const std::string& job, bool suspended) override {

@@ -126,6 +126,7 @@ _adaptdl() {
       cp-n|cp--namespace) COMPREPLY=() ;;
       cp--context) COMPREPLY=() ;;
       cp--kubeconfig) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      exec--replica) COMPREPLY=() ;;
       exec--cluster) COMPREPLY=() ;;
       exec-n|exec--namespace) COMPREPLY=() ;;
       exec--context) COMPREPLY=() ;;
@@ -261,7 +262,7 @@ _adaptdl() {
       cancel) flags="$flags --now -o --format --cluster -n --namespace --context --kubeconfig" ;;
       delete) flags="$flags --force --all-ended -o --format --cluster -n --namespace --context --kubeconfig" ;;
       cp) flags="$flags -o --format --cluster -n --namespace --context --kubeconfig" ;;
-      exec) flags="$flags --cluster -n --namespace --context --kubeconfig" ;;
+      exec) flags="$flags --replica --cluster -n --namespace --context --kubeconfig" ;;
       tensorboard-create) flags="$flags --cluster -n --namespace --context --kubeconfig" ;;
       tensorboard-delete) flags="$flags -y --yes --cluster -n --namespace --context --kubeconfig" ;;
       tensorboard-list) flags="$flags -o --format --cluster -n --namespace --context --kubeconfig" ;;
@@ -343,7 +344,7 @@ _adaptdl_takes_value() {
     cancel-o|cancel--format|cancel--cluster|cancel-n|cancel--namespace|cancel--context|cancel--kubeconfig) return 0 ;;
     delete-o|delete--format|delete--cluster|delete-n|delete--namespace|delete--context|delete--kubeconfig) return 0 ;;
     cp-o|cp--format|cp--cluster|cp-n|cp--namespace|cp--context|cp--kubeconfig) return 0 ;;
-    exec--cluster|exec-n|exec--namespace|exec--context|exec--kubeconfig) return 0 ;;
+    exec--replica|exec--cluster|exec-n|exec--namespace|exec--context|exec--kubeconfig) return 0 ;;
     tensorboard-create--cluster|tensorboard-create-n|tensorboard-create--namespace|tensorboard-create--context|tensorboard-create--kubeconfig) return 0 ;;
     tensorboard-delete--cluster|tensorboard-delete-n|tensorboard-delete--namespace|tensorboard-delete--context|tensorboard-delete--kubeconfig) return 0 ;;
     tensorboard-list-o|tensorboard-list--format|tensorboard-list--cluster|tensorboard-list-n|tensorboard-list--namespace|tensorboard-list--context|tensorboard-list--kubeconfig) return 0 ;;

@@ -190,6 +190,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from cp' -l context -x -d 'Kubern
 complete -c adaptdl -n '__fish_seen_subcommand_from cp' -l kubeconfig -rF -d 'Kubernetes: this file alone, instead of KUBECONFIG or ~/.kube/config.'
 complete -c adaptdl -n '__fish_seen_subcommand_from cp' -F
 complete -c adaptdl -n '__fish_seen_subcommand_from cp' -F
+complete -c adaptdl -n '__fish_seen_subcommand_from exec' -l replica -x -d 'Of a job on Kubernetes: in the pod of that replica. Default: the first that runs.'
 complete -c adaptdl -n '__fish_seen_subcommand_from exec' -l cluster -x -d 'The cluster: local, this machine; kubernetes, the current context; or a context\'s name. Default: what `adaptdl cluster use` chose, else local.'
 complete -c adaptdl -n '__fish_seen_subcommand_from exec' -l namespace -s n -x -d 'Kubernetes: the namespace of the jobs. Default: the context\'s.'
 complete -c adaptdl -n '__fish_seen_subcommand_from exec' -l context -x -d 'Kubernetes: the context of the kubeconfig.'

@@ -760,6 +760,7 @@ _adaptdl() {
     '-q[Say nothing but results and errors.]' \
     '--quiet[Say nothing but results and errors.]' \
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '--replica[Of a job on Kubernetes\: in the pod of that replica. Default\: the first that runs.]:N: ' \
     '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
     '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
     '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \

@@ -6,6 +6,8 @@ Tests run one after another, each in a namespace of its own, against one operato
 
 import json
 import os
+import pty
+import signal
 import subprocess
 import sys
 import tempfile
@@ -174,14 +176,19 @@ def quick(world, user):
     check(took[0] < LS_LIMIT_S, "the quickest", took)
 
 
+def give_volume(world, name):
+    """A volume of the storage class `name`, in the world's folder."""
+    world.api.create("/api/v1/persistentvolumes", {
+        "metadata": {"name": name},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"],
+                 "storageClassName": name, "persistentVolumeReclaimPolicy": "Retain",
+                 "hostPath": {"path": os.path.join(world.folder, "volume-" + name),
+                              "type": "DirectoryOrCreate"}}})
+
+
 def submits(world, user):
     """submit of an image as it is: the job, with a volume of its own that goes with it."""
-    world.api.create("/api/v1/persistentvolumes", {
-        "metadata": {"name": "commands"},
-        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"],
-                 "storageClassName": "commands", "persistentVolumeReclaimPolicy": "Retain",
-                 "hostPath": {"path": os.path.join(world.folder, "volume"),
-                              "type": "DirectoryOrCreate"}}})
+    give_volume(world, "commands")
     words = ["submit", "--image", IMAGE, "-n", "short", "--replicas", "1",
              "--checkpoint-storage-class", "commands"]
     script = ["--", "sh", "-c", "echo $ADAPTDL_CHECKPOINT_PATH > $ADAPTDL_SHARE_PATH/told"]
@@ -198,7 +205,7 @@ def submits(world, user):
         claim, = world.api.get(f"/api/v1/namespaces/{world.space}/persistentvolumeclaims")["items"]
         owner, = claim["metadata"]["ownerReferences"]
         check(owner["name"] == name and owner["kind"] == "AdaptDLJob", "whose claim", owner)
-        with open(os.path.join(world.folder, "volume/adaptdl/share/told"), encoding="utf-8") as file:
+        with open(os.path.join(world.folder, "volume-commands/adaptdl/share/told"), encoding="utf-8") as file:
             check(file.read() == "/adaptdl/checkpoint\n", "what the job was told")
         claims = lambda: world.api.get(
             f"/api/v1/namespaces/{world.space}/persistentvolumeclaims")["items"]
@@ -208,8 +215,115 @@ def submits(world, user):
         world.api.request("DELETE", "/api/v1/persistentvolumes/commands")
 
 
+def executes(world, user):
+    """exec: outputs, input, exit codes, replicas, a terminal."""
+    name = world.submit("beside", minReplicas=2, maxReplicas=2)
+    user.run("wait", name, "--for", "running", "--timeout", "60")
+    script = "echo out $ADAPTDL_REPLICA_RANK; echo err >&2; exit 3"
+    done = execute(user, name, "--", "sh", "-c", script)
+    check((done.returncode, done.stdout, done.stderr) == (3, b"out 0\n", b"err\n"), "replica 0", done)
+    done = execute(user, name, "--replica", "1", "--", "sh", "-c", script)
+    check(done.stdout == b"out 1\n", "replica 1", done)
+    data = os.urandom(3 << 20)
+    done = execute(user, name, "--", "cat", given=data)
+    check(done.returncode == 0 and done.stdout == data, "input comes back", done.stderr)
+    done = execute(user, name, "--", "no-such-program")
+    check(done.returncode == 127 and b"no-such-program" in done.stderr, "no program", done)
+    check("no replica 7 that runs" in user.run("exec", name, "--replica", "7", "--", "true", code=1),
+          "no replica")
+    outer, inner = pty.openpty()
+    process = subprocess.Popen(user.words("exec", name, "--", "sh", "-c", "tty; stty size; read x; echo =$x="),
+                               env=user.environment, stdin=inner, stdout=inner, stderr=inner)
+    os.close(inner)
+    os.write(outer, b"typed\r")
+    said = b""
+    try:
+        while b"=typed=" not in said:
+            said += os.read(outer, 1000)
+    except OSError:  # its other end is closed
+        pass
+    check(process.wait(PATIENCE) == 0 and b"/dev/" in said and b"=typed=" in said, "a terminal", said)
+    os.close(outer)
+    user.run("cancel", name)
+    user.run("wait", name, "--timeout", "60", code=103)
+    check("has no replica that runs now" in user.run("exec", name, "--", "true", code=1), "ended")
+
+
+def execute(user, *words, given=b""):
+    return subprocess.run(user.words("exec", *words), env=user.environment, input=given,
+                          capture_output=True, timeout=PATIENCE, check=False)
+
+
+def copies(world, user):
+    """cp both ways, beside a replica and after the job's end; the pod for that goes in any case."""
+    give_volume(world, "copies")
+    here = os.path.join(world.folder, "here")
+    os.makedirs(os.path.join(here, "folder/deep"))
+    put(os.path.join(here, "folder/deep/data"), os.urandom(5 << 20))
+    os.chmod(os.path.join(here, "folder/deep/data"), 0o640)
+    os.utime(os.path.join(here, "folder/deep/data"), (1000, 1000))
+    os.symlink("deep/data", os.path.join(here, "folder/link"))
+    os.symlink("/etc/passwd", os.path.join(here, "folder/out"))
+    script = ("trap 'exit 143' TERM; echo model > $ADAPTDL_SHARE_PATH/model; "
+              "ln -s /etc/passwd $ADAPTDL_SHARE_PATH/passwd; "
+              "until test -e $ADAPTDL_SHARE_PATH/end; do sleep 0.1; done; sleep 2")
+    try:
+        name = user.run("submit", "--image", IMAGE, "-n", "files", "--replicas", "1",
+                        "--checkpoint-storage-class", "copies", "--", "sh", "-c", script).strip()
+        user.run("wait", name, "--for", "running", "--timeout", "60")
+        brings_back(world, user, name, here, "running")
+        user.run("cp", os.path.join(here, "folder/link"), f"{name}:/share/end")
+        user.run("wait", name, "--timeout", "60")
+        wait_until(lambda: "Running" not in world.pods(name).values(), "its pods end")
+        brings_back(world, user, name, here, "ended")
+        check(not copiers(world), "no pod is left", copiers(world))
+        check("Cannot stat" in (told := user.run("cp", f"{name}:/share/none", here, code=1)) or
+              "No such file" in told, "what is missing is named", told)
+        check("/adaptdl/share" in user.run("cp", f"{name}:/etc/passwd", here, code=1), "elsewhere")
+        process = user.start("cp", f"{name}:/", os.path.join(here, "never"))
+        wait_until(lambda: copiers(world), "its pod is made", pause=0.01)
+        process.send_signal(signal.SIGINT)
+        check(process.wait(PATIENCE) == 130, "Ctrl-C", process.communicate())
+        wait_until(lambda: not copiers(world), "its pod goes")
+        user.run("delete", name)
+    finally:
+        world.api.request("DELETE", "/api/v1/persistentvolumes/copies")
+
+
+def brings_back(world, user, name, here, when):
+    """A folder goes to the job's storage and comes back as it was; one file likewise."""
+    target, back = f"{name}:/adaptdl/share/{when}", os.path.join(here, when)
+    counts = json.loads(user.run("cp", os.path.join(here, "folder"), target, "-o", "json"))
+    check(counts["files"] == 2 and counts["bytes"] == 5 << 20 and len(counts["skipped"]) == 1,
+          "what went there", counts)
+    user.run("cp", target, back)
+    data = os.path.join(back, "deep/data")
+    with open(data, "rb") as came, open(os.path.join(here, "folder/deep/data"), "rb") as went:
+        check(came.read() == went.read(), "the same bytes")
+    status = os.stat(data)
+    check(status.st_mode & 0o7777 == 0o640 and status.st_mtime == 1000, "mode and time", status)
+    check(os.readlink(os.path.join(back, "link")) == "deep/data", "the link")
+    os.mkdir(os.path.join(here, when + "-all"))
+    counts = json.loads(user.run("cp", f"{name}:/", os.path.join(here, when + "-all"), "-o", "json"))
+    check(counts["skipped"] == ["share/passwd: leads to /etc/passwd, outside of what is copied"],
+          "all of it", counts)
+    user.run("cp", f"{name}:/share/model", here)
+    with open(os.path.join(here, "model"), encoding="utf-8") as file:
+        check(file.read() == "model\n", "one file")
+
+
+def put(path, data):
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def copiers(world):
+    found = world.api.get(f"/api/v1/namespaces/{world.space}/pods?labelSelector=adaptdl%2Fcli-copy")
+    return [pod["metadata"]["name"] for pod in found["items"]]
+
+
 def main():
-    tests = [lists, changes, troubles, follows, elsewhere, quick, submits]
+    tests = [lists, changes, troubles, follows, elsewhere, quick, submits, executes, copies]
     if not IMAGE:
         print("SKIPPED: no node can run pods here", flush=True)
         return 77

@@ -6,4 +6,5 @@ echo '{"name": "digits-x7k2p", "directory": "'"$job"'/project", "environment": {
 adaptdl exec digits-x7k2p -- sh -c 'pwd; echo $COLOUR $ADAPTDL_JOB_ID $ADAPTDL_CHECKPOINT_PATH'
 adaptdl exec digits-x7k2p -- ./nothing
 echo $?
+adaptdl exec digits-x7k2p --replica 0 -- true
 adaptdl exec digits-x7k2p -- sh -c 'exit 3'

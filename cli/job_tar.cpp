@@ -1,0 +1,78 @@
+#include "cli/job_tar.h"
+
+#include <cerrno>
+#include <climits>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/oci/tar.h"
+#include "core/oci/untar.h"
+
+namespace adaptdl::cli {
+namespace {
+
+class Packer {
+ public:
+  explicit Packer(const std::function<void(std::string_view)>& sink) : writer_(sink) {}
+
+  // `depth`: folders of what is packed that it is in.
+  void pack(const std::string& from, const std::string& name, size_t depth) {
+    struct stat status {};
+    const int failed = depth == 0 ? stat(from.c_str(), &status) : lstat(from.c_str(), &status);
+    if (failed != 0) fail_errno(errno, from);
+    oci::TarEntry entry{name, oci::TarEntry::Kind::file, from, status.st_mode & 0777};
+    if (S_ISDIR(status.st_mode)) {
+      entry.kind = oci::TarEntry::Kind::folder;
+      writer_.add(entry, status.st_mtim.tv_sec);
+      for (const std::string& each : list_directory(from)) {
+        pack(join_path(from, each), join_path(name, each), depth + 1);
+      }
+      return;
+    }
+    if (S_ISLNK(status.st_mode)) {
+      entry.kind = oci::TarEntry::Kind::link;
+      entry.source = target_of(from);
+      if (oci::leads_out(entry.source, depth - 1)) {
+        result_.skipped.push_back(
+            fmt::format("{}: leads to {}, outside of what is copied", from, entry.source));
+        return;
+      }
+    } else if (!S_ISREG(status.st_mode)) {
+      result_.skipped.push_back(from + ": is no file");
+      return;
+    } else {
+      result_.bytes += static_cast<uint64_t>(status.st_size);
+    }
+    writer_.add(entry, status.st_mtim.tv_sec);
+    ++result_.files;
+  }
+
+  CopyResult finish() {
+    writer_.close();
+    return std::move(result_);
+  }
+
+ private:
+  static std::string target_of(const std::string& link) {
+    char target[PATH_MAX];
+    const ssize_t size = readlink(link.c_str(), target, sizeof target);
+    if (size < 0) fail_errno(errno, link);
+    return {target, static_cast<size_t>(size)};
+  }
+
+  oci::TarWriter writer_;
+  CopyResult result_;
+};
+
+}  // namespace
+
+CopyResult pack_tar(const std::string& from, const std::string& name,
+                    const std::function<void(std::string_view)>& sink) {
+  Packer packer(sink);
+  packer.pack(from, name, 0);
+  return packer.finish();
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,19 @@
+#pragma once
+
+// Files of this machine as a tar file, for a job elsewhere.
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "cli/job_copy.h"
+
+namespace adaptdl::cli {
+
+// Writes a file, or a folder with all in it, under the name `name`, with modes and times. A
+// symbolic link in the folder that may lead out of it (oci::leads_out), and what is no file, are
+// skipped. Throws Error for what cannot be read or changes meanwhile, and what `sink` throws.
+CopyResult pack_tar(const std::string& from, const std::string& name,
+                    const std::function<void(std::string_view)>& sink);
+
+}  // namespace adaptdl::cli

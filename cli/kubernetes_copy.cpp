@@ -1,0 +1,297 @@
+#include "cli/kubernetes_copy.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <fcntl.h>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+
+#include "cli/interruption.h"
+#include "cli/job_tar.h"
+#include "cli/kubernetes_exec.h"
+#include "cli/kubernetes_pods.h"
+#include "cli/kubernetes_storage.h"
+#include "cli/output.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/cluster/kubernetes/pod_object.h"
+#include "core/kube/exec.h"
+#include "core/kube/informer.h"
+#include "core/oci/untar.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr Seconds kStart{120};  // for a pod of an image that its node may have to pull
+constexpr Seconds kLook{0.3};
+constexpr size_t kMostComplaint = 2000;
+
+const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "", "", ""};
+
+struct Pipe {
+  Fd reader, writer;
+  Pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "cannot create a pipe");
+    reader = Fd(ends[0]);
+    writer = Fd(ends[1]);
+  }
+};
+
+// A pod with the job's storage, for as long as it lives. Once signals are caught, so that it is
+// removed.
+class StoragePod {
+ public:
+  StoragePod(KubernetesCluster& cluster, const Json& job, const Cancellation& cancel)
+      : cluster_(cluster) {
+    if (auto running = running_pod(cluster, job)) {
+      pod_ = *running;
+      return;
+    }
+    make(job);
+    try {
+      wait(cancel);
+    } catch (...) {
+      remove();
+      throw;
+    }
+  }
+  ~StoragePod() {
+    if (made_) remove();
+  }
+  StoragePod(const StoragePod&) = delete;
+  StoragePod& operator=(const StoragePod&) = delete;
+
+  const RunningPod& pod() const { return pod_; }
+
+ private:
+  void make(const Json& job) {
+    const std::string name = kube::metadata_text(job, "name"), claim = storage_claim(job);
+    if (claim.empty()) {
+      fail("{} has no replica that runs now, and no storage of its own ({})", name,
+           "a volume adaptdl-pvc, as `adaptdl submit` gives it");
+    }
+    const auto found = cluster_.reach(
+        [&] { return cluster_.client().find(kClaims.in(cluster_.name_space(), claim)); });
+    if (!found) fail("{}: its storage is gone: there is no PersistentVolumeClaim {}", name, claim);
+    const Json made = cluster_.reach([&] {
+      return cluster_.client().create(cluster_.pods(),
+                                      copy_pod(job, claim, kube::metadata_text(*found, "uid")));
+    });
+    pod_ = {cluster_.pods(kube::metadata_text(made, "name")), "copy"};
+    made_ = true;
+  }
+
+  void wait(const Cancellation& cancel) const {
+    const TimePoint begun = Monotonic::now();
+    for (;;) {
+      const Json object = cluster_.reach([&] { return cluster_.client().get(pod_.pod); });
+      const Json::json_pointer place("/status/phase");
+      const std::string phase = object.contains(place) ? object.at(place).get<std::string>() : "";
+      if (phase == "Running") return;
+      const kubernetes::PodFacts facts = kubernetes::read_pod(object);
+      if (phase == "Failed" || phase == "Succeeded" || seconds_since(begun) > kStart.count()) {
+        fail("{}, which is to reach the job's storage, does not start: {}: {}", pod_.pod.describe(),
+             facts.reason.empty() ? phase : facts.reason, facts.message);
+      }
+      if (cancel.wait_for(kLook)) throw Cancelled(pod_.pod.describe());
+    }
+  }
+
+  void remove() noexcept {
+    try {
+      cluster_.client().remove(pod_.pod, {.grace_period_s = 0});
+    } catch (const std::exception& error) {
+      talk(fmt::format("adaptdl: {} stays for at most {} hours: {}", pod_.pod.describe(),
+                       kCopyPodLife_s / 3600, error.what()));
+    }
+  }
+
+  KubernetesCluster& cluster_;
+  RunningPod pod_;
+  bool made_ = false;
+};
+
+struct Ran {
+  int code = 0;
+  std::string errors;  // the end of what it said
+};
+
+class Transfer {
+ public:
+  Transfer(KubernetesCluster& cluster, const Json& job)
+      : cluster_(cluster),
+        name_(kube::metadata_text(job, "name")),
+        interruption_({SIGINT, SIGTERM, SIGHUP}),
+        pod_(guarded([&] { return std::make_unique<StoragePod>(cluster, job, cancel()); })) {}
+
+  CopyResult fetch(const std::string& folder, const std::vector<std::string>& members,
+                   const std::string& to, const std::map<std::string, std::string>& names) {
+    std::vector<std::string> words = {"tar", "-c", "-f", "-", "-C", folder};
+    for (const std::string& member : members) words.push_back("./" + member);
+    Pipe pipe;
+    oci::UntarResult result;
+    beside(
+        [&] {
+          const int writer = pipe.writer.get();
+          check(run(words, -1,
+                    [&](std::string_view bytes) { write_all(writer, bytes, "unpacking"); }));
+        },
+        [&] { pipe.writer.reset(); },
+        [&] {
+          const auto source = oci::read_descriptor(pipe.reader.get(), "the connection");
+          result = oci::untar(source, to, {.names = names});
+          while (!source().empty()) continue;  // behind the archive's end
+        },
+        [&] { pipe.reader.reset(); });
+    return {result.files, result.bytes, std::move(result.skipped)};
+  }
+
+  bool is_folder(const std::string& path) {
+    return guarded([&] { return run({"test", "-d", path}, -1, {}).code == 0; });
+  }
+
+  CopyResult bring(const std::string& from, const std::string& folder, const std::string& name) {
+    // A tar that fails leaves the rest of its input unread, which some nodes do not survive.
+    const std::vector<std::string> words = {
+        "sh", "-c", "tar -x -p -o -f - -C \"$1\"; code=$?; cat >/dev/null; exit $code", "sh",
+        folder};
+    Pipe pipe;
+    CopyResult result;
+    beside([&] { check(run(words, pipe.reader.get(), {})); }, [&] { pipe.reader.reset(); },
+           [&] {
+             const int writer = pipe.writer.get();
+             result = pack_tar(from, name, [&](std::string_view bytes) {
+               write_all(writer, bytes, "the connection");
+             });
+           },
+           [&] { pipe.writer.reset(); });
+    return result;
+  }
+
+ private:
+  Cancellation& cancel() { return interruption_.cancellation(); }
+
+  // `there` in a thread, `here` in this one; each ends the other by closing its end of a pipe, once
+  // it has ended. Throws what went wrong first.
+  void beside(const std::function<void()>& there, const std::function<void()>& close_there,
+              const std::function<void()>& here, const std::function<void()>& close_here) {
+    std::mutex mutex;
+    std::exception_ptr first;
+    const auto side = [&](const std::function<void()>& act, const std::function<void()>& close) {
+      bool failed = false;
+      try {
+        act();
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+        failed = true;
+      }
+      close();
+      return failed;
+    };
+    std::thread thread([&] { side(there, close_there); });
+    if (side(here, close_here)) cancel().cancel();
+    thread.join();
+    if (first) guarded([&] { std::rethrow_exception(first); });
+  }
+
+  // What a signal has ended says no more than that.
+  template <typename Act>
+  auto guarded(Act act) -> std::invoke_result_t<Act> {
+    try {
+      return act();
+    } catch (const Error&) {
+      if (interruption_.signal() == 0) throw;
+      throw Error("interrupted; what was copied by then stays", ExitCode::interrupted);
+    }
+  }
+
+  Ran run(const std::vector<std::string>& words, int input,
+          const std::function<void(std::string_view)>& output) {
+    Ran ran;
+    kube::ExecOptions options;
+    options.container = pod_->pod().container;
+    options.command = words;
+    options.input = input;
+    options.output = output;
+    options.errors = [&](std::string_view bytes) {
+      ran.errors += bytes;
+      if (ran.errors.size() > kMostComplaint) {
+        ran.errors.erase(0, ran.errors.size() - kMostComplaint);
+      }
+    };
+    ran.code = cluster_.reach([&] {
+      try {
+        return kube::exec(cluster_.client(), pod_->pod().pod, options, &cancel());
+      } catch (const kube::ApiError& error) {
+        if (!start_failure(error.status().message)) throw;
+        fail("the image of {} has no {}, which copying takes: {}", name_, words[0],
+             error.status().message);
+      }
+    });
+    return ran;
+  }
+
+  // Its last line says why it failed; the one before it may say of what.
+  void check(const Ran& ran) const {
+    if (ran.code == 0) return;
+    std::string said = ran.errors;
+    while (said.ends_with('\n')) said.pop_back();
+    std::replace(said.begin(), said.end(), '\n', ';');
+    fail("{}: {}", name_, said.empty() ? fmt::format("tar ended by {}", ran.code) : said);
+  }
+
+  KubernetesCluster& cluster_;
+  const std::string name_;
+  Interruption interruption_;
+  std::unique_ptr<StoragePod> pod_;
+};
+
+std::string resolved(const std::string& path) {
+  char real[PATH_MAX];
+  if (::realpath(path.c_str(), real) == nullptr) fail_errno(errno, path);
+  return real;
+}
+
+}  // namespace
+
+CopyResult copy_from_storage(KubernetesCluster& cluster, const Json& job, const std::string& place,
+                             const std::string& to) {
+  if (place == kStorageFolder) {
+    make_directories(to);
+    return Transfer(cluster, job)
+        .fetch(place, {"checkpoint", "share"}, to,
+               {{"checkpoint", "checkpoint"}, {"share", "share"}});
+  }
+  const std::string name = file_name(place);
+  const bool into = is_directory(to);
+  const std::string folder = into ? to : parent_directory(absolute_path(to));
+  if (!is_directory(folder)) fail("{}: there is no folder {}", to, folder);
+  return Transfer(cluster, job)
+      .fetch(parent_directory(place), {name}, folder,
+             {{name, into ? name : file_name(absolute_path(to))}});
+}
+
+CopyResult copy_to_storage(KubernetesCluster& cluster, const std::string& from, const Json& job,
+                           const std::string& place) {
+  if (place == kStorageFolder) {
+    fail("name one of its folders: {0}/checkpoint, {0}/share", kStorageFolder);
+  }
+  const std::string source = resolved(from);
+  Transfer transfer(cluster, job);
+  if (transfer.is_folder(place)) {
+    return transfer.bring(source, place, file_name(absolute_path(from)));
+  }
+  return transfer.bring(source, parent_directory(place), file_name(place));
+}
+
+}  // namespace adaptdl::cli

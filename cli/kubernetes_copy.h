@@ -1,0 +1,20 @@
+#pragma once
+
+// `adaptdl cp` with a job on Kubernetes: by tar, in one of its pods, or in a pod made for that
+// (kubernetes_storage.h) when none runs. SIGINT, SIGTERM and SIGHUP end it, and remove that pod.
+
+#include <string>
+
+#include "cli/job_copy.h"
+#include "cli/kubernetes_cluster.h"
+#include "core/base/json.h"
+
+namespace adaptdl::cli {
+
+// As ClusterJobs::copy_from and copy_to. `job` is the AdaptDLJob, `place` a storage_path().
+CopyResult copy_from_storage(KubernetesCluster& cluster, const Json& job, const std::string& place,
+                             const std::string& to);
+CopyResult copy_to_storage(KubernetesCluster& cluster, const std::string& from, const Json& job,
+                           const std::string& place);
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,123 @@
+#include "cli/kubernetes_storage.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr const char* kVolume = "adaptdl-pvc";
+
+// Null if any part of the way is missing, or is of another type.
+Json at(const Json& object, const char* pointer) {
+  const Json::json_pointer place(pointer);
+  return object.contains(place) ? object.at(place) : Json();
+}
+
+bool is_in(const std::string& path, const std::string& folder) {
+  return path == folder || path.starts_with(folder + "/");
+}
+
+bool has_dots(const std::string& path) {
+  for (size_t start = 0; start < path.size();) {
+    const size_t end = std::min(path.find('/', start), path.size());
+    if (path.compare(start, end - start, "..") == 0) return true;
+    start = end + 1;
+  }
+  return false;
+}
+
+// The user that the job's files belong to.
+Json security(const Json& given) {
+  Json result = {{"allowPrivilegeEscalation", false},
+                 {"readOnlyRootFilesystem", true},
+                 {"capabilities", {{"drop", Json::array({"ALL"})}}},
+                 {"seccompProfile", {{"type", "RuntimeDefault"}}}};
+  for (const char* key : {"runAsUser", "runAsGroup", "runAsNonRoot", "seLinuxOptions"}) {
+    if (const auto found = given.find(key); found != given.end()) result[key] = *found;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string storage_path(const std::string& path) {
+  if (has_dots(path)) {
+    throw UsageError(fmt::format("{}: paths of a job begin in its storage and stay there.", path));
+  }
+  const std::string whole = absolute_path(join_path("/", path));
+  if (whole == "/" || whole == kStorageFolder) return kStorageFolder;
+  constexpr std::array<std::array<const char*, 2>, 4> kFolders{
+      {{"/adaptdl/checkpoint", "/adaptdl/checkpoint"},
+       {"/adaptdl/share", "/adaptdl/share"},
+       {"/checkpoints", "/adaptdl/checkpoint"},
+       {"/share", "/adaptdl/share"}}};
+  for (const auto& [said, there] : kFolders) {
+    if (is_in(whole, said)) return there + whole.substr(std::string_view(said).size());
+  }
+  fail(
+      "{}: a job on Kubernetes has /adaptdl/checkpoint and /adaptdl/share; `adaptdl exec JOB -- "
+      "cat "
+      "{}` reads another file of a replica that runs",
+      whole, whole);
+}
+
+std::string storage_claim(const Json& job) {
+  for (const Json& volume : at(job, "/spec/template/spec/volumes")) {
+    if (at(volume, "/name") != kVolume) continue;
+    const Json claim = at(volume, "/persistentVolumeClaim/claimName");
+    if (claim.is_string()) return claim.get<std::string>();
+  }
+  return "";
+}
+
+Json copy_pod(const Json& job, const std::string& claim, const std::string& claim_uid) {
+  const Json own = at(job, "/spec/template/spec");
+  const Json program = at(own, "/containers/0");
+  Json given = at(own, "/securityContext");  // what a container says counts first
+  if (!given.is_object()) given = Json::object();
+  if (const Json inner = at(program, "/securityContext"); inner.is_object()) given.update(inner);
+  const Json container = {
+      {"name", "copy"},
+      {"image", at(program, "/image")},
+      {"command", {"sleep", std::to_string(kCopyPodLife_s)}},
+      {"resources", {{"requests", {{"cpu", "10m"}, {"memory", "16Mi"}}}}},
+      {"securityContext", security(given)},
+      {"volumeMounts", Json::array({{{"name", kVolume},
+                                     {"mountPath", kStorageFolder},
+                                     {"subPath", std::string(kStorageFolder).substr(1)}}})}};
+  Json spec = {
+      {"containers", Json::array({container})},
+      {"restartPolicy", "Never"},
+      {"activeDeadlineSeconds", kCopyPodLife_s},
+      {"terminationGracePeriodSeconds", 0},
+      {"automountServiceAccountToken", false},
+      {"volumes",
+       Json::array({{{"name", kVolume}, {"persistentVolumeClaim", {{"claimName", claim}}}}})}};
+  if (const Json policy = at(program, "/imagePullPolicy"); policy.is_string()) {
+    spec["containers"][0]["imagePullPolicy"] = policy;
+  }
+  for (const char* key : {"fsGroup", "supplementalGroups"}) {
+    const auto found = given.find(key);
+    if (found != given.end()) spec["securityContext"][key] = *found;
+  }
+  for (const char* key :
+       {"imagePullSecrets", "nodeSelector", "tolerations", "serviceAccountName"}) {
+    if (own.is_object() && own.contains(key)) spec[key] = own[key];
+  }
+  const Json owner = {
+      {"apiVersion", "v1"}, {"kind", "PersistentVolumeClaim"}, {"name", claim}, {"uid", claim_uid}};
+  return {{"apiVersion", "v1"},
+          {"kind", "Pod"},
+          {"metadata",
+           {{"generateName", "copy-" + claim + "-"},
+            {"labels", {{"adaptdl/cli-copy", claim_uid.substr(0, 8)}}},
+            {"ownerReferences", Json::array({owner})}}},
+          {"spec", spec}};
+}
+
+}  // namespace adaptdl::cli
