@@ -1,25 +1,17 @@
 #include <algorithm>
-#include <memory>
-#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/embedded.h"
-#include "cli/image_progress.h"
 #include "cli/image_self.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/project_image.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/hmac.h"
 #include "core/base/number.h"
-#include "core/job/project_files.h"
-#include "core/oci/build.h"
-#include "core/oci/build_tool.h"
 
 namespace adaptdl::cli {
 namespace {
-
-constexpr size_t kMaxDockerfile = 1u << 20;
 
 oci::Platform platform_of(const Arguments& arguments) {
   return arguments.given("platform") ? oci::parse_platform(arguments.text("platform"), "--platform")
@@ -38,154 +30,69 @@ std::map<std::string, std::string> build_arguments(const Arguments& arguments) {
   return result;
 }
 
-oci::RegistryOptions registry_options(const Arguments& arguments, ImageProgress& progress) {
-  oci::RegistryOptions options;
-  options.plain_http = arguments.flag("plain-http");
-  options.progress = [&](const oci::BlobProgress& blob) { progress.update(blob); };
-  if (arguments.verbose()) options.trace = [](const std::string& line) { talk(line); };
-  return options;
-}
-
-oci::Image base_image(const oci::Reference& reference, const oci::Platform& platform,
-                      const oci::RegistryOptions& options) {
-  return oci::pull_image(std::make_shared<oci::Registry>(reference, options), reference, platform);
-}
-
-oci::Image base_or_nothing(const Arguments& arguments, const oci::Platform& platform,
-                           const oci::RegistryOptions& options) {
-  const std::string name = arguments.text("base");
-  if (name.empty() || name == "scratch") return oci::empty_image(platform);
-  return base_image(oci::parse_reference(name, "--base"), platform, options);
+// What the command line says of where the image goes.
+ImageTarget target_of(const Arguments& arguments, std::optional<oci::Reference> where) {
+  return {.where = std::move(where),
+          .archive = arguments.text("archive"),
+          .plain_http = arguments.flag("plain-http"),
+          .quiet = arguments.quiet(),
+          .verbose = arguments.verbose()};
 }
 
 // What was made: a line, or a record.
-void say_result(const Arguments& arguments, const std::string& image, const oci::Reference& where,
-                uint64_t sent, const std::string& output) {
-  if (arguments.json()) {
-    print_json({{"image", image.empty() ? Json() : Json(image)},
-                {"digest", where.digest.empty() ? Json() : Json(where.digest)},
-                {"tag", where.tag.empty() ? Json() : Json(where.tag)},
-                {"bytes_sent", sent},
-                {"output", output.empty() ? Json() : Json(output)}});
-    return;
-  }
-  if (!image.empty()) print_line(image);
-  if (!output.empty()) print_line(output);
-}
-
-std::string pinned(const oci::Reference& pushed) {
-  return pushed.registry + "/" + pushed.repository + "@" + pushed.digest;
-}
-
-// Pushes and writes, as the command line says.
-int hand_out(const Arguments& arguments, const oci::Image& image,
-             const std::optional<oci::Reference>& where, const oci::RegistryOptions& options,
-             ImageProgress& progress) {
+int say_result(const Arguments& arguments, const DeliveredImage& made) {
   const std::string output = arguments.text("archive");
-  oci::PushedImage pushed;
-  if (where) {
-    oci::Registry registry(*where, options);
-    pushed = oci::push_image(image, registry, *where);
+  const auto text_or_null = [](const std::string& text) {
+    return text.empty() ? Json() : Json(text);
+  };
+  if (arguments.json()) {
+    print_json({{"image", text_or_null(made.image)},
+                {"digest", text_or_null(made.reference.digest)},
+                {"tag", text_or_null(made.reference.tag)},
+                {"bytes_sent", made.bytes_sent},
+                {"output", text_or_null(output)}});
+    return 0;
   }
-  if (!output.empty()) {
-    oci::Reference name = where.value_or(oci::Reference{"localhost", "adaptdl-image", "", ""});
-    if (name.tag.empty()) name.tag = where ? pushed.reference.tag : "latest";
-    oci::write_image_tar(image, output, name);
-  }
-  progress.end();
-  if (where && !arguments.quiet()) {
-    talk(fmt::format("pushed as {}; {} were sent", oci::to_string(pushed.reference),
-                     format_bytes(pushed.bytes_sent)));
-  }
-  say_result(arguments, where ? pinned(pushed.reference) : "", pushed.reference, pushed.bytes_sent,
-             output);
-  return 0;
-}
-
-std::optional<oci::Reference> target(const Arguments& arguments) {
-  if (!arguments.given("tag")) return std::nullopt;
-  return oci::parse_repository(arguments.text("tag"), "--tag");
-}
-
-int build_by_tool(const Arguments& arguments, const std::string& tool, const std::string& folder,
-                  const std::string& dockerfile, const std::optional<oci::Reference>& where) {
-  const TemporaryDirectory notes("adaptdl-image");
-  oci::ToolRequest request;
-  request.tool = tool;
-  request.folder = folder;
-  request.dockerfile = dockerfile;
-  request.where = where.value_or(oci::Reference{"localhost", "adaptdl-image", "latest", ""});
-  if (request.where.tag.empty()) request.where.tag = "adaptdl-" + to_hex(random_bytes(10));
-  request.platform = platform_of(arguments);
-  request.arguments = build_arguments(arguments);
-  request.push = where.has_value();
-  request.output = arguments.text("archive");
-  request.notes = notes.file("digest");
-  const oci::Reference made = oci::build_with_tool(request);
-  say_result(arguments, where ? pinned(made) : "", made, 0, request.output);
+  if (!made.image.empty()) print_line(made.image);
+  if (!output.empty()) print_line(output);
   return 0;
 }
 
 int build(const Arguments& arguments) {
-  const std::string folder = absolute_path(*arguments.positional("DIR"));
-  if (!is_directory(folder)) fail("{}: is no folder; give the project's folder", folder);
-  const std::optional<oci::Reference> where = target(arguments);
+  ProjectImage project;
+  project.folder = absolute_path(*arguments.positional("DIR"));
+  if (!is_directory(project.folder)) {
+    fail("{}: is no folder; give the project's folder", project.folder);
+  }
+  std::optional<oci::Reference> where;
+  if (arguments.given("tag")) where = oci::parse_repository(arguments.text("tag"), "--tag");
   if (!where && !arguments.given("archive")) {
     throw UsageError("Nothing would come of it: give --tag REPO, --archive FILE, or both.");
   }
-  const bool given = arguments.given("dockerfile");
-  const std::string dockerfile =
-      given ? absolute_path(arguments.text("dockerfile")) : join_path(folder, "Dockerfile");
-  const oci::Platform platform = platform_of(arguments);
-  ImageProgress progress(arguments.quiet() || arguments.verbose());
-  const oci::RegistryOptions options = registry_options(arguments, progress);
-  const TemporaryDirectory layers("adaptdl-image");
-  oci::BuildOptions building;
-  building.platform = platform;
-  building.arguments = build_arguments(arguments);
-  building.layers = layers.path();
-  building.base = [&](const oci::Reference& reference, const oci::Platform& wanted) {
-    return base_image(reference, wanted, options);
-  };
-  const auto warn = [&](const oci::BuildContext& context) {
-    if (arguments.quiet()) return;
-    for (const std::string& warning : context.warnings) talk(warning);
-  };
-  const bool by_file = given || (path_exists(dockerfile) && !arguments.given("base"));
-  if (!by_file) {
-    if (!arguments.given("base")) {
+  project.platform = platform_of(arguments);
+  project.arguments = build_arguments(arguments);
+  project.base = arguments.text("base");
+  const bool based = arguments.given("base");
+  if (arguments.given("dockerfile")) {
+    if (based) throw UsageError("--base goes with no Dockerfile, which says FROM.");
+    project.dockerfile = absolute_path(arguments.text("dockerfile"));
+  } else if (!based) {
+    project.dockerfile = join_path(project.folder, "Dockerfile");
+    if (!path_exists(project.dockerfile)) {
       throw UsageError(
           "There is no Dockerfile: give --base IMAGE, the image to put the folder on.");
     }
-    const ProjectFiles files(folder);
-    const oci::BuildContext context = oci::read_context(
-        folder,
-        [&](const std::string& path, bool is_folder) { return files.left_out(path, is_folder); });
-    warn(context);
-    const oci::Image image =
-        oci::build_project(base_or_nothing(arguments, platform, options), context, building);
-    return hand_out(arguments, image, where, options, progress);
   }
-  if (arguments.given("base")) throw UsageError("--base goes with no Dockerfile, which says FROM.");
-  const oci::Dockerfile file =
-      oci::parse_dockerfile(read_file(dockerfile, kMaxDockerfile), dockerfile);
-  const oci::FoundTool found = oci::find_build_tool();
-  if (!found.tool.empty()) return build_by_tool(arguments, found.tool, folder, dockerfile, where);
-  if (const auto why = oci::why_not_here(file)) {
-    fail("{}{}", *why, found.problem.empty() ? "" : " (" + found.problem + ")");
-  }
-  const oci::BuildContext context = oci::read_context(folder);
-  warn(context);
-  return hand_out(arguments, oci::build_dockerfile(file, context, building), where, options,
-                  progress);
+  return say_result(arguments, deliver_project(project, target_of(arguments, std::move(where))));
 }
 
 int push(const Arguments& arguments) {
-  const oci::Reference where = oci::parse_repository(*arguments.positional("REPO"), "REPO");
-  ImageProgress progress(arguments.quiet() || arguments.verbose());
-  const oci::RegistryOptions options = registry_options(arguments, progress);
+  const ImageTarget target =
+      target_of(arguments, oci::parse_repository(*arguments.positional("REPO"), "REPO"));
+  ImageProgress progress(target.quiet || target.verbose);
+  const oci::RegistryOptions options = registry_options(target, progress);
   const TemporaryDirectory layers("adaptdl-image");
-  oci::Image image = base_or_nothing(arguments, oci::this_platform(), options);
+  oci::Image image = base_image(arguments.text("base"), oci::this_platform(), options);
   std::optional<TrainingFiles> training;
   if (arguments.flag("with-torch")) {
     training = find_training_files(layers.path());
@@ -199,7 +106,7 @@ int push(const Arguments& arguments) {
   append_this_program(image, layers.path(), training ? &*training : nullptr, [&](uint64_t bytes) {
     progress.update("packing LibTorch", std::min(bytes, training->bytes), training->bytes);
   });
-  return hand_out(arguments, image, where, options, progress);
+  return say_result(arguments, deliver(image, target, options, progress));
 }
 
 Option base_option(std::string_view doc) {

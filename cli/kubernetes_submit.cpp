@@ -141,20 +141,32 @@ class KubernetesJobRequest : public JobRequest {
     if (folder_.empty()) return named;
     ProjectImage project;
     project.folder = folder_;
+    project.platform = oci::this_platform();
+    const std::string own = join_path(folder_, "Dockerfile");
     if (arguments_.given("dockerfile")) {
       project.dockerfile = absolute_path(arguments_.text("dockerfile"));
+    } else if (path_exists(own)) {
+      project.dockerfile = own;
     }
     project.base = arguments_.given("base") ? arguments_.text("base") : named;
-    project.repository = arguments_.text("repo");
-    project.quiet = arguments_.quiet();
-    project.verbose = arguments_.verbose();
-    if (project.repository.empty()) {
+    const std::string repository = arguments_.text("repo");
+    if (repository.empty()) {
       fail(
           "where the image of {} is to be pushed is not known: name a registry's repository with "
           "--repo or ADAPTDL_SUBMIT_REPO, or take an image as it is with --image",
           folder_);
     }
-    return push_project(project);
+    const oci::Reference where = oci::parse_repository(repository, "--repo");
+    if (project.dockerfile.empty() && project.base.empty()) {
+      fail(
+          "{}: there is no Dockerfile, and no image to put the folder on: name one with --base, as "
+          "the first container's image in the job file, or take a whole one with --image",
+          folder_);
+    }
+    return deliver_project(
+               project,
+               {.where = where, .quiet = arguments_.quiet(), .verbose = arguments_.verbose()})
+        .image;
   }
 
   void create_claim(const std::string& name) {
