@@ -3,7 +3,6 @@
 #include "cli/job_logs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "core/base/number.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -15,13 +14,7 @@ int run(const Arguments& arguments) {
   options.prefix = arguments.flag("prefix");
   if (arguments.given("replica")) options.replica = arguments.integer("replica");
   if (arguments.given("tail")) options.tail = arguments.integer("tail");
-  if (arguments.given("since")) {
-    try {
-      options.since = Seconds(parse_duration(arguments.text("since"), "--since"));
-    } catch (const Error& error) {
-      throw UsageError(error.what());
-    }
-  }
+  if (arguments.given("since")) options.since = Seconds(arguments.seconds("since"));
   if (!show_logs(*open_cluster(arguments), options) && !arguments.quiet())
     talk("There are no logs yet.");
   return 0;

@@ -9,7 +9,6 @@
 #include "cli/policy_words.h"
 #include "core/base/hmac.h"
 #include "core/base/log.h"
-#include "core/base/number.h"
 #include "core/base/process.h"
 #include "core/base/system.h"
 #include "core/cluster/kubernetes/operator.h"
@@ -26,14 +25,6 @@ Json json_option(const Arguments& arguments, const char* name) {
 
 constexpr double kLongestInterval = 86400;         // s
 constexpr double kLongestLife = 10 * 365 * 86400;  // s
-
-double duration_option(const Arguments& arguments, const std::string& name, double most) {
-  try {
-    return parse_duration(arguments.text(name), "--" + name, 1, most);
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
-}
 
 // The pod's name, or the host's, and something that no earlier process had.
 std::string identity() {
@@ -56,7 +47,7 @@ int run(const Arguments& arguments) {
   options.identity = identity();
   options.policy = arguments.text("policy");
   options.policy_options = policy_options(arguments.list("policy-option"));
-  options.interval_s = duration_option(arguments, "interval", kLongestInterval);
+  options.interval_s = arguments.seconds("interval", 1, kLongestInterval);
   options.address = arguments.text("address");
   options.supervisor_url = arguments.text("supervisor-url");
   options.supervisor_port = static_cast<uint16_t>(arguments.integer("supervisor-port"));
@@ -64,7 +55,7 @@ int run(const Arguments& arguments) {
   if (arguments.given("webhook-port")) {
     options.webhook_port = static_cast<uint16_t>(arguments.integer("webhook-port"));
   }
-  options.certificate_life_s = duration_option(arguments, "certificate-lifetime", kLongestLife);
+  options.certificate_life_s = arguments.seconds("certificate-lifetime", 1, kLongestLife);
   options.pods.scheduler_version = kSchedulerVersion;
   options.pods.default_resources = json_option(arguments, "default-resources");
   options.pods.patch_pods = json_option(arguments, "patch-pods");
@@ -74,8 +65,8 @@ int run(const Arguments& arguments) {
   options.expander.max_nodes = static_cast<int>(arguments.integer("max-nodes"));
   options.expander.image = arguments.text("placeholder-image");
   options.expander.overlay = json_option(arguments, "placeholder-spec");
-  options.expander.interval_s = duration_option(arguments, "expander-interval", 86400);
-  options.expander.patience_s = duration_option(arguments, "scale-down-delay", 86400);
+  options.expander.interval_s = arguments.seconds("expander-interval", 1, kLongestInterval);
+  options.expander.patience_s = arguments.seconds("scale-down-delay", 1, kLongestInterval);
   if (options.expander.max_nodes > 0 && options.expander.image.empty()) {
     throw UsageError("--max-nodes needs --placeholder-image, an image that sleeps");
   }

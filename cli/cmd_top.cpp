@@ -8,7 +8,6 @@
 #include "cli/jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "core/base/number.h"
 #include "core/base/system.h"
 #include "core/launch/signals.h"
 
@@ -66,12 +65,7 @@ int live(ClusterJobs& cluster, Seconds interval, int64_t count) {
 }
 
 int run(const Arguments& arguments) {
-  double seconds = 0;
-  try {
-    seconds = parse_duration(arguments.text("interval"), "--interval", 0.1, 86400);
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
+  const double seconds = arguments.seconds("interval", 0.1, 86400);
   const int64_t count = arguments.given("count") ? arguments.integer("count") : 0;
   const auto cluster = open_cluster(arguments);
   if (is_fancy(STDOUT_FILENO, arguments.flag("no-color"))) {

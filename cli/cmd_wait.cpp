@@ -3,7 +3,6 @@
 #include "cli/job_wait.h"
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "core/base/number.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -11,13 +10,7 @@ namespace {
 int run(const Arguments& arguments) {
   const auto cluster = open_cluster(arguments);
   std::optional<Seconds> timeout;
-  if (arguments.given("timeout")) {
-    try {
-      timeout = Seconds(parse_duration(arguments.text("timeout"), "--timeout"));
-    } catch (const Error& error) {
-      throw UsageError(error.what());
-    }
-  }
+  if (arguments.given("timeout")) timeout = Seconds(arguments.seconds("timeout"));
   const WaitResult result =
       wait_for_jobs(*cluster, arguments.rest(), wait_goal(arguments.text("for")), timeout, [] {});
   if (result.code != ExitCode::ok) {

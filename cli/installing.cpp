@@ -5,7 +5,6 @@
 
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "core/base/number.h"
 
 namespace adaptdl::cli {
 
@@ -44,11 +43,7 @@ bool agreed(std::string_view question) {
 }
 
 double timeout_option(const Arguments& arguments) {
-  try {
-    return parse_duration(arguments.text("timeout"), "--timeout", 0, kLongestTimeout);
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
+  return arguments.seconds("timeout", 0, kLongestTimeout);
 }
 
 Option context_option() {

@@ -106,6 +106,14 @@ int64_t Arguments::integer(std::string_view name) const {
   return parse_int(text(name), name);
 }
 
+double Arguments::seconds(std::string_view name, double low, double high) const {
+  try {
+    return parse_duration(text(name), fmt::format("--{}", name), low, high);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
 std::vector<std::string> Arguments::list(std::string_view name) const {
   const Value* value = find(name);
   return value == nullptr ? std::vector<std::string>() : value->texts;

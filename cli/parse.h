@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,6 +24,9 @@ class Arguments {
   bool flag(std::string_view name) const;         // false unless given
   std::string text(std::string_view name) const;  // "" without value and default
   int64_t integer(std::string_view name) const;   // Requires: a value or a default
+  // A duration (core/base/number.h) of [low, high] seconds; UsageError for anything else.
+  double seconds(std::string_view name, double low = 0.0,
+                 double high = std::numeric_limits<double>::infinity()) const;
   std::vector<std::string> list(std::string_view name) const;
   // Set by flag or environment, not by default.
   bool given(std::string_view name) const;

@@ -119,6 +119,22 @@ TEST_CASE("values: as a word, after =, and beside a letter") {
   }
 }
 
+TEST_CASE("a duration is read where it is used, within bounds") {
+  const Parsed parsed = parse_with({"wait", "a", "--timeout=1m 30s"});
+  CHECK(parsed.arguments.seconds("timeout") == 90);
+  CHECK(parsed.arguments.seconds("timeout", 90, 90) == 90);
+  CHECK_THROWS_AS(parsed.arguments.seconds("timeout", 0, 89), UsageError);
+  CHECK_THROWS_AS(parsed.arguments.seconds("timeout", 91), UsageError);
+  CHECK_THROWS_AS(parse_with({"wait", "a", "--timeout=soon"}).arguments.seconds("timeout"),
+                  UsageError);
+  try {
+    parse_with({"wait", "a", "--timeout=-1"}).arguments.seconds("timeout");
+    FAIL("a negative duration");
+  } catch (const UsageError& error) {
+    CHECK(contains(error.what(), "--timeout"));
+  }
+}
+
 TEST_CASE("repeated flags add up; other flags keep the last") {
   const Words words = {"run",    "--set", "a=1",    "x.pt", "--set=b=[1,2]",
                        "--name", "n",     "--name", "m"};
