@@ -160,10 +160,6 @@ Json event_json(const JobEvent& event) {
           {"kind", event.kind}, {"message", event.message},        {"warning", event.warning}};
 }
 
-double wall_now_s() {
-  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 std::optional<double> wall_seconds(const std::string& rfc3339) {
   std::tm parts{};
   const char* end = strptime(rfc3339.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);

@@ -25,8 +25,7 @@ Json job_json(const JobView& job);
 Json run_json(const launch::RunInfo& run);
 Json event_json(const JobEvent& event);
 
-// Seconds since 1970, now and of a time as rfc3339() writes it (nothing for another text).
-double wall_now_s();
+// Seconds since 1970 of a time as rfc3339() writes it (nothing for another text).
 std::optional<double> wall_seconds(const std::string& rfc3339);
 std::string time_text(double wall_s);  // RFC 3339
 

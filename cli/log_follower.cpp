@@ -53,7 +53,7 @@ void LogFollower::find_new() {
 void LogFollower::tail(std::optional<int64_t> count, std::optional<Seconds> since,
                        const LogLine& take) {
   find_new();
-  const double now_s = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now_s = wall_now_s();
   const auto skip = [&](const std::string& name, const Fd& file) {
     if (!since) return;
     const int64_t from = launch::log_offset_at(name, now_s - since->count());

@@ -1,9 +1,9 @@
 #include "cli/tensorboard.h"
 
-#include <chrono>
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
 
@@ -37,10 +37,6 @@ constexpr std::pair<const char*, const char*> kStepCharts[] = {
     {"sync_s", "time/synchronisation_s"},
 };
 
-double wall_clock() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 double number(const Json& event, const char* key) {
   const auto found = event.find(key);
   return found != event.end() && found->is_number() ? found->get<double>() : 0.0;
@@ -54,7 +50,7 @@ std::string text(const Json& event, const char* key) {
 }  // namespace
 
 TensorBoard::TensorBoard(const std::string& folder, const std::string& run)
-    : file_(join_path(folder, run), wall_clock(), host_name()), start_wall_time_(wall_clock()) {}
+    : file_(join_path(folder, run), wall_now_s(), host_name()), start_wall_time_(wall_now_s()) {}
 
 void TensorBoard::step(const Json& event, double wall_time) {
   if (++steps_ > kAllSteps && wall_time - last_step_time_ < kStepInterval) return;

@@ -17,6 +17,17 @@ inline double seconds_since(TimePoint from) {
   return seconds_between(from, Monotonic::now());
 }
 
+// Seconds of the monotonic clock since some moment that all processes of this boot share: for what
+// counts in plain numbers. Comparable between processes of one machine, not between machines.
+inline double monotonic_now_s() {
+  return Seconds(Monotonic::now().time_since_epoch()).count();
+}
+
+// Seconds since 1970 by the wall clock, which may jump: for records that others read.
+inline double wall_now_s() {
+  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 // The wall clock as RFC 3339 UTC with milliseconds: 2026-01-31T08:05:09.123Z. For people and logs.
 std::string rfc3339(std::chrono::system_clock::time_point time);
 

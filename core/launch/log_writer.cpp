@@ -99,7 +99,7 @@ struct LogWriter::Log {
 
   // The bytes that come are of now. Never takes more room than the log itself, or a page.
   void stamp() {
-    const double now_s = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+    const double now_s = wall_now_s();
     if (!times || std::abs(now_s - stamped_s) < 1 || times_size > size + 4096) return;
     stamped_s = now_s;
     const std::string line = fmt::format("{} {:.0f}\n", size, std::floor(now_s));

@@ -4,9 +4,9 @@
 //   {"event": "Started", "job": ..., "message": ..., "age_s": 60}
 //   {"many": 10000}                                  that many jobs that have succeeded
 
-#include <chrono>
 #include <iostream>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/json.h"
@@ -19,8 +19,7 @@ using namespace adaptdl::local;
 
 namespace {
 
-const double kNow =
-    std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+const double kNow = wall_now_s();
 
 std::string spec(const Json& line, const std::string& name) {
   JobSpec spec;

@@ -61,7 +61,7 @@ void Controller::run(const std::function<bool()>& goes_on) {
 void Controller::wait() {
   std::unique_lock lock(mutex_);
   double seconds = std::min(kLook.count(), std::max(0.0, allocator_.due() - now_s()));
-  const double now = wall_s();
+  const double now = wall_now_s();
   for (const auto& [id, when] : timers_) seconds = std::min(seconds, std::max(0.0, when - now));
   wake_.wait_for(lock, Seconds(seconds),
                  [&] { return !dirty_.empty() || !hints_.empty() || capacity_changed_; });
@@ -71,7 +71,7 @@ void Controller::work_off() {
   std::vector<Work> work;
   {
     const std::lock_guard lock(mutex_);
-    const double now = wall_s();
+    const double now = wall_now_s();
     std::erase_if(timers_, [&](const auto& timer) {
       if (timer.second > now) return false;
       dirty_.insert(timer.first);
@@ -123,12 +123,8 @@ void Controller::again(const std::string& id, double when_s) {
   if (!fresh) timer->second = std::min(timer->second, when_s);
 }
 
-double Controller::wall_s() const {
-  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 double Controller::now_s() {
-  return Seconds(Monotonic::now().time_since_epoch()).count();
+  return monotonic_now_s();
 }
 
 // One look for both halves of a round, which asks for the jobs first.
@@ -138,7 +134,7 @@ std::vector<ClusterJob> Controller::jobs() {
   for (KnownJob& known : cache_.jobs()) {
     if (known.problem.empty()) jobs.push_back(std::move(known.job));
   }
-  snapshot_ = take_kubernetes_snapshot(nodes, cache_.uses(), jobs, wall_s(), now_s());
+  snapshot_ = take_kubernetes_snapshot(nodes, cache_.uses(), jobs, wall_now_s(), now_s());
   return snapshot_.jobs;
 }
 
@@ -175,7 +171,7 @@ void Controller::write_allocation(const std::string& id,
   const auto known = cache_.job(id);
   if (!known || known->job.status.ended()) return;
   JobStatus status = known->job.status;
-  set_allocation(status, nodes, why, wall_s());
+  set_allocation(status, nodes, why, wall_now_s());
   if (nodes) {
     tell(known->job, {false, "Scheduled",
                       fmt::format("replicas {} -> {}: {}", known->job.status.allocation.size(),

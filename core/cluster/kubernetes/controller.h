@@ -63,7 +63,6 @@ class Controller : public Cluster {
   void work_off();
   void write_all(std::vector<Work> work);
   void again(const std::string& id, double when_s);
-  double wall_s() const;
 
   // controller_jobs.cpp: on a writer's thread, one job by one at a time
   void reconcile_job(const std::string& id);

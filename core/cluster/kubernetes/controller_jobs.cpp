@@ -33,7 +33,7 @@ void Controller::reconcile_job(const std::string& id) {
   ask_events(known->job, pods);
   const auto nodes = cache_.node_names();
   const JobDecision decision =
-      reconcile(known->job, known->problem, pods, {wall_s(), *nodes, cache_.expects(id)});
+      reconcile(known->job, known->problem, pods, {wall_now_s(), *nodes, cache_.expects(id)});
   {
     const std::lock_guard lock(mutex_);
     ++figures_.reconciled;
@@ -41,7 +41,7 @@ void Controller::reconcile_job(const std::string& id) {
   try {
     carry_out(*known, pods, decision);
   } catch (const Error&) {
-    again(id, wall_s() + kErrorPause);
+    again(id, wall_now_s() + kErrorPause);
     throw;
   }
 }
@@ -49,8 +49,9 @@ void Controller::reconcile_job(const std::string& id) {
 // Pods of one job have mostly one trouble: the first that keeps silent is asked about.
 void Controller::ask_events(const JobObject& job, std::vector<PodFacts>& pods) {
   if (job.status.phase != phase_name(JobPhase::starting)) return;
-  const auto silent = std::find_if(
-      pods.begin(), pods.end(), [&](const PodFacts& pod) { return waits_silently(pod, wall_s()); });
+  const auto silent = std::find_if(pods.begin(), pods.end(), [&](const PodFacts& pod) {
+    return waits_silently(pod, wall_now_s());
+  });
   if (silent == pods.end()) return;
   try {
     const kube::Resource events{"", "v1", "events", "", "", ""};
@@ -106,7 +107,7 @@ bool Controller::write_status(const KnownJob& known, const JobStatus& status) {
   } catch (const kube::ApiError& error) {
     if (error.not_found()) return false;
     if (!error.conflict()) throw;
-    again(id, wall_s() + kConflictPause);
+    again(id, wall_now_s() + kConflictPause);
     const std::lock_guard lock(mutex_);
     ++figures_.conflicts;
     return false;
@@ -158,7 +159,7 @@ void Controller::make_pods(const KnownJob& known, const JobStatus& status) {
   if (!now) return;
   const std::vector<PodFacts> pods = cache_.pods(now->job);
   const auto nodes = cache_.node_names();
-  carry_out(*now, pods, pods_refused(now->job, pods, problem, why, {wall_s(), *nodes}));
+  carry_out(*now, pods, pods_refused(now->job, pods, problem, why, {wall_now_s(), *nodes}));
 }
 
 void Controller::tell(const JobObject& job, const JobEvent& event) {

@@ -5,18 +5,6 @@
 
 namespace adaptdl::kubernetes {
 
-namespace {
-
-double steady_s() {
-  return Seconds(Monotonic::now().time_since_epoch()).count();
-}
-
-double wall_s() {
-  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 Elector::Elector(kube::Client& client, std::string lease_namespace, std::string lease_name,
                  ElectionOptions options)
     : client_(client),
@@ -33,7 +21,7 @@ Elector::~Elector() {
 
 bool Elector::leads() const {
   const std::lock_guard lock(mutex_);
-  return election_.leads(steady_s());
+  return election_.leads(monotonic_now_s());
 }
 
 void Elector::run() {
@@ -54,10 +42,11 @@ void Elector::look() {
   std::optional<Json> spec;
   if (found) spec = found->value("spec", Json::object());
   std::optional<Json> mine;
-  const double asked_s = steady_s();  // what counts is when it was asked for, not when answered
+  const double asked_s =
+      monotonic_now_s();  // what counts is when it was asked for, not when answered
   {
     const std::lock_guard lock(mutex_);
-    mine = election_.next(spec, asked_s, wall_s());
+    mine = election_.next(spec, asked_s, wall_now_s());
   }
   if (!mine) return;
   try {
@@ -90,7 +79,7 @@ void Elector::release() {
         lease->value(Json::json_pointer("/spec/holderIdentity"), "") != options_.identity) {
       return;
     }
-    (*lease)["spec"] = election_.released(wall_s());
+    (*lease)["spec"] = election_.released(wall_now_s());
     client_.update(lease_, *lease);
   } catch (const std::exception& error) {
     log_warning("election: the lease is not given back: {}", error.what());

@@ -13,14 +13,6 @@ namespace {
 
 constexpr Seconds kSearch{0.5};  // of the wish, at most
 
-double steady_s() {
-  return Seconds(Monotonic::now().time_since_epoch()).count();
-}
-
-double wall_s() {
-  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 std::string text_at(const Json& object, const char* path) {
   const Json::json_pointer pointer(path);
   return object.contains(pointer) && object[pointer].is_string()
@@ -46,9 +38,9 @@ int NodeExpander::wish() {
   for (KnownJob& known : cache_.jobs()) {
     if (known.problem.empty()) jobs.push_back(std::move(known.job));
   }
-  const double now = steady_s();
+  const double now = monotonic_now_s();
   const KubernetesSnapshot seen =
-      take_kubernetes_snapshot(cache_.nodes(), cache_.uses(), jobs, wall_s(), now);
+      take_kubernetes_snapshot(cache_.nodes(), cache_.uses(), jobs, wall_now_s(), now);
   std::vector<std::string> ignored;  // the allocator tells them
   const Snapshot snapshot = take_snapshot(seen.nodes, seen.jobs, now, ignored);
   const auto largest = std::max_element(
@@ -68,7 +60,7 @@ int NodeExpander::wish() {
 }
 
 void NodeExpander::look() {
-  const int wanted = steady_.add(steady_s(), wish());
+  const int wanted = steady_.add(monotonic_now_s(), wish());
   std::vector<Placeholder> present;
   for (const Json& pod :
        client_.list(kube::kPods.in(options_.name_space), {.labels = "adaptdl/placeholder=true"})

@@ -21,10 +21,6 @@ const kube::Resource kConfigurations{
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "", "", ""};
 const kube::Resource kPodTemplates{"", "v1", "podtemplates", "", "", ""};
 
-double wall_s() {
-  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 kube::ClientOptions review_options() {
   kube::ClientOptions options;
   options.timeout = kReviewTime;
@@ -71,7 +67,7 @@ WebhookCertificates Webhook::current_certificates() {
     std::optional<Json> found = client_.find(place);
     std::optional<WebhookCertificates> have;
     if (found) have = from_secret_data(found->value("data", Json::object()));
-    const auto next = renewed(have, hosts_, options_.certificate_life_s, wall_s());
+    const auto next = renewed(have, hosts_, options_.certificate_life_s, wall_now_s());
     if (!next) return *have;
     try {
       if (found) {

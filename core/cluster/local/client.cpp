@@ -19,7 +19,7 @@ nlohmann::json request_service(nlohmann::json request, Seconds timeout) {
         "`adaptdl submit`.");
   }
   request["protocol"] = kProtocol;
-  request["until"] = Seconds(Monotonic::now().time_since_epoch()).count() + timeout.count();
+  request["until"] = monotonic_now_s() + timeout.count();
   return launch::request_at(socket, request, timeout, "the adaptdl service");
 }
 

@@ -46,8 +46,4 @@ nlohmann::json runner_file(const LocalJob& job, const std::string& folder,
           {"grace_s", spec.grace_s}};
 }
 
-double wall_s() {
-  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace adaptdl::local

@@ -48,7 +48,4 @@ std::string phase_text(const LocalJob& job);
 nlohmann::json runner_file(const LocalJob& job, const std::string& folder,
                            const std::string& slot_kind, const std::string& tensorboard_folder);
 
-// Seconds since 1970.
-double wall_s();
-
 }  // namespace adaptdl::local

@@ -13,7 +13,7 @@ constexpr double kLiveRescaleCost = 1, kRestartCost = 15;  // s
 }  // namespace
 
 double Service::now_s() {
-  return Seconds(Monotonic::now().time_since_epoch()).count();
+  return monotonic_now_s();
 }
 
 std::vector<ClusterNode> Service::nodes() {
@@ -22,7 +22,7 @@ std::vector<ClusterNode> Service::nodes() {
 
 std::vector<ClusterJob> Service::jobs() {
   std::vector<ClusterJob> result;
-  const double wall = wall_s(), now = now_s();
+  const double wall = wall_now_s(), now = now_s();
   for (auto& [name, job] : jobs_) {
     if (job.record.ended() || job.record.suspended || job.state.cancelled) continue;
     if (!shortage(machine_, job.spec, job.record.min_replicas).empty()) continue;

@@ -101,7 +101,7 @@ void Service::start(LocalJob& job, int slots) {
   job.ask_at = after(kAskSoon);
   job.unanswered = job.training = job.present = 0;
   job.to_stop = false;
-  if (!job.record.started_s) job.record.started_s = wall_s();
+  if (!job.record.started_s) job.record.started_s = wall_now_s();
   job.record.reason.clear();
   job.record.message.clear();
   note(job, "Started",
@@ -327,7 +327,7 @@ void Service::end(LocalJob& job, std::string_view phase, const std::string& reas
   job.record.reason = reason;
   job.record.message = message;
   if (exit_code) job.record.exit_code = *exit_code;
-  job.record.ended_s = wall_s();
+  job.record.ended_s = wall_now_s();
   job.record.replicas = job.state.wanted = 0;
   note(job, std::string(phase).c_str(), message, phase == "Failed");
   supervised_.remove(job.record.name);
@@ -361,7 +361,7 @@ void Service::note(const LocalJob& job, const char* kind, const std::string& mes
   log_at(warning ? LogLevel::warning : LogLevel::info, "{}: {}{}{}", job.record.name, kind,
          message.empty() ? "" : ": ", message);
   try {
-    store_.add_event({0, job.record.name, wall_s(), kind, message, warning});
+    store_.add_event({0, job.record.name, wall_now_s(), kind, message, warning});
   } catch (const Error& error) {
     log_warning("an event is lost: {}", error.what());
   }

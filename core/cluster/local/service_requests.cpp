@@ -42,7 +42,7 @@ nlohmann::json Service::on_request(const nlohmann::json& request) {
         "(`adaptdl serve --stop`; jobs go on) and start the new one (`adaptdl serve`).",
         options_.version);
   }
-  const double now = Seconds(Monotonic::now().time_since_epoch()).count();
+  const double now = monotonic_now_s();
   if (json_get_or<double>(request, "until", "request", now) < now) {
     fail("the service was held up, and has not done what was asked; try again");
   }
@@ -105,7 +105,7 @@ nlohmann::json Service::submit(const nlohmann::json& request) {
   }
   record.spec = dump_json(to_json(job.spec));
   record.token = to_hex(random_bytes(16));
-  record.submitted_s = wall_s();
+  record.submitted_s = wall_now_s();
   record.phase = phase_text(job);
   record.min_replicas = job.spec.min_replicas;
   job.state.slots_per_replica = slots_per_replica(machine_, job.spec);

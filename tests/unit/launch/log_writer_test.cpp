@@ -124,7 +124,7 @@ TEST_CASE("logs: when what was written") {
     const Fd pipe = logs.open(1);
     write_all(pipe.get(), "a line\n", "log");
   }
-  const double now = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now = wall_now_s();
   CHECK(log_offset_at(folder.file("replica-1.log"), now - 60) == 0);
   CHECK(log_offset_at(folder.file("replica-1.log"), now + 60) == 7);
 }
