@@ -94,8 +94,7 @@ class StoragePod {
     const TimePoint begun = Monotonic::now();
     for (;;) {
       const Json object = cluster_.reach([&] { return cluster_.client().get(pod_.pod); });
-      const Json::json_pointer place("/status/phase");
-      const std::string phase = object.contains(place) ? object.at(place).get<std::string>() : "";
+      const std::string phase = kube::text_at(object, "/status/phase");
       if (phase == "Running") return;
       const kubernetes::PodFacts facts = kubernetes::read_pod(object);
       if (phase == "Failed" || phase == "Succeeded" || seconds_since(begun) > kStart.count()) {

@@ -8,15 +8,8 @@
 namespace adaptdl::cli {
 namespace {
 
-std::string first_container(const Json& pod) {
-  const Json::json_pointer place("/spec/containers/0/name");
-  const Json name = pod.contains(place) ? pod.at(place) : Json();
-  return name.is_string() ? name.get<std::string>() : "";
-}
-
 bool runs(const Json& pod) {
-  const Json::json_pointer place("/status/phase");
-  return pod.contains(place) && pod.at(place) == "Running";
+  return kube::text_at(pod, "/status/phase") == "Running";
 }
 
 }  // namespace
@@ -38,7 +31,8 @@ std::optional<RunningPod> choose_running_pod(const std::vector<Json>& pods, cons
   }
   if (best == nullptr) return std::nullopt;
   const std::string space = kube::metadata_text(*best, "namespace");
-  return RunningPod{kube::kPods.in(space, chosen.name), first_container(*best)};
+  return RunningPod{kube::kPods.in(space, chosen.name),
+                    kube::text_at(*best, "/spec/containers/0/name")};
 }
 
 std::optional<RunningPod> running_pod(KubernetesCluster& cluster, const Json& job,

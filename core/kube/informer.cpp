@@ -6,6 +6,13 @@
 
 namespace adaptdl::kube {
 
+std::string text_at(const Json& object, const char* pointer) {
+  const Json::json_pointer place(pointer);
+  if (!object.contains(place)) return "";
+  const Json& text = object[place];
+  return text.is_string() ? text.get<std::string>() : "";
+}
+
 std::string metadata_text(const Json& object, const char* key) {
   const auto metadata = object.find("metadata");
   if (metadata == object.end() || !metadata->is_object()) return "";

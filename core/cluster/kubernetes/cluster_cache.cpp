@@ -46,13 +46,6 @@ std::string job_of(const Json& pod) {
   return kube::metadata_text(pod, "namespace") + "/" + pod[label].get<std::string>();
 }
 
-std::string text_at(const Json& object, const char* path) {
-  const Json::json_pointer pointer(path);
-  return object.contains(pointer) && object[pointer].is_string()
-             ? object[pointer].get<std::string>()
-             : "";
-}
-
 std::string id_of(const Json& job) {
   return kube::metadata_text(job, "namespace") + "/" + kube::metadata_text(job, "name");
 }
@@ -190,12 +183,12 @@ void ClusterCache::pod_changed(const Json& object, bool gone) {
       pods_.erase(name);
     } else {
       pod.job = id;
-      const std::string phase = text_at(object, "/status/phase");
+      const std::string phase = kube::text_at(object, "/status/phase");
       pod.takes_room = phase != "Succeeded" && phase != "Failed";
-      pod.use.node = text_at(object, "/spec/nodeName");
+      pod.use.node = kube::text_at(object, "/spec/nodeName");
       pod.use.request = pod_request(object.value("spec", Json()));
       pod.use.movable =
-          !id.empty() || !text_at(object, "/metadata/labels/adaptdl~1placeholder").empty();
+          !id.empty() || !kube::text_at(object, "/metadata/labels/adaptdl~1placeholder").empty();
       if (!id.empty()) {
         pod.facts = read_pod(object);
         pods_of_[id].insert(name);

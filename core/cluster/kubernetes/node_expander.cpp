@@ -13,17 +13,10 @@ namespace {
 
 constexpr Seconds kSearch{0.5};  // of the wish, at most
 
-std::string text_at(const Json& object, const char* path) {
-  const Json::json_pointer pointer(path);
-  return object.contains(pointer) && object[pointer].is_string()
-             ? object[pointer].get<std::string>()
-             : "";
-}
-
 Placeholder read_placeholder(const Json& pod) {
-  const std::string phase = text_at(pod, "/status/phase");
+  const std::string phase = kube::text_at(pod, "/status/phase");
   return {kube::metadata_text(pod, "name"), kube::metadata_text(pod, "uid"),
-          text_at(pod, "/spec/nodeName"),
+          kube::text_at(pod, "/spec/nodeName"),
           phase == "Failed" || phase == "Succeeded" ||
               !kube::metadata_text(pod, "deletionTimestamp").empty()};
 }

@@ -104,6 +104,19 @@ TEST_CASE("a watch takes events that come in pieces, and goes on from the last w
   CHECK(version == "9");
 }
 
+TEST_CASE("a text of an object, or none") {
+  const Json pod = {{"metadata", {{"labels", {{"adaptdl/job", "a"}}}}},
+                    {"spec", {{"containers", {{{"name", "main"}}}}, {"priority", 3}}}};
+  CHECK(text_at(pod, "/metadata/labels/adaptdl~1job") == "a");
+  CHECK(text_at(pod, "/spec/containers/0/name") == "main");
+  for (const char* nothing : {"/spec/containers/1/name", "/spec/containers/x/name",
+                              "/spec/priority", "/spec/priority/deep", "/status/phase", "/spec"}) {
+    CAPTURE(nothing);
+    CHECK(text_at(pod, nothing).empty());
+  }
+  CHECK(text_at(Json(), "/status/phase").empty());
+}
+
 TEST_CASE("an informer's copy follows through broken watches and forgotten versions") {
   FakeApi api;
   Client client(api.config());
