@@ -123,6 +123,20 @@ Option set_option() {
           .repeat = true};
 }
 
+Option context_option() {
+  return {.name = "context",
+          .kind = Kind::text,
+          .value = "NAME",
+          .doc = "Context of the kubeconfig, instead of its current one."};
+}
+
+Option kubeconfig_option() {
+  return {.name = "kubeconfig",
+          .kind = Kind::file,
+          .value = "FILE",
+          .doc = "This file alone, instead of KUBECONFIG or ~/.kube/config."};
+}
+
 std::vector<Option> with_cluster(std::vector<Option> own, char letter) {
   own.push_back({.name = "cluster",
                  .kind = Kind::text,

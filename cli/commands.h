@@ -94,6 +94,10 @@ Option format_option(std::string_view doc = "How to print the result.");
 // `--set KEY=VALUE`, on every command that reads a training archive.
 Option set_option();
 
+// `--context NAME` and `--kubeconfig FILE`, on every command about a Kubernetes cluster itself.
+Option context_option();
+Option kubeconfig_option();
+
 // `own`, then --cluster, --namespace, --context and --kubeconfig: on every command about jobs
 // (cluster_choice.h). `letter`: of --namespace.
 std::vector<Option> with_cluster(std::vector<Option> own, char letter = 'n');

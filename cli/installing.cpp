@@ -46,20 +46,6 @@ double timeout_option(const Arguments& arguments) {
   return arguments.seconds("timeout", 0, kLongestTimeout);
 }
 
-Option context_option() {
-  return {.name = "context",
-          .kind = Kind::text,
-          .value = "NAME",
-          .doc = "Context of the kubeconfig, instead of its current one."};
-}
-
-Option kubeconfig_option() {
-  return {.name = "kubeconfig",
-          .kind = Kind::file,
-          .value = "FILE",
-          .doc = "This file alone, instead of KUBECONFIG or ~/.kube/config."};
-}
-
 Option yes_option() {
   return {.name = "yes",
           .letter = 'y',

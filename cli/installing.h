@@ -19,8 +19,6 @@ bool agreed(std::string_view question);
 // --timeout, in seconds.
 double timeout_option(const Arguments& arguments);
 
-Option context_option();
-Option kubeconfig_option();
 Option yes_option();
 
 }  // namespace adaptdl::cli
