@@ -51,6 +51,17 @@ std::string log_folder(const std::string& name, bool is_job) {
   return json_get<std::string>(status, "log_dir", "run " + name);
 }
 
+// Of jobs, `most` of them at most, and of live runs.
+std::vector<std::string> job_and_run_names(local::JobStore* store, const std::string& prefix,
+                                           int most) {
+  std::vector<std::string> names;
+  if (store != nullptr) names = store->names(prefix, most);
+  for (std::string& run : launch::live_run_names()) {
+    if (run.starts_with(prefix)) names.push_back(std::move(run));
+  }
+  return names;
+}
+
 class LocalEvents : public EventReader {
  public:
   LocalEvents(std::unique_ptr<local::JobStore> store, std::string job)
@@ -184,7 +195,9 @@ class LocalJobs : public ClusterJobs {
     return !find_job_or_run(store(), name).job.has_value();
   }
 
-  std::vector<std::string> names(const std::string& prefix, int most) override;
+  std::vector<std::string> names(const std::string& prefix, int most) override {
+    return job_and_run_names(store(), prefix, most);
+  }
   std::unique_ptr<JobRequest> request(const Arguments& arguments) override {
     return local_job_request(arguments);
   }
@@ -241,15 +254,6 @@ class LocalJobs : public ClusterJobs {
 
   std::unique_ptr<local::JobStore> store_;
 };
-
-std::vector<std::string> LocalJobs::names(const std::string& prefix, int most) {
-  std::vector<std::string> names;
-  if (store() != nullptr) names = store()->names(prefix, most);
-  for (std::string& name : launch::live_run_names()) {
-    if (name.starts_with(prefix)) names.push_back(std::move(name));
-  }
-  return names;
-}
 
 JobDetails LocalJobs::details(const JobView& job) {
   const local::JobRecord record = find_job(store(), job.name);
@@ -329,9 +333,7 @@ JobOrRun find_job_or_run(local::JobStore* store, const std::string& name) {
   if (launch::is_live(name)) return {};
   if (job) return {std::move(job)};
   if (launch::read_record(name).is_object()) return {};
-  std::vector<std::string> names;
-  if (store != nullptr) names = store->names("", kNames);
-  for (std::string& run : launch::live_run_names()) names.push_back(std::move(run));
+  const std::vector<std::string> names = job_and_run_names(store, "", kNames);
   fail("there is no job or run {}.{}", name,
        did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end())));
 }
