@@ -45,8 +45,6 @@ std::string read_key(kube::Client& client, const std::string& name_space) {
   }
 }
 
-}  // namespace
-
 // Beside the controller, which never waits for it, while this operator leads.
 void expand(kube::Client& client, const ClusterCache& cache, ExpanderOptions options,
             const Cancellation& stop) {
@@ -60,6 +58,8 @@ void expand(kube::Client& client, const ClusterCache& cache, ExpanderOptions opt
     }
   } while (!stop.wait_for(pause));
 }
+
+}  // namespace
 
 struct Operator::Impl {
   Impl(kube::Client& client, OperatorOptions given)
