@@ -1,10 +1,13 @@
 """The checks of this folder, on small trees with faults: each must be found."""
 
 import os
+import shutil
+import subprocess
 import tempfile
 import unittest
 
 import includes
+import links
 import registered
 
 
@@ -47,6 +50,27 @@ class IncludesTest(unittest.TestCase):
             found = self.problems(path, include)
             self.assertEqual(len(found), 1, (path, include))
             self.assertTrue(found[0].startswith(f"{path}:2: "), found)
+
+
+@unittest.skipUnless(shutil.which("git"), "git is not there")
+class LinksTest(unittest.TestCase):
+    def problems(self, target):
+        with tempfile.TemporaryDirectory() as root:
+            write(root, {"data/sets/a": "", "cli/b.h": "", "build/made": ""})
+            os.symlink(target, os.path.join(root, "cli/link"))
+            for words in (["init", "-q"], ["add", "data", "cli"]):
+                subprocess.run(["git", "-C", root, *words], check=True)
+            return links.check_tree(root)
+
+    def test_allowed(self):
+        for target in ("b.h", "../data", "../data/sets/a", "../data/../cli/b.h", ".."):
+            self.assertEqual(self.problems(target), [], target)
+
+    def test_refused(self):
+        for target in ("/", "../..", "../../etc", "lost.h", "../build", "../build/made"):
+            found = self.problems(target)
+            self.assertEqual(len(found), 1, target)
+            self.assertTrue(found[0].startswith("cli/link: the link leads "), found)
 
 
 class RegisteredTest(unittest.TestCase):
