@@ -10,10 +10,9 @@ import pty
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-from world import IMAGE, Failed, World, check, wait_until
+from world import IMAGE, check, run_tests, wait_until
 
 LS_LIMIT_S = 0.05
 PATIENCE = 90
@@ -322,36 +321,7 @@ def copiers(world):
     return [pod["metadata"]["name"] for pod in found["items"]]
 
 
-def main():
-    tests = [lists, changes, troubles, follows, elsewhere, quick, submits, executes, copies]
-    if not IMAGE:
-        print("SKIPPED: no node can run pods here", flush=True)
-        return 77
-    only = sys.argv[2:]
-    with tempfile.TemporaryDirectory(prefix="adaptdl-commands-") as folder:
-        world = World(os.path.abspath(sys.argv[1]), folder)
-        user = User(world)
-        failures = 0
-        try:
-            world.prepare()
-            for test in tests:
-                if only and test.__name__ not in only:
-                    continue
-                begun = time.monotonic()
-                world.new_namespace(test.__name__)
-                verdict = "ok    "
-                try:
-                    test(world, user)
-                except Failed as failed:
-                    print(f"{test.__name__}: {failed}", flush=True)
-                    failures += 1
-                    verdict = "FAILED"
-                world.api.request("DELETE", f"/api/v1/namespaces/{world.space}")
-                print(f"{verdict} {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
-        finally:
-            world.stop_operators()
-        return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(
+        [lists, changes, troubles, follows, elsewhere, quick, submits, executes, copies],
+        given=lambda world: (world, User(world))))

@@ -1,18 +1,17 @@
 """The operator on a real API server, and its pods on a real node: run.py starts both.
 
-Usage: operator.py ADAPTDL, with ADAPTDL_TEST_KUBECONFIG and, for pods that run, ADAPTDL_TEST_IMAGE.
+Usage: operator.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG and, for pods that run,
+ADAPTDL_TEST_IMAGE.
 Tests run one after another, each in a namespace of its own, against one operator.
 """
 
 import json
-import os
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
 
-from world import IMAGE, Failed, World, check, wait_until
+from world import IMAGE, Failed, check, run_tests, wait_until
 
 
 def ends(world):
@@ -217,34 +216,6 @@ def killed_leader(world):
     world.operators.pop(0)
 
 
-def main():
-    tests = [ends, fails, cannot_start, rescaled, suspended, foreign_pod, drained, killed_leader, placeholders]
-    if not IMAGE:
-        print("SKIPPED: no node can run pods here", flush=True)
-        return 77
-    only = sys.argv[2:]
-    with tempfile.TemporaryDirectory(prefix="adaptdl-operator-") as folder:
-        world = World(os.path.abspath(sys.argv[1]), folder)
-        failures = 0
-        try:
-            world.prepare()
-            for test in tests:
-                if only and test.__name__ not in only:
-                    continue
-                begun = time.monotonic()
-                world.new_namespace(test.__name__)
-                try:
-                    test(world)
-                    verdict = "ok    "
-                except Failed as failed:
-                    print(f"{test.__name__}: {failed}", flush=True)
-                    failures += 1
-                    verdict = "FAILED"
-                world.api.request("DELETE", f"/api/v1/namespaces/{world.space}")
-                print(f"{verdict} {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
-        finally:
-            world.stop_operators()
-        return 1 if failures else 0
-
-
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(run_tests([ends, fails, cannot_start, rescaled, suspended, foreign_pod, drained,
+                        killed_leader, placeholders]))

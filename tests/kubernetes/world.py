@@ -10,6 +10,8 @@ import os
 import re
 import ssl
 import subprocess
+import sys
+import tempfile
 import time
 import urllib.parse
 import urllib.request
@@ -225,3 +227,38 @@ class World:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
+
+
+def run_tests(tests, given=lambda world: (world,)):
+    """The exit code of a program that runs tests of an operator, each in a namespace of its own.
+
+    Its arguments are the path of adaptdl and the names of some tests; without names all are run.
+    given(world) is what each of them is called with.
+    """
+    if not IMAGE:
+        print("SKIPPED: no node can run pods here", flush=True)
+        return 77
+    adaptdl, *only = sys.argv[1:]
+    with tempfile.TemporaryDirectory(prefix="adaptdl-world-") as folder:
+        world = World(os.path.abspath(adaptdl), folder)
+        arguments = given(world)
+        failures = 0
+        try:
+            world.prepare()
+            for test in tests:
+                if only and test.__name__ not in only:
+                    continue
+                begun = time.monotonic()
+                world.new_namespace(test.__name__)
+                verdict = "ok    "
+                try:
+                    test(*arguments)
+                except Failed as failed:
+                    print(f"{test.__name__}: {failed}", flush=True)
+                    failures += 1
+                    verdict = "FAILED"
+                world.api.request("DELETE", f"/api/v1/namespaces/{world.space}")
+                print(f"{verdict} {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
+        finally:
+            world.stop_operators()
+        return 1 if failures else 0
