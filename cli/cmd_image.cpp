@@ -90,9 +90,8 @@ int push(const Arguments& arguments) {
   const ImageTarget target =
       target_of(arguments, oci::parse_repository(*arguments.positional("REPO"), "REPO"));
   ImageProgress progress(target.quiet || target.verbose);
-  const oci::RegistryOptions options = registry_options(target, progress);
   const TemporaryDirectory layers("adaptdl-image");
-  oci::Image image = base_image(arguments.text("base"), oci::this_platform(), options);
+  oci::Image image = base_image(arguments.text("base"), oci::this_platform(), target, progress);
   std::optional<TrainingFiles> training;
   if (arguments.flag("with-torch")) {
     training = find_training_files(layers.path());
@@ -106,7 +105,7 @@ int push(const Arguments& arguments) {
   append_this_program(image, layers.path(), training ? &*training : nullptr, [&](uint64_t bytes) {
     progress.update("packing LibTorch", std::min(bytes, training->bytes), training->bytes);
   });
-  return say_result(arguments, deliver(image, target, options, progress));
+  return say_result(arguments, deliver(image, target, progress));
 }
 
 Option base_option(std::string_view doc) {

@@ -2,6 +2,7 @@
 
 #include <regex>
 
+#include "cli/cluster_registry.h"
 #include "cli/kubernetes_manifest.h"
 #include "cli/output.h"
 #include "cli/project_image.h"
@@ -55,9 +56,17 @@ class KubernetesJobRequest : public JobRequest {
     change_manifest(job, changes_);
     return job;
   }
-  std::vector<std::string> notes() const override { return {}; }
+  std::vector<std::string> notes() const override {
+    if (!arguments_.given("proxy-port")) return {};
+    return {
+        "--proxy-port is not needed: images go through the API server without a port of this "
+        "machine"};
+  }
 
   Submitted send() override {
+    if (!arguments_.quiet()) {
+      for (const std::string& note : notes()) talk("adaptdl: " + note);
+    }
     if (changes_.image.empty()) changes_.image = push_image();
     const std::string claim = "adaptdl-pvc-" + random_uuid();
     // It is there before the job, whose pods would wait for it, and becomes the job's then.
@@ -149,24 +158,21 @@ class KubernetesJobRequest : public JobRequest {
       project.dockerfile = own;
     }
     project.base = arguments_.given("base") ? arguments_.text("base") : named;
-    const std::string repository = arguments_.text("repo");
-    if (repository.empty()) {
-      fail(
-          "where the image of {} is to be pushed is not known: name a registry's repository with "
-          "--repo or ADAPTDL_SUBMIT_REPO, or take an image as it is with --image",
-          folder_);
-    }
-    const oci::Reference where = oci::parse_repository(repository, "--repo");
     if (project.dockerfile.empty() && project.base.empty()) {
       fail(
           "{}: there is no Dockerfile, and no image to put the folder on: name one with --base, as "
           "the first container's image in the job file, or take a whole one with --image",
           folder_);
     }
-    return deliver_project(
-               project,
-               {.where = where, .quiet = arguments_.quiet(), .verbose = arguments_.verbose()})
-        .image;
+    ImageTarget target = {.quiet = arguments_.quiet(), .verbose = arguments_.verbose()};
+    if (const std::string repository = arguments_.text("repo"); !repository.empty()) {
+      target.where = oci::parse_repository(repository, "--repo");
+    } else {
+      ClusterRegistry registry = find_cluster_registry(cluster_);
+      target.where = registry.where;
+      target.proxy = registry.proxy;
+    }
+    return deliver_project(project, target).image;
   }
 
   void create_claim(const std::string& name) {

@@ -10,6 +10,7 @@
 #include "core/job/project_files.h"
 #include "core/oci/build.h"
 #include "core/oci/build_tool.h"
+#include "core/oci/saved_image.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -25,23 +26,47 @@ std::string pinned(const oci::Reference& pushed) {
   return pushed.registry + "/" + pushed.repository + "@" + pushed.digest;
 }
 
+// A registry behind the target's proxy is known to nobody else, and by it alone.
+std::shared_ptr<oci::Registry> open_registry(const oci::Reference& where, const ImageTarget& target,
+                                             ImageProgress& progress) {
+  oci::RegistryOptions options;
+  options.plain_http = target.plain_http;
+  options.progress = [&](const oci::BlobProgress& blob) { progress.update(blob); };
+  if (target.verbose) options.trace = [](const std::string& line) { talk(line); };
+  const bool proxied =
+      !target.proxy.url.empty() && target.where && target.where->registry == where.registry;
+  if (!proxied) return std::make_shared<oci::Registry>(where, options);
+  options.proxy = target.proxy;
+  return std::make_shared<oci::Registry>(where, options, oci::CredentialPlaces{});
+}
+
+oci::Image pull(const oci::Reference& reference, const oci::Platform& platform,
+                const ImageTarget& target, ImageProgress& progress) {
+  return oci::pull_image(open_registry(reference, target, progress), reference, platform);
+}
+
 DeliveredImage deliver_by_tool(const ProjectImage& project, const std::string& tool,
-                               const ImageTarget& target) {
-  const TemporaryDirectory notes("adaptdl-image");
+                               const ImageTarget& target, ImageProgress& progress) {
+  const TemporaryDirectory folder("adaptdl-image");
+  // The tool does not know the way through a proxy.
+  const bool by_tool = target.where && target.proxy.url.empty();
   oci::ToolRequest request;
   request.tool = tool;
   request.folder = project.folder;
   request.dockerfile = project.dockerfile;
-  request.where = target.where.value_or(local_name());
+  request.where = by_tool ? *target.where : local_name();
   // Never one that somebody else's next push would take away.
   if (request.where.tag.empty()) request.where.tag = "adaptdl-" + to_hex(random_bytes(10));
   request.platform = project.platform;
   request.arguments = project.arguments;
-  request.push = target.where.has_value();
-  request.output = target.archive;
-  request.notes = notes.file("digest");
+  request.push = by_tool;
+  request.output = target.proxy.url.empty() ? target.archive : folder.file("image.tar");
+  request.notes = folder.file("digest");
   const oci::Reference made = oci::build_with_tool(request);
-  return {target.where ? pinned(made) : "", made, 0};
+  if (target.proxy.url.empty()) return {by_tool ? pinned(made) : "", made, 0};
+  const std::string layers = folder.file("layers");
+  make_directories(layers);
+  return deliver(oci::read_saved_image(request.output, layers), target, progress);
 }
 
 oci::BuildContext context_of(const std::string& folder, const oci::LeftOut& left_out, bool quiet) {
@@ -54,27 +79,18 @@ oci::BuildContext context_of(const std::string& folder, const oci::LeftOut& left
 
 }  // namespace
 
-oci::RegistryOptions registry_options(const ImageTarget& target, ImageProgress& progress) {
-  oci::RegistryOptions options;
-  options.plain_http = target.plain_http;
-  options.progress = [&](const oci::BlobProgress& blob) { progress.update(blob); };
-  if (target.verbose) options.trace = [](const std::string& line) { talk(line); };
-  return options;
-}
-
 oci::Image base_image(const std::string& name, const oci::Platform& platform,
-                      const oci::RegistryOptions& options) {
+                      const ImageTarget& target, ImageProgress& progress) {
   if (name.empty() || name == "scratch") return oci::empty_image(platform);
-  const oci::Reference reference = oci::parse_reference(name, "--base");
-  return oci::pull_image(std::make_shared<oci::Registry>(reference, options), reference, platform);
+  return pull(oci::parse_reference(name, "--base"), platform, target, progress);
 }
 
 DeliveredImage deliver(const oci::Image& image, const ImageTarget& target,
-                       const oci::RegistryOptions& options, ImageProgress& progress) {
+                       ImageProgress& progress) {
   oci::PushedImage pushed;
   if (target.where) {
-    oci::Registry registry(*target.where, options);
-    pushed = oci::push_image(image, registry, *target.where);
+    const auto registry = open_registry(*target.where, target, progress);
+    pushed = oci::push_image(image, *registry, *target.where);
   }
   if (!target.archive.empty()) {
     oci::Reference name = target.where.value_or(local_name());
@@ -91,15 +107,13 @@ DeliveredImage deliver(const oci::Image& image, const ImageTarget& target,
 
 DeliveredImage deliver_project(const ProjectImage& project, const ImageTarget& target) {
   ImageProgress progress(target.quiet || target.verbose);
-  const oci::RegistryOptions options = registry_options(target, progress);
   const TemporaryDirectory layers("adaptdl-image");
   oci::BuildOptions building;
   building.platform = project.platform;
   building.arguments = project.arguments;
   building.layers = layers.path();
   building.base = [&](const oci::Reference& reference, const oci::Platform& platform) {
-    return oci::pull_image(std::make_shared<oci::Registry>(reference, options), reference,
-                           platform);
+    return pull(reference, platform, target, progress);
   };
   if (project.dockerfile.empty()) {
     const ProjectFiles files(project.folder);
@@ -107,19 +121,19 @@ DeliveredImage deliver_project(const ProjectImage& project, const ImageTarget& t
         project.folder,
         [&](const std::string& path, bool is_folder) { return files.left_out(path, is_folder); },
         target.quiet);
-    return deliver(
-        oci::build_project(base_image(project.base, project.platform, options), context, building),
-        target, options, progress);
+    return deliver(oci::build_project(base_image(project.base, project.platform, target, progress),
+                                      context, building),
+                   target, progress);
   }
   const oci::Dockerfile file =
       oci::parse_dockerfile(read_file(project.dockerfile, kMaxDockerfile), project.dockerfile);
   const oci::FoundTool found = oci::find_build_tool();
-  if (!found.tool.empty()) return deliver_by_tool(project, found.tool, target);
+  if (!found.tool.empty()) return deliver_by_tool(project, found.tool, target, progress);
   if (const auto why = oci::why_not_here(file)) {
     fail("{}{}", *why, found.problem.empty() ? "" : " (" + found.problem + ")");
   }
   const oci::BuildContext context = context_of(project.folder, {}, target.quiet);
-  return deliver(oci::build_dockerfile(file, context, building), target, options, progress);
+  return deliver(oci::build_dockerfile(file, context, building), target, progress);
 }
 
 }  // namespace adaptdl::cli

@@ -16,6 +16,7 @@ namespace adaptdl::cli {
 struct ImageTarget {
   std::optional<oci::Reference> where = {};  // pushed there
   std::string archive = {};                  // written to that file; "": not written
+  oci::RegistryProxy proxy = {};             // by which its registry is reached
   bool plain_http = false;                   // to registries, wherever they are
   bool quiet = false, verbose = false;
 };
@@ -26,16 +27,12 @@ struct DeliveredImage {
   uint64_t bytes_sent = 0;   // as far as it is known: a tool does not say
 };
 
-// How registries are spoken to for that. `progress` outlives what comes.
-oci::RegistryOptions registry_options(const ImageTarget& target, ImageProgress& progress);
-
 // The image of that name; of nothing, if it is "" or "scratch". Throws Error.
 oci::Image base_image(const std::string& name, const oci::Platform& platform,
-                      const oci::RegistryOptions& options);
+                      const ImageTarget& target, ImageProgress& progress);
 
 // Pushes it, without what the registry has already, and writes it.
-DeliveredImage deliver(const oci::Image& image, const ImageTarget& target,
-                       const oci::RegistryOptions& options, ImageProgress& progress);
+DeliveredImage deliver(const oci::Image& image, const ImageTarget& target, ImageProgress& progress);
 
 struct ProjectImage {
   std::string folder;      // absolute

@@ -477,8 +477,9 @@ _adaptdl() {
     '--base[Kubernetes\: what SOURCE is put on where it has no Dockerfile. Default\: the job file'\''s image.]:IMAGE: ' \
     '-d[Kubernetes\: make the image by it. Default\: Dockerfile in SOURCE.]:FILE:_files' \
     '--dockerfile[Kubernetes\: make the image by it. Default\: Dockerfile in SOURCE.]:FILE:_files' \
-    '--repo[Kubernetes\: where to push the image, REGISTRY/NAME.]:REPO: ' \
+    '--repo[Kubernetes\: where to push the image, REGISTRY/NAME. Default\: the cluster'\''s own registry.]:REPO: ' \
     '--repo-creds[Kubernetes\: the Secret that pods pull the image with.]:SECRET: ' \
+    '--proxy-port[Kubernetes\: taken as AdaptDL has it, and not needed.]:PORT: ' \
     '--checkpoint-storage-size[Kubernetes\: of the job'\''s volume for checkpoints and shared files.]:SIZE: ' \
     '--checkpoint-storage-class[Kubernetes\: its storage class. Default\: one known to be shared among nodes, else the cluster'\''s.]:NAME: ' \
     '-o[How to print the result.]:text|json|yaml:(text json yaml)' \

@@ -61,7 +61,7 @@ std::string registry_problem(const HttpResponse& answer) {
 Transport::Transport(std::string registry, Credential credential, RegistryOptions options)
     : registry_(std::move(registry)),
       options_(std::move(options)),
-      client_(options_.http),
+      client_(options_.proxy.http),
       auth_(registry_, std::move(credential), [this](const HttpRequest& request) {
         return with_retries(true, [&] { return send_once(request); });
       }) {
@@ -116,10 +116,14 @@ HttpResponse Transport::with_retries(bool retry, const std::function<HttpRespons
   }
 }
 
+HttpHeaders Transport::proxy_headers() const {
+  return options_.proxy.headers ? options_.proxy.headers() : HttpHeaders();
+}
+
 HttpResponse Transport::ping(const std::string& base) {
   HttpRequest request;
   request.url = base + "/v2/";
-  request.headers = options_.headers;
+  request.headers = proxy_headers();
   return send_once(request);
 }
 
@@ -136,7 +140,7 @@ void Transport::connect() {
     }
     accept(base, answer);
   };
-  if (!options_.base_url.empty()) return ping_well(options_.base_url);
+  if (!options_.proxy.url.empty()) return ping_well(options_.proxy.url);
   const std::string host = registry_host(registry_);
   if (options_.plain_http) return ping_well("http://" + host);
   if (!plain_http_allowed(host)) return ping_well("https://" + host);
@@ -165,10 +169,11 @@ std::string Transport::location(const HttpResponse& answer, const std::string& a
   const auto given = answer.header("location");
   if (!given) fail("{}: its answer lacks the address to go on with (Location)", registry_);
   const std::string whole = resolve_location(asked, *given);
-  if (options_.base_url.empty()) return whole;
+  const std::string& proxy = options_.proxy.url;
   // Behind a proxy the registry may not know how it is reached.
+  if (proxy.empty() || whole.starts_with(proxy + "/v2/")) return whole;
   const size_t path = whole.find("/v2/", whole.find("://") + 3);
-  return path == std::string::npos ? whole : options_.base_url + whole.substr(path);
+  return path == std::string::npos ? whole : proxy + whole.substr(path);
 }
 
 HttpResponse Transport::send_following(const RegistryRequest& request,
@@ -187,7 +192,8 @@ HttpResponse Transport::send_following(const RegistryRequest& request,
   for (int redirects = 0;; ++redirects) {
     one.headers = request.headers;
     if (url_origin(one.url) == home) {
-      one.headers.insert(one.headers.end(), options_.headers.begin(), options_.headers.end());
+      const HttpHeaders own = proxy_headers();
+      one.headers.insert(one.headers.end(), own.begin(), own.end());
       if (!authorisation.empty()) one.headers.emplace_back("Authorization", authorisation);
     }
     HttpResponse answer = send_once(one);

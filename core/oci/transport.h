@@ -21,12 +21,16 @@ struct BlobProgress {
   uint64_t bytes = 0, size = 0;  // moved so far, of so many
 };
 
+// Where a registry's "/v2/" is, if not at its own host.
+struct RegistryProxy {
+  std::string url = {};                       // without a slash at its end; "": no proxy
+  std::function<HttpHeaders()> headers = {};  // of each request to there: who asks
+  HttpClientOptions http = {};                // how it is known
+};
+
 struct RegistryOptions {
   bool plain_http = false;  // speak plain HTTP, wherever the registry is
-  // Where "/v2/" is, if not at the registry's own host: a proxy. Without a slash at its end.
-  std::string base_url = {};
-  HttpHeaders headers = {};     // for every request to there, such as the proxy's authorisation
-  HttpClientOptions http = {};  // how it is known
+  RegistryProxy proxy = {};
   const Cancellation* cancel = nullptr;
   std::function<void(const BlobProgress&)> progress = {};
   // Hears a line for each answer: method, address without its query, status, time. No secrets.
@@ -75,6 +79,7 @@ class Transport {
 
  private:
   void connect();
+  HttpHeaders proxy_headers() const;
   HttpResponse ping(const std::string& base);
   HttpResponse send_authorised(const RegistryRequest& request);
   HttpResponse send_following(const RegistryRequest& request, const std::string& authorisation);

@@ -2,95 +2,18 @@
 // Without it in PATH the test is skipped.
 
 #define DOCTEST_CONFIG_IMPLEMENT
-#include <arpa/inet.h>
+#include "tests/unit/oci/docker_registry.h"
+
 #include <cstdio>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <thread>
 
 #include "core/base/files.h"
-#include "core/base/process.h"
-#include "core/base/system.h"
 #include "core/oci/digest.h"
 #include "core/oci/image.h"
 #include "core/oci/media_types.h"
 
 namespace adaptdl::oci {
 namespace {
-
-constexpr int kSkipped = 77;  // as Meson has it
-
-bool has_program() {
-  const std::string path = environment_variable("PATH").value_or("");
-  for (size_t at = 0; at <= path.size();) {
-    const size_t end = std::min(path.find(':', at), path.size());
-    if (path_exists(join_path(path.substr(at, end - at), "docker-registry"))) return true;
-    at = end + 1;
-  }
-  return false;
-}
-
-uint16_t free_port() {
-  const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  REQUIRE(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  return ntohs(address.sin_port);
-}
-
-class DockerRegistry {
- public:
-  DockerRegistry() {
-    for (int tried = 0; tried < 3 && !start(); ++tried) {
-    }
-    REQUIRE(child_.running());
-  }
-
-  Reference reference(const std::string& repository, const std::string& tag = "") const {
-    return {name_, repository, tag, ""};
-  }
-  std::shared_ptr<Registry> open(const std::string& repository) const {
-    return std::make_shared<Registry>(reference(repository), RegistryOptions{}, CredentialPlaces{});
-  }
-  // The stored bytes, from its folder.
-  std::string stored(const std::string& digest) const {
-    const std::string hex = digest.substr(7);
-    return read_file(fmt::format("{}/docker/registry/v2/blobs/sha256/{}/{}/data", folder_.path(),
-                                 hex.substr(0, 2), hex),
-                     1u << 30);
-  }
-
- private:
-  // False if the port was taken meanwhile.
-  bool start() {
-    name_ = fmt::format("127.0.0.1:{}", free_port());
-    const std::string config = folder_.file("config.yml");
-    replace_file(config, fmt::format("version: 0.1\nlog: {{level: error, accesslog: {{disabled: "
-                                     "true}}}}\nstorage:\n  filesystem: "
-                                     "{{rootdirectory: {}}}\nhttp: {{addr: {}}}\n",
-                                     folder_.path(), name_));
-    SpawnOptions options;
-    options.argv = {"docker-registry", "serve", config};
-    child_ = spawn(options);
-    HttpClient client;
-    while (!child_.poll()) {
-      try {
-        if (client.send({.url = "http://" + name_ + "/v2/"}).ok()) return true;
-      } catch (const HttpError&) {  // not yet
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      }
-    }
-    return false;
-  }
-
-  TemporaryDirectory folder_;
-  std::string name_;
-  Child child_;
-};
 
 std::string noise(size_t size) {
   std::string bytes(size, '\0');
@@ -163,10 +86,5 @@ TEST_CASE("what is pushed is stored whole, comes back, and is not sent twice") {
 }  // namespace adaptdl::oci
 
 int main(int argc, char** argv) {
-  if (!adaptdl::oci::has_program()) {
-    std::fputs("SKIPPED: there is no docker-registry in PATH; install the package of that name\n",
-               stderr);
-    return adaptdl::oci::kSkipped;
-  }
-  return doctest::Context(argc, argv).run();
+  return adaptdl::oci::with_docker_registry([&] { return doctest::Context(argc, argv).run(); });
 }

@@ -2,6 +2,7 @@
 
 #include "core/oci/digest.h"
 #include "core/oci/media_types.h"
+#include "core/oci/saved_image.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/oci/fake_registry.h"
 
@@ -198,6 +199,66 @@ TEST_CASE("an archive holds all that it names") {
   CHECK(contains(tar, "\"io.containerd.image.name\":\"" + fake.name() + "/app:v1\""));
   CHECK(contains(tar, std::string(100'000, 'f')));
   CHECK_FALSE(path_exists(folder.file("x.tar.part")));
+}
+
+// An archive with these files, the entry "L" a link to the layer.
+void write_saved(const std::string& path, const Json& manifest, const Json& config,
+                 const std::string& layer) {
+  std::string bytes;
+  TarWriter tar([&](std::string_view more) { bytes += more; });
+  tar.add({"manifest.json", TarEntry::Kind::bytes, manifest.dump()}, 0);
+  tar.add({"c.json", TarEntry::Kind::bytes, config.dump()}, 0);
+  tar.add({"1", TarEntry::Kind::folder}, 0);
+  tar.add({"1/layer.tar", TarEntry::Kind::bytes, layer}, 0);
+  tar.add({"L", TarEntry::Kind::link, "1/layer.tar"}, 0);
+  tar.close();
+  replace_file(path, bytes);
+}
+
+TEST_CASE("what tools save is an image again") {
+  FakeRegistry fake;
+  TemporaryDirectory folder;
+  Image image = empty_image(kPlatform);
+  append_layer(image, some_layer(folder), "adaptdl");
+  settings(image)["Cmd"] = {"sh"};
+  write_image_tar(image, folder.file("own.tar"), fake.reference("app", "v1"));
+  make_directories(folder.file("own"));
+  const Image own = read_saved_image(folder.file("own.tar"), folder.file("own"));
+  CHECK(own.config == image.config);
+  CHECK(own.manifest["layers"][0]["digest"] == image.manifest["layers"][0]["digest"]);
+
+  // As docker writes them: a layer that is not packed, twice.
+  const std::string digest = digest_of("layer");
+  const Json config = {{"os", "linux"},
+                       {"architecture", "amd64"},
+                       {"rootfs", {{"type", "layers"}, {"diff_ids", {digest, digest}}}}};
+  const Json entry = {{"Config", "c.json"}, {"Layers", {"1/layer.tar", "L"}}};
+  write_saved(folder.file("x.tar"), Json::array({entry}), config, "layer");
+  make_directories(folder.file("x"));
+  const Image saved = read_saved_image(folder.file("x.tar"), folder.file("x"));
+  CHECK(saved.manifest["layers"][1]["mediaType"] == "application/vnd.oci.image.layer.v1.tar");
+  const PushedImage pushed = push_image(saved, *open_registry(fake, "app"), fake.reference("app"));
+  CHECK(fake.blobs("app").at(digest) == "layer");
+  CHECK(fake.manifest("app", pushed.reference.tag).digest == pushed.reference.digest);
+  CHECK(fake.problems().empty());
+
+  int number = 0;
+  const auto refused = [&](const Json& manifest, const Json& with, const char* why) {
+    CAPTURE(manifest);
+    write_saved(folder.file("bad.tar"), manifest, with, "layer");
+    const std::string to = folder.file("bad" + std::to_string(++number));
+    make_directories(to);
+    CHECK_ERROR(read_saved_image(folder.file("bad.tar"), to), why);
+  };
+  refused(Json::object(), config, "not one");
+  refused(Json::array({entry, entry}), config, "not one");
+  refused(Json::array({"text"}), config, "Config");
+  refused(Json::array({{{"Config", "../c.json"}, {"Layers", Json::array()}}}), config, "lacks");
+  refused(Json::array({{{"Config", "/etc/passwd"}, {"Layers", Json::array()}}}), config, "lacks");
+  refused(Json::array({{{"Config", "c.json"}, {"Layers", {"1/none"}}}}), config, "lacks");
+  refused(Json::array({{{"Config", "c.json"}, {"Layers", {"1"}}}}), config, "1");
+  refused(Json::array({{{"Config", "c.json"}, {"Layers", {"L"}}}}), config, "for 2 layers");
+  refused(Json::array({entry}), Json::object(), "rootfs");
 }
 
 TEST_CASE("platforms are chosen, or what there is is told") {

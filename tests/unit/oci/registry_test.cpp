@@ -222,8 +222,8 @@ TEST_CASE("a proxy in front gets its headers, and addresses go through it") {
     reply.send(answer);
   });
   RegistryOptions options;
-  options.base_url = fmt::format("http://127.0.0.1:{}/proxy", proxy.port());
-  options.headers = {{"X-For-Proxy", "yes"}};
+  options.proxy.url = fmt::format("http://127.0.0.1:{}/proxy", proxy.port());
+  options.proxy.headers = [] { return HttpHeaders{{"X-For-Proxy", "yes"}}; };
   options.pause = [](Seconds) {};
   Registry registry({"localhost:32000", "app", "latest", ""}, options, {});
   registry.upload("app", blob_of("bytes"));

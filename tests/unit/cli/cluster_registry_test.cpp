@@ -1,0 +1,180 @@
+// Images of folders on their way to the registry inside a cluster: an API server that wants its
+// credentials with every request, and a registry behind it that checks what comes.
+
+#include "cli/cluster_registry.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/project_image.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/oci/media_types.h"
+#include "tests/unit/base/certificate.h"
+#include "tests/unit/kube/fake_api.h"
+#include "tests/unit/oci/fake_registry.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr const char* kToken = "t0ken";
+const std::string kProxy = "/api/v1/namespaces/tools/services/adaptdl-registry:registry/proxy";
+
+// TLS and a token in front of the fake API server; its service proxy.
+class Cluster {
+ public:
+  explicit Cluster(bool relative_locations)
+      : relative_(relative_locations),
+        api_({{kube::kServices, "Service"}}),
+        front_({.tls = HttpTls{known_.certificate, known_.key}, .max_body = 64u << 20},
+               [this](const HttpServerRequest& request, const HttpReply& reply) {
+                 reply.send(answer(request));
+               }) {
+    replace_file(folder_.file("config"),
+                 fmt::format("current-context: lab\n"
+                             "contexts: [{{name: lab, context: {{cluster: c, user: u}}}}]\n"
+                             "users: [{{name: u, user: {{token: {}}}}}]\n"
+                             "clusters: [{{name: c, cluster: {{server: 'https://localhost:{}',\n"
+                             "  certificate-authority: ca}}}}]\n",
+                             kToken, front_.port()));
+    replace_file(folder_.file("ca"), known_.certificate);
+  }
+
+  ClusterChoice choice() const {
+    ClusterChoice choice{.name = kKubernetesCluster, .by = "the test"};
+    choice.kubernetes.kubeconfig = folder_.file("config");
+    return choice;
+  }
+  void add_service(const Json& port, const std::string& name = "adaptdl-registry") {
+    api_.put(kube::kServices.in("tools"),
+             {{"apiVersion", "v1"},
+              {"kind", "Service"},
+              {"metadata", {{"name", name}, {"labels", {{"app", "docker-registry"}}}}},
+              {"spec", {{"ports", Json::array({port})}}}});
+  }
+
+  oci::FakeRegistry registry;
+  std::string refuse;  // whose requests that begin so are answered 403
+  int strangers = 0, proxied = 0;
+
+ private:
+  HttpResponse answer(const HttpServerRequest& request) {
+    if (request.header("authorization") != std::string("Bearer ") + kToken) {
+      ++strangers;
+      return kube::status_response(401, "Unauthorized", "Unauthorized");
+    }
+    if (!refuse.empty() && request.path.starts_with(refuse)) {
+      return kube::status_response(403, "Forbidden", "services is forbidden: not for you");
+    }
+    const bool to_registry = request.path.starts_with(kProxy + "/");
+    HttpRequest on;
+    on.method = request.method;
+    on.url = to_registry ? "http://" + registry.name() + request.path.substr(kProxy.size())
+                         : api_.config().server + request.path;
+    if (!request.query.empty()) on.url += "?" + request.query;
+    on.body = request.body;
+    for (const auto& header : request.headers) {
+      const std::string& name = header.first;
+      if (name == "content-type" || name == "accept" || name == "content-range") {
+        on.headers.push_back(header);
+      }
+    }
+    HttpClient client;
+    HttpResponse answer = client.send(on);
+    if (to_registry) ++proxied;
+    HttpHeaders headers;
+    for (const auto& [name, value] : answer.headers) {
+      if (name == "content-length" || name == "connection" || name == "date") continue;
+      headers.emplace_back(name, name == "location" ? location(value) : value);
+    }
+    answer.headers = headers;
+    return answer;
+  }
+
+  // The API server puts its prefix before a path, and leaves another host's address alone.
+  std::string location(const std::string& given) const {
+    const size_t path = given.find("/v2/");
+    return relative_ ? kProxy + given.substr(path)
+                     : "http://registry.internal" + given.substr(path);
+  }
+
+  const bool relative_;
+  const Certificate known_ = make_certificate();
+  TemporaryDirectory folder_;
+  kube::FakeApi api_;
+  HttpServer front_;
+};
+
+const Json kNodePort = {{"name", "registry"}, {"port", 5000}, {"nodePort", 32000}};
+
+std::string problem(Cluster& lab) {
+  KubernetesCluster cluster(lab.choice(), false);
+  try {
+    find_cluster_registry(cluster);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool says(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("an image goes through the API server to the cluster's registry, once") {
+  const TemporaryDirectory project;
+  replace_file(project.file("main.py"), std::string(100'000, 'x'));
+  for (const bool relative : {true, false}) {
+    CAPTURE(relative);
+    Cluster lab(relative);
+    lab.add_service({{"name", "other"}, {"port", 1}, {"nodePort", 30001}}, "docker-registry");
+    lab.add_service(kNodePort);
+    KubernetesCluster cluster(lab.choice(), false);
+    const ClusterRegistry found = find_cluster_registry(cluster);
+    CHECK(oci::to_string(found.where) == "localhost:32000/adaptdl-submit");
+    const ProjectImage image{.folder = project.path(), .platform = {"linux", "amd64"}};
+    const ImageTarget target{.where = found.where, .proxy = found.proxy, .quiet = true};
+    const DeliveredImage made = deliver_project(image, target);
+    CHECK(made.image == "localhost:32000/adaptdl-submit@" + made.reference.digest);
+    CHECK(made.bytes_sent > 0);
+    CHECK(made.reference.tag.starts_with("adaptdl-"));
+    const oci::Manifest stored = lab.registry.manifest("adaptdl-submit", made.reference.tag);
+    CHECK(stored.digest == made.reference.digest);
+    CHECK(deliver_project(image, target).bytes_sent == 0);
+    // As a base it is found on the same way.
+    ProjectImage upon = image;
+    upon.base = made.image;
+    CHECK(deliver_project(upon, target).image != made.image);
+    CHECK(lab.strangers == 0);
+    CHECK(lab.proxied > 5);
+    CHECK(lab.registry.problems() == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("what is wrong with a cluster's registry is told with a way out") {
+  Cluster lab(true);
+  std::string told = problem(lab);
+  CHECK(says(told, "has no registry of its own"));
+  CHECK(says(told, "ADAPTDL_SUBMIT_REPO"));
+  // One that nodes cannot reach is none.
+  lab.add_service({{"name", "registry"}, {"port", 5000}});
+  CHECK(says(problem(lab), "has no registry of its own"));
+  lab.add_service(kNodePort);
+  CHECK(problem(lab) == "");
+  lab.refuse = kProxy;
+  told = problem(lab);
+  CHECK(says(told, "not for you"));
+  CHECK(says(told, "--repo"));
+  // Who may not list all namespaces' services is looked for in the own one.
+  lab.refuse = "/api/v1/services";
+  CHECK(says(problem(lab), "has no registry of its own"));
+  lab.refuse = "";
+  lab.registry.answer_next("GET /v2/", {{503, {}, "busy"}});
+  CHECK(says(problem(lab), "503"));
+  lab.registry.answer_next("GET /v2/", {{401, {}, ""}});
+  CHECK(says(problem(lab), "wants credentials"));
+}
+
+}  // namespace adaptdl::cli

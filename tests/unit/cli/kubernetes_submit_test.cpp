@@ -1,0 +1,120 @@
+// `adaptdl submit` of a folder: to a real registry, and the fake of an API server.
+
+#define DOCTEST_CONFIG_IMPLEMENT
+#include "cli/kubernetes_submit.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/parse.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/oci/image.h"
+#include "tests/unit/kube/fake_api.h"
+#include "tests/unit/oci/docker_registry.h"
+
+namespace adaptdl::cli {
+namespace {
+
+const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "", "", ""};
+const kube::Resource kClasses{"storage.k8s.io", "v1", "storageclasses", "", "", ""};
+
+std::map<std::string, std::string> environment;
+
+class Lab {
+ public:
+  Lab()
+      : api({{kAdaptDLJobs, "AdaptDLJob"},
+             {kClaims, "PersistentVolumeClaim"},
+             {kClasses, "StorageClass", false, {"provisioner"}}}) {
+    replace_file(folder_.file("config"),
+                 fmt::format("current-context: lab\n"
+                             "contexts: [{{name: lab, context: {{cluster: c}}}}]\n"
+                             "clusters: [{{name: c, cluster: {{server: '{}'}}}}]\n",
+                             api.config().server));
+    ClusterChoice choice{.name = kKubernetesCluster, .by = "the test"};
+    choice.kubernetes.kubeconfig = folder_.file("config");
+    cluster.emplace(choice, false);
+    replace_file(project.file("adaptdljob.yaml"),
+                 "apiVersion: adaptdl.petuum.com/v1\n"
+                 "kind: AdaptDLJob\n"
+                 "metadata: {generateName: net-}\n"
+                 "spec: {template: {spec: {containers: [{name: main, command: [./main.py]}]}}}\n");
+    replace_file(project.file("main.py"), std::string(100'000, 'x'));
+  }
+
+  Submitted submit(std::vector<std::string> words) {
+    std::vector<std::string> line = {"submit", project.path(), "--quiet"};
+    line.insert(line.end(), words.begin(), words.end());
+    const auto lookup = [](const char* name) -> const char* {
+      const auto found = environment.find(name);
+      return found == environment.end() ? nullptr : found->second.c_str();
+    };
+    const Arguments arguments = parse(line, lookup).arguments;
+    return kubernetes_job_request(*cluster, arguments)->send();
+  }
+  Json job(const std::string& name) { return cluster->client().get(cluster->jobs(name)); }
+  std::vector<Json> claims() {
+    return cluster->client().list(kClaims.in(cluster->name_space())).items;
+  }
+
+  kube::FakeApi api;
+  std::optional<KubernetesCluster> cluster;
+  const TemporaryDirectory project;
+
+ private:
+  const TemporaryDirectory folder_;
+};
+
+}  // namespace
+
+TEST_CASE("a folder becomes an image in a registry, and a job that runs it") {
+  const oci::DockerRegistry registry;
+  Lab lab;
+  const std::string repository = oci::to_string(registry.reference("team/net"));
+  environment = {{"ADAPTDL_SUBMIT_REPO", repository}, {"ADAPTDL_SUBMIT_REPO_CREDS", "puller"}};
+  const Submitted done = lab.submit({"--base", "scratch"});
+  const Json job = lab.job(done.name);
+  const Json pod = job["spec"]["template"]["spec"];
+  const std::string image = pod["containers"][0]["image"];
+  REQUIRE(image.starts_with(repository + "@sha256:"));
+  CHECK(pod["imagePullSecrets"] == Json::array({{{"name", "puller"}}}));
+  // Its bytes, as the registry has verified and stored them.
+  const Json manifest = Json::parse(registry.stored(image.substr(image.find('@') + 1)));
+  REQUIRE(manifest["layers"].size() == 1);
+  CHECK(registry.stored(manifest["layers"][0]["digest"]).size() == manifest["layers"][0]["size"]);
+  const Json config = Json::parse(registry.stored(manifest["config"]["digest"]));
+  CHECK(config["config"]["WorkingDir"] == "/adaptdl-app");
+  // The claim is the job's.
+  const std::vector<Json> claims = lab.claims();
+  REQUIRE(claims.size() == 1);
+  CHECK(claims[0]["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]);
+  // The same folder is the same image; another is another.
+  CHECK(lab.job(lab.submit({"--base", "scratch"})
+                    .name)["spec"]["template"]["spec"]["containers"][0]["image"] == image);
+  replace_file(lab.project.file("main.py"), "print()");
+  const Json later = lab.job(lab.submit({"--base", image}).name);
+  CHECK(later["spec"]["template"]["spec"]["containers"][0]["image"] != image);
+}
+
+TEST_CASE("what fails leaves nothing behind") {
+  const oci::DockerRegistry registry;
+  Lab lab;
+  environment = {{"ADAPTDL_SUBMIT_REPO", oci::to_string(registry.reference("net"))}};
+  CHECK_THROWS_WITH_AS(lab.submit({}), doctest::Contains("name one with --base"), Error);
+  lab.api.set_fault([](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.method != "POST" || request.path.find("adaptdljobs") == std::string::npos)
+      return {};
+    return kube::status_response(422, "Invalid", "spec.maxReplicas: no");
+  });
+  CHECK_THROWS_WITH_AS(lab.submit({"--base", "scratch"}), doctest::Contains("maxReplicas"), Error);
+  CHECK(lab.claims().empty());
+  environment = {{"ADAPTDL_SUBMIT_REPO", "127.0.0.1:1/net"}};
+  CHECK_THROWS_WITH_AS(lab.submit({"--base", "scratch"}), doctest::Contains("127.0.0.1:1"), Error);
+  CHECK(lab.claims().empty());
+}
+
+}  // namespace adaptdl::cli
+
+int main(int argc, char** argv) {
+  return adaptdl::oci::with_docker_registry([&] { return doctest::Context(argc, argv).run(); });
+}
