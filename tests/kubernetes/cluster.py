@@ -224,11 +224,11 @@ class Cluster:
         subprocess.run(["ip", "addr", "add", f"10.{self.network}.0.1/24", "dev", bridge],
                        check=True)
         subprocess.run(["ip", "link", "set", bridge, "up"], check=True)
-        # Without a kube-proxy: pods find the API server at its service's address all the same.
-        subprocess.run(["ip", "addr", "add", f"10.{self.network}.16.1/32", "dev", bridge],
+        # Services' addresses are local ones, and end with the bridge.
+        subprocess.run(["ip", "route", "add", "local", f"10.{self.network}.16.0/20", "dev", bridge],
                        check=True)
-        self.start("relay", sys.executable, os.path.join(HERE, "relay.py"),
-                   f"10.{self.network}.16.1", "443", str(self.api))
+        self.start("services", sys.executable, os.path.join(HERE, "services.py"),
+                   self.path("admin"), f"10.{self.network}.0.1")
         cri = 'plugins."io.containerd.grpc.v1.cri"'
         config = self.write("containerd.toml", f"""version = 2
 root = "{self.path('containerd/root')}"
@@ -268,6 +268,7 @@ state = "{self.path('containerd/state')}"
             "authorization": {"mode": "AlwaysAllow"},
             "tlsCertFile": os.path.join(self.pki, "kubelet.crt"),
             "tlsPrivateKeyFile": os.path.join(self.pki, "kubelet.key"),
+            "clusterDNS": [f"10.{self.network}.0.1"], "clusterDomain": "cluster.local",
             "resolvConf": self.write("resolv.conf", ""), "podLogsDir": self.path("pod-logs"),
             "volumePluginDir": self.path("plugins"), "makeIPTablesUtilChains": False,
             "imageGCHighThresholdPercent": 100,
@@ -315,7 +316,7 @@ state = "{self.path('containerd/state')}"
             sweep = self.binary("sandbox-sweep")
             subprocess.run([sweep, self.path("containerd.sock")], check=False,
                            capture_output=True, timeout=120)
-        for name in ("registry", "relay", "kwok", "containerd", "kube-scheduler",
+        for name in ("registry", "services", "kwok", "containerd", "kube-scheduler",
                      "kube-controller-manager", "kube-apiserver", "etcd"):
             self.end(name)
         if hasattr(self, "bridge"):

@@ -101,7 +101,7 @@ def ready(world):
     """It is ready when install says so: two operators, of which one leads; then nothing differs."""
     _, said = world.install("--set", "sched.interval=5s", "--timeout", "90")
     check("installed in namespace adaptdl" in said, "it says so", said)
-    pods = world.pods()
+    pods = wait_until(lambda: len(world.pods()) == 2 and world.pods(), "those of before are gone", 40)
     states = [[c["ready"] for c in pod["status"]["containerStatuses"]] for pod in pods]
     check(states == [[True], [True]], "two pods are ready", states)
     lease = world.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases/adaptdl-operator")
@@ -261,4 +261,5 @@ def main():
     return 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

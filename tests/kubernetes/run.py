@@ -45,6 +45,8 @@ def with_cluster(binaries, use):
         if not why_not:
             environment["ADAPTDL_TEST_IMAGE"] = cluster.IMAGE
             environment["ADAPTDL_TEST_REGISTRY"] = started.start_registry() or ""
+            environment["ADAPTDL_TEST_CONTAINERD"] = started.path("containerd.sock")
+            environment["ADAPTDL_TEST_BASE"] = os.path.join(binaries, "images/adaptdl-busybox.tar")
         # The program asks for a restart by a signal, and waits until it is done.
         restart = os.path.join(folder, "restart")
         done = os.path.join(folder, "restarted")

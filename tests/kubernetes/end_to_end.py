@@ -1,0 +1,248 @@
+"""A cluster's life with AdaptDL, from installing to uninstalling, as its users see it: run.py starts
+the cluster and a registry.
+
+Usage: end_to_end.py ADAPTDL, with ADAPTDL_TEST_KUBECONFIG, ADAPTDL_TEST_IMAGE, ADAPTDL_TEST_REGISTRY
+and ADAPTDL_TEST_PYTHON, a Python with torch and AdaptDL 0.2.11. Users have the program and a
+kubeconfig. The node says that it has 4 GPUs, for which nothing stands: enough for two jobs that grow
+to two replicas each, until a third arrives that takes two.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import python_job
+from commands import User, give_volume
+from install import Installed
+from world import GROUP, IMAGE, PROGRAM, Failed, check, wait_until
+
+REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
+GPUS = 4
+SPACE = "team"
+VOLUMES = ("first", "second", "third")
+PATIENCE = 150
+
+
+class Life:
+    def __init__(self, adaptdl, folder):
+        self.cluster = Installed(adaptdl)
+        self.adaptdl, self.folder, self.space = adaptdl, folder, SPACE
+        self.api, self.kubeconfig = self.cluster.api, self.cluster.kubeconfig
+        self.user = User(self)
+        self.user.environment["ADAPTDL_SUBMIT_REPO"] = f"{REGISTRY}/team/jobs"
+        self.followed = {}
+
+    def status(self, name):
+        job = self.api.get(f"{GROUP}/namespaces/{SPACE}/adaptdljobs/{name}")
+        return (job or {}).get("status", {})
+
+    def wait_replicas(self, name, count, after=-1):
+        """It runs with so many, of a later start than `after`, which is returned."""
+        def there():
+            status = self.status(name)
+            check(status.get("phase") not in ("Failed", "Succeeded"), f"{name} ended", status)
+            return status.get("phase") == "Running" and status.get("readyReplicas") == count and \
+                status["group"] > after and [status["group"]]
+        return wait_until(there, f"{name} on {count}", PATIENCE)[0]
+
+    def follow(self, name):
+        path = os.path.join(self.folder, f"{name}.log")
+        with open(path, "wb") as log:
+            self.followed[name] = (path, subprocess.Popen(
+                self.user.words("logs", "-f", name), env=self.user.environment, stdout=log,
+                stderr=log, stdin=subprocess.DEVNULL))
+
+    def said(self, name):
+        """What `logs -f` has shown of it so far."""
+        with open(self.followed[name][0], encoding="utf-8", errors="replace") as log:
+            return log.read()
+
+    def tell(self):
+        """For whoever looks at a failure."""
+        for name in self.followed:
+            print(f"---- {name}: {json.dumps(self.status(name))}\n{self.said(name)[-4000:]}\n"
+                  f"{self.user.run('events', name)[-3000:]}", flush=True)
+
+    def followed_to_the_end(self, name):
+        check(self.followed[name][1].wait(PATIENCE) == 0, f"logs -f {name} ends with the job")
+
+
+def installs(life):
+    life.cluster.image = life.cluster.run("image", "push", f"{REGISTRY}/adaptdl")[0].strip()
+    life.cluster.install("--set", "sched.interval=5s", "--set", "sched.policyOptions.horizon=300",
+                         "--timeout", "120")
+    node, = life.api.get("/api/v1/nodes")["items"]
+    size = {"nvidia.com/gpu": str(GPUS)}
+    status, answer = life.api.request(
+        "PATCH", f"/api/v1/nodes/{node['metadata']['name']}/status",
+        {"status": {"capacity": size, "allocatable": size}}, "application/merge-patch+json")
+    check(status == 200, "the node has GPUs", answer)
+    life.api.create("/api/v1/namespaces", {"metadata": {"name": SPACE}})
+    for name in VOLUMES:
+        give_volume(life, name)
+
+
+def submits_python(life):
+    """A folder with a Dockerfile, as AdaptDL's users have them: the name of its job."""
+    python = python_job.facts()
+    context = os.path.join(life.folder, "image")
+    python_job.make_image_folder(context, python)
+    base = life.cluster.run("image", "build", context, "-t", f"{REGISTRY}/team/python")[0].strip()
+    shutil.rmtree(context)
+    project = os.path.join(life.folder, "project")
+    python_job.make_project(project, base, python)
+    name = life.user.run("submit", project, "--checkpoint-storage-class", "first").strip()
+    life.follow(name)
+    return name
+
+
+def submits_command(life, name, replicas, volume):
+    name = life.user.run(
+        "submit", "--image", IMAGE, "-n", name, "--replicas", replicas, "-f", write_job(life, name),
+        "--checkpoint-storage-class", volume).strip()
+    life.follow(name)
+    return name
+
+
+def write_job(life, name):
+    """The job file of a program that ends when it is told to, like the Python one."""
+    script = PROGRAM.replace("while :", f"until test -e $ADAPTDL_SHARE_PATH/{python_job.FINISH}")
+    path = os.path.join(life.folder, f"{name}.yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"command": ["sh", "-c", script], "grace_s": 5,
+                   "resources": {"cpu": 0.05, "gpu": 1}}, file)
+    return path
+
+
+def epochs(life, name):
+    """[(epoch, replicas, start)] that its log tells of."""
+    return [tuple(map(int, found)) for found in re.findall(
+        r"epoch (\d+) on (\d+) start (\d+) loss", life.said(name))]
+
+
+def tells_the_truth(life, names):
+    """ls and describe say of each job what the API server knows."""
+    for attempt in range(20):
+        before = {name: life.status(name) for name in names}
+        shown = {job["name"]: job for job in life.user.record("ls")["jobs"]}
+        table = life.user.run("ls")
+        texts = {name: life.user.run("describe", name) for name in names}
+        if before == {name: life.status(name) for name in names}:
+            break
+        check(attempt < 19, "jobs do not stand still", before)
+    check(set(shown) == set(names), "its jobs", shown)
+    for name, status in before.items():
+        row = next(line for line in table.splitlines() if line.startswith(name)).split()
+        check(shown[name]["phase"] == status["phase"] == row[2] and status["phase"] in texts[name],
+              "the phase", shown[name], row, texts[name], status)
+        check(shown[name]["replicas"] == len(status["allocation"]), "its replicas", shown[name], status)
+        for pod in pods(life, name):
+            check(pod in texts[name], f"pod {pod}", texts[name])
+
+
+def pods(life, name):
+    found = life.api.get(f"/api/v1/namespaces/{SPACE}/pods?labelSelector=adaptdl%2Fjob%3D{name}")
+    return [pod["metadata"]["name"] for pod in found["items"]]
+
+
+def finish(life, name):
+    path = os.path.join(life.folder, python_job.FINISH)
+    with open(path, "w", encoding="utf-8"):
+        pass
+    life.user.run("cp", path, f"{name}:/share/{python_job.FINISH}")
+
+
+def lives(life):
+    """Two jobs train, are rescaled as a third arrives, and all succeed: their names."""
+    python = submits_python(life)
+    other = submits_command(life, "other", "1:2", "second")
+    began = life.wait_replicas(python, 1)
+    wait_until(lambda: epochs(life, python), "it trains", PATIENCE)
+    life.wait_replicas(other, 1)
+    # Its hints come after half a minute, and make it grow.
+    grown = life.wait_replicas(python, 2, began)
+    hints = life.status(python)["train"]
+    check(hints["initBatchSize"] == 20 and hints["gradParams"]["var"] > 0, "its hints", hints)
+    wait_until(lambda: any(on == 2 for _, on, _ in epochs(life, python)), "it trains on 2", PATIENCE)
+    tells_the_truth(life, [python, other])
+    third = submits_command(life, "third", "2", "third")
+    shrunk = life.wait_replicas(python, 1, grown)
+    life.wait_replicas(third, 2)
+    wait_until(lambda: any(start == shrunk for _, _, start in epochs(life, python)),
+               "it trains on 1 again", PATIENCE)
+    names = [python, other, third]
+    tells_the_truth(life, names)
+    for name in names:
+        finish(life, name)
+        life.user.run("wait", name, "--timeout", "80")
+        life.followed_to_the_end(name)
+    tells_the_truth(life, names)
+    check(all(life.status(name)["phase"] == "Succeeded" for name in names), "all succeed")
+    trained(life, python)
+    return names
+
+
+def trained(life, name):
+    """Nothing was lost by the restarts, logs told all of it, and cp brings what was trained."""
+    done = epochs(life, name)
+    check([epoch for epoch, _, _ in done] == list(range(len(done))), "every epoch, once", done)
+    check([on for _, on, _ in done][-1:] == [1] and {on for _, on, _ in done} == {1, 2}, "on", done)
+    check(f"finished epoch {len(done) - 1}" in life.said(name), "its end", life.said(name)[-500:])
+    check(not life.status(name).get("failures"), "no failure", life.status(name))
+    model = os.path.join(life.folder, "model.pt")
+    life.user.run("cp", f"{name}:/share/model.pt", model)
+    loaded = subprocess.run(
+        [python_job.PYTHON, "-c", f"import torch; print(torch.load({model!r})['weight'].shape)"],
+        capture_output=True, text=True, check=False)
+    check(loaded.stdout == "torch.Size([1, 8])\n", "the model", loaded)
+
+
+def uninstalls(life, names, before):
+    """Jobs, then the operator: the cluster is as it was."""
+    life.user.run("delete", *names)
+    wait_until(lambda: not life.api.get(
+        f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims")["items"], "claims go with their jobs")
+    life.api.request("DELETE", f"/api/v1/namespaces/{SPACE}")
+    life.cluster.run("uninstall")
+    take_volumes(life)
+    try:
+        wait_until(lambda: life.cluster.all_objects() == before, "all is as it was", 60)
+    except Failed as failed:
+        raise Failed(f"{failed}: {sorted(life.cluster.all_objects() ^ before)}") from None
+
+
+def take_volumes(life):
+    for name in VOLUMES:
+        life.api.request("DELETE", f"/api/v1/persistentvolumes/{name}")
+
+
+def main():
+    if not IMAGE or not REGISTRY or not python_job.facts():
+        print("SKIPPED: no node can run pods here, there is no docker-registry, or "
+              "ADAPTDL_TEST_PYTHON names no Python with torch and AdaptDL", flush=True)
+        return 77
+    with tempfile.TemporaryDirectory(prefix="adaptdl-end-") as folder:
+        life = Life(os.path.abspath(sys.argv[1]), folder)
+        before, begun = life.cluster.all_objects(), time.monotonic()
+        try:
+            installs(life)
+            uninstalls(life, lives(life), before)
+            print(f"ok, {time.monotonic() - begun:.0f} s", flush=True)
+        except Failed as failed:
+            print(f"FAILED {failed}", flush=True)
+            life.tell()
+            return 1
+        finally:
+            for _, process in life.followed.values():
+                process.kill()
+                process.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""Images made by the program, as a registry, which checks what it is given, and a node take them:
+run.py starts a cluster with both.
+
+Usage: images.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG, ADAPTDL_TEST_REGISTRY,
+ADAPTDL_TEST_CONTAINERD (the node's socket) and ADAPTDL_TEST_BASE (a docker archive with a shell).
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+from world import Api, Failed, check, wait_until
+
+REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
+CONTAINERD = os.environ.get("ADAPTDL_TEST_CONTAINERD")
+BASE = os.environ.get("ADAPTDL_TEST_BASE")
+DOCKER = "application/vnd.docker.distribution.manifest.v2+json"
+OCI = "application/vnd.oci.image.manifest.v1+json"
+INDEX = "application/vnd.oci.image.index.v1+json"
+LAYERS = {DOCKER: "application/vnd.docker.image.rootfs.diff.tar",
+          OCI: "application/vnd.oci.image.layer.v1.tar"}
+CONFIGS = {DOCKER: "application/vnd.docker.container.image.v1+json",
+           OCI: "application/vnd.oci.image.config.v1+json"}
+RUN = ["sh", "-c", "cat /adaptdl-app/said && pwd"]
+SAID = "from the folder\n/adaptdl-app\n"
+
+
+def to_registry(method, path, data=None, kind="application/octet-stream"):
+    """(status, headers, body)"""
+    url = path if path.startswith("http") else f"http://{REGISTRY}/v2/{path}"
+    request = urllib.request.Request(url, data, {"Content-Type": kind, "Accept": f"{DOCKER},{OCI}"},
+                                     method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read()
+
+
+def put_blob(repository, data, kind):
+    digest = "sha256:" + hashlib.sha256(data).hexdigest()
+    _, headers, _ = to_registry("POST", f"{repository}/blobs/uploads/", b"")
+    place = headers["Location"] + ("&" if "?" in headers["Location"] else "?") + "digest=" + digest
+    status, _, body = to_registry("PUT", place, data)
+    check(status == 201, "a blob is not taken", body)
+    return {"mediaType": kind, "digest": digest, "size": len(data)}
+
+
+def put_manifest(repository, tag, manifest):
+    data = json.dumps(manifest).encode()
+    status, headers, body = to_registry("PUT", f"{repository}/manifests/{tag}", data,
+                                        manifest["mediaType"])
+    return status, body, {"mediaType": manifest["mediaType"], "size": len(data),
+                          "digest": headers.get("Docker-Content-Digest")}
+
+
+def put_base(repository, kind):
+    """An image with a shell, of that media type, by the registry's own protocol: what names it."""
+    with tarfile.open(BASE) as archive:
+        described, = json.load(archive.extractfile("manifest.json"))
+        config = archive.extractfile(described["Config"]).read()
+        layers = [archive.extractfile(layer).read() for layer in described["Layers"]]
+    manifest = {"schemaVersion": 2, "mediaType": kind,
+                "config": put_blob(repository, config, CONFIGS[kind]),
+                "layers": [put_blob(repository, layer, LAYERS[kind]) for layer in layers]}
+    status, body, made = put_manifest(repository, "1", manifest)
+    check(status == 201, "the base is not taken", body)
+    return made
+
+
+class Builder:
+    def __init__(self, adaptdl, folder):
+        self.adaptdl, self.folder, self.count = adaptdl, folder, 0
+        self.api = Api(os.environ["ADAPTDL_TEST_KUBECONFIG"])
+        self.project = os.path.join(folder, "project")
+        os.mkdir(self.project)
+        with open(os.path.join(self.project, "said"), "w", encoding="ascii") as file:
+            file.write("from the folder\n")
+
+    def image(self, *words, seconds=120):
+        done = subprocess.run([self.adaptdl, "image", *words, "-o", "json"], capture_output=True,
+                              text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL,
+                              env={"HOME": self.folder, "PATH": "/nowhere"} | {
+                                  name: value for name, value in os.environ.items()
+                                  if name in ("ADAPTDL_LIBTORCH", "ADAPTDL_WORKER")})
+        check(done.returncode == 0, f"image {words}", done.stderr)
+        return json.loads(done.stdout)
+
+    def runs(self, image, command, expected, policy="Always", seconds=90):
+        """A pod of it says that, and nothing else."""
+        self.count += 1
+        path = f"/api/v1/namespaces/default/pods/image-{self.count}"
+        self.api.create("/api/v1/namespaces/default/pods", {
+            "metadata": {"name": f"image-{self.count}"}, "spec": {
+                "restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [{
+                    "name": "main", "image": image, "imagePullPolicy": policy, "command": command}]}})
+
+        def ended():
+            status = self.api.get(path)["status"]
+            return status["phase"] in ("Succeeded", "Failed") and status
+        try:
+            status = wait_until(ended, f"{image} runs", seconds)
+        except Failed as failed:
+            raise Failed(f"{failed}\n    {self.api.get(path)['status']}") from None
+        said = self.api.request("GET", path + "/log")[1]
+        check(status["phase"] == "Succeeded" and expected in str(said), f"what {image} says", said,
+              status)
+        self.api.request("DELETE", path)
+        return str(said)
+
+
+def media_type(image):
+    place, digest = image.split("@")
+    status, headers, body = to_registry("GET", f"{place.split('/', 1)[1]}/manifests/{digest}")
+    check(status == 200, "the manifest", body)
+    manifest = json.loads(body)
+    check(headers["Content-Type"] == manifest.get("mediaType", OCI), "its type", manifest)
+    kinds = {layer["mediaType"].removesuffix("+gzip").removesuffix(".gzip")
+             for layer in manifest["layers"]}
+    check(kinds == {LAYERS[headers["Content-Type"]]} and
+          manifest["config"]["mediaType"] == CONFIGS[headers["Content-Type"]], "all of one kind",
+          manifest)
+    return headers["Content-Type"]
+
+
+def checks(_builder):
+    """The registry is one that refuses what is not whole: else the rest would prove little."""
+    config = put_blob("checks", b"{}", CONFIGS[OCI])
+    absent = {"mediaType": LAYERS[OCI] + "+gzip", "digest": "sha256:" + "0" * 64, "size": 1}
+    status, body, _ = put_manifest("checks", "1", {"schemaVersion": 2, "mediaType": OCI,
+                                                   "config": config, "layers": [absent]})
+    check(status == 400 and b"MANIFEST_BLOB_UNKNOWN" in body, "a manifest without its layer", status, body)
+
+
+def program(builder):
+    """This program, on nothing."""
+    image = builder.image("push", f"{REGISTRY}/made/adaptdl")["image"]
+    check(media_type(image) == OCI, "its kind")
+    builder.runs(image, ["/adaptdl-app/adaptdl", "--version"], "adaptdl")
+    again = builder.image("push", f"{REGISTRY}/made/adaptdl")
+    check(again["image"] == image and again["bytes_sent"] == 0, "nothing is sent twice", again)
+
+
+def folders(builder):
+    """A folder on a base of either kind, pushed, and as an archive that containerd imports."""
+    for number, kind in enumerate((DOCKER, OCI)):
+        put_base(f"base{number}", kind)
+        archive = os.path.join(builder.folder, f"{number}.tar")
+        name = f"{REGISTRY}/made/folder{number}:1"
+        made = builder.image("build", builder.project, "--base", f"{REGISTRY}/base{number}:1",
+                             "-t", name, "--archive", archive)
+        check(media_type(made["image"]) == kind, f"it stays of {kind}")
+        builder.runs(made["image"], RUN, SAID)
+        builder.image("build", builder.project, "--base", f"{REGISTRY}/base{number}:1", "--archive",
+                      archive)
+        done = subprocess.run(["ctr", "-a", CONTAINERD, "-n", "k8s.io", "images", "import", archive],
+                              capture_output=True, text=True, check=False)
+        check(done.returncode == 0, "it is imported", done.stderr)
+        builder.runs("localhost/adaptdl-image:latest", RUN, SAID, "Never")
+
+
+def of_index(builder):
+    """Of a base for several machines that of this one is taken; a layer is mounted, not sent."""
+    made = put_base("many", OCI)
+    other = json.loads(to_registry("GET", f"many/manifests/{made['digest']}")[2])
+    other["config"] = put_blob("many", b'{"architecture":"riscv64","os":"linux","rootfs":'
+                                       b'{"type":"layers","diff_ids":[]}}', CONFIGS[OCI])
+    _, _, stranger = put_manifest("many", "2", other)
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
+    status, body, _ = put_manifest("many", "all", {"schemaVersion": 2, "mediaType": INDEX, "manifests": [
+        stranger | {"platform": {"os": "linux", "architecture": "riscv64"}},
+        made | {"platform": {"os": "linux", "architecture": machine}}]})
+    check(status == 201, "the index is not taken", body)
+    built = builder.image("build", builder.project, "--base", f"{REGISTRY}/many:all", "-t",
+                          f"{REGISTRY}/made/of-many")
+    builder.runs(built["image"], RUN, SAID)
+    check(built["bytes_sent"] < 10_000, "the base's layer is not sent", built)
+
+
+def training(builder):
+    """With LibTorch, where this program has a worker to go with it."""
+    done = subprocess.run([builder.adaptdl, "doctor", "-o", "json"], capture_output=True, text=True,
+                          check=False)
+    found = {one["name"]: one["status"] for one in json.loads(done.stdout)["checks"]}
+    if not found["worker"] == found["libtorch"] == "ok":
+        print("       training: SKIPPED: this program has no worker, or there is no LibTorch",
+              flush=True)
+        return
+    begun = time.monotonic()
+    image = builder.image("push", f"{REGISTRY}/made/torch", "--with-torch", seconds=400)["image"]
+    pushed = time.monotonic()
+    check(media_type(image) == OCI, "its kind")
+    said = builder.runs(image, ["/adaptdl-app/adaptdl", "doctor", "-o", "json"], "libtorch",
+                        seconds=300)
+    found = {one["name"]: one["status"] for one in json.loads(said)["checks"]}
+    check(found["worker"] == found["libtorch"] == "ok", "it can train", said)
+    print(f"       training: pushed in {pushed - begun:.0f} s, pulled and run in "
+          f"{time.monotonic() - pushed:.0f} s", flush=True)
+
+
+def main():
+    if not REGISTRY or not CONTAINERD:
+        print("SKIPPED: no node can run pods here, or there is no docker-registry", flush=True)
+        return 77
+    failures = 0
+    with tempfile.TemporaryDirectory(prefix="adaptdl-images-") as folder:
+        builder = Builder(os.path.abspath(sys.argv[1]), folder)
+        for test in (checks, program, folders, of_index, training):
+            if len(sys.argv) > 2 and test.__name__ not in sys.argv[2:]:
+                continue
+            begun, verdict = time.monotonic(), "ok    "
+            try:
+                test(builder)
+            except Failed as failed:
+                print(f"{test.__name__}: {failed}", flush=True)
+                failures, verdict = failures + 1, "FAILED"
+            print(f"{verdict} {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
