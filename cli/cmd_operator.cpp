@@ -1,9 +1,8 @@
-#include <poll.h>
-#include <signal.h>
-#include <thread>
+#include <csignal>
 
 #include "cli/commands.h"
 #include "cli/embedded.h"
+#include "cli/interruption.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/policy_words.h"
@@ -13,7 +12,6 @@
 #include "core/base/system.h"
 #include "core/cluster/kubernetes/operator.h"
 #include "core/job/worker_environment.h"
-#include "core/launch/signals.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -31,14 +29,14 @@ std::string identity() {
   return fmt::format("{}_{}", host_name(), to_hex(random_bytes(4)));
 }
 
-int run(const Arguments& arguments) {
-  raise_descriptor_limit();  // each held poll is one
+void serve(const Arguments& arguments, const Cancellation& stop) {
   kube::ConfigOptions where;
   where.kubeconfig = arguments.text("kubeconfig");
   where.context = arguments.text("context");
   where.name_space = arguments.text("namespace");
   kube::ClientOptions how;
   how.field_manager = "adaptdl-operator";
+  how.cancel = &stop;
   if (arguments.verbose()) how.trace = [](const std::string& line) { log_info("{}", line); };
   kube::Client client(kube::load_config(where), how);
 
@@ -74,17 +72,20 @@ int run(const Arguments& arguments) {
     throw UsageError("--min-nodes is above --max-nodes");
   }
 
-  launch::SignalCatcher signals({SIGINT, SIGTERM});
-  kubernetes::Operator serving(client, options);
+  kubernetes::Operator serving(client, options, stop);
   log_info("operator {} of namespace {}; supervisor at {}, metrics at {}/metrics", options.identity,
            options.name_space, serving.supervisor_url(), serving.metrics_url());
-  std::jthread stopper([&](const std::stop_token& over) {
-    while (!over.stop_requested()) {
-      pollfd wait{signals.fd(), POLLIN, 0};
-      if (::poll(&wait, 1, 200) > 0 && !signals.take().empty()) return serving.stop();
-    }
-  });
   serving.run();
+}
+
+int run(const Arguments& arguments) {
+  raise_descriptor_limit();  // each held poll is one
+  Interruption interruption({SIGINT, SIGTERM});
+  try {
+    serve(arguments, interruption.cancellation());
+  } catch (const Cancelled&) {
+    if (interruption.signal() == 0) throw;
+  }
   return 0;
 }
 

@@ -39,6 +39,16 @@ void add_variable(Json& container, const char* name, const char* value) {
   put(container["env"], {{"name", name}, {"value", value}});
 }
 
+// What is added to must be a list of mappings, or nothing; all else is the cluster's to judge.
+std::vector<YamlNode> entries(YamlMapping& mapping, const char* key) {
+  const YamlNode found = mapping.find(key);
+  const bool empty = !found.is_scalar() && !found.is_list() && !found.is_mapping();
+  if (empty) return {};
+  const std::vector<YamlNode> list = found.list();
+  for (const YamlNode& entry : list) YamlMapping{entry};
+  return list;
+}
+
 // Amounts in the API's form.
 Json resources_of(const ReplicaRequest& request) {
   Json amounts = Json::object(), limits = Json::object();
@@ -66,15 +76,19 @@ Json read_job_manifest(const std::string& text, const std::string& where) {
   top.require("apiVersion").choice({"adaptdl.petuum.com/v1"});
   top.require("kind").choice({"AdaptDLJob"});
   YamlMapping spec(top.require("spec"), true);
-  const YamlNode pod_template = spec.require("template");
-  const auto containers =
-      YamlMapping(YamlMapping(pod_template, true).require("spec"), true).require("containers");
-  containers.list(1, 10'000);
+  YamlMapping pod(YamlMapping(spec.require("template"), true).require("spec"), true);
+  pod.require("containers").list(1, 10'000);
+  for (const YamlNode& node : entries(pod, "containers")) {
+    YamlMapping container(node);
+    for (const char* key : {"env", "volumeMounts"}) entries(container, key);
+  }
+  for (const char* key : {"imagePullSecrets", "volumes"}) entries(pod, key);
   const YamlNode min = spec.find("minReplicas"), max = spec.find("maxReplicas");
   const int64_t least = min.present() ? min.integer(0, 1'000'000) : 0;
   if (max.present() && max.integer(1, 1'000'000) < least) {
     max.refuse(fmt::format("is less than minReplicas, {}", least));
   }
+  const YamlMapping metadata(top.find("metadata"), true);
   Json job = yaml_to_json(root);
   job.erase("status");
   if (!job["metadata"].is_object()) job["metadata"] = Json::object();

@@ -192,6 +192,19 @@ def placeholders(world):
     wait_until(lambda: found() == ["Pending", "Running"], "one that was taken is made anew")
 
 
+def handed_over(world):
+    """A leader that is told to go is gone soon, and another leads at once."""
+    first, second = world.operators[-1], world.start_operator()
+    time.sleep(3)  # it has seen who leads
+    begun = time.monotonic()
+    first.process.terminate()
+    check(first.process.wait(20) == 0, "it ends well", first.said()[-2000:])
+    took = time.monotonic() - begun
+    check(took < 2, f"it took {took:.1f} s to go", first.said()[-2000:])
+    wait_until(second.leads, "the other leads", 4)
+    world.operators.remove(first)
+
+
 def killed_leader(world):
     """kill -9 of the leader: the other acts within 20 s, and nothing is doubled."""
     second = world.start_operator()
@@ -218,4 +231,4 @@ def killed_leader(world):
 
 if __name__ == "__main__":
     sys.exit(run_tests([ends, fails, cannot_start, rescaled, suspended, foreign_pod, drained,
-                        killed_leader, placeholders]))
+                        handed_over, killed_leader, placeholders]))

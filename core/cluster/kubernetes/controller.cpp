@@ -104,6 +104,8 @@ void Controller::write_all(std::vector<Work> work) {
     for (size_t i = next++; i < work.size(); i = next++) {
       try {
         work[i]();
+      } catch (const Cancelled&) {
+        return;  // the process ends
       } catch (const Error& error) {
         log_warning("{}", error.what());
         const std::lock_guard lock(mutex_);

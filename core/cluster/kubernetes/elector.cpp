@@ -5,9 +5,25 @@
 
 namespace adaptdl::kubernetes {
 
+namespace {
+
+constexpr Seconds kReleaseTime{0.5};  // of each of two requests: who ends is not to hang
+
+// No request is repeated: the next look does that.
+kube::ClientOptions quick(const kube::Client& client, Seconds timeout, const Cancellation* cancel) {
+  kube::ClientOptions options = client.options();
+  options.timeout = timeout;
+  options.retry_budget = Seconds(0);
+  options.cancel = cancel;
+  return options;
+}
+
+}  // namespace
+
 Elector::Elector(kube::Client& client, std::string lease_namespace, std::string lease_name,
                  ElectionOptions options)
-    : client_(client),
+    // A leader whose request hangs has time for another before it must give up.
+    : client_(client.config(), quick(client, Seconds(options.renew_s / 2), &stop_)),
       lease_(kube::kLeases.in(lease_namespace, lease_name)),
       options_(options),
       election_(std::move(options)),
@@ -29,6 +45,8 @@ void Elector::run() {
     std::string problem;
     try {
       look();
+    } catch (const Cancelled&) {
+      return;
     } catch (const Error& error) {
       problem = error.what();
     }
@@ -74,13 +92,14 @@ void Elector::look() {
 
 void Elector::release() {
   try {
-    std::optional<Json> lease = client_.find(lease_);
+    kube::Client last(client_.config(), quick(client_, kReleaseTime, nullptr));
+    std::optional<Json> lease = last.find(lease_);
     if (!lease ||
         lease->value(Json::json_pointer("/spec/holderIdentity"), "") != options_.identity) {
       return;
     }
     (*lease)["spec"] = election_.released(wall_now_s());
-    client_.update(lease_, *lease);
+    last.update(lease_, *lease);
   } catch (const std::exception& error) {
     log_warning("election: the lease is not given back: {}", error.what());
   }

@@ -14,10 +14,10 @@ namespace adaptdl::kubernetes {
 
 class Elector {
  public:
-  // Begins. Borrows `client` for its life.
+  // Begins. Takes `client`'s configuration for requests of its own, which wait for no others.
   Elector(kube::Client& client, std::string lease_namespace, std::string lease_name,
           ElectionOptions options);
-  // Gives the lease back, so that the next one need not wait.
+  // Gives the lease back, so that the next one need not wait; within about a second, or not.
   ~Elector();
   Elector(const Elector&) = delete;
   Elector& operator=(const Elector&) = delete;
@@ -29,13 +29,13 @@ class Elector {
   void look();
   void release();
 
-  kube::Client& client_;
+  Cancellation stop_;  // ends requests, too
+  kube::Client client_;
   const kube::Resource lease_;
   const ElectionOptions options_;
   mutable std::mutex mutex_;  // of election_
   Election election_;
   std::string said_;  // the last problem
-  Cancellation stop_;
   std::thread thread_;
 };
 

@@ -53,6 +53,8 @@ void expand(kube::Client& client, const ClusterCache& cache, ExpanderOptions opt
   do {
     try {
       expander.look();
+    } catch (const Cancelled&) {
+      return;
     } catch (const Error& error) {
       log_warning("expander: {}", error.what());
     }
@@ -62,9 +64,10 @@ void expand(kube::Client& client, const ClusterCache& cache, ExpanderOptions opt
 }  // namespace
 
 struct Operator::Impl {
-  Impl(kube::Client& client, OperatorOptions given)
+  Impl(kube::Client& client, OperatorOptions given, const Cancellation& stop)
       : client(client),
         options(std::move(given)),
+        stop(stop),
         key(read_key(client, options.name_space)),
         policy(make_policy(options.policy, options.policy_options)),
         cache(client, {[this](const std::string& id) { job_changed(id); },
@@ -126,9 +129,9 @@ struct Operator::Impl {
 
   kube::Client& client;
   const OperatorOptions options;
+  const Cancellation& stop;
   const std::string key;
   const std::unique_ptr<Policy> policy;
-  Cancellation stop;
   std::atomic<bool> ready = false, leads = false;
   std::unique_ptr<Controller> controller;
   ClusterCache cache;
@@ -138,8 +141,8 @@ struct Operator::Impl {
   HttpServer metrics_server;
 };
 
-Operator::Operator(kube::Client& client, OperatorOptions options)
-    : impl_(std::make_unique<Impl>(client, std::move(options))) {}
+Operator::Operator(kube::Client& client, OperatorOptions options, const Cancellation& stop)
+    : impl_(std::make_unique<Impl>(client, std::move(options), stop)) {}
 
 Operator::~Operator() {
   impl_->supervisor.stop(Seconds(1));
@@ -168,10 +171,6 @@ void Operator::run() {
   impl_->controller->run([&] { return !impl_->stop.cancelled() && elector.leads(); });
   impl_->leads = false;
   if (!impl_->stop.cancelled()) fail("{} leads no more", impl_->options.identity);
-}
-
-void Operator::stop() noexcept {
-  impl_->stop.cancel();
 }
 
 std::string Operator::supervisor_url() const {

@@ -33,16 +33,16 @@ struct OperatorOptions {
 
 class Operator {
  public:
-  // Serves when it returns; decides once run() is called and the lease is had. Borrows `client`.
-  Operator(kube::Client& client, OperatorOptions options);
+  // Serves when it returns; decides once run() is called and the lease is had. Borrows all. `stop`
+  // is the cancellation of `client`, too: requests under way end, as if this process were killed.
+  Operator(kube::Client& client, OperatorOptions options, const Cancellation& stop);
   ~Operator();
   Operator(const Operator&) = delete;
   Operator& operator=(const Operator&) = delete;
 
-  // Until stop(), which a signal handler may call. Throws Error when the lease was lost: another
-  // one leads then, and this process had better start anew.
+  // Until `stop`; then the lease is given back. Throws Error when the lease was lost: another one
+  // leads then, and this process had better start anew.
   void run();
-  void stop() noexcept;
 
   std::string supervisor_url() const;
   std::string metrics_url() const;

@@ -21,8 +21,9 @@ const kube::Resource kConfigurations{
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "", "", ""};
 const kube::Resource kPodTemplates{"", "v1", "podtemplates", "", "", ""};
 
-kube::ClientOptions review_options() {
+kube::ClientOptions review_options(const Cancellation& stop) {
   kube::ClientOptions options;
+  options.cancel = &stop;
   options.timeout = kReviewTime;
   options.retry_budget = Seconds(0);
   return options;
@@ -32,7 +33,7 @@ kube::ClientOptions review_options() {
 
 Webhook::Webhook(kube::Client& client, WebhookOptions options)
     : client_(client),
-      reviewer_(client.config(), review_options()),
+      reviewer_(client.config(), review_options(stop_)),
       options_(std::move(options)),
       hosts_({fmt::format("{}.{}.svc", kValidatorService, options_.name_space)}),
       serving_(current_certificates()) {
@@ -120,6 +121,8 @@ void Webhook::keep_certificates() {
       if (!(now == serving_)) server_->set_tls({now.server.certificate, now.server.key});
       serving_ = now;
       ready_ = true;
+    } catch (const Cancelled&) {
+      return;
     } catch (const Error& error) {
       problem = error.what();
     }

@@ -55,6 +55,7 @@ class Webhook {
   std::optional<std::string> try_template(const std::string& job_namespace, const Json& pod);
 
   kube::Client& client_;
+  Cancellation stop_;
   kube::Client reviewer_;  // quick to give up: whoever creates a job waits
   const WebhookOptions options_;
   const std::vector<std::string> hosts_;
@@ -64,7 +65,6 @@ class Webhook {
   std::condition_variable wake_;
   std::deque<Review> reviews_;
   bool over_ = false;
-  Cancellation stop_;
   std::unique_ptr<HttpServer> server_;
   std::vector<std::thread> threads_;
 };

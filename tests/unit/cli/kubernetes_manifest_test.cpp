@@ -63,6 +63,34 @@ TEST_CASE("a job file goes to the cluster as it is, with what it needs there") {
   CHECK(job["spec"]["maxReplicas"] == 2);
 }
 
+TEST_CASE("what is added to must be a list of mappings, or nothing") {
+  const auto refusal = [](const std::string& pod) {
+    try {
+      read_job_manifest(
+          "apiVersion: adaptdl.petuum.com/v1\nkind: AdaptDLJob\nspec:\n  template:\n"
+          "    spec: " +
+              pod,
+          "f");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const char* good : {"{containers: [{}]}", "{containers: [{env: , volumeMounts: []}]}",
+                           "{containers: [{name: a}], volumes: , imagePullSecrets: [{name: b}]}"}) {
+    CHECK(refusal(good).empty());
+  }
+  CHECK(refusal("{containers: [a]}").find("f:5: spec.template.spec.containers.0: ") == 0);
+  CHECK(refusal("{containers: []}").find("f:5: spec.template.spec.containers: ") == 0);
+  for (const char* bad :
+       {"{containers: {a: b}}", "{containers: [{env: A=1}]}", "{containers: [{env: [A=1]}]}",
+        "{containers: [{volumeMounts: [[]]}]}", "{containers: [{}], volumes: 7}",
+        "{containers: [{}], volumes: [null]}", "{containers: [{}], imagePullSecrets: [s]}"}) {
+    CAPTURE(bad);
+    CHECK(refusal(bad).find("f:5: spec.template.spec.") == 0);
+  }
+}
+
 TEST_CASE("what is wrong in a job file is named with its place") {
   for (const char* wrong :
        {"apiVersion: v1\nkind: AdaptDLJob", "[]", "apiVersion: adaptdl.petuum.com/v1\nkind: Job",

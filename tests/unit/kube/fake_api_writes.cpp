@@ -25,6 +25,29 @@ void leaves(const Json& value, const std::string& at, std::set<std::string>& res
   }
 }
 
+// A strategic merge patch, of lists that are merged by `name`.
+void merge_by_name(Json& value, const Json& patch) {
+  for (const auto& [key, change] : patch.items()) {
+    Json& member = value[key];
+    if (change.is_object() && member.is_object()) {
+      merge_by_name(member, change);
+    } else if (change.is_array() && member.is_array()) {
+      for (const Json& item : change) {
+        const auto known = std::find_if(member.begin(), member.end(), [&](const Json& old) {
+          return old.at("name") == item.at("name");
+        });
+        if (known == member.end()) {
+          member.push_back(item);
+        } else {
+          merge_by_name(*known, item);
+        }
+      }
+    } else {
+      member = change;
+    }
+  }
+}
+
 bool dry(const HttpServerRequest& request) {
   return !parameter(request, "dryRun").empty();
 }
@@ -127,9 +150,14 @@ HttpResponse FakeApi::patch(const HttpServerRequest& request, const Target& targ
     }
   } else if (type == "application/merge-patch+json" ||
              (type == "application/strategic-merge-patch+json" &&
-              target.kind->resource.group.find('.') == std::string::npos)) {
+              (target.kind->resource.group.find('.') == std::string::npos ||
+               target.kind->resource.group.ends_with(".k8s.io")))) {
     const Json old = result["metadata"]["resourceVersion"];
-    result.merge_patch(patch);
+    if (type == "application/merge-patch+json") {
+      result.merge_patch(patch);
+    } else {
+      merge_by_name(result, patch);
+    }
     if (result["metadata"]["resourceVersion"] != old) {
       refuse(409, "Conflict", "the object has been modified");
     }
