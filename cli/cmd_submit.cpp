@@ -114,7 +114,8 @@ Command submit_command() {
            {.name = "tensorboard",
             .kind = Kind::text,
             .value = "NAME",
-            .doc = "The TensorBoard instance to write to; made if there is none."},
+            .doc = "The TensorBoard instance to write to. On this machine it is made if there is "
+                   "none."},
            {.name = "wait", .doc = "Wait for the job's end; the exit status says how it ended."},
            {.name = "follow", .doc = "As --wait, and show what its replicas print."},
            {.name = "dry-run", .doc = "Check everything and print what would be submitted."},

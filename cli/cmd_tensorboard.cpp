@@ -1,33 +1,23 @@
-#include <cerrno>
-#include <csignal>
-#include <fcntl.h>
-#include <map>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cluster_choice.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
-#include "cli/jobs.h"
-#include "cli/local_jobs.h"
 #include "cli/output.h"
 #include "cli/parse.h"
-#include "cli/tensorboard_process.h"
-#include "core/base/files.h"
-#include "core/base/number.h"
+#include "cli/tensorboards.h"
+#include "core/base/error.h"
 #include "core/base/system.h"
 #include "core/job/job_spec.h"
-#include "core/launch/command_environment.h"
-#include "core/launch/signals.h"
 
 namespace adaptdl::cli {
 namespace {
 
-constexpr Seconds kStartPatience{120};  // it imports a lot
-constexpr Seconds kEndPatience{5};
+std::unique_ptr<TensorBoards> open_tensorboards(const Arguments& arguments) {
+  const ClusterChoice choice = chosen_cluster(arguments);
+  return choice.local() ? open_local_tensorboards()
+                        : open_kubernetes_tensorboards(choice, arguments.verbose());
+}
 
 std::string checked_name(const Arguments& arguments) {
   const std::string name = *arguments.positional("NAME");
@@ -38,42 +28,12 @@ std::string checked_name(const Arguments& arguments) {
   return name;
 }
 
-uint64_t size_of(const std::string& path) {
-  struct stat status {};
-  if (lstat(path.c_str(), &status) != 0) return 0;
-  if (!S_ISDIR(status.st_mode)) return static_cast<uint64_t>(status.st_size);
-  uint64_t size = 0;
-  for (const std::string& name : list_directory(path)) size += size_of(join_path(path, name));
-  return size;
-}
-
-struct Users {
-  int jobs = 0;
-  std::vector<std::string> unfinished;
-};
-
-// The jobs of each instance.
-std::map<std::string, Users> users() {
-  std::map<std::string, Users> result;
-  const auto store = local::open_store();
-  if (!store) return result;
-  store->all([&](local::JobRecord& job) {
-    const Json spec = parse_json(job.spec, "job " + job.name);
-    Users& of = result[json_get_or<std::string>(spec, "tensorboard", "job " + job.name, "")];
-    ++of.jobs;
-    if (!job.ended()) of.unfinished.push_back(job.name);
-  });
-  return result;
-}
-
 int create(const Arguments& arguments) {
-  require_local_cluster(arguments, "this command knows only the local one yet");
   const std::string name = checked_name(arguments);
-  if (is_directory(tensorboard_folder(name)))
-    fail("there is a TensorBoard instance {} already", name);
-  make_directories(tensorboard_folder(name), 0700);
+  const std::string note = open_tensorboards(arguments)->create(name, arguments);
   print_line(fmt::format("Successfully created TensorBoard instance {}", name));
   if (!arguments.quiet()) {
+    if (!note.empty()) talk("adaptdl: " + note);
     talk(fmt::format(
         "`adaptdl submit --tensorboard {}` lets a job write there, `adaptdl tensorboard "
         "proxy {}` shows it.",
@@ -91,116 +51,34 @@ bool confirmed(const std::string& question) {
 }
 
 int remove(const Arguments& arguments) {
-  require_local_cluster(arguments, "this command knows only the local one yet");
   const std::string name = checked_name(arguments);
-  const std::string folder = tensorboard_folder(name);
-  { const TensorBoardLock exists(name); }
-  const Users of = users()[name];
-  if (!of.unfinished.empty()) {
-    fail("{} is written to by {}; cancel that first", name, fmt::join(of.unfinished, ", "));
-  }
-  if (tensorboard_is_shown(name))
-    fail("{} is shown by `adaptdl tensorboard proxy`; end that first", name);
+  const auto instances = open_tensorboards(arguments);
+  const std::string what = instances->removal(name);
   if (!arguments.flag("yes") && is_terminal(STDIN_FILENO) && is_terminal(STDERR_FILENO) &&
-      !confirmed(fmt::format("Delete {} ({})?", folder, format_bytes(size_of(folder))))) {
+      !confirmed(fmt::format("Delete {}?", what))) {
     return static_cast<int>(ExitCode::error);
   }
-  remove_tree(folder);
+  instances->remove(name);
   print_line(fmt::format("Successfully deleted TensorBoard instance {}", name));
   return 0;
 }
 
 int list(const Arguments& arguments) {
-  require_local_cluster(arguments, "this command knows only the local one yet");
-  std::map<std::string, Users> of = users();
-  std::vector<std::vector<std::string>> rows;
-  Json records = Json::array();
-  for (const std::string& name : tensorboard_names()) {
-    const std::string folder = tensorboard_folder(name);
-    const uint64_t size = size_of(folder);
-    const bool shown = tensorboard_is_shown(name);
-    rows.push_back({name, std::to_string(of[name].jobs), format_bytes(size), shown ? "yes" : "no"});
-    records.push_back({{"name", name},
-                       {"jobs", of[name].jobs},
-                       {"bytes", size},
-                       {"ready", shown},
-                       {"folder", folder}});
-  }
+  TensorBoardList found = open_tensorboards(arguments)->list();
   if (arguments.json()) {
-    print_json({{"instances", records}});
-  } else if (!rows.empty()) {
-    print(table({"NAME", "JOBS", "SIZE", "READY"}, rows));
+    print_json({{"instances", std::move(found.records)}});
+  } else if (!found.rows.empty()) {
+    print(table(found.head, found.rows));
   } else if (!arguments.quiet()) {
     talk("There are no TensorBoard instances; `adaptdl tensorboard create NAME` makes one.");
   }
   return 0;
 }
 
-sockaddr_in loopback(int port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  return address;
-}
-
-// A port that nobody listens at now.
-int free_port() {
-  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = loopback(0);
-  socklen_t size = sizeof address;
-  if (!socket || bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    fail_errno(errno, "cannot find a free port");
-  }
-  return ntohs(address.sin_port);
-}
-
-// Where a browser would look, which need not be loopback.
-bool listens(const std::string& address, int port) {
-  const bool ipv6 = address.find(':') != std::string::npos;
-  return launch::answers(fmt::format("http://{}:{}", ipv6 ? "[" + address + "]" : address, port));
-}
-
 int proxy(const Arguments& arguments) {
-  require_local_cluster(arguments, "this command knows only the local one yet");
-  const std::string name = checked_name(arguments);
-  const TensorBoardLock lock(name);
-  const std::string address = arguments.text("address");
-  const int port =
-      arguments.given("port") ? static_cast<int>(arguments.integer("port")) : free_port();
-  if (listens(address, port)) fail("port {} is in use; --port names another", port);
-  std::vector<std::string> command = tensorboard_command();
-  for (const std::string& word :
-       {std::string("--logdir"), tensorboard_folder(name), std::string("--host"), address,
-        std::string("--port"), std::to_string(port)}) {
-    command.push_back(word);
-  }
-  const launch::SignalCatcher signals({SIGINT, SIGTERM, SIGHUP});
-  const Fd quiet = open_file("/dev/null", O_WRONLY);
-  Child child = spawn(
-      {.argv = command, .descriptors = {{quiet.get(), STDOUT_FILENO}}, .new_process_group = true});
-  const TimePoint begun = Monotonic::now();
-  for (bool ready = false;;) {
-    pollfd ends[] = {{signals.fd(), POLLIN, 0}, {child.pidfd(), POLLIN, 0}};
-    poll(ends, 2, ready ? -1 : 100);
-    if (ends[0].revents != 0) break;
-    if (const auto status = child.poll()) {
-      fail("TensorBoard ended: {}", status->describe());
-    }
-    if (!ready && listens(address, port)) {
-      ready = true;
-      print_line(
-          fmt::format("Proxying to TensorBoard instance {} at http://{}:{}", name, address, port));
-    }
-    if (!ready && seconds_since(begun) > kStartPatience.count()) {
-      fail("TensorBoard does not answer at {}:{} after {} s; is that an address of this machine?",
-           address, port, kStartPatience.count());
-    }
-  }
-  child.send_signal(SIGTERM);
-  child.wait_until(Monotonic::now() +
-                   std::chrono::duration_cast<Monotonic::duration>(kEndPatience));
+  std::optional<int> port;
+  if (arguments.given("port")) port = static_cast<int>(arguments.integer("port"));
+  open_tensorboards(arguments)->proxy(checked_name(arguments), arguments.text("address"), port);
   return 0;
 }
 
@@ -210,13 +88,37 @@ Positional name_positional() {
 
 }  // namespace
 
+void tell_tensorboard(const std::string& name, const std::string& address, int port) {
+  print_line(
+      fmt::format("Proxying to TensorBoard instance {} at http://{}:{}", name, address, port));
+}
+
 Command tensorboard_create_command() {
   return {.name = "tensorboard create",
           .summary = "Make an instance that jobs can write to",
           .text = embedded("cmd_tensorboard.md"),
-          .options = with_cluster({}),
+          .options = with_cluster(
+              {{.name = "nodeport",
+                .doc = "Kubernetes: every node shows it, too, at a port that `list` names."},
+               {.name = "storageclass",
+                .kind = Kind::text,
+                .value = "NAME",
+                .doc = "Kubernetes: of its volume. Default: one known to be shared among nodes, "
+                       "else the cluster's."},
+               {.name = "size",
+                .kind = Kind::text,
+                .value = "SIZE",
+                .fallback = "1Gi",
+                .doc = "Kubernetes: of its volume."},
+               {.name = "image",
+                .kind = Kind::text,
+                .value = "IMAGE",
+                .fallback = "tensorflow/tensorflow",
+                .doc = "Kubernetes: one with `tensorboard` in PATH."}}),
           .positionals = {name_positional()},
-          .examples = {{"adaptdl tensorboard create curves", "Make one called curves."}},
+          .examples = {{"adaptdl tensorboard create curves", "Make one called curves."},
+                       {"adaptdl tensorboard create curves --cluster lab --size 10Gi",
+                        "On Kubernetes."}},
           .run = create};
 }
 

@@ -34,8 +34,6 @@ constexpr Seconds kStart{120};  // for a pod of an image that its node may have 
 constexpr Seconds kLook{0.3};
 constexpr size_t kMostComplaint = 2000;
 
-const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "", "", ""};
-
 struct Pipe {
   Fd reader, writer;
   Pipe() {
@@ -80,7 +78,7 @@ class StoragePod {
            "a volume adaptdl-pvc, as `adaptdl submit` gives it");
     }
     const auto found = cluster_.reach(
-        [&] { return cluster_.client().find(kClaims.in(cluster_.name_space(), claim)); });
+        [&] { return cluster_.client().find(kube::kClaims.in(cluster_.name_space(), claim)); });
     if (!found) fail("{}: its storage is gone: there is no PersistentVolumeClaim {}", name, claim);
     const Json made = cluster_.reach([&] {
       return cluster_.client().create(cluster_.pods(),

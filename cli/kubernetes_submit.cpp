@@ -1,12 +1,12 @@
 #include "cli/kubernetes_submit.h"
 
-#include <regex>
-
 #include "cli/cluster_registry.h"
 #include "cli/kubernetes_manifest.h"
+#include "cli/kubernetes_tensorboard.h"
 #include "cli/output.h"
 #include "cli/project_image.h"
 #include "cli/replica_range.h"
+#include "cli/storage_class.h"
 #include "cli/submission.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -16,9 +16,6 @@
 
 namespace adaptdl::cli {
 namespace {
-
-const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "", "", ""};
-const kube::Resource kStorageClasses{"storage.k8s.io", "v1", "storageclasses", "", "", ""};
 
 // A version 4 UUID.
 std::string random_uuid() {
@@ -36,7 +33,7 @@ class KubernetesJobRequest : public JobRequest {
     read_source();
     changes_.name_space = cluster.name_space();
     changes_.pull_secret = arguments.text("repo-creds");
-    changes_.tensorboard = arguments.text("tensorboard");
+    if (arguments.given("tensorboard")) changes_.tensorboard = arguments.text("tensorboard");
     if (arguments.given("name")) changes_.name_prefix = arguments.text("name") + "-";
     if (!changes_.name_prefix.empty() && !valid_job_name_prefix(changes_.name_prefix)) {
       throw UsageError(
@@ -67,6 +64,7 @@ class KubernetesJobRequest : public JobRequest {
     if (!arguments_.quiet()) {
       for (const std::string& note : notes()) talk("adaptdl: " + note);
     }
+    check_tensorboard();
     if (changes_.image.empty()) changes_.image = push_image();
     const std::string claim = "adaptdl-pvc-" + random_uuid();
     // It is there before the job, whose pods would wait for it, and becomes the job's then.
@@ -76,7 +74,7 @@ class KubernetesJobRequest : public JobRequest {
     try {
       stored = cluster_.reach([&] { return cluster_.client().create(cluster_.jobs(), spec()); });
     } catch (const Error&) {
-      cluster_.client().remove(kClaims.in(cluster_.name_space(), claim));
+      cluster_.client().remove(kube::kClaims.in(cluster_.name_space(), claim));
       throw;
     }
     const std::string name = stored["metadata"].value("name", "");
@@ -86,7 +84,7 @@ class KubernetesJobRequest : public JobRequest {
                         {"name", name},
                         {"uid", uid}};
     cluster_.reach([&] {
-      return cluster_.client().patch(kClaims.in(cluster_.name_space(), claim),
+      return cluster_.client().patch(kube::kClaims.in(cluster_.name_space(), claim),
                                      kube::PatchKind::merge,
                                      {{"metadata", {{"ownerReferences", Json::array({owner})}}}});
     });
@@ -131,6 +129,7 @@ class KubernetesJobRequest : public JobRequest {
       return;
     }
     JobFile job = parse_job_file(text, where);
+    changes_.tensorboard = job.spec.tensorboard;
     if (!arguments_.rest().empty()) replace_arguments(job, arguments_.rest());
     job_ = manifest_of(job.spec);
   }
@@ -175,39 +174,33 @@ class KubernetesJobRequest : public JobRequest {
     return deliver_project(project, target).image;
   }
 
+  // Its pods would wait for its volume for ever.
+  void check_tensorboard() {
+    const std::string& name = changes_.tensorboard;
+    if (name.empty()) return;
+    const auto claim = kube::kClaims.in(cluster_.name_space(), tensorboard_object_name(name));
+    if (cluster_.reach([&] { return cluster_.client().find(claim); })) return;
+    fail(
+        "there is no TensorBoard instance {} in namespace {} of cluster {}; `adaptdl tensorboard "
+        "create {}` makes it",
+        name, cluster_.name_space(), cluster_.name(), name);
+  }
+
   void create_claim(const std::string& name) {
     Json spec = {
         {"accessModes", Json::array({"ReadWriteMany"})},
         {"volumeMode", "Filesystem"},
         {"resources", {{"requests", {{"storage", arguments_.text("checkpoint-storage-size")}}}}}};
-    const std::string storage = storage_class();
+    const std::string storage =
+        storage_class(cluster_, arguments_.text("checkpoint-storage-class"));
     if (!storage.empty()) spec["storageClassName"] = storage;
     cluster_.reach([&] {
-      return cluster_.client().create(kClaims.in(cluster_.name_space()),
+      return cluster_.client().create(kube::kClaims.in(cluster_.name_space()),
                                       {{"apiVersion", "v1"},
                                        {"kind", "PersistentVolumeClaim"},
                                        {"metadata", {{"name", name}}},
                                        {"spec", spec}});
     });
-  }
-
-  // The flag's; else, as AdaptDL has it, the first that is known to be shared among nodes; else the
-  // cluster's default ("").
-  std::string storage_class() {
-    if (arguments_.given("checkpoint-storage-class")) {
-      return arguments_.text("checkpoint-storage-class");
-    }
-    static const std::regex shared(R"(microk8s\.io/hostpath|.*cephfs\.csi\.ceph\.com|.*\befs\b.*)");
-    try {
-      for (const Json& each : cluster_.client().list(kStorageClasses).items) {
-        if (std::regex_match(each.value("provisioner", ""), shared)) {
-          return each["metadata"].value("name", "");
-        }
-      }
-    } catch (const kube::ApiError& error) {
-      if (!error.forbidden()) throw;
-    }
-    return "";
   }
 
   KubernetesCluster& cluster_;

@@ -132,6 +132,9 @@ _adaptdl() {
       exec-n|exec--namespace) COMPREPLY=() ;;
       exec--context) COMPREPLY=() ;;
       exec--kubeconfig) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      tensorboard-create--storageclass) COMPREPLY=() ;;
+      tensorboard-create--size) COMPREPLY=() ;;
+      tensorboard-create--image) COMPREPLY=() ;;
       tensorboard-create--cluster) COMPREPLY=() ;;
       tensorboard-create-n|tensorboard-create--namespace) COMPREPLY=() ;;
       tensorboard-create--context) COMPREPLY=() ;;
@@ -264,7 +267,7 @@ _adaptdl() {
       delete) flags="$flags --force --all-ended -o --format --cluster -n --namespace --context --kubeconfig" ;;
       cp) flags="$flags -o --format --cluster -n --namespace --context --kubeconfig" ;;
       exec) flags="$flags --replica --cluster -n --namespace --context --kubeconfig" ;;
-      tensorboard-create) flags="$flags --cluster -n --namespace --context --kubeconfig" ;;
+      tensorboard-create) flags="$flags --nodeport --storageclass --size --image --cluster -n --namespace --context --kubeconfig" ;;
       tensorboard-delete) flags="$flags -y --yes --cluster -n --namespace --context --kubeconfig" ;;
       tensorboard-list) flags="$flags -o --format --cluster -n --namespace --context --kubeconfig" ;;
       tensorboard-proxy) flags="$flags --address -p --port --cluster -n --namespace --context --kubeconfig" ;;
@@ -346,7 +349,7 @@ _adaptdl_takes_value() {
     delete-o|delete--format|delete--cluster|delete-n|delete--namespace|delete--context|delete--kubeconfig) return 0 ;;
     cp-o|cp--format|cp--cluster|cp-n|cp--namespace|cp--context|cp--kubeconfig) return 0 ;;
     exec--replica|exec--cluster|exec-n|exec--namespace|exec--context|exec--kubeconfig) return 0 ;;
-    tensorboard-create--cluster|tensorboard-create-n|tensorboard-create--namespace|tensorboard-create--context|tensorboard-create--kubeconfig) return 0 ;;
+    tensorboard-create--storageclass|tensorboard-create--size|tensorboard-create--image|tensorboard-create--cluster|tensorboard-create-n|tensorboard-create--namespace|tensorboard-create--context|tensorboard-create--kubeconfig) return 0 ;;
     tensorboard-delete--cluster|tensorboard-delete-n|tensorboard-delete--namespace|tensorboard-delete--context|tensorboard-delete--kubeconfig) return 0 ;;
     tensorboard-list-o|tensorboard-list--format|tensorboard-list--cluster|tensorboard-list-n|tensorboard-list--namespace|tensorboard-list--context|tensorboard-list--kubeconfig) return 0 ;;
     tensorboard-proxy--address|tensorboard-proxy-p|tensorboard-proxy--port|tensorboard-proxy--cluster|tensorboard-proxy-n|tensorboard-proxy--namespace|tensorboard-proxy--context|tensorboard-proxy--kubeconfig) return 0 ;;

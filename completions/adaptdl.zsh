@@ -82,6 +82,10 @@ _adaptdl_tensorboard() {
     '-q[Say nothing but results and errors.]' \
     '--quiet[Say nothing but results and errors.]' \
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '--nodeport[Kubernetes\: every node shows it, too, at a port that `list` names.]' \
+    '--storageclass[Kubernetes\: of its volume. Default\: one known to be shared among nodes, else the cluster'\''s.]:NAME: ' \
+    '--size[Kubernetes\: of its volume.]:SIZE: ' \
+    '--image[Kubernetes\: one with `tensorboard` in PATH.]:IMAGE: ' \
     '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
     '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
     '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
@@ -468,7 +472,7 @@ _adaptdl() {
     '--name[How the job'\''s name begins; five characters are added to it. Default\: by job file or program.]:NAME: ' \
     '--replicas[Replicas that it may have. Default\: by job file, or as many as the scheduler finds best.]:N|MIN\:MAX: ' \
     '*--set[Override a setting of the archive, such as optimizer.lr=0.1 (`adaptdl inspect` lists them).]:KEY=VALUE: ' \
-    '--tensorboard[The TensorBoard instance to write to; made if there is none.]:NAME: ' \
+    '--tensorboard[The TensorBoard instance to write to. On this machine it is made if there is none.]:NAME: ' \
     '--wait[Wait for the job'\''s end; the exit status says how it ended.]' \
     '--follow[As --wait, and show what its replicas print.]' \
     '--dry-run[Check everything and print what would be submitted.]' \

@@ -35,6 +35,8 @@ struct Resource {
 
 inline const Resource kPods{"", "v1", "pods", "", "", ""};
 inline const Resource kNodes{"", "v1", "nodes", "", "", ""};
+inline const Resource kClaims{"", "v1", "persistentvolumeclaims", "", "", ""};
+inline const Resource kDeployments{"apps", "v1", "deployments", "", "", ""};
 inline const Resource kServices{"", "v1", "services", "", "", ""};
 inline const Resource kSecrets{"", "v1", "secrets", "", "", ""};
 inline const Resource kConfigMaps{"", "v1", "configmaps", "", "", ""};

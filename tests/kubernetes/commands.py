@@ -28,7 +28,8 @@ class User:
                             "ADAPTDL_CLUSTER": "kubernetes"}
 
     def words(self, *words):
-        return [self.world.adaptdl, words[0], "--namespace", self.world.space, *words[1:]]
+        name = 2 if words[0] == "tensorboard" else 1  # words of the command's
+        return [self.world.adaptdl, *words[:name], "--namespace", self.world.space, *words[name:]]
 
     def start(self, *words):
         return subprocess.Popen(self.words(*words), env=self.environment, text=True,

@@ -18,7 +18,6 @@ constexpr Seconds kLook{0.2};
 constexpr const char* kPodsOfOperator = "app.kubernetes.io/name=adaptdl-operator";
 const kube::Resource kBindings{
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "", "", ""};
-const kube::Resource kDeployments{"apps", "v1", "deployments", "", "", ""};
 
 std::string label_of(const Json& object) {
   return object.value(Json::json_pointer("/metadata/labels/adaptdl~1installed-by"), "");
@@ -90,7 +89,7 @@ std::string last_words(kube::Client& client, const Json& pod) {
 }
 
 std::string why_operators_wait(kube::Client& client, const std::string& name_space) {
-  const auto deployment = client.find(kDeployments.in(name_space, kDeployment));
+  const auto deployment = client.find(kube::kDeployments.in(name_space, kDeployment));
   if (!deployment) return "the Deployment " + std::string(kDeployment) + " is gone";
   const kube::ObjectList pods =
       client.list(kube::kPods.in(name_space), {.labels = kPodsOfOperator});
@@ -109,7 +108,7 @@ std::string why_operators_wait(kube::Client& client, const std::string& name_spa
 // Whether a namespace has what no installation made, and what would go with it.
 bool is_in_use(kube::Client& client, const std::string& name_space) {
   const kube::Resource claims{"", "v1", "persistentvolumeclaims", "", "", ""};
-  for (const kube::Resource& kind : {kJobs, claims, kube::kPods, kDeployments}) {
+  for (const kube::Resource& kind : {kJobs, claims, kube::kPods, kube::kDeployments}) {
     try {
       if (!client.list(kind.in(name_space), {.page = 1}).items.empty()) return true;
     } catch (const kube::ApiError& error) {

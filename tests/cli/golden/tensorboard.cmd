@@ -9,4 +9,5 @@ adaptdl tensorboard list -o json
 adaptdl tensorboard delete old
 adaptdl tensorboard delete curves
 echo $?
+adaptdl tensorboard create more --nodeport
 adaptdl tensorboard proxy curve

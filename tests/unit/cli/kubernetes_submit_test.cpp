@@ -15,7 +15,6 @@
 namespace adaptdl::cli {
 namespace {
 
-const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", "", "", ""};
 const kube::Resource kClasses{"storage.k8s.io", "v1", "storageclasses", "", "", ""};
 
 std::map<std::string, std::string> environment;
@@ -24,7 +23,7 @@ class Lab {
  public:
   Lab()
       : api({{kAdaptDLJobs, "AdaptDLJob"},
-             {kClaims, "PersistentVolumeClaim"},
+             {kube::kClaims, "PersistentVolumeClaim"},
              {kClasses, "StorageClass", false, {"provisioner"}}}) {
     replace_file(folder_.file("config"),
                  fmt::format("current-context: lab\n"
@@ -54,7 +53,7 @@ class Lab {
   }
   Json job(const std::string& name) { return cluster->client().get(cluster->jobs(name)); }
   std::vector<Json> claims() {
-    return cluster->client().list(kClaims.in(cluster->name_space())).items;
+    return cluster->client().list(kube::kClaims.in(cluster->name_space())).items;
   }
 
   kube::FakeApi api;

@@ -38,12 +38,14 @@ bool matches(const Json& object, const std::string& labels) {
   if (labels.empty()) return true;
   for (const std::string& pair : split(labels, ',')) {
     const size_t equals = pair.find('=');
-    if (equals == std::string::npos || pair.find('!') != std::string::npos) {
-      bad("only selectors by equality: " + pair);
+    if (pair.empty() || pair.find_first_of("! ()") != std::string::npos) {
+      bad("only selectors by equality and existence: " + pair);
     }
     const Json& metadata = object.at("metadata");
     if (!metadata.contains("labels")) return false;
-    if (metadata["labels"].value(pair.substr(0, equals), "") != pair.substr(equals + 1)) {
+    const Json& there = metadata["labels"];
+    if (!there.contains(pair.substr(0, equals))) return false;
+    if (equals != std::string::npos && there[pair.substr(0, equals)] != pair.substr(equals + 1)) {
       return false;
     }
   }

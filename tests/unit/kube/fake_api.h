@@ -2,7 +2,7 @@
 
 // An API server for tests, stricter than the real one: what that forgives, this refuses, and it
 // breaks off watches after every few events. Objects of the kinds below, with resource versions,
-// generated names, status apart, paging, selectors by equality, watches, server-side apply by
+// generated names, status apart, paging, selectors by equality and existence, watches, server-side apply by
 // fields (lists whole), finalizers, dry runs.
 //
 // Refused with 400: parameters and fields at the top that nobody knows, bodies of another type than

@@ -1,0 +1,214 @@
+"""Folders as images in the cluster's own registry, and TensorBoard instances, on a real API server
+and a real node: run.py starts both.
+
+Usage: projects.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG and ADAPTDL_TEST_IMAGE.
+"""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import cluster
+from commands import PATIENCE, User, give_volume, put
+from world import IMAGE, check, run_tests, wait_until
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def free_node_port():
+    """Of the range that Services may have on nodes."""
+    while True:
+        port = random.randint(30000, 32767)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+
+
+@contextlib.contextmanager
+def cluster_registry(world):
+    """A docker-registry of this machine as the Service adaptdl-registry. Its port is the node's, since no
+    kube-proxy runs. The API server passes requests on to pods alone, so there is one that has the
+    node's address, where a relay listens."""
+    port = free_node_port()
+    config = os.path.join(world.folder, f"registry-{port}.json")
+    put(config, json.dumps({
+        "version": "0.1", "log": {"level": "error", "accesslog": {"disabled": True}},
+        "storage": {"filesystem": {"rootdirectory": os.path.join(world.folder, "registry")}},
+        "http": {"addr": f"127.0.0.1:{port}"}}).encode())
+    node, = world.api.get("/api/v1/nodes")["items"]
+    address = next(each["address"] for each in node["status"]["addresses"]
+                   if each["type"] == "InternalIP")
+    relay_port, = cluster.free_ports(1)
+    with contextlib.ExitStack() as stack:
+        for command in (["docker-registry", "serve", config],
+                        [sys.executable, os.path.join(HERE, "relay.py"), address, str(relay_port),
+                         str(port)]):
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+        space = f"/api/v1/namespaces/{world.space}"
+        labels = {"app": "docker-registry"}
+        world.api.create(space + "/services", {
+            "metadata": {"name": "adaptdl-registry", "labels": labels},
+            "spec": {"type": "NodePort", "selector": labels, "ports": [{
+                "name": "registry", "port": 5000, "targetPort": relay_port, "nodePort": port}]}})
+        world.api.create(space + "/pods", {
+            "metadata": {"name": "registry", "labels": labels},
+            "spec": {"hostNetwork": True, "terminationGracePeriodSeconds": 0, "containers": [{
+                "name": "main", "image": IMAGE, "imagePullPolicy": "IfNotPresent",
+                "command": ["sleep", "3600"]}]}})
+        wait_until(lambda: world.api.get(
+            space + "/services/adaptdl-registry:registry/proxy/v2/") is not None, "it answers")
+        yield port
+
+
+def registry(world, user):
+    """submit of a folder, without a repository: through the API server, and pulled by the node."""
+    if not shutil.which("docker-registry"):
+        print("not tested: there is no docker-registry", flush=True)
+        return
+    give_volume(world, "registry")
+    folder = os.path.join(world.folder, "project")
+    os.makedirs(folder, exist_ok=True)
+    put(os.path.join(folder, "greeting"), b"pulled\n")
+    put(os.path.join(folder, "large"), os.urandom(20 << 20))
+    put(os.path.join(folder, "adaptdljob.yaml"), b"""
+apiVersion: adaptdl.petuum.com/v1
+kind: AdaptDLJob
+metadata: {generateName: project-}
+spec:
+  maxReplicas: 1
+  template: {spec: {containers: [{name: main, command: [/busybox, cat, greeting]}]}}
+""")
+    # The busybox of the node's image, from which a base is made here.
+    shutil.copy(shutil.which("busybox") or "/bin/busybox", os.path.join(folder, "busybox"))
+    put(os.path.join(folder, "Dockerfile"),
+        b"FROM scratch\nCOPY busybox /busybox\nCOPY greeting large /adaptdl-app/\nWORKDIR /adaptdl-app\n")
+    words = ["submit", folder, "--checkpoint-storage-class", "registry"]
+    try:
+        told = user.run(*words, code=1)
+        check("has no registry of its own" in told and "ADAPTDL_SUBMIT_REPO" in told, "the way out", told)
+        with cluster_registry(world) as port:
+            begun = time.monotonic()
+            name = user.run(*words, "--proxy-port", "59283").strip()
+            took = time.monotonic() - begun
+            image = world.api.get(world.jobs(name))["spec"]["template"]["spec"]["containers"][0]["image"]
+            check(image.startswith(f"localhost:{port}/adaptdl-submit@sha256:"), "the image", image)
+            user.run("wait", name, "--timeout", "60")
+            check(user.run("logs", name).strip().endswith("pulled"), "what it printed")
+            begun = time.monotonic()
+            again = user.run(*words).strip()
+            print(f"submit of 20 MB: {took:.2f} s, once more: {time.monotonic() - begun:.2f} s",
+                  flush=True)
+            check(world.api.get(world.jobs(again))["spec"]["template"]["spec"]["containers"][0]["image"]
+                  == image, "the same image")
+            for job in (name, again):
+                user.run("delete", "--force", job)
+        check("cannot be used" in (told := user.run(*words, code=1)), "a registry that is away", told)
+    finally:
+        world.api.request("DELETE", "/api/v1/persistentvolumes/registry")
+
+
+# Stands in for TensorBoard: what it is started with, and the jobs' files by HTTP.
+STAND_IN = """#!/bin/sh
+test "$*" = "--host=0.0.0.0 --logdir=/adaptdl/tensorboard" || exit 1
+exec busybox httpd -f -p 6006 -h /adaptdl/tensorboard
+"""
+
+
+def tensorboard_image(world):
+    """Busybox with a program `tensorboard`; in the node's registry."""
+    folder = os.path.join(world.folder, "tensorboard")
+    os.makedirs(folder, exist_ok=True)
+    put(os.path.join(folder, "tensorboard"), STAND_IN.encode())
+    os.chmod(os.path.join(folder, "tensorboard"), 0o755)
+    shutil.copy(shutil.which("busybox"), os.path.join(folder, "busybox"))
+    if not os.path.lexists(os.path.join(folder, "sh")):
+        os.symlink("busybox", os.path.join(folder, "sh"))
+    put(os.path.join(folder, "Dockerfile"),
+        b"FROM scratch\nCOPY busybox sh tensorboard /bin/\nENV PATH=/bin\n")
+    done = subprocess.run(
+        [world.adaptdl, "image", "build", folder, "-t",
+         os.environ["ADAPTDL_TEST_REGISTRY"] + "/tensorboard"],
+        env={"HOME": world.folder, "PATH": "/nowhere"}, check=True, text=True, capture_output=True)
+    return done.stdout.strip()
+
+
+def tensorboards(world, user):
+    """tensorboard create, list, proxy and delete; submit --tensorboard."""
+    def tensorboard(verb, *words, **options):
+        return user.run("tensorboard", verb, *words, **options)
+
+    def objects():
+        label = "?labelSelector=adaptdl%2Ftensorboard%3Dcurves"
+        space = f"namespaces/{world.space}"
+        return [each["metadata"] for path in (
+            f"/apis/apps/v1/{space}/deployments", f"/api/v1/{space}/services",
+            f"/api/v1/{space}/persistentvolumeclaims", f"/api/v1/{space}/pods")
+            for each in world.api.get(path + label)["items"]]
+
+    if not os.environ.get("ADAPTDL_TEST_REGISTRY"):
+        print("not tested: there is no docker-registry", flush=True)
+        return
+    give_volume(world, "curves")
+    give_volume(world, "checkpoints")
+    words = ["--image", tensorboard_image(world), "--nodeport", "--storageclass", "curves"]
+    try:
+        check("no TensorBoard instance curves" in user.run(
+            "submit", "--image", IMAGE, "--tensorboard", "curves", "--", "true", code=1), "submit")
+        check(tensorboard("create", "curves", *words) ==
+              "Successfully created TensorBoard instance curves\n", "create")
+        check("already" in tensorboard("create", "curves", *words, code=1), "twice")
+        owners = [each["ownerReferences"][0] for each in objects() if each["name"] ==
+                  "adaptdl-tensorboard-curves" and "ownerReferences" in each]
+        check(len(owners) == 2 and all(o["apiVersion"] == "apps/v1" for o in owners), "owners", owners)
+        name = user.run("submit", "--image", IMAGE, "-n", "writes", "--tensorboard", "curves",
+                        "--checkpoint-storage-class", "checkpoints", "--", "sh", "-c",
+                        "echo shown > $ADAPTDL_TENSORBOARD_LOGDIR/index.html; sleep 15").strip()
+        user.run("wait", name, "--for", "running", "--timeout", "60")
+        check(name in tensorboard("delete", "curves", code=1), "it is in use")
+        user.run("cancel", name)
+        proxy = user.start("tensorboard", "proxy", "curves")
+        told = proxy.stdout.readline()
+        check(told.startswith("Proxying to TensorBoard instance curves at http://127.0.0.1:"), told)
+        with urllib.request.urlopen(told.split()[-1], timeout=20) as answer:
+            check(answer.read() == b"shown\n", "what it shows")
+        instance, = json.loads(tensorboard("list", "-o", "json"))["instances"]
+        check(instance["ready"] and instance["size"] == "1Gi" and instance["node_port"], instance)
+        rows = [row.split() for row in tensorboard("list").splitlines()]
+        check(rows == [["NAME", "NODEPORT", "SIZE", "READY"],
+                       ["curves", str(instance["node_port"]), "1Gi", "1/1"]], "the table", rows)
+        # Another pod takes over, at the same port.
+        pod, = [each["name"] for each in objects() if each["name"].count("-") == 4]
+        world.api.request("DELETE", f"/api/v1/namespaces/{world.space}/pods/{pod}?gracePeriodSeconds=0")
+        wait_until(lambda: shows(told.split()[-1]), "the next pod is shown")
+        proxy.send_signal(signal.SIGINT)
+        check(proxy.wait(PATIENCE) == 0, "Ctrl-C", proxy.communicate())
+        user.run("wait", name, "--timeout", "60", code=103)
+        check(tensorboard("delete", "curves") ==
+              "Successfully deleted TensorBoard instance curves\n", "delete")
+        wait_until(lambda: not objects(), "all of it goes")
+        check("no TensorBoard instance curves" in tensorboard("delete", "curves", code=1), "twice")
+    finally:
+        for volume in ("curves", "checkpoints"):
+            world.api.request("DELETE", "/api/v1/persistentvolumes/" + volume)
+
+
+def shows(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.read() == b"shown\n"
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests([registry, tensorboards], given=lambda world: (world, User(world))))

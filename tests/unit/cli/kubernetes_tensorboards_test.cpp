@@ -1,0 +1,181 @@
+// TensorBoard instances, on the fake of an API server.
+
+#include <doctest/doctest.h>
+
+#include "cli/kubernetes_cluster.h"
+#include "cli/kubernetes_tensorboard.h"
+#include "cli/tensorboards.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "tests/unit/kube/fake_api.h"
+
+namespace adaptdl::cli {
+namespace {
+
+const kube::Resource kClasses{"storage.k8s.io", "v1", "storageclasses", "", "", ""};
+
+class Lab {
+ public:
+  Lab()
+      : api({{kAdaptDLJobs, "AdaptDLJob"},
+             {kube::kClaims, "PersistentVolumeClaim"},
+             {kube::kDeployments, "Deployment"},
+             {kube::kServices, "Service"},
+             {kClasses, "StorageClass", false, {"provisioner"}}}) {
+    replace_file(folder_.file("config"),
+                 fmt::format("current-context: lab\n"
+                             "contexts: [{{name: lab, context: {{cluster: c, namespace: team}}}}]\n"
+                             "clusters: [{{name: c, cluster: {{server: '{}'}}}}]\n",
+                             api.config().server));
+    ClusterChoice choice{.name = kKubernetesCluster, .by = "the test"};
+    choice.kubernetes.kubeconfig = folder_.file("config");
+    instances = open_kubernetes_tensorboards(choice, false);
+    cluster.emplace(choice, false);
+  }
+
+  std::string create(const std::string& name, std::vector<std::string> words = {}) {
+    words.insert(words.begin(), {"tensorboard", "create", name});
+    const auto nothing = [](const char*) -> const char* { return nullptr; };
+    return instances->create(name, parse(words, nothing).arguments);
+  }
+  std::optional<Json> find(const kube::Resource& kind) {
+    return cluster->client().find(kind.in("team", "adaptdl-tensorboard-curves"));
+  }
+  // As somebody else leaves it behind.
+  void put(const kube::Resource& kind, const std::string& name, Json labels, Json spec) {
+    api.put(kind.in("team"),
+            {{"apiVersion", "v1"},
+             {"kind", name},
+             {"metadata",
+              {{"name", "adaptdl-tensorboard-curves"},
+               {"labels", std::move(labels)},
+               {"ownerReferences",
+                {{{"apiVersion", "v1"}, {"kind", "Deployment"}, {"name", "gone"}, {"uid", "1"}}}}}},
+             {"spec", std::move(spec)}});
+  }
+
+  kube::FakeApi api;
+  std::unique_ptr<TensorBoards> instances;
+  std::optional<KubernetesCluster> cluster;
+
+ private:
+  const TemporaryDirectory folder_;
+};
+
+const Json kLabels = {{kTensorboardLabel, "curves"}};
+const Json kSize = {{"resources", {{"requests", {{"storage", "3Gi"}}}}}};
+
+template <typename Act>
+std::string problem(Act act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("an instance is three objects, of which the Deployment owns the others") {
+  Lab lab;
+  CHECK(lab.instances->list().rows.empty());
+  CHECK(lab.create("curves", {"--nodeport", "--size", "5Gi", "--image", "own:1"}) == "");
+  const auto deployment = lab.find(kube::kDeployments);
+  REQUIRE(deployment);
+  const Json& container = (*deployment)["spec"]["template"]["spec"]["containers"][0];
+  CHECK(container["image"] == "own:1");
+  CHECK(container["command"] == Json::array({"tensorboard"}));
+  for (const auto& kind : {kube::kServices, kube::kClaims}) {
+    CAPTURE(kind.plural);
+    const auto object = lab.find(kind);
+    REQUIRE(object);
+    const Json owner = (*object)["metadata"]["ownerReferences"][0];
+    CHECK(owner["apiVersion"] == "apps/v1");
+    CHECK(owner["uid"] == (*deployment)["metadata"]["uid"]);
+  }
+  CHECK((*lab.find(kube::kServices))["spec"]["type"] == "NodePort");
+  const TensorBoardList list = lab.instances->list();
+  CHECK(list.rows == std::vector<std::vector<std::string>>{{"curves", "<none>", "5Gi", "0/0"}});
+  CHECK(list.records[0]["ready"] == false);
+  CHECK(problem([&] { lab.create("curves"); }).find("already") != std::string::npos);
+  CHECK(lab.instances->removal("curves").find("all that jobs wrote") != std::string::npos);
+  lab.instances->remove("curves");
+  for (const auto& kind : {kube::kDeployments, kube::kServices, kube::kClaims}) {
+    CHECK_FALSE(lab.find(kind));
+  }
+  CHECK(problem([&] { lab.instances->removal("curves"); }).find("create curves") !=
+        std::string::npos);
+}
+
+TEST_CASE("what an instance left behind is listed, taken over or deleted") {
+  Lab lab;
+  lab.put(kube::kClaims, "PersistentVolumeClaim", kLabels, kSize);
+  lab.put(kube::kServices, "Service", kLabels, {{"type", "ClusterIP"}});
+  CHECK(lab.instances->list().rows[0] ==
+        std::vector<std::string>{"curves", "<none>", "3Gi", "0/0"});
+  CHECK(lab.create("curves", {"--nodeport"}).find("was there already") != std::string::npos);
+  CHECK((*lab.find(kube::kServices))["spec"]["type"] == "NodePort");
+  const Json owners = (*lab.find(kube::kClaims))["metadata"]["ownerReferences"];
+  REQUIRE(owners.size() == 1);
+  CHECK(owners[0]["apiVersion"] == "apps/v1");
+  lab.cluster->client().remove(kube::kDeployments.in("team", "adaptdl-tensorboard-curves"));
+  lab.instances->removal("curves");
+  lab.instances->remove("curves");
+  CHECK_FALSE(lab.find(kube::kClaims));
+}
+
+TEST_CASE("somebody's claim is used and stays; somebody's Service is in the way") {
+  Lab lab;
+  lab.put(kube::kClaims, "PersistentVolumeClaim", Json::object(), kSize);
+  CHECK(lab.create("curves") != "");
+  CHECK(lab.instances->removal("curves").find("wrote") == std::string::npos);
+  lab.instances->remove("curves");
+  CHECK(lab.find(kube::kClaims));
+  CHECK_FALSE(lab.find(kube::kDeployments));
+  lab.put(kube::kServices, "Service", Json::object(), Json::object());
+  CHECK(problem([&] { lab.create("curves"); }).find("choose another name") != std::string::npos);
+  CHECK_FALSE(lab.find(kube::kDeployments));  // what was made for it has gone again
+  CHECK(lab.find(kube::kServices));
+}
+
+TEST_CASE("one that jobs write to is not deleted") {
+  Lab lab;
+  lab.create("curves");
+  const auto job = [&](const std::string& name, const Json& status) {
+    lab.api.put(
+        kAdaptDLJobs.in("team"),
+        {{"apiVersion", "adaptdl.petuum.com/v1"},
+         {"kind", "AdaptDLJob"},
+         {"metadata", {{"name", name}}},
+         {"spec",
+          {{"template",
+            {{"spec",
+              {{"volumes",
+                {{{"name", "a"}, {"emptyDir", Json::object()}},
+                 {{"name", "adaptdl-tensorboard"},
+                  {"persistentVolumeClaim", {{"claimName", "adaptdl-tensorboard-curves"}}}}}}}}}}}},
+         {"status", status}});
+  };
+  job("done", {{"phase", "Succeeded"}, {"completionTimestamp", "2026-01-31T08:00:00Z"}});
+  CHECK(problem([&] { lab.instances->removal("curves"); }) == "");
+  job("busy", {{"phase", "Running"}});
+  const std::string told = problem([&] { lab.instances->removal("curves"); });
+  CHECK(told.find("written to by busy;") != std::string::npos);
+}
+
+TEST_CASE("why an instance does not serve") {
+  CHECK(why_not_ready(Json::object()) == "its pod is new");
+  Json pod = {
+      {"status",
+       {{"conditions", {{{"type", "PodScheduled"}, {"status", "False"}, {"message", "full"}}}}}}};
+  CHECK(why_not_ready(pod) == "full");
+  pod["status"] = {
+      {"containerStatuses",
+       {{{"state", {{"waiting", {{"reason", "ImagePullBackOff"}, {"message", "m"}}}}}}}}};
+  CHECK(why_not_ready(pod) == "ImagePullBackOff: m");
+  pod["status"]["conditions"] = {{{"type", "Ready"}, {"status", "True"}}};
+  CHECK(why_not_ready(pod) == "");
+}
+
+}  // namespace adaptdl::cli
