@@ -1,6 +1,7 @@
 #include "cli/cluster_choice.h"
 
 #include "cli/config_file.h"
+#include "cli/invocation.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/yaml.h"
@@ -54,6 +55,7 @@ ClusterChoice chosen_cluster(const Arguments& arguments) {
     return cluster_named(name, kByFlag, arguments);
   }
   if (!context.empty()) return cluster_named(context, "--context", arguments);
+  if (is_kubectl_plugin()) return cluster_named(kKubernetesCluster, "kubectl", arguments);
   const std::string path = local::config_path();
   const std::string name = configured(path);
   // A file of its own has other contexts than those that the configuration speaks of.

@@ -1,7 +1,8 @@
 #pragma once
 
 // Which cluster a command is about: --cluster or ADAPTDL_CLUSTER, else `cluster` of the
-// configuration file, else local. Nothing here touches a network.
+// configuration file, else local; for `kubectl adaptdl` the current context instead of the file's.
+// Nothing here touches a network.
 
 #include <string>
 

@@ -178,7 +178,15 @@ class ClusterJobs {
       const std::function<void(const JobView&, const std::string& problem)>& told) = 0;
 };
 
-// The cluster that the command is about (cluster_choice.h). Nothing is asked of it yet.
+// Which jobs each() and watch() tell of: --all-namespaces and --selector, of commands that have
+// them. On this machine there is no choice.
+struct JobScope {
+  bool all_namespaces = false;
+  std::string selector;  // of labels, as Kubernetes has them; "": any
+};
+
+// The cluster that the command is about (cluster_choice.h). Nothing is asked of it yet. Throws
+// UsageError for a JobScope of this machine's.
 std::unique_ptr<ClusterJobs> open_cluster(const Arguments& arguments);
 std::unique_ptr<ClusterJobs> open_cluster(const ClusterChoice& choice, bool verbose);
 

@@ -49,7 +49,7 @@ void show(ClusterJobs& cluster, const Arguments& arguments) {
     for (const JobRow& row : found) names += row.name + "\n";
     print(names);
   } else if (!found.empty()) {
-    print(rows_table(std::move(found), wide));
+    print(rows_table(std::move(found), wide, arguments.flag("all-namespaces")));
   } else if (!arguments.quiet()) {
     talk(cluster.nothing(all));
   }
@@ -66,7 +66,7 @@ void watch(ClusterJobs& cluster, const Arguments& arguments) {
   bool first = true;
   const auto add = [&](JobRow row, const std::function<Json()>& record) {
     std::string sign = row.status + "\n" + row.replicas + "\n" + row.restarts;
-    std::string& before = known[row.kind + "/" + row.name];
+    std::string& before = known[row.kind + "/" + row.name_space + "/" + row.name];
     if (before == sign) return;
     before = std::move(sign);
     if (as_records) records.push_back(record());
@@ -78,7 +78,7 @@ void watch(ClusterJobs& cluster, const Arguments& arguments) {
     } else if (format == "name") {
       for (const JobRow& row : changed) print_line(row.name);
     } else if (first || !changed.empty()) {
-      std::string text = rows_table(std::move(changed), wide);
+      std::string text = rows_table(std::move(changed), wide, arguments.flag("all-namespaces"));
       if (!first) text.erase(0, text.find('\n') + 1);
       print(text);
     }
@@ -123,6 +123,14 @@ Command ls_command() {
           .text = embedded("cmd_ls.md"),
           .options = with_cluster(
               {{.name = "all", .letter = 'a', .doc = "Runs that have ended, too."},
+               {.name = "all-namespaces",
+                .letter = 'A',
+                .doc = "Kubernetes: of every namespace, with a column that names it."},
+               {.name = "selector",
+                .letter = 'l',
+                .kind = Kind::text,
+                .value = "LABELS",
+                .doc = "Kubernetes: those with such labels: team=vision,stage!=test."},
                {.name = "watch", .letter = 'w', .doc = "Go on, with a line for each change."},
                {.name = "format",
                 .letter = 'o',

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "cli/invocation.h"
 #include "cli/output.h"
 
 namespace adaptdl::cli {
@@ -70,7 +71,7 @@ std::string manual_text(std::string_view markdown, bool fancy) {
 }  // namespace
 
 std::string usage_line(const Command& command) {
-  std::string line = fmt::format("adaptdl {}", command.name);
+  std::string line = fmt::format("{} {}", program_name(), command.name);
   if (!command.options.empty()) line += " [FLAGS]";
   for (const Positional& positional : command.positionals) {
     line += positional.required ? fmt::format(" {}", positional.name)
@@ -85,7 +86,8 @@ std::string program_help(bool fancy) {
   std::string text =
       "adaptdl trains models data-parallel while replicas come and go, and adapts\n"
       "batch size and learning rate to them.\n";
-  text += heading("Usage", fancy) + "  adaptdl COMMAND [FLAGS] [ARGUMENTS]\n";
+  text +=
+      heading("Usage", fancy) + fmt::format("  {} COMMAND [FLAGS] [ARGUMENTS]\n", program_name());
   text += heading("Commands", fancy);
   const CommandGroup* group = nullptr;
   for (const Command& command : commands()) {
@@ -100,8 +102,8 @@ std::string program_help(bool fancy) {
   text += heading("Flags of every command", fancy) + options_help(global_options());
   text += heading("Start here", fancy) +
           "  adaptdl init digits digits      write a working example\n"
-          "  adaptdl run digits/train.pt     train it\n"
-          "\nadaptdl COMMAND --help says more about a command.\n";
+          "  adaptdl run digits/train.pt     train it\n";
+  text += fmt::format("\n{} COMMAND --help says more about a command.\n", program_name());
   return text;
 }
 
@@ -118,7 +120,8 @@ std::string group_help(const CommandGroup& group, bool fancy) {
                   std::string(command.summary) + ".");
   }
   if (!group.text.empty()) text += "\n" + manual_text(group.text, fancy);
-  return text + fmt::format("\nadaptdl {} COMMAND --help says more about a command.\n", group.name);
+  return text + fmt::format("\n{} {} COMMAND --help says more about a command.\n", program_name(),
+                            group.name);
 }
 
 std::string command_help(const Command& command, bool fancy) {
@@ -138,7 +141,9 @@ std::string command_help(const Command& command, bool fancy) {
   if (!command.examples.empty()) {
     text += heading("Examples", fancy);
     for (const Example& example : command.examples) {
-      text += fmt::format("  {}\n      {}\n", example.command, example.doc);
+      const bool ours = example.command.starts_with("adaptdl ");
+      const std::string_view first = ours && is_kubectl_plugin() ? "kubectl " : "";
+      text += fmt::format("  {}{}\n      {}\n", first, example.command, example.doc);
     }
   }
   if (!command.options.empty()) {

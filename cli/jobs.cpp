@@ -57,6 +57,7 @@ std::string replicas_text(const Json& status, int64_t otherwise) {
 JobRow job_row(const JobView& job, double now_s, bool wide) {
   const Json& status = job.status;
   JobRow row;
+  row.name_space = job.name_space;
   row.name = job.name;
   row.kind = "job";
   row.status = job.trouble.empty() ? job.phase : fmt::format("{} ({})", job.phase, job.trouble);
@@ -99,18 +100,24 @@ JobRow run_row(const launch::RunInfo& run, double now_s, bool wide) {
   return row;
 }
 
-std::string rows_table(std::vector<JobRow> rows, bool wide) {
+std::string rows_table(std::vector<JobRow> rows, bool wide, bool name_spaces) {
   std::vector<std::string> head = {"NAME",  "KIND", "STATUS", "REPLICAS", "STEP",
                                    "EPOCH", "LOSS", "AGE",    "RESTARTS"};
   if (wide) head.insert(head.end(), {"SLOTS", "STARTED", "RUNTIME", "REASON", "PROGRAM"});
   std::vector<std::vector<std::string>> cells(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     JobRow& row = rows[i];
-    cells[i].reserve(head.size());
+    cells[i].reserve(head.size() + 1);
     for (std::string* text : {&row.name, &row.kind, &row.status, &row.replicas, &row.step,
                               &row.epoch, &row.loss, &row.age, &row.restarts, &row.places,
                               &row.started, &row.runtime, &row.reason, &row.program}) {
       if (cells[i].size() < head.size()) cells[i].push_back(std::move(*text));
+    }
+  }
+  if (name_spaces) {
+    head.insert(head.begin(), "NAMESPACE");
+    for (size_t i = 0; i < rows.size(); ++i) {
+      cells[i].insert(cells[i].begin(), std::move(rows[i].name_space));
     }
   }
   return table(head, cells);

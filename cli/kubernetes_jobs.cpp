@@ -37,18 +37,18 @@ void trim(Json& object) {
 
 class KubernetesJobs : public ClusterJobs {
  public:
-  KubernetesJobs(const ClusterChoice& choice, bool verbose) : cluster_(choice, verbose) {}
+  KubernetesJobs(const ClusterChoice& choice, bool verbose, JobScope scope)
+      : cluster_(choice, verbose), scope_(std::move(scope)) {}
 
-  std::string title() const override {
-    return fmt::format("{}, namespace {}", cluster_.name(), cluster_.name_space());
-  }
+  std::string title() const override { return fmt::format("{}, {}", cluster_.name(), where()); }
   std::string headline() override { return "cluster " + title(); }
   std::string nothing(bool) const override {
-    return fmt::format("There are no jobs in namespace {}.", cluster_.name_space());
+    return fmt::format("There are no jobs{} in {}.",
+                       scope_.selector.empty() ? "" : " with these labels", where());
   }
 
   void each(Detail, const EachJob& take) override {
-    for (const JobView& view : views(list().items)) take(view);
+    for (const JobView& view : views(list(scope_).items)) take(view);
   }
   void each_unfinished(const EachJob& take) override {
     for (const JobView& view : views(list().items)) {
@@ -59,7 +59,7 @@ class KubernetesJobs : public ClusterJobs {
 
   void watch(Detail, const EachJob& job, const EachRun&,
              const std::function<void()>& round) override {
-    list();  // throws where it cannot be reached; what follows would try for ever
+    list(scope_);  // throws where it cannot be reached; what follows would try for ever
     kube::FollowCallbacks callbacks;
     callbacks.listed = [&](const kube::ObjectList& all) {
       for (const JobView& view : views(all.items)) job(view);
@@ -74,7 +74,8 @@ class KubernetesJobs : public ClusterJobs {
       if (!why.empty()) talk("adaptdl: " + why + "; trying again");
     };
     const Cancellation never;
-    kube::follow(cluster_.client(), cluster_.jobs(), {.trim = trim}, callbacks, never);
+    kube::follow(cluster_.client(), collection(scope_), {.labels = scope_.selector, .trim = trim},
+                 callbacks, never);
     fail("the watch has ended");
   }
 
@@ -148,9 +149,17 @@ class KubernetesJobs : public ClusterJobs {
               const std::function<void(const JobView&, const std::string&)>& told) override;
 
  private:
-  kube::ObjectList list() {
-    kube::ObjectList all =
-        cluster_.reach([&] { return cluster_.client().list(cluster_.jobs(), {.trim = trim}); });
+  std::string where() const {
+    return scope_.all_namespaces ? "any namespace" : "namespace " + cluster_.name_space();
+  }
+  kube::Resource collection(const JobScope& scope) const {
+    return scope.all_namespaces ? kAdaptDLJobs : cluster_.jobs();
+  }
+
+  kube::ObjectList list(const JobScope& scope = {}) {
+    kube::ObjectList all = cluster_.reach([&] {
+      return cluster_.client().list(collection(scope), {.labels = scope.selector, .trim = trim});
+    });
     remember_cluster(cluster_.client().config());
     return all;
   }
@@ -190,6 +199,7 @@ class KubernetesJobs : public ClusterJobs {
   }
 
   KubernetesCluster cluster_;
+  const JobScope scope_;
   std::map<std::string, std::unique_ptr<kube::Informer>> watched_;
 };
 
@@ -249,8 +259,9 @@ void KubernetesJobs::remove(const std::vector<JobView>& jobs, bool force,
 
 }  // namespace
 
-std::unique_ptr<ClusterJobs> open_kubernetes_jobs(const ClusterChoice& choice, bool verbose) {
-  return std::make_unique<KubernetesJobs>(choice, verbose);
+std::unique_ptr<ClusterJobs> open_kubernetes_jobs(const ClusterChoice& choice, bool verbose,
+                                                  const JobScope& scope) {
+  return std::make_unique<KubernetesJobs>(choice, verbose, scope);
 }
 
 }  // namespace adaptdl::cli

@@ -10,6 +10,7 @@
 namespace adaptdl::cli {
 
 // Throws Error if the kubeconfig cannot be used. Requires: the choice is not the local cluster.
-std::unique_ptr<ClusterJobs> open_kubernetes_jobs(const ClusterChoice& choice, bool verbose);
+std::unique_ptr<ClusterJobs> open_kubernetes_jobs(const ClusterChoice& choice, bool verbose,
+                                                  const JobScope& scope = {});
 
 }  // namespace adaptdl::cli

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "cli/help.h"
+#include "cli/invocation.h"
+#include "cli/kubectl_completion.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/version.h"
@@ -54,9 +56,10 @@ int dispatch(const std::vector<std::string>& words) {
   return parsed.command->run(parsed.arguments);
 }
 
-int guarded(const std::vector<std::string>& words) {
+int guarded(Invocation invocation, const std::vector<std::string>& words) {
   try {
-    return dispatch(words);
+    return invocation == Invocation::kubectl_completion ? complete_for_kubectl(words)
+                                                        : dispatch(words);
   } catch (const OutputClosed& closed) {
     return static_cast<int>(closed.exit_code());
   } catch (const UsageError& error) {
@@ -82,5 +85,6 @@ int main(int argc, char** argv) {
   // A closed pipe is an error of that write, not the end of a training run.
   std::signal(SIGPIPE, SIG_IGN);
   occupy_standard_descriptors();
-  return guarded(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+  const Invocation invocation = set_invocation(argc > 0 ? argv[0] : "");
+  return guarded(invocation, std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "cli/invocation.h"
 #include "cli/suggest.h"
 #include "core/base/error.h"
 #include "core/base/number.h"
@@ -314,9 +315,10 @@ Parsed parse(const std::vector<std::string>& words, const Environment& environme
 
 std::string help_hint(const std::vector<std::string>& words) {
   const Spoken spoken = split(words);
-  if (spoken.command != nullptr) return fmt::format("adaptdl {} --help", spoken.command->name);
-  if (spoken.group != nullptr) return fmt::format("adaptdl {} --help", spoken.group->name);
-  return "adaptdl --help";
+  const std::string_view name = spoken.command != nullptr ? spoken.command->name
+                                : spoken.group != nullptr ? spoken.group->name
+                                                          : std::string_view();
+  return fmt::format("{} {}{}--help", program_name(), name, name.empty() ? "" : " ");
 }
 
 }  // namespace adaptdl::cli

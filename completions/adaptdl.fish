@@ -102,6 +102,8 @@ complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l context -x -d 'Ku
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l kubeconfig -rF -d 'Kubernetes: this file alone, instead of KUBECONFIG or ~/.kube/config.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -F
 complete -c adaptdl -n '__fish_seen_subcommand_from ls' -l all -s a -d 'Runs that have ended, too.'
+complete -c adaptdl -n '__fish_seen_subcommand_from ls' -l all-namespaces -s A -d 'Kubernetes: of every namespace, with a column that names it.'
+complete -c adaptdl -n '__fish_seen_subcommand_from ls' -l selector -s l -x -d 'Kubernetes: those with such labels: team=vision,stage!=test.'
 complete -c adaptdl -n '__fish_seen_subcommand_from ls' -l watch -s w -d 'Go on, with a line for each change.'
 complete -c adaptdl -n '__fish_seen_subcommand_from ls' -l format -s o -xa 'text wide json yaml name jsonpath=' -d 'How to print the result.'
 complete -c adaptdl -n '__fish_seen_subcommand_from ls' -l cluster -x -d 'The cluster: local, this machine; kubernetes, the current context; or a context\'s name. Default: what `adaptdl cluster use` chose, else local.'

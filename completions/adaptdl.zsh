@@ -506,6 +506,10 @@ _adaptdl() {
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
     '-a[Runs that have ended, too.]' \
     '--all[Runs that have ended, too.]' \
+    '-A[Kubernetes\: of every namespace, with a column that names it.]' \
+    '--all-namespaces[Kubernetes\: of every namespace, with a column that names it.]' \
+    '-l[Kubernetes\: those with such labels\: team=vision,stage!=test.]:LABELS: ' \
+    '--selector[Kubernetes\: those with such labels\: team=vision,stage!=test.]:LABELS: ' \
     '-w[Go on, with a line for each change.]' \
     '--watch[Go on, with a line for each change.]' \
     '-o[How to print the result.]:text|wide|json|yaml|name|jsonpath=PATH:(text wide json yaml name jsonpath=)' \

@@ -57,6 +57,9 @@ def lists(world, user):
     rows = user.run("ls").splitlines()
     check(rows[0].split()[:4] == ["NAME", "KIND", "STATUS", "REPLICAS"] and
           rows[1].split()[:3] == [name, "job", "Succeeded"], "the table", rows)
+    row = user.run("ls", "-A").splitlines()[1].split()
+    check(row[:2] == [world.space, name], "the row of all namespaces'", row)
+    check("with these labels" in user_said(user, "ls", "-l", "team in (a, b),!c"), "no such labels")
     job, = user.record("ls")["jobs"]
     check(job["phase"] == "Succeeded" and job["namespace"] == world.space and job["ended"],
           "the record", job)

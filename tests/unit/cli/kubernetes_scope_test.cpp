@@ -1,0 +1,61 @@
+// Jobs of all namespaces, and of some labels.
+
+#include <cstdlib>
+#include <doctest/doctest.h>
+#include <set>
+
+#include "cli/jobs.h"
+#include "cli/kubernetes_cluster.h"
+#include "cli/kubernetes_jobs.h"
+#include "core/base/files.h"
+#include "tests/unit/kube/fake_api.h"
+
+namespace adaptdl::cli {
+
+TEST_CASE("which jobs of a cluster are listed") {
+  kube::FakeApi api({{kAdaptDLJobs, "AdaptDLJob"}});
+  const TemporaryDirectory folder;
+  setenv("XDG_STATE_HOME", folder.path().c_str(), 1);  // clusters that were seen are noted there
+  replace_file(folder.file("config"),
+               fmt::format("current-context: lab\n"
+                           "contexts: [{{name: lab, context: {{cluster: c, namespace: one}}}}]\n"
+                           "clusters: [{{name: c, cluster: {{server: '{}'}}}}]\n",
+                           api.config().server));
+  const auto put = [&](const std::string& space, const std::string& name, const Json& labels) {
+    api.put(kAdaptDLJobs.in(space), {{"apiVersion", "adaptdl.petuum.com/v1"},
+                                     {"kind", "AdaptDLJob"},
+                                     {"metadata", {{"name", name}, {"labels", labels}}},
+                                     {"spec", Json::object()}});
+  };
+  put("one", "a", {{"team", "vision"}});
+  put("one", "b", Json::object());
+  put("two", "a", {{"team", "vision"}, {"stage", "test"}});
+
+  ClusterChoice choice{.name = kKubernetesCluster, .by = "the test"};
+  choice.kubernetes.kubeconfig = folder.file("config");
+  const auto listed = [&](const JobScope& scope) {
+    std::set<std::string> names;
+    open_kubernetes_jobs(choice, false, scope)
+        ->each(ClusterJobs::Detail::brief, [&](const JobView& job) {
+          const JobRow row = job_row(job, 0, false);
+          names.insert(row.name_space + "/" + row.name);
+        });
+    return names;
+  };
+  using Names = std::set<std::string>;
+  CHECK(listed({}) == Names{"one/a", "one/b"});
+  CHECK(listed({true, ""}) == Names{"one/a", "one/b", "two/a"});
+  CHECK(listed({false, "team"}) == Names{"one/a"});
+  CHECK(listed({true, "team=vision,stage=test"}) == Names{"two/a"});
+  CHECK(listed({true, "team=none"}).empty());
+  CHECK(open_kubernetes_jobs(choice, false, {true, "x"})->nothing(false) ==
+        "There are no jobs with these labels in any namespace.");
+  unsetenv("XDG_STATE_HOME");
+  JobRow row;
+  row.name_space = "two";
+  row.name = "a";
+  CHECK(rows_table({row}, false, true).starts_with("NAMESPACE  NAME"));
+  CHECK(rows_table({row}, false).starts_with("NAME "));
+}
+
+}  // namespace adaptdl::cli
