@@ -6,6 +6,7 @@
 #include "cli/display.h"
 #include "cli/embedded.h"
 #include "cli/output.h"
+#include "cli/pod_run.h"
 #include "cli/run_setup.h"
 #include "cli/tensorboard.h"
 #include "core/launch/run.h"
@@ -57,9 +58,17 @@ Display::Options display_options(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
-  const launch::RunOptions options = run_options(arguments);
+  launch::RunOptions options = run_options(arguments);
   // Shared with the sinks: a sink that hangs outlives this function.
   const auto display = std::make_shared<Display>(display_options(arguments));
+  const launch::Talk talk_to = [display](const std::string& line) { display->talk(line); };
+  std::unique_ptr<HintPoster> hints;
+  if (const auto place = pod_place()) {
+    set_pod_options(*place, arguments, options);
+    if (place->rank != 0) return run_pod_agent(*place, options, talk_to);
+    hints = std::make_unique<HintPoster>(*place, talk_to);
+    options.on_hints = [&](const Json& newest) { hints->post(newest); };
+  }
   const auto stream = std::make_shared<JsonStream>(arguments.integer("step-events"));
   std::shared_ptr<TensorBoard> charts;
   std::vector<launch::EventSink> sinks;
@@ -77,8 +86,7 @@ int run(const Arguments& arguments) {
                               options.libtorch_dir.empty() ? "as built" : options.libtorch_dir,
                               options.checkpoint_dir, options.log_dir));
   }
-  const int code =
-      launch::run(options, sinks, [display](const std::string& line) { display->talk(line); });
+  const int code = launch::run(options, sinks, talk_to);
 
   const RunState state = display->finish();
   if (charts && !charts->problem().empty()) talk("adaptdl: " + charts->problem());

@@ -50,6 +50,7 @@ const std::vector<Command>& commands() {
       dump_cli_command(),
       complete_command(),
       runner_command(),
+      storage_command(),
   };
   return table;
 }

@@ -149,5 +149,6 @@ Command licenses_command();
 Command dump_cli_command();
 Command complete_command();
 Command runner_command();
+Command storage_command();
 
 }  // namespace adaptdl::cli

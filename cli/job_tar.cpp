@@ -75,4 +75,11 @@ CopyResult pack_tar(const std::string& from, const std::string& name,
   return packer.finish();
 }
 
+CopyResult pack_members(const std::string& folder, const std::vector<std::string>& members,
+                        const std::function<void(std::string_view)>& sink) {
+  Packer packer(sink);
+  for (const std::string& member : members) packer.pack(join_path(folder, member), member, 0);
+  return packer.finish();
+}
+
 }  // namespace adaptdl::cli

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/job_copy.h"
 
@@ -15,5 +16,9 @@ namespace adaptdl::cli {
 // skipped. Throws Error for what cannot be read or changes meanwhile, and what `sink` throws.
 CopyResult pack_tar(const std::string& from, const std::string& name,
                     const std::function<void(std::string_view)>& sink);
+
+// The same of some of a folder's, under their names there.
+CopyResult pack_members(const std::string& folder, const std::vector<std::string>& members,
+                        const std::function<void(std::string_view)>& sink);
 
 }  // namespace adaptdl::cli

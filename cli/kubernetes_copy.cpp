@@ -127,13 +127,13 @@ class Transfer {
   Transfer(KubernetesCluster& cluster, const Json& job)
       : cluster_(cluster),
         name_(kube::metadata_text(job, "name")),
+        tools_(job),
         interruption_({SIGINT, SIGTERM, SIGHUP}),
         pod_(guarded([&] { return std::make_unique<StoragePod>(cluster, job, cancel()); })) {}
 
   CopyResult fetch(const std::string& folder, const std::vector<std::string>& members,
                    const std::string& to, const std::map<std::string, std::string>& names) {
-    std::vector<std::string> words = {"tar", "-c", "-f", "-", "-C", folder};
-    for (const std::string& member : members) words.push_back("./" + member);
+    const std::vector<std::string> words = tools_.pack(folder, members);
     Pipe pipe;
     oci::UntarResult result;
     beside(
@@ -153,14 +153,11 @@ class Transfer {
   }
 
   bool is_folder(const std::string& path) {
-    return guarded([&] { return run({"test", "-d", path}, -1, {}).code == 0; });
+    return guarded([&] { return run(tools_.is_folder(path), -1, {}).code == 0; });
   }
 
   CopyResult bring(const std::string& from, const std::string& folder, const std::string& name) {
-    // A tar that fails leaves the rest of its input unread, which some nodes do not survive.
-    const std::vector<std::string> words = {
-        "sh", "-c", "tar -x -p -o -f - -C \"$1\"; code=$?; cat >/dev/null; exit $code", "sh",
-        folder};
+    const std::vector<std::string> words = tools_.unpack(folder);
     Pipe pipe;
     CopyResult result;
     beside([&] { check(run(words, pipe.reader.get(), {})); }, [&] { pipe.reader.reset(); },
@@ -249,6 +246,7 @@ class Transfer {
 
   KubernetesCluster& cluster_;
   const std::string name_;
+  const StorageTools tools_;
   Interruption interruption_;
   std::unique_ptr<StoragePod> pod_;
 };

@@ -1,5 +1,8 @@
 #include "cli/kubernetes_manifest.h"
 
+#include <algorithm>
+
+#include "cli/image_self.h"
 #include "core/base/error.h"
 #include "core/base/yaml_json.h"
 
@@ -61,6 +64,23 @@ Json resources_of(const ReplicaRequest& request) {
   return resources;
 }
 
+// What runs in each pod of an archive or executable: the image's own `adaptdl run`.
+Json run_arguments(const JobSpec& spec) {
+  Json words = Json::array({"run", spec.program});
+  for (const std::string& setting : spec.settings) {
+    words.push_back("--set");
+    words.push_back(setting);
+  }
+  // Else each pod would take all cores of its node.
+  if (spec.request.cpu_millicores) {
+    words.push_back("--threads");
+    words.push_back(std::to_string(std::max<int64_t>(1, *spec.request.cpu_millicores / 1000)));
+  }
+  if (!spec.arguments.empty()) words.push_back("--");
+  for (const std::string& argument : spec.arguments) words.push_back(argument);
+  return words;
+}
+
 }  // namespace
 
 bool is_job_manifest(const std::string& text, const std::string& where) {
@@ -97,8 +117,13 @@ Json read_job_manifest(const std::string& text, const std::string& where) {
 
 Json manifest_of(const JobSpec& spec) {
   Json container = {{"name", "main"}};
-  container["command"] = Json::array({spec.program});
-  if (!spec.arguments.empty()) container["args"] = spec.arguments;
+  const bool trains = spec.kind != JobSpec::Kind::command;
+  container["command"] = Json::array({trains ? kProgramPlace : spec.program});
+  if (trains) {
+    container["args"] = run_arguments(spec);
+  } else if (!spec.arguments.empty()) {
+    container["args"] = spec.arguments;
+  }
   if (!spec.directory.empty()) container["workingDir"] = spec.directory;
   for (const auto& [name, value] : spec.environment) {
     add_variable(container, name.c_str(), value.c_str());
@@ -121,6 +146,7 @@ Json manifest_of(const JobSpec& spec) {
   if (spec.requested_replicas) described["requestedReplicas"] = *spec.requested_replicas;
   described["preemptible"] = spec.preemptible;
   described["backoffLimit"] = spec.retries;
+  if (trains) described["liveRescale"] = true;
   return job;
 }
 

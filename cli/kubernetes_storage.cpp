@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "cli/image_self.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 
@@ -75,6 +76,35 @@ std::string storage_claim(const Json& job) {
   return "";
 }
 
+StorageTools::StorageTools(const Json& job)
+    : own(at(job, "/spec/template/spec/containers/0/command/0") == kProgramPlace) {}
+
+std::vector<std::string> StorageTools::wait(int seconds) const {
+  const std::string text = std::to_string(seconds);
+  if (own) return {kProgramPlace, "__storage", "--", "wait", text};
+  return {"sleep", text};
+}
+
+std::vector<std::string> StorageTools::is_folder(const std::string& path) const {
+  if (own) return {kProgramPlace, "__storage", "--", "is-folder", path};
+  return {"test", "-d", path};
+}
+
+std::vector<std::string> StorageTools::pack(const std::string& folder,
+                                            const std::vector<std::string>& members) const {
+  std::vector<std::string> words = {"tar", "-c", "-f", "-", "-C", folder};
+  if (own) words = {kProgramPlace, "__storage", "--", "pack", folder};
+  for (const std::string& member : members) words.push_back(own ? member : "./" + member);
+  return words;
+}
+
+std::vector<std::string> StorageTools::unpack(const std::string& folder) const {
+  if (own) return {kProgramPlace, "__storage", "--", "unpack", folder};
+  // A tar that fails leaves the rest of its input unread, which some nodes do not survive.
+  return {"sh", "-c", "tar -x -p -o -f - -C \"$1\"; code=$?; cat >/dev/null; exit $code", "sh",
+          folder};
+}
+
 Json copy_pod(const Json& job, const std::string& claim, const std::string& claim_uid) {
   const Json own = at(job, "/spec/template/spec");
   const Json program = at(own, "/containers/0");
@@ -84,7 +114,7 @@ Json copy_pod(const Json& job, const std::string& claim, const std::string& clai
   const Json container = {
       {"name", "copy"},
       {"image", at(program, "/image")},
-      {"command", {"sleep", std::to_string(kCopyPodLife_s)}},
+      {"command", StorageTools(job).wait(kCopyPodLife_s)},
       {"resources", {{"requests", {{"cpu", "10m"}, {"memory", "16Mi"}}}}},
       {"securityContext", security(given)},
       {"volumeMounts", Json::array({{{"name", kVolume},

@@ -3,6 +3,7 @@
 // Where a job on Kubernetes has its files, and a pod that reaches them when no replica runs. Pure.
 
 #include <string>
+#include <vector>
 
 #include "core/base/json.h"
 
@@ -18,6 +19,20 @@ std::string storage_path(const std::string& path);
 
 // The job's PersistentVolumeClaim, as `adaptdl submit` and AdaptDL make it; "" if it has none.
 std::string storage_claim(const Json& job);
+
+// The commands by which a pod of the job's image reaches it: tar and others of a system, or, in an
+// image that has little but this program, this program's.
+struct StorageTools {
+  explicit StorageTools(const Json& job);
+
+  std::vector<std::string> wait(int seconds) const;
+  std::vector<std::string> is_folder(const std::string& path) const;  // exit code 0: it is
+  std::vector<std::string> pack(const std::string& folder,
+                                const std::vector<std::string>& members) const;
+  std::vector<std::string> unpack(const std::string& folder) const;  // reads all of its input
+
+  bool own = false;  // this program's
+};
 
 // How long it lives if this program is killed.
 inline constexpr int kCopyPodLife_s = 6 * 3600;

@@ -1,6 +1,7 @@
 #include "cli/kubernetes_submit.h"
 
 #include "cli/cluster_registry.h"
+#include "cli/image_self.h"
 #include "cli/kubernetes_manifest.h"
 #include "cli/kubernetes_tensorboard.h"
 #include "cli/output.h"
@@ -98,22 +99,25 @@ class KubernetesJobRequest : public JobRequest {
       folder_ = absolute_path(*source);
     } else if (source) {
       fail(
-          "{}: a Kubernetes cluster takes a folder, with a job file in it: put the file into one, "
-          "with a Dockerfile or --base IMAGE to run it on",
-          *source);
+          "{}: a Kubernetes cluster takes a folder: a {} with its data, or a project with a job "
+          "file in it",
+          *source, kArchiveName);
     }
     std::string path = arguments_.text("file");
     if (path.empty() && !folder_.empty()) path = join_path(folder_, kJobFileName);
     const bool there = path == "-" || (!path.empty() && path_exists(path));
+    JobSpec archive;
     if (arguments_.given("file") || there) {
       read_file_at(path);
-    } else if (arguments_.rest().empty()) {
-      fail(
-          "{}: there is no {} in it. Write one (adaptdl-job(5)), name another with --file, or say "
-          "what to run: `adaptdl submit {} -- COMMAND`",
-          source.value_or("SOURCE"), kJobFileName, source.value_or("--image IMAGE"));
-    } else {
+    } else if (!arguments_.rest().empty()) {
       of_command(arguments_.rest());
+    } else if (!folder_.empty() && set_archive(archive, folder_)) {
+      of_spec(archive);
+    } else {
+      fail(
+          "{}: there is neither {} nor {} in it. Write a job file (adaptdl-job(5)), name another "
+          "with --file, or say what to run: `adaptdl submit {} -- COMMAND`",
+          source.value_or("SOURCE"), kJobFileName, kArchiveName, source.value_or("--image IMAGE"));
     }
     if (folder_.empty() && arguments_.text("image").empty() && manifest_image(job_).empty()) {
       throw UsageError("SOURCE is missing: the folder to make an image of; or give --image IMAGE.");
@@ -131,7 +135,14 @@ class KubernetesJobRequest : public JobRequest {
     JobFile job = parse_job_file(text, where);
     changes_.tensorboard = job.spec.tensorboard;
     if (!arguments_.rest().empty()) replace_arguments(job, arguments_.rest());
-    job_ = manifest_of(job.spec);
+    of_spec(job.spec);
+  }
+
+  void of_spec(JobSpec spec) {
+    trains_ = spec.kind != JobSpec::Kind::command;
+    for (const std::string& setting : arguments_.list("set")) spec.settings.push_back(setting);
+    check_job_spec(spec, "this job");
+    job_ = manifest_of(spec);
   }
 
   void of_command(const std::vector<std::string>& words) {
@@ -140,7 +151,7 @@ class KubernetesJobRequest : public JobRequest {
     spec.program = words[0];
     spec.arguments.assign(words.begin() + 1, words.end());
     spec.max_replicas = 1;  // it is not known that it can be several; --replicas says so
-    job_ = manifest_of(spec);
+    of_spec(spec);
   }
 
   // The folder's image, or the one that the job file names where there is no folder.
@@ -157,12 +168,6 @@ class KubernetesJobRequest : public JobRequest {
       project.dockerfile = own;
     }
     project.base = arguments_.given("base") ? arguments_.text("base") : named;
-    if (project.dockerfile.empty() && project.base.empty()) {
-      fail(
-          "{}: there is no Dockerfile, and no image to put the folder on: name one with --base, as "
-          "the first container's image in the job file, or take a whole one with --image",
-          folder_);
-    }
     ImageTarget target = {.quiet = arguments_.quiet(), .verbose = arguments_.verbose()};
     if (const std::string repository = arguments_.text("repo"); !repository.empty()) {
       target.where = oci::parse_repository(repository, "--repo");
@@ -170,6 +175,15 @@ class KubernetesJobRequest : public JobRequest {
       ClusterRegistry registry = find_cluster_registry(cluster_);
       target.where = registry.where;
       target.proxy = registry.proxy;
+    }
+    if (trains_ && project.dockerfile.empty() && project.base.empty()) {
+      project.base = training_image(target);
+    }
+    if (project.dockerfile.empty() && project.base.empty()) {
+      fail(
+          "{}: there is no Dockerfile, and no image to put the folder on: name one with --base, as "
+          "the first container's image in the job file, or take a whole one with --image",
+          folder_);
     }
     return deliver_project(project, target).image;
   }
@@ -184,6 +198,24 @@ class KubernetesJobRequest : public JobRequest {
         "there is no TensorBoard instance {} in namespace {} of cluster {}; `adaptdl tensorboard "
         "create {}` makes it",
         name, cluster_.name_space(), cluster_.name(), name);
+  }
+
+  // What `image push --with-torch` has put beside the projects' images.
+  static std::string training_image(const ImageTarget& target) {
+    const oci::Reference& where = *target.where;
+    const std::string name =
+        fmt::format("{}/{}:{}", where.registry, where.repository, kTrainingTag);
+    try {
+      ImageProgress silent(true);
+      base_image(name, oci::this_platform(), target, silent);
+    } catch (const Error& error) {
+      if (error.exit_code() == ExitCode::auth) throw;
+      fail(
+          "{}: there is no image to train in ({}). Make one, once: `adaptdl image push {} "
+          "--with-torch`; or name another with --base",
+          name, error.what(), name);
+    }
+    return name;
   }
 
   void create_claim(const std::string& name) {
@@ -205,7 +237,8 @@ class KubernetesJobRequest : public JobRequest {
 
   KubernetesCluster& cluster_;
   const Arguments& arguments_;
-  std::string folder_;  // absolute; "": the image has all that it runs
+  std::string folder_;   // absolute; "": the image has all that it runs
+  bool trains_ = false;  // by the image's own adaptdl
   Json job_;
   ManifestChanges changes_;
 };

@@ -72,12 +72,14 @@ Submission of_folder(const std::string& folder, const Arguments& arguments) {
   std::string path = arguments.text("file");
   if (path.empty()) path = join_path(submission.source, kJobFileName);
   if (!arguments.given("file") && !path_exists(path)) {
+    if (arguments.rest().empty() && set_archive(submission.spec, submission.source)) {
+      return submission;
+    }
     if (arguments.rest().empty()) {
       fail(
-          "{}: there is no {} in it. Write one (adaptdl-job(5)), name another with --file, or say "
-          "what "
-          "to run there: `adaptdl submit {} -- COMMAND`",
-          folder, kJobFileName, folder);
+          "{}: there is neither {} nor {} in it. Write a job file (adaptdl-job(5)), name another "
+          "with --file, or say what to run there: `adaptdl submit {} -- COMMAND`",
+          folder, kJobFileName, kArchiveName, folder);
     }
     set_command(submission.spec, arguments.rest());
     return submission;
@@ -143,6 +145,14 @@ void apply_flags(const Arguments& arguments, JobSpec& spec) {
 }
 
 }  // namespace
+
+bool set_archive(JobSpec& spec, const std::string& folder) {
+  if (!path_exists(join_path(folder, kArchiveName))) return false;
+  spec.kind = JobSpec::Kind::archive;
+  spec.program = kArchiveName;
+  if (spec.name_prefix.empty()) spec.name_prefix = job_name_prefix(file_name(folder));
+  return true;
+}
 
 std::string read_job_text(const std::string& path) {
   return path == "-" ? read_standard_input() : read_file(path, kMaxJobFile);

@@ -21,6 +21,11 @@ struct Submission {
 // checked without running it. Copies nothing. Throws UsageError or Error.
 Submission read_submission(const Arguments& arguments);
 
+// A folder without a job file may be a training archive with its data: then makes `spec` the job
+// that trains it, and is true.
+inline constexpr const char* kArchiveName = "train.pt";
+bool set_archive(JobSpec& spec, const std::string& folder);
+
 // A job file's text; "-" is standard input.
 std::string read_job_text(const std::string& path);
 

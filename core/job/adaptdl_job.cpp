@@ -68,6 +68,7 @@ class Reader {
       }
     }
     spec.read("preemptible", job.preemptible);
+    ignore(spec.find("liveRescale"));  // it is live here if it is by `archive:`
   }
 
   void read_template(const YamlNode& node) {

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "core/base/error.h"
+#include "core/base/socket.h"
 #include "core/launch/protocol.h"
 
 namespace adaptdl::launch {
@@ -24,15 +25,9 @@ std::string frame_of(const nlohmann::json& message) {
   return frame;
 }
 
-void wait_for(int fd, short events) {
-  pollfd entry{fd, events, 0};
-  while (::poll(&entry, 1, -1) < 0 && errno == EINTR) {
-  }
-}
-
 }  // namespace
 
-Channel::Channel(Fd socket) : socket_(std::move(socket)) {}
+Channel::Channel(Fd socket, uint32_t longest) : socket_(std::move(socket)), longest_(longest) {}
 
 bool Channel::write_some(const char* data, size_t size, size_t& written) {
   while (written < size) {
@@ -53,7 +48,7 @@ bool Channel::send(const nlohmann::json& message) {
   pending_ += frame_of(message);
   while (flush()) {
     if (!wants_write()) return true;
-    wait_for(socket_.get(), POLLOUT);
+    wait_ready(socket_.get(), POLLOUT);
   }
   return false;
 }
@@ -94,8 +89,8 @@ std::optional<nlohmann::json> Channel::next() {
   for (size_t i = 0; i < kHeader; ++i) {
     size |= uint32_t{static_cast<unsigned char>(buffer_[consumed_ + i])} << (8 * i);
   }
-  if (size > kMaxFrame) {
-    fail("control channel: a message of {} bytes was announced, {} are allowed", size, kMaxFrame);
+  if (size > longest_) {
+    fail("control channel: a message of {} bytes was announced, {} are allowed", size, longest_);
   }
   if (available - kHeader < size) {
     buffer_.erase(0, std::exchange(consumed_, 0));
@@ -110,14 +105,14 @@ std::optional<nlohmann::json> Channel::next() {
   return message;
 }
 
-std::optional<nlohmann::json> Channel::receive() {
+std::optional<nlohmann::json> Channel::receive(std::optional<TimePoint> deadline) {
   for (;;) {
     if (auto message = next()) return message;
     switch (fill()) {
       case Fill::more:
         break;
       case Fill::open:
-        wait_for(socket_.get(), POLLIN);
+        if (!wait_ready(socket_.get(), POLLIN, deadline)) return std::nullopt;
         break;
       case Fill::closed:
         return std::nullopt;

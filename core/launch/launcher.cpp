@@ -1,7 +1,6 @@
 #include "core/launch/launcher.h"
 
 #include <algorithm>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -35,8 +34,9 @@ Launcher::Launcher(const RunOptions& options, RunFolder& folder, Output& output,
       folder_(folder),
       output_(output),
       signals_(signals),
-      logs_(options.log_dir, options.log_bytes_max,
-            [&output](std::string line) { output.talk(std::move(line)); }),
+      logs_(
+          options.log_dir, options.log_bytes_max,
+          [&output](std::string line) { output.talk(std::move(line)); }, options.echo_logs),
       starter_(options, logs_),
       control_(options.control_socket, [this](const auto& request) { return on_request(request); }),
       stream_(output, Monotonic::now(), [this](int64_t step) { on_step(step); }),
@@ -45,6 +45,13 @@ Launcher::Launcher(const RunOptions& options, RunFolder& folder, Output& output,
       started_(rfc3339(std::chrono::system_clock::now())) {
   view_.target = options.replicas.initial;
   view_.forming_since = Monotonic::now();
+  if (!options.hosts) return;
+  agents_ = std::make_unique<Agents>(
+      *options.hosts, options.name,
+      Agents::Events{[this](int slot, const std::string& host) { host_joined(slot, host); },
+                     [this](int slot, const std::string& host, const std::string& why) {
+                       host_left(slot, host, why);
+                     }});
 }
 
 int Launcher::run() {
@@ -53,6 +60,7 @@ int Launcher::run() {
   decide_all();
   while (!ending_ || !replicas_.empty()) {
     wait();
+    if (agents_) agents_->serve();
     take_signals();
     take_messages();
     take_ends();
@@ -75,13 +83,17 @@ void Launcher::wait() {
   std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
   control_.add_waits(waits);
   TimePoint until = std::min(deadline_.value_or(TimePoint::max()), control_.deadline());
+  if (agents_) {
+    agents_->add_waits(waits);
+    until = std::min(until, agents_->deadline());
+  }
   if (ending_) until = std::min(until, ending_->kill_at);
   if (watch_.counting()) {
     const auto look = std::chrono::duration_cast<Monotonic::duration>(HangWatch::kLook);
     until = std::min(until, Monotonic::now() + look);
   }
   for (const auto& [id, replica] : replicas_) {
-    waits.push_back({replica->child.pidfd(), POLLIN, 0});
+    waits.push_back({replica->process->descriptor(), POLLIN, 0});
     if (replica->open) {
       const bool writing = replica->channel.wants_write();
       const short events = static_cast<short>(writing ? POLLIN | POLLOUT : POLLIN);
@@ -108,26 +120,21 @@ void Launcher::take_signals() {
       end({.result = "stopped", .exit = 128 + number, .repair = true, .checkpoint = true});
     }
   }
-  if (!child_signal_) return;
+  if (!child_signal_ && !agents_) return;
   for (auto& [id, replica] : replicas_) note_stopped(*replica);
 }
 
 // A stopped process is not a dead one, but everybody waits for it; the user should know for whom.
 void Launcher::note_stopped(Replica& replica) {
-  siginfo_t info{};
-  const auto pid = static_cast<id_t>(replica.child.pid());
-  while (waitid(P_PID, pid, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 && info.si_pid != 0) {
+  while (const auto stopped = replica.process->stop_change()) {
     Member* member = view_.find(replica.id);
-    const bool stopped = info.si_code == CLD_STOPPED;
-    if (member != nullptr && member->stopped != stopped) {
-      member->stopped = stopped;
-      watch_.disturbed();
-      output_.talk(stopped
-                       ? fmt::format("replica {} was stopped; training waits for it (process {})",
-                                     replica.id, replica.child.pid())
-                       : fmt::format("replica {} goes on", replica.id));
-    }
-    info = {};
+    if (member == nullptr || member->stopped == *stopped) continue;
+    member->stopped = *stopped;
+    watch_.disturbed();
+    output_.talk(*stopped
+                     ? fmt::format("replica {} was stopped; training waits for it (process {})",
+                                   replica.id, replica.process->pid())
+                     : fmt::format("replica {} goes on", replica.id));
   }
 }
 
@@ -142,10 +149,10 @@ void Launcher::take_messages() {
 void Launcher::take_ends() {
   for (auto entry = replicas_.begin(); entry != replicas_.end();) {
     Replica& replica = *entry->second;
-    const std::optional<ExitStatus> status = replica.child.poll();
+    const std::optional<ExitStatus> status = replica.process->poll();
     if (!status) {
       if (replica.ended_at && Monotonic::now() >= *replica.ended_at + kEndPatience) {
-        replica.child.send_signal(SIGKILL);
+        replica.process->kill();
         replica.ended_at = Monotonic::now();
       }
       ++entry;
@@ -156,21 +163,13 @@ void Launcher::take_ends() {
     on_exit(replica, *status);
     entry = replicas_.erase(entry);
   }
-  if (child_signal_ && getpid() == 1) reap_strangers();
-  child_signal_ = false;
-}
-
-// Process 1 inherits the orphans of its replicas.
-void Launcher::reap_strangers() {
-  for (;;) {
-    siginfo_t info{};
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    const bool ours = std::any_of(replicas_.begin(), replicas_.end(), [&](const auto& entry) {
-      return entry.second->child.pid() == info.si_pid;
+  if (child_signal_ && getpid() == 1) {
+    reap_strangers([this](pid_t pid) {
+      return std::any_of(replicas_.begin(), replicas_.end(),
+                         [pid](const auto& entry) { return entry.second->process->pid() == pid; });
     });
-    if (ours) return;  // take_ends comes for it, and here again
-    waitpid(info.si_pid, nullptr, WNOHANG);
   }
+  child_signal_ = false;
 }
 
 void Launcher::decide_all() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/job/hints.h"
+#include "core/launch/agents.h"
 #include "core/launch/control.h"
 #include "core/launch/hang_watch.h"
 #include "core/launch/log_writer.h"
@@ -54,7 +55,6 @@ class Launcher {
   void note_generation();
   void check_deadlines();
   void note_stopped(Replica& replica);
-  void reap_strangers();
   Replica* find(MemberId id);
 
   // launcher_hang.cpp: who holds up the others
@@ -82,6 +82,8 @@ class Launcher {
   void set_target(int target, const std::string& cause);
   int trained() const;                  // living members with state
   std::vector<int> held_slots() const;  // by living replicas, sorted
+  void host_joined(int slot, const std::string& host);
+  void host_left(int slot, const std::string& host, const std::string& why);
   void emit_start();
   int finish();
 
@@ -98,6 +100,7 @@ class Launcher {
   SignalCatcher& signals_;
   LogWriter logs_;
   ReplicaStarter starter_;
+  std::unique_ptr<Agents> agents_;  // none: all replicas are on this host
   ControlServer control_;
   EventStream stream_;
   RendezvousOptions rendezvous_;

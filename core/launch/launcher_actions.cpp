@@ -89,8 +89,12 @@ void Launcher::start_replicas(const Decision& decision) {
     const std::vector<int> slots = slots_of(decision.slots, i, options_.slots_per_replica);
     started(view_, id, Monotonic::now(), slots);
     try {
-      replicas_[id] = starter_.start(id, slots, starter_.threads_for(view_.target),
-                                     options_.fresh && !view_.formed);
+      const int threads = starter_.threads_for(view_.target);
+      const bool fresh = options_.fresh && !view_.formed;
+      const bool here = !agents_ || slots.front() == options_.slots.front();
+      replicas_[id] = here
+                          ? starter_.start(id, slots, threads, fresh)
+                          : agents_->start(id, slots.front(), starter_.welcome(id, threads, fresh));
     } catch (const Error& error) {
       died(view_, id, Monotonic::now());
       report_failure(id, error.what(), nullptr, MemberState::starting);
@@ -124,7 +128,7 @@ void Launcher::announce(const Decision& decision) {
 
 void Launcher::kill(Replica& replica) {
   replica.expected_end = true;
-  replica.child.send_signal(SIGKILL);
+  replica.process->kill();
 }
 
 void Launcher::kill_all() {
@@ -184,7 +188,21 @@ void Launcher::emit_start() {
                 {"log_dir", options_.log_dir}});
 }
 
+// Each host has one slot, and a replica there as long as it does.
+void Launcher::host_joined(int slot, const std::string& host) {
+  output_.talk(fmt::format("host {} has joined (slot {})", host, slot));
+  rendezvous_.slots.push_back(slot);
+  if (!ending_) set_target(static_cast<int>(rendezvous_.slots.size()), "scale");
+}
+
+void Launcher::host_left(int slot, const std::string& host, const std::string& why) {
+  output_.talk(fmt::format("host {} (slot {}) {}", host, slot, why));
+  std::erase(rendezvous_.slots, slot);
+  if (!ending_) set_target(static_cast<int>(rendezvous_.slots.size()), "scale");
+}
+
 int Launcher::finish() {
+  if (agents_) agents_->end(ending_->exit);
   stream_.advance(view_, true);
   if (ending_->last_words && !last_words_.empty()) {
     ending_->reason += fmt::format(". The last words of the replica that failed last:\n  {}",

@@ -40,12 +40,13 @@ void Launcher::find_hung() {
           fmt::format("{} for {:.0f} s while the others waited for it (--hang-timeout)",
                       view_.find(replica->id)->stopped ? "was stopped" : "did nothing",
                       watch_.waited().count());
-      replica->child.send_signal(SIGKILL);
+      replica->process->kill();
     } else if (!told_of_hang_ && watch_.waited() >= watch_.patience() / 2) {
       output_.talk(fmt::format(
           "the others have been waiting for replica {} (process {}) for {:.0f} s; after {:.0f} s "
           "it is killed and replaced (--hang-timeout)",
-          replica->id, replica->child.pid(), watch_.waited().count(), watch_.patience().count()));
+          replica->id, replica->process->pid(), watch_.waited().count(),
+          watch_.patience().count()));
     }
   }
   if (watch_.waited() >= watch_.patience() / 2) told_of_hang_ = true;

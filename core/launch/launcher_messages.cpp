@@ -28,7 +28,7 @@ bool Launcher::drain(Replica& replica) {
   } catch (const std::exception& error) {
     // Not ours, or gone mad: nothing it says can be trusted any more.
     output_.talk(fmt::format("replica {}: {}; killing it", replica.id, bounded(error.what())));
-    replica.child.send_signal(SIGKILL);
+    replica.process->kill();
     return false;
   }
 }
@@ -91,6 +91,7 @@ void Launcher::on_hints(const nlohmann::json& message) {
   try {
     std::vector<std::string> ignored;
     hints_ = hints_from_json(message.at("hints"), "hints", ignored);
+    if (options_.on_hints) options_.on_hints(hints());
   } catch (const Error&) {  // of another version: those before stand
   }
 }
@@ -101,7 +102,7 @@ void Launcher::on_fatal(Replica& replica, const nlohmann::json& message) {
   const bool newcomer = member != nullptr && member->state != MemberState::active && trained() > 0;
   if (newcomer) {
     replica.fatal = sentence;  // those who train go on
-    replica.child.send_signal(SIGKILL);
+    replica.process->kill();
     return;
   }
   if (ending_ && ending_->result == "failed") return;  // all say the same; once is enough
@@ -128,7 +129,7 @@ void Launcher::on_death(Replica& replica) {
 void Launcher::on_exit(Replica& replica, const ExitStatus& status) {
   on_death(replica);
   if (replica.failed) {
-    std::string reason = replica.fatal;
+    std::string reason = replica.fatal.empty() ? replica.process->lost() : replica.fatal;
     memory_ran_out_ = reason.empty() && oom_.explains(status);
     if (reason.empty()) reason = memory_ran_out_ ? "killed: memory ran out" : status.describe();
     report_failure(replica.id, reason, &status, replica.state_at_death);

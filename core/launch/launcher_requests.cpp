@@ -55,7 +55,7 @@ nlohmann::json Launcher::status() const {
     const Member* member = view_.find(id);
     if (member == nullptr) continue;
     members.push_back({{"member", id},
-                       {"pid", replica->child.pid()},
+                       {"pid", replica->process->pid()},
                        {"state", member->leaving   ? "leaving"
                                  : member->stopped ? "stopped"
                                                    : kStates[static_cast<int>(member->state)]}});

@@ -132,10 +132,12 @@ struct LogWriter::Log {
   }
 };
 
-LogWriter::LogWriter(std::string folder, int64_t bytes_max, std::function<void(std::string)> talk)
+LogWriter::LogWriter(std::string folder, int64_t bytes_max, std::function<void(std::string)> talk,
+                     bool echo)
     : folder_(std::move(folder)),
       bytes_max_(bytes_max),
       talk_(std::move(talk)),
+      echo_(echo),
       wake_(eventfd(0, EFD_CLOEXEC)) {
   make_directories(folder_);
   thread_ = std::thread([this] {
@@ -189,6 +191,8 @@ void LogWriter::take(Log& log) {
       log.remember(bytes);
     }
     if (const int error = log.write(bytes, bytes_max_)) complain(log.path, error);
+    if (echo_) [[maybe_unused]]
+      const ssize_t shown = ::write(STDERR_FILENO, chunk, bytes.size());
   } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
     log.file.reset();
     std::lock_guard lock(mutex_);

@@ -30,7 +30,9 @@ class LogWriter {
  public:
   // Makes `folder`. A file that would grow beyond `bytes_max` becomes FILE.1 first. `talk` gets,
   // once, a sentence about logs that cannot be written; from the thread.
-  LogWriter(std::string folder, int64_t bytes_max, std::function<void(std::string)> talk);
+  // With `echo` all goes to standard error as well.
+  LogWriter(std::string folder, int64_t bytes_max, std::function<void(std::string)> talk,
+            bool echo = false);
   ~LogWriter();  // takes in what the pipes hold
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
@@ -56,6 +58,7 @@ class LogWriter {
   const std::string folder_;
   const int64_t bytes_max_;
   const std::function<void(std::string)> talk_;
+  const bool echo_;
   bool complained_ = false;  // the thread's own
   Fd wake_;
   std::mutex mutex_;

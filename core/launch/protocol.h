@@ -44,6 +44,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/fd.h"
 
 namespace adaptdl::launch {
@@ -66,8 +67,10 @@ using MemberId = uint64_t;  // never reused within a run
 // kMaxFrame; after that, or after the end of the stream, the channel is of no more use.
 class Channel {
  public:
-  explicit Channel(Fd socket);  // a connected stream socket; blocking or not, both serve
+  // A connected stream socket; blocking or not, both serve. `longest`: what is taken as a frame.
+  explicit Channel(Fd socket, uint32_t longest = kMaxFrame);
   int fd() const { return socket_.get(); }
+  void set_longest(uint32_t longest) { longest_ = longest; }
 
   // Sends whole; blocks while the socket is full. False when the peer is gone.
   bool send(const nlohmann::json& message);
@@ -79,8 +82,8 @@ class Channel {
   bool flush();
   bool wants_write() const { return !pending_.empty(); }
 
-  // One message; nullopt at the end of the stream. Blocks.
-  std::optional<nlohmann::json> receive();
+  // One message; nullopt at the end of the stream, or at the deadline. Blocks.
+  std::optional<nlohmann::json> receive(std::optional<TimePoint> deadline = {});
 
   // For event loops: reads what is there without blocking; hands each whole message to
   // `on_message`, in order; false at the end of the stream (after all messages before it).
@@ -103,6 +106,7 @@ class Channel {
   bool write_some(const char* data, size_t size, size_t& written);  // false: the peer is gone
 
   Fd socket_;
+  uint32_t longest_;
   std::string buffer_;  // received; the first consumed_ bytes are done with
   size_t consumed_ = 0;
   std::string pending_;  // posted, not yet taken by the socket

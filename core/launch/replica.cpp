@@ -7,8 +7,10 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/hmac.h"
+#include "core/base/json.h"
 #include "core/base/socket.h"
 #include "core/base/system.h"
+#include "core/launch/agent_link.h"
 #include "core/launch/slots.h"
 
 namespace adaptdl::launch {
@@ -25,7 +27,8 @@ ReplicaStarter::ReplicaStarter(const RunOptions& options, LogWriter& logs)
       logs_(logs),
       cores_(available_cores()),
       run_id_(to_hex(random_bytes(8))),
-      secret_(to_hex(random_bytes(kSecretBytes))),
+      secret_(options.hosts ? run_secret(options.hosts->secret, run_id_)
+                            : to_hex(random_bytes(kSecretBytes))),
       null_(open_file("/dev/null", O_RDONLY)) {
   if (options.worker_path.empty()) {
     if (options.worker_image.empty()) {
@@ -46,6 +49,7 @@ ReplicaStarter::ReplicaStarter(const RunOptions& options, LogWriter& logs)
 
 int ReplicaStarter::threads_for(int replicas) const {
   if (options_.threads > 0) return options_.threads;
+  if (options_.hosts) return cores_;
   if (options_.gpus == 0 && !options_.slots.empty()) return options_.slots_per_replica;
   return std::max(1, cores_ / std::max(1, replicas));
 }
@@ -65,8 +69,8 @@ std::vector<std::string> ReplicaStarter::environment(const std::vector<int>& slo
   return environment_with(changes);
 }
 
-std::unique_ptr<Replica> ReplicaStarter::start(MemberId id, std::vector<int> slots, int threads,
-                                               bool fresh) {
+std::pair<Child, Channel> ReplicaStarter::start_worker(MemberId id, const std::vector<int>& slots,
+                                                       int threads) {
   auto [ours, theirs] = socket_pair();
   const Fd log = logs_.open(id);
   SpawnOptions spawn_options;
@@ -82,24 +86,47 @@ std::unique_ptr<Replica> ReplicaStarter::start(MemberId id, std::vector<int> slo
   spawn_options.new_process_group = true;
   if (options_.gpus == 0 && options_.bound) spawn_options.cores = slots;
 
-  auto replica =
-      std::make_unique<Replica>(Replica{id, spawn(spawn_options), Channel(std::move(ours))});
+  return {spawn(spawn_options), Channel(std::move(ours))};
+}
+
+const char* ReplicaStarter::device() const {
+  return options_.gpus > 0 ? "cuda:0" : "cpu";
+}
+
+nlohmann::json ReplicaStarter::welcome(MemberId id, int threads, bool fresh) const {
+  return {{"type", "welcome"},
+          {"protocol", kProtocol},
+          {"member", id},
+          {"run_id", run_id_},
+          {"secret", secret_},
+          {"settings",
+           {{"name", options_.name},
+            {"program", options_.program},
+            {"arguments", options_.arguments},
+            {"set", options_.settings},
+            {"checkpoint_dir", options_.checkpoint_dir},
+            {"output_dir", options_.output_dir},
+            {"fresh", fresh},
+            {"threads", threads},
+            {"device", device()},
+            {"hosts", options_.hosts.has_value()}}}};
+}
+
+void ReplicaStarter::adapt(nlohmann::json& welcome, const std::string& secret, int threads) const {
+  welcome["secret"] = run_secret(secret, json_get<std::string>(welcome, "run_id", "welcome"));
+  nlohmann::json& settings = welcome.at("settings");
+  settings["program"] = options_.program;
+  settings["threads"] = threads;
+  settings["device"] = device();
+}
+
+std::unique_ptr<Replica> ReplicaStarter::start(MemberId id, std::vector<int> slots, int threads,
+                                               bool fresh) {
+  auto [child, channel] = start_worker(id, slots, threads);
+  auto replica = std::make_unique<Replica>(
+      Replica{id, std::make_unique<LocalProcess>(std::move(child)), std::move(channel)});
   replica->slots = std::move(slots);
-  replica->channel.post({{"type", "welcome"},
-                         {"protocol", kProtocol},
-                         {"member", id},
-                         {"run_id", run_id_},
-                         {"secret", secret_},
-                         {"settings",
-                          {{"name", options_.name},
-                           {"program", options_.program},
-                           {"arguments", options_.arguments},
-                           {"set", options_.settings},
-                           {"checkpoint_dir", options_.checkpoint_dir},
-                           {"output_dir", options_.output_dir},
-                           {"fresh", fresh},
-                           {"threads", threads},
-                           {"device", options_.gpus > 0 ? "cuda:0" : "cpu"}}}});
+  replica->channel.post(welcome(id, threads, fresh));
   return replica;
 }
 

@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "core/base/process.h"
 #include "core/launch/log_writer.h"
 #include "core/launch/protocol.h"
 #include "core/launch/rendezvous.h"
+#include "core/launch/replica_process.h"
 #include "core/launch/run.h"
 
 namespace adaptdl::launch {
 
 struct Replica {
   MemberId id = 0;
-  Child child;
+  std::unique_ptr<ReplicaProcess> process;
   Channel channel;
   std::vector<int> slots;   // of the run's, that are its own
   nlohmann::json endpoint;  // from hello
@@ -41,11 +41,18 @@ class ReplicaStarter {
   // Starts one and sends its welcome. `threads`: what it may use. Throws Error.
   std::unique_ptr<Replica> start(MemberId id, std::vector<int> slots, int threads, bool fresh);
 
+  // The two halves of start(), where launcher and replica are on different hosts: adapt() makes a
+  // welcome that came from the launcher one of this host.
+  std::pair<Child, Channel> start_worker(MemberId id, const std::vector<int>& slots, int threads);
+  nlohmann::json welcome(MemberId id, int threads, bool fresh) const;
+  void adapt(nlohmann::json& welcome, const std::string& secret, int threads) const;
+
   int threads_for(int replicas) const;  // each of so many may use; >= 1
   const std::string& run_id() const { return run_id_; }
 
  private:
   std::vector<std::string> environment(const std::vector<int>& slots, int threads) const;
+  const char* device() const;
 
   const RunOptions& options_;
   LogWriter& logs_;

@@ -24,6 +24,12 @@ RunOptions complete(RunOptions options) {
     throw UsageError(fmt::format("replicas: {} to {}, starting with {}, cannot be", replicas.min,
                                  replicas.max, replicas.initial));
   }
+  if (options.hosts) {
+    options.slots = {0};
+    options.bound = false;
+    options.slots_per_replica = 1;
+    options.replicas = {1, 1, 1};
+  }
   int most = replicas.max;
   for (const auto& [step, count] : options.replicas_at) most = std::max(most, count);
   if (options.slots.empty() && options.gpus > 0) {

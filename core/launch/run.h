@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/launch/agent_link.h"
+
 namespace adaptdl::launch {
 
 // The form of the events, as `start` says it in "format".
@@ -65,6 +67,13 @@ struct RunOptions {
   std::string worker_path;
   std::string_view worker_image;  // ELF bytes, borrowed for the whole run
   std::string libtorch_dir;       // its lib/ goes into the worker's LD_LIBRARY_PATH; "" = as built
+  // With agents of other hosts (agent.h): then this host has one slot, 0, and one more replica is
+  // wanted for each agent that joins.
+  std::optional<HostsOptions> hosts;
+  bool echo_logs = false;  // what replicas print goes to standard error, too
+  // Hears what the job knows of itself (core/job/hints.h), on the launcher's thread: must not
+  // block.
+  std::function<void(const nlohmann::json& hints)> on_hints;
   double start_timeout_s = 120;   // for a replica, until it says hello
   double connect_timeout_s = 30;  // for a newcomer, until it has its links
   // A replica for which the others have waited that long in a step, and 20 times as long as the

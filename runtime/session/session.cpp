@@ -56,7 +56,8 @@ Session::Session() {
   member_ = welcome->at("member").get<uint64_t>();
   settings_ = welcome->at("settings");
   listener_ = std::make_unique<comm::Listener>(
-      text_of(from_hex(welcome->at("secret").get<std::string>(), "the run's secret")));
+      text_of(from_hex(welcome->at("secret").get<std::string>(), "the run's secret")),
+      comm::ListenerOptions{.tcp = settings_.value("hosts", false)});
   wake_ = Fd(eventfd(0, EFD_CLOEXEC));
 }
 

@@ -100,12 +100,12 @@ class Api:
 
 
 class Operator:
-    def __init__(self, adaptdl, kubeconfig, folder, number, options):
+    def __init__(self, adaptdl, kubeconfig, folder, number, address, options):
         self.log = os.path.join(folder, f"operator-{number}.log")
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [adaptdl, "operator", "--kubeconfig", kubeconfig, "--namespace", "adaptdl",
-                 "--address", "127.0.0.1", "--supervisor-port", "0", "--metrics-port", "0",
+                 "--address", address, "--supervisor-port", "0", "--metrics-port", "0",
                  *options],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
@@ -130,15 +130,24 @@ class Operator:
 
 
 class World:
-    def __init__(self, adaptdl, folder, kubeconfig=None, options=OPTIONS, image=IMAGE):
+    def __init__(self, adaptdl, folder, kubeconfig=None, options=OPTIONS, image=IMAGE,
+                 reachable=False):
         self.adaptdl, self.folder, self.options = adaptdl, folder, options
         self.kubeconfig = kubeconfig or os.environ["ADAPTDL_TEST_KUBECONFIG"]
         self.api = Api(self.kubeconfig)
         self.operators, self.count, self.space, self.image = [], 0, "", image
+        self.address = self.node_address() if reachable else "127.0.0.1"
+
+    def node_address(self):
+        """Where pods reach processes of this machine."""
+        node, = self.api.get("/api/v1/nodes")["items"]
+        return next(address["address"] for address in node["status"]["addresses"]
+                    if address["type"] == "InternalIP")
 
     def start_operator(self):
         self.count += 1
-        operator = Operator(self.adaptdl, self.kubeconfig, self.folder, self.count, self.options)
+        operator = Operator(self.adaptdl, self.kubeconfig, self.folder, self.count, self.address,
+                            self.options)
         self.operators.append(operator)
         return operator
 
@@ -229,18 +238,18 @@ class World:
             return error.code, error.read().decode()
 
 
-def run_tests(tests, given=lambda world: (world,)):
+def run_tests(tests, given=lambda world: (world,), reachable=False):
     """The exit code of a program that runs tests of an operator, each in a namespace of its own.
 
     Its arguments are the path of adaptdl and the names of some tests; without names all are run.
-    given(world) is what each of them is called with.
+    given(world) is what each of them is called with. With `reachable` pods can talk to the operator.
     """
     if not IMAGE:
         print("SKIPPED: no node can run pods here", flush=True)
         return 77
     adaptdl, *only = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="adaptdl-world-") as folder:
-        world = World(os.path.abspath(adaptdl), folder)
+        world = World(os.path.abspath(adaptdl), folder, reachable=reachable)
         arguments = given(world)
         failures = 0
         try:

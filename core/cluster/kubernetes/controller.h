@@ -70,7 +70,8 @@ class Controller : public Cluster {
   bool write_status(const KnownJob& known, const JobStatus& status);
   void carry_out(const KnownJob& known, const std::vector<PodFacts>& pods,
                  const JobDecision& decision);
-  void make_pods(const KnownJob& known, const JobStatus& status);
+  void make_pods(const KnownJob& known, const JobStatus& status,
+                 const std::vector<PodPlace>& places);
   void make_secret(const JobObject& job);
   void tell(const JobObject& job, const JobEvent& event);
   void write_hints(const std::string& id, const Json& train);

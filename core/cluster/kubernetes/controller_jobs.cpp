@@ -90,7 +90,7 @@ void Controller::carry_out(const KnownJob& known, const std::vector<PodFacts>& p
   if (decision.remove_job) {
     client_.remove(kJobs.in(job.job_namespace, job.name), {.uid = job.uid});
   }
-  if (decision.create) make_pods(known, decision.status);
+  if (!decision.create.empty()) make_pods(known, decision.status, decision.create);
 }
 
 bool Controller::write_status(const KnownJob& known, const JobStatus& status) {
@@ -123,22 +123,20 @@ void Controller::make_secret(const JobObject& job) {
   }
 }
 
-void Controller::make_pods(const KnownJob& known, const JobStatus& status) {
+void Controller::make_pods(const KnownJob& known, const JobStatus& status,
+                           const std::vector<PodPlace>& places) {
   JobObject job = known.job;
   job.status = status;
   const std::string id = job.id();
   std::set<std::string> names;
-  for (size_t rank = 0; rank < status.allocation.size(); ++rank) {
-    names.insert(pod_name(job, *status.group, static_cast<int>(rank)));
-  }
+  for (const PodPlace& place : places) names.insert(pod_name(job, *status.group, place.rank));
   cache_.expect(id, names);
   std::string problem;
   Refusal why = Refusal::invalid;
   try {
     if (*status.group == 0) make_secret(job);
-    for (size_t rank = 0; rank < status.allocation.size(); ++rank) {
-      const Json pod = make_pod(job, static_cast<int>(rank),
-                                cache_.hostname(status.allocation[rank]), options_.pods);
+    for (const PodPlace& place : places) {
+      const Json pod = make_pod(job, place, cache_.hostname(place.node), options_.pods);
       client_.create(kube::kPods.in(job.job_namespace), pod);
       const std::lock_guard lock(mutex_);
       ++figures_.pods_made;

@@ -51,6 +51,7 @@ JobStatus read_status(const Json& json) {
   status.completed_s = time_at(json, "completionTimestamp");
   status.retry_s = time_at(json, "retryTime");
   status.group_started_s = time_at(json, "groupStartTime");
+  status.held_since_s = time_at(json, "heldSince");
   status.attained_service = lenient<double>(json, "attainedService").value_or(0);
   const Json& train = object_at(json, "train");
   if (!train.empty()) status.train = train;
@@ -94,6 +95,7 @@ Json to_json(const JobStatus& status) {
           {"completionTimestamp", time_or_null(status.completed_s)},
           {"retryTime", time_or_null(status.retry_s)},
           {"groupStartTime", time_or_null(status.group_started_s)},
+          {"heldSince", time_or_null(status.held_since_s)},
           {"attainedService", status.attained_service},
           {"train", status.train},
           {"conditions", std::move(conditions)}};
@@ -111,6 +113,7 @@ void read_spec(const Json& spec, JobObject& job) {
   job.max_replicas = integer("maxReplicas", 1);
   job.requested_replicas = integer("requestedReplicas", 1);
   job.preemptible = json_get_or(spec, "preemptible", "spec", true);
+  job.live = json_get_or(spec, "liveRescale", "spec", false);
   job.suspended = json_get_or(spec, "suspend", "spec", false);
   job.cancelled = json_get_or(spec, "cancel", "spec", false);
   job.backoff_limit = integer("backoffLimit", 0).value_or(job.backoff_limit);

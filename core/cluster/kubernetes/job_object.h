@@ -54,6 +54,7 @@ struct JobStatus {
   int failures = 0;  // in a row
   std::optional<double> started_s, completed_s, retry_s;  // seconds since 1970
   std::optional<double> group_started_s;                  // when the group's pods were made
+  std::optional<double> held_since_s;                     // what `replicas` says, it has since
   double attained_service = 0;                            // GPU (or replica) seconds
   Json train;                                             // hints, as they came; null if none
   std::vector<JobCondition> conditions;
@@ -73,6 +74,7 @@ struct JobObject {
   std::optional<int> max_replicas;
   std::optional<int> requested_replicas;  // ours: for policies that do not adapt
   bool preemptible = true;
+  bool live = false;            // ours: its programs rescale live, see live_group.h
   bool suspended = false;       // ours
   bool cancelled = false;       // ours: it ends, and does not go on
   int backoff_limit = 3;        // ours: failures in a row that are tried again

@@ -21,6 +21,14 @@ constexpr double kEventGap = 1;      // s between rounds when jobs come and go
 constexpr double kPolicyTime = 0.5;  // s of one round's search, at most
 constexpr Seconds kLook{0.2};
 
+// Where somebody on this machine, at least, reaches what listens there.
+std::string url_at(const std::string& address, uint16_t port) {
+  const bool any = address.empty() || address == "0.0.0.0" || address == "::";
+  const bool six = address.find(':') != std::string::npos;
+  return fmt::format("http://{}{}{}:{}", six && !any ? "[" : "", any ? "127.0.0.1" : address,
+                     six && !any ? "]" : "", port);
+}
+
 // What job tokens are derived from; made by whoever comes first. Read as base64 text, which is as
 // good a key.
 std::string read_key(kube::Client& client, const std::string& name_space) {
@@ -97,7 +105,7 @@ struct Operator::Impl {
   }
 
   std::string url() const {
-    return options.supervisor_url.empty() ? fmt::format("http://127.0.0.1:{}", supervisor.port())
+    return options.supervisor_url.empty() ? url_at(options.address, supervisor.port())
                                           : options.supervisor_url;
   }
 
@@ -178,7 +186,7 @@ std::string Operator::supervisor_url() const {
 }
 
 std::string Operator::metrics_url() const {
-  return fmt::format("http://127.0.0.1:{}", impl_->metrics_server.port());
+  return url_at(impl_->options.address, impl_->metrics_server.port());
 }
 
 }  // namespace adaptdl::kubernetes

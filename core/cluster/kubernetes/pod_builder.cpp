@@ -59,6 +59,7 @@ void add_environment(Json& container, const JobObject& job, int rank, const PodS
   set("ADAPTDL_NUM_REPLICAS", std::to_string(nodes.size()));
   set("ADAPTDL_REPLICA_RANK", std::to_string(rank));
   set("ADAPTDL_SCHED_VERSION", settings.scheduler_version);
+  if (job.live) set("ADAPTDL_RESCALE", "live");
   // The token is expanded by the kubelet: it stands in no pod, and old images need no change.
   set_variable(
       environment, "ADAPTDL_JOB_TOKEN",
@@ -137,14 +138,14 @@ Json make_token_secret(const JobObject& job, const std::string& token) {
           {"stringData", {{kTokenKey, token}}}};
 }
 
-Json make_pod(const JobObject& job, int rank, const std::string& hostname,
+Json make_pod(const JobObject& job, const PodPlace& place, const std::string& hostname,
               const PodSettings& settings) {
   Json pod = *job.pod_template;
   if (!pod.is_object()) pod = Json::object();
   pod["apiVersion"] = "v1";
   pod["kind"] = "Pod";
   const int64_t group = job.status.group.value_or(0);
-  const auto place = static_cast<size_t>(rank);
+  const int rank = place.rank;
 
   Json& metadata = object_at(pod, "metadata");
   metadata.erase("generateName");
@@ -159,7 +160,7 @@ Json make_pod(const JobObject& job, int rank, const std::string& hostname,
   notes[kNoteReplicas] = std::to_string(job.status.allocation.size());
   notes[kNoteGroup] = std::to_string(group);
   notes[kNoteRank] = std::to_string(rank);
-  notes[kNoteNode] = job.status.allocation.at(place);
+  notes[kNoteNode] = place.node;
 
   Json& spec = object_at(pod, "spec");
   Json& containers = list_at(spec, "containers");

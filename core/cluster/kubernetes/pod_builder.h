@@ -8,6 +8,7 @@
 
 #include "core/base/json.h"
 #include "core/cluster/kubernetes/job_object.h"
+#include "core/cluster/kubernetes/live_group.h"
 
 namespace adaptdl::kubernetes {
 
@@ -20,10 +21,9 @@ struct PodSettings {
   Json patch_pods, patch_containers;  // JSON patches (RFC 6902) of the installation; null: none
 };
 
-// One replica's pod of the present group (status.group, status.allocation). `hostname`: the node's
-// label kubernetes.io/hostname. Throws Error if the template has no container, or a patch does not
-// fit.
-Json make_pod(const JobObject& job, int rank, const std::string& hostname,
+// A pod of the present group (status.group, status.allocation). `hostname`: the node's label
+// kubernetes.io/hostname. Throws Error if the template has no container, or a patch does not fit.
+Json make_pod(const JobObject& job, const PodPlace& place, const std::string& hostname,
               const PodSettings& settings);
 
 std::string pod_name(const JobObject& job, int64_t group, int rank);

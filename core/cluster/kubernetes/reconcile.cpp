@@ -5,22 +5,15 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/job/phase.h"
+#include "core/cluster/kubernetes/reconciler.h"
 
 namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr double kSlowest = 60;        // s, between tries after failures
-constexpr double kUnschedulable = 60;  // s that no room may be left, as while other pods still stop
-constexpr double kTrouble = 10;        // s before a pod that waits is shown as the job's reason
-constexpr double kSettle = 10;         // s from one group's start to the next after a disruption
-constexpr double kLost = 60;           // s after its grace that a pod of a lost node is removed
-constexpr double kForgiven = 600;      // s of training after which earlier failures do not count
-
-bool started(const PodFacts& pod) {
-  return pod.ready || pod.end != PodEnd::none;
-}
+constexpr double kSlowest = 60;    // s, between tries after failures
+constexpr double kLost = 60;       // s after its grace that a pod of a lost node is removed
+constexpr double kForgiven = 600;  // s of training after which earlier failures do not count
 
 void set_conditions(JobStatus& status, double now_s) {
   const bool bad = status.phase == "Failed";
@@ -34,326 +27,283 @@ void set_conditions(JobStatus& status, double now_s) {
   set_condition(status, "Failed", bad, reason, bad ? status.message : "", now_s);
 }
 
-class Reconciler {
- public:
-  Reconciler(const JobObject& job, const std::vector<PodFacts>& pods, const ClusterFacts& cluster)
-      : job_(job), pods_(pods), cluster_(cluster), status_(decision_.status) {
-    status_ = job.status;
-    for (const PodFacts& pod : pods) {
-      if (status_.group && pod.group == *status_.group) group_.push_back(&pod);
-    }
-  }
-
-  JobDecision run(const std::string& problem) {
-    decide(problem);
-    return finished();
-  }
-
-  JobDecision refused(const std::string& message, Refusal why) {
-    if (why == Refusal::invalid) {
-      failure(reason::kPodCreationError, message);
-      return finished();
-    }
-    const bool told = status_.reason == reason::kQuota;
-    status_.retry_s = cluster_.now_s + kSettle;
-    stop(message);
-    if (why == Refusal::quota) {
-      status_.reason = reason::kQuota;
-      if (!told) event(true, reason::kQuota, message);
-    }
-    return finished();
-  }
-
- private:
-  JobDecision finished() {
-    set_conditions(status_, cluster_.now_s);
-    return std::move(decision_);
-  }
-
-  void decide(const std::string& problem) {
-    if (job_.deleting) return remove_all();
-    if (status_.ended()) return after_end();
-    if (!problem.empty()) return end(false, reason::kInvalid, problem);
-    if (job_.cancelled && !all_succeeded()) {
-      return end(false, reason::kCancelled, "by `adaptdl cancel`");
-    }
-    if (pods_.empty() && !cluster_.expects_pods) return start();
-    if (all_succeeded()) {
-      return end(true, "", "");
-    }
-    if (const PodFacts* first = first_ended()) return ended_badly(*first);
-    if (status_.phase == "Stopping") return stop("");
-    if (group_.size() != pods_.size()) return stop("");  // remains of an earlier group
-    if (job_.suspended) return stop("it is suspended");
-    if (!matches_allocation()) return stop("its allocation has changed");
-    if (!complete()) {
-      if (cluster_.expects_pods) return look_again(kTrouble);
-      return stop("a replica's pod is gone");
-    }
-    watch_group();
-  }
-
-  bool all_succeeded() const {
-    const auto count = std::count_if(group_.begin(), group_.end(), [](const PodFacts* pod) {
-      return pod->end == PodEnd::succeeded;
-    });
-    return count > 0 && count == group_.front()->replicas;
-  }
-
-  // Of the pods that ended otherwise, the one whose container ended first: the others may have
-  // failed since a peer was gone. A disruption without a time comes before failures.
-  const PodFacts* first_ended() const {
-    const PodFacts* first = nullptr;
-    const auto when = [](const PodFacts& pod) {
-      return pod.ended_s > 0 || pod.end == PodEnd::disrupted ? pod.ended_s : HUGE_VAL;
-    };
-    for (const PodFacts* pod : group_) {
-      if (pod->end == PodEnd::none || pod->end == PodEnd::succeeded) continue;
-      if (first == nullptr || when(*pod) < when(*first)) first = pod;
-    }
-    return first;
-  }
-
-  void ended_badly(const PodFacts& pod) {
-    // Decided once: while the pods go, they all look ended.
-    if (status_.phase == "Stopping") return stop("");
-    if (pod.end == PodEnd::disrupted) {
-      // A node that refuses at once is not asked again at once; one without room, not at all.
-      if (status_.group_started_s) status_.retry_s = *status_.group_started_s + kSettle;
-      if (pod.reason.starts_with("OutOf") || pod.reason.starts_with("Outof") ||
-          pod.reason == "UnexpectedAdmissionError") {
-        status_.allocation.clear();
-      }
-      return stop(
-          fmt::format("replica {} on {} was asked to go{}", pod.rank, pod.node, because(pod)));
-    }
-    const bool memory = pod.end == PodEnd::memory;
-    const std::string what =
-        memory ? fmt::format(
-                     "replica {} on {}: memory ran out (exit code {}); raise its memory "
-                     "request and limit",
-                     pod.rank, pod.node, pod.exit_code)
-               : fmt::format("replica {} on {}: exit code {}{}", pod.rank, pod.node, pod.exit_code,
-                             because(pod));
-    failure(memory ? reason::kOutOfMemory : reason::kPodFailure, what);
-  }
-
-  static std::string because(const PodFacts& pod) {
-    if (pod.reason.empty()) return "";
-    if (pod.message.empty()) return " (" + pod.reason + ")";
-    return fmt::format(" ({}: {})", pod.reason, pod.message);
-  }
-
-  void failure(std::string_view reason, const std::string& what) {
-    const double trained = status_.group_started_s ? cluster_.now_s - *status_.group_started_s : 0;
-    status_.failures = trained >= kForgiven ? 1 : status_.failures + 1;
-    if (status_.failures > job_.backoff_limit) return end(false, reason, what);
-    const double delay = std::min(kSlowest, std::exp2(std::clamp(status_.failures - 1, 0, 10)));
-    status_.retry_s = cluster_.now_s + delay;
-    status_.reason = reason::kBackoff;
-    status_.message = fmt::format("{}; try {} of {} follows in {} s", what, status_.failures + 1,
-                                  job_.backoff_limit + 1, delay);
-    event(true, reason, status_.message);
-    remove_all();
-    status_.phase = phase_name(JobPhase::stopping);
-  }
-
-  bool matches_allocation() const {
-    if (status_.allocation.empty()) return false;
-    for (const PodFacts* pod : group_) {
-      if (pod->replicas != static_cast<int>(status_.allocation.size()) || pod->rank < 0 ||
-          pod->rank >= pod->replicas ||
-          pod->node != status_.allocation[static_cast<size_t>(pod->rank)]) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  bool complete() const {
-    std::set<int> ranks;
-    for (const PodFacts* pod : group_) ranks.insert(pod->rank);
-    return ranks.size() == status_.allocation.size();
-  }
-
-  // No pod is there.
-  void start() {
-    status_.ready = status_.replicas = 0;
-    if (job_.suspended) return pending(reason::kSuspended, "until `adaptdl resume`");
-    if (status_.retry_s && *status_.retry_s > cluster_.now_s) {
-      status_.phase = phase_name(JobPhase::pending);
-      decision_.again_s = status_.retry_s;
-      return;
-    }
-    status_.retry_s.reset();
-    if (status_.allocation.empty()) {
-      // What the controller found out about its pods stands until the allocator has an answer.
-      const bool told = status_.reason == reason::kUnschedulable;
-      return pending(told ? std::string_view(reason::kUnschedulable) : reason::kWaiting,
-                     told ? status_.message : status_.why);
-    }
-    status_.group = status_.group ? *status_.group + 1 : 0;
-    status_.phase = phase_name(JobPhase::starting);
-    // What kept the last group from starting stands until this one runs, or tells of other trouble.
-    if (status_.reason != reason::kUnschedulable && status_.reason != reason::kQuota) {
-      status_.reason.clear();
-      status_.message.clear();
-    }
-    status_.replicas = static_cast<int>(status_.allocation.size());
-    status_.group_started_s = cluster_.now_s;
-    if (!status_.started_s) status_.started_s = cluster_.now_s;
-    decision_.create = true;
-    event(false, "Starting",
-          fmt::format("group {}: {} replica{} on {}", *status_.group, status_.replicas,
-                      status_.replicas == 1 ? "" : "s", nodes_text()));
-    look_again(job_.start_deadline);
-  }
-
-  std::string nodes_text() const {
-    const std::set<std::string> nodes(status_.allocation.begin(), status_.allocation.end());
-    if (nodes.size() <= 4) return fmt::format("{}", fmt::join(nodes, ", "));
-    return fmt::format("{} nodes", nodes.size());
-  }
-
-  void pending(std::string_view reason, const std::string& message) {
-    status_.phase = phase_name(JobPhase::pending);
-    status_.reason = reason;
-    status_.message = message;
-  }
-
-  // Its pods are as allocated, and none has ended badly.
-  void watch_group() {
-    status_.replicas = static_cast<int>(status_.allocation.size());
-    status_.ready = static_cast<int>(std::count_if(group_.begin(), group_.end(),
-                                                   [](const PodFacts* pod) { return pod->ready; }));
-    const bool all = std::all_of(group_.begin(), group_.end(),
-                                 [](const PodFacts* pod) { return started(*pod); });
-    if (all || status_.phase == phase_name(JobPhase::running)) {
-      if (status_.phase != phase_name(JobPhase::running)) {
-        event(false, "Running", fmt::format("{} replicas", status_.replicas));
-      }
-      status_.phase = phase_name(JobPhase::running);
-      status_.reason.clear();
-      status_.message.clear();
-      return;
-    }
-    status_.phase = phase_name(JobPhase::starting);
-    const double waited = cluster_.now_s - status_.group_started_s.value_or(cluster_.now_s);
-    const auto troubled = std::find_if(group_.begin(), group_.end(), [](const PodFacts* pod) {
-      return !started(*pod) && !pod->reason.empty();
-    });
-    if (troubled != group_.end()) {
-      const PodFacts& pod = **troubled;
-      const std::string what = fmt::format("replica {} on {}{}{}", pod.rank, pod.node,
-                                           pod.message.empty() ? "" : ": ", pod.message);
-      if (pod.reason == reason::kUnschedulable && waited >= kUnschedulable) {
-        // The node has no room after all, whatever the allocator thought: it is to look again.
-        status_.reason = reason::kUnschedulable;
-        status_.message = what;
-        status_.allocation.clear();
-        event(true, reason::kUnschedulable, what);
-        return stop("");
-      }
-      if (waited >= kTrouble && status_.reason != pod.reason) event(true, pod.reason, what);
-      if (waited >= kTrouble) {
-        status_.reason = pod.reason;
-        status_.message = what;
-      }
-    }
-    if (waited >= job_.start_deadline) {
-      return failure(reason::kDeadlineExceeded,
-                     fmt::format("not all replicas had started after {} s{}{}", job_.start_deadline,
-                                 status_.message.empty() ? "" : ": ", status_.message));
-    }
-    look_again(waited < kTrouble         ? kTrouble - waited
-               : waited < kUnschedulable ? kUnschedulable - waited
-                                         : job_.start_deadline - waited);
-  }
-
-  // The group's time in which it held what it was given.
-  void count_service() {
-    if (status_.phase == phase_name(JobPhase::stopping) || !status_.group_started_s) return;
-    status_.attained_service +=
-        status_.replicas * std::max(0.0, cluster_.now_s - *status_.group_started_s);
-    status_.replicas = 0;
-  }
-
-  void stop(const std::string& why) {
-    count_service();
-    if (status_.phase != "Stopping" && !why.empty()) event(false, "Stopping", why);
-    status_.phase = phase_name(JobPhase::stopping);
-    if (!why.empty()) {
-      status_.reason.clear();
-      status_.message = why;
-    }
-    remove_all();
-  }
-
-  // Pods that are not on their way already; those of lost nodes at once, when it is time.
-  void remove_all() {
-    status_.ready = 0;
-    for (const PodFacts& pod : pods_) {
-      if (!pod.deleting) {
-        decision_.remove.push_back({pod.name});
-        continue;
-      }
-      const bool there = std::binary_search(cluster_.nodes.begin(), cluster_.nodes.end(), pod.node);
-      if (there) continue;
-      if (cluster_.now_s >= pod.deleted_s + kLost) {
-        decision_.remove.push_back({pod.name, true});
-      } else {
-        look_again(pod.deleted_s + kLost - cluster_.now_s);
-      }
-    }
-  }
-
-  void end(bool good, std::string_view reason, const std::string& message) {
-    count_service();
-    status_.phase = phase_name(good ? JobPhase::succeeded : JobPhase::failed);
-    status_.reason = reason;
-    status_.message = message;
-    status_.allocation.clear();
-    status_.completed_s = cluster_.now_s;
-    status_.retry_s.reset();
-    event(!good, good ? "Succeeded" : reason, good ? "all replicas have finished" : message);
-    after_end();
-  }
-
-  // Pods that have finished hold nothing but their logs, and stay.
-  void after_end() {
-    status_.ready = 0;
-    if (!status_.completed_s) status_.completed_s = cluster_.now_s;
-    status_.allocation.clear();
-    for (const PodFacts& pod : pods_) {
-      const bool finished = pod.end != PodEnd::none && pod.ended_s > 0;
-      if (!finished && pod.end != PodEnd::succeeded && !pod.deleting) {
-        decision_.remove.push_back({pod.name});
-      }
-    }
-    if (!job_.ttl_s) return;
-    const double over = *status_.completed_s + *job_.ttl_s;
-    decision_.remove_job = cluster_.now_s >= over;
-    if (!decision_.remove_job) decision_.again_s = over;
-  }
-
-  void look_again(double in_s) {
-    const double when = cluster_.now_s + std::max(in_s, 0.1);
-    decision_.again_s = std::min(decision_.again_s.value_or(when), when);
-  }
-
-  void event(bool warning, std::string_view reason, const std::string& note) {
-    decision_.events.push_back({warning, std::string(reason), note});
-  }
-
-  const JobObject& job_;
-  const std::vector<PodFacts>& pods_;
-  const ClusterFacts& cluster_;
-  std::vector<const PodFacts*> group_;  // pods of the present group
-  JobDecision decision_;
-  JobStatus& status_;
-};
-
 }  // namespace
+
+Reconciler::Reconciler(const JobObject& job, const std::vector<PodFacts>& pods,
+                       const ClusterFacts& cluster)
+    : job_(job), pods_(pods), cluster_(cluster), status_(decision_.status) {
+  status_ = job.status;
+  for (const PodFacts& pod : pods) {
+    if (status_.group && pod.group == *status_.group) group_.push_back(&pod);
+  }
+}
+
+JobDecision Reconciler::run(const std::string& problem) {
+  decide(problem);
+  return finished();
+}
+
+JobDecision Reconciler::refused(const std::string& message, Refusal why) {
+  if (why == Refusal::invalid) {
+    failure(reason::kPodCreationError, message);
+    return finished();
+  }
+  const bool told = status_.reason == reason::kQuota;
+  if (job_.live && launcher_pod(group_) != nullptr) {  // those that are there go on
+    status_.retry_s = cluster_.now_s + kSettle;
+    look_again(kSettle);
+    event(true, why == Refusal::quota ? reason::kQuota : reason::kPodCreationError, message);
+    return finished();
+  }
+  status_.retry_s = cluster_.now_s + kSettle;
+  stop(message);
+  if (why == Refusal::quota) {
+    status_.reason = reason::kQuota;
+    if (!told) event(true, reason::kQuota, message);
+  }
+  return finished();
+}
+
+JobDecision Reconciler::finished() {
+  set_conditions(status_, cluster_.now_s);
+  return std::move(decision_);
+}
+
+void Reconciler::decide(const std::string& problem) {
+  if (job_.deleting) return remove_all();
+  if (status_.ended()) return after_end();
+  if (!problem.empty()) return end(false, reason::kInvalid, problem);
+  if (job_.cancelled && !all_succeeded()) {
+    return end(false, reason::kCancelled, "by `adaptdl cancel`");
+  }
+  if (pods_.empty() && !cluster_.expects_pods) return start();
+  if (all_succeeded()) {
+    return end(true, "", "");
+  }
+  if (const PodFacts* first = first_ended()) return ended_badly(*first);
+  if (status_.phase == "Stopping") return stop("");
+  if (group_.size() != pods_.size()) return stop("");  // remains of an earlier group
+  if (job_.suspended) return stop("it is suspended");
+  if (job_.live) return watch_live();
+  if (!matches_allocation()) return stop("its allocation has changed");
+  if (!complete()) {
+    if (cluster_.expects_pods) return look_again(kTrouble);
+    return stop("a replica's pod is gone");
+  }
+  watch_group();
+}
+
+bool Reconciler::all_succeeded() const {
+  if (job_.live) {
+    const PodFacts* launcher = launcher_pod(group_);
+    return launcher != nullptr && launcher->end == PodEnd::succeeded;
+  }
+  const auto count = std::count_if(group_.begin(), group_.end(), [](const PodFacts* pod) {
+    return pod->end == PodEnd::succeeded;
+  });
+  return count > 0 && count == group_.front()->replicas;
+}
+
+// Of the pods that ended otherwise, the one whose container ended first: the others may have
+// failed since a peer was gone. A disruption without a time comes before failures.
+const PodFacts* Reconciler::first_ended() const {
+  if (job_.live) {
+    const PodFacts* launcher = launcher_pod(group_);
+    return launcher != nullptr && launcher->end != PodEnd::none ? launcher : nullptr;
+  }
+  const PodFacts* first = nullptr;
+  const auto when = [](const PodFacts& pod) {
+    return pod.ended_s > 0 || pod.end == PodEnd::disrupted ? pod.ended_s : HUGE_VAL;
+  };
+  for (const PodFacts* pod : group_) {
+    if (pod->end == PodEnd::none || pod->end == PodEnd::succeeded) continue;
+    if (first == nullptr || when(*pod) < when(*first)) first = pod;
+  }
+  return first;
+}
+
+void Reconciler::ended_badly(const PodFacts& pod) {
+  // Decided once: while the pods go, they all look ended.
+  if (status_.phase == "Stopping") return stop("");
+  if (pod.end == PodEnd::disrupted) {
+    // A node that refuses at once is not asked again at once; one without room, not at all.
+    if (status_.group_started_s) status_.retry_s = *status_.group_started_s + kSettle;
+    if (pod.reason.starts_with("OutOf") || pod.reason.starts_with("Outof") ||
+        pod.reason == "UnexpectedAdmissionError") {
+      status_.allocation.clear();
+    }
+    return stop(
+        fmt::format("replica {} on {} was asked to go{}", pod.rank, pod.node, because(pod)));
+  }
+  const bool memory = pod.end == PodEnd::memory;
+  const std::string what =
+      memory ? fmt::format(
+                   "replica {} on {}: memory ran out (exit code {}); raise its memory "
+                   "request and limit",
+                   pod.rank, pod.node, pod.exit_code)
+             : fmt::format("replica {} on {}: exit code {}{}", pod.rank, pod.node, pod.exit_code,
+                           because(pod));
+  failure(memory ? reason::kOutOfMemory : reason::kPodFailure, what);
+}
+
+std::string Reconciler::because(const PodFacts& pod) {
+  if (pod.reason.empty()) return "";
+  if (pod.message.empty()) return " (" + pod.reason + ")";
+  return fmt::format(" ({}: {})", pod.reason, pod.message);
+}
+
+void Reconciler::failure(std::string_view reason, const std::string& what) {
+  const double trained = status_.group_started_s ? cluster_.now_s - *status_.group_started_s : 0;
+  status_.failures = trained >= kForgiven ? 1 : status_.failures + 1;
+  if (status_.failures > job_.backoff_limit) return end(false, reason, what);
+  const double delay = std::min(kSlowest, std::exp2(std::clamp(status_.failures - 1, 0, 10)));
+  status_.retry_s = cluster_.now_s + delay;
+  status_.reason = reason::kBackoff;
+  status_.message = fmt::format("{}; try {} of {} follows in {} s", what, status_.failures + 1,
+                                job_.backoff_limit + 1, delay);
+  event(true, reason, status_.message);
+  remove_all();
+  status_.phase = phase_name(JobPhase::stopping);
+}
+
+bool Reconciler::matches_allocation() const {
+  if (status_.allocation.empty()) return false;
+  for (const PodFacts* pod : group_) {
+    if (pod->replicas != static_cast<int>(status_.allocation.size()) || pod->rank < 0 ||
+        pod->rank >= pod->replicas ||
+        pod->node != status_.allocation[static_cast<size_t>(pod->rank)]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Reconciler::complete() const {
+  std::set<int> ranks;
+  for (const PodFacts* pod : group_) ranks.insert(pod->rank);
+  return ranks.size() == status_.allocation.size();
+}
+
+// No pod is there.
+void Reconciler::start() {
+  status_.ready = status_.replicas = 0;
+  if (job_.suspended) return pending(reason::kSuspended, "until `adaptdl resume`");
+  if (status_.retry_s && *status_.retry_s > cluster_.now_s) {
+    status_.phase = phase_name(JobPhase::pending);
+    decision_.again_s = status_.retry_s;
+    return;
+  }
+  status_.retry_s.reset();
+  if (status_.allocation.empty()) {
+    // What the controller found out about its pods stands until the allocator has an answer.
+    const bool told = status_.reason == reason::kUnschedulable;
+    return pending(told ? std::string_view(reason::kUnschedulable) : reason::kWaiting,
+                   told ? status_.message : status_.why);
+  }
+  status_.group = status_.group ? *status_.group + 1 : 0;
+  status_.phase = phase_name(JobPhase::starting);
+  // What kept the last group from starting stands until this one runs, or tells of other trouble.
+  if (status_.reason != reason::kUnschedulable && status_.reason != reason::kQuota) {
+    status_.reason.clear();
+    status_.message.clear();
+  }
+  status_.replicas = static_cast<int>(status_.allocation.size());
+  status_.group_started_s = status_.held_since_s = cluster_.now_s;
+  if (!status_.started_s) status_.started_s = cluster_.now_s;
+  for (const std::string& node : status_.allocation) {
+    decision_.create.push_back({static_cast<int>(decision_.create.size()), node});
+  }
+  event(false, "Starting",
+        fmt::format("group {}: {} replica{} on {}", *status_.group, status_.replicas,
+                    status_.replicas == 1 ? "" : "s", nodes_text()));
+  look_again(job_.start_deadline);
+}
+
+std::string Reconciler::nodes_text() const {
+  const std::set<std::string> nodes(status_.allocation.begin(), status_.allocation.end());
+  if (nodes.size() <= 4) return fmt::format("{}", fmt::join(nodes, ", "));
+  return fmt::format("{} nodes", nodes.size());
+}
+
+void Reconciler::pending(std::string_view reason, const std::string& message) {
+  status_.phase = phase_name(JobPhase::pending);
+  status_.reason = reason;
+  status_.message = message;
+}
+
+// The time in which it held what it was given.
+void Reconciler::count_service() {
+  if (status_.phase == phase_name(JobPhase::stopping) || !status_.held_since_s) return;
+  status_.attained_service +=
+      status_.replicas * std::max(0.0, cluster_.now_s - *status_.held_since_s);
+  status_.held_since_s = cluster_.now_s;
+  status_.replicas = 0;
+}
+
+void Reconciler::stop(const std::string& why) {
+  count_service();
+  if (status_.phase != "Stopping" && !why.empty()) event(false, "Stopping", why);
+  status_.phase = phase_name(JobPhase::stopping);
+  if (!why.empty()) {
+    status_.reason.clear();
+    status_.message = why;
+  }
+  remove_all();
+}
+
+// Pods that are not on their way already; those of lost nodes at once, when it is time.
+void Reconciler::remove_all() {
+  status_.ready = 0;
+  for (const PodFacts& pod : pods_) remove(pod);
+}
+
+void Reconciler::remove(const PodFacts& pod) {
+  if (!pod.deleting) return decision_.remove.push_back({pod.name});
+  if (std::binary_search(cluster_.nodes.begin(), cluster_.nodes.end(), pod.node)) return;
+  if (cluster_.now_s >= pod.deleted_s + kLost) {
+    decision_.remove.push_back({pod.name, true});
+  } else {
+    look_again(pod.deleted_s + kLost - cluster_.now_s);
+  }
+}
+
+void Reconciler::end(bool good, std::string_view reason, const std::string& message) {
+  count_service();
+  status_.phase = phase_name(good ? JobPhase::succeeded : JobPhase::failed);
+  status_.reason = reason;
+  status_.message = message;
+  status_.allocation.clear();
+  status_.completed_s = cluster_.now_s;
+  status_.retry_s.reset();
+  event(!good, good ? "Succeeded" : reason, good ? "all replicas have finished" : message);
+  after_end();
+}
+
+// Pods that have finished hold nothing but their logs, and stay.
+void Reconciler::after_end() {
+  status_.ready = 0;
+  if (!status_.completed_s) status_.completed_s = cluster_.now_s;
+  status_.allocation.clear();
+  for (const PodFacts& pod : pods_) {
+    const bool finished = pod.end != PodEnd::none && pod.ended_s > 0;
+    if (!finished && pod.end != PodEnd::succeeded && !pod.deleting) {
+      decision_.remove.push_back({pod.name});
+    }
+  }
+  if (!job_.ttl_s) return;
+  const double over = *status_.completed_s + *job_.ttl_s;
+  decision_.remove_job = cluster_.now_s >= over;
+  if (!decision_.remove_job) decision_.again_s = over;
+}
+
+void Reconciler::look_again(double in_s) {
+  const double when = cluster_.now_s + std::max(in_s, 0.1);
+  decision_.again_s = std::min(decision_.again_s.value_or(when), when);
+}
+
+void Reconciler::event(bool warning, std::string_view reason, const std::string& note) {
+  decision_.events.push_back({warning, std::string(reason), note});
+}
 
 JobDecision reconcile(const JobObject& job, const std::string& problem,
                       const std::vector<PodFacts>& pods, const ClusterFacts& cluster) {

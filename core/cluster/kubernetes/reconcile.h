@@ -7,6 +7,7 @@
 //
 // Invariants
 //  1. Pods of one group only run at a time: a new group is made when no pod of the job is left.
+//     Pods join and leave a group only if the job rescales live (live_group.h).
 //  2. A group's number is never used twice: it grows with every start, and is written first.
 //  3. A job that has ended stays ended.
 
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "core/cluster/kubernetes/job_object.h"
+#include "core/cluster/kubernetes/live_group.h"
 #include "core/cluster/kubernetes/pod_object.h"
 
 namespace adaptdl::kubernetes {
@@ -33,7 +35,7 @@ struct PodRemoval {
 struct JobDecision {
   JobStatus status;  // as it is to be
   std::vector<PodRemoval> remove;
-  bool create = false;            // pods of status.group, one for each node of status.allocation
+  std::vector<PodPlace> create;   // pods of status.group
   bool remove_job = false;        // its time to live is over
   std::optional<double> again_s;  // look again then, even if nothing changes
   std::vector<JobEvent> events;

@@ -11,7 +11,8 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr int64_t kPlenty = 1'000'000;
-constexpr double kRestartCost = 30;  // s, before a job has measured it
+// s, before a job has measured it.
+constexpr double kRestartCost = 30, kLiveCost = 5;
 constexpr int kMostReplicas = 1'000'000;
 
 std::string taint_name(const Json& taint) {
@@ -61,9 +62,8 @@ ClusterJob cluster_job(const JobObject& job, double wall_s, double now_s) {
   seen.phase = phase_named(job.status.phase);
   seen.nodes = job.status.allocation;
   seen.attained_service = job.status.attained_service;
-  if (job.status.group_started_s && job.status.replicas > 0) {
-    seen.attained_service +=
-        job.status.replicas * std::max(0.0, wall_s - *job.status.group_started_s);
+  if (job.status.held_since_s && job.status.replicas > 0) {
+    seen.attained_service += job.status.replicas * std::max(0.0, wall_s - *job.status.held_since_s);
   }
   seen.restarts = job.status.rescales;
   seen.min_replicas = job.min_replicas;
@@ -78,7 +78,7 @@ ClusterJob cluster_job(const JobObject& job, double wall_s, double now_s) {
     } catch (const Error&) {  // written by somebody else; it is scheduled without
     }
   }
-  if (!seen.hints.rescale_cost_s) seen.hints.rescale_cost_s = kRestartCost;
+  if (!seen.hints.rescale_cost_s) seen.hints.rescale_cost_s = job.live ? kLiveCost : kRestartCost;
   return seen;
 }
 

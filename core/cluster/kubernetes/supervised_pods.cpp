@@ -1,5 +1,7 @@
 #include "core/cluster/kubernetes/supervised_pods.h"
 
+#include <map>
+
 #include "core/base/hmac.h"
 
 namespace adaptdl::kubernetes {
@@ -18,11 +20,26 @@ std::optional<SupervisedJob> SupervisedPods::find(const std::string& job_namespa
   return SupervisedJob{job_token(key_, known->job)};
 }
 
+// The launcher's is what the others wait for; they come when they come.
+std::optional<std::vector<std::string>> SupervisedPods::live_addresses(const JobObject& job) const {
+  std::map<int, std::string> by_rank;
+  for (const PodFacts& pod : cache_.pods(job)) {
+    if (pod.group == job.status.group && pod.end == PodEnd::none && !pod.ip.empty()) {
+      by_rank[pod.rank] = pod.ip;
+    }
+  }
+  if (!by_rank.contains(0)) return std::nullopt;
+  std::vector<std::string> addresses;
+  for (const auto& [rank, ip] : by_rank) addresses.push_back(ip);
+  return addresses;
+}
+
 std::optional<std::vector<std::string>> SupervisedPods::addresses(const std::string& job_namespace,
                                                                   const std::string& name,
                                                                   int64_t group) {
   const auto known = cache_.job(job_namespace + "/" + name);
   if (!known || known->job.status.group != group) return std::nullopt;
+  if (known->job.live) return live_addresses(known->job);
   std::vector<std::string> addresses(known->job.status.allocation.size());
   for (const PodFacts& pod : cache_.pods(known->job)) {
     if (pod.group != group || pod.rank < 0 || pod.rank >= static_cast<int>(addresses.size())) {

@@ -27,6 +27,7 @@ class SupervisedPods : public SupervisorJobs {
   std::optional<std::vector<std::string>> addresses(const std::string& job_namespace,
                                                     const std::string& name,
                                                     int64_t group) override;
+  std::optional<std::vector<std::string>> live_addresses(const JobObject& job) const;
   void hints(const std::string& job_namespace, const std::string& name,
              const SchedulingHints& hints) override;
 

@@ -146,4 +146,21 @@ TEST_CASE("what is packed unpacks as it was") {
   CHECK_THROWS_AS(pack_tar(folder.file("none"), "n", [](std::string_view) {}), Error);
 }
 
+TEST_CASE("an image with nothing but this program has tools of its own") {
+  const Json shell = Json::parse(R"({"spec": {"template": {"spec": {"containers": [
+      {"command": ["python3", "train.py"]}]}}}})");
+  const Json ours = Json::parse(R"({"spec": {"template": {"spec": {"containers": [
+      {"command": ["/adaptdl-app/adaptdl", "run", "train.pt"]}]}}}})");
+  CHECK(StorageTools(shell).pack("/adaptdl", {"share"}) ==
+        std::vector<std::string>{"tar", "-c", "-f", "-", "-C", "/adaptdl", "./share"});
+  CHECK(StorageTools(Json::object()).is_folder("/a") ==
+        std::vector<std::string>{"test", "-d", "/a"});
+  const StorageTools tools(ours);
+  const std::string program = "/adaptdl-app/adaptdl";
+  CHECK(tools.wait(5) == std::vector<std::string>{program, "__storage", "--", "wait", "5"});
+  CHECK(tools.pack("/f", {"a", "b"}) ==
+        std::vector<std::string>{program, "__storage", "--", "pack", "/f", "a", "b"});
+  CHECK(tools.unpack("/f") == std::vector<std::string>{program, "__storage", "--", "unpack", "/f"});
+}
+
 }  // namespace adaptdl::cli

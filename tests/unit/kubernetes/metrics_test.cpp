@@ -25,7 +25,8 @@ TEST_CASE("series of a job, and of none that has ended") {
       Json::parse(R"({"phase": "Succeeded", "completionTimestamp": "2026-01-31T08:01:00Z"})"));
   ended.name = "ended";
   const std::string text =
-      metrics_text({{running, ""}, {waiting, ""}, {ended, ""}}, {.rounds = 3, .requests = {{{"PATCH", 409}, 2}, {{"GET", 0}, 1}}}, true);
+      metrics_text({{running, ""}, {waiting, ""}, {ended, ""}},
+                   {.rounds = 3, .requests = {{{"PATCH", 409}, 2}, {{"GET", 0}, 1}}}, true);
   const auto has = [&](const char* line) {
     INFO(line);
     CHECK(("\n" + text).find("\n" + std::string(line)) != std::string::npos);

@@ -31,7 +31,7 @@ std::map<std::string, std::string> variables(const Json& pod) {
 }  // namespace
 
 TEST_CASE("a pod has what AdaptDL's programs look for") {
-  const Json pod = make_pod(allocated(), 1, "host-1", kSettings);
+  const Json pod = make_pod(allocated(), {1, "n1"}, "host-1", kSettings);
   const Json& metadata = pod["metadata"];
   CHECK(metadata["name"] == "digits-u-1-2-1");
   CHECK(metadata["namespace"] == "team-a");
@@ -66,7 +66,7 @@ TEST_CASE("what the user set stays, but for what the protocol needs") {
                     "volumeMounts": [{"name": "mine", "mountPath": "/dev/shm"}],
                     "resources": {"limits": {"nvidia.com/gpu": 1}}}],
     "restartPolicy": "Always", "nodeSelector": {"disk": "ssd"}}}})")),
-                            0, "n1", kSettings);
+                            {0, "n1"}, "n1", kSettings);
   auto environment = variables(pod);
   CHECK(environment["ADAPTDL_REPLICA_RANK"] == "0");
   CHECK(environment["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] == "0");
@@ -79,7 +79,7 @@ TEST_CASE("what the user set stays, but for what the protocol needs") {
 TEST_CASE("a host's name fits, whatever the job's") {
   JobObject job = allocated();
   job.name = std::string(50, 'a') + "." + std::string(12, 'b');
-  const std::string host = make_pod(job, 0, "n1", kSettings)["spec"]["hostname"];
+  const std::string host = make_pod(job, {0, "n1"}, "n1", kSettings)["spec"]["hostname"];
   CHECK(host.size() <= 63);
   CHECK(host.find('.') == std::string::npos);
   CHECK(host.ends_with("-2-0"));
@@ -91,23 +91,23 @@ TEST_CASE("defaults and patches of the installation") {
   settings.patch_containers = Json::parse(R"([{"op": "add", "path": "/tty", "value": true}])");
   settings.patch_pods =
       Json::parse(R"([{"op": "add", "path": "/spec/priorityClassName", "value": "low"}])");
-  Json pod = make_pod(allocated(), 0, "n1", settings);
+  Json pod = make_pod(allocated(), {0, "n1"}, "n1", settings);
   CHECK(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "500m");  // the user's
   CHECK(pod["spec"]["containers"][0]["tty"] == true);
   CHECK(pod["spec"]["priorityClassName"] == "low");
   pod = make_pod(
-      allocated(Json::parse(R"({"template": {"spec": {"containers": [{"image": "i"}]}}})")), 0,
-      "n1", settings);
+      allocated(Json::parse(R"({"template": {"spec": {"containers": [{"image": "i"}]}}})")),
+      {0, "n1"}, "n1", settings);
   CHECK(pod["spec"]["containers"][0]["resources"] == settings.default_resources);
   settings.patch_pods = Json::parse(R"([{"op": "remove", "path": "/spec/none"}])");
-  CHECK_THROWS_WITH_AS(make_pod(allocated(), 0, "n1", settings),
+  CHECK_THROWS_WITH_AS(make_pod(allocated(), {0, "n1"}, "n1", settings),
                        doctest::Contains("job.patch.pods"), Error);
 }
 
 TEST_CASE("a template that makes no pod is an Error") {
   for (const char* odd :
        {"null", "{}", R"({"spec": {"containers": "none"}})", R"({"spec": {"containers": [5]}})"}) {
-    CHECK_THROWS_AS(make_pod(allocated({{"template", Json::parse(odd)}}), 0, "n1", kSettings),
-                    Error);
+    CHECK_THROWS_AS(
+        make_pod(allocated({{"template", Json::parse(odd)}}), {0, "n1"}, "n1", kSettings), Error);
   }
 }

@@ -61,14 +61,14 @@ TEST_CASE("from submission to the end") {
   JobDecision decision = decide(job, {});
   CHECK(decision.status.phase == "Pending");
   CHECK(decision.status.reason == "Waiting");
-  CHECK_FALSE(decision.create);
+  CHECK(decision.create.empty());
 
   job.status = decision.status;
   set_allocation(job.status, kTwo, "starts", kNow);
   decision = decide(job, {});
   CHECK(decision.status.phase == "Starting");
   CHECK(decision.status.group == 0);
-  CHECK(decision.create);
+  CHECK_FALSE(decision.create.empty());
 
   job.status = decision.status;
   std::vector<PodFacts> pods = {sample_pod(0, "n1", 2), sample_pod(1, "n2", 2)};
@@ -76,7 +76,7 @@ TEST_CASE("from submission to the end") {
   decision = decide(job, pods);
   CHECK(decision.status.phase == "Starting");
   CHECK(decision.status.ready == 1);
-  CHECK_FALSE(decision.create);
+  CHECK(decision.create.empty());
   CHECK(decision.remove.empty());
 
   pods[1].ready = true;
@@ -118,7 +118,7 @@ TEST_CASE("an allocation that changes restarts the job in a new group") {
 
   decision = decide(job, {});
   CHECK(decision.status.group == 1);
-  CHECK(decision.create);
+  CHECK_FALSE(decision.create.empty());
   CHECK(decision.status.failures == 0);
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("failures are tried again, ever later, and not for ever") {
     CHECK(decision.again_s == kNow + delay);
     job.status = decision.status;
     decision = decide(job, {}, kNow + delay);
-    CHECK(decision.create);
+    CHECK_FALSE(decision.create.empty());
     job.status = decision.status;
     job.status.phase = "Running";
     pods[0].group = *job.status.group;
@@ -241,7 +241,7 @@ TEST_CASE("suspended, deleted, invalid, over") {
   JobDecision decision = decide(job, {});
   CHECK(decision.status.phase == "Pending");
   CHECK(decision.status.reason == "Suspended");
-  CHECK_FALSE(decision.create);
+  CHECK(decision.create.empty());
 
   job = running({"n1"}, {{"cancel", true}});
   decision = decide(job, {sample_pod(0, "n1", 1)});
@@ -320,7 +320,7 @@ TEST_CASE("a quota is waited for, and is no failure") {
   CHECK(decision.status.reason == "QuotaExceeded");
   job.status = decision.status;
   decision = decide(job, {}, kNow + 60);
-  CHECK(decision.create);
+  CHECK_FALSE(decision.create.empty());
   CHECK(decision.status.reason == "QuotaExceeded");
   job.status = decision.status;
   CHECK_FALSE(has_event(refuse(Refusal::quota), "QuotaExceeded"));

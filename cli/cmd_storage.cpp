@@ -1,0 +1,73 @@
+// `adaptdl __storage`: what `adaptdl cp` needs in a pod whose image has this program and not much
+// else: neither sleep nor tar.
+
+#include <thread>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/job_tar.h"
+#include "cli/output.h"
+#include "cli/parse.h"
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/oci/untar.h"
+
+namespace adaptdl::cli {
+namespace {
+
+int wait(const std::string& seconds) {
+  const auto number = try_parse<int>(seconds);
+  if (!number || *number < 0) throw UsageError(seconds + ": is no number of seconds.");
+  std::this_thread::sleep_for(Seconds(*number));
+  return 0;
+}
+
+int pack(const std::string& folder, const std::vector<std::string>& members) {
+  const CopyResult result = pack_members(folder, members, [](std::string_view bytes) {
+    write_all(STDOUT_FILENO, bytes, "standard output");
+  });
+  for (const std::string& skipped : result.skipped) talk(skipped);
+  return 0;
+}
+
+int unpack(const std::string& folder) {
+  const auto source = oci::read_descriptor(STDIN_FILENO, "standard input");
+  // Whoever sends is to get rid of all, also when this fails.
+  const auto drain = [&] {
+    while (!source().empty()) continue;
+  };
+  try {
+    oci::untar(source, folder);
+  } catch (const Error&) {
+    drain();
+    throw;
+  }
+  drain();
+  return 0;
+}
+
+int run(const Arguments& arguments) {
+  std::vector<std::string> words = arguments.rest();
+  if (words.size() < 2) throw UsageError("an action and what it is for are missing.");
+  const std::string action = words[0], first = words[1];
+  words.erase(words.begin(), words.begin() + 2);
+  if (action == "wait") return wait(first);
+  if (action == "is-folder") return is_directory(first) ? 0 : 1;
+  if (action == "pack") return pack(first, words);
+  if (action == "unpack") return unpack(first);
+  throw UsageError(action + ": is none of wait, is-folder, pack and unpack.");
+}
+
+}  // namespace
+
+Command storage_command() {
+  return {.name = "__storage",
+          .summary = "Reach a job's storage, for `adaptdl cp`",
+          .hidden = true,
+          .arguments_after_dashes = true,
+          .run = run};
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,200 @@
+"""One run over several hosts, as the pods of a job are: a launcher, agents, and a supervisor that
+tells where the launcher is. Here all of them are processes of one machine."""
+
+import http.server
+import json
+import os
+import signal
+import socket
+import threading
+
+from harness import check, kill, main, wait_until
+
+TOKEN = "token-of-the-job"
+
+
+class Supervisor:
+    """Answers as the operator's: 408 until it knows an address."""
+
+    def __init__(self):
+        self.addresses, self.hints = None, []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                known = outer.addresses is not None
+                body = json.dumps(outer.addresses).encode() if known else b""
+                asked = self.path.startswith(f"/j/{TOKEN}/discover/team/train/0?timeout=")
+                self.answer(404 if not asked else 200 if known else 408, body)
+
+            def do_PUT(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.path == f"/j/{TOKEN}/hints/team/train":
+                    outer.hints.append(json.loads(body))
+                self.answer(200, b"")
+
+            def answer(self, status, body):
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def url(self):
+        return f"http://127.0.0.1:{self.server.server_address[1]}/j/{TOKEN}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Hosts:
+    """Pods of one group: rank 0 has the launcher."""
+
+    def __init__(self, folder, supervisor):
+        self.folder, self.supervisor = folder, supervisor
+        with socket.socket() as free:  # not of the range that the kernel gives to others
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.shared = os.path.join(folder.path, "share")
+
+    def pod(self, rank, *arguments, token=TOKEN, name="slow"):
+        logs = os.path.join(self.folder.path, f"tmp-{rank}")
+        os.makedirs(logs, exist_ok=True)
+        pod = self.folder.run(
+            self.folder.program(name), *arguments, ADAPTDL_RESCALE="live", TMPDIR=logs,
+            ADAPTDL_SUPERVISOR_URL=self.supervisor.url(), ADAPTDL_JOB_ID="team/train",
+            ADAPTDL_JOB_TOKEN=token, ADAPTDL_NUM_RESTARTS="0", ADAPTDL_REPLICA_RANK=str(rank),
+            ADAPTDL_MASTER_PORT=str(self.port), ADAPTDL_SHARE_PATH=self.shared,
+            ADAPTDL_CHECKPOINT_PATH=os.path.join(self.folder.path, "checkpoints"))
+        pod.name = "train"  # of the job
+        return pod
+
+
+def worker_of(folder, pod):
+    """The replica that an agent has started."""
+    with open(f"/proc/{pod.process.pid}/task/{pod.process.pid}/children") as file:
+        children = [int(pid) for pid in file.read().split()]
+    return children[0] if children else None
+
+
+def comes_and_goes(folder, draw):
+    """Hosts join a run that trains; one leaves, one is killed: no step is lost, none restarts."""
+    with Supervisor() as supervisor:
+        hosts = Hosts(folder, supervisor)
+        settings = ("--set", "epochs=30")
+        early = hosts.pod(1, *settings)  # before there is anything to join
+        wait_until(lambda: "no launcher yet" in early.said(), "an agent that waits")
+        run = hosts.pod(0, *settings)
+        run.wait_step(3)
+        supervisor.addresses = ["127.0.0.1", "127.0.0.1"]
+        run.wait_replicas(2)
+        late = hosts.pod(2, *settings)
+        run.wait_replicas(3)
+        run.wait_steps_more(5)
+        check(run.of("generation")[-1]["immediate"] is False, "joining broke a step", run.story())
+
+        seen = run.count()
+        early.signal(signal.SIGTERM)
+        run.wait_replicas(2, after=seen)
+        check(early.end() == 143, "an agent that was told to go", early.said())
+        check(not run.of("failure"), "a leave counts as a failure", run.story())
+        run.wait_steps_more(5)
+
+        seen = run.count()
+        kill(late.process.pid)
+        run.wait_replicas(1, after=seen)
+        run.wait_steps_more(5)
+        failure = run.of("failure")[-1]
+        check("host" in failure["reason"], "the failure does not name the host", failure)
+
+        seen = run.count()
+        again = hosts.pod(3, *settings)
+        run.wait_replicas(2, after=seen)
+        run.wait_steps_more(5)
+        # A replica that dies, not its host: another is started there.
+        seen = run.count()
+        kill(worker_of(folder, again))
+        run.wait_event("failure", after=seen)
+        run.wait_replicas(2, after=seen)
+        run.expect_end(0, 300)
+        check(again.end() == 0, "the agent of a finished run", again.said())
+        run.check_steps(last=1200)
+        check(not run.of("resume"), "went back to a checkpoint", run.story())
+        check(os.path.exists(os.path.join(hosts.shared, "model.pt")), "no model was saved")
+
+
+def launcher_goes(folder, draw):
+    """The launcher is told to go: all end after a checkpoint, and the next group goes on."""
+    with Supervisor() as supervisor:
+        supervisor.addresses = ["127.0.0.1"]
+        hosts = Hosts(folder, supervisor)
+        run, other = (hosts.pod(rank, "--set", "epochs=40") for rank in (0, 1))
+        run.wait_replicas(2)
+        run.wait_steps_more(5)
+        run.signal(signal.SIGTERM)
+        run.expect_end(143)
+        check(other.end() == 143, "the agent does not end with its run", other.said())
+        check(run.of("end")[0]["checkpoint"], "no checkpoint was written", run.story())
+        last = run.last_step()
+
+        run, other = (hosts.pod(rank, "--set", "epochs=40") for rank in (0, 1))
+        resumed = run.wait_event("resume")
+        check(resumed["step"] == last, f"resumed at {resumed['step']}, not {last}", run.story())
+        run.wait_replicas(2)
+        # Killed: the agent ends its replica, looks for another launcher, and leaves when told.
+        kill(run.process.pid)
+        wait_until(lambda: "the launcher is gone" in other.said(), "an agent that noticed")
+        wait_until(lambda: not worker_of(folder, other), "no replica without a launcher")
+        other.signal(signal.SIGTERM)
+        check(other.end() == 143, "an agent without a launcher does not leave", other.said())
+
+
+def strangers(folder, draw):
+    """Who does not know the secret, or says nothing, holds nobody up."""
+    with Supervisor() as supervisor:
+        supervisor.addresses = ["127.0.0.1"]
+        hosts = Hosts(folder, supervisor)
+        run = hosts.pod(0, "--set", "epochs=30")
+        run.wait_step(3)
+        silent = [socket.create_connection(("127.0.0.1", hosts.port)) for _ in range(20)]
+        loud = socket.create_connection(("127.0.0.1", hosts.port))
+        loud.sendall(b"GET / HTTP/1.1\r\n\r\n" * 100)
+        other = hosts.pod(1, token="another", name="slow")
+        wait_until(lambda: "no launcher yet" in other.said(), "an agent with another secret")
+        run.wait_steps_more(20)
+        check(run.of("generation")[-1]["to"] == 1, "a stranger joined", run.story())
+        other.signal(signal.SIGTERM)
+        check(other.end(20) == 143, "the stranger does not end", other.said())
+        silent[0].settimeout(15)
+        while silent[0].recv(4096):  # the challenge, then the end
+            pass
+        friend = hosts.pod(2, "--set", "epochs=30")
+        run.wait_replicas(2)
+        run.request(request="cancel")
+        run.expect_end(143)
+        check(friend.end() == 143, "the friend does not end", friend.said())
+        for connection in silent + [loud]:
+            connection.close()
+
+
+def hints(folder, draw):
+    """What the job measures reaches the supervisor."""
+    with Supervisor() as supervisor:
+        supervisor.addresses = ["127.0.0.1"]
+        run = Hosts(folder, supervisor).pod(0, "--set", "epochs=60")
+        wait_until(lambda: supervisor.hints, "hints", every=0.1)
+        check(supervisor.hints[0]["initBatchSize"] > 0, "odd hints", supervisor.hints[0])
+        run.request(request="cancel", checkpoint=False)
+        run.expect_end(143)
+
+
+main(comes_and_goes, launcher_goes, strangers, hints)

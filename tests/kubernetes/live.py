@@ -1,0 +1,133 @@
+"""A train.pt on a real cluster: its image, its pods, which come and go while it trains, its model.
+
+Usage: live.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG, ADAPTDL_TEST_IMAGE and
+ADAPTDL_TEST_REGISTRY.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+from commands import User, give_volume
+from world import Failed, check, run_tests, wait_until
+
+REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
+
+
+class Trainer:
+    """Somebody with a project, and the image to train it in."""
+
+    def __init__(self, world):
+        self.world, self.user = world, User(world)
+        self.project = os.path.join(world.folder, "digits")
+        self.repository = f"{REGISTRY}/team/digits"
+        self.pushed = False
+
+    def here(self, *words):
+        done = subprocess.run([self.world.adaptdl, *words], text=True, capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=300, check=False)
+        check(done.returncode == 0, f"adaptdl {words}: exit {done.returncode}", done.stderr)
+        return done.stdout
+
+    def submit(self, *words, **expected):
+        return self.user.run("submit", self.project, "--repo", self.repository,
+                             "--checkpoint-storage-class", self.world.space, "-n", "digits", *words,
+                             **expected).strip()
+
+    def pod_of(self, name, rank):
+        """The newest of that rank."""
+        pods = [pod for pod in self.world.pods(name) if pod.endswith(f"-{rank}")]
+        return pods[-1] if pods else None
+
+    def launcher_said(self, name):
+        return str(self.world.log(self.pod_of(name, 0)))
+
+    def prepare(self):
+        """The project, the image, and a storage class of the test's name with one volume."""
+        give_volume(self.world, self.world.space)
+        if not os.path.exists(self.project):
+            self.here("init", "digits", self.project)
+        if not self.pushed:
+            begun = time.monotonic()
+            self.here("image", "push", self.repository + ":torch", "--with-torch")
+            print(f"image push --with-torch: {time.monotonic() - begun:.0f} s", flush=True)
+        self.pushed = True
+
+    def wait_said(self, name, pattern):
+        try:
+            wait_until(lambda: re.search(pattern, self.launcher_said(name)), pattern)
+        except Failed as failed:
+            said = "".join(f"{pod}:\n{self.world.log(pod)}\n" for pod in self.world.pods(name))
+            raise Failed(f"{failed}\n{said}") from None
+
+    def wait_replicas(self, name, count):
+        return self.world.wait_status(
+            name, lambda status: status.get("phase") == "Running" and
+            status.get("readyReplicas") == status.get("replicas") == count, f"{count} replicas")
+
+
+def no_image(trainer):
+    """Without an image to train in submit says how to make one."""
+    trainer.here("init", "digits", trainer.project)
+    said = trainer.submit(code=1)
+    check(f"adaptdl image push {trainer.repository}:torch --with-torch" in said, "what to do", said)
+
+
+def trains(trainer):
+    """Pods join a group that trains, leave it and are killed: it stays the same group to its end."""
+    world, user = trainer.world, trainer.user
+    trainer.prepare()
+    name = trainer.submit("--replicas", "1", "--set", "epochs=100000")
+    trainer.wait_replicas(name, 1)
+    trainer.wait_said(name, "epoch")
+
+    begun = time.monotonic()
+    user.run("scale", name, "3")
+    trainer.wait_replicas(name, 3)
+    trainer.wait_said(name, r"replicas [12] -> 3")
+    print(f"from 1 to 3 replicas: {time.monotonic() - begun:.1f} s", flush=True)
+
+    user.run("scale", name, "2")
+    trainer.wait_replicas(name, 2)
+    trainer.wait_said(name, "replicas 3 -> 2")
+
+    victim = next(pod for pod in world.pods(name) if not pod.endswith("-0"))
+    world.api.request("DELETE", f"/api/v1/namespaces/{world.space}/pods/{victim}"
+                      "?gracePeriodSeconds=0")
+    trainer.wait_said(name, "replicas 2 -> 1")
+    trainer.wait_replicas(name, 2)
+    trainer.wait_said(name, "replicas 2 -> 1(.|\n)*replicas 1 -> 2")
+    status = world.status(name)
+    check(status["group"] == 0 and status.get("failures", 0) == 0, "nothing began anew", status)
+    user.run("cancel", name)
+    world.wait_phase(name, "Failed")
+
+
+def finishes(trainer):
+    """To the end with several replicas: all pods succeed, and the model is there to be fetched."""
+    world, user = trainer.world, trainer.user
+    trainer.prepare()
+    name = trainer.submit("--replicas", "2", "--set", "epochs=3")
+    trainer.wait_said(name, "finished")
+    status = world.wait_phase(name, "Succeeded")
+    check(status["group"] == 0, "nothing began anew", status)
+    check(set(world.pods(name).values()) == {"Succeeded"}, "its pods", world.pods(name))
+    model = os.path.join(world.folder, "model.pt")
+    user.run("cp", f"{name}:/adaptdl/share/model.pt", model)
+    with open(model, "rb") as file:
+        check(file.read(2) == b"PK", "it is a model")
+    said = user.run("logs", name)
+    check("has joined (slot 1)" in said and "finished" in said, "what its log tells", said)
+
+
+def main():
+    if not REGISTRY:
+        print("SKIPPED: there is no docker-registry", flush=True)
+        return 77
+    return run_tests([no_image, trains, finishes], given=lambda world: (Trainer(world),), reachable=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
