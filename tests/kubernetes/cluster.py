@@ -219,7 +219,10 @@ class Cluster:
                          "routes": [{"dst": f"10.{self.network}.16.0/20"}],
                          "ranges": [[{"subnet": f"10.{self.network}.0.0/24",
                                       "gateway": f"10.{self.network}.0.1"}]]}}]}))
-        subprocess.run(["ip", "link", "add", bridge, "type", "bridge"], check=True)
+        # With an address of its own: else it has that of one of its pods, and when that pod ends, the
+        # others talk to nobody for half a minute.
+        subprocess.run(["ip", "link", "add", bridge, "address", f"0a:58:0a:{self.network:02x}:00:01",
+                        "type", "bridge"], check=True)
         self.bridge = bridge
         subprocess.run(["ip", "addr", "add", f"10.{self.network}.0.1/24", "dev", bridge],
                        check=True)
