@@ -3,11 +3,13 @@
 
 #include "cli/cluster_registry.h"
 
+#include <cstdlib>
 #include <doctest/doctest.h>
 
 #include "cli/project_image.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/system.h"
 #include "core/oci/media_types.h"
 #include "tests/unit/base/certificate.h"
 #include "tests/unit/kube/fake_api.h"
@@ -151,6 +153,34 @@ TEST_CASE("an image goes through the API server to the cluster's registry, once"
     CHECK(lab.proxied > 5);
     CHECK(lab.registry.problems() == std::vector<std::string>{});
   }
+}
+
+TEST_CASE("what a tool has built goes the same way") {
+  const TemporaryDirectory project, programs;
+  const oci::Image built = oci::empty_image({"linux", "amd64"});
+  oci::write_image_tar(built, programs.file("saved"), {"localhost", "any", "latest", ""});
+  // docker save -o FILE NAME; it knows no push.
+  replace_file(programs.file("docker"),
+               fmt::format("#!/bin/sh\ncase $1 in\nsave) cp '{}' \"$3\";;\npush) exit 1;;\nesac\n",
+                           programs.file("saved")),
+               0755);
+  replace_file(project.file("Dockerfile"), "FROM scratch\nRUN anything\n");
+  Cluster lab(true);
+  lab.add_service(kNodePort);
+  KubernetesCluster cluster(lab.choice(), false);
+  const ClusterRegistry found = find_cluster_registry(cluster);
+  const std::string path = environment_variable("PATH").value_or("");
+  setenv("PATH", (programs.path() + ":" + path).c_str(), 1);
+  const DeliveredImage made =
+      deliver_project({.folder = project.path(),
+                       .dockerfile = project.file("Dockerfile"),
+                       .platform = {"linux", "amd64"}},
+                      {.where = found.where, .proxy = found.proxy, .quiet = true});
+  setenv("PATH", path.c_str(), 1);
+  CHECK(made.image == "localhost:32000/adaptdl-submit@" + made.reference.digest);
+  CHECK(lab.registry.manifest("adaptdl-submit", made.reference.tag).digest ==
+        made.reference.digest);
+  CHECK(lab.registry.problems() == std::vector<std::string>{});
 }
 
 TEST_CASE("what is wrong with a cluster's registry is told with a way out") {
