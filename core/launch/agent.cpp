@@ -181,7 +181,12 @@ class Agent {
     if (type == "start") return start(member, message.at("welcome"));
     const auto found = workers_.find(member);
     if (found == workers_.end()) return;
-    if (type == "tell" && found->second->open) found->second->channel.post(message.at("message"));
+    if (type == "tell" && found->second->open) {
+      nlohmann::json told = message.at("message");
+      // The launcher counts its own host's cores.
+      if (told.contains("threads")) told["threads"] = starter_.threads_for(1);
+      found->second->channel.post(told);
+    }
     if (type == "kill") found->second->process.kill();
   }
 
