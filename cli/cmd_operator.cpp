@@ -1,4 +1,7 @@
 #include <csignal>
+#include <fmt/ranges.h>
+#include <map>
+#include <sstream>
 
 #include "cli/commands.h"
 #include "cli/embedded.h"
@@ -6,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/policy_words.h"
+#include "cli/suggest.h"
 #include "core/base/hmac.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
@@ -24,12 +28,56 @@ Json json_option(const Arguments& arguments, const char* name) {
 constexpr double kLongestInterval = 86400;         // s
 constexpr double kLongestLife = 10 * 365 * 86400;  // s
 
+// All parts, or those of --only.
+kubernetes::OperatorParts parts_option(const Arguments& arguments) {
+  if (!arguments.given("only")) return {};
+  kubernetes::OperatorParts parts{.controller = false,
+                                  .allocator = false,
+                                  .expander = false,
+                                  .supervisor = false,
+                                  .webhook = false,
+                                  .metrics = false};
+  const std::map<std::string, bool*> names = {
+      {"controller", &parts.controller}, {"allocator", &parts.allocator},
+      {"supervisor", &parts.supervisor}, {"webhook", &parts.webhook},
+      {"metrics", &parts.metrics},       {"expander", &parts.expander}};
+  if (arguments.text("only").empty()) throw UsageError("--only names no part.");
+  std::istringstream words(arguments.text("only"));
+  for (std::string word; std::getline(words, word, ',');) {
+    const auto named = names.find(word);
+    if (named == names.end()) {
+      std::vector<std::string_view> known;
+      for (const auto& [name, part] : names) known.push_back(name);
+      throw UsageError(fmt::format("--only: \"{}\" is no part; the parts are {}.{}", word,
+                                   fmt::join(known, ", "), did_you_mean(word, known)));
+    }
+    *named->second = true;
+  }
+  return parts;
+}
+
+// What a part that was asked for cannot do without.
+void check_parts(const kubernetes::OperatorOptions& options) {
+  if (options.parts.controller && !options.parts.supervisor && options.supervisor_url.empty()) {
+    throw UsageError(
+        "--only with the controller and without the supervisor needs --supervisor-url");
+  }
+  if (options.parts.webhook && !options.webhook_port) {
+    throw UsageError("--only with the webhook needs --webhook-port");
+  }
+  if (options.parts.expander && options.expander.max_nodes == 0) {
+    throw UsageError("--only with the expander needs --max-nodes");
+  }
+}
+
 // The pod's name, or the host's, and something that no earlier process had.
 std::string identity() {
   return fmt::format("{}_{}", host_name(), to_hex(random_bytes(4)));
 }
 
 void serve(const Arguments& arguments, const Cancellation& stop) {
+  kubernetes::OperatorOptions options;
+  options.parts = parts_option(arguments);
   kube::ConfigOptions where;
   where.kubeconfig = arguments.text("kubeconfig");
   where.context = arguments.text("context");
@@ -40,7 +88,6 @@ void serve(const Arguments& arguments, const Cancellation& stop) {
   if (arguments.verbose()) how.trace = [](const std::string& line) { log_info("{}", line); };
   kube::Client client(kube::load_config(where), how);
 
-  kubernetes::OperatorOptions options;
   options.name_space = client.config().name_space;
   options.identity = identity();
   options.policy = arguments.text("policy");
@@ -72,6 +119,8 @@ void serve(const Arguments& arguments, const Cancellation& stop) {
     throw UsageError("--min-nodes is above --max-nodes");
   }
 
+  if (arguments.given("only")) check_parts(options);
+
   kubernetes::Operator serving(client, options, stop);
   log_info("operator {} of namespace {}; supervisor at {}, metrics at {}/metrics", options.identity,
            options.name_space, serving.supervisor_url(), serving.metrics_url());
@@ -102,6 +151,11 @@ Command operator_command() {
                    .doc = "Where its lease and key are. Default: the pod's or the context's."},
                   context_option(),
                   kubeconfig_option(),
+                  {.name = "only",
+                   .kind = Kind::text,
+                   .value = "PART[,PART]",
+                   .doc = "Only these parts: controller, allocator, expander, supervisor, webhook, "
+                          "metrics. Default: all."},
                   {.name = "policy",
                    .kind = Kind::text,
                    .value = "NAME",

@@ -271,6 +271,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from uninstall' -l timeout -x -d 
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l namespace -x -d 'Where its lease and key are. Default: the pod\'s or the context\'s.'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l context -x -d 'Context of the kubeconfig, instead of its current one.'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l kubeconfig -rF -d 'This file alone, instead of KUBECONFIG or ~/.kube/config.'
+complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l only -x -d 'Only these parts: controller, allocator, expander, supervisor, webhook, metrics. Default: all.'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l policy -x -d 'Scheduling policy (adaptdl-policy(5)).'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l policy-option -x -d 'An option of that policy.'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l interval -x -d 'Between rounds of the allocator when nothing happens.'

@@ -854,6 +854,7 @@ _adaptdl() {
     '--namespace[Where its lease and key are. Default\: the pod'\''s or the context'\''s.]:NAME: ' \
     '--context[Context of the kubeconfig, instead of its current one.]:NAME: ' \
     '--kubeconfig[This file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '--only[Only these parts\: controller, allocator, expander, supervisor, webhook, metrics. Default\: all.]:PART\[,PART\]: ' \
     '--policy[Scheduling policy (adaptdl-policy(5)).]:NAME: ' \
     '*--policy-option[An option of that policy.]:OPTION=NUMBER: ' \
     '--interval[Between rounds of the allocator when nothing happens.]:DURATION: ' \

@@ -205,6 +205,35 @@ def handed_over(world):
     world.operators.remove(first)
 
 
+def apart(world):
+    """A process for each part do together what one does."""
+    world.stop_operators()
+    world.operators.clear()
+    supervisor = world.start_operator("--only", "supervisor")
+    allocator = world.start_operator("--only", "allocator,metrics")
+    url = wait_until(lambda: supervisor.url("supervisor"), "it serves")
+    controller = world.start_operator("--only", "controller", "--supervisor-url", url)
+    for one in (allocator, controller):
+        wait_until(one.leads, "it leads in its part", 40)
+    world.operators.append(world.operators.pop(0))  # the supervisor, which is asked below
+    name = world.submit("parts", maxReplicas=2)
+    world.wait_status(name, lambda status: status.get("phase") == "Running", "it runs")
+    code, text = world.supervisor(name, "PUT", f"/hints/{world.space}/{name}", {
+        "initBatchSize": 64, "localBszBounds": [64, 64], "maxProfiledReplicas": 1})
+    check(code == 200, "hints", code, text)
+    world.wait_status(name, lambda status: status.get("train", {}).get("initBatchSize") == 64,
+                      "hints that are written")
+    check(allocator.metrics()["adaptdl_allocator_rounds_total"] > 0, "rounds", allocator.metrics())
+    try:
+        controller.metrics()
+        raise Failed("figures of a process that has none")
+    except urllib.error.HTTPError as error:
+        check(error.code == 404, "no figures", error)
+    world.stop_operators()
+    world.operators.clear()
+    wait_until(world.start_operator().leads, "one with all parts leads", 40)
+
+
 def killed_leader(world):
     """kill -9 of the leader: the other acts within 20 s, and nothing is doubled."""
     second = world.start_operator()
@@ -231,4 +260,4 @@ def killed_leader(world):
 
 if __name__ == "__main__":
     sys.exit(run_tests([ends, fails, cannot_start, rescaled, suspended, foreign_pod, drained,
-                        handed_over, killed_leader, placeholders]))
+                        handed_over, apart, killed_leader, placeholders]))

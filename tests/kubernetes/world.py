@@ -144,10 +144,10 @@ class World:
         return next(address["address"] for address in node["status"]["addresses"]
                     if address["type"] == "InternalIP")
 
-    def start_operator(self):
+    def start_operator(self, *more):
         self.count += 1
         operator = Operator(self.adaptdl, self.kubeconfig, self.folder, self.count, self.address,
-                            self.options)
+                            (*self.options, *more))
         self.operators.append(operator)
         return operator
 

@@ -54,13 +54,14 @@ void Controller::run(const std::function<bool()>& goes_on) {
     wait();
     if (!goes_on()) return;
     work_off();
-    round_if_due();
+    if (options_.allocates) round_if_due();
   }
 }
 
 void Controller::wait() {
   std::unique_lock lock(mutex_);
-  double seconds = std::min(kLook.count(), std::max(0.0, allocator_.due() - now_s()));
+  double seconds = kLook.count();
+  if (options_.allocates) seconds = std::min(seconds, std::max(0.0, allocator_.due() - now_s()));
   const double now = wall_now_s();
   for (const auto& [id, when] : timers_) seconds = std::min(seconds, std::max(0.0, when - now));
   wake_.wait_for(lock, Seconds(seconds),
@@ -78,7 +79,9 @@ void Controller::work_off() {
       return true;
     });
     if (std::exchange(capacity_changed_, false)) allocator_.something_happened(now_s());
-    for (const std::string& id : dirty_) work.push_back([this, id] { reconcile_job(id); });
+    if (options_.reconciles) {
+      for (const std::string& id : dirty_) work.push_back([this, id] { reconcile_job(id); });
+    }
     dirty_.clear();
   }
   write_all(std::move(work));

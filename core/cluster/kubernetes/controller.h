@@ -23,6 +23,7 @@
 namespace adaptdl::kubernetes {
 
 struct ControllerOptions {
+  bool reconciles = true, allocates = true;  // else that is left to another process
   PodSettings pods;
   AllocatorOptions allocator;
   std::string identity;                                // for events: of this operator

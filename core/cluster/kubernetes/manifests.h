@@ -13,6 +13,8 @@ namespace adaptdl::kubernetes {
 
 // Names that the operator uses of itself as well.
 inline constexpr const char* kLeaseName = "adaptdl-operator";
+inline constexpr const char* kAllocatorLease = "adaptdl-operator-allocator";  // without controller
+inline constexpr const char* kExpanderLease = "adaptdl-operator-expander";    // without both
 inline constexpr const char* kKeySecret = "adaptdl-operator-key";
 inline constexpr const char* kCertificateSecret = "adaptdl-webhook-certificate";
 inline constexpr const char* kWebhookConfiguration = "adaptdl";

@@ -1,5 +1,6 @@
 #include "core/cluster/kubernetes/operator.h"
 
+#include <optional>
 #include <stop_token>
 #include <thread>
 
@@ -83,11 +84,16 @@ struct Operator::Impl {
         supervised(
             cache, key,
             [this](const std::string& id, Json train) { controller->hints(id, std::move(train)); }),
-        supervisor(supervised, {.address = options.address, .port = options.supervisor_port}),
         metrics_server(
             {.address = options.address, .port = options.metrics_port},
             [this](HttpServerRequest request, HttpReply reply) { reply.send(answer(request)); }) {
+    if (options.parts.supervisor) {
+      supervisor.emplace(supervised, HttpServerOptions{.address = options.address,
+                                                       .port = options.supervisor_port});
+    }
     ControllerOptions controlled;
+    controlled.reconciles = options.parts.controller;
+    controlled.allocates = options.parts.allocator;
     controlled.pods = options.pods;
     controlled.pods.supervisor_url = url();
     controlled.allocator.interval_s = options.interval_s;
@@ -95,7 +101,7 @@ struct Operator::Impl {
     controlled.allocator.policy_limit_s = kPolicyTime;
     controlled.identity = options.identity;
     controlled.token = [this](const JobObject& job) { return job_token(key, job); };
-    if (options.webhook_port) {
+    if (options.parts.webhook && options.webhook_port) {
       WebhookOptions serving{options.name_space, options.address, *options.webhook_port,
                              options.certificate_life_s};
       webhook = std::make_unique<Webhook>(client, std::move(serving));
@@ -105,14 +111,14 @@ struct Operator::Impl {
   }
 
   std::string url() const {
-    return options.supervisor_url.empty() ? url_at(options.address, supervisor.port())
-                                          : options.supervisor_url;
+    if (!options.supervisor_url.empty()) return options.supervisor_url;
+    return supervisor ? url_at(options.address, supervisor->port()) : "";
   }
 
   void job_changed(const std::string& id) {
     if (!ready) return;  // run() begins with all jobs
     controller->job_changed(id);
-    supervisor.changed();
+    if (supervisor) supervisor->changed();
   }
 
   void controller_changed() {
@@ -127,12 +133,37 @@ struct Operator::Impl {
       if (webhook && !webhook->ready()) return text_response(503, "the webhook is not registered");
       return text_response(200, "ok");
     }
-    if (request.path == "/metrics") {
+    if (request.path == "/metrics" && options.parts.metrics) {
       return {.status = 200,
               .headers = {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
               .body = metrics_text(cache.jobs(), controller->figures(), leads)};
     }
-    return text_response(404, "there are /livez, /readyz and /metrics");
+    return text_response(404, options.parts.metrics ? "there are /livez, /readyz and /metrics"
+                                                    : "there are /livez and /readyz");
+  }
+
+  // Answers programs until `over`, or the end.
+  void wait(const std::function<bool()>& over) {
+    while (!stop.cancelled() && !over()) {
+      stop.wait_for(kLook);
+      controller->write_noted_hints();
+    }
+  }
+
+  void lead(const std::function<bool()>& goes_on) {
+    leads = true;
+    std::jthread expander;
+    if (options.parts.expander && options.expander.max_nodes > 0) {
+      ExpanderOptions expanding = options.expander;
+      expanding.name_space = options.name_space;
+      expander = std::jthread([this, expanding](const std::stop_token& ends) {
+        Cancellation over;
+        const std::stop_callback end(ends, [&over] { over.cancel(); });
+        expand(client, cache, expanding, over);
+      });
+    }
+    controller->run(goes_on);
+    leads = false;
   }
 
   kube::Client& client;
@@ -144,40 +175,30 @@ struct Operator::Impl {
   std::unique_ptr<Controller> controller;
   ClusterCache cache;
   SupervisedPods supervised;
-  Supervisor supervisor;
+  std::optional<Supervisor> supervisor;
   std::unique_ptr<Webhook> webhook;  // none unless asked for
   HttpServer metrics_server;
 };
+
+const char* OperatorParts::lease() const {
+  return controller ? kLeaseName : allocator ? kAllocatorLease : kExpanderLease;
+}
 
 Operator::Operator(kube::Client& client, OperatorOptions options, const Cancellation& stop)
     : impl_(std::make_unique<Impl>(client, std::move(options), stop)) {}
 
 Operator::~Operator() {
-  impl_->supervisor.stop(Seconds(1));
+  if (impl_->supervisor) impl_->supervisor->stop(Seconds(1));
 }
 
 void Operator::run() {
-  Elector elector(impl_->client, impl_->options.name_space, kLeaseName,
+  if (!impl_->options.parts.decides()) return impl_->wait([] { return false; });
+  Elector elector(impl_->client, impl_->options.name_space, impl_->options.parts.lease(),
                   {.identity = impl_->options.identity});
-  while (!impl_->stop.cancelled() && !(impl_->cache.synced() && elector.leads())) {
-    impl_->stop.wait_for(kLook);
-    impl_->controller->write_noted_hints();
-  }
+  impl_->wait([&] { return impl_->cache.synced() && elector.leads(); });
   if (impl_->stop.cancelled()) return;
   log_info("{} leads; supervisor at {}", impl_->options.identity, impl_->url());
-  impl_->leads = true;
-  std::jthread expander;
-  if (impl_->options.expander.max_nodes > 0) {
-    ExpanderOptions options = impl_->options.expander;
-    options.name_space = impl_->options.name_space;
-    expander = std::jthread([&, options](const std::stop_token& ends) {
-      Cancellation over;
-      const std::stop_callback end(ends, [&over] { over.cancel(); });
-      expand(impl_->client, impl_->cache, options, over);
-    });
-  }
-  impl_->controller->run([&] { return !impl_->stop.cancelled() && elector.leads(); });
-  impl_->leads = false;
+  impl_->lead([&] { return !impl_->stop.cancelled() && elector.leads(); });
   if (!impl_->stop.cancelled()) fail("{} leads no more", impl_->options.identity);
 }
 

@@ -30,9 +30,10 @@ bool soon(const std::function<bool()>& condition) {
 // An operator with a thread and a client of its own, as a process has them.
 class Running {
  public:
-  Running(const kube::FakeApi& api, const std::string& identity)
+  Running(const kube::FakeApi& api, const std::string& identity, OperatorParts parts = {})
       : client_(api.config(), {.cancel = &stop_}) {
     OperatorOptions options;
+    options.parts = parts;
     options.name_space = "adaptdl";
     options.identity = identity;
     options.policy = "proportional";
@@ -83,6 +84,27 @@ TEST_CASE("an operator that is told to go gives the lease back, and the next one
   CHECK(seconds_since(begun) < ElectionOptions{}.lease_s / 2);  // nobody waited for its end
   CHECK(second.stop() < kGone);
   CHECK(lab.leader().empty());
+}
+
+TEST_CASE("the lease of an operator that does a part of it alone") {
+  OperatorParts parts;
+  CHECK(parts.decides());
+  CHECK(parts.lease() == std::string("adaptdl-operator"));
+  parts.controller = false;
+  CHECK(parts.lease() == std::string("adaptdl-operator-allocator"));
+  parts.allocator = false;
+  CHECK(parts.lease() == std::string("adaptdl-operator-expander"));
+  parts.expander = false;
+  CHECK_FALSE(parts.decides());
+
+  // One that decides nothing needs none, and is there for programs at once.
+  Lab lab;
+  Running answers(lab.api, "answers", parts);
+  REQUIRE(
+      soon([&] { return lab.client.find(kube::kSecrets.in("adaptdl", kKeySecret)).has_value(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  CHECK(lab.client.list(kube::kLeases.in("adaptdl")).items.empty());
+  CHECK(answers.stop() < kGone);
 }
 
 TEST_CASE("an operator goes though the API server does not answer") {
