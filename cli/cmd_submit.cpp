@@ -98,7 +98,8 @@ Command submit_command() {
             .kind = Kind::file,
             .value = "FILE",
             .doc = "Job file (adaptdl-job(5)), - for standard input. Default: adaptdljob.yaml in "
-                   "SOURCE."},
+                   "SOURCE.",
+            .other_name = "jobfile"},
            {.name = "name",
             .letter = 'n',
             .kind = Kind::text,

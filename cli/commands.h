@@ -38,6 +38,7 @@ struct Option {
   int64_t max = std::numeric_limits<int64_t>::max();
   bool repeat = false;   // may be given several times; blank-separated in the environment
   bool variable = true;  // settable by environment
+  std::string_view other_name = {};       // taken as well, and not shown: AdaptDL's
   std::string_view shared_variable = {};  // this variable instead of the command's own
 };
 

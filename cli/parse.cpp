@@ -176,6 +176,7 @@ class Parser {
   void add(const Option& option, std::string_view command) {
     std::string names = fmt::format("--{}", option.name);
     if (option.letter != 0) names = fmt::format("-{},{}", option.letter, names);
+    if (!option.other_name.empty()) names += fmt::format(",--{}", option.other_name);
     CLI::Option* parsed = option.kind == Kind::flag ? app_.add_flag(names) : app_.add_option(names);
     if (option.kind != Kind::flag) {
       parsed->expected(1)->type_size(1);

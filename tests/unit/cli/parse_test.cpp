@@ -119,6 +119,12 @@ TEST_CASE("values: as a word, after =, and beside a letter") {
   }
 }
 
+TEST_CASE("a name that a flag has besides") {
+  for (const char* name : {"-f", "--file", "--jobfile"}) {
+    CHECK(parse_with({"submit", name, "job.yaml"}).arguments.text("file") == "job.yaml");
+  }
+}
+
 TEST_CASE("a duration is read where it is used, within bounds") {
   const Parsed parsed = parse_with({"wait", "a", "--timeout=1m 30s"});
   CHECK(parsed.arguments.seconds("timeout") == 90);
