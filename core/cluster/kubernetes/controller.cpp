@@ -139,7 +139,8 @@ std::vector<ClusterJob> Controller::jobs() {
   for (KnownJob& known : cache_.jobs()) {
     if (known.problem.empty()) jobs.push_back(std::move(known.job));
   }
-  snapshot_ = take_kubernetes_snapshot(nodes, cache_.uses(), jobs, wall_now_s(), now_s());
+  snapshot_ =
+      take_kubernetes_snapshot(nodes, cache_.uses(), jobs, options_.pods, wall_now_s(), now_s());
   return snapshot_.jobs;
 }
 

@@ -32,8 +32,8 @@ int NodeExpander::wish() {
     if (known.problem.empty()) jobs.push_back(std::move(known.job));
   }
   const double now = monotonic_now_s();
-  const KubernetesSnapshot seen =
-      take_kubernetes_snapshot(cache_.nodes(), cache_.uses(), jobs, wall_now_s(), now);
+  const KubernetesSnapshot seen = take_kubernetes_snapshot(cache_.nodes(), cache_.uses(), jobs,
+                                                           options_.pods, wall_now_s(), now);
   std::vector<std::string> ignored;  // the allocator tells them
   const Snapshot snapshot = take_snapshot(seen.nodes, seen.jobs, now, ignored);
   const auto largest = std::max_element(

@@ -14,6 +14,7 @@ namespace adaptdl::kubernetes {
 
 struct ExpanderOptions {
   int min_nodes = 0, max_nodes = 0;  // of the wish; max_nodes 0: there are no placeholders
+  PodSettings pods = {};             // of jobs' pods
   std::string name_space;            // of the placeholders
   std::string image;                 // of the placeholders
   Json overlay;                      // see make_placeholder()

@@ -156,6 +156,7 @@ struct Operator::Impl {
     if (options.parts.expander && options.expander.max_nodes > 0) {
       ExpanderOptions expanding = options.expander;
       expanding.name_space = options.name_space;
+      expanding.pods = options.pods;
       expander = std::jthread([this, expanding](const std::stop_token& ends) {
         Cancellation over;
         const std::stop_callback end(ends, [&over] { over.cancel(); });

@@ -43,6 +43,16 @@ std::map<std::string, std::string> selector(const JobObject& job) {
   return result;
 }
 
+// Of a replica, with what the installation adds: defaults, patches, a toleration. Where no pod can
+// be made of it (which the controller tells) it counts as it stands.
+Json spec_of_pod(const JobObject& job, const PodSettings& settings) {
+  try {
+    return make_pod(job, {}, "", settings)["spec"];
+  } catch (const Error&) {
+    return pod_spec(job);
+  }
+}
+
 bool schedulable(const JobObject& job) {
   return !job.status.ended() && !job.deleting && !job.suspended &&
          pod_spec(job).contains("containers");
@@ -55,7 +65,7 @@ JobPhase phase_named(const std::string& name) {
   return JobPhase::pending;
 }
 
-ClusterJob cluster_job(const JobObject& job, double wall_s, double now_s) {
+ClusterJob cluster_job(const JobObject& job, const Json& spec, double wall_s, double now_s) {
   ClusterJob seen;
   seen.name = job.id();
   seen.submitted_s = now_s - std::max(0.0, wall_s - job.created_s);
@@ -70,7 +80,7 @@ ClusterJob cluster_job(const JobObject& job, double wall_s, double now_s) {
   seen.max_replicas = job.max_replicas.value_or(kMostReplicas);
   seen.requested_replicas = job.requested_replicas.value_or(std::max(1, job.min_replicas));
   seen.preemptible = job.preemptible;
-  seen.request = pod_request(pod_spec(job));
+  seen.request = pod_request(spec);
   if (!job.status.train.is_null()) {
     try {
       std::vector<std::string> ignored;
@@ -86,7 +96,8 @@ ClusterJob cluster_job(const JobObject& job, double wall_s, double now_s) {
 
 KubernetesSnapshot take_kubernetes_snapshot(const std::vector<NodeFacts>& nodes,
                                             const std::vector<PodUse>& pods,
-                                            const std::vector<JobObject>& jobs, double wall_s,
+                                            const std::vector<JobObject>& jobs,
+                                            const PodSettings& settings, double wall_s,
                                             double now_s) {
   std::map<std::string, Json> taints;  // by the resource's name
   std::map<std::string, std::pair<std::string, std::string>> labels;
@@ -97,9 +108,10 @@ KubernetesSnapshot take_kubernetes_snapshot(const std::vector<NodeFacts>& nodes,
   KubernetesSnapshot snapshot;
   for (const JobObject& job : jobs) {
     if (!schedulable(job)) continue;
-    ClusterJob seen = cluster_job(job, wall_s, now_s);
+    const Json spec = spec_of_pod(job, settings);
+    ClusterJob seen = cluster_job(job, spec, wall_s, now_s);
     for (const auto& [name, taint] : taints) {
-      if (!tolerates(pod_spec(job), Json::array({taint}))) seen.request[name] = 1;
+      if (!tolerates(spec, Json::array({taint}))) seen.request[name] = 1;
     }
     for (const auto& [key, value] : selector(job)) {
       labels[label_name(key, value)] = {key, value};

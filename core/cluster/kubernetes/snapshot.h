@@ -14,6 +14,7 @@
 #include "core/cluster/cluster.h"
 #include "core/cluster/kubernetes/capacity.h"
 #include "core/cluster/kubernetes/job_object.h"
+#include "core/cluster/kubernetes/pod_builder.h"
 
 namespace adaptdl::kubernetes {
 
@@ -29,10 +30,12 @@ struct KubernetesSnapshot {
   std::vector<ClusterJob> jobs;    // those to be scheduled, named NAMESPACE/NAME, by submission
 };
 
-// `wall_s`: now, since 1970; `now_s`: the same moment on the cluster's clock (Cluster::now_s).
+// A job takes what its pods, as `settings` has them made, would ask for and tolerate. `wall_s`:
+// now, since 1970; `now_s`: the same moment on the cluster's clock (Cluster::now_s).
 KubernetesSnapshot take_kubernetes_snapshot(const std::vector<NodeFacts>& nodes,
                                             const std::vector<PodUse>& pods,
-                                            const std::vector<JobObject>& jobs, double wall_s,
+                                            const std::vector<JobObject>& jobs,
+                                            const PodSettings& settings, double wall_s,
                                             double now_s);
 
 }  // namespace adaptdl::kubernetes

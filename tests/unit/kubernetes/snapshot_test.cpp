@@ -28,7 +28,7 @@ TEST_CASE("what others take is not ours to give") {
                                                   {"n1", true, {{"cpu", 4000}, {"pods", 1}}},
                                                   {"n2", false, {{"cpu", 9000}, {"other", 5}}},
                                                   {"gone", false, {{"cpu", 1}}}},
-                                                 {}, kWall, 0);
+                                                 {}, PodSettings{}, kWall, 0);
   REQUIRE(snapshot.nodes.size() == 2);
   CHECK(snapshot.nodes[0].free_for_jobs ==
         Resources{{"cpu", 6500}, {"memory", 1000}, {"pods", 109}});
@@ -39,7 +39,8 @@ TEST_CASE("nodes that are away or about to go are not offered") {
   NodeFacts away = node("away"), leaving = node("leaving");
   away.ready = false;
   leaving.leaving = true;
-  const auto snapshot = take_kubernetes_snapshot({away, leaving, node("n1")}, {}, {}, kWall, 0);
+  const auto snapshot =
+      take_kubernetes_snapshot({away, leaving, node("n1")}, {}, {}, PodSettings{}, kWall, 0);
   REQUIRE(snapshot.nodes.size() == 1);
   CHECK(snapshot.nodes[0].name == "n1");
 }
@@ -50,7 +51,8 @@ TEST_CASE("a job") {
                                               "rescales": 2,
                                               "train": {"initBatchSize": 128,
                                                         "maxBatchSize": 256}})"));
-  const auto snapshot = take_kubernetes_snapshot({node("n1")}, {}, {job}, kWall + 60, 1000);
+  const auto snapshot =
+      take_kubernetes_snapshot({node("n1")}, {}, {job}, PodSettings{}, kWall + 60, 1000);
   REQUIRE(snapshot.jobs.size() == 1);
   const ClusterJob& seen = snapshot.jobs[0];
   CHECK(seen.name == "team-a/digits");
@@ -72,7 +74,7 @@ TEST_CASE("jobs that are not to be scheduled, and hints that are nonsense") {
   jobs[2].suspended = true;
   jobs[3].pod_template = std::make_shared<const Json>(Json::object());
   jobs[4].status.train = Json::parse(R"({"initBatchSize": -5})");
-  const auto snapshot = take_kubernetes_snapshot({node("n1")}, {}, jobs, kWall, 0);
+  const auto snapshot = take_kubernetes_snapshot({node("n1")}, {}, jobs, PodSettings{}, kWall, 0);
   REQUIRE(snapshot.jobs.size() == 1);
   CHECK_FALSE(snapshot.jobs[0].hints.batch);
 }
@@ -87,8 +89,8 @@ TEST_CASE("taints and node selectors are resources") {
   pod_template["spec"]["tolerations"] = Json::parse(R"([{"key": "gpu", "operator": "Exists"}])");
   pod_template["spec"]["nodeSelector"] = Json::parse(R"({"disk": "ssd"})");
   tolerant.pod_template = std::make_shared<const Json>(pod_template);
-  const auto snapshot =
-      take_kubernetes_snapshot({fast, node("slow")}, {}, {plain, tolerant}, kWall, 0);
+  const auto snapshot = take_kubernetes_snapshot({fast, node("slow")}, {}, {plain, tolerant},
+                                                 PodSettings{}, kWall, 0);
   const char *without = "without:gpu=yes:NoSchedule", *with = "with:disk=ssd";
   CHECK_FALSE(snapshot.nodes[0].free_for_jobs.contains(without));
   CHECK(snapshot.nodes[0].free_for_jobs.contains(with));
@@ -97,4 +99,19 @@ TEST_CASE("taints and node selectors are resources") {
   CHECK(snapshot.jobs[0].request.contains(without));
   CHECK_FALSE(snapshot.jobs[1].request.contains(without));
   CHECK(snapshot.jobs[1].request.contains(with));
+}
+
+TEST_CASE("what the installation adds to its pods counts") {
+  JobObject job = read_sample(Json::parse(R"({"template": {"spec": {"containers": [
+      {"image": "i"}]}}})"));
+  PodSettings settings;
+  settings.default_resources = Json::parse(R"({"requests": {"cpu": "1.5", "memory": "2"}})");
+  const Json ours = Json::parse(
+      R"([{"key": "petuum.com/nodegroup", "value": "adaptdl", "effect": "NoSchedule"}])");
+  const auto snapshot = take_kubernetes_snapshot({node("n1", ours)}, {}, {job}, settings, kWall, 0);
+  CHECK(snapshot.jobs[0].request == Resources{{"cpu", 1500}, {"memory", 2}, {"pods", 1}});
+
+  // A template of which no pod can be made hinders nobody.
+  job.pod_template = std::make_shared<const Json>(Json::parse(R"({"spec": {"containers": []}})"));
+  CHECK(take_kubernetes_snapshot({node("n1")}, {}, {job}, settings, kWall, 0).jobs.size() == 1);
 }
