@@ -54,8 +54,9 @@ class Reader {
         failures = 0;
       } catch (const ApiError& error) {
         if (error.not_found() && last_) return;  // removed with all that it said
-        // 400: it has not begun.
-        if (ended || error.code() != 400) throw;
+        // 400: it has not begun. 404: it is gone, as the next look says; or its node does not know
+        // of it yet.
+        if (ended || (error.code() != 400 && !error.not_found())) throw;
       } catch (const HttpError&) {
         if (++failures > kPatience) throw;
       }

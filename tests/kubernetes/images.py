@@ -184,12 +184,20 @@ def of_index(builder):
     check(built["bytes_sent"] < 10_000, "the base's layer is not sent", built)
 
 
+def can_train(record):
+    """By what `doctor -o json` says: there are a worker and a LibTorch."""
+    found = {one["name"]: one["status"] for one in json.loads(record)["checks"]}
+    return found["worker"] == found["libtorch"] == "ok"
+
+
+def trains_here(adaptdl):
+    return can_train(subprocess.run([adaptdl, "doctor", "-o", "json"], capture_output=True,
+                                    text=True, check=False).stdout)
+
+
 def training(builder):
     """With LibTorch, where this program has a worker to go with it."""
-    done = subprocess.run([builder.adaptdl, "doctor", "-o", "json"], capture_output=True, text=True,
-                          check=False)
-    found = {one["name"]: one["status"] for one in json.loads(done.stdout)["checks"]}
-    if not found["worker"] == found["libtorch"] == "ok":
+    if not trains_here(builder.adaptdl):
         print("       training: SKIPPED: this program has no worker, or there is no LibTorch",
               flush=True)
         return
@@ -199,8 +207,7 @@ def training(builder):
     check(media_type(image) == OCI, "its kind")
     said = builder.runs(image, ["/adaptdl-app/adaptdl", "doctor", "-o", "json"], "libtorch",
                         seconds=300)
-    found = {one["name"]: one["status"] for one in json.loads(said)["checks"]}
-    check(found["worker"] == found["libtorch"] == "ok", "it can train", said)
+    check(can_train(said), "it can train", said)
     print(f"       training: pushed in {pushed - begun:.0f} s, pulled and run in "
           f"{time.monotonic() - pushed:.0f} s", flush=True)
 

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <mutex>
+#include <set>
 
 #include "core/base/number.h"
 #include "tests/unit/cli/kubernetes_lab.h"
@@ -38,6 +39,10 @@ class PodLogs {
     const std::string since = kube::fake::parameter(request, "sinceTime").substr(0, 19);
     const std::string tail = kube::fake::parameter(request, "tailLines");
     const std::lock_guard lock(mutex_);
+    const bool follows = kube::fake::parameter(request, "follow") == "true";
+    if (follows && asked_.insert(pod).second) {
+      return kube::status_response(404, "NotFound", "the pod's node does not know of it yet");
+    }
     if (!lines_.contains(pod)) {
       return kube::status_response(400, "BadRequest", "its container is waiting to start");
     }
@@ -52,6 +57,7 @@ class PodLogs {
 
   std::mutex mutex_;
   std::map<std::string, std::vector<std::string>> lines_;
+  std::set<std::string> asked_;  // pods
   int64_t count_ = 0;
 };
 
