@@ -11,9 +11,6 @@ constexpr const char* kLabels = "app=docker-registry";
 constexpr const char* kName = "adaptdl-registry";
 constexpr const char* kPort = "registry";
 constexpr const char* kRepository = "adaptdl-submit";
-constexpr const char* kWayOut =
-    "name a repository that the cluster pulls from with --repo or ADAPTDL_SUBMIT_REPO, or take an "
-    "image as it is with --image";
 
 struct Place {
   std::string name_space;
@@ -40,7 +37,7 @@ std::vector<Json> services(KubernetesCluster& cluster) {
   return cluster.client().list(kube::kServices.in(cluster.name_space()), {.labels = kLabels}).items;
 }
 
-Place find_place(KubernetesCluster& cluster) {
+Place find_place(KubernetesCluster& cluster, const std::string& otherwise) {
   const std::vector<Json> found = cluster.reach([&] { return services(cluster); });
   for (const Json& service : found) {
     if (const auto place = place_of(service)) return *place;
@@ -48,13 +45,13 @@ Place find_place(KubernetesCluster& cluster) {
   fail(
       "cluster {} has no registry of its own (a Service {} with the label {} and a node port named "
       "{}): {}",
-      cluster.name(), kName, kLabels, kPort, kWayOut);
+      cluster.name(), kName, kLabels, kPort, otherwise);
 }
 
 }  // namespace
 
-ClusterRegistry find_cluster_registry(KubernetesCluster& cluster) {
-  const Place place = find_place(cluster);
+ClusterRegistry find_cluster_registry(KubernetesCluster& cluster, const std::string& otherwise) {
+  const Place place = find_place(cluster, otherwise);
   kube::Client& client = cluster.client();
   const std::string path = kube::service_proxy_path(place.name_space, kName, kPort, "/v2/");
   const HttpResponse answer = cluster.reach([&] { return client.pass({.url = path}); });
@@ -65,7 +62,7 @@ ClusterRegistry find_cluster_registry(KubernetesCluster& cluster) {
                                 : fmt::format("{} (status {})", status.message, answer.status);
     throw Error(fmt::format("the registry of cluster {}, Service {} in namespace {}, cannot be "
                             "used: {}. Otherwise {}",
-                            cluster.name(), kName, place.name_space, why, kWayOut),
+                            cluster.name(), kName, place.name_space, why, otherwise),
                 answer.status == 401 || answer.status == 403 ? ExitCode::auth : ExitCode::error);
   }
   const kube::Identity identity = client.credentials().current();

@@ -4,6 +4,7 @@
 // through the API server, and its nodes pull them from their own port.
 
 #include <memory>
+#include <string>
 
 #include "cli/kubernetes_cluster.h"
 #include "core/oci/reference.h"
@@ -18,7 +19,7 @@ struct ClusterRegistry {
 
 // The Service adaptdl-registry, of any namespace, with the label app=docker-registry and a port
 // `registry` that the nodes have, too. It is asked whether it answers. Throws Error that says what
-// to set: there is none, it may not be used, or it wants credentials.
-ClusterRegistry find_cluster_registry(KubernetesCluster& cluster);
+// to set: there is none, it may not be used, or it wants credentials. `otherwise`: what to do then.
+ClusterRegistry find_cluster_registry(KubernetesCluster& cluster, const std::string& otherwise);
 
 }  // namespace adaptdl::cli

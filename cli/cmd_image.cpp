@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "cli/cluster_registry.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/image_self.h"
@@ -86,9 +87,25 @@ int build(const Arguments& arguments) {
   return say_result(arguments, deliver_project(project, target_of(arguments, std::move(where))));
 }
 
+// To the registry in the cluster of the kubeconfig, as `submit` finds it.
+void aim_at_cluster(const Arguments& arguments, KubernetesCluster& cluster, ImageTarget& target) {
+  const ClusterRegistry registry = find_cluster_registry(cluster, "give REPO, REGISTRY/NAME");
+  target.where = registry.where;
+  target.proxy = registry.proxy;
+  if (arguments.flag("with-torch")) target.where->tag = kTrainingTag;
+}
+
 int push(const Arguments& arguments) {
-  const ImageTarget target =
-      target_of(arguments, oci::parse_repository(*arguments.positional("REPO"), "REPO"));
+  std::optional<KubernetesCluster> cluster;  // outlives the target, which may lead through it
+  ImageTarget target = target_of(arguments, std::nullopt);
+  if (const auto repository = arguments.positional("REPO")) {
+    target.where = oci::parse_repository(*repository, "REPO");
+  } else {
+    const kube::ConfigOptions config{.kubeconfig = arguments.text("kubeconfig"),
+                                     .context = arguments.text("context")};
+    cluster.emplace(ClusterChoice{kKubernetesCluster, "image push", config}, arguments.verbose());
+    aim_at_cluster(arguments, *cluster, target);
+  }
   ImageProgress progress(target.quiet || target.verbose);
   const TemporaryDirectory layers("adaptdl-image");
   oci::Image image = base_image(arguments.text("base"), oci::this_platform(), target, progress);
@@ -164,22 +181,29 @@ Command image_build_command() {
 }
 
 Command image_push_command() {
-  return {.name = "image push",
-          .summary = "Push this program as an image",
-          .text = embedded("cmd_image.md"),
-          .options = {base_option("Put it onto this image. Default: nothing but the C library of "
-                                  "this machine."),
-                      {.name = "with-torch",
-                       .doc = "Add the LibTorch in use, so that the image can train."},
-                      archive_option(),
-                      plain_option(),
-                      format_option()},
-          .positionals = {{.name = "REPO", .doc = "REGISTRY/NAME, or REGISTRY/NAME:TAG."}},
-          .examples = {{"adaptdl image push registry.example.com/me/adaptdl",
-                        "For a cluster to run it."},
-                       {"adaptdl image push registry.example.com/me/torch --with-torch",
-                        "To train in."}},
-          .run = push};
+  return {
+      .name = "image push",
+      .summary = "Push this program as an image",
+      .text = embedded("cmd_image.md"),
+      .options = {context_option(),
+                  kubeconfig_option(),
+                  base_option("Put it onto this image. Default: nothing but the C library of "
+                              "this machine."),
+                  {.name = "with-torch",
+                   .doc = "Add the LibTorch in use, so that the image can train."},
+                  archive_option(),
+                  plain_option(),
+                  format_option()},
+      .positionals = {{.name = "REPO",
+                       .doc = "REGISTRY/NAME, or REGISTRY/NAME:TAG. Default: the registry in "
+                              "the cluster.",
+                       .required = false}},
+      .examples = {{"adaptdl image push registry.example.com/me/adaptdl",
+                    "For a cluster to run it."},
+                   {"adaptdl image push registry.example.com/me/digits:torch --with-torch",
+                    "To train in."},
+                   {"adaptdl image push --with-torch", "The same, in the cluster's own registry."}},
+      .run = push};
 }
 
 }  // namespace adaptdl::cli

@@ -172,7 +172,10 @@ class KubernetesJobRequest : public JobRequest {
     if (const std::string repository = arguments_.text("repo"); !repository.empty()) {
       target.where = oci::parse_repository(repository, "--repo");
     } else {
-      ClusterRegistry registry = find_cluster_registry(cluster_);
+      ClusterRegistry registry = find_cluster_registry(
+          cluster_,
+          "name a repository that the cluster pulls from with --repo or ADAPTDL_SUBMIT_REPO, or "
+          "take an image as it is with --image");
       target.where = registry.where;
       target.proxy = registry.proxy;
     }
@@ -210,10 +213,11 @@ class KubernetesJobRequest : public JobRequest {
       base_image(name, oci::this_platform(), target, silent);
     } catch (const Error& error) {
       if (error.exit_code() == ExitCode::auth) throw;
+      const std::string place = target.proxy.url.empty() ? name + " " : "";
       fail(
-          "{}: there is no image to train in ({}). Make one, once: `adaptdl image push {} "
-          "--with-torch`; or name another with --base",
-          name, error.what(), name);
+          "{}: there is no image to train in ({}). Make one, once: `adaptdl image push "
+          "{}--with-torch`; or name another with --base",
+          name, error.what(), place);
     }
     return name;
   }

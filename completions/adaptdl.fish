@@ -299,6 +299,8 @@ complete -c adaptdl -n '__fish_seen_subcommand_from image; and __fish_seen_subco
 complete -c adaptdl -n '__fish_seen_subcommand_from image; and __fish_seen_subcommand_from build' -l plain-http -d 'Speak HTTP to registries, wherever they are.'
 complete -c adaptdl -n '__fish_seen_subcommand_from image; and __fish_seen_subcommand_from build' -l format -s o -xa 'text json' -d 'How to print the result.'
 complete -c adaptdl -n '__fish_seen_subcommand_from image; and __fish_seen_subcommand_from build' -a '(__fish_complete_directories)'
+complete -c adaptdl -n '__fish_seen_subcommand_from image; and __fish_seen_subcommand_from push' -l context -x -d 'Context of the kubeconfig, instead of its current one.'
+complete -c adaptdl -n '__fish_seen_subcommand_from image; and __fish_seen_subcommand_from push' -l kubeconfig -rF -d 'This file alone, instead of KUBECONFIG or ~/.kube/config.'
 complete -c adaptdl -n '__fish_seen_subcommand_from image; and __fish_seen_subcommand_from push' -l base -x -d 'Put it onto this image. Default: nothing but the C library of this machine.'
 complete -c adaptdl -n '__fish_seen_subcommand_from image; and __fish_seen_subcommand_from push' -l with-torch -d 'Add the LibTorch in use, so that the image can train.'
 complete -c adaptdl -n '__fish_seen_subcommand_from image; and __fish_seen_subcommand_from push' -l archive -rF -d 'Write the image as an archive for `ctr image import`, `docker load` and `podman load`.'

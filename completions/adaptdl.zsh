@@ -353,13 +353,15 @@ _adaptdl_image() {
     '-q[Say nothing but results and errors.]' \
     '--quiet[Say nothing but results and errors.]' \
     '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '--context[Context of the kubeconfig, instead of its current one.]:NAME: ' \
+    '--kubeconfig[This file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '--base[Put it onto this image. Default\: nothing but the C library of this machine.]:IMAGE: ' \
     '--with-torch[Add the LibTorch in use, so that the image can train.]' \
     '--archive[Write the image as an archive for `ctr image import`, `docker load` and `podman load`.]:FILE:_files' \
     '--plain-http[Speak HTTP to registries, wherever they are.]' \
     '-o[How to print the result.]:text|json:(text json)' \
     '--format[How to print the result.]:text|json:(text json)' \
-    '1:REPO: '
+    '1::REPO: '
     ;;
   esac
 }

@@ -112,6 +112,13 @@ spec:
                   == image, "the same image")
             for job in (name, again):
                 user.run("delete", "--force", job)
+            pushed = subprocess.run([world.adaptdl, "image", "push"], env=user.environment,
+                                    text=True, capture_output=True, check=False)
+            repository, _, digest = pushed.stdout.strip().partition("@")
+            check(repository == f"localhost:{port}/adaptdl-submit", "image push", pushed)
+            urllib.request.urlopen(urllib.request.Request(
+                f"http://127.0.0.1:{port}/v2/adaptdl-submit/manifests/{digest}",
+                headers={"Accept": "application/vnd.oci.image.manifest.v1+json"})).close()
         check("cannot be used" in (told := user.run(*words, code=1)), "a registry that is away", told)
     finally:
         world.api.request("DELETE", "/api/v1/persistentvolumes/registry")

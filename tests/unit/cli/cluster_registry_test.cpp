@@ -111,7 +111,7 @@ const Json kNodePort = {{"name", "registry"}, {"port", 5000}, {"nodePort", 32000
 std::string problem(Cluster& lab) {
   KubernetesCluster cluster(lab.choice(), false);
   try {
-    find_cluster_registry(cluster);
+    find_cluster_registry(cluster, "go elsewhere");
   } catch (const Error& error) {
     return error.what();
   }
@@ -134,7 +134,7 @@ TEST_CASE("an image goes through the API server to the cluster's registry, once"
     lab.add_service({{"name", "other"}, {"port", 1}, {"nodePort", 30001}}, "docker-registry");
     lab.add_service(kNodePort);
     KubernetesCluster cluster(lab.choice(), false);
-    const ClusterRegistry found = find_cluster_registry(cluster);
+    const ClusterRegistry found = find_cluster_registry(cluster, "go elsewhere");
     CHECK(oci::to_string(found.where) == "localhost:32000/adaptdl-submit");
     const ProjectImage image{.folder = project.path(), .platform = {"linux", "amd64"}};
     const ImageTarget target{.where = found.where, .proxy = found.proxy, .quiet = true};
@@ -168,7 +168,7 @@ TEST_CASE("what a tool has built goes the same way") {
   Cluster lab(true);
   lab.add_service(kNodePort);
   KubernetesCluster cluster(lab.choice(), false);
-  const ClusterRegistry found = find_cluster_registry(cluster);
+  const ClusterRegistry found = find_cluster_registry(cluster, "go elsewhere");
   const std::string path = environment_variable("PATH").value_or("");
   setenv("PATH", (programs.path() + ":" + path).c_str(), 1);
   const DeliveredImage made =
@@ -187,7 +187,7 @@ TEST_CASE("what is wrong with a cluster's registry is told with a way out") {
   Cluster lab(true);
   std::string told = problem(lab);
   CHECK(says(told, "has no registry of its own"));
-  CHECK(says(told, "ADAPTDL_SUBMIT_REPO"));
+  CHECK(says(told, "go elsewhere"));
   // One that nodes cannot reach is none.
   lab.add_service({{"name", "registry"}, {"port", 5000}});
   CHECK(says(problem(lab), "has no registry of its own"));
@@ -196,7 +196,7 @@ TEST_CASE("what is wrong with a cluster's registry is told with a way out") {
   lab.refuse = kProxy;
   told = problem(lab);
   CHECK(says(told, "not for you"));
-  CHECK(says(told, "--repo"));
+  CHECK(says(told, "go elsewhere"));
   // Who may not list all namespaces' services is looked for in the own one.
   lab.refuse = "/api/v1/services";
   CHECK(says(problem(lab), "has no registry of its own"));

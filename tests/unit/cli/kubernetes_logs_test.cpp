@@ -41,10 +41,11 @@ class PodLogs {
     const std::string tail = kube::fake::parameter(request, "tailLines");
     const std::lock_guard lock(mutex_);
     const bool follows = kube::fake::parameter(request, "follow") == "true";
-    if (late_ && follows && asked_.insert(pod).second) {
+    const bool begins = lines_[pod].size() < 20;
+    if (late_ && follows && begins && asked_.insert(pod).second) {
       return kube::status_response(404, "NotFound", "the pod's node does not know of it yet");
     }
-    if (!lines_.contains(pod)) {
+    if (lines_[pod].empty()) {
       return kube::status_response(400, "BadRequest", "its container is waiting to start");
     }
     const std::vector<std::string>& lines = lines_[pod];
