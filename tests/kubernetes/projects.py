@@ -13,14 +13,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
-import cluster
+import services
 from commands import PATIENCE, User, give_volume, put
 from world import IMAGE, check, run_tests, wait_until
-
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def free_node_port():
@@ -31,11 +30,20 @@ def free_node_port():
             return port
 
 
+def pass_on(listener, port):
+    """Its connections, to that port of this machine."""
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = listener.accept()
+            threading.Thread(target=services.serve, args=(client, [("127.0.0.1", port)]),
+                             daemon=True).start()
+
+
 @contextlib.contextmanager
 def cluster_registry(world):
     """A docker-registry of this machine as the Service adaptdl-registry. Its port is the node's, since no
     kube-proxy runs. The API server passes requests on to pods alone, so there is one that has the
-    node's address, where a relay listens."""
+    node's address, which is passed on."""
     port = free_node_port()
     config = os.path.join(world.folder, f"registry-{port}.json")
     put(config, json.dumps({
@@ -45,21 +53,21 @@ def cluster_registry(world):
     node, = world.api.get("/api/v1/nodes")["items"]
     address = next(each["address"] for each in node["status"]["addresses"]
                    if each["type"] == "InternalIP")
-    relay_port, = cluster.free_ports(1)
+    listener = socket.create_server((address, 0), backlog=100)
     with contextlib.ExitStack() as stack:
-        for command in (["docker-registry", "serve", config],
-                        [sys.executable, os.path.join(HERE, "relay.py"), address, str(relay_port),
-                         str(port)]):
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
+        process = subprocess.Popen(["docker-registry", "serve", config], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        stack.callback(process.wait)
+        stack.callback(process.terminate)
+        stack.callback(listener.close)
+        stack.callback(listener.shutdown, socket.SHUT_RDWR)
+        threading.Thread(target=pass_on, args=(listener, port), daemon=True).start()
         space = f"/api/v1/namespaces/{world.space}"
         labels = {"app": "docker-registry"}
         world.api.create(space + "/services", {
             "metadata": {"name": "adaptdl-registry", "labels": labels},
             "spec": {"type": "NodePort", "selector": labels, "ports": [{
-                "name": "registry", "port": 5000, "targetPort": relay_port, "nodePort": port}]}})
+                "name": "registry", "port": 5000, "targetPort": listener.getsockname()[1], "nodePort": port}]}})
         world.api.create(space + "/pods", {
             "metadata": {"name": "registry", "labels": labels},
             "spec": {"hostNetwork": True, "terminationGracePeriodSeconds": 0, "containers": [{

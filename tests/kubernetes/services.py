@@ -156,4 +156,5 @@ def main():
                 names.sendto(answer, client)
 
 
-main()
+if __name__ == "__main__":
+    main()
