@@ -113,7 +113,7 @@ class Builder:
         check(status["phase"] == "Succeeded" and expected in str(said), f"what {image} says", said,
               status)
         self.api.request("DELETE", path)
-        return str(said)
+        return said if isinstance(said, str) else json.dumps(said)  # it had read a record
 
 
 def media_type(image):
