@@ -67,7 +67,7 @@ def dies_each_start(folder, draw):
         run = folder.run(folder.program("slow"), "--replicas", replicas, "--max-restarts", "2",
                          "--name", f"never-{replicas}", ADAPTDL_FAULT="syncing:0:any")
         run.expect_end(1, 200)
-        end = run.of("end")[0]
+        end = run.end_event()
         check(end["result"] == "failed" and end["reason"], "no reason", end)
         check(not run.of("step"), "it trained", run.story())
         check(3 <= len(run.of("failure")) <= 3 * int(replicas), "not the tries that are allowed",
@@ -84,7 +84,7 @@ def dies_in_a_step(folder, draw):
     run = folder.run(folder.program("slow"), "--replicas", "1", "--max-restarts", "2", "--set",
                      "epochs=5", "--name", "always", ADAPTDL_FAULT="prepared:5:any")
     run.expect_end(1, 200)
-    end = run.of("end")[0]
+    end = run.end_event()
     check(end["result"] == "failed" and "2" in end["reason"], "no reason", run.story())
     check(len(run.of("failure")) == 3, "not three tries", run.story())
     check(run.last_step() == 4, "it got past the step", run.story())
@@ -175,7 +175,7 @@ def full_checkpoint_disk(folder, draw):
         fill()
         run.signal(signal.SIGTERM)
         run.expect_end(1)
-        end = run.of("end")[0]
+        end = run.end_event()
         check("No space left" in end["reason"] and not end["checkpoint"], "an odd end", end)
         run.check_steps()
         os.unlink(filler)
@@ -184,7 +184,7 @@ def full_checkpoint_disk(folder, draw):
         check(run.wait_event("resume")["step"] > 0, "it does not go on")
         fill()
         run.expect_end(0)
-        check(run.of("end")[0]["model"] and os.path.exists(run.of("end")[0]["model"]), "no model")
+        check(run.end_event()["model"] and os.path.exists(run.end_event()["model"]), "no model")
         check("cannot keep the record" in run.said(), "the user is not told", run.said())
     finally:
         subprocess.run(["umount", "--lazy", disk], check=False)
@@ -198,12 +198,12 @@ def not_finite(folder, draw):
     skipped = [event["step"] for event in run.of("step") if event.get("skipped")]
     check(skipped == [2, 12], f"skipped {skipped}", run.story())
     check([event["step"] for event in run.of("skipped")] == skipped, "no skipped events")
-    check(run.of("end")[0]["skipped"] == 2, "not counted", run.story())
+    check(run.end_event()["skipped"] == 2, "not counted", run.story())
     check(run.of("step")[1]["loss"] is None, "its loss", run.of("step")[1])
     run = folder.run(folder.program("nonfinite"), "--replicas", "2", "--name", "ends",
                      "--set", "data.train.0.scale=-1", "--set", "max_nonfinite=5")
     run.expect_end(1)
-    end = run.of("end")[0]
+    end = run.end_event()
     check("not finite" in end["reason"] and "5" in end["reason"], "no reason", end)
     run.check_steps(1)
 
@@ -213,7 +213,7 @@ def gradient_not_finite(folder, draw):
     run = folder.run(folder.program("nan_gradient"), "--replicas", "2", "--set", "max_nonfinite=6",
                      "--set", "checkpoint_interval_s=0.001")
     run.expect_end(1)
-    check("gradient" in run.of("end")[0]["reason"], "no reason", run.of("end"))
+    check("gradient" in run.end_event()["reason"], "no reason", run.of("end"))
     steps = run.of("step")
     check(len(steps) == 6 and all(step["skipped"] and step["loss"] == 0 for step in steps),
           "not skipped, or the parameters were spoilt", steps)

@@ -202,6 +202,11 @@ class Run:
         steps = self.of("step")
         return steps[-1]["step"] if steps else 0
 
+    def end_event(self):
+        ends = self.of("end")
+        check(ends, "nothing was said of the end", self.story())
+        return ends[0]
+
     def losses(self):
         return {event["step"]: event["loss"] for event in self.of("step")}
 

@@ -143,7 +143,7 @@ def launcher_goes(folder, draw):
         run.signal(signal.SIGTERM)
         run.expect_end(143)
         check(other.end() == 143, "the agent does not end with its run", other.said())
-        check(run.of("end")[0]["checkpoint"], "no checkpoint was written", run.story())
+        check(run.end_event()["checkpoint"], "no checkpoint was written", run.story())
         last = run.last_step()
 
         run, other = (hosts.pod(rank, "--set", "epochs=40") for rank in (0, 1))

@@ -46,7 +46,7 @@ def fault(folder, point, step, member, *arguments):
     failures = run.of("failure")
     check(len(failures) == 1 and failures[0]["member"] == member and failures[0]["signal"] == 9,
           f"{point}: not the one failure that was asked for", run.story())
-    after = run.of("end")[0]["time_s"] - run.of("step")[-1]["time_s"]
+    after = run.end_event()["time_s"] - run.of("step")[-1]["time_s"]
     check(after < 15, f"{point}: it took {after:.0f} s to end", run.story())
     return run
 

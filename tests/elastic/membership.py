@@ -67,7 +67,7 @@ def scale_and_cancel(folder, draw):
     check(code == 0, f"cancel: exit {code}: {out}{err}")
     run.expect_end(143)
     last = run.last_step()
-    end = run.of("end")[0]
+    end = run.end_event()
     check(end["result"] == "cancelled" and end["checkpoint"], "not cancelled well", end)
     run.check_steps()
     again = folder.run(program, "--name", "wish", "--set", "epochs=40")

@@ -26,7 +26,7 @@ def stop_and_go_on(folder, draw):
         run.check_steps(step + 1)
         if step:
             check(run.of("resume")[0]["step"] == step, "went on from elsewhere", run.story())
-        end = run.of("end")[0]
+        end = run.end_event()
         check(end["result"] == "stopped" and end["checkpoint"] and end["exit_code"] == code,
               "the end event is odd", end)
         step = run.last_step()
@@ -36,13 +36,13 @@ def stop_and_go_on(folder, draw):
     run.expect_end(0)
     run.check_steps(step + 1, 200)
     model = os.path.join(folder.path, "slow.run", "model.pt")
-    check(run.of("end")[0]["model"] == model and os.path.getsize(model) > 1000, "no model",
+    check(run.end_event()["model"] == model and os.path.getsize(model) > 1000, "no model",
           run.story())
 
     run = folder.run(program, *name)
     run.expect_end(0)
     check("finished" in run.said() and not run.of("step"), "does not say so", run.story())
-    check(run.of("end")[0].get("already") is True, "no end event", run.story())
+    check(run.end_event().get("already") is True, "no end event", run.story())
 
     run = folder.run(program, "--set", "epochs=1", "--fresh")
     run.expect_end(0)
@@ -75,7 +75,7 @@ def stop_twice(folder, draw):
     check(run.process.poll() is None, "the first Ctrl-C did not wait", run.story())
     run.signal(signal.SIGINT)
     run.expect_end(130, 5)
-    check(run.of("end")[0]["checkpoint"] is False, "a checkpoint it cannot have made", run.story())
+    check(run.end_event()["checkpoint"] is False, "a checkpoint it cannot have made", run.story())
 
 
 def stop_while_growing(folder, draw):
@@ -95,7 +95,7 @@ def stop_while_growing(folder, draw):
             time.sleep(delay)
         run.signal(signal.SIGTERM)
         run.expect_end(143, 20)
-        check(run.of("end")[0]["checkpoint"], "no checkpoint", run.story())
+        check(run.end_event()["checkpoint"], "no checkpoint", run.story())
         run.check_steps(step + 1)
         step = run.last_step()
 
