@@ -105,7 +105,9 @@ class StoragePod {
 
   void remove() noexcept {
     try {
-      cluster_.client().remove(pod_.pod, {.grace_period_s = 0});
+      // Not at once: the next pod with its volume would wait until the node has noticed, for
+      // minutes.
+      cluster_.client().remove(pod_.pod);
     } catch (const std::exception& error) {
       talk(fmt::format("adaptdl: {} stays for at most {} hours: {}", pod_.pod.describe(),
                        kCopyPodLife_s / 3600, error.what()));

@@ -124,7 +124,7 @@ Json copy_pod(const Json& job, const std::string& claim, const std::string& clai
       {"containers", Json::array({container})},
       {"restartPolicy", "Never"},
       {"activeDeadlineSeconds", kCopyPodLife_s},
-      {"terminationGracePeriodSeconds", 0},
+      {"terminationGracePeriodSeconds", 1},
       {"automountServiceAccountToken", false},
       {"volumes",
        Json::array({{{"name", kVolume}, {"persistentVolumeClaim", {{"claimName", claim}}}}})}};
