@@ -279,10 +279,11 @@ def copies(world, user):
         user.run("wait", name, "--timeout", "60")
         wait_until(lambda: "Running" not in world.pods(name).values(), "its pods end")
         brings_back(world, user, name, here, "ended")
-        check(not copiers(world), "no pod is left", copiers(world))
+        wait_until(lambda: not copiers(world), "no pod is left", 20)
         check("Cannot stat" in (told := user.run("cp", f"{name}:/share/none", here, code=1)) or
               "No such file" in told, "what is missing is named", told)
         check("/adaptdl/share" in user.run("cp", f"{name}:/etc/passwd", here, code=1), "elsewhere")
+        wait_until(lambda: not copiers(world), "no pod is left", 20)
         process = user.start("cp", f"{name}:/", os.path.join(here, "never"))
         wait_until(lambda: copiers(world), "its pod is made", pause=0.01)
         process.send_signal(signal.SIGINT)
