@@ -63,10 +63,10 @@ int run(const Arguments& arguments) {
   const auto display = std::make_shared<Display>(display_options(arguments));
   const launch::Talk talk_to = [display](const std::string& line) { display->talk(line); };
   std::unique_ptr<HintPoster> hints;
-  if (const auto place = pod_place()) {
-    set_pod_options(*place, arguments, options);
-    if (place->rank != 0) return run_pod_agent(*place, options, talk_to);
-    hints = std::make_unique<HintPoster>(*place, talk_to);
+  if (const auto pod = pod_run()) {
+    set_pod_options(*pod, arguments, options);
+    if (pod->rank != 0) return run_pod_agent(*pod, options, talk_to);
+    hints = std::make_unique<HintPoster>(*pod, talk_to);
     options.on_hints = [&](const Json& newest) { hints->post(newest); };
   }
   const auto stream = std::make_shared<JsonStream>(arguments.integer("step-events"));

@@ -40,25 +40,25 @@ std::string host_name() {
 }
 
 // A sentence without the job's token, which is a part of its URLs.
-std::string without_token(const PodPlace& place, std::string text) {
-  for (size_t at = text.find(place.token); at != std::string::npos; at = text.find(place.token)) {
-    text.replace(at, place.token.size(), "...");
+std::string without_token(const PodRun& pod, std::string text) {
+  for (size_t at = text.find(pod.token); at != std::string::npos; at = text.find(pod.token)) {
+    text.replace(at, pod.token.size(), "...");
   }
   return text;
 }
 
 // The supervisor answers when the pod of rank 0 has an address.
-launch::LauncherAddress discover(const PodPlace& place) {
+launch::LauncherAddress discover(const PodRun& pod) {
   HttpRequest request;
-  request.url = fmt::format("{}/discover/{}/{}?timeout={}", place.supervisor_url, place.job,
-                            place.group, kDiscoverTimeout);
+  request.url = fmt::format("{}/discover/{}/{}?timeout={}", pod.supervisor_url, pod.job, pod.group,
+                            kDiscoverTimeout);
   request.timeout = Seconds(kDiscoverTimeout + 5);
   request.connect_timeout = Seconds(3);
   HttpResponse answer;
   try {
     answer = HttpClient().send(request);
   } catch (const Error& error) {
-    fail("{}", without_token(place, error.what()));
+    fail("{}", without_token(pod, error.what()));
   }
   if (answer.status == 408) fail("the pod that has it has no address yet");
   if (answer.status != 200) fail("the supervisor answers {}: {}", answer.status, answer.body);
@@ -66,45 +66,42 @@ launch::LauncherAddress discover(const PodPlace& place) {
   if (!list.is_array() || list.empty() || !list[0].is_string()) {
     fail("the supervisor does not answer with a list of addresses: {}", answer.body);
   }
-  return {list[0].get<std::string>(), place.port};
+  return {list[0].get<std::string>(), pod.port};
 }
 
 }  // namespace
 
-std::optional<PodPlace> pod_place() {
+std::optional<PodRun> pod_run() {
   if (environment_variable("ADAPTDL_RESCALE").value_or("") != "live") return std::nullopt;
-  PodPlace place;
-  place.supervisor_url = variable("ADAPTDL_SUPERVISOR_URL");
-  place.job = variable("ADAPTDL_JOB_ID");
-  place.token = variable("ADAPTDL_JOB_TOKEN");
-  place.group = number<int64_t>("ADAPTDL_NUM_RESTARTS");
-  place.rank = number<int>("ADAPTDL_REPLICA_RANK");
-  place.port = number<uint16_t>("ADAPTDL_MASTER_PORT");
-  return place;
+  PodRun pod;
+  pod.supervisor_url = variable("ADAPTDL_SUPERVISOR_URL");
+  pod.job = variable("ADAPTDL_JOB_ID");
+  pod.token = variable("ADAPTDL_JOB_TOKEN");
+  pod.group = number<int64_t>("ADAPTDL_NUM_RESTARTS");
+  pod.rank = number<int>("ADAPTDL_REPLICA_RANK");
+  pod.port = number<uint16_t>("ADAPTDL_MASTER_PORT");
+  return pod;
 }
 
-void set_pod_options(const PodPlace& place, const Arguments& arguments,
-                     launch::RunOptions& options) {
+void set_pod_options(const PodRun& pod, const Arguments& arguments, launch::RunOptions& options) {
   const auto take = [&](const char* flag, std::string& folder, const std::string& otherwise) {
     if (!arguments.given(flag)) folder = otherwise;
   };
-  if (!arguments.given("name")) options.name = place.job.substr(place.job.find('/') + 1);
+  if (!arguments.given("name")) options.name = pod.job.substr(pod.job.find('/') + 1);
   take("checkpoint-dir", options.checkpoint_dir, variable("ADAPTDL_CHECKPOINT_PATH"));
   take("output", options.output_dir,
        environment_variable("ADAPTDL_SHARE_PATH").value_or(options.checkpoint_dir));
   take("log-dir", options.log_dir,
        environment_variable("TMPDIR").value_or("/tmp") + "/adaptdl-logs");
   // Each generation of the secret's pods has its own: a pod of an earlier group is a stranger.
-  options.hosts = launch::HostsOptions{fmt::format("{}/{}", place.token, place.group), place.port};
-  options.slots = {0};
-  options.bound = false;
+  options.hosts = launch::HostsOptions{fmt::format("{}/{}", pod.token, pod.group), pod.port};
   options.echo_logs = true;
 }
 
 struct HintPoster::Impl {
-  Impl(const PodPlace& the_place, launch::Talk the_talk)
-      : place(the_place),
-        url(fmt::format("{}/hints/{}", place.supervisor_url, place.job)),
+  Impl(const PodRun& the_pod, launch::Talk the_talk)
+      : pod(the_pod),
+        url(fmt::format("{}/hints/{}", pod.supervisor_url, pod.job)),
         talk(std::move(the_talk)),
         thread([this] { run(); }) {}
 
@@ -141,12 +138,12 @@ struct HintPoster::Impl {
       problem = error.what();
     }
     if (!problem.empty() && !told) {
-      talk("the scheduler does not get hints: " + without_token(place, problem));
+      talk("the scheduler does not get hints: " + without_token(pod, problem));
     }
     told = !problem.empty();
   }
 
-  const PodPlace place;
+  const PodRun pod;
   const std::string url;
   const launch::Talk talk;
   HttpClient client;
@@ -159,8 +156,8 @@ struct HintPoster::Impl {
   std::thread thread;
 };
 
-HintPoster::HintPoster(const PodPlace& place, launch::Talk talk)
-    : impl_(std::make_unique<Impl>(place, std::move(talk))) {}
+HintPoster::HintPoster(const PodRun& pod, launch::Talk talk)
+    : impl_(std::make_unique<Impl>(pod, std::move(talk))) {}
 
 HintPoster::~HintPoster() {
   {
@@ -178,14 +175,12 @@ void HintPoster::post(const Json& hints) {
   impl_->changed.notify_all();
 }
 
-int run_pod_agent(const PodPlace& place, const launch::RunOptions& options,
-                  const launch::Talk& talk) {
+int run_pod_agent(const PodRun& pod, const launch::RunOptions& options, const launch::Talk& talk) {
   launch::AgentOptions agent;
   agent.run = options;
-  agent.secret = options.hosts->secret;
-  agent.slot = place.rank;
+  agent.slot = pod.rank;
   agent.host = host_name();
-  agent.find_launcher = [&] { return discover(place); };
+  agent.find_launcher = [&] { return discover(pod); };
   return launch::run_agent(agent, talk);
 }
 

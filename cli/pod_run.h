@@ -14,7 +14,7 @@
 namespace adaptdl::cli {
 
 // What the operator tells such a pod.
-struct PodPlace {
+struct PodRun {
   std::string supervisor_url;  // with the job's token
   std::string job;             // NAMESPACE/NAME
   std::string token;
@@ -24,16 +24,15 @@ struct PodPlace {
 };
 
 // Nothing elsewhere. Throws Error for an environment that only looks like one.
-std::optional<PodPlace> pod_place();
+std::optional<PodRun> pod_run();
 
 // Folders that a pod has, and the name of the job; what was chosen stays.
-void set_pod_options(const PodPlace& place, const Arguments& arguments,
-                     launch::RunOptions& options);
+void set_pod_options(const PodRun& pod, const Arguments& arguments, launch::RunOptions& options);
 
 // Sends the scheduler what the job knows of itself. Thread-safe.
 class HintPoster {
  public:
-  HintPoster(const PodPlace& place, launch::Talk talk);
+  HintPoster(const PodRun& pod, launch::Talk talk);
   ~HintPoster();  // what has not been sent is not
   void post(const Json& hints);
 
@@ -43,7 +42,6 @@ class HintPoster {
 };
 
 // To the end; the exit code.
-int run_pod_agent(const PodPlace& place, const launch::RunOptions& options,
-                  const launch::Talk& talk);
+int run_pod_agent(const PodRun& pod, const launch::RunOptions& options, const launch::Talk& talk);
 
 }  // namespace adaptdl::cli

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -147,6 +146,15 @@ bool wait_ready(int fd, short events, std::optional<TimePoint> deadline) {
     if (count < 0 && errno != EINTR) fail_errno(errno, "cannot wait for a socket");
     if (deadline && Monotonic::now() >= *deadline) return false;
   }
+}
+
+void poll_until(std::vector<pollfd>& waits, TimePoint deadline) {
+  int timeout_ms = -1;
+  if (deadline != TimePoint::max()) {
+    const double left = seconds_between(Monotonic::now(), deadline) * 1e3 + 1;
+    timeout_ms = static_cast<int>(std::clamp(left, 0.0, 60e3));
+  }
+  ::poll(waits.data(), waits.size(), timeout_ms);
 }
 
 bool send_all(int socket, std::string_view bytes, std::optional<TimePoint> deadline) {

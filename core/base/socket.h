@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <poll.h>
 #include <span>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
 #include <utility>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/fd.h"
@@ -58,5 +60,9 @@ std::optional<size_t> recv_some(int socket, std::span<std::byte> bytes);
 
 // Waits until `fd` has one of the poll(2) `events`, an error or a hang-up; false at the deadline.
 bool wait_ready(int fd, short events, std::optional<TimePoint> deadline = {});
+
+// poll(2) until `deadline`, if there is one before TimePoint::max(), and then a moment more. For
+// event loops: may return earlier, as after a signal.
+void poll_until(std::vector<pollfd>& waits, TimePoint deadline);
 
 }  // namespace adaptdl

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -82,7 +81,7 @@ class Agent {
     const auto theirs = json_get<std::string>(challenge, "nonce", "challenge");
     const std::string ours = to_hex(random_bytes(16));
     const auto proof = [&](const char* side) {
-      return link_proof(options_.secret, side, theirs, ours, options_.slot);
+      return link_proof(options_.run.hosts->secret, side, theirs, ours, options_.slot);
     };
     link.send({{"type", "join"},
                {"nonce", ours},
@@ -106,26 +105,17 @@ class Agent {
   void wait() {
     std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
     TimePoint until = TimePoint::max();
-    const auto add = [&](const Channel& channel) {
-      const bool writing = channel.wants_write();
-      waits.push_back({channel.fd(), static_cast<short>(writing ? POLLIN | POLLOUT : POLLIN), 0});
-    };
     if (link_) {
-      add(*link_);
+      waits.push_back(link_->wait());
     } else if (workers_.empty() && leaving_ == 0) {
       until = retry_at_;
     }
     if (leaving_ != 0) until = std::min(until, kill_at_);
     for (const auto& [id, worker] : workers_) {
       waits.push_back({worker->process.descriptor(), POLLIN, 0});
-      if (worker->open) add(worker->channel);
+      if (worker->open) waits.push_back(worker->channel.wait());
     }
-    int milliseconds = -1;
-    if (until != TimePoint::max()) {
-      const double seconds = seconds_between(Monotonic::now(), until);
-      milliseconds = static_cast<int>(std::clamp(seconds * 1e3 + 1, 0.0, 60e3));
-    }
-    ::poll(waits.data(), waits.size(), milliseconds);
+    poll_until(waits, until);
   }
 
   void take_signals() {
@@ -193,8 +183,8 @@ class Agent {
   void start(MemberId member, nlohmann::json welcome) {
     try {
       const int threads = starter_.threads_for(1);
-      auto [child, channel] = starter_.start_worker(member, options_.run.slots, threads);
-      starter_.adapt(welcome, options_.secret, threads);
+      auto [child, channel] = starter_.start_worker(member, {0}, threads);
+      starter_.adapt(welcome, options_.run.hosts->secret, threads);
       channel.post(welcome);
       post({{"type", "started"}, {"member", member}, {"pid", child.pid()}});
       workers_[member] =

@@ -18,8 +18,8 @@ struct LauncherAddress {
 };
 
 struct AgentOptions {
-  RunOptions run;  // its program and how it is started here; its name; where its logs go
-  std::string secret;
+  // Its program and how it is started here; its name; the secret among `hosts`; where its logs go.
+  RunOptions run;
   int slot = 1;      // unlike that of any other host of the run
   std::string host;  // for people
   // Where the launcher is. Called again and again while there is no connection, so what it throws

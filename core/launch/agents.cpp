@@ -97,15 +97,11 @@ uint16_t Agents::port() const {
 }
 
 void Agents::add_waits(std::vector<pollfd>& waits) const {
-  const auto add = [&](const Channel& channel) {
-    const bool writing = channel.wants_write();
-    waits.push_back({channel.fd(), static_cast<short>(writing ? POLLIN | POLLOUT : POLLIN), 0});
-  };
   waits.push_back({listener_.get(), POLLIN, 0});
   for (const auto& agent : agents_) {
-    add(agent->channel);
+    waits.push_back(agent->channel.wait());
     for (const auto& [id, worker] : agent->workers) {
-      if (worker->channel) add(*worker->channel);
+      if (worker->channel) waits.push_back(worker->channel->wait());
     }
   }
 }

@@ -108,12 +108,7 @@ void CommandLauncher::wait() {
       waits.push_back({process.child.pidfd(), POLLIN, 0});
     }
   }
-  int milliseconds = -1;
-  if (until != TimePoint::max()) {
-    const double seconds = seconds_between(Monotonic::now(), until);
-    milliseconds = static_cast<int>(std::clamp(seconds * 1e3 + 1, 0.0, 60e3));
-  }
-  ::poll(waits.data(), waits.size(), milliseconds);
+  poll_until(waits, until);
 }
 
 void CommandLauncher::take_signals() {

@@ -5,6 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/socket.h"
 
 namespace adaptdl::launch {
 
@@ -94,19 +95,10 @@ void Launcher::wait() {
   }
   for (const auto& [id, replica] : replicas_) {
     waits.push_back({replica->process->descriptor(), POLLIN, 0});
-    if (replica->open) {
-      const bool writing = replica->channel.wants_write();
-      const short events = static_cast<short>(writing ? POLLIN | POLLOUT : POLLIN);
-      waits.push_back({replica->channel.fd(), events, 0});
-    }
+    if (replica->open) waits.push_back(replica->channel.wait());
     if (replica->ended_at) until = std::min(until, *replica->ended_at + kEndPatience);
   }
-  int milliseconds = -1;
-  if (until != TimePoint::max()) {
-    const double seconds = seconds_between(Monotonic::now(), until);
-    milliseconds = static_cast<int>(std::clamp(seconds * 1e3 + 1, 0.0, 60e3));
-  }
-  ::poll(waits.data(), waits.size(), milliseconds);
+  poll_until(waits, until);
 }
 
 void Launcher::take_signals() {

@@ -31,7 +31,7 @@
 // launcher -> worker
 //   welcome    {protocol, member, run_id, secret (hex), settings}: first message. settings: {name,
 //              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, threads,
-//              device: "cpu"|"cuda:0"}.
+//              device: "cpu"|"cuda:0", hosts: whether replicas of other hosts are to reach it}.
 //   generation {generation, immediate, members: [{member, endpoint}], cause, threads}: rank =
 //              position in members; a worker not listed leaves: at the switch when planned, at once
 //              if immediate. threads: what each replica may use once it trains there.
@@ -41,6 +41,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <poll.h>
 #include <string>
 #include <utility>
 
@@ -81,6 +82,10 @@ class Channel {
   bool post(const nlohmann::json& message);
   bool flush();
   bool wants_write() const { return !pending_.empty(); }
+  // What to wait for, before draining and flushing.
+  pollfd wait() const {
+    return {fd(), static_cast<short>(wants_write() ? POLLIN | POLLOUT : POLLIN), 0};
+  }
 
   // One message; nullopt at the end of the stream, or at the deadline. Blocks.
   std::optional<nlohmann::json> receive(std::optional<TimePoint> deadline = {});

@@ -26,7 +26,6 @@ RunOptions complete(RunOptions options) {
   }
   if (options.hosts) {
     options.slots = {0};
-    options.bound = false;
     options.slots_per_replica = 1;
     options.replicas = {1, 1, 1};
   }
