@@ -7,6 +7,7 @@
 #include "cli/parse.h"
 #include "cli/tensorboards.h"
 #include "core/base/error.h"
+#include "core/base/http_message.h"
 #include "core/base/system.h"
 #include "core/job/job_spec.h"
 
@@ -89,8 +90,8 @@ Positional name_positional() {
 }  // namespace
 
 void tell_tensorboard(const std::string& name, const std::string& address, int port) {
-  print_line(
-      fmt::format("Proxying to TensorBoard instance {} at http://{}:{}", name, address, port));
+  print_line(fmt::format("Proxying to TensorBoard instance {} at http://{}:{}", name,
+                         url_host(address), port));
 }
 
 Command tensorboard_create_command() {

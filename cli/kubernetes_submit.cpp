@@ -7,7 +7,7 @@
 #include "cli/output.h"
 #include "cli/project_image.h"
 #include "cli/replica_range.h"
-#include "cli/storage_class.h"
+#include "cli/shared_claim.h"
 #include "cli/submission.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -223,13 +223,8 @@ class KubernetesJobRequest : public JobRequest {
   }
 
   void create_claim(const std::string& name) {
-    Json spec = {
-        {"accessModes", Json::array({"ReadWriteMany"})},
-        {"volumeMode", "Filesystem"},
-        {"resources", {{"requests", {{"storage", arguments_.text("checkpoint-storage-size")}}}}}};
-    const std::string storage =
-        storage_class(cluster_, arguments_.text("checkpoint-storage-class"));
-    if (!storage.empty()) spec["storageClassName"] = storage;
+    const Json spec = shared_claim_spec(cluster_, arguments_.text("checkpoint-storage-size"),
+                                        arguments_.text("checkpoint-storage-class"));
     cluster_.reach([&] {
       return cluster_.client().create(kube::kClaims.in(cluster_.name_space()),
                                       {{"apiVersion", "v1"},

@@ -65,12 +65,7 @@ Json tensorboard_owner(const Json& deployment) {
           {"uid", deployment["metadata"]["uid"]}};
 }
 
-Json tensorboard_claim(const std::string& name, const std::string& size,
-                       const std::string& storage_class, const Json& owner) {
-  Json spec = {{"accessModes", {"ReadWriteMany"}},
-               {"volumeMode", "Filesystem"},
-               {"resources", {{"requests", {{"storage", size}}}}}};
-  if (!storage_class.empty()) spec["storageClassName"] = storage_class;
+Json tensorboard_claim(const std::string& name, const Json& spec, const Json& owner) {
   return {{"apiVersion", "v1"},
           {"kind", "PersistentVolumeClaim"},
           {"metadata", owned_metadata(name, owner)},

@@ -18,8 +18,7 @@ Json tensorboard_deployment(const std::string& name, const std::string& image);
 
 // These go with the Deployment, as stored.
 Json tensorboard_owner(const Json& deployment);
-Json tensorboard_claim(const std::string& name, const std::string& size,
-                       const std::string& storage_class, const Json& owner);
+Json tensorboard_claim(const std::string& name, const Json& spec, const Json& owner);
 Json tensorboard_service(const std::string& name, bool node_port, const Json& owner);
 
 // Why an instance's pod does not serve, for people; "" if it does.

@@ -6,7 +6,7 @@
 #include "cli/kubernetes_cluster.h"
 #include "cli/kubernetes_tensorboard.h"
 #include "cli/output.h"
-#include "cli/storage_class.h"
+#include "cli/shared_claim.h"
 #include "cli/suggest.h"
 #include "cli/tensorboards.h"
 #include "core/base/error.h"
@@ -81,7 +81,8 @@ class KubernetesTensorBoards : public TensorBoards {
   }
 
   std::string make(const std::string& name, const Arguments& arguments) {
-    const std::string storage = storage_class(cluster_, arguments.text("storageclass"));
+    const Json claim =
+        shared_claim_spec(cluster_, arguments.text("size"), arguments.text("storageclass"));
     if (client().find(deployments(name))) {
       fail("there is a TensorBoard instance {} in namespace {} already", name,
            cluster_.name_space());
@@ -91,8 +92,7 @@ class KubernetesTensorBoards : public TensorBoards {
     const Json owner = tensorboard_owner(made);
     try {
       std::string note;
-      if (!create_or_adopt(claims(name),
-                           tensorboard_claim(name, arguments.text("size"), storage, owner), name)) {
+      if (!create_or_adopt(claims(name), tensorboard_claim(name, claim, owner), name)) {
         note = fmt::format("it shows the volume {} that was there already",
                            tensorboard_object_name(name));
       }

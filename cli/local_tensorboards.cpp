@@ -13,6 +13,7 @@
 #include "cli/tensorboards.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/http_message.h"
 #include "core/base/number.h"
 #include "core/launch/command_environment.h"
 #include "core/launch/signals.h"
@@ -73,8 +74,7 @@ int free_port() {
 
 // Where a browser would look, which need not be loopback.
 bool listens(const std::string& address, int port) {
-  const bool ipv6 = address.find(':') != std::string::npos;
-  return launch::answers(fmt::format("http://{}:{}", ipv6 ? "[" + address + "]" : address, port));
+  return launch::answers(fmt::format("http://{}:{}", url_host(address), port));
 }
 
 class LocalTensorBoards : public TensorBoards {

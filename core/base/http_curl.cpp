@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/files.h"
+#include "core/base/http_message.h"
 #include "core/base/system.h"
 
 namespace adaptdl {
@@ -92,8 +93,7 @@ CurlLists set_up_transfer(CURL* curl, const HttpClientOptions& options, const st
     // libcurl asks for and checks the name in the URL: that becomes the wanted one, and the
     // connection goes where the URL said, as does the header Host.
     const UrlParts parts = parts_of(url);
-    const bool v6 = options.server_name.find(':') != std::string::npos;
-    const std::string name = v6 ? "[" + options.server_name + "]" : options.server_name;
+    const std::string name = url_host(options.server_name);
     curl_easy_setopt(curl, CURLOPT_URL, (parts.scheme + name + parts.port + parts.rest).c_str());
     append(lists.connect_to, "::" + parts.host + (parts.port.empty() ? ":" : parts.port));
     curl_easy_setopt(curl, CURLOPT_CONNECT_TO, lists.connect_to.get());

@@ -10,6 +10,11 @@
 
 namespace adaptdl {
 
+// As URLs have it before a port: an IPv6 address in brackets.
+inline std::string url_host(const std::string& address) {
+  return address.find(':') == std::string::npos ? address : "[" + address + "]";
+}
+
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 // The first one of that name; `headers` are received ones, whose names are in lower case.

@@ -80,8 +80,6 @@ HttpServer::Core::Core(const HttpServerOptions& options, HttpHandler handler)
       timer(*context.io),
       guard(context.io->get_executor()) {
   ADAPTDL_CHECK(options.max_connections >= 1);
-  const bool v6 = options.address.find(':') != std::string::npos;
-  const std::string host = v6 ? "[" + options.address + "]" : options.address;
   try {
     error_code error;
     const auto address = asio::ip::make_address(options.address, error);
@@ -89,7 +87,7 @@ HttpServer::Core::Core(const HttpServerOptions& options, HttpHandler handler)
     if (options.tls) tls = make_tls(*options.tls);
     listen({address, options.port});
   } catch (const Error& error) {
-    fail("{}:{}: {}", host, options.port, error.what());
+    fail("{}:{}: {}", url_host(options.address), options.port, error.what());
   }
   context.closed = [this](HttpConnection* connection) {
     connections.erase(connection);

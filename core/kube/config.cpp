@@ -3,6 +3,7 @@
 #include "core/base/base64.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/http_message.h"
 #include "core/base/log.h"
 #include "core/base/system.h"
 #include "core/base/yaml_json.h"
@@ -210,8 +211,7 @@ Config of_pod(const std::string& host, const std::string& port, const std::strin
   const std::string folder = join_path(root, std::string(kServiceAccount));
   Config config;
   config.source = "this pod's service account";
-  const bool v6 = host.find(':') != std::string::npos;
-  config.server = fmt::format("https://{}:{}", v6 ? "[" + host + "]" : host, port);
+  config.server = fmt::format("https://{}:{}", url_host(host), port);
   config.authorities_file = join_path(folder, "ca.crt");
   config.user.name = config.source;
   config.user.token_file = join_path(folder, "token");

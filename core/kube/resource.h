@@ -36,6 +36,7 @@ struct Resource {
 inline const Resource kPods{"", "v1", "pods", "", "", ""};
 inline const Resource kNodes{"", "v1", "nodes", "", "", ""};
 inline const Resource kClaims{"", "v1", "persistentvolumeclaims", "", "", ""};
+inline const Resource kStorageClasses{"storage.k8s.io", "v1", "storageclasses", "", "", ""};
 inline const Resource kDeployments{"apps", "v1", "deployments", "", "", ""};
 inline const Resource kServices{"", "v1", "services", "", "", ""};
 inline const Resource kSecrets{"", "v1", "secrets", "", "", ""};

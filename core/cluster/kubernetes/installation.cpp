@@ -49,8 +49,7 @@ bool is_of_a_job(const Json& object) {
 
 // What jobs have left that were deleted just now, and the cluster still clears away.
 bool jobs_left_something(kube::Client& client) {
-  const kube::Resource claims{"", "v1", "persistentvolumeclaims", "", "", ""};
-  for (const kube::Resource& kind : {kube::kPods, kube::kSecrets, claims}) {
+  for (const kube::Resource& kind : {kube::kPods, kube::kSecrets, kube::kClaims}) {
     const kube::ObjectList found =
         client.list(kind, {.labels = fmt::format("{}=true", kLabelAdaptdl)});
     if (std::any_of(found.items.begin(), found.items.end(), is_of_a_job)) return true;
@@ -107,8 +106,7 @@ std::string why_operators_wait(kube::Client& client, const std::string& name_spa
 
 // Whether a namespace has what no installation made, and what would go with it.
 bool is_in_use(kube::Client& client, const std::string& name_space) {
-  const kube::Resource claims{"", "v1", "persistentvolumeclaims", "", "", ""};
-  for (const kube::Resource& kind : {kJobs, claims, kube::kPods, kube::kDeployments}) {
+  for (const kube::Resource& kind : {kJobs, kube::kClaims, kube::kPods, kube::kDeployments}) {
     try {
       if (!client.list(kind.in(name_space), {.page = 1}).items.empty()) return true;
     } catch (const kube::ApiError& error) {

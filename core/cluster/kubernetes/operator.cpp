@@ -25,9 +25,7 @@ constexpr Seconds kLook{0.2};
 // Where somebody on this machine, at least, reaches what listens there.
 std::string url_at(const std::string& address, uint16_t port) {
   const bool any = address.empty() || address == "0.0.0.0" || address == "::";
-  const bool six = address.find(':') != std::string::npos;
-  return fmt::format("http://{}{}{}:{}", six && !any ? "[" : "", any ? "127.0.0.1" : address,
-                     six && !any ? "]" : "", port);
+  return fmt::format("http://{}:{}", any ? "127.0.0.1" : url_host(address), port);
 }
 
 // What job tokens are derived from; made by whoever comes first. Read as base64 text, which is as

@@ -12,6 +12,7 @@
 #include "core/base/system.h"
 #include "core/oci/media_types.h"
 #include "tests/unit/base/certificate.h"
+#include "tests/unit/cli/kubernetes_choice.h"
 #include "tests/unit/kube/fake_api.h"
 #include "tests/unit/oci/fake_registry.h"
 
@@ -31,20 +32,14 @@ class Cluster {
                [this](const HttpServerRequest& request, const HttpReply& reply) {
                  reply.send(answer(request));
                }) {
-    replace_file(folder_.file("config"),
-                 fmt::format("current-context: lab\n"
-                             "contexts: [{{name: lab, context: {{cluster: c, user: u}}}}]\n"
-                             "users: [{{name: u, user: {{token: {}}}}}]\n"
-                             "clusters: [{{name: c, cluster: {{server: 'https://localhost:{}',\n"
-                             "  certificate-authority: ca}}}}]\n",
-                             kToken, front_.port()));
     replace_file(folder_.file("ca"), known_.certificate);
   }
 
   ClusterChoice choice() const {
-    ClusterChoice choice{.name = kKubernetesCluster, .by = "the test"};
-    choice.kubernetes.kubeconfig = folder_.file("config");
-    return choice;
+    return test_choice(
+        folder_,
+        fmt::format("server: 'https://localhost:{}', certificate-authority: ca", front_.port()),
+        "default", fmt::format("token: {}", kToken));
   }
   void add_service(const Json& port, const std::string& name = "adaptdl-registry") {
     api_.put(kube::kServices.in("tools"),

@@ -12,37 +12,25 @@
 #include "cli/kubernetes_cluster.h"
 #include "core/base/cancellation.h"
 #include "core/base/files.h"
+#include "tests/unit/cli/kubernetes_choice.h"
 #include "tests/unit/kube/fake_cluster.h"
 
 namespace adaptdl::cli {
-
-inline const kube::Resource kTestClaims{"", "v1", "persistentvolumeclaims", "", "", ""};
 
 struct KubernetesLab {
   TemporaryDirectory folder;  // its pod/ stands for /adaptdl in pods
   kube::FakeCluster fake{folder.file("pod"),
                          {{kAdaptDLJobs, "AdaptDLJob", true, {"spec"}},
-                          {kTestClaims, "PersistentVolumeClaim", true, {"spec"}}}};
+                          {kube::kClaims, "PersistentVolumeClaim", true, {"spec"}}}};
   std::unique_ptr<KubernetesCluster> cluster;
   Json job;  // "net" of namespace lab, whose storage is the claim adaptdl-pvc-1
 
   KubernetesLab() {
     make_directories(folder.file("pod/checkpoint"));
     make_directories(folder.file("pod/share"));
-    const Json user = {{"name", "u"}, {"user", Json::object()}};
-    const Json server = {{"name", "c"}, {"cluster", {{"server", fake.config().server}}}};
-    const Json context = {{"name", "lab"},
-                          {"context", {{"cluster", "c"}, {"user", "u"}, {"namespace", "lab"}}}};
-    write_file_atomic(folder.file("kubeconfig"), dump_json({{"apiVersion", "v1"},
-                                                            {"kind", "Config"},
-                                                            {"clusters", {server}},
-                                                            {"users", {user}},
-                                                            {"contexts", {context}},
-                                                            {"current-context", "lab"}}));
-    ClusterChoice choice{kKubernetesCluster, "a test"};
-    choice.kubernetes.kubeconfig = folder.file("kubeconfig");
-    cluster = std::make_unique<KubernetesCluster>(choice, false);
-    fake.api().put(kTestClaims.in("lab"), {{"metadata", {{"name", "adaptdl-pvc-1"}}}});
+    cluster = std::make_unique<KubernetesCluster>(
+        test_choice(folder, "server: " + fake.config().server, "lab"), false);
+    fake.api().put(kube::kClaims.in("lab"), {{"metadata", {{"name", "adaptdl-pvc-1"}}}});
     const Json volume = {{"name", "adaptdl-pvc"},
                          {"persistentVolumeClaim", {{"claimName", "adaptdl-pvc-1"}}}};
     const Json pod = {{"containers", {{{"name", "main"}, {"image", "repo/net:1"}}}},

@@ -8,6 +8,7 @@
 #include "cli/kubernetes_cluster.h"
 #include "cli/kubernetes_jobs.h"
 #include "core/base/files.h"
+#include "tests/unit/cli/kubernetes_choice.h"
 #include "tests/unit/kube/fake_api.h"
 
 namespace adaptdl::cli {
@@ -16,11 +17,6 @@ TEST_CASE("which jobs of a cluster are listed") {
   kube::FakeApi api({{kAdaptDLJobs, "AdaptDLJob"}});
   const TemporaryDirectory folder;
   setenv("XDG_STATE_HOME", folder.path().c_str(), 1);  // clusters that were seen are noted there
-  replace_file(folder.file("config"),
-               fmt::format("current-context: lab\n"
-                           "contexts: [{{name: lab, context: {{cluster: c, namespace: one}}}}]\n"
-                           "clusters: [{{name: c, cluster: {{server: '{}'}}}}]\n",
-                           api.config().server));
   const auto put = [&](const std::string& space, const std::string& name, const Json& labels) {
     api.put(kAdaptDLJobs.in(space), {{"apiVersion", "adaptdl.petuum.com/v1"},
                                      {"kind", "AdaptDLJob"},
@@ -31,8 +27,7 @@ TEST_CASE("which jobs of a cluster are listed") {
   put("one", "b", Json::object());
   put("two", "a", {{"team", "vision"}, {"stage", "test"}});
 
-  ClusterChoice choice{.name = kKubernetesCluster, .by = "the test"};
-  choice.kubernetes.kubeconfig = folder.file("config");
+  const ClusterChoice choice = test_choice(folder, "server: " + api.config().server, "one");
   const auto listed = [&](const JobScope& scope) {
     std::set<std::string> names;
     open_kubernetes_jobs(choice, false, scope)

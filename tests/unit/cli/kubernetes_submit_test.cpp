@@ -9,13 +9,12 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/oci/image.h"
+#include "tests/unit/cli/kubernetes_choice.h"
 #include "tests/unit/kube/fake_api.h"
 #include "tests/unit/oci/docker_registry.h"
 
 namespace adaptdl::cli {
 namespace {
-
-const kube::Resource kClasses{"storage.k8s.io", "v1", "storageclasses", "", "", ""};
 
 std::map<std::string, std::string> environment;
 
@@ -24,15 +23,8 @@ class Lab {
   Lab()
       : api({{kAdaptDLJobs, "AdaptDLJob"},
              {kube::kClaims, "PersistentVolumeClaim"},
-             {kClasses, "StorageClass", false, {"provisioner"}}}) {
-    replace_file(folder_.file("config"),
-                 fmt::format("current-context: lab\n"
-                             "contexts: [{{name: lab, context: {{cluster: c}}}}]\n"
-                             "clusters: [{{name: c, cluster: {{server: '{}'}}}}]\n",
-                             api.config().server));
-    ClusterChoice choice{.name = kKubernetesCluster, .by = "the test"};
-    choice.kubernetes.kubeconfig = folder_.file("config");
-    cluster.emplace(choice, false);
+             {kube::kStorageClasses, "StorageClass", false, {"provisioner"}}}) {
+    cluster.emplace(test_choice(folder_, "server: " + api.config().server), false);
     replace_file(project.file("adaptdljob.yaml"),
                  "apiVersion: adaptdl.petuum.com/v1\n"
                  "kind: AdaptDLJob\n"

@@ -7,12 +7,11 @@
 #include "cli/tensorboards.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "tests/unit/cli/kubernetes_choice.h"
 #include "tests/unit/kube/fake_api.h"
 
 namespace adaptdl::cli {
 namespace {
-
-const kube::Resource kClasses{"storage.k8s.io", "v1", "storageclasses", "", "", ""};
 
 class Lab {
  public:
@@ -21,14 +20,8 @@ class Lab {
              {kube::kClaims, "PersistentVolumeClaim"},
              {kube::kDeployments, "Deployment"},
              {kube::kServices, "Service"},
-             {kClasses, "StorageClass", false, {"provisioner"}}}) {
-    replace_file(folder_.file("config"),
-                 fmt::format("current-context: lab\n"
-                             "contexts: [{{name: lab, context: {{cluster: c, namespace: team}}}}]\n"
-                             "clusters: [{{name: c, cluster: {{server: '{}'}}}}]\n",
-                             api.config().server));
-    ClusterChoice choice{.name = kKubernetesCluster, .by = "the test"};
-    choice.kubernetes.kubeconfig = folder_.file("config");
+             {kube::kStorageClasses, "StorageClass", false, {"provisioner"}}}) {
+    const ClusterChoice choice = test_choice(folder_, "server: " + api.config().server, "team");
     instances = open_kubernetes_tensorboards(choice, false);
     cluster.emplace(choice, false);
   }
