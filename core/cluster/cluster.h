@@ -31,6 +31,9 @@ struct ClusterJob {
   int restarts = 0;                // changes of its allocation after the first
   int min_replicas = 0, max_replicas = 1, requested_replicas = 1;
   bool preemptible = true;
+  // Its other replicas come and go while it runs, but the one on nodes[0] cannot: without it, or
+  // when it moves, all start again.
+  bool anchored = false;
   Resources request;  // by one replica
   JobHints hints;
 };

@@ -4,12 +4,26 @@
 
 #include "core/base/error.h"
 #include "core/policy/feasibility.h"
+#include "core/sched/anchors.h"
 
 namespace adaptdl {
 namespace {
 
 constexpr std::string_view kCutShort =
     "; time ran out before the search for something better ended";
+
+using JobsByName = std::map<std::string_view, const ClusterJob*>;
+
+// One whose anchor's node is gone has no nodes in the snapshot.
+std::vector<Anchor> anchors_of(const Snapshot& snapshot, const JobsByName& jobs) {
+  std::vector<Anchor> anchors;
+  for (size_t j = 0; j < snapshot.jobs.size(); ++j) {
+    const JobSnapshot& job = snapshot.jobs[j];
+    if (!jobs.at(job.name)->anchored || job.nodes.empty()) continue;
+    anchors.push_back({static_cast<int>(j), job.nodes.front()});
+  }
+  return anchors;
+}
 
 }  // namespace
 
@@ -30,6 +44,8 @@ AllocatorRound Allocator::round() {
   const std::vector<ClusterJob> jobs = cluster_.jobs();
   const Snapshot snapshot = take_snapshot(cluster_.nodes(), jobs, result.time_s, result.problems);
   result.jobs = static_cast<int>(snapshot.jobs.size());
+  JobsByName present;
+  for (const ClusterJob& job : jobs) present.emplace(job.name, &job);
 
   const TimePoint started = Monotonic::now();
   SearchBudget budget{.work = options_.work};
@@ -48,9 +64,8 @@ AllocatorRound Allocator::round() {
     fmt::print(stderr, "{}\n", *broken);
     ADAPTDL_CHECK(!"a policy gave an allocation that is not feasible");
   }
+  keep_anchors(snapshot, anchors_of(snapshot, present), allocation);
 
-  std::map<std::string_view, const ClusterJob*> present;
-  for (const ClusterJob& job : jobs) present.emplace(job.name, &job);
   // What takes less first, so that the GPUs are free when others are given them.
   for (const bool giving : {false, true}) {
     for (size_t j = 0; j < allocation.size(); ++j) {
@@ -60,7 +75,7 @@ AllocatorRound Allocator::round() {
       for (const int node : allocation[j]) {
         nodes.push_back(snapshot.nodes[static_cast<size_t>(node)].name);
       }
-      const std::vector<std::string>& before = present[job.name]->nodes;
+      const std::vector<std::string>& before = present.at(job.name)->nodes;
       if (giving != (nodes.size() > before.size())) continue;
       try {
         if (nodes != before) {

@@ -76,8 +76,12 @@ Snapshot take_snapshot(const std::vector<ClusterNode>& nodes, const std::vector<
     for (const std::string& node : job.nodes) {
       if (index.contains(node)) view.nodes.push_back(index[node]);
     }
-    // Without some of its replicas it is not what was allocated: it is given nodes anew.
-    if (view.nodes.size() != job.nodes.size()) view.nodes.clear();
+    // Without some of its replicas it is not what was allocated: it is given nodes anew, unless the
+    // others go on.
+    const bool goes_on = job.anchored && job.preemptible && !job.nodes.empty() &&
+                         index.contains(job.nodes.front()) &&
+                         view.nodes.size() >= static_cast<size_t>(std::max(1, job.min_replicas));
+    if (view.nodes.size() != job.nodes.size() && !goes_on) view.nodes.clear();
     try {
       check_hints(view.hints, view.name);
     } catch (const Error& error) {

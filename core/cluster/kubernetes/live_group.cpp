@@ -6,24 +6,19 @@
 
 namespace adaptdl::kubernetes {
 
-const PodFacts* launcher_pod(const std::vector<const PodFacts*>& group) {
-  const auto found =
-      std::find_if(group.begin(), group.end(), [](const PodFacts* pod) { return pod->rank == 0; });
-  return found == group.end() ? nullptr : *found;
-}
-
 LiveGroup fit_live_group(const std::vector<const PodFacts*>& group,
                          const std::vector<std::string>& allocation) {
   LiveGroup fit;
   std::map<std::string, int> missing;  // by node
   for (const std::string& node : allocation) ++missing[node];
-  const PodFacts* launcher = launcher_pod(group);
-  if (launcher == nullptr) {
+  const auto launcher =
+      std::find_if(group.begin(), group.end(), [](const PodFacts* pod) { return pod->rank == 0; });
+  if (launcher == group.end()) {
     fit.over = "the pod of its launcher is gone";
     return fit;
   }
-  if (!missing.contains(launcher->node)) {
-    fit.over = fmt::format("its launcher's node, {}, is not its own any more", launcher->node);
+  if (!missing.contains((*launcher)->node)) {
+    fit.over = fmt::format("its launcher's node, {}, is not its own any more", (*launcher)->node);
     return fit;
   }
   // Those with the smallest ranks stay: the others came last.

@@ -1,8 +1,8 @@
 #pragma once
 
 // A job whose programs rescale live (`spec.liveRescale`): its group goes on while pods come and go.
-// The pod of rank 0 has the launcher, which the others join; they are told to go by their deletion,
-// and only its end is the group's. Pure.
+// The pod of rank 0, on the first node of the allocation, has the launcher, which the others join;
+// they are told to go by their deletion, and only its end is the group's. Pure.
 
 #include <optional>
 #include <string>
@@ -34,8 +34,5 @@ struct LiveGroup {
 // `group`: all pods of the present group; `allocation`: a node for each replica.
 LiveGroup fit_live_group(const std::vector<const PodFacts*>& group,
                          const std::vector<std::string>& allocation);
-
-// The one with the launcher; null if it is not there.
-const PodFacts* launcher_pod(const std::vector<const PodFacts*>& group);
 
 }  // namespace adaptdl::kubernetes

@@ -36,6 +36,8 @@ Reconciler::Reconciler(const JobObject& job, const std::vector<PodFacts>& pods,
   for (const PodFacts& pod : pods) {
     if (status_.group && pod.group == *status_.group) group_.push_back(&pod);
   }
+  deciding_ = group_;
+  if (job_.live) std::erase_if(deciding_, [](const PodFacts* pod) { return pod->rank != 0; });
 }
 
 JobDecision Reconciler::run(const std::string& problem) {
@@ -49,7 +51,7 @@ JobDecision Reconciler::refused(const std::string& message, Refusal why) {
     return finished();
   }
   const bool told = status_.reason == reason::kQuota;
-  if (job_.live && launcher_pod(group_) != nullptr) {  // those that are there go on
+  if (job_.live && !deciding_.empty()) {  // those that are there go on
     status_.retry_s = cluster_.now_s + kSettle;
     look_again(kSettle);
     event(true, why == Refusal::quota ? reason::kQuota : reason::kPodCreationError, message);
@@ -94,28 +96,20 @@ void Reconciler::decide(const std::string& problem) {
 }
 
 bool Reconciler::all_succeeded() const {
-  if (job_.live) {
-    const PodFacts* launcher = launcher_pod(group_);
-    return launcher != nullptr && launcher->end == PodEnd::succeeded;
-  }
-  const auto count = std::count_if(group_.begin(), group_.end(), [](const PodFacts* pod) {
+  const auto count = std::count_if(deciding_.begin(), deciding_.end(), [](const PodFacts* pod) {
     return pod->end == PodEnd::succeeded;
   });
-  return count > 0 && count == group_.front()->replicas;
+  return count > 0 && count == (job_.live ? 1 : deciding_.front()->replicas);
 }
 
 // Of the pods that ended otherwise, the one whose container ended first: the others may have
 // failed since a peer was gone. A disruption without a time comes before failures.
 const PodFacts* Reconciler::first_ended() const {
-  if (job_.live) {
-    const PodFacts* launcher = launcher_pod(group_);
-    return launcher != nullptr && launcher->end != PodEnd::none ? launcher : nullptr;
-  }
   const PodFacts* first = nullptr;
   const auto when = [](const PodFacts& pod) {
     return pod.ended_s > 0 || pod.end == PodEnd::disrupted ? pod.ended_s : HUGE_VAL;
   };
-  for (const PodFacts* pod : group_) {
+  for (const PodFacts* pod : deciding_) {
     if (pod->end == PodEnd::none || pod->end == PodEnd::succeeded) continue;
     if (first == nullptr || when(*pod) < when(*first)) first = pod;
   }

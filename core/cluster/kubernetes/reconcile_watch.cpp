@@ -19,7 +19,7 @@ bool started(const PodFacts& pod) {
 
 // Its launcher lives. What the others lack or have too much is mended beside those that train.
 void Reconciler::watch_live() {
-  if (launcher_pod(group_) == nullptr && cluster_.expects_pods) return look_again(kTrouble);
+  if (deciding_.empty() && cluster_.expects_pods) return look_again(kTrouble);
   if (status_.allocation.empty()) return stop("its allocation has changed");
   const LiveGroup fit = fit_live_group(group_, status_.allocation);
   if (!fit.over.empty()) return stop(fit.over);
@@ -54,8 +54,9 @@ void Reconciler::watch_newcomers() {
     status_.message = trouble_of(*pod);
     if (job_.status.reason != pod->reason) event(true, pod->reason, status_.message);
     if (pod->reason != reason::kUnschedulable || waited < kUnschedulable) continue;
-    const auto place = std::find(status_.allocation.begin(), status_.allocation.end(), pod->node);
-    if (place != status_.allocation.end()) status_.allocation.erase(place);
+    // The last one: the first is the launcher's.
+    const auto place = std::find(status_.allocation.rbegin(), status_.allocation.rend(), pod->node);
+    if (place != status_.allocation.rend()) status_.allocation.erase(std::next(place).base());
     remove(*pod);
   }
 }
@@ -70,9 +71,8 @@ void Reconciler::watch_group() {
   status_.replicas = static_cast<int>(status_.allocation.size());
   status_.ready = static_cast<int>(
       std::count_if(group_.begin(), group_.end(), [](const PodFacts* pod) { return pod->ready; }));
-  const bool all = std::all_of(group_.begin(), group_.end(), [this](const PodFacts* pod) {
-    return started(*pod) || (job_.live && pod->rank != 0);
-  });
+  const bool all = std::all_of(deciding_.begin(), deciding_.end(),
+                               [](const PodFacts* pod) { return started(*pod); });
   if (all || status_.phase == phase_name(JobPhase::running)) {
     if (status_.phase != phase_name(JobPhase::running)) {
       event(false, "Running", fmt::format("{} replicas", status_.replicas));

@@ -52,7 +52,8 @@ class Reconciler {
   const JobObject& job_;
   const std::vector<PodFacts>& pods_;
   const ClusterFacts& cluster_;
-  std::vector<const PodFacts*> group_;  // pods of the present group
+  std::vector<const PodFacts*> group_;     // pods of the present group
+  std::vector<const PodFacts*> deciding_;  // those whose end is its end: all, or the launcher's
   JobDecision decision_;
   JobStatus& status_;
 };

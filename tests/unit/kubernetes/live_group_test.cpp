@@ -119,6 +119,9 @@ TEST_CASE("a newcomer that does not start is told of, and goes if its node has n
   decision = decide(job, {first, waits});
   CHECK(decision.status.allocation == std::vector<std::string>{"n1"});
   CHECK(removed(decision) == std::vector<std::string>{"digits-u-1-0-1"});
+  waits.node = "n1";  // the launcher's, which stays the first
+  decision = decide(live({"n1", "n2", "n1"}, 2), {first, waits});
+  CHECK(decision.status.allocation == std::vector<std::string>{"n1", "n2"});
 }
 
 TEST_CASE("pods that may not be made leave those that train alone") {

@@ -206,5 +206,29 @@ TEST_CASE("the accelerator resource is counted first, cores where there is none"
   CHECK(problems.empty());
 }
 
+TEST_CASE("a job whose first replica cannot move gives up another one") {
+  RecordingCluster cluster;
+  ScriptedPolicy policy;
+  cluster.add("live", {"b", "a"}).anchored = true;
+  cluster.add("new");
+  policy.answers = {{"live", {0}}, {"new", {1, 1}}};
+  Allocator allocator(cluster, policy, {});
+  allocator.round();
+  CHECK(cluster.calls == std::vector<std::string>{"live:b", "new:a,a"});
+}
+
+TEST_CASE("where a node has gone, a job goes on with the rest only if its first replica does") {
+  RecordingCluster cluster;
+  ScriptedPolicy policy;
+  cluster.add("live", {"b", "gone"}).anchored = true;
+  cluster.add("headless", {"gone", "b"}).anchored = true;
+  cluster.add("stiff", {"a", "gone"});
+  Allocator allocator(cluster, policy, {});
+  allocator.round();
+  CHECK(policy.seen.jobs[0].nodes == NodeList{1});
+  CHECK(policy.seen.jobs[1].nodes.empty());
+  CHECK(policy.seen.jobs[2].nodes.empty());
+}
+
 }  // namespace
 }  // namespace adaptdl
