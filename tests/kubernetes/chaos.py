@@ -29,6 +29,9 @@ PROGRAMS = {  # name -> script, fields of the spec, phase in the end
              {"minReplicas": 2, "maxReplicas": 2}, "Succeeded"),
     "grows": (TRAP + "n=0; while [ $n -lt 80 ]; do sleep 0.1; n=$((n+1)); done",
               {"maxReplicas": 3}, "Succeeded"),
+    # Of its pods only the first one finishes; the others come and go meanwhile.
+    "live": (TRAP + "n=0; while [ $n -lt 100 ] || [ $ADAPTDL_REPLICA_RANK != 0 ]; "
+             "do sleep 0.1; n=$((n+1)); done", {"maxReplicas": 3, "liveRescale": True}, "Succeeded"),
     "fails": ("sleep 1; exit 3", {"backoffLimit": 1}, "Failed"),
 }
 HINTS = {"initBatchSize": 128, "localBszBounds": [32, 256], "maxBatchSize": 2048,
@@ -64,7 +67,7 @@ class Chaos:
             self.submit()
             statuses[f"new-{self.count}"] = {}
         for name, status in statuses.items():
-            if name.startswith("grows") and status.get("phase") == "Running" and \
+            if name.startswith(("grows", "live")) and status.get("phase") == "Running" and \
                     not status.get("train"):
                 self.world.supervisor(name, "PUT", f"/hints/{SPACE}/{name}", HINTS)
 
