@@ -84,25 +84,6 @@ std::optional<std::string> overfull_node(const Snapshot& snapshot,
   return std::nullopt;
 }
 
-std::optional<std::string> broken_by_job(const Snapshot& snapshot, const JobSnapshot& job,
-                                         const NodeList& nodes) {
-  const auto replicas = static_cast<int>(nodes.size());
-  if (replicas > 0 && (replicas < job.min_replicas || replicas > job.max_replicas)) {
-    return fmt::format("job {}: {} replicas, allowed are {} to {}", job.name, replicas,
-                       job.min_replicas, job.max_replicas);
-  }
-  if (!job.preemptible && !job.nodes.empty() && job.nodes != nodes) {
-    return fmt::format("job {}: moved, though not preemptible", job.name);
-  }
-  for (const int node : nodes) {
-    const auto& first = snapshot.nodes[static_cast<size_t>(nodes.front())];
-    if (snapshot.nodes[static_cast<size_t>(node)].accelerator != first.accelerator) {
-      return fmt::format("job {}: on accelerators of several kinds", job.name);
-    }
-  }
-  return std::nullopt;
-}
-
 std::optional<std::string> interference(const Snapshot& snapshot,
                                         std::span<const NodeList> allocation) {
   std::vector<int> distributed(snapshot.nodes.size(), -1);
@@ -122,6 +103,25 @@ std::optional<std::string> interference(const Snapshot& snapshot,
 }
 
 }  // namespace
+
+std::optional<std::string> broken_by_job(const Snapshot& snapshot, const JobSnapshot& job,
+                                         const NodeList& nodes) {
+  const auto replicas = static_cast<int>(nodes.size());
+  if (replicas > 0 && (replicas < job.min_replicas || replicas > job.max_replicas)) {
+    return fmt::format("job {}: {} replicas, allowed are {} to {}", job.name, replicas,
+                       job.min_replicas, job.max_replicas);
+  }
+  if (!job.preemptible && !job.nodes.empty() && job.nodes != nodes) {
+    return fmt::format("job {}: moved, though not preemptible", job.name);
+  }
+  for (const int node : nodes) {
+    const auto& first = snapshot.nodes[static_cast<size_t>(nodes.front())];
+    if (snapshot.nodes[static_cast<size_t>(node)].accelerator != first.accelerator) {
+      return fmt::format("job {}: on accelerators of several kinds", job.name);
+    }
+  }
+  return std::nullopt;
+}
 
 std::optional<std::string> broken_rule(const Snapshot& snapshot,
                                        std::span<const NodeList> allocation,

@@ -46,4 +46,8 @@ std::optional<std::string> broken_rule(const Snapshot& snapshot,
                                        std::span<const NodeList> allocation,
                                        bool avoid_interference);
 
+// The same, of rules 2 to 4, for one job that has these nodes.
+std::optional<std::string> broken_by_job(const Snapshot& snapshot, const JobSnapshot& job,
+                                         const NodeList& nodes);
+
 }  // namespace adaptdl

@@ -61,8 +61,11 @@ AllocatorRound Allocator::round() {
   std::vector<NodeList> allocation;
   for (const JobDecision& job : decision.jobs) allocation.push_back(job.nodes);
   if (const auto broken = broken_rule(snapshot, allocation, false)) {
-    fmt::print(stderr, "{}\n", *broken);
-    ADAPTDL_CHECK(!"a policy gave an allocation that is not feasible");
+    // A defect of the policy, which the same cluster would meet again and again: those that run are
+    // to go on.
+    result.problems.push_back(
+        fmt::format("{}: the policy cannot have that; nothing is changed", *broken));
+    return result;
   }
   keep_anchors(snapshot, anchors_of(snapshot, present), allocation);
 

@@ -53,10 +53,11 @@ class Allocator {
   void something_happened(double time_s);
 
   // One round, now. Jobs whose numbers no policy may see (check_job) take part without hints; if
-  // even their specification is impossible they keep what they have, and the round says so. Jobs
-  // are stopped and shrunk before others are given their GPUs. An Error from one job's call is
-  // noted and does not keep the others from theirs; one from nodes() or jobs() is thrown. Where
-  // time cut the policy short, every reason says so.
+  // even their specification is impossible, or they are not preemptible and hold what could not be
+  // given to them now, they keep what they have, and the round says so. Jobs are stopped and shrunk
+  // before others are given their GPUs. An Error from one job's call is noted and does not keep the
+  // others from theirs; one from nodes() or jobs() is thrown. Where time cut the policy short,
+  // every reason says so.
   AllocatorRound round();
 
  private:

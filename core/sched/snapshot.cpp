@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "core/base/error.h"
+#include "core/policy/feasibility.h"
 #include "core/sched/allocator.h"
 
 namespace adaptdl {
@@ -57,51 +58,108 @@ JobSnapshot view_of(const ClusterJob& job, double now_s) {
   return view;
 }
 
+// Builds the jobs of a snapshot, whose nodes are known.
+class JobsTaker {
+ public:
+  JobsTaker(Snapshot& snapshot, std::vector<std::string>& problems)
+      : snapshot_(snapshot), problems_(problems) {
+    for (size_t n = 0; n < snapshot.nodes.size(); ++n) {
+      index_[snapshot.nodes[n].name] = static_cast<int>(n);
+      left_.push_back(snapshot.nodes[n].capacity);
+    }
+  }
+
+  void take(const ClusterJob& job, double now_s) {
+    JobSnapshot view = view_of(job, now_s);
+    view.request = amounts(job.request, snapshot_.resources);
+    view.nodes = nodes_of(job);
+    try {
+      check_hints(view.hints, view.name);
+    } catch (const Error& error) {
+      problems_.push_back(fmt::format("{}; its hints are ignored", error.what()));
+      view.hints = {};
+    }
+    try {
+      if (!names_.insert(job.name).second) fail("there is a job {} already", job.name);
+      check_job(snapshot_, view);
+      if (!view.preemptible && !view.nodes.empty()) keep(view);
+      snapshot_.jobs.push_back(std::move(view));
+    } catch (const Error& error) {
+      problems_.push_back(fmt::format("{}; it keeps what it has", error.what()));
+      leave_out(view);
+    }
+  }
+
+ private:
+  NodeList nodes_of(const ClusterJob& job) const {
+    NodeList nodes;
+    for (const std::string& node : job.nodes) {
+      if (const auto found = index_.find(node); found != index_.end()) {
+        nodes.push_back(found->second);
+      }
+    }
+    // Without some of its replicas it is not what was allocated: it is given nodes anew, unless the
+    // others go on.
+    const bool goes_on = job.anchored && job.preemptible && !job.nodes.empty() &&
+                         index_.contains(job.nodes.front()) &&
+                         nodes.size() >= static_cast<size_t>(std::max(1, job.min_replicas));
+    if (nodes.size() != job.nodes.size() && !goes_on) nodes.clear();
+    return nodes;
+  }
+
+  // What policies may not take from it has to fit into what they see.
+  void keep(const JobSnapshot& job) {
+    if (const auto broken = broken_by_job(snapshot_, job, job.nodes)) fail("{}", *broken);
+    for (const int node : job.nodes) {
+      const auto n = static_cast<size_t>(node);
+      const int64_t count = std::count(job.nodes.begin(), job.nodes.end(), node);
+      for (size_t r = 0; r < job.request.size(); ++r) {
+        if (count * job.request[r] <= left_[n][r]) continue;
+        fail("job {}: node {} has no room for what it was given there: {}", job.name,
+             snapshot_.nodes[n].name, snapshot_.resources[r]);
+      }
+    }
+    for (const int node : job.nodes) take(job, static_cast<size_t>(node));
+  }
+
+  void leave_out(const JobSnapshot& job) {
+    for (const int node : job.nodes) {
+      const auto n = static_cast<size_t>(node);
+      const std::vector<int64_t> before = left_[n];
+      take(job, n);
+      for (size_t r = 0; r < before.size(); ++r) {
+        snapshot_.nodes[n].capacity[r] -= before[r] - left_[n][r];
+      }
+    }
+  }
+
+  // As much of it as there is.
+  void take(const JobSnapshot& job, size_t node) {
+    for (size_t r = 0; r < job.request.size(); ++r) {
+      int64_t& left = left_[node][r];
+      left -= std::clamp<int64_t>(job.request[r], 0, left);
+    }
+  }
+
+  Snapshot& snapshot_;
+  std::vector<std::string>& problems_;
+  std::unordered_map<std::string, int> index_;
+  std::unordered_set<std::string> names_;
+  std::vector<std::vector<int64_t>> left_;  // by node and resource, beside jobs that keep theirs
+};
+
 }  // namespace
 
 Snapshot take_snapshot(const std::vector<ClusterNode>& nodes, const std::vector<ClusterJob>& jobs,
                        double now_s, std::vector<std::string>& problems) {
   Snapshot snapshot;
   snapshot.resources = resource_names(nodes, jobs);
-  std::unordered_map<std::string_view, int> index;
   for (const ClusterNode& node : nodes) {
-    index[node.name] = static_cast<int>(snapshot.nodes.size());
     snapshot.nodes.push_back(
         {node.name, node.accelerator, amounts(node.free_for_jobs, snapshot.resources)});
   }
-  std::unordered_set<std::string_view> names;
-  for (const ClusterJob& job : jobs) {
-    JobSnapshot view = view_of(job, now_s);
-    view.request = amounts(job.request, snapshot.resources);
-    for (const std::string& node : job.nodes) {
-      if (index.contains(node)) view.nodes.push_back(index[node]);
-    }
-    // Without some of its replicas it is not what was allocated: it is given nodes anew, unless the
-    // others go on.
-    const bool goes_on = job.anchored && job.preemptible && !job.nodes.empty() &&
-                         index.contains(job.nodes.front()) &&
-                         view.nodes.size() >= static_cast<size_t>(std::max(1, job.min_replicas));
-    if (view.nodes.size() != job.nodes.size() && !goes_on) view.nodes.clear();
-    try {
-      check_hints(view.hints, view.name);
-    } catch (const Error& error) {
-      problems.push_back(fmt::format("{}; its hints are ignored", error.what()));
-      view.hints = {};
-    }
-    try {
-      if (!names.insert(job.name).second) fail("there is a job {} already", job.name);
-      check_job(snapshot, view);
-      snapshot.jobs.push_back(std::move(view));
-    } catch (const Error& error) {
-      problems.push_back(fmt::format("{}; it keeps what it has", error.what()));
-      for (const int node : view.nodes) {
-        auto& capacity = snapshot.nodes[static_cast<size_t>(node)].capacity;
-        for (size_t r = 0; r < capacity.size(); ++r) {
-          capacity[r] = std::max<int64_t>(0, capacity[r] - std::max<int64_t>(0, view.request[r]));
-        }
-      }
-    }
-  }
+  JobsTaker taker(snapshot, problems);
+  for (const ClusterJob& job : jobs) taker.take(job, now_s);
   return snapshot;
 }
 

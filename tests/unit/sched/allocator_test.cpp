@@ -165,6 +165,56 @@ TEST_CASE("an impossible job keeps what it has, and its GPUs are not given to ot
   CHECK(cluster.calls.empty());
 }
 
+TEST_CASE("what a job holds that is not preemptible stays, whatever has become of it") {
+  RecordingCluster cluster;
+  const auto pin = [&](const std::string& name, std::vector<std::string> nodes) -> ClusterJob& {
+    ClusterJob& job = cluster.add(name, std::move(nodes));
+    job.preemptible = false;
+    return job;
+  };
+  std::string why;
+  SUBCASE("its bounds changed") {
+    pin("pinned", {"a", "a"}).max_replicas = 1;
+    why = "job pinned: 2 replicas, allowed are 0 to 1; it keeps what it has";
+  }
+  SUBCASE("its node has less than it had") {
+    pin("pinned", {"a", "a"});
+    cluster.nodes_[0].free_for_jobs["gpu"] = 1;
+    why = "job pinned: node a has no room for what it was given there: gpu; it keeps what it has";
+  }
+  SUBCASE("another one holds the same") {
+    pin("first", {"a", "a"});
+    pin("pinned", {"a"});
+    why = "job pinned: node a has no room for what it was given there: gpu; it keeps what it has";
+  }
+  SUBCASE("its nodes are of several kinds now") {
+    pin("pinned", {"a", "b"});
+    cluster.nodes_[0].accelerator = "other";
+    why = "job pinned: on accelerators of several kinds; it keeps what it has";
+  }
+  cluster.add("waits");
+  for (const PolicyInfo& info : policies()) {
+    CAPTURE(info.name);
+    const std::unique_ptr<Policy> policy = make_policy(info.name);
+    Allocator allocator(cluster, *policy, {});
+    const AllocatorRound round = allocator.round();
+    CHECK(round.problems == std::vector<std::string>{why});
+    for (const std::string& call : cluster.calls) CHECK(call.find("pinned") == std::string::npos);
+  }
+}
+
+TEST_CASE("an allocation that cannot be changes nothing") {
+  RecordingCluster cluster;
+  ScriptedPolicy policy;
+  cluster.add("job");
+  policy.answers = {{"job", {0, 0, 0}}};
+  Allocator allocator(cluster, policy, {});
+  const AllocatorRound round = allocator.round();
+  CHECK(round.problems == std::vector<std::string>{"node a: 3 of 2 gpu given away: the policy "
+                                                   "cannot have that; nothing is changed"});
+  CHECK(cluster.calls.empty());
+}
+
 TEST_CASE("replicas on a node that is gone count as not allocated") {
   RecordingCluster cluster;
   ScriptedPolicy policy;
