@@ -130,12 +130,21 @@ void Launcher::note_stopped(Replica& replica) {
   }
 }
 
+// What anybody said before somebody died comes before that death, or a survivor might count as one
+// who has no state yet. It may have been said after its channel was looked at: so once one is found
+// to have ended, all others are looked at again.
 void Launcher::take_messages() {
-  for (auto& [id, replica] : replicas_) {
-    if (!replica->open) continue;
-    replica->channel.flush();
-    if (!drain(*replica)) on_death(*replica);
-  }
+  std::vector<Replica*> ended;
+  size_t known;
+  do {
+    known = ended.size();
+    for (auto& [id, replica] : replicas_) {
+      if (!replica->open || std::count(ended.begin(), ended.end(), replica.get()) != 0) continue;
+      replica->channel.flush();
+      if (!drain(*replica)) ended.push_back(replica.get());
+    }
+  } while (ended.size() > known);
+  for (Replica* replica : ended) on_death(*replica);
 }
 
 void Launcher::take_ends() {
@@ -150,8 +159,7 @@ void Launcher::take_ends() {
       ++entry;
       continue;
     }
-    // All it had sent before it died counts.
-    if (replica.open) drain(replica);
+    if (replica.open) take_messages();  // all that was said before it died counts
     on_exit(replica, *status);
     entry = replicas_.erase(entry);
   }
