@@ -34,6 +34,15 @@ T number(const char* name) {
   return *value;
 }
 
+std::string checkpoint_folder() {
+  const auto folder = environment_variable("ADAPTDL_CHECKPOINT_PATH");
+  if (folder && !folder->empty()) return *folder;
+  fail(
+      "it is not said where checkpoints go, which all pods of the job are to reach: `adaptdl "
+      "submit` "
+      "sets ADAPTDL_CHECKPOINT_PATH for a volume; else give --checkpoint-dir");
+}
+
 std::string host_name() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "?";
@@ -84,15 +93,16 @@ std::optional<PodRun> pod_run() {
 }
 
 void set_pod_options(const PodRun& pod, const Arguments& arguments, launch::RunOptions& options) {
-  const auto take = [&](const char* flag, std::string& folder, const std::string& otherwise) {
-    if (!arguments.given(flag)) folder = otherwise;
-  };
-  if (!arguments.given("name")) options.name = pod.job.substr(pod.job.find('/') + 1);
-  take("checkpoint-dir", options.checkpoint_dir, variable("ADAPTDL_CHECKPOINT_PATH"));
-  take("output", options.output_dir,
-       environment_variable("ADAPTDL_SHARE_PATH").value_or(options.checkpoint_dir));
-  take("log-dir", options.log_dir,
-       environment_variable("TMPDIR").value_or("/tmp") + "/adaptdl-logs");
+  const auto lacks = [&](const char* flag) { return !arguments.given(flag); };
+  if (lacks("name")) options.name = pod.job.substr(pod.job.find('/') + 1);
+  if (lacks("checkpoint-dir")) options.checkpoint_dir = checkpoint_folder();
+  if (lacks("output")) {
+    options.output_dir =
+        environment_variable("ADAPTDL_SHARE_PATH").value_or(options.checkpoint_dir);
+  }
+  if (lacks("log-dir")) {
+    options.log_dir = environment_variable("TMPDIR").value_or("/tmp") + "/adaptdl-logs";
+  }
   // Each generation of the secret's pods has its own: a pod of an earlier group is a stranger.
   options.hosts = launch::HostsOptions{fmt::format("{}/{}", pod.token, pod.group), pod.port};
   options.echo_logs = true;
