@@ -125,10 +125,10 @@ DeliveredImage deliver_project(const ProjectImage& project, const ImageTarget& t
                                       context, building),
                    target, progress);
   }
-  const oci::Dockerfile file =
-      oci::parse_dockerfile(read_file(project.dockerfile, kMaxDockerfile), project.dockerfile);
-  const oci::FoundTool found = oci::find_build_tool();
+  const std::string text = read_file(project.dockerfile, kMaxDockerfile);
+  const oci::FoundTool found = oci::find_build_tool();  // it may know more than we do
   if (!found.tool.empty()) return deliver_by_tool(project, found.tool, target, progress);
+  const oci::Dockerfile file = oci::parse_dockerfile(text, project.dockerfile);
   if (const auto why = oci::why_not_here(file)) {
     fail("{}{}", *why, found.problem.empty() ? "" : " (" + found.problem + ")");
   }

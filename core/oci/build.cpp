@@ -364,9 +364,12 @@ std::optional<std::string> why_not_here(const Dockerfile& file) {
                                    [&](const char* name) { return instruction.name == name; });
     const bool from = std::any_of(instruction.flags.begin(), instruction.flags.end(),
                                   [](const auto& flag) { return flag.first == "from"; });
-    if (known && !from) continue;
+    if (known && !from && !instruction.here_document) continue;
     return fmt::format("{}:{}: {}{} cannot be done without a program that builds images; {}",
-                       file.path, instruction.line, instruction.name, known ? " --from" : "",
+                       file.path, instruction.line, instruction.name,
+                       from                        ? " --from"
+                       : instruction.here_document ? " with <<"
+                                                   : "",
                        kInstead);
   }
   return std::nullopt;

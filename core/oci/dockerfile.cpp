@@ -49,7 +49,7 @@ bool read_directive(std::string_view line, Dockerfile& file) {
 Instruction read_instruction(const std::string& whole, int line, const Dockerfile& file) {
   std::string_view rest = trimmed(whole);
   const size_t end = std::min(rest.find_first_of(kBlank), rest.size());
-  Instruction result{line, capitals(rest.substr(0, end)), "", {}};
+  Instruction result{.line = line, .name = capitals(rest.substr(0, end))};
   rest = trimmed(rest.substr(end));
   if (std::find(kNames.begin(), kNames.end(), result.name) == kNames.end()) {
     fail_at(file, result, fmt::format("{} is no instruction", result.name));
@@ -66,6 +66,25 @@ Instruction read_instruction(const std::string& whole, int line, const Dockerfil
   if (result.text.empty())
     fail_at(file, result, fmt::format("{} lacks its arguments", result.name));
   return result;
+}
+
+// The words that end the here-documents of an instruction: of <<WORD, <<-WORD and <<"WORD".
+std::vector<std::string> here_documents(const Instruction& instruction) {
+  std::vector<std::string> ends;
+  if (instruction.name != "RUN" && instruction.name != "COPY" && instruction.name != "ADD")
+    return {};
+  const std::string& text = instruction.text;
+  for (size_t at = text.find("<<"); at != text.npos; at = text.find("<<", at + 2)) {
+    size_t front = at, begin = at + 2;
+    while (front > 0 && text[front - 1] >= '0' && text[front - 1] <= '9') --front;
+    if (front > 0 && kBlank.find(text[front - 1]) == kBlank.npos) continue;  // as in $((1<<2))
+    if (begin < text.size() && text[begin] == '-') ++begin;
+    if (begin < text.size() && (text[begin] == '"' || text[begin] == '\'')) ++begin;
+    size_t end = begin;
+    while (end < text.size() && is_name(text[end])) ++end;
+    if (end > begin) ends.push_back(text.substr(begin, end - begin));
+  }
+  return ends;
 }
 
 // What stands at text[at], a dollar sign, becomes; `at` moves behind it.
@@ -113,22 +132,32 @@ Dockerfile parse_dockerfile(std::string_view text, const std::string& path) {
   std::string whole;
   bool in_head = true;
   int first = 0;
+  std::vector<std::string> ends;  // of here-documents that go on, the next one last
+  const auto take = [&] {
+    file.instructions.push_back(read_instruction(whole, first, file));
+    whole.clear();
+    ends = here_documents(file.instructions.back());
+    std::reverse(ends.begin(), ends.end());
+    file.instructions.back().here_document = !ends.empty();
+  };
   for (int line = 1; !text.empty(); ++line) {
     const size_t end = text.find('\n');
     const std::string_view raw = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     in_head = in_head && read_directive(raw, file);
     const std::string_view content = trimmed(raw);
+    if (!ends.empty()) {
+      if (content == ends.back()) ends.pop_back();
+      continue;
+    }
     if (content.empty() || content.starts_with('#')) continue;  // also between continued lines
     if (whole.empty()) first = line;
     const bool goes_on = content.back() == file.escape;
     whole += raw.substr(
         0, static_cast<size_t>(content.data() - raw.data()) + content.size() - (goes_on ? 1 : 0));
-    if (goes_on) continue;
-    file.instructions.push_back(read_instruction(whole, first, file));
-    whole.clear();
+    if (!goes_on) take();
   }
-  if (!trimmed(whole).empty()) file.instructions.push_back(read_instruction(whole, first, file));
+  if (!trimmed(whole).empty()) take();
   return file;
 }
 

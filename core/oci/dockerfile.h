@@ -17,6 +17,7 @@ struct Instruction {
   std::string name;  // in capitals: "COPY"
   std::string text;  // behind the name and the flags, continued lines joined
   std::vector<std::pair<std::string, std::string>> flags;  // of --NAME=VALUE at its front
+  bool here_document = false;  // <<WORD in it; the lines up to WORD are left out
 };
 
 struct Dockerfile {

@@ -130,7 +130,8 @@ TEST_CASE("what cannot be done here is refused with its line, and what can do it
   const auto refused = [&](const std::string& line) {
     return error_of([&] { project.build("FROM a\n" + line); });
   };
-  for (const char* line : {"RUN make", "COPY --from=x a b", "VOLUME /a", "SHELL [\"a\"]"}) {
+  for (const char* line : {"RUN make", "COPY --from=x a b", "VOLUME /a", "SHELL [\"a\"]",
+                           "RUN <<EOF\napt-get update\nEOF", "COPY <<'A' /a\nx\nA"}) {
     CAPTURE(line);
     CHECK(why_not_here(parse_dockerfile("FROM a\n" + std::string(line), "D")));
     CHECK(contains(refused(line), "install docker, podman or buildctl"));

@@ -44,6 +44,8 @@ TEST_CASE("instructions go over lines, comments and blank lines between them") {
   CHECK(read("# c\n# escape=`\nFROM \\\na") == std::vector<std::string>{"3 FROM a"});
   CHECK(read("FROM a\\") == std::vector<std::string>{"1 FROM a"});
   CHECK(read("").empty());
+  CHECK(read("RUN <<-\"A\" 3<<B cat $((1<<2)) <<<x\n a\n# b\n A\nc\nB\nUSER me") ==
+        std::vector<std::string>{"1 RUN <<-\"A\" 3<<B cat $((1<<2)) <<<x", "7 USER me"});
   CHECK_ERROR(read("FROM a\n\nFORM b"), "D:3: FORM is no instruction");
   CHECK_ERROR(read("FROM"), "D:1: FROM lacks its arguments");
 }
