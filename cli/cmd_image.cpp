@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/image_self.h"
+#include "cli/interruption.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/project_image.h"
@@ -60,6 +61,7 @@ int say_result(const Arguments& arguments, const DeliveredImage& made) {
 }
 
 int build(const Arguments& arguments) {
+  const Interruption interruption = sweep_on_signals();
   ProjectImage project;
   project.folder = absolute_path(*arguments.positional("DIR"));
   if (!is_directory(project.folder)) {
@@ -96,6 +98,7 @@ void aim_at_cluster(const Arguments& arguments, KubernetesCluster& cluster, Imag
 }
 
 int push(const Arguments& arguments) {
+  const Interruption interruption = sweep_on_signals();
   std::optional<KubernetesCluster> cluster;  // outlives the target, which may lead through it
   ImageTarget target = target_of(arguments, std::nullopt);
   if (const auto repository = arguments.positional("REPO")) {

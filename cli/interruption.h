@@ -1,8 +1,9 @@
 #pragma once
 
-// Signals that end what a command does on a network, such that it can clean up.
+// Signals that end what a command does, such that it can clean up.
 
 #include <atomic>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -11,10 +12,12 @@
 
 namespace adaptdl::cli {
 
-// Catches the signals for its life: the first one cancels. At most one object at a time.
+// Catches the signals for its life: the first one cancels, and the second one ends the process at
+// once. At most one object at a time.
 class Interruption {
  public:
-  explicit Interruption(const std::vector<int>& signals);
+  // `act` hears the first one on another thread.
+  explicit Interruption(const std::vector<int>& signals, std::function<void(int)> act = {});
   ~Interruption();
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
@@ -25,10 +28,15 @@ class Interruption {
  private:
   void watch();
 
+  const std::function<void(int)> act_;
   Cancellation cancellation_, over_;
   std::atomic<int> signal_ = 0;
   launch::SignalCatcher catcher_;
   std::thread thread_;
 };
+
+// For work that nothing else cancels: SIGINT, SIGTERM and SIGHUP, unless they are ignored, remove
+// what sweep_temporary_paths() does, and then end the process.
+Interruption sweep_on_signals();
 
 }  // namespace adaptdl::cli

@@ -22,7 +22,7 @@ class JobRequest {
   virtual ~JobRequest() = default;
   virtual Json spec() const = 0;                       // for --dry-run
   virtual std::vector<std::string> notes() const = 0;  // what was ignored or assumed
-  // Once. Throws Error; nothing is left behind then.
+  // Once. Throws Error; nothing is left behind then but what it says.
   virtual Submitted send() = 0;
 };
 

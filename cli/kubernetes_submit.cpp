@@ -2,7 +2,9 @@
 
 #include "cli/cluster_registry.h"
 #include "cli/image_self.h"
+#include "cli/interruption.h"
 #include "cli/kubernetes_manifest.h"
+#include "cli/kubernetes_storage.h"
 #include "cli/kubernetes_tensorboard.h"
 #include "cli/output.h"
 #include "cli/project_image.h"
@@ -30,7 +32,9 @@ std::string random_uuid() {
 class KubernetesJobRequest : public JobRequest {
  public:
   KubernetesJobRequest(KubernetesCluster& cluster, const Arguments& arguments)
-      : cluster_(cluster), arguments_(arguments) {
+      : cluster_(cluster),
+        arguments_(arguments),
+        storage_size_(arguments.text("checkpoint-storage-size")) {
     read_source();
     changes_.name_space = cluster.name_space();
     changes_.pull_secret = arguments.text("repo-creds");
@@ -55,10 +59,13 @@ class KubernetesJobRequest : public JobRequest {
     return job;
   }
   std::vector<std::string> notes() const override {
-    if (!arguments_.given("proxy-port")) return {};
-    return {
-        "--proxy-port is not needed: images go through the API server without a port of this "
-        "machine"};
+    std::vector<std::string> notes;
+    if (arguments_.given("proxy-port")) {
+      notes.push_back(
+          "--proxy-port is not needed: images go through the API server without a port of this "
+          "machine");
+    }
+    return notes;
   }
 
   Submitted send() override {
@@ -66,33 +73,87 @@ class KubernetesJobRequest : public JobRequest {
       for (const std::string& note : notes()) talk("adaptdl: " + note);
     }
     check_tensorboard();
-    if (changes_.image.empty()) changes_.image = push_image();
-    const std::string claim = "adaptdl-pvc-" + random_uuid();
-    // It is there before the job, whose pods would wait for it, and becomes the job's then.
-    create_claim(claim);
-    changes_.claim = claim;
+    if (changes_.image.empty()) {
+      const Interruption interruption = sweep_on_signals();
+      changes_.image = push_image();
+    }
+    // Between volume and job nothing is cut off.
+    const Interruption interruption({SIGINT, SIGTERM});
+    changes_.claim = "adaptdl-pvc-" + random_uuid();
     Json stored;
     try {
-      stored = cluster_.reach([&] { return cluster_.client().create(cluster_.jobs(), spec()); });
-    } catch (const Error&) {
-      cluster_.client().remove(kube::kClaims.in(cluster_.name_space(), claim));
+      // It is there before the job, whose pods would wait for it, and becomes the job's then.
+      create_claim();
+      if (interruption.signal() != 0) {
+        throw Error("interrupted; nothing was submitted", ExitCode::interrupted);
+      }
+      stored = create_job();
+    } catch (const Error& error) {
+      remove_claim(error);
       throw;
     }
     const std::string name = stored["metadata"].value("name", "");
-    const std::string uid = stored["metadata"].value("uid", "");
-    const Json owner = {{"apiVersion", "adaptdl.petuum.com/v1"},
-                        {"kind", "AdaptDLJob"},
-                        {"name", name},
-                        {"uid", uid}};
-    cluster_.reach([&] {
-      return cluster_.client().patch(kube::kClaims.in(cluster_.name_space(), claim),
-                                     kube::PatchKind::merge,
-                                     {{"metadata", {{"ownerReferences", Json::array({owner})}}}});
-    });
+    give_claim_to(stored);
+    if (interruption.signal() != 0) {
+      throw Error(fmt::format("interrupted, but {} was submitted by then", name),
+                  ExitCode::interrupted);
+    }
     return {name, ""};
   }
 
  private:
+  // Where the answer is lost on its way, the job may be there all the same.
+  Json create_job() {
+    return cluster_.reach([&] {
+      try {
+        return cluster_.client().create(cluster_.jobs(), spec());
+      } catch (const Error& error) {
+        if (!may_have_arrived(error)) throw;
+        for (const Json& job : cluster_.client().list(cluster_.jobs()).items) {
+          if (storage_claim(job) == changes_.claim) return job;
+        }
+        throw;
+      }
+    });
+  }
+
+  static bool may_have_arrived(const Error& error) {
+    if (const auto* broken = dynamic_cast<const HttpError*>(&error)) {
+      return broken->may_have_arrived();
+    }
+    const auto* refused = dynamic_cast<const kube::ApiError*>(&error);
+    return refused != nullptr &&
+           refused->code() >= 500;  // of the API server, or of what is before it
+  }
+
+  kube::Resource claim() const { return kube::kClaims.in(cluster_.name_space(), changes_.claim); }
+
+  // Of a job that was not made. `why` is what the user is to hear first of all.
+  void remove_claim(const Error& why) {
+    try {
+      cluster_.client().remove(claim());
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}. Its volume {} may have been made and could not be removed: {}",
+                              why.what(), changes_.claim, error.what()),
+                  why.exit_code());
+    }
+  }
+
+  // It goes with the job then.
+  void give_claim_to(const Json& job) {
+    const Json owner = {{"apiVersion", "adaptdl.petuum.com/v1"},
+                        {"kind", "AdaptDLJob"},
+                        {"name", job["metadata"]["name"]},
+                        {"uid", job["metadata"]["uid"]}};
+    try {
+      cluster_.client().patch(claim(), kube::PatchKind::merge,
+                              {{"metadata", {{"ownerReferences", Json::array({owner})}}}});
+    } catch (const Error& error) {
+      talk(fmt::format("adaptdl: the job runs, but its volume {} will not go with it: {}",
+                       changes_.claim, error.what()));
+    }
+  }
+
   void read_source() {
     const auto source = arguments_.positional("SOURCE");
     if (source && is_directory(*source)) {
@@ -128,6 +189,10 @@ class KubernetesJobRequest : public JobRequest {
     const std::string where = path == "-" ? "standard input" : path;
     const std::string text = read_job_text(path);
     if (is_job_manifest(text, where)) {
+      if (arguments_.given("set")) {
+        throw UsageError(
+            fmt::format("--set: {} says itself what its container runs; write it there.", where));
+      }
       job_ = read_job_manifest(text, where);
       changes_.arguments = arguments_.rest();
       return;
@@ -142,6 +207,16 @@ class KubernetesJobRequest : public JobRequest {
     trains_ = spec.kind != JobSpec::Kind::command;
     for (const std::string& setting : arguments_.list("set")) spec.settings.push_back(setting);
     check_job_spec(spec, "this job");
+    if (!spec.data.empty()) {
+      fail(
+          "data: {}: a cluster's pods do not have this machine's files. Leave `data` out, with the "
+          "path in .adaptdlignore, and give the pods the data by a volume in an AdaptDLJob "
+          "(adaptdl-job(5)), or let the program fetch it",
+          spec.data.front());
+    }
+    if (spec.checkpoint_size && !arguments_.given("checkpoint-storage-size")) {
+      storage_size_ = std::to_string(*spec.checkpoint_size);
+    }
     job_ = manifest_of(spec);
   }
 
@@ -196,7 +271,8 @@ class KubernetesJobRequest : public JobRequest {
     const std::string& name = changes_.tensorboard;
     if (name.empty()) return;
     const auto claim = kube::kClaims.in(cluster_.name_space(), tensorboard_object_name(name));
-    if (cluster_.reach([&] { return cluster_.client().find(claim); })) return;
+    const auto found = cluster_.reach([&] { return cluster_.client().find(claim); });
+    if (found && !found->at("metadata").contains("deletionTimestamp")) return;
     fail(
         "there is no TensorBoard instance {} in namespace {} of cluster {}; `adaptdl tensorboard "
         "create {}` makes it",
@@ -222,14 +298,14 @@ class KubernetesJobRequest : public JobRequest {
     return name;
   }
 
-  void create_claim(const std::string& name) {
-    const Json spec = shared_claim_spec(cluster_, arguments_.text("checkpoint-storage-size"),
-                                        arguments_.text("checkpoint-storage-class"));
+  void create_claim() {
+    const Json spec =
+        shared_claim_spec(cluster_, storage_size_, arguments_.text("checkpoint-storage-class"));
     cluster_.reach([&] {
       return cluster_.client().create(kube::kClaims.in(cluster_.name_space()),
                                       {{"apiVersion", "v1"},
                                        {"kind", "PersistentVolumeClaim"},
-                                       {"metadata", {{"name", name}}},
+                                       {"metadata", {{"name", changes_.claim}}},
                                        {"spec", spec}});
     });
   }
@@ -238,6 +314,7 @@ class KubernetesJobRequest : public JobRequest {
   const Arguments& arguments_;
   std::string folder_;   // absolute; "": the image has all that it runs
   bool trains_ = false;  // by the image's own adaptdl
+  std::string storage_size_;
   Json job_;
   ManifestChanges changes_;
 };

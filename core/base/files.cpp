@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hmac.h"
+#include "core/base/temporary.h"
 
 namespace adaptdl {
 
@@ -240,11 +241,13 @@ TemporaryDirectory::TemporaryDirectory(const std::string& prefix) {
   if (mkdtemp(path_.data()) == nullptr) {
     fail_errno(errno, path_ + ": cannot create a temporary folder");
   }
+  note_temporary_path(path_);
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
   std::error_code error;  // nothing useful to do about it here
   std::filesystem::remove_all(path_, error);
+  forget_temporary_path(path_);
 }
 
 }  // namespace adaptdl

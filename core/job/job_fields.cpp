@@ -172,7 +172,8 @@ JobSection top() {
            [](const YamlNode& value, JobFile& job) { read_settings(value, "", job); }},
           {"data", "a path or a list of paths", "none",
            "Big files and folders that are not copied with the project; the copy gets a link to "
-           "each. One outside of the project is linked under its last name.",
+           "each. One outside of the project is linked under its last name. A job for Kubernetes "
+           "has none.",
            read_data},
           {"tensorboard", "a name", "none",
            "TensorBoard instance that shows the job's curves; see adaptdl-tensorboard(1).",
@@ -218,7 +219,8 @@ JobSection checkpoint() {
           "What the job keeps to go on from.",
           {
               {"size", "a quantity above 0", "no limit",
-               "Bytes that the job's checkpoints may take, written as for resources.",
+               "Bytes that the job's checkpoints may take, written as for resources. On Kubernetes "
+               "the size of its volume.",
                [](const YamlNode& value, JobFile& job) {
                  job.spec.checkpoint_size =
                      above_zero(value, parse_quantity(value.text(), value.place()));

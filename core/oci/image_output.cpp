@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/temporary.h"
 #include "core/oci/image.h"
 #include "core/oci/media_types.h"
 #include "core/oci/tar.h"
@@ -105,6 +106,7 @@ void write_image_tar(const Image& image, const std::string& path, const Referenc
       {{{"Config", blob_name(config_digest)}, {"RepoTags", {full}}, {"Layers", files}}});
 
   const std::string unfinished = path + ".part";
+  note_temporary_path(unfinished);
   try {
     const Fd file = open_file(unfinished, O_WRONLY | O_CREAT | O_TRUNC);
     TarWriter tar([&](std::string_view bytes) { write_all(file.get(), bytes, unfinished); });
@@ -129,8 +131,10 @@ void write_image_tar(const Image& image, const std::string& path, const Referenc
     tar.close();
   } catch (...) {
     unlink(unfinished.c_str());
+    forget_temporary_path(unfinished);
     throw;
   }
+  forget_temporary_path(unfinished);
   if (rename(unfinished.c_str(), path.c_str()) != 0) {
     fail_errno(errno, path + ": cannot write");
   }

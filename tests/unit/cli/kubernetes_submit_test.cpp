@@ -104,6 +104,73 @@ TEST_CASE("what fails leaves nothing behind") {
   CHECK(lab.claims().empty());
 }
 
+// Whether the request makes a job.
+bool makes_job(const HttpServerRequest& request) {
+  return request.method == "POST" && request.path.find("adaptdljobs") != std::string::npos;
+}
+
+TEST_CASE("a job whose making nobody has heard the end of is found, or cleared away") {
+  Lab lab;
+  environment = {};
+  bool stores = true;
+  lab.api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (!makes_job(request)) return {};
+    Json job = Json::parse(request.body);
+    job["metadata"]["name"] = "net-abcde";
+    job["metadata"].erase("generateName");
+    if (stores) lab.api.put(lab.cluster->jobs(), job);
+    return kube::status_response(504, "Timeout", "the webhook has not answered");
+  });
+  CHECK(lab.submit({"--image", "repo/net"}).name == "net-abcde");
+  REQUIRE(lab.claims().size() == 1);
+  CHECK(lab.claims()[0]["metadata"]["ownerReferences"][0]["name"] == "net-abcde");
+  stores = false;
+  CHECK_THROWS_WITH_AS(lab.submit({"--image", "repo/net"}), doctest::Contains("webhook"), Error);
+  CHECK(lab.claims().size() == 1);
+}
+
+TEST_CASE("a volume that cannot be given to its job, or removed, is told of") {
+  Lab lab;
+  environment = {};
+  lab.api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.method != "PATCH" && request.method != "DELETE" && !makes_job(request)) return {};
+    if (makes_job(request) && request.body.find("repo/bad") == std::string::npos) return {};
+    return kube::status_response(403, "Forbidden", "not you: " + request.method);
+  });
+  const std::string name = lab.submit({"--image", "repo/net"}).name;
+  CHECK(lab.job(name)["metadata"]["name"] == name);
+  CHECK(lab.claims().size() == 1);
+  CHECK_THROWS_WITH_AS(lab.submit({"--image", "repo/bad"}), doctest::Contains("not you: POST"),
+                       Error);
+  CHECK_THROWS_WITH_AS(lab.submit({"--image", "repo/bad"}),
+                       doctest::Contains("could not be removed"), Error);
+}
+
+TEST_CASE(
+    "a job file of this machine keeps its size of checkpoints, and cannot take its data along") {
+  Lab lab;
+  environment = {};
+  const auto file = [&](const std::string& more) {
+    replace_file(lab.project.file("adaptdljob.yaml"), "command: [./main.py]\n" + more);
+  };
+  file("checkpoint: {size: 10Gi}\n");
+  lab.submit({"--image", "repo/net"});
+  const auto size = [&] {
+    return lab.claims().back()["spec"]["resources"]["requests"]["storage"].get<std::string>();
+  };
+  CHECK(size() == "10737418240");
+  file("data: [images]\n");
+  CHECK_THROWS_WITH_AS(lab.submit({"--image", "repo/net"}), doctest::Contains("data: images:"),
+                       Error);
+}
+
+TEST_CASE("settings do not go with a job file that says what its container runs") {
+  Lab lab;
+  environment = {};
+  CHECK_THROWS_WITH_AS(lab.submit({"--image", "repo/net", "--set", "epochs=3"}),
+                       doctest::Contains("--set"), UsageError);
+}
+
 }  // namespace adaptdl::cli
 
 int main(int argc, char** argv) {

@@ -95,7 +95,7 @@ class FakeApi {
   void flush();
 
   std::vector<Kind> kinds_;
-  mutable std::mutex mutex_;
+  mutable std::recursive_mutex mutex_;  // a fault may put objects
   Fault fault_;
   std::map<Key, Stored> objects_;
   std::map<std::string, std::vector<Change>> changes_;  // by plural
