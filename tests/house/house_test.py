@@ -8,6 +8,7 @@ import unittest
 
 import includes
 import links
+import python_names
 import registered
 
 
@@ -71,6 +72,18 @@ class LinksTest(unittest.TestCase):
             found = self.problems(target)
             self.assertEqual(len(found), 1, target)
             self.assertTrue(found[0].startswith("cli/link: the link leads "), found)
+
+
+@unittest.skipUnless(shutil.which("git"), "git is not there")
+class PythonNamesTest(unittest.TestCase):
+    def test_finds_what_hides_a_module(self):
+        with tempfile.TemporaryDirectory() as root:
+            write(root, {"tests/a/operator.py": "", "tests/a/operators.py": "", "tests/a/json": ""})
+            subprocess.run(["git", "-C", root, "init", "-q"], check=True)
+            subprocess.run(["git", "-C", root, "add", "-A"], check=True)
+            found = python_names.check_tree(root)
+            self.assertEqual(len(found), 1, found)
+            self.assertTrue(found[0].startswith("tests/a/operator.py: "), found)
 
 
 class RegisteredTest(unittest.TestCase):

@@ -1,6 +1,6 @@
 """The operator on a real API server, and its pods on a real node: run.py starts both.
 
-Usage: operator.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG and, for pods that run,
+Usage: operators.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG and, for pods that run,
 ADAPTDL_TEST_IMAGE.
 Tests run one after another, each in a namespace of its own, against one operator.
 """
