@@ -54,14 +54,19 @@ bool is_named(const Json& object) {
   return metadata != object.end() && metadata->is_object() && metadata->contains("name");
 }
 
+Json parse_object(const HttpResponse& response, const std::string& what) {
+  Json object = parse_json(response.body, what);
+  if (!object.is_object()) fail("{}: the answer is no object", what);
+  return object;
+}
+
 }  // namespace
 
 Json Client::get(const Resource& object) {
   const std::string what = "GET " + object.describe();
-  return parse_json(
+  return parse_object(
       send({.url = object.path(), .headers = {{"Accept", kJson}}, .timeout = options_.timeout},
-           Repeat::always, what)
-          .body,
+           Repeat::always, what),
       what);
 }
 
@@ -98,6 +103,7 @@ ObjectList Client::list(const Resource& collection, const ListOptions& options) 
         Json& items = page["items"];
         if (!items.is_array() && !items.is_null()) fail("{}: items is no list", what);
         for (Json& item : items) {
+          if (!item.is_object()) fail("{}: an item is no object", what);
           if (options.trim) options.trim(item);
           result.items.push_back(std::move(item));
         }
@@ -126,7 +132,7 @@ Json Client::write(const char* method, const Resource& resource, Query query, co
                                       .timeout = options_.timeout,
                                       .only_once = only_once},
                                      repeat, what);
-  return parse_json(response.body, what);
+  return parse_object(response, what);
 }
 
 Json Client::create(const Resource& resource, const Json& object, WriteOptions options) {

@@ -27,7 +27,8 @@ bool has_ended(Client& client, const Resource& pod, const std::string& container
     const auto states = status.find(list);
     if (states == status.end() || !states->is_array()) continue;
     for (const Json& state : *states) {
-      if (!container.empty() && state.value("name", "") != container) continue;
+      if (!container.empty() && json_get_or<std::string>(state, "name", "pod", "") != container)
+        continue;
       const auto now = state.find("state");
       if (now != state.end() && now->contains("terminated")) return true;
     }

@@ -52,7 +52,7 @@ class Follower {
         } else {
           problem = error.what();
         }
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {
         problem = error.what();
       }
       if (problem.empty() && progressed_) continue;

@@ -39,7 +39,9 @@ Json fixed_part(Json spec) {
 std::string problem_of(Json job, const std::string& job_namespace) {
   Json& metadata = job["metadata"];
   if (!metadata.is_object()) metadata = Json::object();
-  if (!metadata.contains("name")) metadata["name"] = metadata.value("generateName", "job");
+  if (!metadata.contains("name")) {
+    metadata["name"] = json_get_or<std::string>(metadata, "generateName", "metadata", "job");
+  }
   if (!metadata.contains("uid")) metadata["uid"] = "none";
   metadata["namespace"] = job_namespace;
   std::string problem;

@@ -47,7 +47,7 @@ void Elector::run() {
       look();
     } catch (const Cancelled&) {
       return;
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       problem = error.what();
     }
     if (!problem.empty() && problem != said_) log_warning("election: {}", problem);

@@ -105,6 +105,7 @@ void apply_patch(Json& target, const Json& patch, const char* what) {
   } catch (const nlohmann::json::exception& error) {
     fail("{} of the installation does not fit: {}", what, error.what());
   }
+  if (!target.is_object()) fail("{} of the installation does not fit: no object is left", what);
 }
 
 }  // namespace

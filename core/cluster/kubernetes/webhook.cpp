@@ -123,7 +123,7 @@ void Webhook::keep_certificates() {
       ready_ = true;
     } catch (const Cancelled&) {
       return;
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       problem = error.what();
     }
     if (!problem.empty() && problem != said) log_warning("webhook: {}", problem);
@@ -169,6 +169,9 @@ HttpResponse Webhook::answer(const std::string& body) {
             .body = dump_json(verdict)};
   } catch (const Error& error) {
     return text_response(400, error.what());
+  } catch (const std::exception& error) {  // whoever reaches the port may send anything
+    log_error("webhook: {}", error.what());
+    return text_response(500, "The webhook failed at this review.");
   }
 }
 

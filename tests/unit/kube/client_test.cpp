@@ -134,6 +134,25 @@ TEST_CASE("a list is read page by page, and anew when a page is gone") {
   CHECK(api_error([&] { client.list(kMaps, options); }).gone());
 }
 
+TEST_CASE("answers that are no objects are Errors") {
+  FakeApi api;
+  Client client(api.config());
+  std::string body;
+  api.set_fault([&](const HttpServerRequest&) -> std::optional<HttpResponse> {
+    return HttpResponse{200, {}, body};
+  });
+  for (const char* answer : {"[]", "7", "null", R"("text")"}) {
+    CAPTURE(answer);
+    body = answer;
+    CHECK_ERROR(client.get(map_named("a")), "the answer is no object");
+    CHECK_ERROR(client.find(map_named("a")), "the answer is no object");
+    CHECK_ERROR(client.update(map_named("a"), config_map("a")), "the answer is no object");
+    CHECK_ERROR(client.list(kMaps), "the answer is no list");
+    body = fmt::format(R"({{"items": [{{}}, {}]}})", answer);
+    CHECK_ERROR(client.list(kMaps), "an item is no object");
+  }
+}
+
 TEST_CASE("what may be repeated is, within the budget") {
   FakeApi api;
   Client client(api.config());

@@ -99,6 +99,10 @@ TEST_CASE("defaults and patches of the installation") {
       allocated(Json::parse(R"({"template": {"spec": {"containers": [{"image": "i"}]}}})")),
       {0, "n1"}, "n1", settings);
   CHECK(pod["spec"]["containers"][0]["resources"] == settings.default_resources);
+  settings.patch_containers = Json::parse(R"([{"op": "replace", "path": "", "value": "x"}])");
+  CHECK_THROWS_WITH_AS(make_pod(allocated(), {0, "n1"}, "n1", settings),
+                       doctest::Contains("job.patch.containers"), Error);
+  settings.patch_containers = Json();
   settings.patch_pods = Json::parse(R"([{"op": "remove", "path": "/spec/none"}])");
   CHECK_THROWS_WITH_AS(make_pod(allocated(), {0, "n1"}, "n1", settings),
                        doctest::Contains("job.patch.pods"), Error);
