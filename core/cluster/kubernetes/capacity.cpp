@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "core/job/quantity.h"
 
@@ -39,7 +40,10 @@ Resources amounts(const Json& object) {
 }
 
 void add(Resources& to, const Resources& more) {
-  for (const auto& [name, value] : more) to[name] += value;
+  for (const auto& [name, value] : more) {
+    int64_t& sum = to[name];
+    if (__builtin_add_overflow(sum, value, &sum)) sum = std::numeric_limits<int64_t>::max();
+  }
 }
 
 void at_least(Resources& to, const Resources& other) {

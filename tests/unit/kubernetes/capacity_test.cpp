@@ -1,6 +1,7 @@
 #include "core/cluster/kubernetes/capacity.h"
 
 #include <doctest/doctest.h>
+#include <limits>
 
 using namespace adaptdl;
 using namespace adaptdl::kubernetes;
@@ -51,6 +52,12 @@ TEST_CASE("a node") {
   CHECK_FALSE(node.leaving);
   CHECK(node.taints.size() == 1);
   CHECK_FALSE(read_node(Json()).ready);
+}
+
+TEST_CASE("requests that no node could meet do not wrap around") {
+  const Json container = Json::parse(R"({"resources": {"requests": {"memory": "7E"}}})");
+  const Json spec = {{"containers", {container, container}}, {"initContainers", {container}}};
+  CHECK(pod_request(spec)["memory"] == std::numeric_limits<int64_t>::max());
 }
 
 TEST_CASE("a node that is about to go") {
