@@ -1,11 +1,13 @@
 #include "core/cluster/kubernetes/installation.h"
 
 #include <algorithm>
+#include <array>
 #include <thread>
 
 #include "core/cluster/kubernetes/cluster_cache.h"
 #include "core/cluster/kubernetes/install_diff.h"
 #include "core/cluster/kubernetes/manifests.h"
+#include "core/cluster/kubernetes/node_expander.h"
 #include "core/cluster/kubernetes/pod_object.h"
 #include "core/kube/informer.h"
 #include "core/kube/logs.h"
@@ -18,6 +20,20 @@ constexpr Seconds kLook{0.2};
 constexpr const char* kPodsOfOperator = "app.kubernetes.io/name=adaptdl-operator";
 const kube::Resource kBindings{
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "", "", ""};
+// What a namespace is used for, and would lose. Roles of others in it are of no use alone.
+const std::array<InstalledKind, 11> kUses = {{
+    {std::string(kJobKind), kJobs},
+    {"PersistentVolumeClaim", kube::kClaims},
+    {"Pod", kube::kPods},
+    {"Deployment", kube::kDeployments},
+    {"StatefulSet", {"apps", "v1", "statefulsets", "", "", ""}},
+    {"DaemonSet", {"apps", "v1", "daemonsets", "", "", ""}},
+    {"CronJob", {"batch", "v1", "cronjobs", "", "", ""}},
+    {"Job", {"batch", "v1", "jobs", "", "", ""}},
+    {"Service", kube::kServices},
+    {"Secret", kube::kSecrets},
+    {"ConfigMap", kube::kConfigMaps},
+}};
 
 std::string label_of(const Json& object) {
   return object.value(Json::json_pointer("/metadata/labels/adaptdl~1installed-by"), "");
@@ -104,16 +120,34 @@ std::string why_operators_wait(kube::Client& client, const std::string& name_spa
   return why;
 }
 
-// Whether a namespace has what no installation made, and what would go with it.
-bool is_in_use(kube::Client& client, const std::string& name_space) {
-  for (const kube::Resource& kind : {kJobs, kube::kClaims, kube::kPods, kube::kDeployments}) {
+// Of an installation, or made by the cluster in each namespace.
+bool comes_with_it(const std::string& kind, const Json& object) {
+  return !label_of(object).empty() ||
+         (kind == "ConfigMap" && kube::metadata_text(object, "name") == "kube-root-ca.crt") ||
+         (kind == "Secret" &&
+          kube::text_at(object, "/type") == "kubernetes.io/service-account-token");
+}
+
+// Something in a namespace that no installation made, and that would go with it; "" if there is
+// nothing.
+std::string other_thing_in(kube::Client& client, const std::string& name_space) {
+  for (const auto& [kind, collection] : kUses) {
+    kube::ObjectList found;
     try {
-      if (!client.list(kind.in(name_space), {.page = 1}).items.empty()) return true;
+      found = client.list(collection.in(name_space), {.trim = [](Json& object) {
+                            for (const char* key : {"data", "binaryData", "spec"}) {
+                              object.erase(key);
+                            }
+                          }});
     } catch (const kube::ApiError& error) {
       if (!error.not_found()) throw;  // the definition of jobs is gone
     }
+    for (const Json& object : found.items) {
+      if (comes_with_it(kind, object)) continue;
+      return fmt::format("{} {}", kind, kube::metadata_text(object, "name"));
+    }
   }
-  return false;
+  return "";
 }
 
 // Asks until `done` says so; false when the time is over.
@@ -233,13 +267,24 @@ void remove_installation(kube::Client& client, const std::string& name_space, bo
   const Monotonic::time_point end = after(patience);
   std::vector<Json> objects = owned_objects(client, owned_by(name_space));
   std::reverse(objects.begin(), objects.end());
+  // Once the operators are gone: nobody makes others.
+  const auto clear_placeholders = [&] {
+    remove_placeholders(client, name_space);
+    if (wait_until(end, [&] { return !has_placeholders(client, name_space); })) return;
+    throw Error("placeholder pods are still being removed: try again later", ExitCode::timeout);
+  };
   for (const Json& object : objects) {
     const kube::Resource place = resource_of(object);
     if (keep_definition && place.name == kDefinition) continue;
     const std::string kind = object.value("kind", "");
-    if (kind == "Namespace" && is_in_use(client, name_space)) {
-      news(fmt::format("Namespace {}: it stays, since there are other things in it", name_space));
-      continue;
+    if (kind == "Namespace") {
+      clear_placeholders();
+      const std::string other = other_thing_in(client, name_space);
+      if (!other.empty()) {
+        news(fmt::format("Namespace {}: it stays, since there are other things in it, such as {}",
+                         name_space, other));
+        continue;
+      }
     }
     // Without the definition the cluster would not find the owners of those, and keep them.
     if (place.name == kDefinition &&
@@ -258,6 +303,7 @@ void remove_installation(kube::Client& client, const std::string& name_space, bo
     }
     news(describe_object(object) + ": removed");
   }
+  clear_placeholders();  // also where the namespace was there before the installation
 }
 
 }  // namespace adaptdl::kubernetes

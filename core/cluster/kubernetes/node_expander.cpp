@@ -12,6 +12,7 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr Seconds kSearch{0.5};  // of the wish, at most
+constexpr const char* kPlaceholders = "adaptdl/placeholder=true";
 
 Placeholder read_placeholder(const Json& pod) {
   const std::string phase = kube::text_at(pod, "/status/phase");
@@ -21,7 +22,32 @@ Placeholder read_placeholder(const Json& pod) {
               !kube::metadata_text(pod, "deletionTimestamp").empty()};
 }
 
+std::vector<Placeholder> list_placeholders(kube::Client& client, const std::string& name_space) {
+  std::vector<Placeholder> result;
+  for (const Json& pod : client.list(kube::kPods.in(name_space), {.labels = kPlaceholders}).items) {
+    result.push_back(read_placeholder(pod));
+  }
+  return result;
+}
+
+void remove_placeholder(kube::Client& client, const std::string& name_space,
+                        const Placeholder& one) {
+  kube::DeleteOptions options;
+  options.uid = one.uid;
+  client.remove(kube::kPods.in(name_space, one.name), options);
+}
+
 }  // namespace
+
+bool has_placeholders(kube::Client& client, const std::string& name_space) {
+  return !list_placeholders(client, name_space).empty();
+}
+
+void remove_placeholders(kube::Client& client, const std::string& name_space) {
+  for (const Placeholder& one : list_placeholders(client, name_space)) {
+    remove_placeholder(client, name_space, one);
+  }
+}
 
 NodeExpander::NodeExpander(kube::Client& client, const ClusterCache& cache, ExpanderOptions options)
     : client_(client), cache_(cache), options_(std::move(options)), steady_(options_.patience_s) {}
@@ -54,21 +80,14 @@ int NodeExpander::wish() {
 
 void NodeExpander::look() {
   const int wanted = steady_.add(monotonic_now_s(), wish());
-  std::vector<Placeholder> present;
-  for (const Json& pod :
-       client_.list(kube::kPods.in(options_.name_space), {.labels = "adaptdl/placeholder=true"})
-           .items) {
-    present.push_back(read_placeholder(pod));
-  }
+  const std::vector<Placeholder> present = list_placeholders(client_, options_.name_space);
   std::map<std::string, int> replicas;
   for (const KnownJob& known : cache_.jobs()) {
     for (const std::string& node : known.job.status.allocation) ++replicas[node];
   }
   const PlaceholderPlan plan = plan_placeholders(present, wanted, replicas);
   for (const Placeholder& one : plan.remove) {
-    kube::DeleteOptions options;
-    options.uid = one.uid;
-    client_.remove(kube::kPods.in(options_.name_space, one.name), options);
+    remove_placeholder(client_, options_.name_space, one);
   }
   for (int i = 0; i < plan.make; ++i) {
     const std::string name = "adaptdl-placeholder-" + to_hex(random_bytes(5));

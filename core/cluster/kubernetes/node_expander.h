@@ -41,4 +41,9 @@ class NodeExpander {
   std::string said_;  // the last reason
 };
 
+// Where none are wished for any more: each that waits for a node would still make the autoscaler
+// add one. Throw Error if the cluster cannot be asked.
+void remove_placeholders(kube::Client& client, const std::string& name_space);
+bool has_placeholders(kube::Client& client, const std::string& name_space);
+
 }  // namespace adaptdl::kubernetes

@@ -62,7 +62,21 @@ void expand(kube::Client& client, const ClusterCache& cache, ExpanderOptions opt
       expander.look();
     } catch (const Cancelled&) {
       return;
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
+      log_warning("expander: {}", error.what());
+    }
+  } while (!stop.wait_for(pause));
+}
+
+// Those of before it was told to add no nodes: they would go on asking for some.
+void remove_placeholders_once(kube::Client& client, const std::string& name_space, Seconds pause,
+                              const Cancellation& stop) {
+  do {
+    try {
+      return remove_placeholders(client, name_space);
+    } catch (const Cancelled&) {
+      return;
+    } catch (const std::exception& error) {
       log_warning("expander: {}", error.what());
     }
   } while (!stop.wait_for(pause));
@@ -79,9 +93,8 @@ struct Operator::Impl {
         policy(make_policy(options.policy, options.policy_options)),
         cache(client, {[this](const std::string& id) { job_changed(id); },
                        [this] { controller_changed(); }}),
-        supervised(
-            cache, key,
-            [this](const std::string& id, Json train) { controller->hints(id, std::move(train)); }),
+        supervised(cache, key,
+                   [this](const std::string& id, Json train) { hints(id, std::move(train)); }),
         metrics_server(
             {.address = options.address, .port = options.metrics_port},
             [this](HttpServerRequest request, HttpReply reply) { reply.send(answer(request)); }) {
@@ -123,6 +136,10 @@ struct Operator::Impl {
     if (ready) controller->capacity_changed();
   }
 
+  void hints(const std::string& id, Json train) {
+    if (ready) controller->hints(id, std::move(train));  // else the next ones, as programs repeat
+  }
+
   HttpResponse answer(const HttpServerRequest& request) {
     if (request.path == "/livez" || request.path == "/healthz") return text_response(200, "ok");
     if (!ready) return text_response(503, "it has only just begun");
@@ -151,14 +168,19 @@ struct Operator::Impl {
   void lead(const std::function<bool()>& goes_on) {
     leads = true;
     std::jthread expander;
-    if (options.parts.expander && options.expander.max_nodes > 0) {
+    if (options.parts.expander) {
       ExpanderOptions expanding = options.expander;
       expanding.name_space = options.name_space;
       expanding.pods = options.pods;
       expander = std::jthread([this, expanding](const std::stop_token& ends) {
         Cancellation over;
         const std::stop_callback end(ends, [&over] { over.cancel(); });
-        expand(client, cache, expanding, over);
+        if (expanding.max_nodes > 0) {
+          expand(client, cache, expanding, over);
+        } else {
+          remove_placeholders_once(client, expanding.name_space, Seconds(expanding.interval_s),
+                                   over);
+        }
       });
     }
     controller->run(goes_on);

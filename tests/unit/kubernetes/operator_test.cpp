@@ -8,9 +8,13 @@
 #include <mutex>
 
 #include "core/base/error.h"
+#include "core/base/http.h"
+#include "core/base/http_server.h"
 #include "core/cluster/kubernetes/election.h"
+#include "core/cluster/kubernetes/supervised_pods.h"
 #include "core/kube/informer.h"
 #include "tests/unit/kubernetes/fake_kinds.h"
+#include "tests/unit/kubernetes/sample_objects.h"
 
 namespace adaptdl::kubernetes {
 namespace {
@@ -30,7 +34,8 @@ bool soon(const std::function<bool()>& condition) {
 // An operator with a thread and a client of its own, as a process has them.
 class Running {
  public:
-  Running(const kube::FakeApi& api, const std::string& identity, OperatorParts parts = {})
+  Running(const kube::FakeApi& api, const std::string& identity, OperatorParts parts = {},
+          const std::function<void(OperatorOptions&)>& change = {})
       : client_(api.config(), {.cancel = &stop_}) {
     OperatorOptions options;
     options.parts = parts;
@@ -39,6 +44,7 @@ class Running {
     options.policy = "proportional";
     options.address = "127.0.0.1";
     options.supervisor_port = options.metrics_port = 0;
+    if (change) change(options);
     done_ = std::async(std::launch::async, [this, options] {
       Operator serving(client_, options, stop_);
       serving.run();
@@ -105,6 +111,76 @@ TEST_CASE("the lease of an operator that does a part of it alone") {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   CHECK(lab.client.list(kube::kLeases.in("adaptdl")).items.empty());
   CHECK(answers.stop() < kGone);
+}
+
+TEST_CASE("hints may come while an operator begins") {
+  Lab lab;
+  lab.api.put(kube::kSecrets.in("adaptdl"), {{"apiVersion", "v1"},
+                                             {"kind", "Secret"},
+                                             {"metadata", {{"name", kKeySecret}}},
+                                             {"data", {{"key", "c2VjcmV0"}}}});
+  Json job = sample_job();
+  job.update({{"apiVersion", "adaptdl.petuum.com/v1"}, {"kind", "AdaptDLJob"}});
+  job["metadata"] = {{"namespace", "team-a"}, {"name", "digits"}};
+  std::string problem;
+  const JobObject stored = read_job(lab.api.put(kTestJobs.in("team-a"), job), problem);
+  lab.api.put(kTestConfigurations, {{"metadata", {{"name", kWebhookConfiguration}}},
+                                    {"webhooks", Json::array({{{"name", kWebhookName}}})}});
+  // It serves programs, but makes no certificate yet.
+  lab.api.set_fault([](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.path.find(kCertificateSecret) == std::string::npos) return std::nullopt;
+    return kube::status_response(503, "ServiceUnavailable", "not yet");
+  });
+  uint16_t port = 0;
+  {
+    const HttpServer free({.address = "127.0.0.1"}, [](HttpServerRequest, const HttpReply&) {});
+    port = free.port();
+  }
+  Running begins(lab.api, "begins", {}, [port](OperatorOptions& options) {
+    options.supervisor_port = port;
+    options.webhook_port = 0;
+  });
+  HttpClient program;
+  const auto status_of = [&](const char* method, const std::string& path) {
+    try {
+      return program
+          .send({.method = method,
+                 .url = fmt::format("http://127.0.0.1:{}{}", port, path),
+                 .body = method == std::string("PUT") ? R"({"initBatchSize": 8})" : "",
+                 .timeout = Seconds(5)})
+          .status;
+    } catch (const HttpError&) {
+      return 0;  // it does not listen yet
+    }
+  };
+  const std::string hints = "/j/" + job_token("c2VjcmV0", stored) + "/hints/team-a/digits";
+  CHECK(soon([&] { return status_of("PUT", hints) == 200; }));
+  CHECK(status_of("GET", "/healthz") == 200);  // after the hints were handed on
+
+  lab.api.set_fault({});
+  CHECK(soon([&] {
+    return status_of("PUT", hints) == 200 &&
+           lab.client.get(kTestJobs.in("team-a", "digits"))
+               .contains(Json::json_pointer("/status/train/initBatchSize"));
+  }));
+  begins.stop();
+}
+
+TEST_CASE("a leader that is to add no nodes removes the placeholders of before") {
+  Lab lab;
+  const auto pod = [&](const std::string& name, const Json& labels) {
+    lab.api.put(kube::kPods.in("adaptdl"), {{"apiVersion", "v1"},
+                                            {"kind", "Pod"},
+                                            {"metadata", {{"name", name}, {"labels", labels}}},
+                                            {"spec", Json::object()}});
+  };
+  pod("adaptdl-placeholder-1", {{"adaptdl/placeholder", "true"}});
+  pod("adaptdl-placeholder-2", {{"adaptdl/placeholder", "true"}});
+  pod("other", {{"app", "other"}});
+  Running leader(lab.api, "leader");
+  CHECK(soon([&] { return lab.client.list(kube::kPods.in("adaptdl")).items.size() == 1; }));
+  CHECK(lab.client.find(kube::kPods.in("adaptdl", "other")));
+  leader.stop();
 }
 
 TEST_CASE("an operator goes though the API server does not answer") {

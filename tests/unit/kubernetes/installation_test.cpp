@@ -1,0 +1,99 @@
+// What goes with an installation, on a fake API server.
+
+#include "core/cluster/kubernetes/installation.h"
+
+#include <algorithm>
+#include <doctest/doctest.h>
+
+#include "core/cluster/kubernetes/cluster_cache.h"
+#include "tests/unit/kubernetes/fake_kinds.h"
+
+namespace adaptdl::kubernetes {
+namespace {
+
+const kube::Resource kCronJobs{"batch", "v1", "cronjobs", "", "", ""};
+
+struct Lab {
+  kube::FakeApi api{{{kube::kNamespaces, "Namespace", false},
+                     {kube::kDeployments, "Deployment"},
+                     {kube::kServices, "Service"},
+                     {kCronJobs, "CronJob"}}};
+  kube::Client client{api.config()};
+  std::vector<std::string> said;
+
+  Lab() {
+    put(kube::kNamespaces, "Namespace", "adaptdl");
+    put(kube::kDeployments, "Deployment", kDeployment);
+    put(kube::kServices, "Service", "adaptdl-supervisor");
+    put(kube::kSecrets, "Secret", kKeySecret);
+    // The cluster's own, of any namespace.
+    put(kube::kConfigMaps, "ConfigMap", "kube-root-ca.crt", Json::object());
+    api.put(kube::kSecrets.in("adaptdl"), {{"apiVersion", "v1"},
+                                           {"kind", "Secret"},
+                                           {"metadata", {{"name", "default-token"}}},
+                                           {"type", "kubernetes.io/service-account-token"}});
+  }
+
+  void put(const kube::Resource& kind, const char* name_of_kind, const std::string& name,
+           Json labels = {{kLabelInstalled, "adaptdl"}}) {
+    const bool whole = kind.plural == kube::kNamespaces.plural;
+    api.put(kind.in(whole ? "" : "adaptdl"),
+            {{"apiVersion", kind.group.empty() ? "v1" : kind.group + "/v1"},
+             {"kind", name_of_kind},
+             {"metadata", {{"name", name}, {"labels", std::move(labels)}}}});
+  }
+
+  void uninstall() {
+    remove_installation(client, "adaptdl", false, Seconds(20),
+                        [this](const std::string& line) { said.push_back(line); });
+  }
+
+  bool has_namespace() { return client.find(kube::kNamespaces.named("adaptdl")).has_value(); }
+};
+
+}  // namespace
+
+TEST_CASE("uninstalled: the namespace goes if all in it is the installation's or the cluster's") {
+  Lab lab;
+  lab.uninstall();
+  CHECK_FALSE(lab.has_namespace());
+  CHECK_FALSE(lab.client.find(kube::kDeployments.in("adaptdl", kDeployment)));
+  CHECK(lab.said.back() == "Namespace adaptdl: removed");
+}
+
+TEST_CASE("uninstalled: a namespace with things of others stays, and so do they") {
+  const auto stays = [](const kube::Resource& kind, const char* name_of_kind) {
+    Lab lab;
+    lab.put(kind, name_of_kind, "others", {{"app", "other"}});
+    lab.uninstall();
+    CHECK(lab.has_namespace());
+    CHECK(lab.client.find(kind.in("adaptdl", "others")));
+    CHECK(lab.said.back() ==
+          std::string("Namespace adaptdl: it stays, since there are other things in it, such as ") +
+              name_of_kind + " others");
+  };
+  stays(kube::kSecrets, "Secret");
+  stays(kube::kConfigMaps, "ConfigMap");
+  stays(kube::kServices, "Service");
+  stays(kCronJobs, "CronJob");
+  stays(kube::kPods, "Pod");
+}
+
+TEST_CASE("uninstalled: placeholders go, also where the namespace was there before") {
+  const Json placeholder = {{"adaptdl/placeholder", "true"}};
+  Lab lab;
+  lab.put(kube::kPods, "Pod", "adaptdl-placeholder-1", placeholder);
+  lab.uninstall();
+  CHECK_FALSE(lab.has_namespace());
+  CHECK_FALSE(lab.client.find(kube::kPods.in("adaptdl", "adaptdl-placeholder-1")));
+
+  Lab older;
+  older.api.erase(kube::kNamespaces.named("adaptdl"));
+  older.put(kube::kNamespaces, "Namespace", "adaptdl", Json::object());
+  older.put(kube::kPods, "Pod", "adaptdl-placeholder-1", placeholder);
+  older.uninstall();
+  CHECK(older.has_namespace());
+  CHECK_FALSE(older.client.find(kube::kPods.in("adaptdl", "adaptdl-placeholder-1")));
+}
+
+}  // namespace adaptdl::kubernetes
