@@ -35,6 +35,9 @@ inline constexpr int kAgentProtocol = 1;
 struct HostsOptions {
   std::string secret;  // not empty
   uint16_t port = 0;   // the launcher listens there on all addresses; 0: any, see Agents::port()
+  // An agent that has not ended a replica so long after it was told to is given up: its process, or
+  // its whole host, stands still, though the connection is there.
+  Seconds kill_patience{10};
 };
 
 // What one side proves to the other; hexadecimal. `side`: "agent" or "launcher", whose proof it is.

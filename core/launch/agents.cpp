@@ -32,6 +32,7 @@ struct Agents::Worker {
   bool closing = false;              // once the launcher has taken all
   pid_t pid = 0;
   std::optional<ExitStatus> status;
+  std::optional<TimePoint> end_by;  // it was told to end it
   std::deque<bool> stops;
   std::string lost;
 };
@@ -53,8 +54,12 @@ struct Agents::Agent {
 
 class Agents::Process : public ReplicaProcess {
  public:
-  Process(MemberId id, std::shared_ptr<Agent> agent, std::shared_ptr<Worker> worker)
-      : id_(id), agent_(std::move(agent)), worker_(std::move(worker)) {}
+  Process(MemberId id, std::shared_ptr<Agent> agent, std::shared_ptr<Worker> worker,
+          Seconds kill_patience)
+      : id_(id),
+        agent_(std::move(agent)),
+        worker_(std::move(worker)),
+        kill_patience_(std::chrono::duration_cast<Monotonic::duration>(kill_patience)) {}
   ~Process() override {
     if (!worker_->status) tell_kill();
   }
@@ -76,12 +81,15 @@ class Agents::Process : public ReplicaProcess {
 
  private:
   void tell_kill() {
-    if (!agent_->gone) agent_->channel.post(frame("kill", id_));
+    if (agent_->gone) return;
+    agent_->channel.post(frame("kill", id_));
+    if (!worker_->end_by) worker_->end_by = Monotonic::now() + kill_patience_;
   }
 
   const MemberId id_;
   const std::shared_ptr<Agent> agent_;
   const std::shared_ptr<Worker> worker_;
+  const Monotonic::duration kill_patience_;
 };
 
 Agents::Agents(HostsOptions options, std::string run, Events events)
@@ -110,6 +118,9 @@ TimePoint Agents::deadline() const {
   TimePoint first = TimePoint::max();
   for (const auto& agent : agents_) {
     if (!agent->proven) first = std::min(first, agent->deadline);
+    for (const auto& [id, worker] : agent->workers) {
+      if (worker->end_by && !worker->status) first = std::min(first, *worker->end_by);
+    }
   }
   return first;
 }
@@ -149,6 +160,10 @@ std::string Agents::serve(Agent& agent) {
     }
     for (auto entry = agent.workers.begin(); entry != agent.workers.end();) {
       Worker& worker = *entry->second;
+      // All that it had sent by now is read: a launcher that itself stood still blames nobody.
+      if (worker.end_by && !worker.status && Monotonic::now() >= *worker.end_by) {
+        return fmt::format("does not end replica {}", entry->first);
+      }
       if (worker.channel) {
         const bool heard =
             worker.channel->flush() && worker.channel->drain([&](nlohmann::json message) {
@@ -245,7 +260,8 @@ std::unique_ptr<Replica> Agents::start(MemberId id, int slot, nlohmann::json wel
   worker->channel = std::make_unique<Channel>(std::move(theirs));
   (*found)->workers[id] = worker;
   auto replica = std::make_unique<Replica>(
-      Replica{id, std::make_unique<Process>(id, *found, worker), Channel(std::move(ours))});
+      Replica{id, std::make_unique<Process>(id, *found, worker, options_.kill_patience),
+              Channel(std::move(ours))});
   replica->slots = {slot};
   return replica;
 }

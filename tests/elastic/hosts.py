@@ -158,6 +158,44 @@ def launcher_goes(folder, draw):
         check(other.end() == 143, "an agent without a launcher does not leave", other.said())
 
 
+def stands_still(folder, draw):
+    """A host stands still, agent and replica, with its connections open: the others go on without
+    it, it comes back when it goes on, and at the end nobody waits for it."""
+    with Supervisor() as supervisor:
+        supervisor.addresses = ["127.0.0.1"]
+        hosts = Hosts(folder, supervisor)
+        settings = ("--set", "epochs=1000", "--hang-timeout", "3")
+        run, other = (hosts.pod(rank, *settings) for rank in (0, 1))
+        run.wait_replicas(2)
+        run.wait_steps_more(5)
+
+        def freeze():
+            stopped = [other.process.pid, worker_of(folder, other)]
+            for pid in stopped:
+                kill(pid, signal.SIGSTOP)
+            return stopped
+
+        seen, stopped = run.count(), freeze()
+        run.wait_replicas(1, after=seen)
+        run.wait_steps_more(5)
+        check("does not end replica 1" in run.said(), "it does not say why", run.said())
+        for pid in stopped:
+            kill(pid, signal.SIGCONT)
+        seen = run.count()
+        run.wait_replicas(2, after=seen)
+        run.wait_steps_more(5)
+        run.check_steps()
+
+        stopped = freeze()
+        run.request(request="cancel")
+        run.expect_end(143)  # after the grace time of 30 s
+        for pid in stopped:
+            kill(pid, signal.SIGCONT)
+        wait_until(lambda: not worker_of(folder, other), "no replica without a launcher")
+        other.signal(signal.SIGTERM)
+        check(other.end() == 143, "an agent without a launcher does not leave", other.said())
+
+
 def strangers(folder, draw):
     """Who does not know the secret, or says nothing, holds nobody up."""
     with Supervisor() as supervisor:
@@ -197,4 +235,4 @@ def hints(folder, draw):
         run.expect_end(143)
 
 
-main(comes_and_goes, launcher_goes, strangers, hints)
+main(comes_and_goes, launcher_goes, stands_still, strangers, hints)

@@ -15,8 +15,9 @@ using nlohmann::json;
 namespace {
 
 struct Launcher {
-  std::vector<std::string> events;
-  Agents agents{{.secret = "secret"},
+  Seconds kill_patience = HostsOptions{}.kill_patience;
+  std::vector<std::string> events = {};
+  Agents agents{{.secret = "secret", .kill_patience = kill_patience},
                 "run",
                 {[this](int slot, const std::string& host) {
                    events.push_back(fmt::format("{} joined {}", host, slot));
@@ -154,6 +155,30 @@ TEST_CASE("an agent that is gone takes its replicas along, and says why once") {
   leaver.channel.send({{"type", "leaving"}});
   CHECK(launcher.until([&] { return launcher.events.size() == 4; }));
   CHECK(launcher.events.back() == "host-2 left 2: is to go");
+}
+
+TEST_CASE("an agent that does not end what it is told to is given up, and may come again") {
+  Launcher launcher{.kill_patience = Seconds(0.3)};
+  OtherSide agent(launcher);
+  agent.join(launcher, 1);
+  const auto first = launcher.agents.start(0, 1, json::object());
+  first->process->kill();
+  agent.channel.send({{"type", "ended"}, {"member", 0}, {"signaled", true}, {"value", SIGKILL}});
+  CHECK(launcher.until([&] { return first->process->poll().has_value(); }));
+  CHECK(first->process->lost().empty());
+
+  const auto second = launcher.agents.start(1, 1, json::object());
+  const TimePoint begun = Monotonic::now();
+  CHECK(launcher.until([&] { return seconds_since(begun) > 0.5; }));
+  CHECK(launcher.events.size() == 1);  // what ended in time is nobody's fault
+  second->process->kill();
+  CHECK(launcher.agents.deadline() <= Monotonic::now() + std::chrono::milliseconds(300));
+  CHECK(launcher.until([&] { return second->process->poll().has_value(); }));
+  CHECK(second->process->lost() == "its host host-1 does not end replica 1");
+  CHECK(launcher.events.back() == "host-1 left 1: does not end replica 1");
+  CHECK(agent.closed(launcher));
+  OtherSide again(launcher);
+  CHECK(again.join(launcher, 1)["type"] == "joined");
 }
 
 TEST_CASE("a host that comes again takes the place of its old connection") {
