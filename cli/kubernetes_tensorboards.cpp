@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <csignal>
 #include <map>
+#include <thread>
+#include <utility>
 
 #include "cli/interruption.h"
 #include "cli/kubernetes_cluster.h"
@@ -18,6 +20,8 @@ namespace {
 constexpr Seconds kStartPatience{300};  // its image is large
 constexpr Seconds kLook{1.0};
 constexpr int kLooksBetween = 5;  // at the pod, once it is shown
+constexpr Seconds kRemovalPatience{10};
+constexpr Seconds kRemovalLook{0.3};
 
 bool is_ours(const Json& object, const std::string& name) {
   return object["metadata"].value("labels", Json::object()).value(kTensorboardLabel, "") == name;
@@ -87,6 +91,7 @@ class KubernetesTensorBoards : public TensorBoards {
       fail("there is a TensorBoard instance {} in namespace {} already", name,
            cluster_.name_space());
     }
+    for (const kube::Resource& each : {services(name), claims(name)}) await_removal(each, name);
     const Json made = client().create(kube::kDeployments.in(cluster_.name_space()),
                                       tensorboard_deployment(name, arguments.text("image")));
     const Json owner = tensorboard_owner(made);
@@ -103,6 +108,21 @@ class KubernetesTensorBoards : public TensorBoards {
       client().remove(deployments(name),
                       {.propagation = kube::DeleteOptions::Propagation::background});
       throw;
+    }
+  }
+
+  // What is being removed is of no use to another instance; a claim stays until its last pod ends.
+  void await_removal(const kube::Resource& place, const std::string& name) {
+    const TimePoint begun = Monotonic::now();
+    for (bool told = false;; told = true) {
+      const auto object = client().find(place);
+      if (!object || !(*object)["metadata"].contains("deletionTimestamp")) return;
+      if (seconds_since(begun) > kRemovalPatience.count()) {
+        fail("{} of TensorBoard instance {} is still being removed; try again", place.describe(),
+             name);
+      }
+      if (!told) talk(fmt::format("waiting until {} is removed", place.describe()));
+      std::this_thread::sleep_for(kRemovalLook);
     }
   }
 
@@ -184,9 +204,19 @@ class KubernetesTensorBoards : public TensorBoards {
     return result;
   }
 
+  // None where AdaptDL is uninstalled, and the definition of jobs with it.
+  std::vector<Json> jobs() {
+    try {
+      return client().list(cluster_.jobs()).items;
+    } catch (const kube::ApiError& error) {
+      if (!error.not_found()) throw;
+      return {};
+    }
+  }
+
   std::vector<std::string> unfinished_jobs(const std::string& name) {
     std::vector<std::string> result;
-    for (const Json& job : client().list(cluster_.jobs()).items) {
+    for (const Json& job : jobs()) {
       if (!job.value("/status/completionTimestamp"_json_pointer, "").empty()) continue;
       const std::string phase = job.value("/status/phase"_json_pointer, "");
       if (phase == "Succeeded" || phase == "Failed") continue;
@@ -214,14 +244,22 @@ class KubernetesTensorBoards : public TensorBoards {
     return "";
   }
 
-  // Pods come and go; the port here stays.
+  // Pods come and go, and the API server may be away for a while; the port here stays.
   void show(const std::string& name, const std::string& address, int port,
             const Cancellation& cancel) {
     std::optional<kube::PortForward> forward;
     std::string shown, why, told;
+    bool away = false;  // the API server, and it was told
     const TimePoint begun = Monotonic::now();
     do {
-      const std::string pod = serving_pod(name, why);
+      std::string pod;
+      try {
+        pod = serving_pod(name, why);
+        away = false;
+      } catch (const Error& error) {
+        if (shown.empty()) throw;
+        if (!std::exchange(away, true)) talk(fmt::format("{}; still trying", error.what()));
+      }
       if (pod != shown && !pod.empty()) {
         forward.reset();
         forward.emplace(client(), kube::kPods.in(cluster_.name_space(), pod), kTensorboardPort,

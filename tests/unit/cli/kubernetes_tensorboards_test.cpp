@@ -1,6 +1,11 @@
 // TensorBoard instances, on the fake of an API server.
 
+#include <atomic>
 #include <doctest/doctest.h>
+#include <future>
+#include <signal.h>
+#include <thread>
+#include <unistd.h>
 
 #include "cli/kubernetes_cluster.h"
 #include "cli/kubernetes_tensorboard.h"
@@ -155,6 +160,65 @@ TEST_CASE("one that jobs write to is not deleted") {
   job("busy", {{"phase", "Running"}});
   const std::string told = problem([&] { lab.instances->removal("curves"); });
   CHECK(told.find("written to by busy;") != std::string::npos);
+}
+
+TEST_CASE("one whose jobs' definition is gone with AdaptDL can be deleted") {
+  Lab lab;
+  lab.create("curves");
+  lab.api.set_fault([](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.path.find("/adaptdljobs") == std::string::npos) return std::nullopt;
+    return text_response(404, "404 page not found");
+  });
+  CHECK(lab.instances->removal("curves").find("curves") != std::string::npos);
+}
+
+TEST_CASE("what is still being removed is waited for, not taken over") {
+  Lab lab;
+  lab.put(kube::kClaims, "PersistentVolumeClaim", kLabels, kSize);
+  kube::Client& client = lab.cluster->client();
+  const kube::Resource place = kube::kClaims.in("team", "adaptdl-tensorboard-curves");
+  const auto set_finalizers = [&](const Json& finalizers) {
+    client.patch(place, kube::PatchKind::merge, {{"metadata", {{"finalizers", finalizers}}}});
+  };
+  set_finalizers({"kubernetes.io/pvc-protection"});
+  client.remove(place);
+  const std::string old = client.get(place)["metadata"]["uid"];
+  auto ends = std::async(std::launch::async, [&] {  // as the last pod of before does
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    set_finalizers(Json());
+    lab.api.erase(place);
+  });
+  CHECK(lab.create("curves") == "");
+  ends.get();
+  const Json claim = client.get(place);
+  CHECK(claim["metadata"]["uid"] != old);
+  CHECK_FALSE(claim["metadata"].contains("deletionTimestamp"));
+}
+
+TEST_CASE("a shown instance outlives an API server that does not answer for a while") {
+  Lab lab;
+  lab.create("curves");
+  const Json ready = {{{"type", "Ready"}, {"status", "True"}}};
+  lab.api.put(kube::kPods.in("team"), {{"apiVersion", "v1"},
+                                       {"kind", "Pod"},
+                                       {"metadata", {{"name", "p"}, {"labels", kLabels}}},
+                                       {"spec", Json::object()},
+                                       {"status", {{"conditions", ready}}}});
+  std::atomic<int> looks = 0;
+  lab.api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.path.find("/pods") == std::string::npos || looks++ == 0) return std::nullopt;
+    return kube::status_response(403, "Forbidden", "not now");  // one that is not asked again
+  });
+  auto shown = std::async(std::launch::async,
+                          [&] { lab.instances->proxy("curves", "127.0.0.1", std::nullopt); });
+  const TimePoint begun = Monotonic::now();
+  while (looks < 2 && seconds_since(begun) < 30) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  CHECK(looks >= 2);
+  CHECK(shown.wait_for(std::chrono::milliseconds(300)) == std::future_status::timeout);
+  ::kill(::getpid(), SIGTERM);  // which it catches
+  CHECK(problem([&] { shown.get(); }) == "");
 }
 
 TEST_CASE("why an instance does not serve") {
