@@ -1,6 +1,7 @@
 #include "cli/kubernetes_jobs.h"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 
 #include "cli/jobs.h"
@@ -60,23 +61,39 @@ class KubernetesJobs : public ClusterJobs {
   void watch(Detail, const EachJob& job, const EachRun&,
              const std::function<void()>& round) override {
     list(scope_);  // throws where it cannot be reached; what follows would try for ever
+    // What goes wrong here, such as that nobody reads our output any more, is no failure of the
+    // watch, which would be tried again: it ends it.
+    Cancellation over;
+    std::exception_ptr failure;
+    const auto tell = [&](const auto& act) {
+      if (failure) return;  // of the same piece of an answer
+      try {
+        act();
+      } catch (...) {
+        failure = std::current_exception();
+        over.cancel();
+      }
+    };
     kube::FollowCallbacks callbacks;
     callbacks.listed = [&](const kube::ObjectList& all) {
-      for (const JobView& view : views(all.items)) job(view);
-      round();
+      tell([&] {
+        for (const JobView& view : views(all.items)) job(view);
+        round();
+      });
     };
     callbacks.happened = [&](const kube::WatchEvent& event) {
       if (event.type == kube::WatchEvent::Type::deleted) return;
-      job(kubernetes_view(event.object));
-      round();
+      tell([&] {
+        job(kubernetes_view(event.object));
+        round();
+      });
     };
     callbacks.stuck = [](const std::string& why) {
       if (!why.empty()) talk("adaptdl: " + why + "; trying again");
     };
-    const Cancellation never;
     kube::follow(cluster_.client(), collection(scope_), {.labels = scope_.selector, .trim = trim},
-                 callbacks, never);
-    fail("the watch has ended");
+                 callbacks, over);
+    std::rethrow_exception(failure);
   }
 
   JobView find(const std::string& name) override { return kubernetes_view(object(name)); }

@@ -48,7 +48,8 @@ std::string watch_once(Client& client, const Resource& collection, std::string r
                        const WatchOptions& options, const std::function<void(WatchEvent)>& on_event,
                        const Cancellation* cancel = nullptr);
 
-// What follow() tells. Called on its thread.
+// What follow() tells. Called on its thread. They throw nothing: it would be taken for a failure of
+// the server, and told as such. To end it, they cancel, and keep what went wrong.
 struct FollowCallbacks {
   std::function<void(ObjectList)> listed;    // this is all there is; at first, and again
   std::function<void(WatchEvent)> happened;  // no bookmarks
@@ -63,7 +64,8 @@ struct FollowOptions {
 
 // Lists and watches until cancelled: connects again by reconnect_delay(), lists again when the
 // server no longer knows where we were. What happens between is never left out, but changes of one
-// object may be told as one. Nothing is thrown but what the callbacks throw.
+// object may be told as one. Once cancelled, the rest of a piece of an answer may still be told.
+// Throws nothing of its own.
 void follow(Client& client, const Resource& collection, const FollowOptions& options,
             const FollowCallbacks& callbacks, const Cancellation& cancel);
 
