@@ -15,8 +15,8 @@ namespace {
 constexpr char kInput = 0, kOutput = 1, kErrors = 2, kStatus = 3, kResize = 4;
 constexpr char kClose = static_cast<char>(255);
 constexpr size_t kPiece = 32u << 10;
-constexpr Seconds kPing{5.0};
-constexpr Seconds kSilence{60.0};  // answers to pings count: then the server is gone
+constexpr int kBurst = 16;         // messages
+constexpr double kPings = 12;      // while the server may be silent
 constexpr Seconds kFarewell{2.0};  // for its close, after it has told how the command ended
 
 class Session {
@@ -49,7 +49,8 @@ class Session {
     } catch (const HttpError&) {
       // The command may have ended, and the server with it, while its input was on the way.
       try {
-        hear();
+        do hear();
+        while (more_);
       } catch (const HttpError&) {
         // nothing more is there
       }
@@ -61,7 +62,14 @@ class Session {
 
  private:
   void hear() {
-    while (auto message = socket_->receive()) take(*message);
+    // Not more at once: one who writes and writes does not keep us from input and `cancel_`.
+    for (int i = 0; i < kBurst; ++i) {
+      const auto message = socket_->receive();
+      more_ = message.has_value();
+      if (!more_) return;
+      asked_.reset();
+      take(*message);
+    }
   }
 
   void wait() {
@@ -71,18 +79,27 @@ class Session {
         {read ? options_.input : -1, POLLIN, 0},
         {cancel_ != nullptr ? cancel_->fd() : -1, POLLIN, 0},
     }};
-    if (::poll(fds.data(), fds.size(), 1000) < 0 && errno != EINTR) fail_errno(errno, "poll");
+    if (::poll(fds.data(), fds.size(), more_ ? 0 : 1000) < 0 && errno != EINTR)
+      fail_errno(errno, "poll");
     if (fds[2].revents != 0) throw Cancelled(what_);
-    if (fds[0].revents != 0) heard_ = Monotonic::now();
+    if (fds[0].revents != 0) asked_.reset();
     socket_->flush();
     if (fds[1].revents != 0) read_input();
-    if (seconds_since(heard_) > kSilence.count()) {
-      throw HttpError(what_ + ": the server has been silent for a minute", true);
+    ask();
+  }
+
+  // Silence is counted from a ping, and not while we did not listen: a reader of our output may
+  // keep us for long, or a signal may stop us.
+  void ask() {
+    if (asked_) {
+      if (seconds_since(*asked_) <= options_.silence.count()) return;
+      throw HttpError(fmt::format("{}: the server has not answered for {:.0f} s", what_,
+                                  options_.silence.count()),
+                      true);
     }
-    if (seconds_since(pinged_) > kPing.count()) {
-      pinged_ = Monotonic::now();
-      socket_->ping();
-    }
+    if (seconds_since(pinged_) < options_.silence.count() / kPings) return;
+    asked_ = pinged_ = Monotonic::now();
+    socket_->ping();
   }
 
   void read_input() {
@@ -140,8 +157,10 @@ class Session {
   const std::string what_;
   std::unique_ptr<WebSocket> socket_;
   bool can_end_input_ = false, reading_ = false, closed_ = false;
+  bool more_ = false;  // messages may be there, in memory, where poll(2) does not see them
   TerminalSize size_{0, 0};
-  TimePoint heard_ = Monotonic::now(), pinged_ = Monotonic::now(), farewell_{};
+  TimePoint pinged_ = Monotonic::now(), farewell_{};
+  std::optional<TimePoint> asked_;  // by a ping; nothing was heard since
   std::optional<Json> status_;
 };
 

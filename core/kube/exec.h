@@ -28,10 +28,12 @@ struct ExecOptions {
   std::function<void(std::string_view)> output, errors;  // what it writes; empty: dropped
   // With a terminal: its size; asked at first and about once a second.
   std::function<TerminalSize()> size;
+  Seconds silence{60.0};  // for which the server may leave a ping unanswered; then it is gone. > 0
 };
 
 // Runs it to its end and returns its exit code. Throws ApiError if it cannot be started (no such
 // program, container or pod), HttpError if the connection is lost meanwhile: the command may go on.
+// That `output` and `errors` take long loses nothing.
 // Of a command that ends while more than about a megabyte of its input is unread, some nodes
 // (containerd 1.6) never tell the end: then only `cancel` ends this.
 int exec(Client& client, const Resource& pod, const ExecOptions& options,

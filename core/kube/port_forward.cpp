@@ -90,7 +90,8 @@ class Bridge {
   void hear() {
     for (more_ = false; !over_;) {
       if (is_full()) {
-        more_ = true;  // perhaps in memory already, where poll(2) does not see it
+        more_ = true;               // perhaps in memory already, where poll(2) does not see it
+        heard_ = Monotonic::now();  // it is we who do not listen
         return;
       }
       const auto message = remote_.receive();

@@ -4,6 +4,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
+#include <poll.h>
 
 #include "core/base/number.h"
 
@@ -15,6 +16,8 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using Tcp = asio::ip::tcp;
 using Socket = beast::websocket::stream<Tcp::socket>;
+
+constexpr size_t kMuch = 6u << 20, kMuchPiece = 32u << 10;
 
 void send(Socket& socket, char channel, const std::string& text) {
   const std::string whole = channel + text;
@@ -64,6 +67,11 @@ void exec(Socket& socket, const std::string& query) {
            R"({"status":"Failure","code":500,"reason":"InternalError","message":"no such"})");
   } else if (has("command=hang")) {
     receive(socket);  // ends with the client
+  } else if (has("command=mute")) {
+    pollfd gone{socket.next_layer().native_handle(), POLLRDHUP, 0};
+    ::poll(&gone, 1, -1);
+  } else if (has("command=flood")) {
+    for (;;) send(socket, 1, std::string(900, 'x'));  // ends with the client
   }
 }
 
@@ -74,6 +82,10 @@ void forward(Socket& socket, bool broken) {
   for (;;) {
     const std::string message = receive(socket);
     if (message.empty() || message[0] != 0) continue;
+    if (message.find("much") != std::string::npos) {
+      for (size_t i = 0; i < kMuch; i += kMuchPiece) send(socket, 0, std::string(kMuchPiece, 'm'));
+      break;
+    }
     send(socket, 0, message.substr(1));
     if (message.find("bye") != std::string::npos) break;
   }

@@ -3,9 +3,10 @@
 // The WebSockets of an API server's pods, for tests: exec and portforward.
 //
 // exec runs `command`: "cat" gives its input back, and ends by 0 when that ends; "cat N" after N
-// bytes; "fail N" says something on both outputs and ends by N; "hang" says nothing; "drop" breaks
-// the connection; "missing" cannot be started. Messages come in fragments, with pings between.
-// portforward gives back what it gets, and ends after "bye"; port 1 tells an error.
+// bytes; "fail N" says something on both outputs and ends by N; "hang" says nothing; "mute" does
+// not even answer pings; "flood" writes for ever; "drop" breaks the connection; "missing" cannot be
+// started. Messages come in fragments, with pings between. portforward gives back what it gets, and
+// ends after "bye", or after 6 MiB for "much"; port 1 tells an error.
 // A path with /secret/ is refused: 403, to plain requests with a Status.
 
 #include <atomic>

@@ -1,4 +1,6 @@
 #include <fcntl.h>
+#include <list>
+#include <stdexcept>
 #include <thread>
 
 #include "core/base/files.h"
@@ -7,7 +9,7 @@
 #include "core/kube/port_forward.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/base/http_peer.h"
-#include "tests/unit/kube/fake_api.h"
+#include "tests/unit/kube/fake_cluster.h"
 #include "tests/unit/kube/fake_streams.h"
 
 namespace adaptdl::kube {
@@ -61,6 +63,40 @@ TEST_CASE("a command's input, outputs and end") {
   });
   CHECK_THROWS_AS(run(client, {"hang"}, -1, false, &cancel), Cancelled);
   other.join();
+}
+
+TEST_CASE("a server is silent when it leaves a ping unanswered") {
+  FakeStreams server("v5.channel.k8s.io");
+  Client client(server.config());
+  CHECK_ERROR(exec(client, kPod, {.command = {"mute"}, .silence = Seconds(0.3)}),
+              "exec in pods/p in default: the server has not answered for 0");
+  // Not when it is we who do not listen for longer than that.
+  const TemporaryDirectory folder;
+  const FakeCluster cluster(folder.path());
+  Client other(cluster.config());
+  std::string got;
+  const auto take = [&](std::string_view piece) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    got += piece;
+  };
+  CHECK(exec(other, kPod,
+             {.command = {"sh", "-c", "echo a; sleep 3; exit 3"},
+              .output = take,
+              .silence = Seconds(1.0)}) == 3);
+  CHECK(got == "a\n");
+}
+
+TEST_CASE("a command that writes for ever is ended all the same") {
+  FakeStreams server("v5.channel.k8s.io");
+  Client client(server.config());
+  Cancellation cancel;
+  int pieces = 0;
+  const auto take = [&](std::string_view) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (++pieces == 100) cancel.cancel();
+    if (pieces == 1000) throw std::runtime_error("it goes on");
+  };
+  CHECK_THROWS_AS(exec(client, kPod, {.command = {"flood"}, .output = take}, &cancel), Cancelled);
 }
 
 TEST_CASE("an older server cannot end a command's input") {
@@ -120,6 +156,23 @@ TEST_CASE("a forwarded port passes bytes both ways") {
     CHECK(one.closes());
     talk(other, "still here");
     // A connection that is open ends with the forwarding.
+  }
+  {
+    // Programs that have said their last, and read late, get all.
+    const PortForward forward(client, kPod, 8080);
+    std::list<HttpPeer> peers;
+    for (int i = 0; i < 4; ++i) {
+      HttpPeer& late = peers.emplace_back(forward.port());
+      REQUIRE(late.send("much"));
+      ::shutdown(late.fd(), SHUT_WR);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    for (HttpPeer& late : peers) {
+      std::string got(6u << 20, ' ');
+      CHECK(recv_exactly(late.fd(), std::as_writable_bytes(std::span(got)),
+                         Monotonic::now() + std::chrono::seconds(20)));
+      CHECK(late.closes());
+    }
   }
   const PortForward broken(client, kPod, 1);
   HttpPeer peer(broken.port());
