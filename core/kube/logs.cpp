@@ -15,12 +15,23 @@ constexpr Seconds kAtMost{6 * 3600.0};
 constexpr double kPause = 0.3;
 
 // Its state is over, or it is gone.
-bool has_ended(Client& client, const Resource& pod, const std::string& container) {
+bool has_ended(Client& client, const Resource& pod, const std::string& container,
+               const Cancellation* cancel) {
   Resource object = pod;
   object.subresource.clear();
-  const auto found = client.find(object);
-  if (!found) return true;
-  const Json status = found->value("status", Json::object());
+  std::string text;
+  try {
+    // A stream, as these can be cancelled.
+    client.stream(
+        object, {}, client.options().timeout, [&](std::string_view piece) { text += piece; },
+        cancel);
+  } catch (const ApiError& error) {
+    if (error.not_found()) return true;
+    throw;
+  }
+  const Json found = parse_json(text, object.describe());
+  if (!found.is_object()) fail("GET {}: the answer is no object", object.describe());
+  const Json status = found.value("status", Json::object());
   const std::string phase = json_get_or<std::string>(status, "phase", "pod", "");
   if (phase == "Succeeded" || phase == "Failed") return true;
   for (const char* list : {"containerStatuses", "initContainerStatuses"}) {
@@ -46,27 +57,45 @@ class Reader {
 
   void run() {
     if (!options_.follow) return read();
-    for (int failures = 0;;) {
-      // Asked before the lines are read: what it writes in between is not lost.
-      const bool ended = has_ended(client_, pod_, options_.container);
+    for (;;) {
+      bool ended = false;
+      came_ = false;
+      reading_.reset();
       try {
+        // Asked before the lines are read: what it writes in between is not lost.
+        ended = has_ended(client_, pod_, options_.container, cancel_);
+        reading_ = Monotonic::now();
         read();
         if (ended) return;
-        failures = 0;
+        failures_ = 0;
       } catch (const ApiError& error) {
         if (error.not_found() && last_) return;  // removed with all that it said
-        // 400: it has not begun. 404: it is gone, as the next look says; or its node does not know
-        // of it yet.
-        if (ended || (error.code() != 400 && !error.not_found())) throw;
+        if (error.code() >= 500 || error.too_many_requests()) {
+          if (!may_go_on(false)) throw;
+        } else if (ended || (error.code() != 400 && !error.not_found())) {
+          throw;
+        } else {
+          // 400: it has not begun. 404: it is gone, as the next look says; or its node does not
+          // know of it yet.
+          failures_ = 0;
+        }
       } catch (const HttpError&) {
-        if (++failures > kPatience) throw;
+        // A quiet one is cut off by whatever is between.
+        if (!may_go_on(reading_ && seconds_since(*reading_) > kSound)) throw;
       }
-      pause(failures);
+      pause();
     }
   }
 
  private:
-  static constexpr int kPatience = 10;  // lost connections in a row, minutes in all
+  static constexpr int kPatience = 10;    // failures in a row, minutes in all
+  static constexpr double kSound = 50.0;  // s; longer than connecting takes
+
+  // Counts a failure. It is the first in a row after something good.
+  bool may_go_on(bool after_good) {
+    failures_ = after_good || came_ ? 1 : failures_ + 1;
+    return failures_ <= kPatience;
+  }
 
   void read() {
     Query query{{"timestamps", "true"}};
@@ -102,12 +131,13 @@ class Reader {
       last_text_ = std::string(line.substr(0, space));
     }
     if (time && !options_.timestamps) line.remove_prefix(std::min(space + 1, line.size()));
+    came_ = true;
     on_line_(line);
   }
 
-  void pause(int failures) {
+  void pause() {
     again_ = true;
-    const Seconds duration = failures > 0 ? reconnect_delay(failures, 0.5) : Seconds(kPause);
+    const Seconds duration = failures_ > 0 ? reconnect_delay(failures_, 0.5) : Seconds(kPause);
     if (cancel_ == nullptr) {
       std::this_thread::sleep_for(duration);
     } else if (cancel_->wait_for(duration)) {
@@ -123,6 +153,10 @@ class Reader {
   std::optional<WallTime> last_;
   std::string last_text_;
   bool again_ = false;  // the lines come from an earlier one on
+  int failures_ = 0;    // in a row
+  // Of this look and read:
+  bool came_ = false;  // a line that was not told before
+  std::optional<TimePoint> reading_;
 };
 
 }  // namespace

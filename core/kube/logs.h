@@ -22,7 +22,8 @@ struct LogOptions {
 
 // Calls `on_line` for each line, without its end. Following, it waits for a container that has not
 // begun; not following, that is an ApiError. A line is told once, though lines of the very same
-// nanosecond may be lost where a connection was. Throws ApiError, HttpError, Cancelled.
+// nanosecond may be lost where a connection was. Throws ApiError, HttpError, Cancelled; following,
+// lost connections and answers 429 and 5xx only when minutes of them bring nothing.
 void logs(Client& client, const Resource& pod, const LogOptions& options,
           const std::function<void(std::string_view)>& on_line,
           const Cancellation* cancel = nullptr);

@@ -9,6 +9,7 @@
 #include "core/kube/port_forward.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/base/http_peer.h"
+#include "tests/unit/base/loopback_server.h"
 #include "tests/unit/kube/fake_cluster.h"
 #include "tests/unit/kube/fake_streams.h"
 
@@ -215,6 +216,43 @@ TEST_CASE("logs are followed through lost connections, each line once") {
   got.clear();
   logs(client, kPod, {.timestamps = true}, [&](std::string_view line) { got += line; });
   CHECK(got == "2026-01-31T08:05:09.1Z a");
+}
+
+TEST_CASE("logs are followed through failures of the server, and of its answers about the pod") {
+  const std::string running = R"({"status":{"phase":"Running"}})",
+                    ended = R"({"status":{"phase":"Succeeded"}})", a = "2026-01-31T08:05:09.1Z a\n",
+                    b = "2026-01-31T08:05:09.2Z b\n", c = "2026-01-31T08:05:10.1Z c\n";
+  const auto answer = [](int status, const std::string& body) {
+    return fmt::format("HTTP/1.1 {} x\r\nContent-Length: {}\r\n\r\n{}", status, body.size(), body);
+  };
+  // In turn: of the pod, of its log.
+  const std::vector<std::string> answers = {
+      answer(200, running),
+      answer(200, a),
+      "HTTP/1.1 200 x\r\nContent-Length: 9\r\n\r\n",  // and no more
+      answer(200, running),
+      answer(200, a + b),
+      answer(429, ""),
+      answer(200, running),
+      answer(200, b),
+      answer(200, ended),
+      answer(503, ""),
+      answer(200, ended),
+      answer(200, b + c)};
+  size_t asked = 0;
+  const LoopbackServer server([&](const std::string&) {
+    return asked < answers.size() ? answers[asked++] : answer(404, "");
+  });
+  Config config;
+  config.server = server.url("");
+  Client client(config, {.retry_budget = Seconds(0)});
+  std::string got;
+  logs(client, kPod, {.follow = true}, [&](std::string_view line) { got += line; });
+  CHECK(got == "abc");
+  CHECK(asked == answers.size());
+  // Not following, there is one try.
+  asked = 9;
+  CHECK_THROWS_AS(logs(client, kPod, {}, [](std::string_view) {}), ApiError);
 }
 
 }  // namespace adaptdl::kube
