@@ -18,7 +18,6 @@
 namespace adaptdl::cli {
 namespace {
 
-constexpr Seconds kLastWords{10};      // that pods of an ended job have to tell the rest
 constexpr size_t kMostLines = 10'000;  // held for a reader that is slow
 
 struct Pod {
@@ -39,8 +38,12 @@ std::string first_container(const Json& pod) {
 class KubernetesLogs : public LogReader {
  public:
   KubernetesLogs(KubernetesCluster& cluster, std::string uid, const LogOptions& options,
-                 std::function<bool()> may_grow)
-      : cluster_(cluster), uid_(std::move(uid)), options_(options), may_grow_(std::move(may_grow)) {
+                 std::function<bool()> may_grow, Seconds last_words)
+      : cluster_(cluster),
+        uid_(std::move(uid)),
+        options_(options),
+        may_grow_(std::move(may_grow)),
+        last_words_(last_words) {
     if (!options_.follow) return;
     kube::InformerOptions which{.labels = selector()};
     kube::InformerCallbacks callbacks;
@@ -117,18 +120,31 @@ class KubernetesLogs : public LogReader {
     if (read_) return false;
     read_ = true;
     bool any = false;
+    std::optional<ExitCode> failure;
+    const auto failed = [&](const Pod& pod, const Error& error) {
+      complain(pod.rank, error.what());
+      if (!failure) failure = error.exit_code();
+    };
     for (const Pod& pod : cluster_.reach([&] { return list(); })) {
       try {
         kube::logs(cluster_.client(), cluster_.pods(pod.name), log_options(pod),
                    [&](std::string_view line) {
                      any = true;
+                     ranks_.insert(pod.rank);
                      take(pod.rank, std::string(line));
                    });
         ranks_.insert(pod.rank);
       } catch (const kube::ApiError& error) {
         // 400: its container has not begun; 404: it went meanwhile.
-        if (error.code() != 400 && !error.not_found()) throw;
+        if (error.code() != 400 && !error.not_found()) failed(pod, error);
+      } catch (const HttpError& error) {
+        failed(pod, error);
       }
+    }
+    if (failure && ranks_.empty()) {
+      throw Error(
+          fmt::format("cluster {}: no log of {} can be read", cluster_.name(), options_.name),
+          *failure);
     }
     return any;
   }
@@ -141,7 +157,7 @@ class KubernetesLogs : public LogReader {
   void follow(Pod pod) {
     const std::lock_guard lock(mutex_);
     if (!followed_.insert(pod.name).second) return;
-    ++reading_;
+    reading_.insert(pod.rank);
     pod.fresh = begun_;
     threads_.emplace_back([this, pod = std::move(pod)] { read(pod); });
   }
@@ -154,17 +170,17 @@ class KubernetesLogs : public LogReader {
     } catch (const Cancelled&) {
     } catch (const kube::ApiError& error) {
       // It never began, or went before anybody could hear it.
-      if (error.code() != 400 && !error.not_found()) complain(pod, error);
+      if (error.code() != 400 && !error.not_found()) complain(pod.rank, error.what());
     } catch (const Error& error) {
-      complain(pod, error);
+      complain(pod.rank, error.what());
     }
     const std::lock_guard lock(mutex_);
-    --reading_;
+    reading_.erase(reading_.find(pod.rank));
     came_.notify_all();
   }
 
-  void complain(const Pod& pod, const Error& error) {
-    talk(fmt::format("adaptdl: the log of replica {} ends here: {}", pod.rank, error.what()));
+  static void complain(int rank, const std::string& why) {
+    talk(fmt::format("adaptdl: the log of replica {} ends here: {}", rank, why));
   }
 
   void put(int rank, std::string_view line) {
@@ -195,13 +211,21 @@ class KubernetesLogs : public LogReader {
       for (Pod& pod : list()) follow(std::move(pod));
     } catch (const Error&) {  // then those that are known must do
     }
-    const TimePoint begun = Monotonic::now();
-    for (;;) {
-      drain(take);
+    std::set<int> silent;
+    for (TimePoint progress = Monotonic::now(); silent.empty();) {
+      if (drain(take)) progress = Monotonic::now();  // when it is printed, which may take long
       std::unique_lock lock(mutex_);
-      if (reading_ == 0 && lines_.empty()) return;
-      if (seconds_since(begun) > kLastWords.count()) return;
-      came_.wait_for(lock, std::chrono::milliseconds(100));
+      if (!lines_.empty()) continue;
+      if (reading_.empty()) return;
+      if (seconds_since(progress) > last_words_.count()) {
+        silent.insert(reading_.begin(), reading_.end());
+      } else {
+        came_.wait_for(lock, std::chrono::milliseconds(100));
+      }
+    }
+    for (const int rank : silent) {
+      complain(rank, fmt::format("nothing has come for {:.0f} s, though there may be more",
+                                 last_words_.count()));
     }
   }
 
@@ -209,6 +233,7 @@ class KubernetesLogs : public LogReader {
   const std::string uid_;
   const LogOptions options_;
   const std::function<bool()> may_grow_;
+  const Seconds last_words_;
   bool read_ = false, over_ = false;
   std::atomic<bool> begun_ = false;
   Cancellation cancel_;
@@ -217,7 +242,7 @@ class KubernetesLogs : public LogReader {
   std::deque<Line> lines_;
   std::set<int> ranks_;
   std::set<std::string> followed_;
-  int reading_ = 0;
+  std::multiset<int> reading_;  // ranks of those at work
   std::list<std::thread> threads_;
   std::optional<kube::Informer> pods_;
 };
@@ -226,8 +251,9 @@ class KubernetesLogs : public LogReader {
 
 std::unique_ptr<LogReader> read_kubernetes_logs(KubernetesCluster& cluster, const std::string& uid,
                                                 const LogOptions& options,
-                                                std::function<bool()> may_grow) {
-  return std::make_unique<KubernetesLogs>(cluster, uid, options, std::move(may_grow));
+                                                std::function<bool()> may_grow,
+                                                Seconds last_words) {
+  return std::make_unique<KubernetesLogs>(cluster, uid, options, std::move(may_grow), last_words);
 }
 
 }  // namespace adaptdl::cli

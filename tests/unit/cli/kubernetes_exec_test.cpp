@@ -4,30 +4,15 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <unistd.h>
 
 #include "core/base/error.h"
 #include "tests/unit/cli/kubernetes_lab.h"
+#include "tests/unit/cli/standing.h"
 
 namespace adaptdl::cli {
 namespace {
 
 using Exec = kube::FakeCluster::Exec;
-
-// One of this process's standard descriptors as something else, for a while.
-class Standing {
- public:
-  Standing(int number, int with) : number_(number), before_(::fcntl(number, F_DUPFD_CLOEXEC, 3)) {
-    ::dup2(with, number_);
-  }
-  ~Standing() { ::dup2(before_.get(), number_); }
-  Standing(const Standing&) = delete;
-  Standing& operator=(const Standing&) = delete;
-
- private:
-  const int number_;
-  const Fd before_;
-};
 
 struct Ran {
   int code = -1;

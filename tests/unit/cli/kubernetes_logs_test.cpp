@@ -8,6 +8,7 @@
 
 #include "core/base/number.h"
 #include "tests/unit/cli/kubernetes_lab.h"
+#include "tests/unit/cli/standing.h"
 #include "tests/unit/kube/fake_api_request.h"
 
 namespace adaptdl::cli {
@@ -19,6 +20,12 @@ class PodLogs {
   // `late`: who follows a pod asks, at first, before its node knows of it.
   explicit PodLogs(kube::FakeApi& api, bool late = false) : late_(late) {
     api.set_fault([this](const HttpServerRequest& request) { return answer(request); });
+  }
+
+  // Its node cannot be reached.
+  void lose(const std::string& pod) {
+    const std::lock_guard lock(mutex_);
+    lost_.insert(pod);
   }
 
   void add(const std::string& pod, const std::string& line) {
@@ -40,6 +47,10 @@ class PodLogs {
     const std::string since = kube::fake::parameter(request, "sinceTime").substr(0, 19);
     const std::string tail = kube::fake::parameter(request, "tailLines");
     const std::lock_guard lock(mutex_);
+    if (lost_.contains(pod)) {
+      return kube::status_response(500, "InternalError", "dial tcp: i/o timeout",
+                                   {{"Retry-After", "60"}});
+    }
     const bool follows = kube::fake::parameter(request, "follow") == "true";
     const bool begins = lines_[pod].size() < 20;
     if (late_ && follows && begins && asked_.insert(pod).second) {
@@ -60,7 +71,7 @@ class PodLogs {
   const bool late_;
   std::mutex mutex_;
   std::map<std::string, std::vector<std::string>> lines_;
-  std::set<std::string> asked_;  // pods
+  std::set<std::string> asked_, lost_;  // pods
   int64_t count_ = 0;
 };
 
@@ -70,6 +81,17 @@ std::vector<std::string> numbered(const std::string& what, int from, int count) 
   std::vector<std::string> lines;
   for (int i = from; i < from + count; ++i) lines.push_back(fmt::format("{} {}", what, i));
   return lines;
+}
+
+// What `act` says on standard error.
+template <typename Act>
+std::string said(const KubernetesLab& lab, Act act) {
+  {
+    const Fd errors = open_file(lab.file("errors"), O_WRONLY | O_CREAT | O_TRUNC);
+    const Standing two(2, errors.get());
+    act();
+  }
+  return read_file(lab.file("errors"), 1 << 20);
 }
 
 }  // namespace
@@ -181,6 +203,79 @@ TEST_CASE("logs -f: a reader that goes while pods print, and while nobody takes 
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   CHECK(reader->replicas() == 1);
+}
+
+TEST_CASE("logs: a node that cannot be reached hides no other replica") {
+  KubernetesLab lab;
+  PodLogs logs(lab.fake.api());
+  for (const int rank : {0, 1}) {
+    lab.put_pod(fmt::format("net-0-{}", rank), rank);
+    logs.add(fmt::format("net-0-{}", rank), "line");
+  }
+  Told told;
+  const auto read = [&] {
+    const auto reader = read_kubernetes_logs(*lab.cluster, lab.job["metadata"]["uid"],
+                                             {.name = "net"}, [] { return false; });
+    reader->next([&](int64_t replica, const std::string& line) { told[replica].push_back(line); },
+                 true);
+  };
+  logs.lose("net-0-0");
+  const std::string one = said(lab, read);
+  CHECK(one.starts_with("adaptdl: the log of replica 0 ends here: GET pods/net-0-0/log in lab: "));
+  CHECK(one.find("i/o timeout") != std::string::npos);
+  CHECK(told == Told{{1, {"line"}}});
+  logs.lose("net-0-1");
+  std::string sentence;
+  const std::string both = said(lab, [&] {
+    try {
+      read();
+    } catch (const Error& error) {
+      sentence = error.what();
+    }
+  });
+  CHECK(both.find("the log of replica 1 ends here") != std::string::npos);
+  CHECK(sentence == "cluster kubernetes (lab): no log of net can be read");
+}
+
+TEST_CASE("logs -f: what takes long to print is printed to its end") {
+  KubernetesLab lab;
+  PodLogs logs(lab.fake.api());
+  lab.put_pod("net-0-0", 0, "Succeeded");
+  const std::vector<std::string> lines = numbered("line", 0, 30'000);
+  for (const std::string& line : lines) logs.add("net-0-0", line);
+  const auto reader = read_kubernetes_logs(
+      *lab.cluster, lab.job["metadata"]["uid"], {.name = "net", .follow = true},
+      [] { return false; }, Seconds(0.2));
+  std::vector<std::string> told;
+  const std::string errors = said(lab, [&] {
+    reader->next(
+        [&](int64_t, const std::string& line) {
+          if (told.size() % 5000 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(250));
+          told.push_back(line);
+        },
+        true);
+  });
+  CHECK(told == lines);
+  CHECK(errors.empty());
+}
+
+TEST_CASE("logs -f: of a pod that says nothing to the end, this is said") {
+  KubernetesLab lab;
+  PodLogs logs(lab.fake.api());
+  lab.put_pod("net-0-0", 0, "Succeeded");
+  lab.put_pod("net-0-1", 1);
+  logs.add("net-0-0", "line");
+  logs.lose("net-0-1");
+  Told told;
+  const std::string errors = said(lab, [&] {
+    const auto reader = read_kubernetes_logs(
+        *lab.cluster, lab.job["metadata"]["uid"], {.name = "net", .follow = true},
+        [] { return false; }, Seconds(0.3));
+    reader->next([&](int64_t replica, const std::string& line) { told[replica].push_back(line); },
+                 true);
+  });
+  CHECK(told == Told{{0, {"line"}}});
+  CHECK(errors.starts_with("adaptdl: the log of replica 1 ends here: nothing has come for 0"));
 }
 
 }  // namespace adaptdl::cli
