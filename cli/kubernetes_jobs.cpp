@@ -155,6 +155,13 @@ class KubernetesJobs : public ClusterJobs {
   }
 
   Json suspend(const std::string& job, bool suspended) override {
+    if (suspended) {
+      const Json found = object(job);
+      const bool pinned = found.value("/spec/preemptible"_json_pointer, Json()) == false;
+      if (pinned && !kubernetes_view(found).ended()) {
+        fail("job {} is not preemptible; it can be cancelled", job);
+      }
+    }
     return change(job, "suspend", {{"suspend", suspended}});
   }
   Json cancel(const std::string& job) override { return change(job, "cancel", {{"cancel", true}}); }

@@ -104,7 +104,7 @@ class Bench:
 
     def read_tokens(self):
         for secret in self.api.get(f"/api/v1/namespaces/{SPACE}/secrets")["items"]:
-            name = secret["metadata"]["name"].removeprefix("adaptdl-token-")
+            name = secret["metadata"]["labels"]["adaptdl/job"]
             self.tokens[name] = base64.b64decode(secret["data"]["token"]).decode()
 
     def post(self, names, grows):

@@ -226,7 +226,8 @@ class World:
 
     def supervisor(self, name, method, path, body=None):
         """(status, text), with the job's token."""
-        secret = self.api.get(f"/api/v1/namespaces/{self.space}/secrets/adaptdl-token-{name}")
+        secret, = self.api.get(f"/api/v1/namespaces/{self.space}/secrets?labelSelector="
+                               f"adaptdl%2Fjob%3D{name}")["items"]
         token = base64.b64decode(secret["data"]["token"]).decode()
         url = self.operators[-1].url("supervisor") + f"/j/{token}{path}"
         request = urllib.request.Request(url, method=method,

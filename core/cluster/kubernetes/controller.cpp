@@ -178,18 +178,19 @@ void Controller::write_allocation(const std::string& id,
   if (!known || known->job.status.ended()) return;
   JobStatus status = known->job.status;
   set_allocation(status, nodes, why, wall_now_s());
+  try {
+    // Somebody else may have changed it meanwhile: the next round is to be soon.
+    if (!write_status(*known, status)) return capacity_changed();
+  } catch (const Error&) {
+    capacity_changed();
+    throw;
+  }
   if (nodes) {
     tell(known->job, {false, "Scheduled",
                       fmt::format("replicas {} -> {}: {}", known->job.status.allocation.size(),
                                   nodes->size(), why)});
   }
-  try {
-    if (write_status(*known, status)) return job_changed(id);
-  } catch (const Error&) {
-    capacity_changed();
-    throw;
-  }
-  capacity_changed();  // somebody else changed it meanwhile: the next round is to be soon
+  job_changed(id);
 }
 
 }  // namespace adaptdl::kubernetes

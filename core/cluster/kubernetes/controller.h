@@ -26,9 +26,8 @@ struct ControllerOptions {
   bool reconciles = true, allocates = true;  // else that is left to another process
   PodSettings pods;
   AllocatorOptions allocator;
-  std::string identity;                                // for events: of this operator
-  int writers = 8;                                     // threads that write at once, >= 1
-  std::function<std::string(const JobObject&)> token;  // of a job
+  std::string identity;  // for events: of this operator
+  int writers = 8;       // threads that write at once, >= 1
 };
 
 // For metrics. All are totals since the start, but for the last round.
@@ -67,6 +66,7 @@ class Controller : public Cluster {
 
   // controller_jobs.cpp: on a writer's thread, one job by one at a time
   void reconcile_job(const std::string& id);
+  bool has_unseen_pods(const JobObject& job);
   void ask_events(const JobObject& job, std::vector<PodFacts>& pods);
   bool write_status(const KnownJob& known, const JobStatus& status);
   void carry_out(const KnownJob& known, const std::vector<PodFacts>& pods,

@@ -32,18 +32,40 @@ void Controller::reconcile_job(const std::string& id) {
   std::vector<PodFacts> pods = cache_.pods(known->job);
   ask_events(known->job, pods);
   const auto nodes = cache_.node_names();
-  const JobDecision decision =
-      reconcile(known->job, known->problem, pods, {wall_now_s(), *nodes, cache_.expects(id)});
+  const auto decide = [&] {
+    return reconcile(known->job, known->problem, pods, {wall_now_s(), *nodes, cache_.expects(id)});
+  };
   {
     const std::lock_guard lock(mutex_);
     ++figures_.reconciled;
   }
   try {
+    JobDecision decision = decide();
+    const bool starts = pods.empty() && !decision.create.empty();
+    if (starts && has_unseen_pods(known->job)) decision = decide();
     carry_out(*known, pods, decision);
   } catch (const Error&) {
     again(id, wall_now_s() + kErrorPause);
     throw;
   }
+}
+
+// Whether it has pods that the watch has not told of, which may be behind; then they are expected.
+// Asked before each start but the first: two groups beside each other would spoil a checkpoint.
+bool Controller::has_unseen_pods(const JobObject& job) {
+  if (!job.status.group) return false;
+  const kube::ObjectList found =
+      client_.list(kube::kPods.in(job.job_namespace),
+                   {.labels = fmt::format("{}={}", kLabelJob, job.name), .trim = trim_pod});
+  std::set<std::string> names;
+  for (const Json& object : found.items) {
+    const PodFacts pod = read_pod(object);
+    if (pod.owner_uid == job.uid) names.insert(pod.name);
+  }
+  if (names.empty()) return false;
+  log_info("{}: the watch has not told of pod {} yet", job.id(), *names.begin());
+  cache_.expect(job.id(), names);
+  return true;
 }
 
 // Pods of one job have mostly one trouble: the first that keeps silent is asked about.
@@ -117,7 +139,7 @@ bool Controller::write_status(const KnownJob& known, const JobStatus& status) {
 void Controller::make_secret(const JobObject& job) {
   try {
     client_.create(kube::kSecrets.in(job.job_namespace),
-                   make_token_secret(job, options_.token(job)));
+                   make_token_secret(job, options_.pods.token(job)));
   } catch (const kube::ApiError& error) {
     if (!error.already_exists()) throw;
   }
@@ -134,7 +156,8 @@ void Controller::make_pods(const KnownJob& known, const JobStatus& status,
   std::string problem;
   Refusal why = Refusal::invalid;
   try {
-    if (*status.group == 0) make_secret(job);
+    // Each time: whoever began the group before this one may not have come to it.
+    make_secret(job);
     for (const PodPlace& place : places) {
       const Json pod = make_pod(job, place, cache_.hostname(place.node), options_.pods);
       client_.create(kube::kPods.in(job.job_namespace), pod);

@@ -83,6 +83,13 @@ bool is_operators_own(const Json& object) {
   return kind == "Secret" || kind == "Lease";
 }
 
+// What jobs go on with under the next installation: their definition, and what their tokens are
+// derived from.
+bool is_needed_by_jobs(const Json& object) {
+  const std::string kind = object.value("kind", ""), name = kube::metadata_text(object, "name");
+  return kind == "Namespace" || name == kDefinition || (kind == "Secret" && name == kKeySecret);
+}
+
 bool may_be_others(const Json& object) {
   const std::string kind = object.value("kind", "");
   return kind == "Namespace" || kind == "CustomResourceDefinition";
@@ -262,7 +269,7 @@ size_t count_jobs(kube::Client& client) {
   }
 }
 
-void remove_installation(kube::Client& client, const std::string& name_space, bool keep_definition,
+void remove_installation(kube::Client& client, const std::string& name_space, bool keep_jobs,
                          Seconds patience, const std::function<void(const std::string&)>& news) {
   const Monotonic::time_point end = after(patience);
   std::vector<Json> objects = owned_objects(client, owned_by(name_space));
@@ -275,7 +282,7 @@ void remove_installation(kube::Client& client, const std::string& name_space, bo
   };
   for (const Json& object : objects) {
     const kube::Resource place = resource_of(object);
-    if (keep_definition && place.name == kDefinition) continue;
+    if (keep_jobs && is_needed_by_jobs(object)) continue;
     const std::string kind = object.value("kind", "");
     if (kind == "Namespace") {
       clear_placeholders();

@@ -52,11 +52,12 @@ void wait_until_ready(kube::Client& client, const std::string& name_space, Secon
 size_t count_jobs(kube::Client& client);
 
 // Removes all that belongs to it, first what would look at jobs, then the operators, and waits for
-// the end of each, `patience` in all; the operators' placeholder pods go as well. With
-// `keep_definition` the definition of jobs stays, and so do they. A namespace stays that has jobs,
-// claims, workloads, Services, Secrets or ConfigMaps of others in it. `news` is told of each
-// object. What is removed already is passed over: it may be called again.
-void remove_installation(kube::Client& client, const std::string& name_space, bool keep_definition,
+// the end of each, `patience` in all; the operators' placeholder pods go as well. With `keep_jobs`
+// the definition of jobs stays, and so do they, and the namespace with the key of their tokens.
+// Else a namespace stays that has jobs, claims, workloads, Services, Secrets or ConfigMaps of
+// others in it. `news` is told of each object. What is removed already is passed over: it may be
+// called again.
+void remove_installation(kube::Client& client, const std::string& name_space, bool keep_jobs,
                          Seconds patience, const std::function<void(const std::string&)>& news);
 
 }  // namespace adaptdl::kubernetes

@@ -50,6 +50,7 @@ JobStatus read_status(const Json& json) {
   status.started_s = time_at(json, "startTime");
   status.completed_s = time_at(json, "completionTimestamp");
   status.retry_s = time_at(json, "retryTime");
+  status.retry_delay_s = lenient<double>(json, "retryDelay");
   status.group_started_s = time_at(json, "groupStartTime");
   status.held_since_s = time_at(json, "heldSince");
   status.attained_service = lenient<double>(json, "attainedService").value_or(0);
@@ -94,6 +95,7 @@ Json to_json(const JobStatus& status) {
           {"startTime", time_or_null(status.started_s)},
           {"completionTimestamp", time_or_null(status.completed_s)},
           {"retryTime", time_or_null(status.retry_s)},
+          {"retryDelay", status.retry_delay_s ? Json(*status.retry_delay_s) : Json()},
           {"groupStartTime", time_or_null(status.group_started_s)},
           {"heldSince", time_or_null(status.held_since_s)},
           {"attainedService", status.attained_service},

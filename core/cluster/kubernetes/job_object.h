@@ -53,10 +53,11 @@ struct JobStatus {
   int rescales = 0;  // changes of the allocation after the first
   int failures = 0;  // in a row
   std::optional<double> started_s, completed_s, retry_s;  // seconds since 1970
-  std::optional<double> group_started_s;                  // when the group's pods were made
-  std::optional<double> held_since_s;                     // what `replicas` says, it has since
-  double attained_service = 0;                            // GPU (or replica) seconds
-  Json train;                                             // hints, as they came; null if none
+  std::optional<double> retry_delay_s;    // the last before a try to make refused pods
+  std::optional<double> group_started_s;  // when the group's pods were made
+  std::optional<double> held_since_s;     // what `replicas` says, it has since
+  double attained_service = 0;            // GPU (or replica) seconds
+  Json train;                             // hints, as they came; null if none
   std::vector<JobCondition> conditions;
 
   bool ended() const { return phase == "Succeeded" || phase == "Failed"; }

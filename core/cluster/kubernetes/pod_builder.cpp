@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/hmac.h"
 #include "core/cluster/kubernetes/pod_object.h"
 
 namespace adaptdl::kubernetes {
@@ -10,6 +11,7 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr size_t kMaxHostname = 63;
+constexpr size_t kTokenDigits = 10;  // of a digest's hexadecimal ones
 constexpr const char* kShm = "adaptdl-shm";
 constexpr const char* kNodeGroup = "petuum.com/nodegroup";
 
@@ -61,9 +63,9 @@ void add_environment(Json& container, const JobObject& job, int rank, const PodS
   set("ADAPTDL_SCHED_VERSION", settings.scheduler_version);
   if (job.live) set("ADAPTDL_RESCALE", "live");
   // The token is expanded by the kubelet: it stands in no pod, and old images need no change.
-  set_variable(
-      environment, "ADAPTDL_JOB_TOKEN",
-      {{"valueFrom", {{"secretKeyRef", {{"name", token_secret(job)}, {"key", kTokenKey}}}}}});
+  const std::string secret = token_secret(job, settings.token ? settings.token(job) : "");
+  set_variable(environment, "ADAPTDL_JOB_TOKEN",
+               {{"valueFrom", {{"secretKeyRef", {{"name", secret}, {"key", kTokenKey}}}}}});
   set("ADAPTDL_SUPERVISOR_URL", settings.supervisor_url + "/j/$(ADAPTDL_JOB_TOKEN)");
   // torch >= 2.6 reads no checkpoint of AdaptDL's without it.
   if (!has_named(environment, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")) {
@@ -114,8 +116,9 @@ std::string pod_name(const JobObject& job, int64_t group, int rank) {
   return fmt::format("{}-{}-{}-{}", job.name, job.uid, group, rank);
 }
 
-std::string token_secret(const JobObject& job) {
-  return "adaptdl-token-" + job.name;
+std::string token_secret(const JobObject& job, const std::string& token) {
+  return fmt::format("adaptdl-token-{}-{}", job.name,
+                     to_hex(sha256(bytes_of(token))).substr(0, kTokenDigits));
 }
 
 Json owner_reference(const JobObject& job, bool controller) {
@@ -132,7 +135,7 @@ Json make_token_secret(const JobObject& job, const std::string& token) {
           {"kind", "Secret"},
           {"type", "Opaque"},
           {"metadata",
-           {{"name", token_secret(job)},
+           {{"name", token_secret(job, token)},
             {"namespace", job.job_namespace},
             {"labels", {{kLabelAdaptdl, "true"}, {kLabelJob, job.name}}},
             {"ownerReferences", owner_reference(job)}}},

@@ -3,6 +3,7 @@
 // The pods of a job, as AdaptDL's controller makes them: what an unmodified AdaptDL image finds
 // around it (labels, annotations, environment, /dev/shm), from the job's template.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct PodSettings {
   std::string scheduler_version;      // ADAPTDL_SCHED_VERSION: what AdaptDL 0.x clients accept
   Json default_resources;             // of the first container, where it says nothing; null: none
   Json patch_pods, patch_containers;  // JSON patches (RFC 6902) of the installation; null: none
+  // Of a job, see job_token(); none: the pods are only measured, never made.
+  std::function<std::string(const JobObject&)> token = {};
 };
 
 // A pod of the present group (status.group, status.allocation). `hostname`: the node's label
@@ -28,8 +31,10 @@ Json make_pod(const JobObject& job, const PodPlace& place, const std::string& ho
 
 std::string pod_name(const JobObject& job, int64_t group, int rank);
 
-// The Secret that holds a job's token, and its key.
-std::string token_secret(const JobObject& job);
+// The Secret that holds a job's token, and its key. Its name has a digest of the token, so that one
+// that is there already is the right one: another job's of this name, or one that was made under
+// another installation's key, has another name.
+std::string token_secret(const JobObject& job, const std::string& token);
 inline constexpr const char* kTokenKey = "token";
 Json make_token_secret(const JobObject& job, const std::string& token);
 

@@ -6,14 +6,25 @@
 
 #include "core/base/error.h"
 #include "core/cluster/kubernetes/reconciler.h"
+#include "core/cluster/kubernetes/wall_time.h"
 
 namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr double kSlowest = 60;    // s, between tries after failures
-constexpr double kLost = 60;       // s after its grace that a pod of a lost node is removed
-constexpr double kForgiven = 600;  // s of training after which earlier failures do not count
+constexpr double kSlowest = 60;      // s, between tries after failures
+constexpr double kLost = 60;         // s after its grace that a pod of a lost node is removed
+constexpr double kForgiven = 600;    // s of training after which earlier failures do not count
+constexpr double kLongestWait = 60;  // s, between tries to make pods that are refused
+
+// How long all have been running, as the last status said: 0 if they have not.
+double ran_s(const JobStatus& status, double now_s) {
+  for (const JobCondition& condition : status.conditions) {
+    if (condition.type != "Ready" || !condition.is) continue;
+    return now_s - parse_rfc3339(condition.since).value_or(now_s);
+  }
+  return 0;
+}
 
 void set_conditions(JobStatus& status, double now_s) {
   const bool bad = status.phase == "Failed";
@@ -50,25 +61,27 @@ JobDecision Reconciler::refused(const std::string& message, Refusal why) {
     failure(reason::kPodCreationError, message);
     return finished();
   }
-  const bool told = status_.reason == reason::kQuota;
-  if (job_.live && !deciding_.empty()) {  // those that are there go on
-    status_.retry_s = cluster_.now_s + kSettle;
-    look_again(kSettle);
-    event(true, why == Refusal::quota ? reason::kQuota : reason::kPodCreationError, message);
-    return finished();
-  }
-  status_.retry_s = cluster_.now_s + kSettle;
-  stop(message);
-  if (why == Refusal::quota) {
-    status_.reason = reason::kQuota;
-    if (!told) event(true, reason::kQuota, message);
-  }
+  const auto named = why == Refusal::quota ? reason::kQuota : reason::kPodCreationError;
+  // Tried again ever later, without a word, until it is done.
+  const bool again = is_refusal(status_.reason);
+  const double delay = again ? 2 * status_.retry_delay_s.value_or(0) : kSettle;
+  status_.retry_delay_s = std::clamp(delay, kSettle, kLongestWait);
+  status_.retry_s = cluster_.now_s + *status_.retry_delay_s;
+  look_again(*status_.retry_delay_s);
+  if (status_.reason != named) event(true, named, message);
+  if (!job_.live || deciding_.empty()) stop("");  // else those that are there go on
+  status_.reason = named;
+  status_.message = message;
   return finished();
 }
 
 JobDecision Reconciler::finished() {
   set_conditions(status_, cluster_.now_s);
   return std::move(decision_);
+}
+
+bool Reconciler::is_refusal(std::string_view named) {
+  return named == reason::kQuota || named == reason::kPodCreationError;
 }
 
 void Reconciler::decide(const std::string& problem) {
@@ -85,7 +98,10 @@ void Reconciler::decide(const std::string& problem) {
   if (const PodFacts* first = first_ended()) return ended_badly(*first);
   if (status_.phase == "Stopping") return stop("");
   if (group_.size() != pods_.size()) return stop("");  // remains of an earlier group
-  if (job_.suspended) return stop("it is suspended");
+  if (job_.suspended) {
+    status_.allocation.clear();
+    return stop("it is suspended");
+  }
   if (job_.live) return watch_live();
   if (!matches_allocation()) return stop("its allocation has changed");
   if (!complete()) {
@@ -147,8 +163,8 @@ std::string Reconciler::because(const PodFacts& pod) {
 }
 
 void Reconciler::failure(std::string_view reason, const std::string& what) {
-  const double trained = status_.group_started_s ? cluster_.now_s - *status_.group_started_s : 0;
-  status_.failures = trained >= kForgiven ? 1 : status_.failures + 1;
+  const bool forgiven = ran_s(job_.status, cluster_.now_s) >= kForgiven;
+  status_.failures = forgiven ? 1 : status_.failures + 1;
   if (status_.failures > job_.backoff_limit) return end(false, reason, what);
   const double delay = std::min(kSlowest, std::exp2(std::clamp(status_.failures - 1, 0, 10)));
   status_.retry_s = cluster_.now_s + delay;
@@ -181,7 +197,10 @@ bool Reconciler::complete() const {
 // No pod is there.
 void Reconciler::start() {
   status_.ready = status_.replicas = 0;
-  if (job_.suspended) return pending(reason::kSuspended, "until `adaptdl resume`");
+  if (job_.suspended) {
+    status_.allocation.clear();  // others may have been given it
+    return pending(reason::kSuspended, "until `adaptdl resume`");
+  }
   if (status_.retry_s && *status_.retry_s > cluster_.now_s) {
     status_.phase = phase_name(JobPhase::pending);
     decision_.again_s = status_.retry_s;
@@ -197,7 +216,8 @@ void Reconciler::start() {
   status_.group = status_.group ? *status_.group + 1 : 0;
   status_.phase = phase_name(JobPhase::starting);
   // What kept the last group from starting stands until this one runs, or tells of other trouble.
-  if (status_.reason != reason::kUnschedulable && status_.reason != reason::kQuota) {
+  const bool refused = is_refusal(status_.reason);
+  if (status_.reason != reason::kUnschedulable && !refused) {
     status_.reason.clear();
     status_.message.clear();
   }
@@ -207,9 +227,11 @@ void Reconciler::start() {
   for (const std::string& node : status_.allocation) {
     decision_.create.push_back({static_cast<int>(decision_.create.size()), node});
   }
-  event(false, "Starting",
-        fmt::format("group {}: {} replica{} on {}", *status_.group, status_.replicas,
-                    status_.replicas == 1 ? "" : "s", nodes_text()));
+  if (!refused) {
+    event(false, "Starting",
+          fmt::format("group {}: {} replica{} on {}", *status_.group, status_.replicas,
+                      status_.replicas == 1 ? "" : "s", nodes_text()));
+  }
   look_again(job_.start_deadline);
 }
 
@@ -269,6 +291,7 @@ void Reconciler::end(bool good, std::string_view reason, const std::string& mess
   status_.allocation.clear();
   status_.completed_s = cluster_.now_s;
   status_.retry_s.reset();
+  status_.retry_delay_s.reset();
   event(!good, good ? "Succeeded" : reason, good ? "all replicas have finished" : message);
   after_end();
 }
@@ -293,6 +316,12 @@ void Reconciler::after_end() {
 void Reconciler::look_again(double in_s) {
   const double when = cluster_.now_s + std::max(in_s, 0.1);
   decision_.again_s = std::min(decision_.again_s.value_or(when), when);
+}
+
+void Reconciler::look_at(double waited_s, std::initializer_list<double> moments) {
+  for (const double moment : moments) {
+    if (moment > waited_s) look_again(moment - waited_s);
+  }
 }
 
 void Reconciler::event(bool warning, std::string_view reason, const std::string& note) {

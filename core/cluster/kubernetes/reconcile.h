@@ -6,7 +6,8 @@
 // pods only after the status that names their group has been written.
 //
 // Invariants
-//  1. Pods of one group only run at a time: a new group is made when no pod of the job is left.
+//  1. Pods of one group only run at a time: a new group is made when no pod of the job is left;
+//     the controller, whose watch may be behind, asks the API server before it makes its pods.
 //     Pods join and leave a group only if the job rescales live (live_group.h).
 //  2. A group's number is never used twice: it grows with every start, and is written first.
 //  3. A job that has ended stays ended.

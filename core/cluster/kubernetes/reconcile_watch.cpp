@@ -30,7 +30,15 @@ void Reconciler::watch_live() {
     event(false, "Rescaling", fmt::format("replicas {} -> {}", before, replicas));
   }
   watch_group();
-  if (status_.phase == phase_name(JobPhase::running)) watch_newcomers();
+  if (status_.phase == phase_name(JobPhase::running)) {
+    // What kept newcomers from being made stands until they are.
+    if (!fit.create.empty() && is_refusal(job_.status.reason)) {
+      status_.reason = job_.status.reason;
+      status_.message = job_.status.message;
+      status_.retry_delay_s = job_.status.retry_delay_s;
+    }
+    watch_newcomers();
+  }
   for (const PodFacts* pod : fit.remove) remove(*pod);
   if (fit.create.empty() || status_.phase == phase_name(JobPhase::stopping)) return;
   const double wait_s = std::max(fit.failed_s + kSettle, status_.retry_s.value_or(0));
@@ -44,21 +52,25 @@ void Reconciler::watch_live() {
 }
 
 // Who does not start beside those that train holds nobody up; without room on its node it goes.
+// Of several the one with the smallest rank is told of.
 void Reconciler::watch_newcomers() {
+  const PodFacts* told = nullptr;
   for (const PodFacts* pod : group_) {
     if (started(*pod) || pod->deleting) continue;
     const double waited = cluster_.now_s - pod->created_s;
-    look_again(waited < kTrouble ? kTrouble - waited : kUnschedulable - waited);
+    look_at(waited, {kTrouble, kUnschedulable});
     if (waited < kTrouble || pod->reason.empty()) continue;
-    status_.reason = pod->reason;
-    status_.message = trouble_of(*pod);
-    if (job_.status.reason != pod->reason) event(true, pod->reason, status_.message);
+    if (told == nullptr || pod->rank < told->rank) told = pod;
     if (pod->reason != reason::kUnschedulable || waited < kUnschedulable) continue;
     // The last one: the first is the launcher's.
     const auto place = std::find(status_.allocation.rbegin(), status_.allocation.rend(), pod->node);
     if (place != status_.allocation.rend()) status_.allocation.erase(std::next(place).base());
     remove(*pod);
   }
+  if (told == nullptr || !status_.reason.empty()) return;
+  status_.reason = told->reason;
+  status_.message = trouble_of(*told);
+  if (job_.status.reason != told->reason) event(true, told->reason, status_.message);
 }
 
 std::string Reconciler::trouble_of(const PodFacts& pod) {
@@ -80,6 +92,7 @@ void Reconciler::watch_group() {
     status_.phase = phase_name(JobPhase::running);
     status_.reason.clear();
     status_.message.clear();
+    status_.retry_delay_s.reset();
     return;
   }
   status_.phase = phase_name(JobPhase::starting);
@@ -109,9 +122,7 @@ void Reconciler::watch_group() {
                    fmt::format("not all replicas had started after {} s{}{}", job_.start_deadline,
                                status_.message.empty() ? "" : ": ", status_.message));
   }
-  look_again(waited < kTrouble         ? kTrouble - waited
-             : waited < kUnschedulable ? kUnschedulable - waited
-                                       : job_.start_deadline - waited);
+  look_at(waited, {kTrouble, kUnschedulable, job_.start_deadline});
 }
 
 }  // namespace adaptdl::kubernetes

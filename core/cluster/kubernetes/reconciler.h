@@ -2,6 +2,7 @@
 
 // How reconcile() comes to its decision: one object for one call. Internal to it.
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,7 @@ class Reconciler {
  private:
   // reconcile.cpp
   JobDecision finished();
+  static bool is_refusal(std::string_view named);  // a reason that pods_refused() gives
   void decide(const std::string& problem);
   bool all_succeeded() const;
   const PodFacts* first_ended() const;
@@ -41,6 +43,8 @@ class Reconciler {
   void end(bool good, std::string_view reason, const std::string& message);
   void after_end();
   void look_again(double in_s);
+  // When it will have waited for as long as the next of these; never, if all are over.
+  void look_at(double waited_s, std::initializer_list<double> moments);
   void event(bool warning, std::string_view reason, const std::string& note);
 
   // reconcile_watch.cpp: of a group that runs, or is on its way

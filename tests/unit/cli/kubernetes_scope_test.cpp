@@ -53,4 +53,25 @@ TEST_CASE("which jobs of a cluster are listed") {
   CHECK(rows_table({row}, false).starts_with("NAME "));
 }
 
+TEST_CASE("a job that is not preemptible cannot be suspended") {
+  kube::FakeApi api({{kAdaptDLJobs, "AdaptDLJob"}});
+  const TemporaryDirectory folder;
+  setenv("XDG_STATE_HOME", folder.path().c_str(), 1);
+  const auto put = [&](const std::string& name, bool preemptible) {
+    api.put(kAdaptDLJobs.in("one"), {{"apiVersion", "adaptdl.petuum.com/v1"},
+                                     {"kind", "AdaptDLJob"},
+                                     {"metadata", {{"name", name}}},
+                                     {"spec", {{"preemptible", preemptible}}}});
+  };
+  put("fixed", false);
+  put("flexible", true);
+  const auto jobs =
+      open_kubernetes_jobs(test_choice(folder, "server: " + api.config().server, "one"), false, {});
+  CHECK_THROWS_WITH_AS(jobs->suspend("fixed", true),
+                       "job fixed is not preemptible; it can be cancelled", Error);
+  CHECK_NOTHROW(jobs->suspend("fixed", false));
+  CHECK_NOTHROW(jobs->suspend("flexible", true));
+  unsetenv("XDG_STATE_HOME");
+}
+
 }  // namespace adaptdl::cli

@@ -43,8 +43,8 @@ struct Lab {
              {"metadata", {{"name", name}, {"labels", std::move(labels)}}}});
   }
 
-  void uninstall() {
-    remove_installation(client, "adaptdl", false, Seconds(20),
+  void uninstall(bool keep_jobs = false) {
+    remove_installation(client, "adaptdl", keep_jobs, Seconds(20),
                         [this](const std::string& line) { said.push_back(line); });
   }
 
@@ -94,6 +94,20 @@ TEST_CASE("uninstalled: placeholders go, also where the namespace was there befo
   older.uninstall();
   CHECK(older.has_namespace());
   CHECK_FALSE(older.client.find(kube::kPods.in("adaptdl", "adaptdl-placeholder-1")));
+}
+
+TEST_CASE("uninstalled: jobs that stay keep what their tokens are made from") {
+  Lab lab;
+  lab.put(kube::kSecrets, "Secret", kCertificateSecret);
+  lab.uninstall(true);
+  CHECK(lab.has_namespace());
+  CHECK(lab.client.find(kube::kSecrets.in("adaptdl", kKeySecret)));
+  CHECK_FALSE(lab.client.find(kube::kSecrets.in("adaptdl", kCertificateSecret)));
+  CHECK_FALSE(lab.client.find(kube::kDeployments.in("adaptdl", kDeployment)));
+  CHECK(remains_in(lab.client) == "adaptdl");
+  lab.uninstall();
+  CHECK_FALSE(lab.has_namespace());
+  CHECK_FALSE(remains_in(lab.client));
 }
 
 }  // namespace adaptdl::kubernetes

@@ -124,6 +124,67 @@ TEST_CASE("a newcomer that does not start is told of, and goes if its node has n
   CHECK(decision.status.allocation == std::vector<std::string>{"n1", "n2"});
 }
 
+TEST_CASE("newcomers that never start are looked at when something may be due, and told of once") {
+  JobObject job = live({"n1", "n2", "n3"}, 3);
+  const PodFacts first = sample_pod(0, "n1", 3);
+  PodFacts second = sample_pod(1, "n2", 3), third = sample_pod(2, "n3", 3);
+  second.ready = third.ready = false;
+  second.created_s = third.created_s = kNow - 100;
+  CHECK_FALSE(decide(job, {first, second, third}).again_s);
+  third.created_s = kNow - 20;
+  CHECK(decide(job, {first, second, third}).again_s == doctest::Approx(kNow + 40));
+
+  second.reason = "ImagePullBackOff";
+  third.reason = "CreateContainerConfigError";
+  JobDecision decision = decide(job, {first, third, second});
+  CHECK(decision.events.size() == 1);
+  CHECK(decision.status.reason == "ImagePullBackOff");
+  job.status = decision.status;
+  decision = decide(job, {first, second, third}, kNow + 1);
+  CHECK(decision.events.empty());
+  CHECK(decision.status.reason == "ImagePullBackOff");
+}
+
+TEST_CASE("newcomers that a quota forbids are told of once, and tried ever later") {
+  JobObject job = live({"n1", "n2"}, 2);
+  const PodFacts first = sample_pod(0, "n1", 1);
+  job.status = decide(job, {first}).status;
+  const auto refuse = [&](double now) {
+    const JobDecision refused =
+        pods_refused(job, {first}, "exceeded quota: cpu", Refusal::quota, {now, kNodes});
+    job.status = refused.status;
+    return refused.events.size();
+  };
+  CHECK(refuse(kNow) == 1);
+  double now = kNow;
+  for (const double delay : {10.0, 20.0, 40.0, 60.0, 60.0}) {
+    CHECK(job.status.reason == reason::kQuota);
+    CHECK(job.status.message == "exceeded quota: cpu");
+    JobDecision decision = decide(job, {first}, now + delay - 1);
+    CHECK(decision.create.empty());
+    CHECK(decision.events.empty());
+    CHECK(decision.status == job.status);
+    now += delay;
+    decision = decide(job, {first}, now);
+    CHECK(decision.create.size() == 1);
+    CHECK(decision.events.empty());
+    job.status = decision.status;
+    CHECK(refuse(now) == 0);
+  }
+  const JobDecision decision = decide(job, {first, sample_pod(1, "n2", 2)}, now + 60);
+  CHECK(decision.status.reason.empty());
+  CHECK_FALSE(decision.status.retry_delay_s);
+}
+
+TEST_CASE("a live job that is suspended gives back what it had") {
+  JobObject job = live({"n1", "n2"}, 2);
+  job.suspended = true;
+  const JobDecision decision = decide(job, {sample_pod(0, "n1", 2), sample_pod(1, "n2", 2)});
+  CHECK(decision.status.phase == "Stopping");
+  CHECK(decision.status.allocation.empty());
+  CHECK(decision.remove.size() == 2);
+}
+
 TEST_CASE("pods that may not be made leave those that train alone") {
   const JobObject job = live({"n1", "n2"}, 1);
   const std::vector<PodFacts> pods = {sample_pod(0, "n1", 1)};

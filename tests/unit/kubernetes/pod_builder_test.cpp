@@ -59,6 +59,27 @@ TEST_CASE("a pod has what AdaptDL's programs look for") {
   CHECK(environment["NVIDIA_VISIBLE_DEVICES"] == "none");
 }
 
+TEST_CASE("the Secret of a token is named after what it holds") {
+  PodSettings settings = kSettings;
+  settings.token = [](const JobObject& job) { return "of " + job.uid; };
+  JobObject job = allocated();
+  const auto named = [&] {
+    const Json pod = make_pod(job, {0, "n1"}, "n1", settings);
+    for (const Json& entry : pod["spec"]["containers"][0]["env"]) {
+      if (entry["name"] == "ADAPTDL_JOB_TOKEN") {
+        return entry["valueFrom"]["secretKeyRef"]["name"].get<std::string>();
+      }
+    }
+    return std::string();
+  };
+  const std::string first = named();
+  CHECK(first == make_token_secret(job, "of u-1")["metadata"]["name"]);
+  CHECK(first.starts_with("adaptdl-token-digits-"));
+  CHECK(first == named());
+  job.uid = "u-2";  // made anew
+  CHECK(first != named());
+}
+
 TEST_CASE("what the user set stays, but for what the protocol needs") {
   const Json pod = make_pod(allocated(Json::parse(R"({"template": {"spec": {
     "containers": [{"env": [{"name": "ADAPTDL_REPLICA_RANK", "value": "9"},

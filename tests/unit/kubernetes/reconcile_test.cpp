@@ -206,6 +206,7 @@ TEST_CASE("failures are tried again, ever later, and not for ever") {
 TEST_CASE("failures of long ago are forgiven, memory is named") {
   JobObject job = running({"n1"}, {{"backoffLimit", 1}});
   job.status.failures = 1;
+  set_condition(job.status, "Ready", true, "Running", "", kNow - 60);
   const std::vector<PodFacts> pods = {ended(sample_pod(0, "n1", 1), PodEnd::memory, kNow - 1, 137)};
   JobDecision decision = decide(job, pods, kNow + 5000);
   CHECK(decision.status.phase == "Stopping");
@@ -213,6 +214,32 @@ TEST_CASE("failures of long ago are forgiven, memory is named") {
   decision = decide(job, pods, kNow);
   CHECK(decision.status.phase == "Failed");
   CHECK(decision.status.reason == "OutOfMemory");
+}
+
+TEST_CASE("a job that never starts is given up, however long that takes") {
+  JobObject job = running({"n1"});
+  double now = kNow;
+  for (int tries = 1; tries <= 4; ++tries) {
+    job.status.phase = "Starting";
+    job.status.group_started_s = now;
+    std::vector<PodFacts> pods = {sample_pod(0, "n1", 1)};
+    pods[0].ready = false;
+    CHECK(decide(job, pods, now).status.phase == "Starting");
+    now += 600;
+    job.status = decide(job, pods, now).status;
+    CHECK(job.status.failures == tries);
+    now += 1000;
+  }
+  CHECK(job.status.phase == "Failed");
+  CHECK(job.status.reason == "StartDeadlineExceeded");
+}
+
+TEST_CASE("a deadline shorter than the usual looks is kept") {
+  JobObject job = running({"n1"}, {{"startDeadlineSeconds", 30}});
+  job.status.phase = "Starting";
+  std::vector<PodFacts> pods = {sample_pod(0, "n1", 1)};
+  pods[0].ready = false;
+  CHECK(decide(job, pods, kNow - 60 + 20).again_s == kNow - 30);
 }
 
 TEST_CASE("pods that do not start show why, and have a deadline") {
@@ -236,12 +263,19 @@ TEST_CASE("pods that do not start show why, and have a deadline") {
 }
 
 TEST_CASE("suspended, deleted, invalid, over") {
+  // Others are given its nodes meanwhile.
   JobObject job = running({"n1"}, {{"suspend", true}});
-  CHECK(decide(job, {sample_pod(0, "n1", 1)}).status.phase == "Stopping");
-  JobDecision decision = decide(job, {});
+  JobDecision decision = decide(job, {sample_pod(0, "n1", 1)});
+  CHECK(decision.status.phase == "Stopping");
+  CHECK(decision.status.allocation.empty());
+  decision = decide(job, {});
   CHECK(decision.status.phase == "Pending");
   CHECK(decision.status.reason == "Suspended");
+  CHECK(decision.status.allocation.empty());
   CHECK(decision.create.empty());
+  job.suspended = false;
+  job.status = decision.status;
+  CHECK(decide(job, {}).status.reason == "Waiting");
 
   job = running({"n1"}, {{"cancel", true}});
   decision = decide(job, {sample_pod(0, "n1", 1)});
@@ -297,37 +331,4 @@ TEST_CASE("conditions tell the truth") {
   CHECK(is("Ready"));
   CHECK_FALSE(is("Complete"));
   CHECK_FALSE(is("Failed"));
-}
-
-TEST_CASE("a quota is waited for, and is no failure") {
-  JobObject job = running({"n1"});
-  job.status.phase = "Starting";
-  const auto refuse = [&](Refusal why) {
-    return pods_refused(job, {}, "exceeded quota: small", why, {kNow, kNodes});
-  };
-  CHECK(refuse(Refusal::invalid).status.failures == 1);
-  CHECK(refuse(Refusal::unreachable).status.reason.empty());
-  JobDecision decision = refuse(Refusal::quota);
-  CHECK(decision.status.failures == 0);
-  CHECK(decision.status.reason == "QuotaExceeded");
-  CHECK(has_event(decision, "QuotaExceeded"));
-  CHECK(decision.status.conditions.at(1).message == "exceeded quota: small");
-
-  // While it waits, and while it is tried again, the reason stands; it is told once.
-  job.status = decision.status;
-  decision = decide(job, {}, kNow + 1);
-  CHECK(decision.status.phase == "Pending");
-  CHECK(decision.status.reason == "QuotaExceeded");
-  job.status = decision.status;
-  decision = decide(job, {}, kNow + 60);
-  CHECK_FALSE(decision.create.empty());
-  CHECK(decision.status.reason == "QuotaExceeded");
-  job.status = decision.status;
-  CHECK_FALSE(has_event(refuse(Refusal::quota), "QuotaExceeded"));
-  job.status = decision.status;
-  PodFacts pod = sample_pod(0, "n1", 1);
-  pod.group = *job.status.group;
-  decision = decide(job, {pod}, kNow + 61);
-  CHECK(decision.status.phase == "Running");
-  CHECK(decision.status.reason.empty());
 }
