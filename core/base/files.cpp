@@ -138,9 +138,28 @@ void make_directories(const std::string& path, mode_t mode) {
   }
 }
 
+namespace {
+
+// Lets their owner into these folders, and change them; those that cannot be changed stay.
+void open_folders(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return;
+  if ((info.st_mode & S_IRWXU) != S_IRWXU) ::chmod(path.c_str(), (info.st_mode & 07777) | S_IRWXU);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    open_folders(entry.path().string());
+  }
+}
+
+}  // namespace
+
 void remove_tree(const std::string& path) {
   std::error_code error;
   std::filesystem::remove_all(path, error);
+  if (error == std::errc::permission_denied) {
+    open_folders(path);
+    std::filesystem::remove_all(path, error);
+  }
   if (error) fail("{}: cannot remove: {}", path, error.message());
 }
 

@@ -26,8 +26,8 @@ std::string read_file(const std::string& path, size_t max_bytes);
 // A symbolic link at `path` is replaced, not followed. `mode` is subject to the umask.
 void write_file_atomic(const std::string& path, std::string_view bytes, mode_t mode = 0666);
 
-// As write_file_atomic, but for what need not survive a power cut, which may leave the old, the new,
-// or an empty file. Takes microseconds.
+// As write_file_atomic, but for what need not survive a power cut, which may leave the old, the
+// new, or an empty file. Takes microseconds.
 void replace_file(const std::string& path, std::string_view bytes, mode_t mode = 0666);
 
 // Makes renames and new names in this folder last.
@@ -46,7 +46,7 @@ uint64_t file_size(const std::string& path);
 // Creates the folder and its parents; those created get `mode` less the umask. Fine if it exists.
 void make_directories(const std::string& path, mode_t mode = 0777);
 
-// Removes a file, a link, or a folder with all it holds; links are not followed. Fine if missing.
+// Removes a file, a link itself, or a folder with all in it, read-only or not. Fine if missing.
 void remove_tree(const std::string& path);
 
 // Names (not paths) in the folder, sorted, without . and ..

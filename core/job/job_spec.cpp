@@ -222,7 +222,9 @@ void check_job_spec(const JobSpec& spec, std::string_view where) {
   }
   require(spec.request.cpu_millicores.value_or(1) >= 1, "resources.cpu", "must be above 0");
   require(spec.request.memory_bytes.value_or(1) >= 1, "resources.memory", "must be above 0");
-  require(spec.request.gpus.value_or(0) >= 0, "resources.gpu", "must be at least 0");
+  const int64_t gpus = spec.request.gpus.value_or(0);
+  require(gpus >= 0 && gpus <= 1024, "resources.gpu",
+          fmt::format("is {}; it must be from 0 to 1024", gpus));
   require(spec.checkpoint_size.value_or(1) >= 1, "checkpoint.size", "must be above 0");
   require(spec.tensorboard.empty() || valid_job_name(spec.tensorboard), "tensorboard",
           "is no name of a TensorBoard instance; it is made like a job's name");

@@ -19,7 +19,7 @@ namespace adaptdl {
 struct ReplicaRequest {
   std::optional<int64_t> cpu_millicores;  // >= 1; 1000 is one core
   std::optional<int64_t> memory_bytes;    // >= 1
-  std::optional<int64_t> gpus;            // >= 0
+  std::optional<int64_t> gpus;            // 0 to 1024
 
   bool operator==(const ReplicaRequest&) const = default;
 };

@@ -1,6 +1,7 @@
 #include "core/launch/run.h"
 
 #include <numeric>
+#include <unistd.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -61,6 +62,11 @@ int run_it(const RunOptions& options, Output& output, SignalCatcher& signals) {
   for (const std::string& change : folder.changes()) output.talk(change);
   if (folder.was_finished()) {
     const auto& last = folder.previous();
+    // Whoever started this process looks for a record of this process, and the record file may be
+    // older than the folder's, if a full disk kept it from being written.
+    nlohmann::json again = last;
+    again["pid"] = getpid();
+    folder.update(again);
     nlohmann::json event = last;
     event.update({{"event", "end"}, {"time_s", 0.0}, {"exit_code", 0}, {"already", true}});
     output.event(std::move(event));

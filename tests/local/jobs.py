@@ -312,7 +312,89 @@ def after_reboot(folder, random):
         check(len(open(starts).readlines()) == 2, "it ran again", local.story(name))
 
 
+def unwritten_end(folder, random):
+    """A runner whose last record cannot be written: its exit code tells how it ended."""
+    with service(folder, "--slots", "2") as local:
+        starts, go = os.path.join(folder.path, "starts"), os.path.join(folder.path, "go")
+        ends = local.shell(f"echo x >> {starts}; until test -e {go}; do sleep 0.02; done")
+        stops = local.shell("trap 'exit 143' TERM; while :; do sleep 0.02; done")
+        for name in (ends, stops):
+            local.wait_phase(name, "Running")
+            wait_until(lambda: json.loads(local.file(name, "run.json"))["state"] == "running",
+                       "it has its record")
+            record = os.path.join(local.job_folder(name), "run.json")
+            os.remove(record)
+            os.makedirs(os.path.join(record, "in the way"))
+        open(go, "w").close()
+        local.ask("suspend", name=stops)
+        local.wait_end(ends)
+        check(open(starts).read() == "x\n", "it ran once", local.story(ends))
+        local.wait_phase(stops, "Suspended")
+        kinds = [event["kind"] for event in local.events(stops)]
+        check("Stopped" in kinds and "RunnerDied" not in kinds, "its end", local.story(stops))
+
+
+def smaller_machine(folder, random):
+    """What a job was given, and the machine no longer has, it is given anew, or waits for."""
+    with service(folder, "--slots", "2") as local:
+        script = "test $ADAPTDL_NUM_REPLICAS = 1 || sleep 1000"
+        names = [local.shell(script, min_replicas=low, max_replicas=2, preemptible=False)
+                 for low in (1, 2)]
+        local.wait_phase(names[0], "Running")
+        local.wait_job(names[0], lambda job: job["replicas"] == 2, "it has both")
+        local.kill()
+        check(kill(local.runner_pid(names[0])), "no runner")
+        local.arguments = ("--slots", "1")
+        local.start()
+        job = local.job(names[1])
+        check(job["reason"] == "Unschedulable" and job["replicas"] == 0, "it says so", job)
+        local.wait_end(names[0])
+        local.wait_end(local.shell("true"))
+        local.kill()
+        local.arguments = ("--slots", "2")
+        local.start()
+        check(local.job(names[1])["reason"] != "Unschedulable", "it fits again")
+        local.wait_phase(names[1], "Running")
+
+
+def larger_machine(folder, random):
+    """A job that asks for more than there is, and has no upper bound, starts where there is more."""
+    with service(folder, "--slots", "1") as local:
+        name = local.shell("true", min_replicas=2, max_replicas=None)
+        check(local.job(name)["reason"] == "Unschedulable", "it waits", local.job(name))
+        old = local.shell("true", min_replicas=2, max_replicas=None)
+        local.kill()
+        with contextlib.closing(sqlite3.connect(os.path.join(local.state, "state.db"))) as database:
+            with database:
+                database.execute("UPDATE jobs SET max_replicas=1 WHERE name=?", (old,))
+        local.arguments = ("--slots", "2")
+        local.start()
+        local.wait_end(name)
+        local.wait_end(old)
+
+
+def lost_store(folder, random):
+    """Without the database nobody knows the jobs; what they have trained stays."""
+    with service(folder, "--slots", "1") as local:
+        name = local.shell("true")
+        local.wait_end(name)
+        kept = os.path.join(local.job_folder(name), "checkpoints", "step-7")
+        os.makedirs(kept)
+        local.kill()
+        for file in os.listdir(local.state):
+            if file.startswith("state.db"):
+                os.remove(os.path.join(local.state, file))
+        local.start()
+        check(os.path.exists(kept), "its checkpoint is gone", local.said())
+        check(name in local.said(), "it is named", local.said())
+        refused = local.request("submit", spec={
+            "format": 1, "kind": "command", "program": "/bin/true", "arguments": [],
+            "name": name, "directory": folder.path, "min_replicas": 1, "max_replicas": 1})
+        check(not refused["ok"] and "in the way" in refused["error"], "its folder", refused)
+        check(os.path.exists(kept), "its checkpoint is gone", refused)
+
+
 main(ends, retries, more_slots_than_cores, waits_its_turn, cancelled, suspended, cannot_fit,
      second_service, killed_service, killed_at_any_moment, killed_runner, damaged_files,
      other_versions_job, unfinished_submissions, too_late, secrets, stopped_runner, full_disk,
-     after_reboot)
+     after_reboot, unwritten_end, smaller_machine, larger_machine, lost_store)

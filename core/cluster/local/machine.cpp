@@ -71,9 +71,9 @@ ClusterNode node_of(const Machine& machine) {
 }
 
 int slots_per_replica(const Machine& machine, const JobSpec& spec) {
-  if (machine.gpus) return static_cast<int>(std::max<int64_t>(1, spec.request.gpus.value_or(1)));
   const int64_t cpu = spec.request.cpu_millicores.value_or(1000);
-  return static_cast<int>(std::clamp<int64_t>((cpu + 999) / 1000, 1, 1 << 20));
+  const int64_t slots = machine.gpus ? spec.request.gpus.value_or(1) : (cpu + 999) / 1000;
+  return static_cast<int>(std::clamp<int64_t>(slots, 1, 1 << 20));
 }
 
 Resources request_of(const Machine& machine, const JobSpec& spec) {

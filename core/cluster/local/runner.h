@@ -23,7 +23,8 @@
 
 namespace adaptdl::local {
 
-inline constexpr int kRunnerTaken = 75;  // EX_TEMPFAIL
+inline constexpr int kRunnerTaken = 75;     // EX_TEMPFAIL
+inline constexpr int kRunnerStopped = 143;  // as by SIGTERM
 
 // A process that may be a child of this one or not. Kept alive when this object goes.
 class RunnerProcess {

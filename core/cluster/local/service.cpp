@@ -11,6 +11,7 @@
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/number.h"
+#include "core/cluster/local/sweep.h"
 #include "core/job/hints.h"
 
 namespace adaptdl::local {
@@ -120,11 +121,10 @@ void Service::adopt() {
     runner_ended(job, last->pid, std::nullopt);
     job.state.retry_at = Monotonic::now();
   }
-  // Folders whose submission did not come to its end.
-  for (const std::string& name : list_directory(options_.paths.jobs)) {
-    const bool known = jobs_.contains(name) || store_.find(name);
-    if (!known && !submission_lives(name)) remove_tree(options_.paths.job(name));
-  }
+  fit_to_machine();
+  sweep_jobs(options_.paths, [&](const std::string& name) {
+    return jobs_.contains(name) || store_.find(name).has_value();
+  });
 }
 
 void Service::run() {

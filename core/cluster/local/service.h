@@ -31,6 +31,8 @@
 
 namespace adaptdl::local {
 
+inline constexpr const char* kUnschedulable = "Unschedulable";  // a reason; its job never fits
+
 struct ServiceOptions {
   LocalPaths paths;
   std::string adaptdl;  // path of this program, for runners
@@ -90,7 +92,10 @@ class Service : public Cluster {
   nlohmann::json remove(const nlohmann::json& request);
   LocalJob& find(const nlohmann::json& request);
 
-  // service_cluster.cpp: the scheduler's view
+  // service_cluster.cpp: the machine, and the scheduler's view
+  void fit_to_machine();
+  bool note_shortage(LocalJob& job);
+  int most_replicas(const LocalJob& job) const;
   double now_s() override;
   std::vector<ClusterNode> nodes() override;
   std::vector<ClusterJob> jobs() override;

@@ -1,6 +1,7 @@
 // The machine and its jobs as the scheduler sees them.
 
 #include <algorithm>
+#include <utility>
 
 #include "core/cluster/local/service.h"
 
@@ -11,6 +12,48 @@ namespace {
 constexpr double kLiveRescaleCost = 1, kRestartCost = 15;  // s
 
 }  // namespace
+
+// The machine may be another one than that which the jobs were submitted to, and given: fewer GPUs
+// after a reboot, other --slots.
+void Service::fit_to_machine() {
+  int left = slots_.count();
+  for (const auto& [name, job] : jobs_) {
+    if (job.state.live) left -= static_cast<int>(slots_.held_by(name).size());
+  }
+  for (auto& [name, job] : jobs_) {
+    if (job.record.ended()) continue;
+    bool changed = false;
+    // An earlier version stored that of a job whose fewest replicas did not fit.
+    if (job.record.max_replicas < std::max(1, job.record.min_replicas)) {
+      job.record.max_replicas = most_replicas(job);
+      changed = true;
+    }
+    if (!job.state.live) {
+      changed = note_shortage(job) || changed;
+      const int64_t slots = int64_t{job.state.wanted} * job.state.slots_per_replica;
+      if (slots > 0 && (job.record.reason == kUnschedulable || slots > left)) {
+        job.state.wanted = job.record.replicas = 0;
+        changed = true;
+      } else {
+        left -= static_cast<int>(slots);
+      }
+    }
+    if (changed) save(job);
+  }
+}
+
+// Has the record say whether the machine can ever hold the job; true if it has changed.
+bool Service::note_shortage(LocalJob& job) {
+  const std::string problem = shortage(machine_, job.spec, job.record.min_replicas);
+  if (problem.empty() && job.record.reason != kUnschedulable) return false;
+  job.record.reason = problem.empty() ? "" : kUnschedulable;
+  return std::exchange(job.record.message, problem) != problem;
+}
+
+// Of a job whose user set no bound.
+int Service::most_replicas(const LocalJob& job) const {
+  return std::max({1, job.record.min_replicas, slots_.count() / job.state.slots_per_replica});
+}
 
 double Service::now_s() {
   return monotonic_now_s();

@@ -276,7 +276,10 @@ void Service::runner_ended(LocalJob& job, pid_t pid, std::optional<int> code) {
   const RunnerEnd how = runner_end(folder, pid);
   if (how.step > job.step || seconds_since(job.runner_since) > kLivedLong) job.record.failures = 0;
   job.step = std::max(job.step, how.step);
-  if (how.state == "finished") {
+  // A full disk may have kept it from recording its end: then its exit code says it.
+  const bool recorded = how.state == "finished" || how.state == "failed" ||
+                        how.state == "stopped" || how.state == "cancelled";
+  if (how.state == "finished" || (!recorded && code == 0)) {
     end(job, "Succeeded", "", "", how.exit_code.value_or(0));
     return;
   }
@@ -290,7 +293,7 @@ void Service::runner_ended(LocalJob& job, pid_t pid, std::optional<int> code) {
         how.program_exit_code.value_or(how.exit_code.value_or(1)));
     return;
   }
-  if (how.state == "stopped" || how.state == "cancelled") {
+  if (how.state == "stopped" || how.state == "cancelled" || (!recorded && code == kRunnerStopped)) {
     note(job, "Stopped", how.step > 0 ? fmt::format("after step {}", how.step) : "");
     if (!stopping && !job.record.suspended) {
       // Somebody else told it to stop; it goes on when it is its turn again.

@@ -109,12 +109,11 @@ nlohmann::json Service::submit(const nlohmann::json& request) {
   record.phase = phase_text(job);
   record.min_replicas = job.spec.min_replicas;
   job.state.slots_per_replica = slots_per_replica(machine_, job.spec);
-  record.max_replicas =
-      job.spec.max_replicas.value_or(std::max(1, slots_.count() / job.state.slots_per_replica));
-  record.message = shortage(machine_, job.spec, record.min_replicas);
-  if (!record.message.empty()) record.reason = "Unschedulable";
+  record.max_replicas = job.spec.max_replicas.value_or(most_replicas(job));
+  note_shortage(job);
 
-  // The folder first: a job in the store has one. A folder without a job is swept up at the start.
+  // The folder first: a job in the store has one. A folder without a job is swept up at the start,
+  // which knows it by its job.json.
   const std::string folder = options_.paths.job(record.name);
   const auto project = json_find<std::string>(request, "project", "submit");
   if (project &&
@@ -125,12 +124,16 @@ nlohmann::json Service::submit(const nlohmann::json& request) {
     fail("there is a job {} already; `adaptdl delete {}` removes it once it has ended", record.name,
          record.name);
   }
+  if (path_exists(folder)) {
+    fail("{}: is in the way, and belongs to no job that is known; move it elsewhere", folder);
+  }
   make_directories(folder, 0700);
   try {
+    write_runner_file(job);
     if (project && std::rename(project->c_str(), join_path(folder, "project").c_str()) != 0) {
       fail_errno(errno, *project);
     }
-    write_runner_file(job);  // for `exec` before its start
+    write_runner_file(job);  // with its project, for `exec` before its start
     store_.add(record);
   } catch (const Error&) {
     remove_tree(folder);
@@ -156,6 +159,7 @@ nlohmann::json Service::scale_job(const nlohmann::json& request) {
   }
   job.record.min_replicas = low;
   job.record.max_replicas = high;
+  note_shortage(job);
   note(job, "Scaled", fmt::format("replicas {}:{}", low, high));
   save(job);
   happened();
@@ -168,13 +172,17 @@ nlohmann::json Service::remove(const nlohmann::json& request) {
     fail("job {} has not ended; `adaptdl cancel {}` ends it", name, name);
   }
   if (!store_.find(name)) fail("there is no job {}", name);
-  store_.remove(name);
+  // The folder first: if this is cut off in between, the next start removes it.
   const std::string folder = options_.paths.job(name), removed = options_.paths.incoming();
-  if (std::rename(folder.c_str(), removed.c_str()) != 0) {
-    if (errno != ENOENT) fail_errno(errno, folder);
-    return {{"name", name}, {"folder", nullptr}};
+  const bool had_folder = std::rename(folder.c_str(), removed.c_str()) == 0;
+  if (!had_folder && errno != ENOENT) fail_errno(errno, folder);
+  try {
+    store_.remove(name);
+  } catch (const Error&) {
+    if (had_folder) std::rename(removed.c_str(), folder.c_str());
+    throw;
   }
-  return {{"name", name}, {"folder", removed}};
+  return {{"name", name}, {"folder", had_folder ? Json(removed) : Json()}};
 }
 
 LocalJob& Service::find(const nlohmann::json& request) {

@@ -256,6 +256,8 @@ TEST_CASE("what only a cluster can give is refused with that reason") {
        "limits.cpu: 2x is no quantity"},
       {adaptdl_job("        command: [a]\n        resources: {limits: {nvidia.com/gpu: 500m}}\n"),
        "GPUs are given whole"},
+      {adaptdl_job("        command: [a]\n        resources: {limits: {nvidia.com/gpu: 4Gi}}\n"),
+       "from 0 to 1024"},
       {adaptdl_job("        command: [a]\n", "  maxReplica: 2\n"), "did you mean maxReplicas?"},
       {adaptdl_job("        command: [a]\n", "  maxReplicas: 0\n"), "an integer from 1"},
       {adaptdl_job("        command: [a]\n", "  minReplicas: 3\n  maxReplicas: 2\n"),

@@ -88,7 +88,8 @@ TEST_CASE("a spec that no job may have is refused") {
   refused("/requested_replicas", 0, "within the replicas");
   refused("/resources/cpu_millicores", 0, "above 0");
   refused("/resources/memory_bytes", -1, "above 0");
-  refused("/resources/gpus", -1, "at least 0");
+  refused("/resources/gpus", -1, "from 0 to 1024");
+  refused("/resources/gpus", int64_t{4} << 30, "from 0 to 1024");
   refused("/resources", 4, "job.json");
   refused("/checkpoint_size", 0, "above 0");
   refused("/tensorboard", "../x", "no name of a TensorBoard instance");

@@ -94,11 +94,16 @@ TEST_CASE("run: grows and shrinks at steps, finishes, and knows it") {
   }
   CHECK(read_file(run.options.log_dir + "/replica-0.log", 4096) == "member 0 here\n");
 
-  run.start();  // once more: it has finished
+  replace_file(run.options.record_file, "{}");  // a full disk kept it from being written
+  run.start();                                  // once more: it has finished
+  const pid_t pid = run.pid();
   REQUIRE_MESSAGE(run.wait() == 0, run.talk());
   CHECK(run.talk().find("has finished") != std::string::npos);
   REQUIRE(run.events().size() == 1);
   CHECK(run.events()[0]["already"] == true);
+  const json record = json::parse(read_file(run.options.record_file, 1 << 20));
+  CHECK(record["state"] == "finished");
+  CHECK(record["pid"] == pid);
 
   run.options.fresh = true;
   run.options.settings = {"optimizer.lr=1"};

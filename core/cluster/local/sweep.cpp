@@ -1,0 +1,58 @@
+#include "core/cluster/local/sweep.h"
+
+#include <unistd.h>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/json.h"
+#include "core/base/log.h"
+
+namespace adaptdl::local {
+
+namespace {
+
+constexpr size_t kMaxFile = 8u << 20;
+constexpr size_t kMostNamed = 10;
+
+// Whether this is what a submission leaves that did not come as far as the store. A runner would
+// have left its lock.
+bool never_stored(const std::string& folder, const std::string& name) {
+  const std::string job = join_path(folder, "job.json");
+  if (!path_exists(job) || path_exists(join_path(folder, "run.lock"))) return false;
+  try {
+    return json_get<std::string>(parse_json(read_file(job, kMaxFile), job), "name", job) == name;
+  } catch (const Error&) {  // somebody else's
+    return false;
+  }
+}
+
+}  // namespace
+
+void sweep_jobs(const LocalPaths& paths, const std::function<bool(const std::string&)>& known) {
+  std::vector<std::string> strangers;
+  size_t more = 0;
+  for (const std::string& name : list_directory(paths.jobs)) {
+    if (known(name) || submission_lives(name)) continue;
+    const std::string folder = paths.job(name);
+    try {
+      if (is_incoming(name) || never_stored(folder, name)) {
+        remove_tree(folder);
+      } else if (::rmdir(folder.c_str()) != 0) {  // an empty one says and holds nothing
+        if (strangers.size() < kMostNamed) {
+          strangers.push_back(name);
+        } else {
+          ++more;
+        }
+      }
+    } catch (const Error& error) {
+      log_warning("{}; it stays", error.what());
+    }
+  }
+  if (strangers.empty()) return;
+  log_warning("{}: no job of the store has {}{}; what is in there stays, and you may remove it",
+              paths.jobs, fmt::join(strangers, ", "),
+              more == 0 ? "" : fmt::format(" and {} more", more));
+}
+
+}  // namespace adaptdl::local
