@@ -37,8 +37,8 @@
 namespace adaptdl::cli {
 namespace {
 
-constexpr int kTaken = 75;  // EX_TEMPFAIL of sysexits.h
-constexpr size_t kMaxJob = 4u << 20;
+constexpr int kTaken = 75;            // EX_TEMPFAIL of sysexits.h
+constexpr size_t kMaxJob = 8u << 20;  // above the longest submission
 constexpr int64_t kMaxTalk = 1 << 20;
 
 void write_runner_record(const std::string& folder) {

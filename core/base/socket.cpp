@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -16,6 +17,8 @@
 namespace adaptdl {
 
 namespace {
+
+constexpr useconds_t kNoDescriptor = 20'000;  // microseconds; the listener stays ready meanwhile
 
 // The kernel takes paths of at most 107 bytes; a longer one is reached through its folder's
 // descriptor, which must stay open until the address has been used.
@@ -101,6 +104,10 @@ std::optional<Fd> accept_same_user(int listener) {
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
+      if (errno == EMFILE || errno == ENFILE) {  // it waits until a descriptor is free
+        ::usleep(kNoDescriptor);
+        return std::nullopt;
+      }
       fail_errno(errno, "cannot accept a connection");
     }
     const uid_t uid = peer_of(fd.get()).uid;

@@ -31,8 +31,8 @@ Fd connect_unix(const std::string& path);
 // that one finds nobody.
 std::optional<Fd> try_connect_unix(const std::string& path, bool may_block = true);
 
-// The next connection, blocking, or nothing if none waits and the listener does not block.
-// A connection of another user (SO_PEERCRED; root is let in) is closed and skipped.
+// The next connection, blocking. Nothing if none waits and the listener does not block, or if no
+// descriptor is free. One of another user (SO_PEERCRED; root is let in) is closed and skipped.
 std::optional<Fd> accept_same_user(int listener);
 
 // The user and process at the other end when it connected.

@@ -18,7 +18,7 @@ namespace adaptdl::launch {
 
 namespace {
 
-constexpr size_t kMaxRequest = 64 << 10;
+constexpr size_t kMostAtOnce = 1u << 20;  // bytes taken from a client before others have their turn
 constexpr size_t kMaxClients = 16;
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::chrono::milliseconds kLockPatience{500};
@@ -32,8 +32,8 @@ std::optional<Fd> lock_control_socket(const std::string& path) {
   return std::nullopt;
 }
 
-ControlServer::ControlServer(std::string path, Handler handler)
-    : path_(std::move(path)), handler_(std::move(handler)) {
+ControlServer::ControlServer(std::string path, Handler handler, size_t max_request)
+    : path_(std::move(path)), handler_(std::move(handler)), max_request_(max_request) {
   make_directories(parent_directory(path_), 0700);
   // `adaptdl ls` holds the lock for a moment when it looks after a dead run.
   const TimePoint deadline = Monotonic::now() + kLockPatience;
@@ -69,7 +69,7 @@ void ControlServer::serve() {
     std::optional<Fd> socket = accept_same_user(listener_.get());
     if (!socket) break;
     set_nonblocking(socket->get());
-    clients_.push_back({std::move(*socket), "", Monotonic::now() + kPatience});
+    clients_.push_back({std::move(*socket), "", 0, Monotonic::now() + kPatience});
   }
   std::erase_if(clients_, [this](Client& client) {
     try {
@@ -81,29 +81,36 @@ void ControlServer::serve() {
 }
 
 bool ControlServer::serve(Client& client) {
-  std::byte chunk[4096];
-  for (;;) {
+  std::byte chunk[16384];
+  for (size_t taken = 0; taken < kMostAtOnce;) {
     const std::optional<size_t> got = recv_some(client.socket.get(), chunk);
     if (!got) break;
     if (*got == 0) return true;
-    client.received.append(reinterpret_cast<const char*>(chunk), *got);
-    const size_t end = client.received.find('\n');
-    if (end != std::string::npos) {
+    taken += *got;
+    const std::string_view text(reinterpret_cast<const char*>(chunk), *got);
+    const size_t end = text.find('\n');
+    // Of one that is too long the rest is read, too: who still sends does not hear an answer.
+    client.size += std::min(end, text.size());
+    if (client.size <= max_request_) client.received.append(text.substr(0, end));
+    if (end != std::string_view::npos) {
       // An answer is smaller than a socket's buffer; who does not even take that gets no more.
-      const std::string reply = answer(client.received.substr(0, end)) + "\n";
+      const std::string reply = answer(client) + "\n";
       [[maybe_unused]] const ssize_t sent =
           ::send(client.socket.get(), reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       return true;
     }
-    if (client.received.size() > kMaxRequest) return true;
   }
   return Monotonic::now() >= client.deadline;
 }
 
-std::string ControlServer::answer(const std::string& line) {
+std::string ControlServer::answer(const Client& client) {
   Json reply;
   try {
-    reply = handler_(parse_json(line, "request"));
+    if (client.size > max_request_) {
+      fail("the request is longer than {} KiB; keep long lists and texts in files",
+           max_request_ >> 10);
+    }
+    reply = handler_(parse_json(client.received, "request"));
     reply["ok"] = true;
   } catch (const Error& error) {
     reply = {{"ok", false}, {"error", error.what()}};

@@ -22,8 +22,9 @@ class ControlServer {
   using Handler = std::function<nlohmann::json(const nlohmann::json& request)>;
 
   // Listens at `path` (0600, this user only), whose folder it makes (0700); takes over what a dead
-  // process left there. Throws Error if a living one has it.
-  ControlServer(std::string path, Handler handler);
+  // process left there. Throws Error if a living one has it. Requests of more than `max_request`
+  // bytes are refused.
+  ControlServer(std::string path, Handler handler, size_t max_request = 64u << 10);
   ~ControlServer();  // unlinks the socket
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
@@ -37,15 +38,17 @@ class ControlServer {
   struct Client {
     Fd socket;
     std::string received;
+    size_t size = 0;  // of its request, so far; `received` ends at the largest that is taken
     TimePoint deadline;
   };
 
   // True: done with it.
   bool serve(Client& client);
-  std::string answer(const std::string& line);
+  std::string answer(const Client& client);
 
   const std::string path_;
   const Handler handler_;
+  const size_t max_request_;
   Fd lock_;
   Fd listener_;
   std::vector<Client> clients_;

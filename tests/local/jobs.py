@@ -5,8 +5,10 @@ import json
 import os
 import resource
 import signal
+import socket
 import sqlite3
 import subprocess
+import threading
 import time
 
 from service import check, kill, main, service, wait_until
@@ -336,12 +338,14 @@ def unwritten_end(folder, random):
 
 def smaller_machine(folder, random):
     """What a job was given, and the machine no longer has, it is given anew, or waits for."""
-    with service(folder, "--slots", "2") as local:
+    with service(folder, "--slots", "2", "--policy", "fixed") as local:
         script = "test $ADAPTDL_NUM_REPLICAS = 1 || sleep 1000"
-        names = [local.shell(script, min_replicas=low, max_replicas=2, preemptible=False)
-                 for low in (1, 2)]
-        local.wait_phase(names[0], "Running")
-        local.wait_job(names[0], lambda job: job["replicas"] == 2, "it has both")
+        names = []
+        for low in (1, 2):
+            names.append(local.shell(script, min_replicas=low, max_replicas=2,
+                                     requested_replicas=2, preemptible=False))
+            local.wait_phase(names[0], "Running")
+        check(local.job(names[0])["replicas"] == 2, "it has both", local.story(names[0]))
         local.kill()
         check(kill(local.runner_pid(names[0])), "no runner")
         local.arguments = ("--slots", "1")
@@ -394,7 +398,58 @@ def lost_store(folder, random):
         check(os.path.exists(kept), "its checkpoint is gone", refused)
 
 
+def strange_sockets(folder, random):
+    """What a job's program makes of its control socket is no matter of the service's."""
+    with service(folder, "--slots", "1") as local:
+        go = os.path.join(folder.path, "go")
+        name = local.shell(f"until test -e {go}; do sleep 0.02; done")
+        local.wait_phase(name, "Running")
+        path = os.path.join(local.job_folder(name), "control.sock")
+        os.rename(path, path + ".kept")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
+            datagrams.bind(path)
+            time.sleep(1.5)
+        os.remove(path)
+        asked = []
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen()
+
+            def answer():
+                with contextlib.suppress(OSError):
+                    while True:
+                        client, _ = listener.accept()
+                        with client:
+                            asked.append(client.recv(4096))
+                            client.sendall(b'{"ok": true, "replicas": -1}\n')
+
+            answers = threading.Thread(target=answer)
+            answers.start()
+            wait_until(lambda: len(asked) >= 2, "it is asked")
+            check(local.answers(), "the service goes on", local.said())
+            os.rename(path + ".kept", path)
+            listener.shutdown(socket.SHUT_RDWR)
+            answers.join()
+        open(go, "w").close()
+        local.wait_end(name)
+
+
+def long_requests(folder, random):
+    """A specification may be long, but not without end: then the answer says so."""
+    with service(folder, "--slots", "1") as local:
+        name = local.submit("/bin/sh", "-c", "exit 0", "x" * 100_000)
+        local.wait_end(name)
+        code, _, err = local.command("submit", "--", "true", *["x" * 100_000] * 15)
+        check(code == 0, "1.5 MB", err)
+        spec = {"format": 1, "kind": "command", "program": "/bin/true",
+                "arguments": ["x" * (5 << 20)], "directory": folder.path, "min_replicas": 1,
+                "max_replicas": 1}
+        refused = local.request("submit", spec=spec)
+        check(not refused["ok"] and "longer than 4096 KiB" in refused["error"], "it says so", refused)
+
+
 main(ends, retries, more_slots_than_cores, waits_its_turn, cancelled, suspended, cannot_fit,
      second_service, killed_service, killed_at_any_moment, killed_runner, damaged_files,
      other_versions_job, unfinished_submissions, too_late, secrets, stopped_runner, full_disk,
-     after_reboot, unwritten_end, smaller_machine, larger_machine, lost_store)
+     after_reboot, unwritten_end, smaller_machine, larger_machine, lost_store,
+     strange_sockets, long_requests)

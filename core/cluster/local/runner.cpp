@@ -128,8 +128,12 @@ RunnerEnd runner_end(const std::string& folder, pid_t pid) {
 }
 
 RunnerQuery::RunnerQuery(const std::string& socket, const nlohmann::json& request, Seconds timeout)
-    : deadline_(Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(timeout)) {
-  std::optional<Fd> connected = try_connect_unix(socket, false);
+    : deadline_(Monotonic::now()) {
+  std::optional<Fd> connected;
+  try {
+    connected = try_connect_unix(socket, false);
+  } catch (const Error&) {  // the job's program put something else there, or took the permission
+  }
   if (!connected) return;
   const std::string line = dump_json(request) + "\n";
   // A request is smaller than a socket's buffer.
@@ -139,6 +143,7 @@ RunnerQuery::RunnerQuery(const std::string& socket, const nlohmann::json& reques
   }
   set_nonblocking(connected->get());
   socket_ = std::move(*connected);
+  deadline_ += std::chrono::duration_cast<Monotonic::duration>(timeout);
 }
 
 bool RunnerQuery::serve() {

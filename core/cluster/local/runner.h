@@ -76,7 +76,7 @@ RunnerEnd runner_end(const std::string& folder, pid_t pid);
 // One request to a runner's control socket, without ever waiting. Part of an event loop.
 class RunnerQuery {
  public:
-  // Connects and sends. Not live() if nobody answers there now.
+  // Connects and sends. If nobody is there who could answer, it is over at once.
   RunnerQuery(const std::string& socket, const nlohmann::json& request, Seconds timeout);
 
   int fd() const { return socket_.get(); }  // wait for POLLIN

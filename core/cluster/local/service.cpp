@@ -18,8 +18,10 @@ namespace adaptdl::local {
 
 namespace {
 
-constexpr double kEventGap = 0.1;    // s between rounds when jobs come and go
-constexpr double kPolicyTime = 0.3;  // s of one round's search, at most
+constexpr double kEventGap = 0.1;         // s between rounds when jobs come and go
+constexpr size_t kMaxRequest = 4u << 20;  // bytes: a job's specification
+constexpr double kPolicyTime = 0.3;       // s of one round's search, at most
+constexpr std::chrono::seconds kAfterTrouble{1};
 constexpr const char* kPortFact = "supervisor_port";
 
 Fd take_lock(const LocalPaths& paths) {
@@ -56,7 +58,8 @@ Service::Service(const ServiceOptions& options)
   }
   adopt();
   control_ = std::make_unique<launch::ControlServer>(
-      options.paths.socket, [this](const nlohmann::json& request) { return on_request(request); });
+      options.paths.socket, [this](const nlohmann::json& request) { return on_request(request); },
+      kMaxRequest);
 }
 
 void Service::configure() {
@@ -193,12 +196,26 @@ void Service::take_signals() {
   }
 }
 
-void Service::take_runners() {
+// Trouble with one job (no descriptor is free, a file of its folder is damaged) is no other's: it
+// is said, and what failed is tried again, a little later.
+template <typename Act>
+void Service::for_each_job(const Act& act) {
   for (auto& [name, job] : jobs_) {
+    try {
+      act(job);
+    } catch (const Error& error) {
+      log_warning("{}: {}", name, error.what());
+      job.ask_at = job.state.retry_at = Monotonic::now() + kAfterTrouble;
+    }
+  }
+}
+
+void Service::take_runners() {
+  for_each_job([this](LocalJob& job) {
     if (job.state.live && job.runner.ended()) {
       runner_ended(job, job.runner.pid(), job.runner.reap());
     }
-  }
+  });
 }
 
 void Service::take_posted_hints() {
@@ -210,14 +227,14 @@ void Service::take_posted_hints() {
 
 void Service::ask_runners() {
   const TimePoint now = Monotonic::now();
-  for (auto& [name, job] : jobs_) {
-    if (!job.state.live) continue;
+  for_each_job([&](LocalJob& job) {
+    if (!job.state.live) return;
     if (job.query) {
       if (job.query->serve()) take_answer(job);
     } else if (now >= job.ask_at) {
       ask(job, job.to_stop ? LocalJob::Query::stop : LocalJob::Query::status);
     }
-  }
+  });
 }
 
 void Service::round_if_due() {
@@ -227,10 +244,10 @@ void Service::round_if_due() {
 }
 
 void Service::advance_all() {
-  for (auto& [name, job] : jobs_) {
+  for_each_job([this](LocalJob& job) {
     if (!job.record.ended()) advance(job);
     if (job.unsaved && Monotonic::now() >= retry_store_) save(job);
-  }
+  });
   // What cannot be written yet is not forgotten.
   const size_t ended = std::erase_if(jobs_, [](const auto& entry) {
     return entry.second.record.ended() && !entry.second.unsaved;

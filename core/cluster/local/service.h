@@ -56,6 +56,8 @@ class Service : public Cluster {
 
  private:
   // service.cpp: the loop
+  template <typename Act>
+  void for_each_job(const Act& act);
   void wait();
   void take_signals();
   void take_runners();

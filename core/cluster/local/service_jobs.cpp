@@ -177,6 +177,7 @@ void Service::take_answer(LocalJob& job) {
     job.unanswered = std::min(job.unanswered + 1, 6);
     if (seconds_since(job.runner_since) > kStartsUp) {
       job.ask_at = after(kAskAgain * (1 << job.unanswered));
+      if (job.unanswered == 1) return;  // it may be about to end
       job.record.reason = "NotAnswering";
       job.record.message = "its runner does not answer; it may be stopped";
       save(job);
@@ -192,7 +193,7 @@ void Service::take_answer(LocalJob& job) {
 }
 
 void Service::take_status(LocalJob& job, const nlohmann::json& status) {
-  job.training = json_get_or<int>(status, "replicas", "status", 0);
+  job.training = std::max(0, json_get_or<int>(status, "replicas", "status", 0));
   const auto members = json_get_or<Json>(status, "members", "status", Json::array());
   job.present = static_cast<int>(members.size());
   const auto step = json_get_or<int64_t>(status, "step", "status", 0);

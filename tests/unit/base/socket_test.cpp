@@ -1,8 +1,10 @@
 #include "core/base/socket.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <thread>
 
+#include "core/base/error.h"
 #include "core/base/files.h"
 #include "tests/unit/base/expect_error.h"
 
@@ -45,6 +47,27 @@ TEST_CASE("a named socket, also where its path is long") {
   make_directories(deep);
   exchange(join_path(deep, "socket"));
   CHECK_ERROR(listen_unix(folder.file(std::string(120, 'c'))), "too long");
+}
+
+TEST_CASE("without a free descriptor a connection waits") {
+  const TemporaryDirectory folder;
+  const Fd listener = listen_unix(folder.file("s"));
+  set_nonblocking(listener.get());
+  const Fd client = connect_unix(folder.file("s"));
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  bool accepted = true, threw = false;
+  try {
+    accepted = accept_same_user(listener.get()).has_value();
+  } catch (const Error&) {
+    threw = true;
+  }
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK_FALSE(threw);
+  CHECK_FALSE(accepted);
+  CHECK(accept_same_user(listener.get()));
 }
 
 TEST_CASE("a socket left by the dead is replaced; anything else is not") {

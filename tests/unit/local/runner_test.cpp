@@ -1,11 +1,14 @@
 #include "core/cluster/local/runner.h"
 
 #include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/files.h"
 #include "core/base/json.h"
+#include "core/base/socket.h"
 #include "core/base/system.h"
 #include "core/cluster/local/machine.h"
 #include "core/cluster/local/paths.h"
@@ -60,6 +63,27 @@ TEST_CASE("a runner is found by its number, start and boot, until it is forgotte
   CHECK_FALSE(last_runner(folder.path())->this_boot);
   forget_runner(folder.path());
   CHECK_FALSE(last_runner(folder.path()));
+}
+
+TEST_CASE("a runner that cannot be asked is known not to answer at once") {
+  const TemporaryDirectory folder;
+  const auto over = [](const std::string& socket) {
+    RunnerQuery query(socket, {{"request", "status"}}, Seconds(60));
+    return query.deadline() <= Monotonic::now() && query.serve() && query.answer().is_null();
+  };
+  CHECK(over(folder.file("missing")));
+  write_file_atomic(folder.file("file"), "");
+  CHECK(over(folder.file("file")));
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  folder.file("datagrams").copy(name.sun_path, sizeof name.sun_path - 1);
+  const Fd other(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  REQUIRE(bind(other.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0);
+  CHECK(over(folder.file("datagrams")));
+  const Fd listener = listen_unix(folder.file("slow"));
+  RunnerQuery query(folder.file("slow"), {{"request", "status"}}, Seconds(60));
+  CHECK_FALSE(query.serve());
+  CHECK(query.deadline() > Monotonic::now() + std::chrono::seconds(30));
 }
 
 TEST_CASE("a submission's folder lives as long as its process") {
