@@ -1,6 +1,8 @@
+#include "cli/cluster_choice.h"
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/jobs.h"
+#include "cli/local_policy.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "core/base/error.h"
@@ -13,6 +15,7 @@ namespace adaptdl::cli {
 namespace {
 
 constexpr int kMostRows = 64;
+constexpr double kGrowth = 2;  // of policies without such an option: replica_limit()'s default
 
 struct Alternative {
   int replicas = 0;
@@ -23,14 +26,25 @@ struct Alternative {
   std::string note;
 };
 
+// How many times as many replicas as a job has measured itself with the policy gives it at most.
+// Of another cluster, whose options only its operator knows, the default policy's.
+double growth(const Arguments& arguments) {
+  LocalPolicy policy{std::string(policies()[0].name), {}, ""};
+  if (chosen_cluster(arguments).local()) policy = local_policy();
+  for (const PolicyOption& option : info_of(policy).options) {
+    if (option.name == "growth") return value_of(option, policy);
+  }
+  return kGrowth;
+}
+
 // Goodput with 1, 2, ... replicas, each with its best batch, on one machine.
-std::vector<Alternative> alternatives(const JobView& job, const JobHints& hints) {
+std::vector<Alternative> alternatives(const JobView& job, const JobHints& hints, double growth) {
   std::vector<Alternative> result;
   if (!hints.perf || !hints.grad || !hints.batch) return result;
   JobSnapshot snapshot;
   snapshot.max_replicas = std::max(1, job.max_replicas.value_or(kMostRows));
   snapshot.hints = hints;
-  const int limit = replica_limit(snapshot);
+  const int limit = replica_limit(snapshot, growth);
   const GoodputModel model(*hints.perf, *hints.grad, hints.batch->initial);
   for (int n = 1; n <= std::min(snapshot.max_replicas, kMostRows); ++n) {
     Alternative row;
@@ -96,7 +110,8 @@ int run(const Arguments& arguments) {
   if (!job.hints.empty()) {
     std::vector<std::string> ignored;
     try {
-      rows = alternatives(job, job_hints(parse_hints(job.hints, "its hints", ignored)));
+      rows = alternatives(job, job_hints(parse_hints(job.hints, "its hints", ignored)),
+                          growth(arguments));
     } catch (const Error& error) {
       problem = error.what();
     }

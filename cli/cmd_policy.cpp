@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/embedded.h"
+#include "cli/local_policy.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/suggest.h"
@@ -17,51 +18,16 @@
 namespace adaptdl::cli {
 namespace {
 
-struct Chosen {
-  std::string policy;
-  std::map<std::string, double> options;  // that were given
-  std::string by;                         // "service" or the file
-};
-
-Chosen configured() {
-  const local::ServiceConfig config = local::read_service_config(local::config_path());
-  return {config.policy, config.options, local::config_path()};
-}
-
-// What the service that runs goes by, else what one would that starts now.
-Chosen chosen() {
-  if (!local::service_runs()) return configured();
-  const Json hello = local::request_service({{"request", "hello"}});
-  Chosen result{json_get<std::string>(hello, "policy", "service"), {}, "service"};
-  const Json options = json_get_or<Json>(hello, "options", "service", Json::object());
-  for (const auto& [name, value] : options.items()) {
-    if (value.is_number()) result.options[name] = value.get<double>();
-  }
-  return result;
-}
-
-const PolicyInfo& info_of(const std::string& name) {
-  for (const PolicyInfo& policy : policies()) {
-    if (policy.name == name) return policy;
-  }
-  fail("the service has a policy {}, which this adaptdl does not know", name);
-}
-
-double value_of(const PolicyOption& option, const Chosen& chosen) {
-  const auto given = chosen.options.find(std::string(option.name));
-  return given == chosen.options.end() ? option.fallback : given->second;
-}
-
 int show(const Arguments& arguments) {
   require_local_cluster(arguments, "its policy is what its operator was started with");
-  const Chosen now = chosen();
-  const PolicyInfo& policy = info_of(now.policy);
+  const LocalPolicy now = local_policy();
+  const PolicyInfo& policy = info_of(now);
   if (arguments.json()) {
     Json options = Json::object();
     for (const PolicyOption& option : policy.options) {
       options[std::string(option.name)] = value_of(option, now);
     }
-    print_json({{"policy", now.policy}, {"options", options}, {"from", now.by}});
+    print_json({{"policy", now.name}, {"options", options}, {"from", now.by}});
     return 0;
   }
   print_line(fmt::format("{}: {}", policy.name, policy.summary));
@@ -111,34 +77,34 @@ int set(const Arguments& arguments) {
   require_local_cluster(arguments, "its policy is what its operator was started with");
   const std::vector<std::string>& words = arguments.rest();
   const bool named = words[0].find('=') == std::string::npos;
-  Chosen wanted = configured();
-  if (named && words[0] != wanted.policy) wanted = {words[0], {}, ""};
+  LocalPolicy wanted = configured_policy();
+  if (named && words[0] != wanted.name) wanted = {words[0], {}, ""};
   take_options(words, named ? 1 : 0, wanted.options);
   std::vector<std::string_view> names;
   for (const PolicyInfo& policy : policies()) names.push_back(policy.name);
-  if (std::find(names.begin(), names.end(), wanted.policy) == names.end()) {
-    throw UsageError(fmt::format("there is no policy {}; there are: {}.{}", wanted.policy,
-                                 fmt::join(names, ", "), did_you_mean(wanted.policy, names)));
+  if (std::find(names.begin(), names.end(), wanted.name) == names.end()) {
+    throw UsageError(fmt::format("there is no policy {}; there are: {}.{}", wanted.name,
+                                 fmt::join(names, ", "), did_you_mean(wanted.name, names)));
   }
   try {
-    make_policy(wanted.policy, wanted.options);
+    make_policy(wanted.name, wanted.options);
   } catch (const Error& error) {
     throw UsageError(error.what());
   }
   change_config(
-      {{{"local", "policy"}, wanted.policy}, {{"local", "options"}, braces(wanted.options)}},
+      {{{"local", "policy"}, wanted.name}, {{"local", "options"}, braces(wanted.options)}},
       [&](const std::string& text, const std::string& file) {
         YamlMapping local(YamlMapping(parse_yaml(text, file)).require("local"));
-        ADAPTDL_CHECK(local.require("policy").text() == wanted.policy);
+        ADAPTDL_CHECK(local.require("policy").text() == wanted.name);
       });
   const bool told = local::service_runs();
   if (told) local::request_service({{"request", "reload"}});
   if (arguments.json()) {
-    print_json({{"policy", wanted.policy}, {"options", wanted.options}, {"reloaded", told}});
+    print_json({{"policy", wanted.name}, {"options", wanted.options}, {"reloaded", told}});
     return 0;
   }
-  print_line(fmt::format("{}{}", wanted.policy,
-                         wanted.options.empty() ? "" : " " + braces(wanted.options)));
+  print_line(
+      fmt::format("{}{}", wanted.name, wanted.options.empty() ? "" : " " + braces(wanted.options)));
   if (!arguments.quiet()) {
     talk(fmt::format("Written to {}; {}.", local::config_path(),
                      told ? "the service goes by it now" : "a service that starts goes by it"));

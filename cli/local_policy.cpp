@@ -1,0 +1,38 @@
+#include "cli/local_policy.h"
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/cluster/local/client.h"
+#include "core/cluster/local/config.h"
+
+namespace adaptdl::cli {
+
+LocalPolicy configured_policy() {
+  const local::ServiceConfig config = local::read_service_config(local::config_path());
+  return {config.policy, config.options, local::config_path()};
+}
+
+LocalPolicy local_policy() {
+  if (!local::service_runs()) return configured_policy();
+  const Json hello = local::request_service({{"request", "hello"}});
+  LocalPolicy result{json_get<std::string>(hello, "policy", "service"), {}, "service"};
+  const Json options = json_get_or<Json>(hello, "options", "service", Json::object());
+  for (const auto& [name, value] : options.items()) {
+    if (value.is_number()) result.options[name] = value.get<double>();
+  }
+  return result;
+}
+
+const PolicyInfo& info_of(const LocalPolicy& policy) {
+  for (const PolicyInfo& known : policies()) {
+    if (known.name == policy.name) return known;
+  }
+  fail("the service has a policy {}, which this adaptdl does not know", policy.name);
+}
+
+double value_of(const PolicyOption& option, const LocalPolicy& policy) {
+  const auto given = policy.options.find(std::string(option.name));
+  return given == policy.options.end() ? option.fallback : given->second;
+}
+
+}  // namespace adaptdl::cli
