@@ -1,4 +1,8 @@
+#include <csignal>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <thread>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/embedded.h"
@@ -19,7 +23,22 @@ namespace {
 
 constexpr Seconds kStopPatience{10};
 
+// One that does not answer, or listens elsewhere.
+int stop_by_signal(const local::ServiceProcess& service) {
+  syscall(SYS_pidfd_send_signal, service.pidfd.get(), SIGTERM, nullptr, 0);
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(kStopPatience);
+  pollfd wait{service.pidfd.get(), POLLIN, 0};
+  if (::poll(&wait, 1, static_cast<int>(limit.count())) <= 0) {
+    fail("the service (process {}) has not ended in {} s", service.pid, kStopPatience.count());
+  }
+  talk("The service has ended; jobs that train go on, and `adaptdl serve` finds them again.");
+  return 0;
+}
+
 int stop() {
+  if (!local::service_runs()) {
+    if (const auto service = local::service_process()) return stop_by_signal(*service);
+  }
   const Json hello = local::request_service({{"request", "hello"}});
   local::request_service({{"request", "stop"}});
   const TimePoint deadline =

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -34,12 +33,6 @@ std::string said(const std::string& path, uint64_t since) {
   return text.empty() ? "it said nothing" : text;
 }
 
-// Whether some service holds the lock: it is starting, or running.
-bool is_locked(const std::string& path) {
-  const Fd lock(open(path.c_str(), O_RDWR | O_CLOEXEC));
-  return lock && flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
-}
-
 }  // namespace
 
 void start_service() {
@@ -58,7 +51,7 @@ void start_service() {
   std::optional<TimePoint> ended;
   while (!local::service_runs()) {
     if (!ended && child.poll()) ended = Monotonic::now();
-    const bool gone = ended && !is_locked(paths.lock) && seconds_since(*ended) > kOther.count();
+    const bool gone = ended && !local::service_locked() && seconds_since(*ended) > kOther.count();
     if (gone || seconds_since(begun) > kPatience.count()) {
       const std::string what = said(paths.log, before);
       if (!ended) child.release();  // it may come up yet

@@ -205,4 +205,25 @@ def quick(folder, random):
         check(median < 0.5, "slow even for a machine with much else to do", times)
 
 
-main(first_submit, two_at_once, outcomes, projects, logs_follow, changes, quick)
+def after_logout(folder, random):
+    """The folder of a login session goes with it; the service is reached from any other."""
+    with cluster(folder) as local:
+        del local.environment["ADAPTDL_LOCAL_STATE"]
+        local.state = os.path.join(local.environment["XDG_STATE_HOME"], "adaptdl", "local")
+        name = local.submit("--", "/bin/sh", "-c", "exit 0")
+        os.rename(local.environment["XDG_RUNTIME_DIR"], os.path.join(folder.path, "unmounted"))
+        local.environment["XDG_RUNTIME_DIR"] = os.path.join(folder.path, "other")
+        os.mkdir(local.environment["XDG_RUNTIME_DIR"], 0o700)
+        local.run("wait", name)
+        err = local.command("submit", "--", "/bin/sh", "-c", "exit 0")[2]
+        check("Started" not in err, "it is found", err)
+        pid = local.request("hello")["pid"]
+        os.remove(local.socket_path())
+        code, _, err = local.command("scale", name, "1")
+        check(code == 1 and f"process {pid}" in err, "which process it is", err)
+        local.run("serve", "--stop")
+        check("no adaptdl service" in local.command("serve", "--stop")[2], "none runs")
+
+
+main(first_submit, two_at_once, outcomes, projects, logs_follow, changes, quick,
+     after_logout)

@@ -1,23 +1,84 @@
 #include "core/cluster/local/client.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/number.h"
 #include "core/base/socket.h"
+#include "core/base/system.h"
 #include "core/launch/client.h"
 
 namespace adaptdl::local {
 
+namespace {
+
+constexpr size_t kMaxLock = 4096;
+
+// Where a service listens now; "" if none does.
+std::string live_socket() {
+  const LocalPaths paths = local_paths();
+  for (const std::string& socket : {paths.socket, paths.other_socket}) {
+    if (!socket.empty() && try_connect_unix(socket)) return socket;
+  }
+  return "";
+}
+
+[[noreturn]] void fail_unreachable() {
+  const std::string lock = local_paths().lock;
+  if (const auto service = service_process()) {
+    fail(
+        "the adaptdl service (process {}) does not listen where this command looks; `adaptdl serve "
+        "--stop` ends it, and `adaptdl serve` starts one that does. Jobs go on.",
+        service->pid);
+  }
+  if (service_locked()) {
+    fail(
+        "an adaptdl service of an earlier version runs (it holds {}), and listens in a folder that "
+        "this command does not know. Set XDG_RUNTIME_DIR as where it was started, or end that "
+        "process by SIGTERM, then `adaptdl serve`; jobs go on.",
+        lock);
+  }
+  fail(
+      "no adaptdl service runs for you on this machine; `adaptdl serve` starts one, as does "
+      "`adaptdl submit`.");
+}
+
+}  // namespace
+
 bool service_runs() {
-  return try_connect_unix(local_paths().socket).has_value();
+  return !live_socket().empty();
+}
+
+std::optional<ServiceProcess> service_process() {
+  const std::string path = local_paths().lock;
+  if (!path_exists(path)) return std::nullopt;
+  const std::string text = read_file(path, kMaxLock);
+  const size_t blank = text.find(' '), end = text.find('\n');
+  if (blank == text.npos || end == text.npos || end < blank) return std::nullopt;
+  const auto pid = try_parse<pid_t>(std::string_view(text).substr(0, blank));
+  const auto start = try_parse<uint64_t>(std::string_view(text).substr(blank + 1, end - blank - 1));
+  if (!pid || *pid <= 0 || !start) return std::nullopt;
+  ServiceProcess service{*pid, Fd(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)))};
+  // Looked at after the descriptor was had: it is the same process then, or none.
+  if (!service.pidfd || process_start_time(*pid) != start) return std::nullopt;
+  pollfd wait{service.pidfd.get(), POLLIN, 0};
+  if (::poll(&wait, 1, 0) > 0) return std::nullopt;
+  return service;
+}
+
+bool service_locked() {
+  const Fd lock(::open(local_paths().lock.c_str(), O_RDWR | O_CLOEXEC));
+  return lock && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
 nlohmann::json request_service(nlohmann::json request, Seconds timeout) {
-  const std::string socket = local_paths().socket;
-  if (!try_connect_unix(socket)) {
-    fail(
-        "no adaptdl service runs for you on this machine; `adaptdl serve` starts one, as does "
-        "`adaptdl submit`.");
-  }
+  const std::string socket = live_socket();
+  if (socket.empty()) fail_unreachable();
   request["protocol"] = kProtocol;
   request["until"] = monotonic_now_s() + timeout.count();
   return launch::request_at(socket, request, timeout, "the adaptdl service");

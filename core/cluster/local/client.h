@@ -26,6 +26,7 @@
 #include <string>
 
 #include "core/base/clock.h"
+#include "core/base/fd.h"
 #include "core/cluster/local/paths.h"
 #include "core/cluster/local/store.h"
 
@@ -35,6 +36,17 @@ inline constexpr int kProtocol = 1;
 
 // Whether a service answers at its socket.
 bool service_runs();
+
+// The live service's process, which its lock names, wherever it listens. Nothing if none runs, or
+// one of an earlier version, or on another machine or in a container that shares the folder.
+struct ServiceProcess {
+  pid_t pid = 0;
+  Fd pidfd;  // readable once it has ended
+};
+std::optional<ServiceProcess> service_process();
+
+// Whether some service holds the lock: it is starting, or running.
+bool service_locked();
 
 // Throws Error: none runs (with what to do), it does not answer in time, or it refuses.
 nlohmann::json request_service(nlohmann::json request, Seconds timeout = Seconds(10));

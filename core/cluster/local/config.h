@@ -5,7 +5,7 @@
 //   local:
 //     policy: proportional          # adaptdl-policy(5)
 //     options: {preference: 6}      # of that policy
-//     slots: 4                      # instead of what the machine has
+//     slots: 4                      # instead of what the machine has; from the next start on
 //     interval: 10                  # s between rounds when nothing happens
 //
 // Other sections of the file are not looked at here.

@@ -22,13 +22,18 @@ LocalPaths local_paths() {
   const auto chosen = environment_variable("ADAPTDL_LOCAL_STATE");
   const std::string folder =
       chosen ? absolute_path(*chosen) : join_path(state_directory(), "local");
-  const std::string runtime = chosen ? folder : runtime_directory();
+  std::string other;
+  try {
+    if (!chosen) other = join_path(runtime_directory(), "service.sock");
+  } catch (const Error&) {  // not safe to be used: then it is not
+  }
   return {folder,
           join_path(folder, "state.db"),
           join_path(folder, "service.lock"),
           join_path(folder, "service.log"),
           join_path(folder, "jobs"),
-          join_path(runtime, "service.sock")};
+          join_path(folder, "service.sock"),
+          other};
 }
 
 std::string LocalPaths::incoming() const {

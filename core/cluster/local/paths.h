@@ -2,12 +2,14 @@
 
 // Where the local cluster keeps what it knows. Nothing is made by asking.
 //   STATE/local/state.db        jobs and events (store.h)
-//   STATE/local/service.lock    flock held by the live service
+//   STATE/local/service.lock    flock held by the live service; its process number and start time
+//   STATE/local/service.sock    the service's control socket
 //   STATE/local/service.log     what a service that was started by `submit` says
 //   STATE/local/jobs/NAME/      a job's folder (runner.h says what is in it)
-//   RUNTIME/service.sock        the service's control socket
-// STATE is state_directory(), RUNTIME runtime_directory(). ADAPTDL_LOCAL_STATE names another
-// STATE/local, whose socket is then in it too: services of tests do not meet.
+//   RUNTIME/service.sock        ... of an earlier version, or where STATE can hold no socket
+// STATE is state_directory(), RUNTIME runtime_directory(), which goes with its user's last session,
+// and which not every shell knows. ADAPTDL_LOCAL_STATE names another STATE/local, and there is no
+// RUNTIME then: services of tests do not meet.
 
 #include <string>
 
@@ -15,6 +17,7 @@ namespace adaptdl::local {
 
 struct LocalPaths {
   std::string folder, database, lock, log, jobs, socket;
+  std::string other_socket;  // RUNTIME's; "" if there is none
 
   std::string job(const std::string& name) const { return jobs + "/" + name; }
   // A new folder's path, for a submission of this process: JOBS/.incoming-PID-RANDOM.

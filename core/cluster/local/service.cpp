@@ -5,12 +5,15 @@
 #include <malloc.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/number.h"
+#include "core/base/system.h"
+#include "core/cluster/local/client.h"
 #include "core/cluster/local/sweep.h"
 #include "core/job/hints.h"
 
@@ -29,10 +32,17 @@ Fd take_lock(const LocalPaths& paths) {
   make_directories(paths.jobs, 0700);
   Fd lock = open_file(paths.lock, O_RDWR | O_CREAT, 0600);
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    const auto holder = service_process();
     fail(
-        "another adaptdl service runs for you here ({}); `adaptdl serve --stop` ends it, jobs go "
+        "another adaptdl service runs for you here ({}{}); `adaptdl serve --stop` ends it, jobs go "
         "on",
-        paths.folder);
+        paths.folder, holder ? fmt::format(", process {}", holder->pid) : "");
+  }
+  const pid_t pid = getpid();
+  const std::string text = fmt::format("{} {}\n", pid, process_start_time(pid).value_or(0));
+  // If it cannot be written, nobody knows the process, but by its socket.
+  if (::ftruncate(lock.get(), 0) == 0) {
+    [[maybe_unused]] const ssize_t n = ::pwrite(lock.get(), text.data(), text.size(), 0);
   }
   return lock;
 }
@@ -57,13 +67,29 @@ Service::Service(const ServiceOptions& options)
     store_.set_value(kPortFact, std::to_string(supervised_.port()));
   }
   adopt();
-  control_ = std::make_unique<launch::ControlServer>(
-      options.paths.socket, [this](const nlohmann::json& request) { return on_request(request); },
-      kMaxRequest);
+  listen();
+}
+
+void Service::listen() {
+  const auto at = [this](const std::string& socket) {
+    return std::make_unique<launch::ControlServer>(
+        socket, [this](const nlohmann::json& request) { return on_request(request); }, kMaxRequest);
+  };
+  try {
+    control_ = at(options_.paths.socket);
+  } catch (const Error& error) {  // not every file system can hold a socket
+    if (options_.paths.other_socket.empty()) throw;
+    log_warning("{}; commands reach the service at {}", error.what(), options_.paths.other_socket);
+    control_ = at(options_.paths.other_socket);
+  }
 }
 
 void Service::configure() {
   ServiceConfig config = read_service_config(options_.config);
+  if (!options_.slots && this_machine(config.slots).slots != machine_.slots) {
+    log_warning("{}: slots: counts from the next start of the service; {} are shared out now",
+                options_.config, machine_.slots);
+  }
   if (options_.policy) {
     config.policy = *options_.policy;
     config.options = options_.policy_options;

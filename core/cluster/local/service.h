@@ -65,6 +65,7 @@ class Service : public Cluster {
   void ask_runners();
   void round_if_due();
   void advance_all();
+  void listen();
   void configure();
   void adopt();
 
