@@ -50,7 +50,7 @@ class Launcher {
   void wait();
   void take_signals();
   void take_messages();
-  void take_ends();
+  bool take_ends();  // whether any has ended
   void decide_all();
   void note_generation();
   void check_deadlines();
@@ -58,6 +58,7 @@ class Launcher {
   Replica* find(MemberId id);
 
   // launcher_hang.cpp: who holds up the others
+  bool is_entered(const Generation* generation);
   void find_hung();
 
   // launcher_messages.cpp: what replicas say, and how they end

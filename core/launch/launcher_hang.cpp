@@ -1,15 +1,29 @@
 // Replicas that hold up the others: their program hangs, or they were stopped.
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/launch/launcher.h"
 
 namespace adaptdl::launch {
 
+// Whether members have left the generation in force for it, and wait there. Newcomers do so from
+// the start, while the others finish a step.
+bool Launcher::is_entered(const Generation* generation) {
+  if (generation == nullptr) return false;
+  return std::any_of(generation->members.begin(), generation->members.end(), [&](MemberId id) {
+    const Replica* replica = find(id);
+    const Member* member = view_.find(id);
+    return replica != nullptr && member != nullptr && member->state == MemberState::active &&
+           replica->waits_in == generation->number;
+  });
+}
+
 void Launcher::find_hung() {
   if (!watch_.on() || ending_) return;
   const Generation* pending = view_.pending ? view_.generation(*view_.pending) : nullptr;
   const bool forming = pending != nullptr && pending->immediate;
-  const Generation& generation = forming ? *pending : view_.current;
+  const Generation& generation = forming || is_entered(pending) ? *pending : view_.current;
   bool anybody_waits = false, anybody_stopped = false, anybody_runs = false;
   std::vector<Replica*> absent;
   for (const MemberId id : generation.members) {

@@ -215,6 +215,8 @@ void ElasticLoop::synchronise() {
     const Session::Together together(session_);
     plan = agree(communicator, mark);
   }
+  // Without any state rank 0 makes it first, by itself, which may take long.
+  const bool together_on = plan.root >= 0;
   fault_point(FaultPoint::syncing, progress_.step, session_.member());
   if (plan.root < 0) {  // nobody has any: rank 0 makes it
     plan.root = 0;
@@ -231,18 +233,21 @@ void ElasticLoop::synchronise() {
   pending_.reset();
   uint64_t bytes = 0;
   double transfer_s = 0;
-  if (plan.transfer && communicator) {
-    checkpointer_.release();
-    json state = summary();
-    const auto sending = Monotonic::now();
-    bytes = transfer(*communicator, plan, state, [&](const json& from_root) {
-      if (plan.receive) restore(from_root);
-      return state_tensors();
-    });
-    transfer_s = seconds_since(sending);
+  {
+    const Session::Together together(session_, together_on);
+    if (plan.transfer && communicator) {
+      checkpointer_.release();
+      json state = summary();
+      const auto sending = Monotonic::now();
+      bytes = transfer(*communicator, plan, state, [&](const json& from_root) {
+        if (plan.receive) restore(from_root);
+        return state_tensors();
+      });
+      transfer_s = seconds_since(sending);
+    }
+    has_state_ = true;
+    average_buffers(session_.communicator(), program_.buffers());
   }
-  has_state_ = true;
-  average_buffers(session_.communicator(), program_.buffers());
   session_.report_switched(progress_.step);  // before events of the new generation
   // Rank 0 chooses for all: its arithmetic need not be every machine's, and a generation that broke
   // here before may have left some with its choice and others without.

@@ -18,7 +18,10 @@ void fault_point(FaultPoint point, int64_t step, uint64_t member) {
   if (!wanted) return;
   const std::string here =
       std::string(kNames[static_cast<int>(point)]) + ":" + std::to_string(step) + ":";
-  if (here + "any" == wanted || here + std::to_string(member) == wanted) kill(getpid(), SIGKILL);
+  for (const std::string& who : {std::string("any"), std::to_string(member)}) {
+    if (here + who == wanted) kill(getpid(), SIGKILL);
+    if (here + who + ":stop" == wanted) kill(getpid(), SIGSTOP);
+  }
 }
 
 }  // namespace adaptdl

@@ -72,7 +72,9 @@ class Session {
   // when it waits there for long. (It may wait elsewhere while one of them reads or writes files.)
   class Together {
    public:
-    explicit Together(Session& session) : together_(session.together_) { together_ = true; }
+    explicit Together(Session& session, bool together = true) : together_(session.together_) {
+      together_ = together;
+    }
     ~Together() { together_ = false; }
     Together(const Together&) = delete;
 

@@ -128,6 +128,19 @@ def stays_stopped(folder, draw):
     check(len(run.of("failure")) == 1, "more failures", run.story())
 
 
+def stops_on_its_way(folder, draw):
+    """A newcomer that is stopped when the others have come into its generation, and wait there."""
+    run = folder.run(folder.program("slow"), "--replicas", "1:2", "--replicas-at", "0:1,5:2",
+                     "--hang-timeout", "3", ADAPTDL_FAULT="syncing:0:1:stop")
+    failure = run.wait_event("failure")
+    check(failure["member"] == 1 and "was stopped" in failure["reason"], "an odd failure", failure)
+    run.wait_for(lambda events: ([e for e in events if e["event"] == "generation"][-1]["to"] == 2),
+                 "another comes in its place")
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+    run.check_steps()
+
+
 def small_disk(path):
     """Mounts 2 MB at the path, for this process and its children alone. False: that is not allowed."""
     new_mounts = 0x20000  # CLONE_NEWNS
@@ -219,5 +232,5 @@ def gradient_not_finite(folder, draw):
           "not skipped, or the parameters were spoilt", steps)
 
 
-main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, hangs,
-     stays_stopped, full_checkpoint_disk, not_finite, gradient_not_finite)
+main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, hangs, stays_stopped,
+     stops_on_its_way, full_checkpoint_disk, not_finite, gradient_not_finite)
