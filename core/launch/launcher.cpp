@@ -64,7 +64,7 @@ int Launcher::run() {
     if (agents_) agents_->serve();
     take_signals();
     take_messages();
-    take_ends();
+    if (take_ends()) take_messages();  // to tell of an end takes a while
     control_.serve();
     decide_all();
     note_generation();
@@ -143,11 +143,13 @@ void Launcher::take_messages() {
       replica->channel.flush();
       if (!drain(*replica)) ended.push_back(replica.get());
     }
+    if (agents_ && ended.size() > known) agents_->serve();
   } while (ended.size() > known);
   for (Replica* replica : ended) on_death(*replica);
 }
 
-void Launcher::take_ends() {
+bool Launcher::take_ends() {
+  bool any = false;
   for (auto entry = replicas_.begin(); entry != replicas_.end();) {
     Replica& replica = *entry->second;
     const std::optional<ExitStatus> status = replica.process->poll();
@@ -162,6 +164,7 @@ void Launcher::take_ends() {
     if (replica.open) take_messages();  // all that was said before it died counts
     on_exit(replica, *status);
     entry = replicas_.erase(entry);
+    any = true;
   }
   if (child_signal_ && getpid() == 1) {
     reap_strangers([this](pid_t pid) {
@@ -170,6 +173,7 @@ void Launcher::take_ends() {
     });
   }
   child_signal_ = false;
+  return any;
 }
 
 void Launcher::decide_all() {

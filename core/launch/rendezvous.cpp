@@ -104,6 +104,13 @@ class Deciding {
     }
     if (survivors.empty()) survivors = trained_;
     const bool links_only = !view_.death;
+    // Members that train, or are about to, and have not said so yet: they may have the state too,
+    // and would wait for ever in a generation that others have left.
+    const Ids unheard = unheard_members();
+    const TimePoint heard_by = after(*view_.broken, options_.settle);
+    if (!unheard.empty() && now_ < heard_by) {
+      return wait("links broke; waiting for what " + names(unheard) + " had to say", heard_by);
+    }
     if (survivors.empty()) {
       if (view_.stopping) return wait("stopping; no replica with state is left");
       return act(Action::restart, "no replica with state is left");
@@ -117,9 +124,23 @@ class Deciding {
       return wait("links broke; waiting for the news of who died",
                   after(*view_.broken, options_.lost_settle));
     }
+    if (!unheard.empty()) {
+      return dismiss(unheard, names(unheard) + " came too late into what broke", false);
+    }
     Decision decision = announce(survivors, true, links_only ? "links" : "death");
     decision.reason = fmt::format("{} of {} go on", survivors.size(), view_.current.members.size());
     return decision;
+  }
+
+  // Of the generation in force; without those of a later one, which they will come into.
+  Ids unheard_members() const {
+    Ids ids;
+    for (const MemberId id : view_.current.members) {
+      const Member* member = view_.find(id);
+      if (member == nullptr || member->state != MemberState::ready || member->said_bye) continue;
+      ids.push_back(id);
+    }
+    return ids;
   }
 
   // An immediate generation is on its way, and somebody is left to come into it.

@@ -69,6 +69,58 @@ TEST_CASE("rendezvous: slots that are taken away are left, live, and their state
   for (const auto& complaint : world.complaints()) FAIL_CHECK(complaint);
 }
 
+// Replicas 0, 1 and 2 are the first generation; 0 and 2 have said so.
+struct Late {
+  TimePoint now = TimePoint() + std::chrono::hours(1);
+  RendezvousOptions options{.min = 1, .max = 3};
+  View view;
+
+  Late() {
+    view.target = 3;
+    view.forming_since = now;
+    for (const MemberId id : {0, 1, 2}) {
+      started(view, id, now);
+      said_hello(view, id, now);
+    }
+    apply(view, decide(now, view, options), now);
+    REQUIRE(view.pending == 1);
+    for (const MemberId id : {0, 2}) said_switched(view, id, 1, now);
+  }
+  Decision next(double seconds) {
+    now += std::chrono::duration_cast<Monotonic::duration>(Seconds(seconds));
+    return decide(now, view, options);
+  }
+};
+
+TEST_CASE("rendezvous: after a death, members that have not said that they train are heard first") {
+  Late late;
+  died(late.view, 0, late.now);
+  CHECK(late.next(0).action == Action::wait);
+  SUBCASE("it says so, and goes on with the others") {
+    said_switched(late.view, 1, 1, late.now);
+    const Decision decision = late.next(0.1);
+    CHECK(decision.action == Action::announce);
+    CHECK(decision.generation.members == std::vector<MemberId>{1, 2});
+  }
+  SUBCASE("it does not, and would wait where nobody comes any more") {
+    Decision decision = late.next(0.6);
+    CHECK(decision.action == Action::dismiss);
+    CHECK(decision.dismissed == std::vector<MemberId>{1});
+    CHECK_FALSE(decision.failure);
+    apply(late.view, decision, late.now);
+    decision = late.next(0);
+    CHECK(decision.action == Action::announce);
+    CHECK(decision.generation.members == std::vector<MemberId>{2});
+  }
+  SUBCASE("nobody else is left: they start again, it as well") {
+    died(late.view, 2, late.now);
+    CHECK(late.next(0.1).action == Action::wait);
+    const Decision decision = late.next(0.5);
+    CHECK(decision.action == Action::restart);
+    CHECK(late.view.find(1)->state == MemberState::ready);
+  }
+}
+
 // Thousands of histories. ADAPTDL_SEED plays one again; ADAPTDL_HISTORIES sets how many.
 TEST_CASE("rendezvous: generated histories") {
   const uint64_t only = environment_number("ADAPTDL_SEED", 0);
