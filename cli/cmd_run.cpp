@@ -9,6 +9,7 @@
 #include "cli/pod_run.h"
 #include "cli/run_setup.h"
 #include "cli/tensorboard.h"
+#include "core/base/process.h"
 #include "core/launch/run.h"
 
 namespace adaptdl::cli {
@@ -58,6 +59,7 @@ Display::Options display_options(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
+  raise_descriptor_limit();  // some for each replica
   launch::RunOptions options = run_options(arguments);
   // Shared with the sinks: a sink that hangs outlives this function.
   const auto display = std::make_shared<Display>(display_options(arguments));

@@ -195,6 +195,7 @@ void LogWriter::take(Log& log) {
       const ssize_t shown = ::write(STDERR_FILENO, chunk, bytes.size());
   } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
     log.file.reset();
+    log.times.reset();
     std::lock_guard lock(mutex_);
     log.pipe.reset();
     closed_.notify_all();
