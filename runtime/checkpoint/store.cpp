@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <fcntl.h>
+#include <functional>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,14 +12,13 @@
 
 #include "core/base/clock.h"
 #include "core/base/crc32c.h"
+#include "runtime/checkpoint/partial_folder.h"
 
 namespace adaptdl {
 namespace {
 
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kData = "data.bin";
-// Folders that are being written or removed; the process at it holds a lock on the folder.
-constexpr const char* kTemporary = ".partial-";
 constexpr size_t kMaxManifestBytes = 64u << 20;
 constexpr size_t kChunk = 4u << 20;  // checksummed while in cache, then written
 
@@ -31,64 +30,6 @@ bool is_step_name(const std::string& name) {
   return name.size() == 17 && name.starts_with("step-") &&
          std::all_of(name.begin() + 5, name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
-
-bool is_temporary_name(const std::string& name) {
-  return name.starts_with(kTemporary);
-}
-
-// A new folder under a temporary name, locked while this object lives, then removed unless renamed.
-class PartialFolder {
- public:
-  explicit PartialFolder(const std::string& directory) {
-    // Whoever clears leftovers may take the folder between its creation and its lock.
-    for (int attempt = 0; attempt < 100; ++attempt) {
-      std::string name = join_path(directory, std::string(kTemporary) + "XXXXXX");
-      if (mkdtemp(name.data()) == nullptr) fail_errno(errno, name + ": cannot create the folder");
-      path_ = name;
-      lock_ = Fd(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-      if (!lock_) continue;
-      // A file system without locks has no other writer to fear but a killed one's leftovers.
-      ::flock(lock_.get(), LOCK_EX | LOCK_NB);
-      struct stat held = {}, there = {};
-      if (::fstat(lock_.get(), &held) == 0 && ::stat(name.c_str(), &there) == 0 &&
-          held.st_ino == there.st_ino) {
-        ::chmod(name.c_str(), 0755);
-        return;
-      }
-    }
-    fail("{}: cannot create a folder in it: it is removed again and again", directory);
-  }
-  PartialFolder(const PartialFolder&) = delete;
-  PartialFolder& operator=(const PartialFolder&) = delete;
-  ~PartialFolder() {
-    try {
-      remove_tree(path_);
-    } catch (const Error&) {
-      // The next write tries again.
-    }
-  }
-
-  const std::string& path() const { return path_; }
-
-  // Gives the folder its final name; what had that name is then here, and goes with this object.
-  void become(const std::string& target) {
-    if (::rename(path_.c_str(), target.c_str()) == 0) return;
-    if (errno != EEXIST && errno != ENOTEMPTY) fail_errno(errno, target + ": cannot rename to it");
-    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0)
-      return;
-    // No such call on this file system: for an instant the older checkpoints are the newest.
-    const std::string aside = path_ + ".old";
-    if (::rename(target.c_str(), aside.c_str()) != 0 ||
-        ::rename(path_.c_str(), target.c_str()) != 0) {
-      fail_errno(errno, target + ": cannot rename to it");
-    }
-    remove_tree(aside);
-  }
-
- private:
-  std::string path_;
-  Fd lock_;
-};
 
 void sync_file(int fd, const std::string& path) {
   if (::fsync(fd) != 0) fail_errno(errno, path + ": cannot bring it to disk");
@@ -132,34 +73,72 @@ Manifest write_data(const std::string& folder, CheckpointHeader header,
   return manifest;
 }
 
-void require_regular_file(const std::string& path) {
+// What is wrong with a checkpoint itself, rather than with reading it: an older one serves.
+class Damage : public Error {
+ public:
+  using Error::Error;
+};
+
+template <typename... Args>
+[[noreturn]] void damaged(fmt::format_string<Args...> format, Args&&... args) {
+  throw Damage(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// lstat(2); false if there is nothing.
+bool look_at(const std::string& path, struct stat& status) {
+  if (::lstat(path.c_str(), &status) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) fail_errno(errno, path + ": cannot be looked at");
+  return false;
+}
+
+bool is_there(const std::string& path) {
   struct stat status = {};
-  if (::lstat(path.c_str(), &status) != 0) fail_errno(errno, path);
-  if (!S_ISREG(status.st_mode)) fail("{}: is not a regular file", path);
+  return look_at(path, status);
+}
+
+uint64_t size_of_part(const std::string& path) {
+  struct stat status = {};
+  if (!look_at(path, status)) damaged("{}: does not exist", path);
+  if (!S_ISREG(status.st_mode)) damaged("{}: is not a regular file", path);
+  return static_cast<uint64_t>(status.st_size);
 }
 
 Manifest read_manifest(const std::string& folder) {
   const std::string path = join_path(folder, kManifest);
-  require_regular_file(path);
-  Manifest manifest = parse_manifest(read_file(path, kMaxManifestBytes), path);
-  if (step_name(manifest.header.step) != file_name(folder)) {
-    fail("{}: is of step {}; the folder's name says otherwise", path, manifest.header.step);
+  if (size_of_part(path) > kMaxManifestBytes) {
+    damaged("{}: is larger than {} bytes", path, kMaxManifestBytes);
+  }
+  const std::string text = read_file(path, kMaxManifestBytes);
+  try {
+    return parse_manifest(text, path);
+  } catch (const NewerCheckpointFormat&) {
+    throw;
+  } catch (const Error& error) {
+    damaged("{}", error.what());
+  }
+}
+
+Manifest read_manifest_of(const std::string& name, const std::string& folder) {
+  Manifest manifest = read_manifest(folder);
+  if (step_name(manifest.header.step) != name) {
+    damaged("{}: is of step {}; the folder's name says otherwise", join_path(folder, kManifest),
+            manifest.header.step);
   }
   return manifest;
 }
 
-LoadedCheckpoint load_verified(const std::string& folder) {
-  Manifest manifest = read_manifest(folder);
+// All of it that `manifest` tells of.
+LoadedCheckpoint load_verified(Manifest manifest, const std::string& folder) {
   LoadedCheckpoint loaded;
   loaded.path = folder;
   loaded.header = std::move(manifest.header);
   std::map<std::string, std::span<const std::byte>> contents;
   for (const DataFile& file : manifest.files) {
     const std::string path = join_path(folder, file.name);
-    require_regular_file(path);
+    size_of_part(path);
     auto mapped = std::make_shared<const MappedFile>(path);
     if (mapped->bytes().size() != file.bytes) {
-      fail("{}: has {} bytes, its manifest says {}", path, mapped->bytes().size(), file.bytes);
+      damaged("{}: has {} bytes, its manifest says {}", path, mapped->bytes().size(), file.bytes);
     }
     contents[file.name] = mapped->bytes();
     loaded.files.push_back(std::move(mapped));
@@ -167,8 +146,8 @@ LoadedCheckpoint load_verified(const std::string& folder) {
   for (ManifestTensor& tensor : manifest.tensors) {
     const auto bytes = contents.at(tensor.file).subspan(tensor.offset, tensor.bytes);
     if (crc32c(bytes) != tensor.crc32c) {
-      fail("{}: the checksum of {} differs: the file was damaged", join_path(folder, tensor.file),
-           tensor.name);
+      damaged("{}: the checksum of {} differs: the file was damaged",
+              join_path(folder, tensor.file), tensor.name);
     }
     loaded.tensors.push_back(
         {std::move(tensor.name), std::move(tensor.dtype), std::move(tensor.shape), bytes});
@@ -195,7 +174,7 @@ WrittenCheckpoint CheckpointStore::write(CheckpointHeader header,
   const int64_t step = header.step;
   if (header.created.empty()) header.created = rfc3339(std::chrono::system_clock::now());
   make_directories(directory_);
-  remove_leftovers();
+  remove_leftovers(put_back());
 
   WrittenCheckpoint written;
   written.path = join_path(directory_, step_name(step));
@@ -217,7 +196,7 @@ WrittenCheckpoint CheckpointStore::write(CheckpointHeader header,
 
 std::vector<std::string> CheckpointStore::step_folders() const {
   std::vector<std::string> names;
-  if (!is_directory(directory_)) return names;
+  if (!is_there(directory_) || !is_directory(directory_)) return names;
   for (std::string& name : list_directory(directory_)) {
     if (is_step_name(name)) names.push_back(std::move(name));
   }
@@ -225,23 +204,64 @@ std::vector<std::string> CheckpointStore::step_folders() const {
   return names;
 }
 
+std::map<std::string, std::string> CheckpointStore::put_back() const {
+  std::map<std::string, std::string> stay;
+  if (!is_there(directory_) || !is_directory(directory_)) return stay;
+  for (const std::string& name : list_directory(directory_)) {
+    if (!is_aside_name(name)) continue;
+    const std::string path = join_path(directory_, name);
+    try {
+      Manifest manifest = read_manifest(path);
+      const std::string step = step_name(manifest.header.step);
+      const std::string target = join_path(directory_, step);
+      if (is_there(target)) continue;  // it has been replaced
+      load_verified(std::move(manifest), path);
+      // Who replaces it now holds the lock; two that put it back find one there, or none here.
+      const Fd lock(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+      if (!lock && errno == ENOENT) continue;
+      const bool held = lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+      if (!held && ::rename(path.c_str(), target.c_str()) == 0) continue;
+      if (is_there(path) && !is_there(target)) stay.emplace(step, path);
+    } catch (const Damage&) {
+      // Half removed, since another has its name.
+    } catch (const Error&) {
+      if (is_there(path)) throw;
+    }
+  }
+  return stay;
+}
+
+std::map<std::string, std::string, std::greater<>> CheckpointStore::found() const {
+  std::map<std::string, std::string, std::greater<>> folders;
+  for (auto& [step, path] : put_back()) folders.emplace(step, path);
+  for (const std::string& name : step_folders()) {
+    folders.insert_or_assign(name, join_path(directory_, name));
+  }
+  return folders;
+}
+
 std::optional<LoadedCheckpoint> CheckpointStore::latest(std::vector<std::string>* problems) const {
   // A writer beside us may remove an old one under our eyes; then there is a newer one.
   for (int attempt = 0; attempt < 10; ++attempt) {
     bool vanished = false;
     std::vector<std::string> passed_over;
-    std::optional<LoadedCheckpoint> found;
-    for (const std::string& name : step_folders()) {
-      const std::string path = join_path(directory_, name);
+    std::optional<LoadedCheckpoint> newest;
+    for (const auto& [name, path] : found()) {
       try {
-        found = load_verified(path);
+        newest = load_verified(read_manifest_of(name, path), path);
         break;
       } catch (const NewerCheckpointFormat&) {
         throw;
       } catch (const Error& error) {
-        if (!path_exists(path)) {
+        if (!is_there(path)) {
           vanished = true;
           break;
+        }
+        if (dynamic_cast<const Damage*>(&error) == nullptr) {
+          fail(
+              "checkpoint {} cannot be read, and may be right all the same: {}; start again once "
+              "it can be read, or remove it to go on from an older one",
+              name, error.what());
         }
         passed_over.push_back(fmt::format("checkpoint {} is not usable: {}", name, error.what()));
       }
@@ -250,19 +270,19 @@ std::optional<LoadedCheckpoint> CheckpointStore::latest(std::vector<std::string>
     if (problems != nullptr) {
       problems->insert(problems->end(), passed_over.begin(), passed_over.end());
     }
-    return found;
+    return newest;
   }
   fail("{}: its checkpoints are removed faster than they can be read", directory_);
 }
 
 std::optional<CheckpointHeader> CheckpointStore::peek() const {
-  for (const std::string& name : step_folders()) {
+  for (const auto& [name, path] : found()) {
     try {
-      return read_manifest(join_path(directory_, name)).header;
-    } catch (const NewerCheckpointFormat&) {
-      throw;
-    } catch (const Error&) {
+      return read_manifest_of(name, path).header;
+    } catch (const Damage&) {
       // latest() says what is wrong with it.
+    } catch (const Error&) {
+      if (is_there(path)) throw;
     }
   }
   return std::nullopt;
@@ -270,7 +290,7 @@ std::optional<CheckpointHeader> CheckpointStore::peek() const {
 
 void CheckpointStore::clear() {
   for (const std::string& name : step_folders()) remove_folder(name);
-  remove_leftovers();
+  remove_leftovers({});
 }
 
 void CheckpointStore::prune(int64_t newest_step) {
@@ -295,13 +315,18 @@ void CheckpointStore::remove_folder(const std::string& name) {
   }
 }
 
-void CheckpointStore::remove_leftovers() {
+void CheckpointStore::remove_leftovers(const std::map<std::string, std::string>& but) {
   for (const std::string& name : list_directory(directory_)) {
     if (!is_temporary_name(name)) continue;
     const std::string path = join_path(directory_, name);
+    if (std::any_of(but.begin(), but.end(), [&](const auto& kept) { return kept.second == path; }))
+      continue;
     const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    // Locked: somebody is at it.
-    if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (!fd) continue;
+    // Locked: somebody is at it. Without locks nobody can tell, but what was set aside and not put
+    // back has been replaced.
+    const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+    if (!locked && (errno == EWOULDBLOCK || !is_aside_name(name))) continue;
     try {
       remove_tree(path);
     } catch (const Error&) {

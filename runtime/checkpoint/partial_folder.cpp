@@ -1,0 +1,87 @@
+#include "runtime/checkpoint/partial_folder.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+
+namespace adaptdl {
+namespace {
+
+constexpr const char* kTemporary = ".partial-";
+constexpr const char* kAside = ".old";
+constexpr int kAttempts = 100;
+
+void remove_or_leave(const std::string& path) {
+  try {
+    remove_tree(path);
+  } catch (const Error&) {
+    // The next write tries again.
+  }
+}
+
+}  // namespace
+
+bool is_temporary_name(const std::string& name) {
+  return name.starts_with(kTemporary);
+}
+
+bool is_aside_name(const std::string& name) {
+  return is_temporary_name(name) && name.ends_with(kAside);
+}
+
+PartialFolder::PartialFolder(const std::string& directory) {
+  // Whoever clears leftovers may take the folder between its creation and its lock.
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    std::string name = join_path(directory, std::string(kTemporary) + "XXXXXX");
+    if (mkdtemp(name.data()) == nullptr) fail_errno(errno, name + ": cannot create the folder");
+    path_ = name;
+    lock_ = Fd(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!lock_) continue;
+    // A file system without locks has no other writer to fear but a killed one's leftovers.
+    ::flock(lock_.get(), LOCK_EX | LOCK_NB);
+    struct stat held = {}, there = {};
+    if (::fstat(lock_.get(), &held) == 0 && ::stat(name.c_str(), &there) == 0 &&
+        held.st_ino == there.st_ino) {
+      ::chmod(name.c_str(), 0755);
+      return;
+    }
+  }
+  fail("{}: cannot create a folder in it: it is removed again and again", directory);
+}
+
+PartialFolder::~PartialFolder() {
+  remove_or_leave(path_);
+}
+
+void PartialFolder::become(const std::string& target) {
+  if (::rename(path_.c_str(), target.c_str()) == 0) return;
+  if (errno != EEXIST && errno != ENOTEMPTY) fail_errno(errno, target + ": cannot rename to it");
+  // What had the name is then under ours, and goes with this object.
+  if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return;
+  // No such call on this file system (NFS, say): for an instant the name does not exist.
+  const std::string aside = path_ + kAside;
+  for (int attempt = 1;; ++attempt) {
+    // While it is locked nobody takes it for a killed writer's; without locks somebody may put it
+    // back under its name, and then it is to be set aside again.
+    const Fd lock(::open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (lock) ::flock(lock.get(), LOCK_EX | LOCK_NB);
+    if (::rename(target.c_str(), aside.c_str()) != 0 && errno != ENOENT) {
+      fail_errno(errno, target + ": cannot be replaced");
+    }
+    if (::rename(path_.c_str(), target.c_str()) == 0) break;
+    const int error = errno;
+    if ((error == EEXIST || error == ENOTEMPTY) && attempt < kAttempts) continue;
+    ::rename(aside.c_str(), target.c_str());  // else the next to read or write does it
+    fail_errno(error, target + ": cannot rename to it");
+  }
+  remove_or_leave(aside);
+}
+
+}  // namespace adaptdl
