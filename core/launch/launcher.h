@@ -121,7 +121,7 @@ class Launcher {
   std::string state_, recorded_problem_;
   std::string started_;                                // RFC 3339
   nlohmann::json summary_ = nlohmann::json::object();  // from rank 0's bye
-  bool checkpointed_ = false;                          // rank 0 said so as it stopped
+  bool checkpointed_ = false;                          // rank 0's bye, of the very end
   std::string last_failure_;                           // who failed last, and of what
   std::vector<std::string> last_words_;                // log lines of who failed last
   bool memory_ran_out_ = false;                        // the newest failure's cause

@@ -61,6 +61,7 @@ void Launcher::carry_out(const Decision& decision) {
       if (view_.formed)
         output_.talk(decision.reason + "; starting again from the newest checkpoint");
       noted_members_ = view_.current.members.size();
+      checkpointed_ = false;  // what was handed over through it goes on
       break;
     case Action::give_up:
       end({.result = "failed",

@@ -78,7 +78,8 @@ void Launcher::on_message(Replica& replica, const nlohmann::json& message) {
     if (first && message.contains("summary") && message["summary"].is_object()) {
       summary_ = message["summary"];
     }
-    if (first && result == "stopped") checkpointed_ = true;
+    // Older programs do not say; they end with 1 if the checkpoint of a stop cannot be written.
+    if (first && result != "left") checkpointed_ = message.value("checkpoint", result == "stopped");
     said_bye(view_, id, result == "finished", now);
     stream_.advance(view_);
   } else if (type == "fatal") {

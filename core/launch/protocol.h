@@ -24,8 +24,10 @@
 //   hints      {hints: {...}}: what the job knows of itself, for its scheduler (core/job/hints.h);
 //              from rank 0, at most every few seconds.
 //   leaving    {reason}: this replica was told to go (SIGTERM); wants a generation without it.
-//   bye        {result: "finished"|"left"|"stopped", summary}: last message before exit 0/143. From
-//              rank 0 with "finished": the model is saved.
+//   bye        {result: "finished"|"left"|"stopped", checkpoint, summary}: last message before exit
+//              0/143. From rank 0 with "finished": the model is saved. checkpoint, from rank 0 with
+//              "finished" or "stopped": whether one of the state at the end is on disk; absent, as
+//              of older programs: true when stopped, false when finished.
 //   fatal      {message, exit}: cannot train at all (bad archive, bad data): a sentence for people.
 //
 // launcher -> worker

@@ -119,8 +119,8 @@ void Checkpointer::release() {
   held_up_s_ = held_up_s_ + seconds_since(begun);
 }
 
-void Checkpointer::write(CheckpointHeader header, std::vector<NamedTensor> tensors) {
-  if (!writer_) return;
+bool Checkpointer::write(CheckpointHeader header, std::vector<NamedTensor> tensors) {
+  if (!writer_) return false;
   wait();
   start(std::move(header), std::move(tensors));
   release();
@@ -128,6 +128,7 @@ void Checkpointer::write(CheckpointHeader header, std::vector<NamedTensor> tenso
   if (!result.error.empty()) {
     fail("the checkpoint could not be written to {}: {}", directory_, result.error);
   }
+  return true;
 }
 
 void Checkpointer::wait() {

@@ -36,8 +36,9 @@ class Checkpointer {
   // Returns when the copy is done: tensors may change again.
   void release();
 
-  // A checkpoint now, on disk when it returns. Throws Error when it cannot be written.
-  void write(CheckpointHeader header, std::vector<NamedTensor> tensors);
+  // A checkpoint now, on disk when it returns; false without a folder. Throws Error when it cannot
+  // be written.
+  bool write(CheckpointHeader header, std::vector<NamedTensor> tensors);
 
   void wait();
 

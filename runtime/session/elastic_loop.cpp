@@ -69,8 +69,9 @@ int ElasticLoop::run() {
     try {
       const Outcome outcome = train_generation();
       if (outcome == Outcome::left) break;
-      session_.send(
-          {{"type", "bye"}, {"result", outcome == Outcome::finished ? "finished" : "stopped"}});
+      session_.send({{"type", "bye"},
+                     {"result", outcome == Outcome::finished ? "finished" : "stopped"},
+                     {"checkpoint", checkpointed_}});
       return outcome == Outcome::finished ? 0 : static_cast<int>(ExitCode::terminated);
     } catch (const comm::Aborted& broken) {
       log_warning("generation {} ended after step {}: {}", session_.generation(), progress_.step,
@@ -294,7 +295,7 @@ void ElasticLoop::conclude(bool finished) {
       model = options_.model_path;
     }
     try {
-      checkpointer_.write(header(finished), state_tensors());
+      checkpointed_ = checkpointer_.write(header(finished), state_tensors());
     } catch (const Error& error) {
       if (model.empty()) throw;
       log_warning("{}", error.what());  // nothing is lost: the training is over, its model saved

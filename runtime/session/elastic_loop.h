@@ -61,6 +61,7 @@ class ElasticLoop {
   HintSender hint_sender_;
 
   bool has_state_ = false;
+  bool checkpointed_ = false;  // rank 0: the checkpoint of the end is on disk
   Progress progress_;
   std::optional<Prepared> pending_;  // prepared, not yet known to be so by all
   std::optional<StepFacts> last_;    // newest finished step, announced again after a death

@@ -199,6 +199,8 @@ def full_checkpoint_disk(folder, draw):
         run.expect_end(0)
         check(run.end_event()["model"] and os.path.exists(run.end_event()["model"]), "no model")
         check("cannot keep the record" in run.said(), "the user is not told", run.said())
+        check(run.end_event()["checkpoint"] is False, "a checkpoint it cannot have written",
+              run.end_event())
     finally:
         subprocess.run(["umount", "--lazy", disk], check=False)
 

@@ -38,6 +38,7 @@ def stop_and_go_on(folder, draw):
     model = os.path.join(folder.path, "slow.run", "model.pt")
     check(run.end_event()["model"] == model and os.path.getsize(model) > 1000, "no model",
           run.story())
+    check(run.end_event()["checkpoint"] is True, "the last checkpoint is not told", run.end_event())
 
     run = folder.run(program, *name)
     run.expect_end(0)

@@ -16,12 +16,15 @@
 //   fatal=MEMBER     cannot train
 //   garbage=MEMBER   talks nonsense
 //   newer=1          speaks a newer protocol
+//   old=1            bye says nothing of a checkpoint, as in older programs
+//   full=1           bye says that the checkpoint of the end could not be written
 //   hints=1          rank 0 sends hints after each step; wrong ones after every second
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <map>
 #include <memory>
 #include <optional>
@@ -230,7 +233,12 @@ class Worker {
   void emit(const json& event) { channel_.send({{"type", "event"}, {"event", event}}); }
 
   int bye(const char* result, int code) {
-    channel_.send({{"type", "bye"}, {"result", result}, {"summary", {{"model", output_}}}});
+    json message = {{"type", "bye"}, {"result", result}, {"summary", {{"model", output_}}}};
+    if (!settings.count("old")) {
+      const bool unwritten = settings.count("full") > 0;
+      message["checkpoint"] = !unwritten && std::string(result) != "left";
+    }
+    channel_.send(message);
     return code;
   }
 
@@ -340,7 +348,10 @@ class Worker {
       }
       first_ = false;
       if (step_ >= steps) {
-        if (current_->rank == 0) write_file_atomic(join_path(output_, "model.pt"), "model");
+        if (current_->rank == 0) {
+          write_file_atomic(join_path(output_, "model.pt"), "model");
+          save();
+        }
         return bye("finished", 0);
       }
       if (mark.stop) return bye("stopped", 143);
@@ -378,11 +389,12 @@ class Worker {
     for (;;) pause();
   }
 
-  void save() { make_directories(join_path(checkpoints_, "step-" + std::to_string(step_))); }
+  void save() { make_directories(join_path(checkpoints_, fmt::format("step-{:012}", step_))); }
   int64_t newest_checkpoint() {
     int64_t newest = 0;
     for (const std::string& name : list_directory(checkpoints_)) {
-      if (name.starts_with("step-")) newest = std::max<int64_t>(newest, std::atoll(&name[5]));
+      const int64_t step = name.starts_with("step-") ? std::atoll(&name[5]) : 0;
+      if (name == fmt::format("step-{:012}", step)) newest = std::max(newest, step);
     }
     return newest;
   }

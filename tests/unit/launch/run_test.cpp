@@ -173,8 +173,11 @@ TEST_CASE("run: SIGTERM to the only replica hands over through a checkpoint") {
   ::kill(run.members().at(0).second, SIGTERM);
   run.wait_for(
       [](const json& e) { return e["event"] == "generation" && e["members"] == json({1}); });
-  run.signal(SIGINT);
-  REQUIRE(run.wait() == 130);
+  const json resume = run.wait_for([](const json& e) { return e["event"] == "resume"; });
+  run.wait_for_step(resume["step"].get<int64_t>() + 5);
+  run.request({{"request", "cancel"}, {"checkpoint", false}});
+  REQUIRE(run.wait() == 143);
+  CHECK(last_event(run)["checkpoint"] == false);  // that one is not of the end
   const auto steps = run.events("step");
   CHECK(steps_complete(steps, 1, static_cast<int64_t>(steps.size())));
 }
@@ -211,6 +214,33 @@ TEST_CASE("run: SIGTERM writes a checkpoint; the same command goes on from it") 
   CHECK(
       steps_complete(run.events("step"), run.events("resume")[0]["step"].get<int64_t>() + 1, 1500));
   CHECK(run.events("resume").size() == 1);
+}
+
+TEST_CASE("run: a finished run tells whether a checkpoint of its end was written") {
+  const auto told = [](std::vector<std::string> arguments) {
+    TestRun run;
+    arguments.push_back("steps=5");
+    worker(run, arguments);
+    run.start();
+    REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+    const bool recorded = json::parse(
+        read_file(join_path(run.options.checkpoint_dir, "run.json"), 1 << 16))["checkpoint"];
+    CHECK(last_event(run)["checkpoint"] == recorded);
+    return recorded;
+  };
+  CHECK(told({}));
+  CHECK_FALSE(told({"full=1"}));
+  CHECK_FALSE(told({"old=1"}));  // it does not say
+}
+
+TEST_CASE("run: a program that does not say so has written a checkpoint when it was stopped") {
+  TestRun run;
+  worker(run, {"steps=100000", "old=1"});
+  run.start();
+  run.wait_for_step(3);
+  run.signal(SIGTERM);
+  REQUIRE(run.wait() == 143);
+  CHECK(last_event(run)["checkpoint"] == true);
 }
 
 TEST_CASE("run: a second SIGINT skips the checkpoint") {
