@@ -1,5 +1,6 @@
 #include "core/launch/run_folder.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -16,6 +17,16 @@ namespace {
 constexpr const char* kLock = "run.lock";
 constexpr const char* kRecord = "run.json";
 constexpr size_t kMaxRecord = 4u << 20;
+
+// What a run makes in its folder (adaptdl-checkpoint(5)), but for the lock: checkpoints, what a
+// killed writer of one leaves, the record, and what a killed writer of that leaves.
+bool is_ours(const std::string& name) {
+  const bool checkpoint =
+      name.size() == 17 && name.starts_with("step-") &&
+      std::all_of(name.begin() + 5, name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return checkpoint || name.starts_with(".partial-") || name == kRecord ||
+         name.starts_with(fmt::format(".{}.tmp-", kRecord));
+}
 
 std::string holder(int lock) {
   char text[32] = {};
@@ -97,11 +108,8 @@ std::vector<std::string> RunFolder::changes() const {
 }
 
 void RunFolder::clear() {
-  // Without a record of ours, only what is surely a checkpoint goes.
-  const bool ours = previous_.is_object();
   for (const std::string& name : list_directory(folder_)) {
-    if (name == kLock) continue;
-    if (ours || name.starts_with("step-") || name == kRecord) remove_tree(join_path(folder_, name));
+    if (is_ours(name)) remove_tree(join_path(folder_, name));
   }
   previous_ = nullptr;
 }

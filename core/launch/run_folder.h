@@ -32,7 +32,7 @@ class RunFolder {
   // One sentence for each thing that differs from the last run here.
   std::vector<std::string> changes() const;
 
-  // Removes what an earlier run left, checkpoints too.
+  // Removes what an earlier run left, checkpoints too, and nothing else that is in the folder.
   void clear();
 
   // Merges `facts` into the record and writes both files. Trouble is kept for problem(): a full

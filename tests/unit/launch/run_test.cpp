@@ -243,6 +243,30 @@ TEST_CASE("run: a program that does not say so has written a checkpoint when it 
   CHECK(last_event(run)["checkpoint"] == true);
 }
 
+TEST_CASE("run: --fresh removes what is ours from the folder of checkpoints, and nothing else") {
+  TestRun run;
+  const std::string folder = run.options.checkpoint_dir;
+  const auto path = [&](const char* name) { return join_path(folder, name); };
+  const std::vector<const char*> ours = {"step-000000000777", ".partial-abcdef",
+                                         ".partial-abcdef.old", ".run.json.tmp-0123456789ab"};
+  const std::vector<const char*> others = {"step-5", "step-0000000007770", "step-00000000777x",
+                                           "data", ".hidden"};
+  for (const bool known : {false, true}) {  // whether the folder has a record of an earlier run
+    CAPTURE(known);
+    for (const char* name : ours) make_directories(path(name));
+    for (const char* name : others) make_directories(path(name));
+    write_file_atomic(path("notes.txt"), "mine");
+    run.options.fresh = true;
+    run.options.arguments.resize(1);
+    worker(run, {"steps=20", "checkpoint=100000"});
+    run.start();
+    REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+    for (const char* name : ours) CHECK_MESSAGE(!path_exists(path(name)), name);
+    for (const char* name : others) CHECK_MESSAGE(path_exists(path(name)), name);
+    CHECK(read_file(path("notes.txt"), 100) == "mine");
+  }
+}
+
 TEST_CASE("run: a second SIGINT skips the checkpoint") {
   TestRun run;
   run.options.replicas = {2, 2, 2};
