@@ -39,14 +39,17 @@ def check_tree(root):
     return problems
 
 
-if __name__ == "__main__":
+def main(check, all_well):
+    """Runs a check of tracked files on the tree that the command line names."""
     source_root = sys.argv[1]
     if not os.path.exists(os.path.join(source_root, ".git")):
         print("SKIPPED: git does not know this tree")
         sys.exit(77)
-    found = check_tree(source_root)
-    for problem in found:
+    found = check(source_root)
+    for problem in found or [all_well]:
         print(problem)
-    if not found:
-        print("every symbolic link leads to something in the repository")
     sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main(check_tree, "every symbolic link leads to something in the repository")

@@ -7,7 +7,7 @@ Usage: python_names.py SOURCE_ROOT. A tree that git knows nothing of is skipped:
 import os
 import sys
 
-from links import tracked
+from links import main, tracked
 
 
 def check_tree(root):
@@ -20,13 +20,4 @@ def check_tree(root):
 
 
 if __name__ == "__main__":
-    source_root = sys.argv[1]
-    if not os.path.exists(os.path.join(source_root, ".git")):
-        print("SKIPPED: git does not know this tree")
-        sys.exit(77)
-    found = check_tree(source_root)
-    for problem in found:
-        print(problem)
-    if not found:
-        print("no script hides a module of Python's own")
-    sys.exit(1 if found else 0)
+    main(check_tree, "no script hides a module of Python's own")
