@@ -76,16 +76,17 @@ def suspended(folder, random):
 def without_service(folder, random):
     """Jobs train on while no service runs, and are there for the next one."""
     with service(folder, "--slots", "2") as local:
-        first, second = submit(local, 30, max_replicas=1), submit(local, 2)
-        for name in (first, second):
+        # The short one takes some seconds, too: it is to be seen training when both have started.
+        first, second = submit(local, 60, max_replicas=1), submit(local, 20)
+        for name in (second, first):
             wait_until(lambda: (local.runner_status(name) or {}).get("step", 0) > 5, "it trains")
         pid = local.runner_pid(first)
         local.kill()
         wait_until(lambda: local.runner_status(second) is None, "the short one ends by itself")
         local.start()
-        check_finished(local, second, 2)
+        check_finished(local, second, 20)
         check(local.runner_pid(first) == pid, "it was started anew", local.story(first))
-        check_finished(local, first, 30)
+        check_finished(local, first, 60)
 
 
 def fill(path, seconds):
