@@ -41,8 +41,9 @@ void Controller::reconcile_job(const std::string& id) {
   }
   try {
     JobDecision decision = decide();
-    const bool starts = pods.empty() && !decision.create.empty();
-    if (starts && has_unseen_pods(known->job)) decision = decide();
+    const bool starts = !decision.create.empty();
+    const bool stops = decision.status.phase != known->job.status.phase;
+    if (pods.empty() && (starts || stops) && has_unseen_pods(known->job)) decision = decide();
     carry_out(*known, pods, decision);
   } catch (const Error&) {
     again(id, wall_now_s() + kErrorPause);
@@ -51,7 +52,8 @@ void Controller::reconcile_job(const std::string& id) {
 }
 
 // Whether it has pods that the watch has not told of, which may be behind; then they are expected.
-// Asked before each start but the first: two groups beside each other would spoil a checkpoint.
+// Asked before each start but the first: two groups beside each other would spoil a checkpoint. And
+// before a group is held for gone: it may be running.
 bool Controller::has_unseen_pods(const JobObject& job) {
   if (!job.status.group) return false;
   const kube::ObjectList found =

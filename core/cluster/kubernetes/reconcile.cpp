@@ -91,7 +91,11 @@ void Reconciler::decide(const std::string& problem) {
   if (job_.cancelled && !all_succeeded()) {
     return end(false, reason::kCancelled, "by `adaptdl cancel`");
   }
-  if (pods_.empty() && !cluster_.expects_pods) return start();
+  if (pods_.empty() && !cluster_.expects_pods) {
+    // They went while nobody looked: what they held is counted, and that they stopped is seen.
+    if (status_.phase == phase_name(JobPhase::running)) return stop("its pods are gone");
+    return start();
+  }
   if (all_succeeded()) {
     return end(true, "", "");
   }

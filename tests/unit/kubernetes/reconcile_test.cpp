@@ -145,6 +145,21 @@ TEST_CASE("a pod of a running job that is gone already") {
   CHECK(decide(job, {}, kNow, true).status.phase == "Running");
 }
 
+TEST_CASE("a running job whose pods went while nobody looked stops, and then starts") {
+  JobObject job = running({"n1", "n2"});
+  job.status.replicas = 2;
+  job.status.held_since_s = kNow - 60;
+  JobDecision decision = decide(job, {});
+  CHECK(decision.status.phase == "Stopping");
+  CHECK(decision.status.attained_service == doctest::Approx(120));
+  CHECK(decision.create.empty());
+  job.status = decision.status;
+  decision = decide(job, {});
+  CHECK(decision.status.phase == "Starting");
+  CHECK(decision.status.group == 1);
+  CHECK(decision.create.size() == 2);
+}
+
 TEST_CASE("a node without room is given back") {
   JobObject job = running({"n1"});
   job.status.phase = "Starting";
@@ -268,6 +283,7 @@ TEST_CASE("suspended, deleted, invalid, over") {
   JobDecision decision = decide(job, {sample_pod(0, "n1", 1)});
   CHECK(decision.status.phase == "Stopping");
   CHECK(decision.status.allocation.empty());
+  job.status = decision.status;
   decision = decide(job, {});
   CHECK(decision.status.phase == "Pending");
   CHECK(decision.status.reason == "Suspended");
