@@ -1,6 +1,7 @@
 #include "cli/project_image.h"
 
 #include <memory>
+#include <unistd.h>
 
 #include "cli/output.h"
 #include "core/base/error.h"
@@ -10,6 +11,7 @@
 #include "core/job/project_files.h"
 #include "core/oci/build.h"
 #include "core/oci/build_tool.h"
+#include "core/oci/digest.h"
 #include "core/oci/saved_image.h"
 
 namespace adaptdl::cli {
@@ -17,7 +19,7 @@ namespace {
 
 constexpr size_t kMaxDockerfile = 1u << 20;
 
-// For what is written under no name, or built under one.
+// For what is written under no name.
 oci::Reference local_name() {
   return {"localhost", "adaptdl-image", "latest", ""};
 }
@@ -45,25 +47,42 @@ oci::Image pull(const oci::Reference& reference, const oci::Platform& platform,
   return oci::pull_image(open_registry(reference, target, progress), reference, platform);
 }
 
+// Under which a tool keeps what we are to push or write: always the same for one build, so that its
+// next one replaces it, and never that of another build beside it.
+oci::Reference name_in_store(const ProjectImage& project) {
+  std::string facts = fmt::format("{}\n{}\n{}\n{}\n", getuid(), project.folder, project.dockerfile,
+                                  oci::to_string(project.platform));
+  for (const auto& [key, value] : project.arguments) facts += key + "=" + value + "\n";
+  oci::Reference name = local_name();
+  name.tag = oci::digest_of(facts).substr(std::string_view("sha256:").size(), 20);
+  return name;
+}
+
+// Whether a tool of its own finds the registry and speaks to it as we would: not by a proxy, and
+// not without TLS, which each of them wants to be configured for.
+bool tool_may_push(const ImageTarget& target) {
+  return target.where && target.proxy.url.empty() && !target.plain_http &&
+         !oci::plain_http_allowed(target.where->registry);
+}
+
 DeliveredImage deliver_by_tool(const ProjectImage& project, const std::string& tool,
                                const ImageTarget& target, ImageProgress& progress) {
   const TemporaryDirectory folder("adaptdl-image");
-  // The tool does not know the way through a proxy.
-  const bool by_tool = target.where && target.proxy.url.empty();
+  const bool pushes = tool_may_push(target);
   oci::ToolRequest request;
   request.tool = tool;
   request.folder = project.folder;
   request.dockerfile = project.dockerfile;
-  request.where = by_tool ? *target.where : local_name();
+  request.where = pushes ? *target.where : name_in_store(project);
   // Never one that somebody else's next push would take away.
   if (request.where.tag.empty()) request.where.tag = "adaptdl-" + to_hex(random_bytes(10));
   request.platform = project.platform;
   request.arguments = project.arguments;
-  request.push = by_tool;
-  request.output = target.proxy.url.empty() ? target.archive : folder.file("image.tar");
+  request.push = pushes;
+  request.output = pushes ? target.archive : folder.file("image.tar");
   request.notes = folder.file("digest");
   const oci::Reference made = oci::build_with_tool(request);
-  if (target.proxy.url.empty()) return {by_tool ? pinned(made) : "", made, 0};
+  if (pushes) return {pinned(made), made, 0};
   const std::string layers = folder.file("layers");
   make_directories(layers);
   return deliver(oci::read_saved_image(request.output, layers), target, progress);

@@ -21,7 +21,6 @@ std::vector<TarEntry> unpack_tar(const std::string& archive, const std::string& 
                                  const std::string& place) {
   make_directories(folder, 0700);
   std::vector<TarEntry> entries;
-  if (place != "/") entries.push_back({place, TarEntry::Kind::folder, "", 0755});
   UntarOptions options;
   options.any_links = true;  // they are for the image
   options.placed = [&](const TarEntry& entry) {

@@ -2,47 +2,27 @@
 
 #include <algorithm>
 #include <array>
-#include <fnmatch.h>
-#include <set>
+#include <tuple>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
-#include "core/oci/added_tar.h"
+#include "core/oci/copy.h"
 
 namespace adaptdl::oci {
 namespace {
 
-constexpr const char* kInstead = "install docker, podman or buildctl, which can";
 constexpr std::array kBuiltHere = {"ADD",    "ARG",  "CMD",   "COPY", "ENTRYPOINT", "ENV",
                                    "EXPOSE", "FROM", "LABEL", "USER", "MAINTAINER", "WORKDIR"};
-
-// Links in most images, which a folder of that name in a layer would replace.
-constexpr std::array kLikelyLinks = {"/bin",   "/sbin",   "/lib",     "/lib32",
-                                     "/lib64", "/libx32", "/var/run", "/var/lock"};
-// Folders in most images: a copy to there goes into them.
-constexpr std::array kLikelyFolders = {"/",     "/etc", "/home", "/media", "/mnt", "/opt",
-                                       "/root", "/srv", "/tmp",  "/usr",   "/var"};
-
-// A context's entry has one mode for all who build it, whatever their umask: read by all, written
-// by the owner, executed if the owner may.
-TarEntry entry_of(const BuildContext& context, const ContextFile& file, const std::string& place) {
-  const bool is_folder = file.kind == ContextFile::Kind::folder;
-  TarEntry entry{place, TarEntry::Kind::file, join_path(context.folder, file.path)};
-  entry.mode = is_folder || (file.mode & 0100) != 0 ? 0755 : 0644;
-  if (is_folder) {
-    entry.kind = TarEntry::Kind::folder;
-  } else if (file.kind == ContextFile::Kind::link) {
-    entry.kind = TarEntry::Kind::link;
-    entry.source = file.target;
-  }
-  return entry;
-}
 
 class Builder {
  public:
   Builder(const Dockerfile& file, const BuildContext& context, const BuildOptions& options)
-      : file_(file), context_(context), options_(options) {}
+      : file_(file), context_(context), options_(options) {
+    predefine("TARGET", options.platform);
+    predefine("BUILD", this_platform());
+    arguments_ = global_;
+  }
 
   Image build() {
     for (const Instruction& instruction : file_.instructions) {
@@ -67,7 +47,7 @@ class Builder {
       for (const auto& [key, value] : pairs()) config["Labels"][key] = value;
     } else if (name == "WORKDIR") {
       config["WorkingDir"] = placed(one_word());
-      folders_.insert(config["WorkingDir"].get<std::string>());
+      folders_.add(config["WorkingDir"].get<std::string>());
     } else if (name == "USER") {
       config["User"] = one_word();
     } else if (name == "EXPOSE") {
@@ -98,12 +78,16 @@ class Builder {
     return found == arguments_.end() ? std::nullopt : std::optional(found->second);
   }
   std::string where() const { return fmt::format("{}:{}", file_.path, at_->line); }
-  std::vector<std::string> words_of(const std::string& text) const {
-    const auto lookup = [this](const std::string& name) -> std::optional<std::string> {
+  // With its variables' values, which split_words() gives back.
+  std::string expanded(const std::string& text) const {
+    const auto lookup = [this](const std::string& name, char quote) -> std::optional<std::string> {
       const auto value = value_of(name);
-      return value ? std::optional(escaped(*value, file_.escape)) : std::nullopt;
+      return value ? std::optional(escaped(*value, file_.escape, quote)) : std::nullopt;
     };
-    return split_words(expand(text, file_.escape, lookup, where()), file_.escape, where());
+    return expand(text, file_.escape, lookup, where());
+  }
+  std::vector<std::string> words_of(const std::string& text) const {
+    return split_words(expanded(text), file_.escape, where());
   }
   std::vector<std::string> words() const { return words_of(at_->text); }
   std::string one_word() const {
@@ -117,9 +101,8 @@ class Builder {
     if (!all.empty() && all[0].find('=') == std::string::npos) {  // NAME and all the rest, of old
       const size_t end = at_->text.find_first_of(" \t");
       if (end == std::string::npos) fail_at(file_, *at_, at_->name + " lacks a value");
-      const auto lookup = [this](const std::string& name) { return value_of(name); };
       const std::string rest = at_->text.substr(at_->text.find_first_not_of(" \t", end));
-      return {{all[0], expand(rest, file_.escape, lookup, where())}};
+      return {{all[0], unquoted(expanded(rest), file_.escape, where())}};
     }
     for (const std::string& word : all) {
       const size_t sign = word.find('=');
@@ -134,6 +117,17 @@ class Builder {
     std::vector<std::string> list;
     if (json_words(at_->text, list)) return list;
     return {"/bin/sh", "-c", at_->text};
+  }
+
+  // The arguments that nobody has to give. FROM sees them, and a stage by `ARG NAME`.
+  void predefine(const std::string& side, const Platform& platform) {
+    for (const auto& [what, value] : {std::pair("PLATFORM", to_string(platform)),
+                                      {"OS", platform.os},
+                                      {"ARCH", platform.architecture},
+                                      {"VARIANT", platform.variant}}) {
+      const auto given = options_.arguments.find(side + what);
+      global_[side + what] = given == options_.arguments.end() ? value : given->second;
+    }
   }
 
   void argument() {
@@ -156,7 +150,7 @@ class Builder {
   void from() {
     arguments_ = global_;
     const std::optional<Image> before = std::exchange(image_, std::nullopt);
-    if (before && !stage_.empty()) stages_[stage_] = *before;
+    if (before && !stage_.empty()) stages_[stage_] = {*before, folders_};
     const std::vector<std::string> all = words();
     const bool named = all.size() == 3 && (all[1] == "AS" || all[1] == "as");
     if (all.size() != 1 && !named) fail_at(file_, *at_, "FROM looks like FROM IMAGE [AS NAME]");
@@ -168,17 +162,15 @@ class Builder {
     }
     const auto stage = stages_.find(all[0]);
     if (stage != stages_.end()) {
-      image_ = stage->second;
-    } else if (all[0] == "scratch") {
-      image_ = empty_image(platform);
+      std::tie(image_, folders_) = stage->second;
     } else {
-      image_ = options_.base(parse_reference(all[0], where()), platform);
+      image_ = all[0] == "scratch" ? empty_image(platform)
+                                   : options_.base(parse_reference(all[0], where()), platform);
+      folders_ = KnownFolders(*image_);
     }
     stage_ = named ? all[2] : "";
-    from_nothing_ = image_->manifest["layers"].empty();
     has_command_ = false;
     arguments_.clear();
-    folders_.clear();
   }
 
   [[noreturn]] void unknown_flag(const std::string& name) const {
@@ -212,22 +204,28 @@ class Builder {
     std::vector<std::string> all;
     if (json_words(at_->text, all)) {
       for (std::string& word : all) {
-        const auto lookup = [this](const std::string& name) { return value_of(name); };
+        const auto lookup = [this](const std::string& name, char) { return value_of(name); };
         word = expand(word, file_.escape, lookup, where());
       }
     } else {
       all = words();
     }
     if (all.size() < 2) fail_at(file_, *at_, at_->name + " takes sources and a destination");
-    std::vector<TarEntry> entries = copied(all);
-    for (TarEntry& entry : entries) {
-      if (mode && entry.kind == TarEntry::Kind::file) entry.mode = *mode;
-      entry.user = user;
-      entry.group = group;
-    }
+    const std::string last = all.back();
+    all.pop_back();
+    CopyRequest request{.sources = all, .place = placed(last)};
+    request.into = last.ends_with('/') || last == "." || last.ends_with("/.");
+    request.unpacks = at_->name == "ADD";
+    request.unpacked = join_path(options_.layers, fmt::format("unpacked-{}", at_->line));
     const std::string path =
         join_path(options_.layers, fmt::format("layer-{}", image_->manifest["layers"].size()));
     try {
+      std::vector<TarEntry> entries = copied_entries(request, context_, folders_);
+      for (TarEntry& entry : entries) {
+        if (mode && entry.kind == TarEntry::Kind::file) entry.mode = *mode;
+        entry.user = user;
+        entry.group = group;
+      }
       LayerOptions options;
       options.time = source_date_epoch();
       append_layer(*image_,
@@ -256,104 +254,16 @@ class Builder {
     group = colon < both.size() ? number(both.substr(colon + 1)) : user;
   }
 
-  std::vector<TarEntry> copied(const std::vector<std::string>& all) {
-    const std::string& last = all.back();
-    const std::string place = placed(last);
-    const bool likely = std::any_of(kLikelyFolders.begin(), kLikelyFolders.end(),
-                                    [&](const char* folder) { return place == folder; });
-    std::vector<TarEntry> entries;
-    size_t sources = 0;
-    bool into = last.ends_with('/') || last == "." || last.ends_with("/.") || likely ||
-                folders_.contains(place) || all.size() > 2;
-    for (size_t i = 0; i + 1 < all.size(); ++i) {
-      for (const ContextFile* source : matching(all[i])) {
-        if (++sources > 1) into = true;
-        add(source, place, into, entries);
-      }
-    }
-    for (const TarEntry& entry : entries) {
-      if (!from_nothing_) check_place(entry);
-      if (entry.kind == TarEntry::Kind::folder) folders_.insert(entry.path);
-    }
-    return entries;
-  }
-
-  // What a source names; null is the context's folder itself.
-  std::vector<const ContextFile*> matching(const std::string& source) {
-    if (source.starts_with("http://") || source.starts_with("https://") ||
-        source.starts_with("git@") || source.starts_with("<<")) {
-      fail_at(file_, *at_, fmt::format("{} is no file of the folder; {}", source, kInstead));
-    }
-    const std::string path = absolute_path(source, "/").substr(1);
-    if (path.empty()) return {nullptr};
-    std::vector<const ContextFile*> found;
-    for (const ContextFile& file : context_.files) {
-      const bool same =
-          file.path == path || fnmatch(path.c_str(), file.path.c_str(), FNM_PATHNAME) == 0;
-      if (same) found.push_back(&file);
-    }
-    if (found.empty()) {
-      fail_at(
-          file_, *at_,
-          fmt::format("{} is not in {}, or .dockerignore leaves it out", source, context_.folder));
-    }
-    return found;
-  }
-
-  void add(const ContextFile* source, const std::string& place, bool into,
-           std::vector<TarEntry>& entries) {
-    if (source != nullptr && source->kind != ContextFile::Kind::folder) {
-      if (at_->name == "ADD" && source->kind == ContextFile::Kind::file &&
-          is_tar_name(source->path)) {
-        return unpack(*source, place, entries);
-      }
-      entries.push_back(
-          entry_of(context_, *source, into ? join_path(place, file_name(source->path)) : place));
-      return;
-    }
-    const std::string start = source == nullptr ? "" : source->path + "/";
-    if (place != "/") entries.push_back({place, TarEntry::Kind::folder, "", 0755});
-    for (const ContextFile& file : context_.files) {
-      if (!file.path.starts_with(start)) continue;
-      entries.push_back(entry_of(context_, file, join_path(place, file.path.substr(start.size()))));
-    }
-  }
-
-  void unpack(const ContextFile& source, const std::string& place, std::vector<TarEntry>& entries) {
-    const std::string folder = fmt::format("unpacked-{}-{}", at_->line, entries.size());
-    try {
-      for (TarEntry& entry : unpack_tar(join_path(context_.folder, source.path),
-                                        join_path(options_.layers, folder), place)) {
-        entries.push_back(std::move(entry));
-      }
-    } catch (const Error& error) {
-      fail_at(file_, *at_,
-              fmt::format("{} cannot be unpacked here: {}; COPY its files, or {}", source.path,
-                          error.what(), kInstead));
-    }
-  }
-
-  void check_place(const TarEntry& entry) const {
-    for (const char* link : kLikelyLinks) {
-      if (entry.path != link && !entry.path.starts_with(std::string(link) + "/")) continue;
-      fail_at(
-          file_, *at_,
-          fmt::format("{} is a link in most images, which a layer made here would replace; copy "
-                      "to /usr{} or /usr/local instead, or {}",
-                      link, link, kInstead));
-    }
-  }
-
   const Dockerfile& file_;
   const BuildContext& context_;
   const BuildOptions& options_;
   const Instruction* at_ = nullptr;
   std::optional<Image> image_;
-  std::map<std::string, Image> stages_;
+  std::map<std::string, std::pair<Image, KnownFolders>> stages_;
   std::map<std::string, std::string> global_, arguments_;
-  std::set<std::string> folders_;  // that are known to be some, absolute
+  KnownFolders folders_;
   std::string stage_;
-  bool from_nothing_ = false, has_command_ = false;
+  bool has_command_ = false;
 };
 
 }  // namespace

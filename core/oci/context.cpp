@@ -14,6 +14,7 @@ namespace adaptdl::oci {
 namespace {
 
 constexpr size_t kMaxIgnoreFile = 1u << 20;
+constexpr int kMaxLinks = 40;  // on one path, as Linux has it
 
 void walk(BuildContext& context, const DockerIgnore& rules, const LeftOut& left_out,
           const std::string& below) {
@@ -93,6 +94,27 @@ BuildContext read_context(const std::string& folder, const LeftOut& left_out) {
   walk(context, DockerIgnore(path_exists(file) ? read_file(file, kMaxIgnoreFile) : ""), left_out,
        "");
   return context;
+}
+
+std::string follow_links(const BuildContext& context, const std::string& path) {
+  std::string done, rest = path;
+  for (int links = 0; !rest.empty();) {
+    const size_t end = std::min(rest.find('/'), rest.size());
+    const std::string next = (done.empty() ? "" : done + "/") + rest.substr(0, end);
+    rest.erase(0, end + 1);
+    const auto link =
+        std::find_if(context.files.begin(), context.files.end(), [&](const ContextFile& file) {
+          return file.kind == ContextFile::Kind::link && file.path == next;
+        });
+    if (link == context.files.end()) {
+      done = next;
+      continue;
+    }
+    if (++links > kMaxLinks) fail("{}: its links lead in a circle", path);
+    rest = absolute_path(link->target + "/" + rest, "/" + done).substr(1);
+    done.clear();
+  }
+  return done;
 }
 
 }  // namespace adaptdl::oci

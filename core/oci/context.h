@@ -53,4 +53,9 @@ struct BuildContext {
 // read.
 BuildContext read_context(const std::string& folder, const LeftOut& left_out = {});
 
+// Where a path in the context leads when the links on its way and at its end are followed, as if
+// the folder were the root: "" is the folder itself. There may be nothing. Throws Error for links
+// that lead in a circle.
+std::string follow_links(const BuildContext& context, const std::string& path);
+
 }  // namespace adaptdl::oci

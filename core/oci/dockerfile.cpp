@@ -88,7 +88,7 @@ std::vector<std::string> here_documents(const Instruction& instruction) {
 }
 
 // What stands at text[at], a dollar sign, becomes; `at` moves behind it.
-std::string variable(std::string_view text, size_t& at, const VariableLookup& lookup,
+std::string variable(std::string_view text, size_t& at, char quote, const VariableLookup& lookup,
                      const std::function<std::string(std::string_view)>& inner,
                      const std::string& where) {
   size_t end = at + 1;
@@ -101,7 +101,7 @@ std::string variable(std::string_view text, size_t& at, const VariableLookup& lo
     ++at;
     return "$";
   }
-  const std::optional<std::string> value = lookup(name);
+  const std::optional<std::string> value = lookup(name, quote);
   if (!braces) {
     at = end;
     return value.value_or("");
@@ -118,6 +118,75 @@ std::string variable(std::string_view text, size_t& at, const VariableLookup& lo
       "{}: ${{{}{}}} is not understood here; there are ${{NAME}}, ${{NAME:-otherwise}} and "
       "${{NAME:+instead}}",
       where, name, how);
+}
+
+// `quote` is what stands open at the text's front.
+std::string expand_within(char quote, std::string_view text, char escape,
+                          const VariableLookup& lookup, const std::string& where) {
+  const auto inner = [&](std::string_view part) {
+    return expand_within(quote, part, escape, lookup, where);
+  };
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == escape && quote != '\'' && at + 1 < text.size()) {
+      // \$ is a dollar sign; other pairs are for split_words().
+      if (text[at + 1] != '$') result += c;
+      result += text[at + 1];
+      at += 2;
+    } else if (c == '$' && quote != '\'') {
+      result += variable(text, at, quote, lookup, inner, where);
+    } else {
+      if (c == quote) {
+        quote = '\0';
+      } else if (quote == '\0' && (c == '"' || c == '\'')) {
+        quote = c;
+      }
+      result += c;
+      ++at;
+    }
+  }
+  return result;
+}
+
+// Whether the escape character before it is one within double quotes.
+bool is_escaped_in_quotes(char c, char escape) {
+  return c == '"' || c == '$' || c == escape;
+}
+
+// The words between these characters.
+std::vector<std::string> words_of(std::string_view text, char escape, std::string_view blank,
+                                  const std::string& where) {
+  std::vector<std::string> words;
+  std::string word;
+  bool open = false;
+  char quote = '\0';
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    const bool escapes = c == escape && quote != '\'' && at + 1 < text.size();
+    if (escapes && (quote == '\0' || is_escaped_in_quotes(text[at + 1], escape))) {
+      word += text[++at];
+      open = true;
+    } else if (quote != '\0') {
+      if (c == quote) {
+        quote = '\0';
+      } else {
+        word += c;
+      }
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      open = true;
+    } else if (blank.find(c) != std::string_view::npos) {
+      if (open) words.push_back(std::exchange(word, ""));
+      open = false;
+    } else {
+      word += c;
+      open = true;
+    }
+  }
+  if (quote != '\0') fail("{}: a quote {} does not end", where, quote);
+  if (open) words.push_back(word);
+  return words;
 }
 
 }  // namespace
@@ -161,10 +230,12 @@ Dockerfile parse_dockerfile(std::string_view text, const std::string& path) {
   return file;
 }
 
-std::string escaped(std::string_view value, char escape) {
+std::string escaped(std::string_view value, char escape, char quote) {
   std::string result;
   for (const char c : value) {
-    const bool special = c == escape || c == '"' || c == '\'' || kBlank.find(c) != kBlank.npos;
+    const bool special =
+        quote == '"' ? is_escaped_in_quotes(c, escape)
+                     : c == escape || c == '"' || c == '\'' || kBlank.find(c) != kBlank.npos;
     if (special) result += escape;
     result += c;
   }
@@ -173,61 +244,16 @@ std::string escaped(std::string_view value, char escape) {
 
 std::string expand(std::string_view text, char escape, const VariableLookup& lookup,
                    const std::string& where) {
-  const auto inner = [&](std::string_view part) { return expand(part, escape, lookup, where); };
-  std::string result;
-  char quote = '\0';
-  for (size_t at = 0; at < text.size();) {
-    const char c = text[at];
-    if (c == escape && quote != '\'' && at + 1 < text.size()) {
-      // \$ is a dollar sign; other pairs are for split_words().
-      if (text[at + 1] != '$') result += c;
-      result += text[at + 1];
-      at += 2;
-    } else if (c == '$' && quote != '\'') {
-      result += variable(text, at, lookup, inner, where);
-    } else {
-      if (c == quote) {
-        quote = '\0';
-      } else if (quote == '\0' && (c == '"' || c == '\'')) {
-        quote = c;
-      }
-      result += c;
-      ++at;
-    }
-  }
-  return result;
+  return expand_within('\0', text, escape, lookup, where);
 }
 
 std::vector<std::string> split_words(std::string_view text, char escape, const std::string& where) {
-  std::vector<std::string> words;
-  std::string word;
-  bool open = false;
-  char quote = '\0';
-  for (size_t at = 0; at < text.size(); ++at) {
-    const char c = text[at];
-    if (c == escape && quote != '\'' && at + 1 < text.size()) {
-      word += text[++at];
-      open = true;
-    } else if (quote != '\0') {
-      if (c == quote) {
-        quote = '\0';
-      } else {
-        word += c;
-      }
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-      open = true;
-    } else if (kBlank.find(c) != std::string_view::npos) {
-      if (open) words.push_back(std::exchange(word, ""));
-      open = false;
-    } else {
-      word += c;
-      open = true;
-    }
-  }
-  if (quote != '\0') fail("{}: a quote {} does not end", where, quote);
-  if (open) words.push_back(word);
-  return words;
+  return words_of(text, escape, kBlank, where);
+}
+
+std::string unquoted(std::string_view text, char escape, const std::string& where) {
+  const std::vector<std::string> words = words_of(text, escape, "", where);
+  return words.empty() ? "" : words[0];
 }
 
 bool json_words(std::string_view text, std::vector<std::string>& words) {

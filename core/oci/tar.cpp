@@ -9,10 +9,26 @@
 #include <sys/stat.h>
 #include <utility>
 
-#include "core/base/error.h"
 #include "core/base/files.h"
 
 namespace adaptdl::oci {
+
+namespace {
+
+Fd open_readable(const std::string& path) {
+  for (;;) {
+    Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (file) return file;
+    if (is_gone(errno)) throw FileChanged(path + ": cannot open: it is not there", true);
+    if (errno != EINTR) fail_errno(errno, path + ": cannot open");
+  }
+}
+
+}  // namespace
+
+bool is_gone(int error_number) {
+  return error_number == ENOENT || error_number == ESTALE;
+}
 
 TarWriter::TarWriter(std::function<void(std::string_view)> sink)
     : sink_(std::move(sink)), archive_(archive_write_new(), archive_write_free) {
@@ -54,7 +70,7 @@ void TarWriter::add_data(std::string_view bytes) {
 }
 
 void TarWriter::add_file(archive_entry* header, const std::string& path) {
-  const Fd file = open_file(path, O_RDONLY | O_NONBLOCK);
+  const Fd file = open_readable(path);
   struct stat status {};
   if (fstat(file.get(), &status) != 0) fail_errno(errno, path + ": cannot read");
   if (!S_ISREG(status.st_mode)) fail("{}: is no regular file", path);
@@ -65,8 +81,10 @@ void TarWriter::add_file(archive_entry* header, const std::string& path) {
     const size_t wanted = static_cast<size_t>(std::min<uint64_t>(left, piece.size()));
     const ssize_t size = ::read(file.get(), piece.data(), wanted);
     if (size < 0 && errno == EINTR) continue;
+    if (size == 0 || (size < 0 && is_gone(errno))) {
+      throw FileChanged(path + ": became shorter while it was read; try again", false);
+    }
     if (size < 0) fail_errno(errno, path + ": cannot read");
-    if (size == 0) fail("{}: became shorter while it was read; try again", path);
     add_data({piece.data(), static_cast<size_t>(size)});
     left -= static_cast<uint64_t>(size);
   }

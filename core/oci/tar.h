@@ -10,10 +10,15 @@
 #include <string_view>
 #include <sys/types.h>
 
+#include "core/base/error.h"
+
 struct archive;
 struct archive_entry;
 
 namespace adaptdl::oci {
+
+// Whether a path that was there is not any more; on the file system of a network also by ESTALE.
+bool is_gone(int error_number);
 
 // Something in an archive.
 struct TarEntry {
@@ -25,6 +30,17 @@ struct TarEntry {
   uint32_t user = 0, group = 0;
 };
 
+// A file is not there, or became shorter while it was read. More may be added after it: the archive
+// has nothing of the one, and zeros for what is missing of the other.
+class FileChanged : public Error {
+ public:
+  FileChanged(const std::string& sentence, bool went) : Error(sentence), went_(went) {}
+  bool went() const { return went_; }
+
+ private:
+  bool went_;
+};
+
 // One thread.
 class TarWriter {
  public:
@@ -33,8 +49,8 @@ class TarWriter {
   TarWriter(const TarWriter&) = delete;
   TarWriter& operator=(const TarWriter&) = delete;
 
-  // `time`: seconds since 1970. Throws Error for a file that cannot be read, is no regular one, or
-  // becomes shorter meanwhile.
+  // `time`: seconds since 1970. Throws FileChanged, and Error for a file that cannot be read or is
+  // no regular one.
   void add(const TarEntry& entry, int64_t time);
   // Ends the archive; nothing is added after it.
   void close();

@@ -168,16 +168,22 @@ std::string Transport::url(const std::string& path) {
 std::string Transport::location(const HttpResponse& answer, const std::string& asked) {
   const auto given = answer.header("location");
   if (!given) fail("{}: its answer lacks the address to go on with (Location)", registry_);
-  const std::string whole = resolve_location(asked, *given);
+  std::string whole = resolve_location(asked, *given);
   const std::string& proxy = options_.proxy.url;
   // Behind a proxy the registry may not know how it is reached.
-  if (proxy.empty() || whole.starts_with(proxy + "/v2/")) return whole;
-  const size_t path = whole.find("/v2/", whole.find("://") + 3);
-  return path == std::string::npos ? whole : proxy + whole.substr(path);
+  if (!proxy.empty() && !whole.starts_with(proxy + "/v2/")) {
+    const size_t path = whole.find("/v2/", whole.find("://") + 3);
+    if (path != std::string::npos) whole = proxy + whole.substr(path);
+  }
+  try {
+    return keep_secure(asked, whole);
+  } catch (const Error& error) {
+    fail("{}: {}", registry_, error.what());
+  }
 }
 
-HttpResponse Transport::send_following(const RegistryRequest& request,
-                                       const std::string& authorisation) {
+Transport::Answer Transport::send_following(const RegistryRequest& request,
+                                            const std::string& authorisation) {
   HttpRequest one;
   one.method = request.method;
   one.url = request.url;
@@ -191,14 +197,15 @@ HttpResponse Transport::send_following(const RegistryRequest& request,
   const std::string home = url_origin(base_);
   for (int redirects = 0;; ++redirects) {
     one.headers = request.headers;
-    if (url_origin(one.url) == home) {
-      const HttpHeaders own = proxy_headers();
-      one.headers.insert(one.headers.end(), own.begin(), own.end());
+    const bool own = url_origin(one.url) == home;
+    if (own) {
+      const HttpHeaders more = proxy_headers();
+      one.headers.insert(one.headers.end(), more.begin(), more.end());
       if (!authorisation.empty()) one.headers.emplace_back("Authorization", authorisation);
     }
     HttpResponse answer = send_once(one);
     const bool reading = one.method == "GET" || one.method == "HEAD";
-    if (!reading || !is_redirect(answer) || redirects == kMaxRedirects) return answer;
+    if (!reading || !is_redirect(answer) || redirects == kMaxRedirects) return {answer, own};
     const std::string next = resolve_location(one.url, *answer.header("location"));
     if (one.url.starts_with("https:") && !next.starts_with("https:")) {
       fail("{}: it leads from https to {}, which anybody on the way could change", registry_,
@@ -209,20 +216,21 @@ HttpResponse Transport::send_following(const RegistryRequest& request,
 }
 
 HttpResponse Transport::send_authorised(const RegistryRequest& request) {
-  HttpResponse answer = send_following(request, auth_.header(request.scopes));
-  if (answer.status != 401) return answer;
+  Answer last = send_following(request, auth_.header(request.scopes));
+  // Who asks for authorisation elsewhere must not decide where the registry's credentials go.
+  if (last.response.status != 401 || !last.own) return last.response;
   // A token that ended, or a scope that needs one: once more with a new one.
-  auth_.challenge(answer, url_origin(base_));
+  auth_.challenge(last.response, url_origin(base_));
   auth_.forget(request.scopes);
   const std::string authorisation = auth_.header(request.scopes);
   if (!authorisation.empty()) {
     if (request.before_try) request.before_try();
-    answer = send_following(request, authorisation);
+    last = send_following(request, authorisation);
   }
-  if (answer.status != 401) return answer;
+  if (last.response.status != 401 || !last.own) return last.response;
   throw Error(
       fmt::format("{}: {} {} is refused: {}; {}: `docker login {}` or `podman login {}`", registry_,
-                  request.method, without_query(request.url), registry_problem(answer),
+                  request.method, without_query(request.url), registry_problem(last.response),
                   auth_.has_credential() ? "log in with an account that may do this"
                                          : "there are no credentials for it, log in",
                   registry_, registry_),

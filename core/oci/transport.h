@@ -58,11 +58,12 @@ class Transport {
   // `registry` as Reference::registry.
   Transport(std::string registry, Credential credential, RegistryOptions options);
 
-  // The answer: any status but 401, and but 408, 429 and 5xx that a retry may mend, as long as
-  // tries are left: there are three, 1 s and 3 s apart, or when Retry-After says. Redirects of GET
-  // and HEAD are followed; neither they nor addresses elsewhere that the registry named get its
-  // authorisation. The first request finds out whether the registry speaks TLS. Throws Error, with
-  // ExitCode::auth when access is refused for lack of credentials, and HttpError.
+  // The answer: any status but 401 of the registry itself, and but 408, 429 and 5xx that a retry
+  // may mend, as long as tries are left: there are three, 1 s and 3 s apart, or when Retry-After
+  // says. Redirects of GET and HEAD are followed; neither they nor addresses elsewhere that the
+  // registry named get its authorisation. The first request finds out whether the registry speaks
+  // TLS. Throws Error, with ExitCode::auth when access is refused for lack of credentials, and
+  // HttpError.
   HttpResponse send(const RegistryRequest& request);
 
   // What takes several requests, again as send() does with one.
@@ -70,7 +71,8 @@ class Transport {
     return with_retries(true, attempt);
   }
 
-  // A path as a whole URL; and an answer's Location, in the place of the proxy if there is one.
+  // A path as a whole URL; and an answer's Location, in the place of the proxy if there is one, and
+  // by TLS if `asked` was. Throws Error if it leads to another host by plain HTTP then.
   std::string url(const std::string& path);
   std::string location(const HttpResponse& answer, const std::string& asked);
 
@@ -82,7 +84,12 @@ class Transport {
   HttpHeaders proxy_headers() const;
   HttpResponse ping(const std::string& base);
   HttpResponse send_authorised(const RegistryRequest& request);
-  HttpResponse send_following(const RegistryRequest& request, const std::string& authorisation);
+  // `own`: the registry's, or its proxy's; not of where it sent the request.
+  struct Answer {
+    HttpResponse response;
+    bool own = true;
+  };
+  Answer send_following(const RegistryRequest& request, const std::string& authorisation);
   HttpResponse send_once(const HttpRequest& request);
   HttpResponse with_retries(bool retry, const std::function<HttpResponse()>& send);
 

@@ -1,5 +1,7 @@
 #include "core/oci/url.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace adaptdl::oci {
@@ -10,6 +12,13 @@ size_t path_start(std::string_view url) {
   const size_t host = url.find("://");
   const size_t end = url.find_first_of("/?#", host + 3);
   return end == std::string_view::npos ? url.size() : end;
+}
+
+// "host" of an origin, without its port.
+std::string host_of(const std::string& origin) {
+  const size_t begin = origin.find("://") + 3;
+  const size_t colon = origin.find(':', std::max(begin, origin.find(']', begin) + 1));
+  return origin.substr(begin, std::min(colon, origin.size()) - begin);
 }
 
 }  // namespace
@@ -55,6 +64,15 @@ std::string resolve_location(std::string_view base, std::string_view location) {
     fail("the server's answer leads to \"{}\", which is no http or https address", location);
   }
   return url;
+}
+
+std::string keep_secure(std::string_view asked, const std::string& next) {
+  const std::string from = url_origin(asked), to = url_origin(next);
+  if (!from.starts_with("https://") || to.starts_with("https://")) return next;
+  if (host_of(from) != host_of(to)) {
+    fail("it leads from {} to {}, which anybody on the way could read and change", from, to);
+  }
+  return from + next.substr(path_start(next));
 }
 
 std::string percent_encode(std::string_view text) {

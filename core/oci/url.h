@@ -16,6 +16,11 @@ std::string url_origin(std::string_view url);
 // Error if it is no http(s) URL.
 std::string resolve_location(std::string_view base, std::string_view location);
 
+// `next`, where to go on from `asked` (both whole), but never in the clear after TLS: what leads to
+// the same host by http is meant for `asked`'s own origin, by a server that does not know of the
+// TLS in front of it. Throws Error if it leads to another host by http.
+std::string keep_secure(std::string_view asked, const std::string& next);
+
 // Everything but letters, digits and - . _ ~ as %XX.
 std::string percent_encode(std::string_view text);
 

@@ -16,16 +16,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::vector<std::string> words = split_words(escaped(text, escape), escape, "it");
     ADAPTDL_CHECK(text.empty() || text.find('\n') != text.npos ||
                   (words.size() == 1 && words[0] == text));
+    const std::string quoted = '"' + escaped(text, escape, '"') + '"';
+    ADAPTDL_CHECK(unquoted(quoted, escape, "it") == text);
+    ADAPTDL_CHECK(split_words(quoted, escape, "it") == std::vector{std::string(text)});
   }
   try {
     const Dockerfile file = parse_dockerfile(text, "D");
     for (const Instruction& one : file.instructions) {
       ADAPTDL_CHECK(one.line > 0 && !one.text.empty());
-      const auto lookup = [&](const std::string& name) -> std::optional<std::string> {
+      const auto lookup = [&](const std::string& name, char quote) -> std::optional<std::string> {
         if (name.size() % 2 == 0) return std::nullopt;
-        return escaped(name, file.escape);
+        return escaped(name, file.escape, quote);
       };
-      split_words(expand(one.text, file.escape, lookup, "D"), file.escape, "D");
+      const std::string expanded = expand(one.text, file.escape, lookup, "D");
+      split_words(expanded, file.escape, "D");
+      unquoted(expanded, file.escape, "D");
       std::vector<std::string> words;
       json_words(one.text, words);
     }

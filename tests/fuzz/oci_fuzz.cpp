@@ -30,6 +30,7 @@ void check_location(std::string_view text) {
     if (text.starts_with('/') && !text.starts_with("//")) {
       ADAPTDL_CHECK(url_origin(url) == "https://r.io");
     }
+    ADAPTDL_CHECK(url_origin(keep_secure("https://r.io/v2/", url)).starts_with("https://"));
   } catch (const Error&) {
   }
 }

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <doctest/doctest.h>
+#include <sstream>
 
 #include "cli/project_image.h"
 #include "core/base/error.h"
@@ -150,28 +151,45 @@ TEST_CASE("an image goes through the API server to the cluster's registry, once"
   }
 }
 
-TEST_CASE("what a tool has built goes the same way") {
-  const TemporaryDirectory project, programs;
+TEST_CASE("what a tool has built goes the same way, and to registries without TLS") {
+  const TemporaryDirectory project, other_project, programs;
   const oci::Image built = oci::empty_image({"linux", "amd64"});
   oci::write_image_tar(built, programs.file("saved"), {"localhost", "any", "latest", ""});
   // docker save -o FILE NAME; it knows no push.
   replace_file(programs.file("docker"),
-               fmt::format("#!/bin/sh\ncase $1 in\nsave) cp '{}' \"$3\";;\npush) exit 1;;\nesac\n",
-                           programs.file("saved")),
+               fmt::format("#!/bin/sh\ncase $1 in\nbuild) echo \"$7\" >> '{}';;\n"
+                           "save) cp '{}' \"$3\";;\npush) exit 1;;\nesac\n",
+                           programs.file("built"), programs.file("saved")),
                0755);
-  replace_file(project.file("Dockerfile"), "FROM scratch\nRUN anything\n");
   Cluster lab(true);
   lab.add_service(kNodePort);
   KubernetesCluster cluster(lab.choice(), false);
   const ClusterRegistry found = find_cluster_registry(cluster, "go elsewhere");
   const std::string path = environment_variable("PATH").value_or("");
   setenv("PATH", (programs.path() + ":" + path).c_str(), 1);
-  const DeliveredImage made =
-      deliver_project({.folder = project.path(),
-                       .dockerfile = project.file("Dockerfile"),
-                       .platform = {"linux", "amd64"}},
-                      {.where = found.where, .proxy = found.proxy, .quiet = true});
+  const auto deliver = [](const TemporaryDirectory& folder, const ImageTarget& target) {
+    replace_file(folder.file("Dockerfile"), "FROM scratch\nRUN anything\n");
+    return deliver_project({.folder = folder.path(),
+                            .dockerfile = folder.file("Dockerfile"),
+                            .platform = {"linux", "amd64"}},
+                           target);
+  };
+  const ImageTarget proxied{.where = found.where, .proxy = found.proxy, .quiet = true};
+  const DeliveredImage made = deliver(project, proxied);
+  deliver(project, proxied);
+  deliver(other_project, proxied);
+  const DeliveredImage plain =
+      deliver(project, {.where = lab.registry.reference("net", "1"), .quiet = true});
   setenv("PATH", path.c_str(), 1);
+  CHECK(lab.registry.manifest("net", "1").digest == plain.reference.digest);
+  // The tool's store keeps one image of each project, and never gives one for the other.
+  std::istringstream names(read_file(programs.file("built"), 10'000));
+  std::vector<std::string> kept;
+  for (std::string name; std::getline(names, name);) kept.push_back(name);
+  REQUIRE(kept.size() == 4);
+  CHECK(kept[0] == kept[1]);
+  CHECK(kept[0] != kept[2]);
+  CHECK(kept[0] == kept[3]);
   CHECK(made.image == "localhost:32000/adaptdl-submit@" + made.reference.digest);
   CHECK(lab.registry.manifest("adaptdl-submit", made.reference.tag).digest ==
         made.reference.digest);

@@ -32,6 +32,10 @@ struct Project {
       Image image = empty_image(platform);
       append_layer(image, {"/nowhere", "sha256:1", "sha256:2", 3}, to_string(reference));
       settings(image) = {{"Env", {"PATH=/bin"}}, {"Cmd", {"sh"}}};
+      if (reference.repository == "notebook") {
+        settings(image) = {{"Env", {"PATH=/opt/conda/bin:/usr/bin", "HOME=/home/me"}},
+                           {"WorkingDir", "/work/books/"}};
+      }
       return image;
     };
     return build_dockerfile(parse_dockerfile(text, "D"), read_context(folder.path()), options);
@@ -76,8 +80,36 @@ TEST_CASE("settings of a Dockerfile become those of the image") {
                {{"80/tcp", Json::object()}, {"90/udp", Json::object()}, {"1/tcp", Json::object()}}},
               {"User", "you there"},
               {"Entrypoint", {"python3", "-u"}}}));
+  CHECK(
+      config(project.build("FROM a\nENV LANG \"C.UTF-8\"\nENV X one\\ two  'a  b'\n"
+                           "ENV PATTERN=\"\\d+\\.txt\" AT='\\d \"it\"'\n"
+                           "ENV BOTH=\"<$PATTERN $AT>\" BARE=$AT\nENV OLD \"$AT\" $AT\n"))["Env"] ==
+      Json({"PATH=/bin", "LANG=C.UTF-8", "X=one two  a  b", "PATTERN=\\d+\\.txt", "AT=\\d \"it\"",
+            "BOTH=<\\d+\\.txt \\d \"it\">", "BARE=\\d \"it\"", "OLD=\\d \"it\" \\d \"it\""}));
   CHECK(config(project.build("FROM a\nCMD python3 main.py"))["Cmd"] ==
         Json({"/bin/sh", "-c", "python3 main.py"}));
+}
+
+TEST_CASE("the platforms are arguments that nobody has to give") {
+  Project project;
+  make_directories(project.folder.file("bin/amd64"));
+  replace_file(project.folder.file("bin/amd64/tool"), "tool");
+  const Image image = project.build(
+      "ARG NAME=of-$TARGETARCH\nFROM --platform=$TARGETPLATFORM $NAME\n"
+      "FROM --platform=linux/${BUILDARCH:-none} b\nENV UNSEEN=<$TARGETARCH>\n"
+      "ARG TARGETARCH\nARG TARGETVARIANT\nARG BUILDPLATFORM\nARG TARGETOS=own\n"
+      "ENV A=$TARGETARCH-$TARGETVARIANT-$TARGETOS B=$BUILDPLATFORM\n"
+      "COPY bin/$TARGETARCH/tool /x/\n");
+  CHECK(config(image)["Env"] ==
+        Json({"PATH=/bin", "UNSEEN=<>", "A=amd64--own", "B=" + to_string(this_platform())}));
+  CHECK(image.config["architecture"] == this_platform().architecture);
+  CHECK(project.listing(image) == "-rw-r--r-- 0/0 x/tool\n");
+  const Image named = project.build("ARG NAME=of-$TARGETARCH\nFROM $NAME\nENV A=1\n");
+  CHECK(contains(named.config["history"][0]["created_by"].get<std::string>(), "of-amd64"));
+  CHECK(project
+            .build("FROM --platform=$TARGETPLATFORM a\nENV A=1\n",
+                   {{"TARGETPLATFORM", "linux/arm64/v8"}})
+            .config["architecture"] == "arm64");
 }
 
 TEST_CASE("copies land where docker puts them") {
@@ -96,6 +128,105 @@ TEST_CASE("copies land where docker puts them") {
   CHECK(copied("COPY [\"src/*.py\", \"/x/\"]") == "-rw-r--r-- 0/0 x/a.py\n");
   CHECK(contains(copied("COPY . ."), "w/src/deep/b.py\n"));
   CHECK(copied("ADD main.py /x") == "-rwxr-xr-x 0/0 x\n");
+}
+
+TEST_CASE("a file goes into what is a folder of the base, by its settings or by custom") {
+  Project project;
+  const auto copied = [&](const std::string& line) {
+    return project.listing(project.build("FROM r.io/notebook AS one\nFROM one\n" + line));
+  };
+  for (const std::string folder : {"/work/books", "/work", "/home/me", "/opt/conda",
+                                   "/opt/conda/bin", "/usr/local/bin", "/var/lib", "/tmp"}) {
+    CAPTURE(folder);
+    CHECK(copied("COPY main.py " + folder) == "-rwxr-xr-x 0/0 " + folder.substr(1) + "/main.py\n");
+    CHECK(copied("ADD *.py " + folder) == copied("COPY main.py " + folder + "/"));
+  }
+  CHECK(copied("WORKDIR /new/deep\nCOPY main.py /new") == "-rwxr-xr-x 0/0 new/main.py\n");
+  CHECK(copied("COPY src /new\nCOPY main.py /new/deep") == "-rwxr-xr-x 0/0 new/deep/main.py\n");
+  CHECK(copied("COPY main.py /new/a.py\nFROM b\nFROM one\nCOPY main.py /tmp") ==
+        "-rwxr-xr-x 0/0 tmp/main.py\n");
+  CHECK(project.listing(project.build("FROM a AS one\nCOPY main.py /new/a.py\nFROM b\nFROM one\n"
+                                      "COPY main.py /new")) == "-rwxr-xr-x 0/0 new/main.py\n");
+}
+
+TEST_CASE(
+    "a file to a place that may be a folder of the base is refused, unless it looks like one") {
+  Project project;
+  for (const char* name : {"app", "entry.sh", "a.conf", "crontab"}) {
+    replace_file(project.folder.file(name), name);
+  }
+  for (const char* line :
+       {"app /app", "app /app/app", "entry.sh /entry", "entry.sh /entry.sh", "a.conf /etc/b.conf",
+        "app /usr/local/bin/tool", "app /opt/x/sbin/tool", "crontab /etc/cron.d/mine",
+        "a.conf /root/.bashrc", "main.py src/a.py /x/", "src /x", ". /x"}) {
+    CAPTURE(line);
+    CHECK_NOTHROW(project.build("FROM a\nCOPY " + std::string(line)));
+  }
+  for (const char* line : {"main.py /workspace", "*.conf /etc/nginx", "a.conf /etc/x/conf.d"}) {
+    CAPTURE(line);
+    CHECK(contains(error_of([&] { project.build("FROM a\nCOPY " + std::string(line)); }),
+                   "may be a folder of the base, which the file "));
+    CHECK_NOTHROW(project.build("FROM scratch\nCOPY " + std::string(line)));
+    CHECK_NOTHROW(project.build("FROM a\nCOPY " + std::string(line) + "/"));
+  }
+  CHECK_ERROR(project.build("FROM a\nCOPY main.py /data"),
+              "D:2: /data may be a folder of the base, which the file main.py would replace; write "
+              "/data/ to copy into it, or, if it is to be that file, call the source data, too, or "
+              "install docker, podman or buildctl, which can");
+}
+
+TEST_CASE("folders of the base keep their owner and mode when something is copied into them") {
+  Project project;
+  const auto copied = [&](const std::string& line) {
+    return project.listing(project.build("FROM r.io/notebook\n" + line));
+  };
+  const std::string files =
+      "-rw-r--r-- 0/0 {0}/a.py\ndrwxr-xr-x 0/0 {0}/deep/\n-rw-r--r-- 0/0 "
+      "{0}/deep/b.py\n";
+  for (const char* place : {"work/books", "tmp", "root", "home/me"}) {
+    CAPTURE(place);
+    CHECK(copied(fmt::format("COPY src /{}/", place)) == fmt::format(fmt::runtime(files), place));
+  }
+  CHECK(copied("COPY src .") == fmt::format(fmt::runtime(files), "work/books"));
+  CHECK(copied("WORKDIR /new\nCOPY src .") ==
+        "drwxr-xr-x 0/0 new/\n" + fmt::format(fmt::runtime(files), "new"));
+  make_directories(project.folder.file("none"));
+  CHECK(copied("COPY none /new") == "drwxr-xr-x 0/0 new/\n");
+  CHECK(copied("COPY none /tmp") == "");
+  SpawnOptions spawn;
+  spawn.argv = {"tar", "-C", project.folder.file("src"), "-cf", project.folder.file("s.tar"),
+                "a.py"};
+  REQUIRE(run_and_capture(spawn, Seconds(30)).status.success());
+  CHECK(copied("ADD s.tar /tmp") == "-rw-r--r-- 0/0 tmp/a.py\n");
+  CHECK(copied("ADD s.tar /new") == "drwxr-xr-x 0/0 new/\n-rw-r--r-- 0/0 new/a.py\n");
+}
+
+TEST_CASE("a source that is a link is what it leads to; links below a folder stay links") {
+  Project project;
+  const auto link = [&](const char* target, const char* name) {
+    REQUIRE(symlink(target, project.folder.file(name).c_str()) == 0);
+  };
+  link("src/deep/../a.py", "first.py");
+  link("src", "current");
+  link("/current", "indirect");
+  link(".", "here");
+  link("../../main.py", "src/up.py");
+  link("/etc/passwd", "outside");
+  link("round", "round");
+  const auto copied = [&](const std::string& line) {
+    return project.listing(project.build("FROM scratch\nCOPY " + line));
+  };
+  CHECK(copied("first.py /x/") == "-rw-r--r-- 0/0 x/first.py\n");
+  CHECK(copied("fir*.py indirect/a.py /x") == "-rw-r--r-- 0/0 x/a.py\n-rw-r--r-- 0/0 x/first.py\n");
+  CHECK(copied("indirect /x") == copied("src /x"));
+  CHECK(contains(copied("src /x"), "x/up.py -> ../../main.py\n"));
+  CHECK(copied("indirect/*.py here/main.py /x/") ==
+        "-rw-r--r-- 0/0 x/a.py\n-rwxr-xr-x 0/0 x/main.py\n-rwxr-xr-x 0/0 x/up.py\n");
+  CHECK(copied("here /x") == copied(". /x"));
+  CHECK_ERROR(copied("outside /x"), "D:2: outside is a link to /etc/passwd, which is not in ");
+  CHECK_ERROR(copied("out* /x"), "outside is a link to /etc/passwd, which is not in ");
+  CHECK_ERROR(copied("round /x"), "D:2: round: its links lead in a circle");
+  CHECK_ERROR(copied("current/none /x"), "D:2: current/none is not in ");
 }
 
 TEST_CASE("ADD unpacks tar files into the folder that it names") {

@@ -24,8 +24,9 @@ std::vector<std::string> read(std::string_view text) {
 std::string expanded(std::string_view text) {
   return expand(
       text, '\\',
-      [](const std::string& name) -> std::optional<std::string> {
+      [](const std::string& name, char quote) -> std::optional<std::string> {
         if (name == "A") return "a b";
+        if (name == "QUOTE") return quote == '\0' ? "none" : std::string(1, quote);
         if (name == "EMPTY") return "";
         return std::nullopt;
       },
@@ -56,6 +57,7 @@ TEST_CASE("variables are put in but for single quotes and escapes") {
   CHECK(expanded("${B:-other} ${EMPTY:-other} ${A:-other} ${EMPTY}") == "other other a b ");
   CHECK(expanded("${A:+there} ${B:+there}") == "there ");
   CHECK(expanded("$ 5$") == "$ 5$");
+  CHECK(expanded("$QUOTE \"$QUOTE ${B:-$QUOTE}\" $QUOTE") == "none \"\" \"\" none");
   CHECK_ERROR(expanded("${A"), "D:1: ${ lacks its name or }");
   CHECK_ERROR(expanded("${A%x}"), "is not understood here");
 }
@@ -65,6 +67,13 @@ TEST_CASE("words lose quotes and escapes; lists in JSON's form stay") {
   CHECK(split_words("a=\"b c\" 'd \\' e\\ f  \"\"", '\\', "D:1") ==
         Words{"a=b c", "d \\", "e f", ""});
   CHECK(split_words(escaped("a 'b\\\" c", '\\'), '\\', "D:1") == Words{"a 'b\\\" c"});
+  CHECK(split_words("\"a\\\"b \\\\c\\$d \\d+\\.txt\" \\d", '\\', "D:1") ==
+        Words{"a\"b \\c$d \\d+\\.txt", "d"});
+  const std::string value = "a 'b\\\" \\d $c";
+  CHECK(split_words("\"" + escaped(value, '\\', '"') + "\"", '\\', "D:1") == Words{value});
+  CHECK(unquoted("\"C.UTF-8\"  one\\ two 'x  y' ", '\\', "D:1") == "C.UTF-8  one two x  y ");
+  CHECK(unquoted("", '\\', "D:1") == "");
+  CHECK_ERROR(unquoted("it's", '\\', "D:1"), "D:1: a quote ' does not end");
   CHECK_ERROR(split_words("a 'b", '\\', "D:1"), "D:1: a quote ' does not end");
   Words words;
   CHECK(json_words(" [\"a b\", \"c\"]", words));

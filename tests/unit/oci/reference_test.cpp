@@ -105,4 +105,19 @@ TEST_CASE("a Location may be whole or relative, and keeps its query") {
   CHECK(with_parameter("http://a/b?c=d", "e", "f/ &") == "http://a/b?c=d&e=f%2F%20%26");
 }
 
+TEST_CASE("what was asked by TLS goes on by TLS") {
+  const std::string asked = "https://R.io:5000/v2/a/blobs/uploads/?x=1";
+  CHECK(keep_secure(asked, "http://r.io/v2/u?s=1") == "https://r.io:5000/v2/u?s=1");
+  CHECK(keep_secure(asked, "HTTP://R.IO:8080") == "https://r.io:5000");
+  CHECK(keep_secure(asked, "HTTPS://cdn.io/u?s=1") == "HTTPS://cdn.io/u?s=1");
+  CHECK(keep_secure("https://[::1]:5/v2/", "http://[::1]/u") == "https://[::1]:5/u");
+  CHECK(keep_secure("http://r.io/v2/", "http://cdn.io/u") == "http://cdn.io/u");
+  for (const char* other : {"http://cdn.io/u", "http://r.io.evil.com/u", "http://evil-r.io/u",
+                            "http://[::1]:5/r.io", "http://evil.com/r.io:5000"}) {
+    CAPTURE(other);
+    CHECK_ERROR(keep_secure(asked, other), "it leads from https://r.io:5000 to http://");
+  }
+  CHECK_ERROR(keep_secure("https://[::1]/", "http://[::2]/u"), "which anybody on the way could");
+}
+
 }  // namespace adaptdl::oci

@@ -202,6 +202,35 @@ TEST_CASE("credentials stay with the registry, wherever it sends for blobs or wi
   CHECK(told == std::vector<std::string>{"none", "none"});
 }
 
+TEST_CASE("who refuses access elsewhere decides nothing about the registry's credentials") {
+  size_t asked = 0;
+  HttpServer collector({}, [&](const HttpServerRequest&, const HttpReply& reply) {
+    ++asked;
+    reply.send({200, {}, "{\"token\":\"t\"}"});
+  });
+  const std::string challenge =
+      fmt::format("Bearer realm=\"http://127.0.0.1:{}/token\"", collector.port());
+  HttpServer elsewhere({}, [&](const HttpServerRequest&, const HttpReply& reply) {
+    reply.send({401, {{"WWW-Authenticate", challenge}}, ""});
+  });
+  const std::string there = fmt::format("http://127.0.0.1:{}", elsewhere.port());
+  for (const Access access : {Access::basic, Access::token}) {
+    FakeRegistry fake({.access = access, .blobs_elsewhere = there});
+    const FakeLogin login(fake.name());
+    Registry registry = open_registry(fake, "app", {}, login.places);
+    const std::string digest = fake.add_blob("app", "layer");
+    const std::string error = error_of([&] { registry.blob("app", digest, 99); });
+    CHECK(contains(error, "cannot read " + digest + ": status 401"));
+    fake.answer_next("POST /v2/app/blobs/uploads/", {status(202, {{"Location", there + "/u"}})});
+    CHECK_ERROR(registry.upload("app", blob_of("x")), "status 401");
+    registry.upload("app", blob_of("x"));
+    CHECK(fake.problems().empty());
+  }
+  elsewhere.stop(Seconds(0));
+  collector.stop(Seconds(0));
+  CHECK(asked == 0);
+}
+
 TEST_CASE("a proxy in front gets its headers, and addresses go through it") {
   FakeRegistry fake;
   HttpServer proxy({}, [&](const HttpServerRequest& request, const HttpReply& reply) {

@@ -1,0 +1,239 @@
+#include "core/oci/copy.h"
+
+#include <algorithm>
+#include <array>
+#include <fnmatch.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/oci/added_tar.h"
+
+namespace adaptdl::oci {
+namespace {
+
+// Links in most images, which a folder of that name in a layer would replace.
+constexpr std::array kLikelyLinks = {"/bin",   "/sbin",   "/lib",     "/lib32",
+                                     "/lib64", "/libx32", "/var/run", "/var/lock"};
+// Folders in most images: a copy to there goes into them.
+constexpr std::array kLikelyFolders = {"/boot",
+                                       "/dev",
+                                       "/etc",
+                                       "/home",
+                                       "/media",
+                                       "/mnt",
+                                       "/opt",
+                                       "/proc",
+                                       "/root",
+                                       "/run",
+                                       "/srv",
+                                       "/sys",
+                                       "/tmp",
+                                       "/usr/bin",
+                                       "/usr/include",
+                                       "/usr/lib",
+                                       "/usr/local/bin",
+                                       "/usr/local/etc",
+                                       "/usr/local/include",
+                                       "/usr/local/lib",
+                                       "/usr/local/sbin",
+                                       "/usr/local/share",
+                                       "/usr/local/src",
+                                       "/usr/sbin",
+                                       "/usr/share",
+                                       "/usr/src",
+                                       "/var/cache",
+                                       "/var/lib",
+                                       "/var/log",
+                                       "/var/opt",
+                                       "/var/spool",
+                                       "/var/tmp"};
+
+// Whether the name of a place that is not known looks like a file's, though a folder may have it:
+// it is the source's (but for ".sh"), it has a dot (folders "x.d" have one, too), or it stands
+// where programs and pieces of settings do.
+bool looks_like_file(const std::string& place, const std::string& source) {
+  const std::string name = file_name(place), above = file_name(parent_directory(place));
+  if (name == source || name + ".sh" == source) return true;
+  if (above == "bin" || above == "sbin" || above.ends_with(".d")) return true;
+  return name.find('.') != std::string::npos && !name.ends_with(".d");
+}
+
+class Copy {
+ public:
+  Copy(const CopyRequest& request, const BuildContext& context, KnownFolders& folders)
+      : request_(request), context_(context), folders_(folders) {}
+
+  std::vector<TarEntry> entries() {
+    std::vector<Source> sources;
+    for (const std::string& source : request_.sources) find(source, sources);
+    into_ = request_.into || folders_.contains(request_.place) || request_.sources.size() > 1 ||
+            sources.size() > 1;
+    for (const Source& source : sources) add(source);
+    for (const TarEntry& entry : entries_) {
+      if (!folders_.from_nothing()) check_link(entry.path);
+    }
+    for (const TarEntry& entry : entries_) {
+      const bool is_folder = entry.kind == TarEntry::Kind::folder;
+      folders_.add(is_folder ? entry.path : parent_directory(entry.path));
+    }
+    return std::move(entries_);
+  }
+
+ private:
+  // Of a link, what it leads to by the link's name. Null is the context's folder itself.
+  struct Source {
+    const ContextFile* file;
+    std::string name;
+  };
+
+  const ContextFile* file_at(const std::string& path) const {
+    const auto found = std::find_if(context_.files.begin(), context_.files.end(),
+                                    [&](const ContextFile& file) { return file.path == path; });
+    return found == context_.files.end() ? nullptr : &*found;
+  }
+
+  void find(const std::string& source, std::vector<Source>& found) const {
+    if (source.starts_with("http://") || source.starts_with("https://") ||
+        source.starts_with("git@") || source.starts_with("<<")) {
+      fail("{} is no file of the folder; {}", source, kInstead);
+    }
+    const std::string path = absolute_path(source, "/").substr(1);
+    if (follow(path, found)) return;
+    // Links are followed up to the first name with wildcards, and at the end.
+    const size_t name = path.rfind('/', path.find_first_of("*?[\\")) + 1;
+    const std::string above = follow_links(context_, path.substr(0, name > 0 ? name - 1 : 0));
+    const std::string start = above.empty() ? "" : above + "/";
+    const std::string pattern = path.substr(name);
+    const size_t before = found.size();
+    for (const ContextFile& file : context_.files) {
+      if (!file.path.starts_with(start)) continue;
+      if (fnmatch(pattern.c_str(), file.path.c_str() + start.size(), FNM_PATHNAME) != 0) continue;
+      if (follow(file.path, found)) continue;
+      fail("{} is a link to {}, which is not in {}, or .dockerignore leaves it out", file.path,
+           file.target, context_.folder);
+    }
+    if (found.size() == before) {
+      fail("{} is not in {}, or .dockerignore leaves it out", source, context_.folder);
+    }
+  }
+
+  // False if there is nothing.
+  bool follow(const std::string& path, std::vector<Source>& found) const {
+    const std::string end = follow_links(context_, path);
+    const ContextFile* file = file_at(end);
+    if (file == nullptr && !end.empty()) return false;
+    found.push_back({file, file_name(path)});
+    return true;
+  }
+
+  void add(const Source& source) {
+    const std::string& place = request_.place;
+    const ContextFile* file = source.file;
+    if (file != nullptr && file->kind != ContextFile::Kind::folder) {
+      if (request_.unpacks && is_tar_name(file->path)) return unpack(*file);
+      if (!into_) check_file(source.name);
+      entries_.push_back(entry_of(context_, *file, into_ ? join_path(place, source.name) : place));
+      return;
+    }
+    const std::string start = file == nullptr ? "" : file->path + "/";
+    add_place();
+    for (const ContextFile& inner : context_.files) {
+      if (!inner.path.starts_with(start)) continue;
+      entries_.push_back(
+          entry_of(context_, inner, join_path(place, inner.path.substr(start.size()))));
+    }
+  }
+
+  // A folder that the base has keeps its owner and mode. Any other is named: what unpacks layers
+  // makes the folders above an entry, but docker makes them for root alone.
+  void add_place() {
+    if (request_.place == "/" || folders_.base_has(request_.place)) return;
+    entries_.push_back({request_.place, TarEntry::Kind::folder, "", 0755});
+  }
+
+  void unpack(const ContextFile& source) {
+    const std::string folder = fmt::format("{}-{}", request_.unpacked, entries_.size());
+    add_place();
+    try {
+      for (TarEntry& entry :
+           unpack_tar(join_path(context_.folder, source.path), folder, request_.place)) {
+        entries_.push_back(std::move(entry));
+      }
+    } catch (const Error& error) {
+      fail("{} cannot be unpacked here: {}; COPY its files, or {}", source.path, error.what(),
+           kInstead);
+    }
+  }
+
+  void check_file(const std::string& source) const {
+    const std::string& place = request_.place;
+    if (folders_.from_nothing()) return;
+    check_link(place);
+    if (looks_like_file(place, source)) return;
+    fail(
+        "{} may be a folder of the base, which the file {} would replace; write {}/ to copy into "
+        "it, or, if it is to be that file, call the source {}, too, or {}",
+        place, source, place, file_name(place), kInstead);
+  }
+
+  static void check_link(const std::string& path) {
+    for (const char* link : kLikelyLinks) {
+      if (path != link && !path.starts_with(std::string(link) + "/")) continue;
+      fail(
+          "{} is a link in most images, which a layer made here would replace; copy to /usr{} or "
+          "/usr/local instead, or {}",
+          link, link, kInstead);
+    }
+  }
+
+  const CopyRequest& request_;
+  const BuildContext& context_;
+  KnownFolders& folders_;
+  bool into_ = false;
+  std::vector<TarEntry> entries_;
+};
+
+}  // namespace
+
+KnownFolders::KnownFolders(const Image& base) : from_nothing_(base.manifest.at("layers").empty()) {
+  for (const char* folder : kLikelyFolders) add(folder);
+  const Json inner = json_get_or<Json>(base.config, "config", "config", Json::object());
+  const std::string path = environment(base, "PATH");
+  std::vector<std::string> named = {json_get_or<std::string>(inner, "WorkingDir", "config", ""),
+                                    environment(base, "HOME")};
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find(':', at), path.size());
+    named.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  for (const std::string& folder : named) {
+    if (folder.starts_with('/')) add(absolute_path(folder));
+  }
+  if (!from_nothing_) of_base_ = folders_;
+}
+
+void KnownFolders::add(const std::string& folder) {
+  for (std::string path = folder; folders_.insert(path).second && path != "/";) {
+    path = parent_directory(path);
+  }
+}
+
+TarEntry entry_of(const BuildContext& context, const ContextFile& file, const std::string& place) {
+  const bool is_folder = file.kind == ContextFile::Kind::folder;
+  TarEntry entry{place, TarEntry::Kind::file, join_path(context.folder, file.path)};
+  entry.mode = is_folder || (file.mode & 0100) != 0 ? 0755 : 0644;
+  if (is_folder) {
+    entry.kind = TarEntry::Kind::folder;
+  } else if (file.kind == ContextFile::Kind::link) {
+    entry.kind = TarEntry::Kind::link;
+    entry.source = file.target;
+  }
+  return entry;
+}
+
+std::vector<TarEntry> copied_entries(const CopyRequest& request, const BuildContext& context,
+                                     KnownFolders& folders) {
+  return Copy(request, context, folders).entries();
+}
+
+}  // namespace adaptdl::oci
