@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/goodput/job_hints.h"
@@ -13,8 +14,14 @@
 
 namespace adaptdl {
 
-// Amounts by resource name ("nvidia.com/gpu", "cpu" in millicores, "memory" in bytes), >= 0.
+// Amounts by resource name ("nvidia.com/gpu", "cpu" in millicores, "memory" in bytes), >= 0. A name
+// with a ':' stands for a condition instead: nodes that meet it have plenty, others nothing, and
+// who needs it asks for 1.
 using Resources = std::map<std::string, int64_t>;
+
+inline bool is_condition(std::string_view resource) {
+  return resource.find(':') != std::string_view::npos;
+}
 
 struct ClusterNode {
   std::string name;         // unique

@@ -10,7 +10,7 @@ namespace adaptdl {
 namespace {
 
 bool is_accelerator(const std::string& resource) {
-  return resource.find("gpu") != std::string::npos;
+  return resource.find("gpu") != std::string::npos && !is_condition(resource);
 }
 
 // The resource that policies count first, then the others by name.

@@ -4,23 +4,12 @@
 #include <array>
 #include <limits>
 
+#include "core/cluster/kubernetes/fields.h"
 #include "core/job/quantity.h"
 
 namespace adaptdl::kubernetes {
 
 namespace {
-
-const Json& member(const Json& object, const char* key) {
-  static const Json none;
-  if (!object.is_object()) return none;
-  const auto found = object.find(key);
-  return found != object.end() ? *found : none;
-}
-
-std::string text(const Json& object, const char* key) {
-  const Json& value = member(object, key);
-  return value.is_string() ? value.get<std::string>() : "";
-}
 
 int64_t amount(const std::string& resource, const Json& value) {
   try {
@@ -84,13 +73,9 @@ constexpr std::array<std::string_view, 7> kLeavingTaints = {
 
 Resources pod_request(const Json& spec) {
   Resources total, sidecars, initial;
-  const auto list = [&](const char* key) -> const Json& {
-    static const Json none = Json::array();
-    const Json& value = member(spec, key);
-    return value.is_array() ? value : none;
-  };
-  for (const Json& container : list("containers")) add(total, container_request(container));
-  for (const Json& container : list("initContainers")) {
+  for (const Json& container : list_at(spec, "containers"))
+    add(total, container_request(container));
+  for (const Json& container : list_at(spec, "initContainers")) {
     const Resources request = container_request(container);
     if (text(container, "restartPolicy") == "Always") {
       add(sidecars, request);
@@ -103,6 +88,13 @@ Resources pod_request(const Json& spec) {
   }
   add(total, sidecars);
   at_least(total, initial);
+  // What the pod says for itself as a whole stands in their place.
+  const Json& whole = member(spec, "resources");
+  const Resources requests = amounts(member(whole, "requests"));
+  for (const auto& [name, value] : amounts(member(whole, "limits"))) {
+    if (total[name] == 0) total[name] = value;
+  }
+  for (const auto& [name, value] : requests) total[name] = value;
   add(total, amounts(member(spec, "overhead")));
   total["pods"] = 1;
   return total;
@@ -110,7 +102,7 @@ Resources pod_request(const Json& spec) {
 
 NodeFacts read_node(const Json& object) {
   const Json& metadata = member(object, "metadata");
-  const Json& labels = member(metadata, "labels");
+  const Json& labels = object_at(metadata, "labels");
   const Json& spec = member(object, "spec");
   const Json& status = member(object, "status");
   NodeFacts node;
@@ -121,37 +113,28 @@ NodeFacts read_node(const Json& object) {
                             "accelerator", "k8s.amazonaws.com/accelerator"}) {
     if (node.accelerator.empty()) node.accelerator = text(labels, label);
   }
-  if (labels.is_object()) {
-    for (const auto& [key, value] : labels.items()) node.labels[key] = text(labels, key.c_str());
-  }
+  for (const auto& [key, value] : labels.items()) node.labels[key] = text(labels, key.c_str());
   node.allocatable = amounts(member(status, "allocatable"));
-  const Json& conditions = member(status, "conditions");
-  if (conditions.is_array()) {
-    for (const Json& condition : conditions) {
-      if (text(condition, "type") == "Ready") node.ready = text(condition, "status") == "True";
-    }
+  for (const Json& condition : list_at(status, "conditions")) {
+    if (text(condition, "type") == "Ready") node.ready = text(condition, "status") == "True";
   }
   if (!text(metadata, "deletionTimestamp").empty()) node.ready = false;
   node.leaving = member(spec, "unschedulable") == true;
   node.taints = Json::array();
-  const Json& taints = member(spec, "taints");
-  if (taints.is_array()) {
-    for (const Json& taint : taints) {
-      const std::string effect = text(taint, "effect"), key = text(taint, "key");
-      if (std::find(kLeavingTaints.begin(), kLeavingTaints.end(), key) != kLeavingTaints.end()) {
-        node.leaving = true;
-      }
-      if (effect == "NoSchedule" || effect == "NoExecute") node.taints.push_back(taint);
+  for (const Json& taint : list_at(spec, "taints")) {
+    const std::string effect = text(taint, "effect"), key = text(taint, "key");
+    if (std::find(kLeavingTaints.begin(), kLeavingTaints.end(), key) != kLeavingTaints.end()) {
+      node.leaving = true;
     }
+    if (effect == "NoSchedule" || effect == "NoExecute") node.taints.push_back(taint);
   }
   return node;
 }
 
 bool tolerates(const Json& pod_spec, const Json& taints) {
-  const Json& tolerations = member(pod_spec, "tolerations");
-  return std::all_of(taints.begin(), taints.end(), [&](const Json& taint) {
-    return tolerations.is_array() && tolerates_one(tolerations, taint);
-  });
+  const Json& tolerations = list_at(pod_spec, "tolerations");
+  return std::all_of(taints.begin(), taints.end(),
+                     [&](const Json& taint) { return tolerates_one(tolerations, taint); });
 }
 
 }  // namespace adaptdl::kubernetes

@@ -13,9 +13,9 @@ namespace adaptdl::kubernetes {
 
 // What a pod's spec asks for, as the scheduler counts it: the containers' requests (limits where
 // there is no request), or an init container's if that is more, sidecars (init containers that are
-// restarted always) beside both, and the overhead. "cpu" in millicores, "memory" in bytes, others
-// in units; "pods" is 1. Never throws: an amount that cannot be read counts as 0, since the API
-// server has accepted the pod.
+// restarted always) beside both, or what the pod says for itself as a whole, and the overhead.
+// "cpu" in millicores, "memory" in bytes, others in units; "pods" is 1. Never throws: an amount
+// that cannot be read counts as 0, since the API server has accepted the pod.
 Resources pod_request(const Json& pod_spec);
 
 struct NodeFacts {

@@ -59,11 +59,13 @@ void trim_pod(Json& pod) {
     within(metadata, "annotations", keep_ours);
   });
   within(pod, "spec", [](Json& spec) {
-    keep_only(spec, {"nodeName", "containers", "initContainers", "overhead"});
+    keep_only(spec, {"nodeName", "containers", "initContainers", "overhead", "resources"});
     for (const char* key : {"containers", "initContainers"}) {
       within(spec, key, [](Json& containers) {
         if (!containers.is_array()) return;
-        for (Json& container : containers) keep_only(container, {"resources", "restartPolicy"});
+        for (Json& container : containers) {
+          keep_only(container, {"name", "resources", "restartPolicy"});
+        }
       });
     }
   });
@@ -73,7 +75,7 @@ void trim_pod(Json& pod) {
     for (const char* key : {"containerStatuses", "initContainerStatuses"}) {
       within(status, key, [](Json& containers) {
         if (!containers.is_array()) return;
-        for (Json& container : containers) keep_only(container, {"state"});
+        for (Json& container : containers) keep_only(container, {"name", "state"});
       });
     }
   });

@@ -139,9 +139,20 @@ std::vector<ClusterJob> Controller::jobs() {
   for (KnownJob& known : cache_.jobs()) {
     if (known.problem.empty()) jobs.push_back(std::move(known.job));
   }
-  snapshot_ =
-      take_kubernetes_snapshot(nodes, cache_.uses(), jobs, options_.pods, wall_now_s(), now_s());
+  snapshot_ = take_kubernetes_snapshot(nodes, cache_.uses(), jobs, options_.pods, wall_now_s(),
+                                       now_s(), refusals());
   return snapshot_.jobs;
+}
+
+NodeRefusals Controller::refusals() {
+  NodeRefusals result;
+  const double now = wall_now_s();
+  const std::lock_guard lock(mutex_);
+  for (auto& [job, nodes] : refusals_) {
+    std::erase_if(nodes, [&](const auto& refusal) { return refusal.second <= now; });
+    for (const auto& refusal : nodes) result[job].insert(refusal.first);
+  }
+  return result;
 }
 
 std::vector<ClusterNode> Controller::nodes() {

@@ -75,9 +75,11 @@ class Controller : public Cluster {
                  const std::vector<PodPlace>& places);
   void make_secret(const JobObject& job);
   void tell(const JobObject& job, const JobEvent& event);
+  void note_refusals(const std::string& id, const std::vector<std::string>& nodes);
   void write_hints(const std::string& id, const Json& train);
 
   // The scheduler's view.
+  NodeRefusals refusals();
   double now_s() override;
   std::vector<ClusterNode> nodes() override;
   std::vector<ClusterJob> jobs() override;
@@ -101,6 +103,8 @@ class Controller : public Cluster {
   std::map<std::string, double> timers_;  // by job, since 1970
   std::map<std::string, Json> hints_;
   std::map<std::string, std::set<std::string>> removed_;  // by job: pods whose removal was agreed
+  // By job and node that did not take its pods: until when it is not asked again, since 1970.
+  std::map<std::string, std::map<std::string, double>> refusals_;
   bool capacity_changed_ = false;
   ControllerFigures figures_;
 };

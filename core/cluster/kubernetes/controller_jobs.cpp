@@ -13,7 +13,8 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr double kErrorPause = 2;       // s, until what could not be done is tried again
+constexpr double kErrorPause = 2;  // s, until what could not be done is tried again
+constexpr double kRefusal = 300;   // s, that a node which did not take a job's pods is passed over
 constexpr double kConflictPause = 0.2;  // s, until the news that a conflict speaks of is here
 constexpr size_t kLongestNote = 1024;   // bytes of an event
 constexpr const char* kReporter = "adaptdl.petuum.com/operator";
@@ -27,6 +28,7 @@ void Controller::reconcile_job(const std::string& id) {
     const std::lock_guard lock(mutex_);
     timers_.erase(id);
     removed_.erase(id);
+    refusals_.erase(id);
     return;
   }
   std::vector<PodFacts> pods = cache_.pods(known->job);
@@ -79,11 +81,10 @@ void Controller::ask_events(const JobObject& job, std::vector<PodFacts>& pods) {
   if (silent == pods.end()) return;
   try {
     const kube::Resource events{"", "v1", "events", "", "", ""};
-    read_pod_events(client_
-                        .list(events.in(job.job_namespace),
-                              {.fields = "involvedObject.uid=" + silent->uid + ",type=Warning"})
-                        .items,
-                    *silent);
+    read_pod_events(
+        client_.list(events.in(job.job_namespace), {.fields = "involvedObject.uid=" + silent->uid})
+            .items,
+        *silent);
   } catch (const Error& error) {
     log_warning("{}: events of pod {}: {}", job.id(), silent->name, error.what());
   }
@@ -95,6 +96,7 @@ void Controller::carry_out(const KnownJob& known, const std::vector<PodFacts>& p
   if (decision.again_s) again(job.id(), *decision.again_s);
   // First what is to be known of it: whoever comes after must not use a group's number again.
   if (!write_status(known, decision.status)) return;
+  note_refusals(job.id(), decision.refused_by);
   for (const JobEvent& event : decision.events) tell(job, event);
   for (const PodRemoval& removal : decision.remove) {
     const auto pod = std::find_if(pods.begin(), pods.end(), [&](const PodFacts& facts) {
@@ -183,6 +185,12 @@ void Controller::make_pods(const KnownJob& known, const JobStatus& status,
   const std::vector<PodFacts> pods = cache_.pods(now->job);
   const auto nodes = cache_.node_names();
   carry_out(*now, pods, pods_refused(now->job, pods, problem, why, {wall_now_s(), *nodes}));
+}
+
+void Controller::note_refusals(const std::string& id, const std::vector<std::string>& nodes) {
+  const double until = wall_now_s() + kRefusal;
+  const std::lock_guard lock(mutex_);
+  for (const std::string& node : nodes) refusals_[id][node] = until;
 }
 
 void Controller::tell(const JobObject& job, const JobEvent& event) {

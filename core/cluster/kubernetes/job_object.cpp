@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/cluster/kubernetes/fields.h"
 #include "core/cluster/kubernetes/wall_time.h"
 
 namespace adaptdl::kubernetes {
@@ -9,12 +10,6 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr int kMostReplicas = 1'000'000;
-
-const Json& object_at(const Json& object, const char* key) {
-  static const Json none = Json::object();
-  const auto found = object.find(key);
-  return found != object.end() && found->is_object() ? *found : none;
-}
 
 // Absent if it is of another type.
 template <typename T>
@@ -24,10 +19,6 @@ std::optional<T> lenient(const Json& object, const char* key) {
   } catch (const Error&) {
     return std::nullopt;
   }
-}
-
-std::string text(const Json& object, const char* key) {
-  return lenient<std::string>(object, key).value_or("");
 }
 
 std::optional<double> time_at(const Json& object, const char* key) {

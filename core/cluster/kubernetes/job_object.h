@@ -31,6 +31,7 @@ inline constexpr std::string_view kWaiting = "Waiting";  // for an allocation
 inline constexpr std::string_view kBackoff = "Backoff";  // for the next try after a failure
 inline constexpr std::string_view kUnschedulable = "Unschedulable";
 inline constexpr std::string_view kQuota = "QuotaExceeded";  // until there is room in it
+inline constexpr std::string_view kNodeLost = "NodeLost";    // a pod there does not end
 inline constexpr std::string_view kDeadlineExceeded = "StartDeadlineExceeded";
 }  // namespace reason
 

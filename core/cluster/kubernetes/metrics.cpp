@@ -130,7 +130,7 @@ std::string escaped_label(std::string_view value) {
 }
 
 std::string metrics_text(const std::vector<KnownJob>& jobs, const ControllerFigures& figures,
-                         bool leads) {
+                         bool leads, bool watches_up) {
   Text text;
   const std::vector<Live> live = live_jobs(jobs);
   add_totals(text, jobs);
@@ -165,6 +165,7 @@ std::string metrics_text(const std::vector<KnownJob>& jobs, const ControllerFigu
     text.sample("", value);
   };
   one("adaptdl_leader", "gauge", "Whether this operator leads.", leads);
+  one("adaptdl_watches_up", "gauge", "Whether it hears of all jobs, pods and nodes.", watches_up);
   one("adaptdl_reconciles_total", "counter", "Jobs looked at.",
       static_cast<double>(figures.reconciled));
   one("adaptdl_conflicts_total", "counter", "Writes refused since the object had changed.",

@@ -13,7 +13,7 @@ namespace adaptdl::kubernetes {
 // Series by job are of jobs that have not ended; AdaptDL's two totals count what the cluster still
 // knows of.
 std::string metrics_text(const std::vector<KnownJob>& jobs, const ControllerFigures& figures,
-                         bool leads);
+                         bool leads, bool watches_up);
 
 // A label's value with \, " and line ends escaped.
 std::string escaped_label(std::string_view value);

@@ -4,6 +4,7 @@
 #include <stop_token>
 #include <thread>
 
+#include "core/base/base64.h"
 #include "core/base/cancellation.h"
 #include "core/base/hmac.h"
 #include "core/base/http_server.h"
@@ -34,7 +35,12 @@ std::string read_key(kube::Client& client, const std::string& name_space) {
   const kube::Resource secret = kube::kSecrets.in(name_space, kKeySecret);
   for (;;) {
     if (const auto found = client.find(secret)) {
-      return found->value(Json::json_pointer("/data/key"), "");
+      const std::string key = kube::text_at(*found, "/data/key");
+      if (!key.empty()) return key;
+      fail(
+          "Secret {}/{} has no data.key, of which tokens are made: delete it, and restart "
+          "operators",
+          name_space, kKeySecret);
     }
     try {
       client.create(kube::kSecrets.in(name_space),
@@ -45,7 +51,7 @@ std::string read_key(kube::Client& client, const std::string& name_space) {
                       {{"name", kKeySecret},
                        {"namespace", name_space},
                        {"labels", {{kLabelInstalled, name_space}}}}},
-                     {"stringData", {{"key", to_hex(random_bytes(32))}}}});
+                     {"data", {{"key", to_base64(to_hex(random_bytes(32)))}}}});
     } catch (const kube::ApiError& error) {
       if (!error.already_exists()) throw;
     }
@@ -151,7 +157,8 @@ struct Operator::Impl {
     if (request.path == "/metrics" && options.parts.metrics) {
       return {.status = 200,
               .headers = {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
-              .body = metrics_text(cache.jobs(), controller->figures(), leads)};
+              .body = metrics_text(cache.jobs(), controller->figures(), leads,
+                                   cache.problem().empty())};
     }
     return text_response(404, options.parts.metrics ? "there are /livez, /readyz and /metrics"
                                                     : "there are /livez and /readyz");

@@ -1,6 +1,7 @@
 #include "core/cluster/kubernetes/pod_builder.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
 
 #include "core/base/hmac.h"
@@ -41,9 +42,20 @@ void set_variable(Json& environment, const std::string& name, Json entry) {
   environment.push_back(std::move(entry));
 }
 
+// Plugins name whole ones, slices and shares differently: nvidia.com/mig-1g.5gb, example.com/vgpu.
+// A claim may be of any device.
 bool wants_gpu(const Json& container) {
-  const auto path = Json::json_pointer("/resources/limits/nvidia.com~1gpu");
-  return container.contains(path) && container[path] != 0 && container[path] != "0";
+  const Json resources = container.value("resources", Json());
+  if (!resources.is_object()) return false;
+  if (resources.contains("claims") && !resources["claims"].empty()) return true;
+  for (const char* kind : {"limits", "requests"}) {
+    const Json amounts = resources.value(kind, Json());
+    for (const auto& [name, amount] : amounts.items()) {
+      const bool gpu = name.starts_with("nvidia.com/") || name.find("gpu") != std::string::npos;
+      if (gpu && amount != 0 && amount != "0") return true;
+    }
+  }
+  return false;
 }
 
 void add_environment(Json& container, const JobObject& job, int rank, const PodSettings& settings) {
@@ -54,7 +66,7 @@ void add_environment(Json& container, const JobObject& job, int rank, const PodS
   const std::vector<std::string>& nodes = job.status.allocation;
   const int64_t group = job.status.group.value_or(0);
   set("ADAPTDL_JOB_ID", job.id());
-  set("ADAPTDL_MASTER_PORT", std::to_string(kMasterPort + group % 1000));
+  set("ADAPTDL_MASTER_PORT", std::to_string(kMasterPort + group % kMasterPorts));
   set("ADAPTDL_NUM_NODES",
       std::to_string(std::set<std::string>(nodes.begin(), nodes.end()).size()));
   set("ADAPTDL_NUM_RESTARTS", std::to_string(group));
@@ -71,9 +83,38 @@ void add_environment(Json& container, const JobObject& job, int rank, const PodS
   if (!has_named(environment, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")) {
     set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1");
   }
-  // Without a limit the runtime would show all GPUs of the node.
-  if (!wants_gpu(container) && !has_named(environment, "NVIDIA_VISIBLE_DEVICES")) {
-    set("NVIDIA_VISIBLE_DEVICES", "none");
+}
+
+// Without scheme, port and brackets.
+std::string host_of(const std::string& url) {
+  const size_t scheme = url.find("://");
+  const size_t begin = scheme == std::string::npos ? 0 : scheme + 3;
+  const std::string place = url.substr(begin, url.find('/', begin) - begin);
+  if (place.starts_with('[')) return place.substr(1, place.find(']') - 1);
+  return place.substr(0, place.find(':'));
+}
+
+// Programs that are told of a proxy would ask the supervisor by it, and it knows no host of the
+// cluster.
+void add_no_proxy(Json& environment, const std::string& host) {
+  const auto any_named = [&](std::initializer_list<const char*> names) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const char* name) { return has_named(environment, name); });
+  };
+  if (host.empty() || !any_named({"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"})) return;
+  const std::initializer_list<const char*> both = {"no_proxy", "NO_PROXY"};
+  if (!any_named(both)) {
+    for (const char* name : both) set_variable(environment, name, {{"value", host}});
+    return;
+  }
+  for (Json& entry : environment) {
+    const Json name = entry.is_object() ? entry.value("name", Json()) : Json();
+    if (std::find(both.begin(), both.end(), name) == both.end()) continue;
+    if (entry.contains("valueFrom")) continue;  // not to be read here
+    const Json said = entry.value("value", Json());
+    const std::string hosts = said.is_string() ? said.get<std::string>() : "";
+    if (hosts == "*") continue;  // all, but only where it is alone
+    entry["value"] = hosts.empty() ? host : hosts + "," + host;
   }
 }
 
@@ -91,12 +132,31 @@ void add_shared_memory(Json& spec) {
   }
 }
 
-void add_toleration(Json& spec) {
-  const Json ours = {
-      {"key", kNodeGroup}, {"operator", "Equal"}, {"value", "adaptdl"}, {"effect", "NoSchedule"}};
-  Json& tolerations = list_at(spec, "tolerations");
-  if (std::find(tolerations.begin(), tolerations.end(), ours) == tolerations.end()) {
-    tolerations.push_back(ours);
+// In a node's network: other jobs have theirs there, and who connects to a stranger waits for ever.
+int host_port(const JobObject& job) {
+  const Sha256Digest digest = sha256(bytes_of(job.uid));
+  const int64_t number = job.status.group.value_or(0) + (digest[0] << 8 | digest[1]);
+  return kMasterPort + static_cast<int>(number % kMasterPorts);
+}
+
+// What depends on all that the template, defaults and patches say.
+void complete(Json& spec, const JobObject& job, const PodSettings& settings) {
+  const bool on_host = spec.value("hostNetwork", Json()) == true;
+  if (on_host && spec.value("dnsPolicy", Json("ClusterFirst")) == "ClusterFirst") {
+    spec["dnsPolicy"] = "ClusterFirstWithHostNet";  // else the supervisor's name is not known there
+  }
+  for (Json& container : list_at(spec, "containers")) {
+    if (!container.is_object()) continue;  // by a patch: the API server says so
+    Json& environment = list_at(container, "env");
+    if (on_host) {
+      set_variable(environment, "ADAPTDL_MASTER_PORT", {{"value", std::to_string(host_port(job))}});
+    }
+    add_no_proxy(environment, host_of(settings.supervisor_url));
+    // Without a limit the runtime would show all GPUs of the node. What stands here goes before
+    // what the kubelet is told by a device plugin.
+    if (!wants_gpu(container) && !has_named(environment, "NVIDIA_VISIBLE_DEVICES")) {
+      set_variable(environment, "NVIDIA_VISIBLE_DEVICES", {{"value", "none"}});
+    }
   }
 }
 
@@ -119,6 +179,15 @@ std::string pod_name(const JobObject& job, int64_t group, int rank) {
 std::string token_secret(const JobObject& job, const std::string& token) {
   return fmt::format("adaptdl-token-{}-{}", job.name,
                      to_hex(sha256(bytes_of(token))).substr(0, kTokenDigits));
+}
+
+void add_toleration(Json& spec) {
+  const Json ours = {
+      {"key", kNodeGroup}, {"operator", "Equal"}, {"value", "adaptdl"}, {"effect", "NoSchedule"}};
+  Json& tolerations = list_at(spec, "tolerations");
+  if (std::find(tolerations.begin(), tolerations.end(), ours) == tolerations.end()) {
+    tolerations.push_back(ours);
+  }
 }
 
 Json owner_reference(const JobObject& job, bool controller) {
@@ -182,12 +251,14 @@ Json make_pod(const JobObject& job, const PodPlace& place, const std::string& ho
     apply_patch(container, settings.patch_containers, "job.patch.containers");
   }
   Json& first = containers.front();
-  if (!settings.default_resources.is_null() && !first.contains("resources")) {
+  const bool says_nothing = first.value("resources", Json()).empty();  // also null and {}
+  if (!settings.default_resources.is_null() && says_nothing) {
     first["resources"] = settings.default_resources;
   }
   add_shared_memory(spec);
   add_toleration(spec);
   apply_patch(pod, settings.patch_pods, "job.patch.pods");
+  complete(object_at(pod, "spec"), job, settings);
   return pod;
 }
 

@@ -13,7 +13,9 @@
 
 namespace adaptdl::kubernetes {
 
-inline constexpr int kMasterPort = 47000;  // plus the group
+// ADAPTDL_MASTER_PORT is one of them: that of the group's number, or, of a pod in its node's
+// network (hostNetwork), one that depends on the job, too.
+inline constexpr int kMasterPort = 47000, kMasterPorts = 1000;
 
 struct PodSettings {
   std::string supervisor_url;         // http://HOST:PORT, without the job's path prefix
@@ -37,6 +39,9 @@ std::string pod_name(const JobObject& job, int64_t group, int rank);
 std::string token_secret(const JobObject& job, const std::string& token);
 inline constexpr const char* kTokenKey = "token";
 Json make_token_secret(const JobObject& job, const std::string& token);
+
+// Lets a pod (its `spec`) onto nodes that are kept for AdaptDL, as those of jobs are let.
+void add_toleration(Json& spec);
 
 // As metadata.ownerReferences of what belongs to a job: removed with it.
 Json owner_reference(const JobObject& job, bool controller = true);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "core/base/number.h"
+#include "core/cluster/kubernetes/fields.h"
 #include "core/cluster/kubernetes/wall_time.h"
 
 namespace adaptdl::kubernetes {
@@ -12,37 +14,10 @@ namespace {
 
 constexpr int kAskedToStop = 143;  // 128 + SIGTERM: it has written its checkpoint
 
-const Json& object_at(const Json& object, const char* key) {
-  static const Json none = Json::object();
-  if (!object.is_object()) return none;
-  const auto found = object.find(key);
-  return found != object.end() && found->is_object() ? *found : none;
-}
-
-const Json& list_at(const Json& object, const char* key) {
-  static const Json none = Json::array();
-  if (!object.is_object()) return none;
-  const auto found = object.find(key);
-  return found != object.end() && found->is_array() ? *found : none;
-}
-
-std::string text(const Json& object, const char* key) {
-  if (!object.is_object()) return "";
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-bool flag(const Json& object, const char* key) {
-  if (!object.is_object()) return false;
-  const auto found = object.find(key);
-  return found != object.end() && found->is_boolean() && found->get<bool>();
-}
-
 int number(const Json& object, const char* key) {
-  if (!object.is_object()) return 0;
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer()
-             ? static_cast<int>(std::clamp<int64_t>(found->get<int64_t>(), -1, 1 << 20))
+  const Json& value = member(object, key);
+  return value.is_number_integer()
+             ? static_cast<int>(std::clamp<int64_t>(value.get<int64_t>(), -1, 1 << 20))
              : 0;
 }
 
@@ -52,12 +27,9 @@ double time_at(const Json& object, const char* key) {
 
 // Reasons of a failed pod that are the node's or the cluster's, not the program's.
 bool is_disruption(const std::string& reason) {
-  static constexpr std::array<std::string_view, 8> kReasons = {
-      "Evicted",    "UnexpectedAdmissionError",
-      "Preempting", "Preempted",
-      "NodeLost",   "NodeShutdown",
-      "Shutdown",   "Terminated"};
-  return reason.starts_with("Outof") || reason.starts_with("OutOf") ||
+  static constexpr std::array<std::string_view, 7> kReasons = {
+      "Evicted", "Preempting", "Preempted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"};
+  return is_node_refusal(reason) ||
          std::find(kReasons.begin(), kReasons.end(), reason) != kReasons.end();
 }
 
@@ -66,7 +38,18 @@ bool is_trouble(const std::string& reason) {
   return !reason.empty() && reason != "ContainerCreating" && reason != "PodInitializing";
 }
 
-void look_at_containers(const Json& status, const char* key, PodFacts& pod) {
+// Names of the init containers that run beside the others and are restarted whenever they end.
+std::set<std::string> sidecars_of(const Json& spec) {
+  std::set<std::string> names;
+  for (const Json& container : list_at(spec, "initContainers")) {
+    if (text(container, "restartPolicy") == "Always") names.insert(text(container, "name"));
+  }
+  return names;
+}
+
+// `sidecars`: whose end is not the pod's.
+void look_at_containers(const Json& status, const char* key, const std::set<std::string>& sidecars,
+                        PodFacts& pod) {
   for (const Json& container : list_at(status, key)) {
     const Json& state = object_at(container, "state");
     const Json& waiting = object_at(state, "waiting");
@@ -75,7 +58,7 @@ void look_at_containers(const Json& status, const char* key, PodFacts& pod) {
       pod.message = text(waiting, "message");
     }
     const Json& ended = object_at(state, "terminated");
-    if (ended.empty()) continue;
+    if (ended.empty() || sidecars.contains(text(container, "name"))) continue;
     const int code = number(ended, "exitCode");
     const double when = time_at(ended, "finishedAt");
     if (code == 0 || (pod.ended_s > 0 && when >= pod.ended_s)) continue;
@@ -89,10 +72,11 @@ void look_at_containers(const Json& status, const char* key, PodFacts& pod) {
   }
 }
 
-void read_end(const Json& status, PodFacts& pod) {
+void read_end(const Json& object, PodFacts& pod) {
+  const Json& status = object_at(object, "status");
   const std::string phase = text(status, "phase");
-  look_at_containers(status, "initContainerStatuses", pod);
-  look_at_containers(status, "containerStatuses", pod);
+  look_at_containers(status, "initContainerStatuses", sidecars_of(object_at(object, "spec")), pod);
+  look_at_containers(status, "containerStatuses", {}, pod);
   if (phase == "Succeeded") {
     pod.end = PodEnd::succeeded;
     pod.reason.clear();
@@ -128,6 +112,17 @@ void read_conditions(const Json& status, PodFacts& pod) {
 
 }  // namespace
 
+bool is_node_refusal(std::string_view reason) {
+  static constexpr std::array<std::string_view, 6> kReasons = {"UnexpectedAdmissionError",
+                                                               "TopologyAffinityError",
+                                                               "SMTAlignmentError",
+                                                               "NodeAffinity",
+                                                               "NodePorts",
+                                                               "TaintToleration"};
+  return reason.starts_with("Outof") || reason.starts_with("OutOf") ||
+         std::find(kReasons.begin(), kReasons.end(), reason) != kReasons.end();
+}
+
 PodFacts read_pod(const Json& object) {
   PodFacts pod;
   const Json& metadata = object_at(object, "metadata");
@@ -136,7 +131,7 @@ PodFacts read_pod(const Json& object) {
   pod.name = text(metadata, "name");
   pod.uid = text(metadata, "uid");
   for (const Json& owner : list_at(metadata, "ownerReferences")) {
-    if (flag(owner, "controller")) pod.owner_uid = text(owner, "uid");
+    if (member(owner, "controller") == true) pod.owner_uid = text(owner, "uid");
   }
   pod.job = text(object_at(metadata, "labels"), kLabelJob);
   pod.group = try_parse<int64_t>(text(notes, kNoteGroup)).value_or(-1);
@@ -147,7 +142,7 @@ PodFacts read_pod(const Json& object) {
   pod.created_s = time_at(metadata, "creationTimestamp");
   pod.deleted_s = time_at(metadata, "deletionTimestamp");
   pod.deleting = pod.deleted_s > 0;
-  read_end(status, pod);
+  read_end(object, pod);
   read_conditions(status, pod);
   // It was told to go while it worked: what its program then did is no failure.
   if (pod.deleting && pod.end != PodEnd::succeeded) pod.end = PodEnd::disrupted;

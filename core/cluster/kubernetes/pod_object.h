@@ -49,4 +49,8 @@ struct PodFacts {
 // labels.
 PodFacts read_pod(const Json& object);
 
+// Whether a failed pod's reason says that its node did not admit it: the scheduler, or whoever
+// chose the node, did not know of what the node lacks.
+bool is_node_refusal(std::string_view reason);
+
 }  // namespace adaptdl::kubernetes

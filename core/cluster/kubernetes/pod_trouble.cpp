@@ -1,16 +1,14 @@
 #include "core/cluster/kubernetes/pod_trouble.h"
 
+#include <algorithm>
+
+#include "core/cluster/kubernetes/fields.h"
+
 namespace adaptdl::kubernetes {
 
 namespace {
 
 constexpr double kSilent = 5;  // s that a sound pod may take without a word
-
-std::string text(const Json& event, const char* key) {
-  if (!event.is_object()) return "";
-  const auto found = event.find(key);
-  return found != event.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 // RFC 3339 in UTC, which sorts as text. A series' last moment counts.
 std::string when(const Json& event) {
@@ -30,11 +28,15 @@ bool waits_silently(const PodFacts& pod, double now_s) {
 
 void read_pod_events(const std::vector<Json>& events, PodFacts& pod) {
   const Json* newest = nullptr;
+  std::string past;  // when it last had its volumes and its sandbox: a trouble before that is over
   for (const Json& event : events) {
-    if (text(event, "type") != "Warning" || text(event, "reason").empty()) continue;
+    const std::string reason = text(event, "reason");
+    if (reason == "Pulling" || reason == "Pulled") past = std::max(past, when(event));
+    if (text(event, "type") != "Warning" || reason.empty()) continue;
+    if (reason == "FailedScheduling") continue;  // it has a node by now
     if (newest == nullptr || when(event) >= when(*newest)) newest = &event;
   }
-  if (newest == nullptr) return;
+  if (newest == nullptr || when(*newest) <= past) return;
   pod.reason = text(*newest, "reason");
   pod.message = text(*newest, "message");
 }

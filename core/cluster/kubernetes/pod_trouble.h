@@ -12,8 +12,9 @@ namespace adaptdl::kubernetes {
 // nothing in its status says why. `now_s`: since 1970.
 bool waits_silently(const PodFacts& pod, double now_s);
 
-// Takes reason and message from the newest warning among `events` (v1 Events of the pod, in any
-// order); nothing, if there is none. Never throws: events are anybody's to write.
+// Takes reason and message from the newest warning among `events` (v1 Events of the pod, which is
+// on its node; in any order); nothing, if there is none that still holds: what it waited for before
+// it pulled an image is there. Never throws: events are anybody's to write.
 void read_pod_events(const std::vector<Json>& events, PodFacts& pod);
 
 }  // namespace adaptdl::kubernetes

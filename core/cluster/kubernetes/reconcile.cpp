@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/cluster/kubernetes/reconciler.h"
@@ -142,9 +143,9 @@ void Reconciler::ended_badly(const PodFacts& pod) {
   if (pod.end == PodEnd::disrupted) {
     // A node that refuses at once is not asked again at once; one without room, not at all.
     if (status_.group_started_s) status_.retry_s = *status_.group_started_s + kSettle;
-    if (pod.reason.starts_with("OutOf") || pod.reason.starts_with("Outof") ||
-        pod.reason == "UnexpectedAdmissionError") {
+    if (is_node_refusal(pod.reason)) {
       status_.allocation.clear();
+      decision_.refused_by.push_back(pod.node);
     }
     return stop(
         fmt::format("replica {} on {} was asked to go{}", pod.rank, pod.node, because(pod)));
@@ -279,12 +280,30 @@ void Reconciler::remove_all() {
 
 void Reconciler::remove(const PodFacts& pod) {
   if (!pod.deleting) return decision_.remove.push_back({pod.name});
-  if (std::binary_search(cluster_.nodes.begin(), cluster_.nodes.end(), pod.node)) return;
-  if (cluster_.now_s >= pod.deleted_s + kLost) {
-    decision_.remove.push_back({pod.name, true});
-  } else {
+  if (cluster_.now_s < pod.deleted_s + kLost) {
     look_again(pod.deleted_s + kLost - cluster_.now_s);
+  } else if (std::binary_search(cluster_.nodes.begin(), cluster_.nodes.end(), pod.node)) {
+    lost(pod);
+  } else {
+    decision_.remove.push_back({pod.name, true});
   }
+}
+
+// Its node is there, but says nothing. Only people can tell whether that machine is off: if it is
+// not, its pod may still write checkpoints. The first such pod is told of, unless the job goes on
+// and has something to say already.
+void Reconciler::lost(const PodFacts& pod) {
+  look_again(kLost);
+  const bool speaks = !status_.reason.empty() && status_.reason != reason::kNodeLost;
+  if (speaks && status_.phase != phase_name(JobPhase::stopping)) return;
+  if (std::exchange(told_lost_, true)) return;
+  const std::string what = fmt::format(
+      "replica {} on {} does not confirm its end: if that machine is off, `kubectl delete node {}` "
+      "or taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+      pod.rank, pod.node, pod.node);
+  if (job_.status.reason != reason::kNodeLost) event(true, reason::kNodeLost, what);
+  status_.reason = reason::kNodeLost;
+  status_.message = what;
 }
 
 void Reconciler::end(bool good, std::string_view reason, const std::string& message) {
@@ -305,16 +324,22 @@ void Reconciler::after_end() {
   status_.ready = 0;
   if (!status_.completed_s) status_.completed_s = cluster_.now_s;
   status_.allocation.clear();
+  // That a live job has succeeded is known by its launcher's pod; the others are about to end, too.
+  const bool ends = job_.live && status_.phase == phase_name(JobPhase::succeeded);
+  const double patience = ends ? *status_.completed_s + kSettle - cluster_.now_s : 0;
   for (const PodFacts& pod : pods_) {
     const bool finished = pod.end != PodEnd::none && pod.ended_s > 0;
-    if (!finished && pod.end != PodEnd::succeeded && !pod.deleting) {
+    if (finished || pod.end == PodEnd::succeeded || pod.deleting) continue;
+    if (patience > 0) {
+      look_again(patience);
+    } else {
       decision_.remove.push_back({pod.name});
     }
   }
   if (!job_.ttl_s) return;
   const double over = *status_.completed_s + *job_.ttl_s;
   decision_.remove_job = cluster_.now_s >= over;
-  if (!decision_.remove_job) decision_.again_s = over;
+  if (!decision_.remove_job) decision_.again_s = std::min(decision_.again_s.value_or(over), over);
 }
 
 void Reconciler::look_again(double in_s) {

@@ -36,7 +36,9 @@ struct PodRemoval {
 struct JobDecision {
   JobStatus status;  // as it is to be
   std::vector<PodRemoval> remove;
-  std::vector<PodPlace> create;   // pods of status.group
+  std::vector<PodPlace> create;  // pods of status.group
+  // Nodes that did not take its pods, whatever the allocator thought.
+  std::vector<std::string> refused_by;
   bool remove_job = false;        // its time to live is over
   std::optional<double> again_s;  // look again then, even if nothing changes
   std::vector<JobEvent> events;

@@ -65,12 +65,21 @@ void Reconciler::watch_newcomers() {
     // The last one: the first is the launcher's.
     const auto place = std::find(status_.allocation.rbegin(), status_.allocation.rend(), pod->node);
     if (place != status_.allocation.rend()) status_.allocation.erase(std::next(place).base());
+    refused_by(*pod);
     remove(*pod);
   }
   if (told == nullptr || !status_.reason.empty()) return;
   status_.reason = told->reason;
   status_.message = trouble_of(*told);
   if (job_.status.reason != told->reason) event(true, told->reason, status_.message);
+}
+
+// A node on which others of the group run is none that refuses the job.
+void Reconciler::refused_by(const PodFacts& pod) {
+  const bool runs_there = std::any_of(group_.begin(), group_.end(), [&](const PodFacts* other) {
+    return other->node == pod.node && started(*other) && !other->deleting;
+  });
+  if (!runs_there) decision_.refused_by.push_back(pod.node);
 }
 
 std::string Reconciler::trouble_of(const PodFacts& pod) {
@@ -105,6 +114,9 @@ void Reconciler::watch_group() {
     const std::string what = trouble_of(pod);
     if (pod.reason == reason::kUnschedulable && waited >= kUnschedulable) {
       // The node has no room after all, whatever the allocator thought: it is to look again.
+      for (const PodFacts* other : group_) {
+        if (!started(*other) && other->reason == reason::kUnschedulable) refused_by(*other);
+      }
       status_.reason = reason::kUnschedulable;
       status_.message = what;
       status_.allocation.clear();

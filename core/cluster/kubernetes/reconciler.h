@@ -40,6 +40,8 @@ class Reconciler {
   void stop(const std::string& why);
   void remove_all();
   void remove(const PodFacts& pod);
+  void lost(const PodFacts& pod);
+  void refused_by(const PodFacts& pod);
   void end(bool good, std::string_view reason, const std::string& message);
   void after_end();
   void look_again(double in_s);
@@ -60,6 +62,7 @@ class Reconciler {
   std::vector<const PodFacts*> deciding_;  // those whose end is its end: all, or the launcher's
   JobDecision decision_;
   JobStatus& status_;
+  bool told_lost_ = false;  // lost() has told of a pod
 };
 
 }  // namespace adaptdl::kubernetes

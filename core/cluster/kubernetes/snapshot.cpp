@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "core/cluster/kubernetes/fields.h"
+#include "core/cluster/kubernetes/node_affinity.h"
 #include "core/job/hints.h"
 
 namespace adaptdl::kubernetes {
@@ -14,13 +16,11 @@ constexpr int64_t kPlenty = 1'000'000;
 // s, before a job has measured it.
 constexpr double kRestartCost = 30, kLiveCost = 5;
 constexpr int kMostReplicas = 1'000'000;
+constexpr const char* kHostname = "kubernetes.io/hostname";
 
 std::string taint_name(const Json& taint) {
-  const auto field = [&](const char* key) {
-    const auto found = taint.find(key);
-    return found != taint.end() && found->is_string() ? found->get<std::string>() : "";
-  };
-  return fmt::format("without:{}={}:{}", field("key"), field("value"), field("effect"));
+  return fmt::format("without:{}={}:{}", text(taint, "key"), text(taint, "value"),
+                     text(taint, "effect"));
 }
 
 std::string label_name(const std::string& key, const std::string& value) {
@@ -28,26 +28,23 @@ std::string label_name(const std::string& key, const std::string& value) {
 }
 
 const Json& pod_spec(const JobObject& job) {
-  static const Json none = Json::object();
-  const auto found = job.pod_template->find("spec");
-  return found != job.pod_template->end() && found->is_object() ? *found : none;
-}
-
-std::map<std::string, std::string> selector(const JobObject& job) {
-  std::map<std::string, std::string> result;
-  const auto found = pod_spec(job).find("nodeSelector");
-  if (found == pod_spec(job).end() || !found->is_object()) return result;
-  for (const auto& [key, value] : found->items()) {
-    if (value.is_string()) result[key] = value.get<std::string>();
-  }
-  return result;
+  return object_at(*job.pod_template, "spec");
 }
 
 // Of a replica, with what the installation adds: defaults, patches, a toleration. Where no pod can
 // be made of it (which the controller tells) it counts as it stands.
 Json spec_of_pod(const JobObject& job, const PodSettings& settings) {
   try {
-    return make_pod(job, {}, "", settings)["spec"];
+    Json spec = make_pod(job, {}, "", settings)["spec"];
+    // It selects the node that it is made for, which is to be found yet: the template's counts.
+    const auto made = node_selector(spec), wanted = node_selector(pod_spec(job));
+    if (const auto found = made.find(kHostname); found != made.end() && found->second.empty()) {
+      spec["nodeSelector"].erase(kHostname);
+      if (const auto own = wanted.find(kHostname); own != wanted.end()) {
+        spec["nodeSelector"][kHostname] = own->second;
+      }
+    }
+    return spec;
   } catch (const Error&) {
     return pod_spec(job);
   }
@@ -93,15 +90,42 @@ ClusterJob cluster_job(const JobObject& job, const Json& spec, double wall_s, do
   return seen;
 }
 
+// Whether only room may keep the job from it.
+bool meets_conditions(const ClusterNode& node, const ClusterJob& job) {
+  return std::all_of(job.request.begin(), job.request.end(), [&](const auto& amount) {
+    return !is_condition(amount.first) || node.free_for_jobs.contains(amount.first);
+  });
+}
+
+void add_refusals(KubernetesSnapshot& snapshot, const NodeRefusals& refusals) {
+  for (ClusterJob& job : snapshot.jobs) {
+    const auto found = refusals.find(job.name);
+    if (found == refusals.end()) continue;
+    std::set<std::string> refused = found->second;
+    for (const std::string& node : job.nodes) refused.erase(node);  // it keeps what it has
+    const bool others =
+        std::any_of(snapshot.nodes.begin(), snapshot.nodes.end(), [&](const ClusterNode& node) {
+          return !refused.contains(node.name) && meets_conditions(node, job);
+        });
+    if (refused.empty() || !others) continue;
+    const std::string name = fmt::format("refused:{}", fmt::join(refused, ","));
+    job.request[name] = 1;
+    for (ClusterNode& node : snapshot.nodes) {
+      if (!refused.contains(node.name)) node.free_for_jobs[name] = kPlenty;
+    }
+  }
+}
+
 }  // namespace
 
 KubernetesSnapshot take_kubernetes_snapshot(const std::vector<NodeFacts>& nodes,
                                             const std::vector<PodUse>& pods,
                                             const std::vector<JobObject>& jobs,
                                             const PodSettings& settings, double wall_s,
-                                            double now_s) {
+                                            double now_s, const NodeRefusals& refusals) {
   std::map<std::string, Json> taints;  // by the resource's name
   std::map<std::string, std::pair<std::string, std::string>> labels;
+  std::map<std::string, Json> affinities;
   for (const NodeFacts& node : nodes) {
     if (!node.ready || node.leaving) continue;
     for (const Json& taint : node.taints) taints.emplace(taint_name(taint), taint);
@@ -114,9 +138,14 @@ KubernetesSnapshot take_kubernetes_snapshot(const std::vector<NodeFacts>& nodes,
     for (const auto& [name, taint] : taints) {
       if (!tolerates(spec, Json::array({taint}))) seen.request[name] = 1;
     }
-    for (const auto& [key, value] : selector(job)) {
+    for (const auto& [key, value] : node_selector(spec)) {
       labels[label_name(key, value)] = {key, value};
       seen.request[label_name(key, value)] = 1;
+    }
+    if (const Json& required = required_affinity(spec); !required.is_null()) {
+      const std::string name = "affinity:" + affinity_text(required);
+      affinities.emplace(name, required);
+      seen.request[name] = 1;
     }
     snapshot.jobs.push_back(std::move(seen));
   }
@@ -140,6 +169,9 @@ KubernetesSnapshot take_kubernetes_snapshot(const std::vector<NodeFacts>& nodes,
         seen.free_for_jobs[name] = kPlenty;
       }
     }
+    for (const auto& [name, required] : affinities) {
+      if (meets_affinity(required, node)) seen.free_for_jobs[name] = kPlenty;
+    }
     places[node.name] = snapshot.nodes.size();
     snapshot.nodes.push_back(std::move(seen));
   }
@@ -152,6 +184,7 @@ KubernetesSnapshot take_kubernetes_snapshot(const std::vector<NodeFacts>& nodes,
       if (found != free.end()) found->second = std::max<int64_t>(0, found->second - amount);
     }
   }
+  add_refusals(snapshot, refusals);
   return snapshot;
 }
 

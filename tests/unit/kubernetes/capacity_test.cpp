@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <limits>
 
+#include "core/cluster/kubernetes/cluster_cache.h"
+
 using namespace adaptdl;
 using namespace adaptdl::kubernetes;
 
@@ -33,6 +35,23 @@ TEST_CASE("a pod takes what the scheduler counts") {
         Resources{{"cpu", 3250}, {"memory", 5 << 20}, {"pods", 1}});
   CHECK(request("null") == Resources{{"pods", 1}});
   CHECK(request(R"({"containers": [{"resources": {"requests": {"cpu": "many"}}}]})")["cpu"] == 0);
+}
+
+TEST_CASE("what a pod says for itself as a whole counts for its containers") {
+  CHECK(request(R"({"containers": [{"resources": {"requests": {"cpu": 1, "memory": "1Gi"},
+                                                  "limits": {"nvidia.com/gpu": 2}}}],
+                    "resources": {"requests": {"cpu": 8}, "limits": {"cpu": 9, "memory": "32Gi"}},
+                    "overhead": {"cpu": "250m"}})") ==
+        Resources{{"cpu", 8250}, {"memory", int64_t{1} << 30}, {"nvidia.com/gpu", 2}, {"pods", 1}});
+  // A limit where nobody requests any.
+  CHECK(request(R"({"containers": [{}], "resources": {"limits": {"memory": "32Gi"}}})") ==
+        Resources{{"memory", int64_t{32} << 30}, {"pods", 1}});
+  // And so it does in what is kept of a pod.
+  Json pod = Json::parse(R"({"spec": {"nodeName": "n1", "containers": [{}], "volumes": [],
+                                      "resources": {"requests": {"cpu": 8}}}})");
+  trim_pod(pod);
+  CHECK(pod_request(pod["spec"])["cpu"] == 8000);
+  CHECK_FALSE(pod["spec"].contains("volumes"));
 }
 
 TEST_CASE("a node") {

@@ -31,7 +31,8 @@ bool soon(const std::function<bool()>& condition) {
 // What a leader has, but for the lease. Works from start() to stop().
 class Leader {
  public:
-  Leader(const kube::FakeApi& api, const std::string& key, bool allocates = false)
+  Leader(const kube::FakeApi& api, const std::string& key, bool reconciles = true,
+         bool allocates = false)
       : client_(api.config()),
         policy_(make_policy("proportional", {})),
         cache_(client_, {[this](const std::string& id) {
@@ -42,7 +43,7 @@ class Leader {
                              controller->capacity_changed();
                          }}) {
     ControllerOptions options;
-    options.reconciles = !allocates;
+    options.reconciles = reconciles;
     options.allocates = allocates;
     options.allocator.event_gap_s = 0.01;
     options.pods.token = [key](const JobObject& job) { return job_token(key, job); };
@@ -85,6 +86,13 @@ struct Lab {
     Json job = sample_job(Json::object(), std::move(status));
     job["metadata"].erase("resourceVersion");
     return api.put(kTestJobs.in(kSpace), std::move(job));
+  }
+  void put_node(const char* name) {
+    Json node = Json::parse(R"({"spec": {}, "status": {
+      "allocatable": {"cpu": "4", "memory": "1Gi", "pods": "10"},
+      "conditions": [{"type": "Ready", "status": "True"}]}})");
+    node["metadata"]["name"] = name;
+    api.put(kube::kNodes, node);
   }
   std::vector<Json> all(const kube::Resource& kind) { return client.list(kind.in(kSpace)).items; }
   Json status() { return client.get(kTestJobs.in(kSpace, "digits"))["status"]; }
@@ -191,17 +199,30 @@ TEST_CASE("controller: an allocation that was refused is not told of") {
     ++conflicts;
     return kube::status_response(409, "Conflict", "the object has been modified");
   });
-  lab.api.put(kube::kNodes, Json::parse(R"({"metadata": {"name": "n1"}, "spec": {}, "status": {
-    "allocatable": {"cpu": "4", "memory": "1Gi", "pods": "10"},
-    "conditions": [{"type": "Ready", "status": "True"}]}})"));
+  lab.put_node("n1");
   lab.put_job({{"phase", "Pending"}});
-  Leader leader(lab.api, "key", true);
+  Leader leader(lab.api, "key", false, true);
   leader.start();
   REQUIRE(soon([&] { return lab.told("Scheduled") > 0; }));
   leader.stop();
   CHECK(conflicts == 3);
   CHECK(lab.status()["allocation"] == Json::array({"n1"}));
   CHECK(lab.told("Scheduled") == 1);
+}
+
+TEST_CASE("controller: a node that did not take a job's pod is not the next to be tried") {
+  Lab lab;
+  lab.put_node("n1");
+  lab.put_node("n2");
+  std::string problem;
+  const JobObject job = read_job(lab.put_job(kStarting), problem);
+  Json pod = make_pod(job, {0, "n1"}, "n1", PodSettings{});
+  pod["status"] = {{"phase", "Failed"}, {"reason", "NodeAffinity"}, {"message", "not here"}};
+  lab.api.put(kube::kPods.in(kSpace), pod);
+  Leader leader(lab.api, "key", true, true);
+  leader.start();
+  REQUIRE(soon([&] { return lab.status()["group"] == 1; }));
+  CHECK(lab.status()["allocation"] == Json::array({"n2"}));
 }
 
 }  // namespace adaptdl::kubernetes

@@ -74,7 +74,14 @@ TEST_CASE("a job that rescales live goes on while pods come and go") {
 TEST_CASE("the launcher's pod decides for its group") {
   const JobObject job = live({"n1", "n2"}, 2);
   const PodFacts first = sample_pod(0, "n1", 2), second = sample_pod(1, "n2", 2);
-  CHECK(decide(job, {ended(first, PodEnd::succeeded, kNow), second}).status.phase == "Succeeded");
+  JobObject over = job;
+  const std::vector<PodFacts> nearly = {ended(first, PodEnd::succeeded, kNow), second};
+  JobDecision last = decide(job, nearly);
+  CHECK(last.status.phase == "Succeeded");
+  CHECK(removed(last).empty());  // it is about to end, and its log is to stay
+  CHECK(last.again_s == doctest::Approx(kNow + 10));
+  over.status = last.status;
+  CHECK(removed(decide(over, nearly, kNow + 11)) == std::vector<std::string>{second.name});
   CHECK(decide(job, {first, ended(second, PodEnd::succeeded, kNow)}).status.phase == "Running");
   const JobDecision failed = decide(job, {ended(first, PodEnd::failed, kNow), second});
   CHECK(failed.status.phase == "Stopping");
@@ -119,9 +126,11 @@ TEST_CASE("a newcomer that does not start is told of, and goes if its node has n
   decision = decide(job, {first, waits});
   CHECK(decision.status.allocation == std::vector<std::string>{"n1"});
   CHECK(removed(decision) == std::vector<std::string>{"digits-u-1-0-1"});
-  waits.node = "n1";  // the launcher's, which stays the first
+  CHECK(decision.refused_by == std::vector<std::string>{"n2"});
+  waits.node = "n1";  // the launcher's, which stays the first, and takes some of its pods
   decision = decide(live({"n1", "n2", "n1"}, 2), {first, waits});
   CHECK(decision.status.allocation == std::vector<std::string>{"n1", "n2"});
+  CHECK(decision.refused_by.empty());
 }
 
 TEST_CASE("newcomers that never start are looked at when something may be due, and told of once") {

@@ -26,7 +26,7 @@ TEST_CASE("series of a job, and of none that has ended") {
   ended.name = "ended";
   const std::string text =
       metrics_text({{running, ""}, {waiting, ""}, {ended, ""}},
-                   {.rounds = 3, .requests = {{{"PATCH", 409}, 2}, {{"GET", 0}, 1}}}, true);
+                   {.rounds = 3, .requests = {{{"PATCH", 409}, 2}, {{"GET", 0}, 1}}}, true, false);
   const auto has = [&](const char* line) {
     INFO(line);
     CHECK(("\n" + text).find("\n" + std::string(line)) != std::string::npos);
@@ -43,6 +43,7 @@ TEST_CASE("series of a job, and of none that has ended") {
   has("rest_client_requests_total{method=\"PATCH\",code=\"409\"} 2\n");
   has("rest_client_requests_total{method=\"GET\",code=\"<error>\"} 1\n");
   has("adaptdl_leader 1\n");
+  has("adaptdl_watches_up 0\n");
   CHECK(text.find("job=\"ended\"") == std::string::npos);
 }
 

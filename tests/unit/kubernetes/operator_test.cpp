@@ -113,6 +113,20 @@ TEST_CASE("the lease of an operator that does a part of it alone") {
   CHECK(answers.stop() < kGone);
 }
 
+TEST_CASE("tokens are not made of nothing") {
+  Lab lab;
+  Json secret = {{"apiVersion", "v1"}, {"kind", "Secret"}, {"metadata", {{"name", kKeySecret}}}};
+  for (const Json& data : {Json(), Json::object(), Json({{"key", ""}})}) {
+    secret["data"] = data;
+    lab.api.put(kube::kSecrets.in("adaptdl"), secret);
+    OperatorOptions options;
+    options.name_space = "adaptdl";
+    options.policy = "proportional";
+    CHECK_THROWS_WITH_AS(Operator(lab.client, options, Cancellation()),
+                         doctest::Contains("adaptdl-operator-key has no data.key"), Error);
+  }
+}
+
 TEST_CASE("hints may come while an operator begins") {
   Lab lab;
   lab.api.put(kube::kSecrets.in("adaptdl"), {{"apiVersion", "v1"},

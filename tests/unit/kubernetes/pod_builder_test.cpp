@@ -97,6 +97,104 @@ TEST_CASE("what the user set stays, but for what the protocol needs") {
   CHECK(pod["spec"]["containers"][0]["volumeMounts"].size() == 1);
 }
 
+TEST_CASE("a program with a proxy asks the supervisor without it") {
+  PodSettings settings = kSettings;
+  settings.supervisor_url = "http://sched.lab.svc:8080";
+  const auto with = [&](const char* environment) {
+    return variables(make_pod(
+        allocated(Json::parse(fmt::format(
+            R"({{"template": {{"spec": {{"containers": [{{"env": {}}}]}}}}}})", environment))),
+        {0, "n1"}, "n1", settings));
+  };
+  CHECK_FALSE(with("[]").contains("no_proxy"));
+  auto environment = with(R"([{"name": "HTTP_PROXY", "value": "http://p:1"}])");
+  CHECK(environment["no_proxy"] == "sched.lab.svc");
+  CHECK(environment["NO_PROXY"] == "sched.lab.svc");
+  environment = with(R"([{"name": "http_proxy", "value": "http://p:1"},
+                         {"name": "NO_PROXY", "value": "10.0.0.0/8,.local"}])");
+  CHECK(environment["NO_PROXY"] == "10.0.0.0/8,.local,sched.lab.svc");
+  CHECK_FALSE(environment.contains("no_proxy"));  // it would hide the other
+  environment = with(R"([{"name": "all_proxy", "value": "http://p:1"},
+                         {"name": "no_proxy", "value": "*"}, {"name": "NO_PROXY"}])");
+  CHECK(environment["no_proxy"] == "*");
+  CHECK(environment["NO_PROXY"] == "sched.lab.svc");
+  environment = with(R"([{"name": "http_proxy", "value": "http://p:1"},
+                         {"name": "no_proxy", "valueFrom": {"configMapKeyRef": {}}}])");
+  CHECK(environment["no_proxy"] == "");
+
+  // One that the installation adds.
+  settings.patch_containers = Json::parse(R"([{"op": "add", "path": "/env/-",
+                                               "value": {"name": "http_proxy", "value": "p"}}])");
+  settings.supervisor_url = "http://[fd00::1]:8080";
+  CHECK(with("[]")["no_proxy"] == "fd00::1");
+}
+
+TEST_CASE("only containers that are given no GPU are shown none") {
+  PodSettings settings = kSettings;
+  const auto hidden = [&](const char* resources) {
+    Json container = {{"image", "i"}};
+    if (*resources != '\0') container["resources"] = Json::parse(resources);
+    JobObject job =
+        allocated({{"template", {{"spec", {{"containers", Json::array({container})}}}}}});
+    auto environment = variables(make_pod(job, {0, "n1"}, "n1", settings));
+    return environment["NVIDIA_VISIBLE_DEVICES"] == "none";
+  };
+  for (const char* none :
+       {"", "null", "{}", R"({"limits": {"nvidia.com/gpu": 0, "cpu": 1}, "claims": []})",
+        R"({"limits": {"nvidia.com/gpu": "0"}, "requests": null})"}) {
+    INFO(none);
+    CHECK(hidden(none));
+  }
+  for (const char* some :
+       {R"({"limits": {"nvidia.com/mig-3g.20gb": 1}})",
+        R"({"limits": {"nvidia.com/gpu.shared": 1}})", R"({"limits": {"example.com/vgpu": "1"}})",
+        R"({"requests": {"nvidia.com/gpu": "1"}})", R"({"claims": [{"name": "gpu"}]})"}) {
+    INFO(some);
+    CHECK_FALSE(hidden(some));
+  }
+
+  // By the installation.
+  settings.default_resources = Json::parse(R"({"limits": {"nvidia.com/gpu": 1}})");
+  CHECK_FALSE(hidden(""));
+  settings.default_resources = Json();
+  const Json patch = Json::parse(
+      R"([{"op": "add", "path": "/resources", "value": {"limits": {"nvidia.com/gpu": 1}}}])");
+  settings.patch_containers = patch;
+  CHECK_FALSE(hidden(""));
+  settings.patch_containers = Json();
+  settings.patch_pods = patch;
+  settings.patch_pods[0]["path"] = "/spec/containers/0/resources";
+  CHECK_FALSE(hidden(""));
+}
+
+TEST_CASE("jobs in their nodes' network find the supervisor, and do not meet each other") {
+  PodSettings settings = kSettings;
+  const auto pod_of = [&](const char* spec, const char* uid = "u-1", int group = 2) {
+    JobObject job = allocated({{"template", {{"spec", Json::parse(spec)}}}});
+    job.uid = uid;
+    job.status.group = group;
+    return make_pod(job, {0, "n1"}, "n1", settings);
+  };
+  const auto port_of = [](const Json& pod) { return variables(pod)["ADAPTDL_MASTER_PORT"]; };
+  const char* const usual = R"({"containers": [{"image": "i"}]})";
+  const char* const on_host = R"({"containers": [{"image": "i"}], "hostNetwork": true})";
+  CHECK(port_of(pod_of(usual)) == "47002");
+  CHECK_FALSE(pod_of(usual)["spec"].contains("dnsPolicy"));
+  CHECK(pod_of(on_host)["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet");
+  CHECK(pod_of(R"({"containers": [{"image": "i"}], "hostNetwork": true,
+                   "dnsPolicy": "Default"})")["spec"]["dnsPolicy"] == "Default");
+  const int first = std::stoi(port_of(pod_of(on_host)));
+  CHECK(first >= kMasterPort);
+  CHECK(first < kMasterPort + kMasterPorts);
+  CHECK(port_of(pod_of(on_host)) == std::to_string(first));
+  CHECK(port_of(pod_of(on_host, "u-2")) != std::to_string(first));
+  CHECK(port_of(pod_of(on_host, "u-1", 3)) != std::to_string(first));
+
+  settings.patch_pods =
+      Json::parse(R"([{"op": "add", "path": "/spec/hostNetwork", "value": true}])");
+  CHECK(port_of(pod_of(usual)) == std::to_string(first));
+}
+
 TEST_CASE("a host's name fits, whatever the job's") {
   JobObject job = allocated();
   job.name = std::string(50, 'a') + "." + std::string(12, 'b');
@@ -116,10 +214,13 @@ TEST_CASE("defaults and patches of the installation") {
   CHECK(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "500m");  // the user's
   CHECK(pod["spec"]["containers"][0]["tty"] == true);
   CHECK(pod["spec"]["priorityClassName"] == "low");
-  pod = make_pod(
-      allocated(Json::parse(R"({"template": {"spec": {"containers": [{"image": "i"}]}}})")),
-      {0, "n1"}, "n1", settings);
-  CHECK(pod["spec"]["containers"][0]["resources"] == settings.default_resources);
+  for (const char* container :
+       {R"({"image": "i"})", R"({"resources": {}})", R"({"resources": null})"}) {
+    INFO(container);
+    const Json spec = {{"containers", Json::array({Json::parse(container)})}};
+    pod = make_pod(allocated({{"template", {{"spec", spec}}}}), {0, "n1"}, "n1", settings);
+    CHECK(pod["spec"]["containers"][0]["resources"] == settings.default_resources);
+  }
   settings.patch_containers = Json::parse(R"([{"op": "replace", "path": "", "value": "x"}])");
   CHECK_THROWS_WITH_AS(make_pod(allocated(), {0, "n1"}, "n1", settings),
                        doctest::Contains("job.patch.containers"), Error);

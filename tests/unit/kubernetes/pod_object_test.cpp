@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "core/cluster/kubernetes/cluster_cache.h"
+
 using namespace adaptdl;
 using namespace adaptdl::kubernetes;
 
@@ -53,12 +55,44 @@ TEST_CASE("how a pod ended") {
   CHECK(failed("Evicted") == PodEnd::disrupted);
   CHECK(failed("OutOfcpu") == PodEnd::disrupted);
   CHECK(failed("UnexpectedAdmissionError") == PodEnd::disrupted);
+  CHECK(failed("TopologyAffinityError") == PodEnd::disrupted);
+  CHECK(failed("NodeAffinity") == PodEnd::disrupted);
+  CHECK(failed("NodePorts") == PodEnd::disrupted);
   CHECK(failed("DeadlineExceeded") == PodEnd::failed);
   CHECK(read(terminated(1, "Error"), R"({"deletionTimestamp": "2026-01-31T08:00:30Z"})").end ==
         PodEnd::disrupted);
   CHECK(read(R"({"phase": "Running", "conditions": [
     {"type": "DisruptionTarget", "status": "True", "reason": "Preemption"}]})")
             .end == PodEnd::disrupted);
+}
+
+TEST_CASE("a sidecar that ended is started again") {
+  const auto read_with = [](const char* phase, const char* policy, int code, int main_code) {
+    Json pod = Json::parse(R"({"metadata": {}, "spec": {
+        "initContainers": [{"name": "mount", "image": "m"}, {"name": "prepare", "image": "p"}],
+        "containers": [{"name": "main", "image": "i"}]}})");
+    const auto status = [](const char* name, int ended_with) {
+      Json result = {{"name", name}, {"state", {{"running", Json::object()}}}};
+      if (ended_with >= 0) {
+        result["state"] = {
+            {"terminated", {{"exitCode", ended_with}, {"finishedAt", "2026-01-31T08:00:00Z"}}}};
+      }
+      return result;
+    };
+    if (*policy != 0) pod["spec"]["initContainers"][0]["restartPolicy"] = policy;
+    pod["status"] = {{"phase", phase},
+                     {"initContainerStatuses", {status("mount", code), status("prepare", 0)}},
+                     {"containerStatuses", Json::array({status("main", main_code)})}};
+    trim_pod(pod);  // what the controller sees of it
+    return read_pod(pod);
+  };
+  CHECK(read_with("Running", "Always", 1, -1).end == PodEnd::none);
+  CHECK(read_with("Running", "Always", 143, -1).end == PodEnd::none);
+  CHECK(read_with("Pending", "", 1, -1).end == PodEnd::failed);
+  // It is told to go in the second in which the program failed.
+  const PodFacts failed = read_with("Failed", "Always", 143, 3);
+  CHECK(failed.end == PodEnd::failed);
+  CHECK(failed.exit_code == 3);
 }
 
 TEST_CASE("why a pod waits") {

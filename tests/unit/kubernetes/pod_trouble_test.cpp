@@ -29,7 +29,7 @@ TEST_CASE("the newest warning tells why") {
   const std::vector<Json> events = {
       Json::parse(R"({"type": "Warning", "reason": "FailedMount", "message": "no such config map",
                       "lastTimestamp": "2026-01-31T08:00:09Z"})"),
-      Json::parse(R"({"type": "Normal", "reason": "Pulling",
+      Json::parse(R"({"type": "Normal", "reason": "SandboxChanged",
                       "lastTimestamp": "2026-01-31T08:00:30Z"})"),
       Json::parse(R"({"type": "Warning", "reason": "FailedScheduling", "message": "at first",
                       "lastTimestamp": null, "eventTime": "2026-01-31T08:00:01.000000Z"})"),
@@ -41,4 +41,26 @@ TEST_CASE("the newest warning tells why") {
   PodFacts untold = sample_pod(0, "n1", 1);
   read_pod_events({events[1]}, untold);
   CHECK(untold.reason.empty());
+}
+
+TEST_CASE("a warning that is over tells nothing") {
+  const auto event = [](const char* type, const char* reason, const char* second) {
+    return Json{{"type", type},
+                {"reason", reason},
+                {"message", "m"},
+                {"lastTimestamp", fmt::format("2026-01-31T08:00:{}Z", second)}};
+  };
+  const auto reason_of = [](const std::vector<Json>& events) {
+    PodFacts pod = sample_pod(0, "n1", 1);
+    read_pod_events(events, pod);
+    return pod.reason;
+  };
+  const Json scheduling = event("Warning", "FailedScheduling", "20"),
+             mount = event("Warning", "FailedMount", "10"),
+             pulling = event("Normal", "Pulling", "15"), late = event("Warning", "Late", "40");
+  CHECK(reason_of({scheduling}).empty());
+  CHECK(reason_of({mount, scheduling}) == "FailedMount");
+  CHECK(reason_of({pulling, mount}).empty());
+  CHECK(reason_of({mount, pulling, scheduling}).empty());
+  CHECK(reason_of({late, pulling, mount}) == "Late");
 }

@@ -175,6 +175,7 @@ TEST_CASE("a node without room is given back") {
   decision = decide(job, pods, kNow + 1);
   CHECK(decision.status.phase == "Stopping");
   CHECK(decision.status.allocation.empty());
+  CHECK(decision.refused_by == std::vector<std::string>{"n1"});
   job.status = decision.status;
   decision = decide(job, {});
   CHECK(decision.status.phase == "Pending");
@@ -182,10 +183,14 @@ TEST_CASE("a node without room is given back") {
   CHECK(decision.status.message.find("Insufficient cpu") != std::string::npos);
 
   pods = {ended(sample_pod(0, "n1", 1), PodEnd::disrupted, 0)};
-  pods[0].reason = "OutOfcpu";
-  decision = decide(running({"n1"}), pods, kNow - 59);
-  CHECK(decision.status.allocation.empty());
-  CHECK(decision.status.retry_s == kNow - 50);
+  for (const char* reason : {"OutOfcpu", "TopologyAffinityError", "NodeAffinity"}) {
+    pods[0].reason = reason;
+    decision = decide(running({"n1"}), pods, kNow - 59);
+    CHECK(decision.status.allocation.empty());
+    CHECK(decision.status.failures == 0);
+    CHECK(decision.status.retry_s == kNow - 50);
+    CHECK(decision.refused_by == std::vector<std::string>{"n1"});
+  }
 }
 
 TEST_CASE("failures are tried again, ever later, and not for ever") {
@@ -332,6 +337,48 @@ TEST_CASE("a pod on a node that is gone is removed without it") {
   decision = decide(job, pods, kNow + 60);
   REQUIRE(decision.remove.size() == 1);
   CHECK(decision.remove[0].at_once);
+}
+
+TEST_CASE("a pod that does not end on a node that is there is told of, and left") {
+  JobObject job = running({"n1", "n2"});
+  job.status.phase = "Stopping";
+  job.status.message = "its allocation has changed";
+  std::vector<PodFacts> pods = {ended(sample_pod(0, "n1", 2), PodEnd::disrupted, 0),
+                                ended(sample_pod(1, "n2", 2), PodEnd::disrupted, 0)};
+  for (PodFacts& pod : pods) pod.deleting = true, pod.deleted_s = kNow - 10;
+  JobDecision decision = decide(job, pods);
+  CHECK(decision.status.reason.empty());
+  CHECK(decision.again_s == kNow + 50);
+  decision = decide(job, pods, kNow + 50);
+  CHECK(decision.remove.empty());
+  CHECK(decision.status.phase == "Stopping");
+  CHECK(decision.status.reason == "NodeLost");
+  CHECK(decision.status.message.starts_with("replica 0 on n1 does not confirm its end"));
+  CHECK(decision.status.message.find("`kubectl delete node n1`") != std::string::npos);
+  CHECK(has_event(decision, "NodeLost"));
+  CHECK(decision.again_s == kNow + 110);
+  job.status = decision.status;
+  decision = decide(job, pods, kNow + 110);  // nothing more to say, nor to write
+  CHECK(decision.events.empty());
+  CHECK(decision.status == job.status);
+  CHECK(decide(job, {}, kNow + 120).status.reason != "NodeLost");
+}
+
+TEST_CASE("a live job whose replica does not end says so, and trains on") {
+  JobObject job = running({"n1"}, {{"liveRescale", true}});
+  REQUIRE(job.live);
+  std::vector<PodFacts> pods = {sample_pod(0, "n1", 1),
+                                ended(sample_pod(1, "n2", 1), PodEnd::disrupted, 0)};
+  pods[1].deleting = true;
+  pods[1].deleted_s = kNow - 100;
+  for (const bool told : {false, true}) {
+    const JobDecision decision = decide(job, pods);
+    CHECK(decision.status.phase == "Running");
+    CHECK(decision.status.reason == "NodeLost");
+    CHECK(has_event(decision, "NodeLost") != told);
+    job.status = decision.status;
+  }
+  CHECK(decide(job, {pods[0]}).status.reason.empty());
 }
 
 TEST_CASE("conditions tell the truth") {

@@ -1,7 +1,9 @@
 #include "core/cluster/kubernetes/snapshot.h"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 
+#include "core/sched/allocator.h"
 #include "tests/unit/kubernetes/sample_objects.h"
 
 using namespace adaptdl;
@@ -101,6 +103,76 @@ TEST_CASE("taints and node selectors are resources") {
   CHECK(snapshot.jobs[1].request.contains(with));
 }
 
+TEST_CASE("nodes that did not take a job's pods are not offered to it, if there are others") {
+  JobObject job = read_sample(Json::object(), {{"phase", "Pending"}});
+  const std::vector<NodeFacts> nodes = {node("n1"), node("n2")};
+  const auto offered = [&](std::set<std::string> refused) {
+    const auto snapshot = take_kubernetes_snapshot(nodes, {}, {job}, PodSettings{}, kWall, 0,
+                                                   {{"team-a/digits", std::move(refused)}});
+    std::string names;
+    for (const ClusterNode& each : snapshot.nodes) {
+      const Resources& request = snapshot.jobs[0].request;
+      const bool fits = std::all_of(request.begin(), request.end(), [&](const auto& amount) {
+        const auto found = each.free_for_jobs.find(amount.first);
+        return found != each.free_for_jobs.end() && found->second >= amount.second;
+      });
+      if (fits) names += each.name;
+    }
+    return names;
+  };
+  CHECK(offered({}) == "n1n2");
+  CHECK(offered({"n1"}) == "n2");
+  CHECK(offered({"n1", "gone"}) == "n2");
+  CHECK(offered({"n1", "n2"}) == "n1n2");  // it is tried again rather than not at all
+  job.status.allocation = {"n1"};          // meanwhile it is there
+  CHECK(offered({"n1"}) == "n1n2");
+}
+
+TEST_CASE("a template's own host and affinity are conditions") {
+  JobObject job = read_sample(Json::parse(R"({"template": {"spec": {
+      "nodeSelector": {"kubernetes.io/hostname": "n2"},
+      "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchExpressions": [
+          {"key": "pool", "operator": "In", "values": ["a", "b"]}]}]}}},
+      "containers": [{"image": "i"}]}}})"));
+  NodeFacts first = node("n1"), second = node("n2");
+  for (NodeFacts* one : {&first, &second}) one->labels["kubernetes.io/hostname"] = one->name;
+  first.labels["pool"] = "b";
+  const auto snapshot =
+      take_kubernetes_snapshot({first, second}, {}, {job, read_sample()}, PodSettings{}, kWall, 0);
+  const char *host = "with:kubernetes.io/hostname=n2", *affinity = "affinity:pool In a,b";
+  CHECK(snapshot.jobs[0].request == Resources{{"pods", 1}, {affinity, 1}, {host, 1}});
+  CHECK_FALSE(snapshot.jobs[1].request.contains(affinity));
+  CHECK(snapshot.nodes[0].free_for_jobs.contains(affinity));
+  CHECK_FALSE(snapshot.nodes[0].free_for_jobs.contains(host));
+  CHECK_FALSE(snapshot.nodes[1].free_for_jobs.contains(affinity));
+  CHECK(snapshot.nodes[1].free_for_jobs.contains(host));
+}
+
+TEST_CASE("taints and labels named after GPUs are not what policies count") {
+  NodeFacts gpus = node("gpus", Json::parse(R"([{"key": "nvidia.com/gpu", "value": "present",
+                                                 "effect": "NoSchedule"}])"));
+  gpus.allocatable["nvidia.com/gpu"] = 8;
+  gpus.labels["nvidia.com/gpu.product"] = "A100";
+  JobObject job = read_sample(Json::parse(R"({"template": {"spec": {
+      "nodeSelector": {"nvidia.com/gpu.product": "A100"},
+      "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+      "containers": [{"image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}})"));
+  job.name = "on-gpus";
+  const auto seen = take_kubernetes_snapshot({gpus, node("system")}, {}, {read_sample(), job},
+                                             PodSettings{}, kWall, 0);
+  std::vector<std::string> problems;
+  const Snapshot snapshot = take_snapshot(seen.nodes, seen.jobs, 0, problems);
+  CHECK(snapshot.resources[0] == "nvidia.com/gpu");
+  CHECK(snapshot.nodes[0].capacity[0] == 8);
+  CHECK(problems.empty());
+  for (const ClusterNode& one : seen.nodes) {
+    for (const auto& [name, amount] : one.free_for_jobs) {
+      CHECK(is_condition(name) == (amount == 1'000'000));
+    }
+  }
+}
+
 TEST_CASE("what the installation adds to its pods counts") {
   JobObject job = read_sample(Json::parse(R"({"template": {"spec": {"containers": [
       {"image": "i"}]}}})"));
@@ -110,6 +182,17 @@ TEST_CASE("what the installation adds to its pods counts") {
       R"([{"key": "petuum.com/nodegroup", "value": "adaptdl", "effect": "NoSchedule"}])");
   const auto snapshot = take_kubernetes_snapshot({node("n1", ours)}, {}, {job}, settings, kWall, 0);
   CHECK(snapshot.jobs[0].request == Resources{{"cpu", 1500}, {"memory", 2}, {"pods", 1}});
+
+  settings.patch_pods =
+      Json::parse(R"([{"op": "add", "path": "/spec/nodeSelector/pool", "value": "ml"}])");
+  NodeFacts pooled = node("n2");
+  pooled.labels["pool"] = "ml";
+  const auto patched =
+      take_kubernetes_snapshot({node("n1"), pooled}, {}, {job}, settings, kWall, 0);
+  CHECK(patched.jobs[0].request.at("with:pool=ml") == 1);
+  CHECK_FALSE(patched.nodes[0].free_for_jobs.contains("with:pool=ml"));
+  CHECK(patched.nodes[1].free_for_jobs.contains("with:pool=ml"));
+  CHECK(patched.jobs[0].request.size() == 4);  // and no hostname, which is of one pod
 
   // A template of which no pod can be made hinders nobody.
   job.pod_template = std::make_shared<const Json>(Json::parse(R"({"spec": {"containers": []}})"));

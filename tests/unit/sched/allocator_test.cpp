@@ -256,6 +256,38 @@ TEST_CASE("the accelerator resource is counted first, cores where there is none"
   CHECK(problems.empty());
 }
 
+// A taint or a label of GPU nodes has their name, and nodes have plenty of it.
+TEST_CASE("conditions are not counted, whatever their names") {
+  const std::string taint = "without:nvidia.com/gpu=present:NoSchedule",
+                    label = "with:nvidia.com/gpu.product=A100";
+  RecordingCluster cluster;
+  cluster.nodes_ = {{"gpus", "", {{"nvidia.com/gpu", 8}, {label, 1'000'000}}},
+                    {"system", "", {{"nvidia.com/gpu", 0}, {taint, 1'000'000}}}};
+  cluster.add("old", std::vector<std::string>(8, "gpus"));
+  cluster.add("new");
+  cluster.time_s = 3600;
+  for (ClusterJob& job : cluster.jobs_) {
+    job.request = {{"nvidia.com/gpu", 1}, {label, 1}};
+    job.hints.perf = PerfParams{0.1, 0.01, 0.05, 0.005, 0.02, 0.001, 2};
+    job.hints.batch = BatchBounds{128, 1280, 32, 256, true};
+    job.hints.max_profiled_replicas = 8;
+  }
+  std::vector<std::string> problems;
+  const Snapshot snapshot = take_snapshot(cluster.nodes_, cluster.jobs_, 0, problems);
+  CHECK(snapshot.resources[0] == "nvidia.com/gpu");
+  CHECK(problems.empty());
+  // So who holds all GPUs gives some of them up.
+  for (const char* name : {"pollux", "sia"}) {
+    CAPTURE(std::string(name));
+    RecordingCluster tried = cluster;
+    const std::unique_ptr<Policy> policy = make_policy(name);
+    Allocator allocator(tried, *policy, {});
+    allocator.round();
+    CHECK(tried.jobs_[0].nodes.size() < 8);
+    CHECK_FALSE(tried.jobs_[1].nodes.empty());
+  }
+}
+
 TEST_CASE("a job whose first replica cannot move gives up another one") {
   RecordingCluster cluster;
   ScriptedPolicy policy;
