@@ -7,7 +7,6 @@
 #include "cli/version.h"
 #include "cli/yaml_text.h"
 #include "core/base/files.h"
-#include "core/base/yaml_json.h"
 #include "core/cluster/kubernetes/installation.h"
 #include "core/cluster/kubernetes/manifests.h"
 
@@ -37,21 +36,33 @@ Json image_values(const std::string& image) {
             {"digest", at == std::string::npos ? Json() : Json(image.substr(at + 1))}}}};
 }
 
+// A tag takes the place of a digest given before, which would win over it.
+void make_way_for_tag(const Json& over, Json& kept) {
+  const Json image = over.value("image", Json());
+  const bool has_tag = image.is_object() && !image.value("tag", Json()).is_null();
+  if (!has_tag || image.contains("digest")) return;
+  if (kept.contains("image") && kept["image"].is_object()) kept["image"].erase("digest");
+}
+
 // All that is given, each over what stands before it: `kept`, the files, --image, --set.
 Json given_values(const Arguments& arguments, Json kept) {
   for (const std::string& file : arguments.list("values")) {
     const YamlNode node = parse_yaml(read_file(file, kMaxValues), file);
     kubernetes::read_values(node);  // complains with the line
-    kept = kubernetes::merged_values(std::move(kept), yaml_to_json(node));
+    const Json over = kubernetes::values_json(node);
+    make_way_for_tag(over, kept);
+    kept = kubernetes::merged_values(std::move(kept), over);
   }
   kept = kubernetes::merged_values(std::move(kept), image_values(arguments.text("image")));
-  const YamlNode all = parse_yaml(dump_json(kept), "the values", arguments.list("set"));
+  const std::vector<std::string> set = arguments.list("set");
+  make_way_for_tag(kubernetes::values_json(parse_yaml("", "--set", set)), kept);
+  const YamlNode all = parse_yaml(dump_json(kept), "the values", set);
   kubernetes::read_values(all);
-  return yaml_to_json(all);
+  return kubernetes::values_json(all);
 }
 
 std::vector<Json> objects_of(const Json& given, const std::string& name_space) {
-  const kubernetes::Values values = kubernetes::read_values(parse_yaml(dump_json(given), "values"));
+  const kubernetes::Values values = kubernetes::read_values(given);
   if (values.image().empty()) {
     throw UsageError(
         "Which image is to run? `adaptdl image push REPO` makes one of this program and prints its "

@@ -33,7 +33,7 @@ class Installed:
     def run(self, *arguments, code=0, seconds=240):
         """(stdout, stderr) of a command, which ends with that code."""
         command = [self.adaptdl, *arguments]
-        if arguments[0] in ("install", "upgrade", "uninstall"):
+        if arguments[0] in ("install", "upgrade", "uninstall", "policy"):
             command += ["--kubeconfig", self.kubeconfig]
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds,
                               stdin=subprocess.DEVNULL, check=False)
@@ -84,6 +84,14 @@ def job_spec(script, **more):
         "terminationGracePeriodSeconds": 2}}, **more}
 
 
+def unknown_kind(world):
+    """Without Prometheus's operator its objects are refused before anything is done."""
+    for value in ("serviceMonitor", "prometheusRule"):
+        _, said = world.install("--set", f"metrics.{value}.enabled=true", code=1)
+        check(f"leave metrics.{value}.enabled false" in said, "the value is named", said)
+    check(not world.api.get(f"/api/v1/namespaces/{SPACE}"), "nothing was done")
+
+
 def not_pulled(world):
     """An image that is not there is told of, and the wait ends."""
     _, said = world.run("install", "--image", f"{REGISTRY}/none:1", "--timeout", "12", code=124)
@@ -92,8 +100,9 @@ def not_pulled(world):
 
 
 def no_room(world):
-    _, said = world.install("--set", "sched.resources.requests.cpu=1000", "--timeout", "10",
-                            code=124)
+    # As much memory as AdaptDL's chart asks for is above the limit that there is by default.
+    _, said = world.install("--set", "sched.resources.requests.cpu=1000", "--set",
+                            "sched.resources.requests.memory=1Gi", "--timeout", "10", code=124)
     check("Unschedulable" in said and "Insufficient cpu" in said, "why", said)
 
 
@@ -121,7 +130,7 @@ def runs_a_job(world):
         "items"]
     said = world.api.request(
         "GET", f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}/log")[1]
-    check(f"http://adaptdl-supervisor.{SPACE}:8080/j/" in said, "the supervisor's address", said)
+    check(f"http://adaptdl-supervisor.{SPACE}.svc:8080/j/" in said, "the supervisor's address", said)
 
 
 def denied_nothing(world):
@@ -172,6 +181,7 @@ def rotates(world):
     """Certificates and their authority are made anew in time; every call meanwhile is answered."""
     world.run("upgrade", "--set", "webhook.failurePolicy=Fail", "--set",
               "webhook.certificateLifetime=9s", "--timeout", "90")
+    wait_until(lambda: len(world.pods()) == 2, "those of before are gone", 40)
     # What there is still lives for long: without it all is made anew.
     world.api.request("DELETE",
                       f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-webhook-certificate")
@@ -212,6 +222,26 @@ def upgraded(world):
     arguments = pod["spec"]["containers"][0]["args"]
     check(arguments[arguments.index("--interval") + 1] == "5s", "what was given before", arguments)
     world.run("upgrade", "--set", "sched.replicas=2")
+    events = world.api.get(f"/api/v1/namespaces/{SPACE}/events")["items"]
+    failed = [event["message"] for event in events if event["reason"] == "FailedPreStopHook"]
+    check(not failed, "those that went served until the Services had dropped them", failed)
+
+
+def another_policy(world):
+    """`policy set` has the operators start again with it; what else they were given stays."""
+    said, _ = world.run("policy", "show", "-o", "json")
+    check(json.loads(said)["policy"] == "proportional", "the default", said)
+    world.run("policy", "set", "pollux", "fairness=-2")
+
+    def replaced():
+        given = [pod["spec"]["containers"][0]["args"] for pod in world.pods()]
+        return len(given) == 2 and all("pollux" in each and "fairness=-2" in each and "5s" in each
+                                       for each in given)
+    wait_until(replaced, "operators with that policy", 60)
+    said, _ = world.run("policy", "show", "-o", "json")
+    check(json.loads(said)["options"]["fairness"] == -2, "it is kept", said)
+    world.run("policy", "set", "greatest", code=2)
+    world.run("policy", "set", "proportional")
 
 
 def uninstalled(world):
@@ -227,6 +257,29 @@ def uninstalled(world):
     check("nothing is installed" in said, "there is nothing more", said)
 
 
+def keeps_images(world):
+    """The registry's volume is left as it is, and taken again."""
+    arguments = ["--set", "docker-registry.enabled=true", "--set",
+                 "docker-registry.service.type=ClusterIP", "--set",
+                 "docker-registry.persistence.enabled=true", "--timeout", "0"]
+    claims = f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims/adaptdl-registry"
+    _, said = world.install(*arguments)
+    check("+ PersistentVolumeClaim adaptdl-registry" in said, "it is made", said)
+    made = world.api.get(claims)
+    _, said = world.install(*arguments)
+    check("nothing to change" in said, "the same again changes nothing", said)
+    _, said = world.run("uninstall")
+    check("such as PersistentVolumeClaim adaptdl-registry" in said, "it is in the way", said)
+    _, said = world.install(*arguments)
+    check("PersistentVolumeClaim" not in said, "it is there", said)
+    check(world.api.get(claims)["metadata"]["uid"] == made["metadata"]["uid"], "the same", made)
+    world.run("upgrade", "--set", "docker-registry.persistence.enabled=false", "--timeout", "0")
+    check(world.api.get(claims), "it stays")
+    world.api.request("DELETE", claims)
+    wait_until(lambda: not world.api.get(claims), "it is deleted", 40)
+    world.run("uninstall")
+
+
 def main():
     if not IMAGE or not REGISTRY:
         print("SKIPPED: no node can run pods here, or there is no docker-registry", flush=True)
@@ -234,7 +287,8 @@ def main():
     world = Installed(os.path.abspath(sys.argv[1]))
     world.image = world.run("image", "push", f"{REGISTRY}/adaptdl")[0].strip()
     before = world.all_objects()
-    tests = [not_pulled, no_room, ready, runs_a_job, refuses, measured, rotates, upgraded, denied_nothing, uninstalled]
+    tests = [unknown_kind, not_pulled, no_room, ready, runs_a_job, refuses, measured, rotates,
+             upgraded, another_policy, denied_nothing, uninstalled, keeps_images]
     for test in tests:
         if len(sys.argv) > 2 and test.__name__ not in sys.argv[2:]:
             continue
@@ -246,9 +300,9 @@ def main():
                 name = pod["metadata"]["name"]
                 print(json.dumps(pod["status"])[:2000], world.api.request(
                     "GET", f"/api/v1/namespaces/{SPACE}/pods/{name}/log")[1])
-            print(f"{test.__name__}: {failed}\nFAILED {test.__name__}", flush=True)
+            print(f"FAILED {test.__name__}: {failed}", flush=True)
             return 1
-        print(f"ok     {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
+        print(f"ok {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
 
     def left():  # what the cluster itself still clears away
         return not world.all_objects() - before

@@ -17,6 +17,7 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr Seconds kLook{0.2};
+constexpr const char* kMonitoring = "monitoring.coreos.com";  // of Prometheus's operator
 constexpr const char* kPodsOfOperator = "app.kubernetes.io/name=adaptdl-operator";
 const kube::Resource kBindings{
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "", "", ""};
@@ -92,7 +93,24 @@ bool is_needed_by_jobs(const Json& object) {
 
 bool may_be_others(const Json& object) {
   const std::string kind = object.value("kind", "");
-  return kind == "Namespace" || kind == "CustomResourceDefinition";
+  return kind == "Namespace" || kind == "CustomResourceDefinition" || is_data(object);
+}
+
+// An object as it is in the cluster. Of Prometheus's operator, which may not be there, a missing
+// kind is told from a missing object: only of that does the answer name the object.
+std::optional<Json> find_known(kube::Client& client, const kube::Resource& place,
+                               const std::string& kind) {
+  if (place.group != kMonitoring) return client.find(place);
+  try {
+    return client.get(place);
+  } catch (const kube::ApiError& error) {
+    if (!error.not_found()) throw;
+    if (!error.status().name.empty()) return std::nullopt;
+    fail(
+        "the cluster does not know {}s: they come with Prometheus's operator; install that first, "
+        "or leave metrics.{}.enabled false",
+        kind, kind == "ServiceMonitor" ? "serviceMonitor" : "prometheusRule");
+  }
 }
 
 // What a crashed operator said last; "" if that is not to be had.
@@ -204,7 +222,7 @@ std::vector<ObjectChange> plan_installation(kube::Client& client, std::vector<Js
   for (Json& object : wanted) {
     const kube::Resource place = resource_of(object);
     places.push_back(place);
-    const auto found = client.find(place);
+    const auto found = find_known(client, place, object.value("kind", ""));
     if (!found) {
       changes.push_back({ObjectChange::What::create, std::move(object), {}});
       continue;

@@ -36,7 +36,9 @@ struct ObjectChange {
 // What must happen so that the cluster has these objects, and no others of the installation of
 // `name_space`; nothing is done yet. What is as it should be is left out. Of a namespace and a
 // definition of jobs that were there before the installation, the namespace is left alone, and the
-// definition stays others'.
+// definition stays others'. The registry's volume is nobody's: one that is there is taken, and none
+// is ever removed. Throws Error if the cluster does not know a kind of Prometheus's operator that
+// is wanted.
 std::vector<ObjectChange> plan_installation(kube::Client& client, std::vector<Json> wanted,
                                             const std::string& name_space);
 

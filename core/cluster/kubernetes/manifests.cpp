@@ -31,6 +31,7 @@ constexpr std::array kKinds = {
     KnownKind{"ConfigMap", "", "v1", "configmaps"},
     KnownKind{"Secret", "", "v1", "secrets"},
     KnownKind{"Lease", "coordination.k8s.io", "v1", "leases"},
+    KnownKind{"PersistentVolumeClaim", "", "v1", "persistentvolumeclaims"},
     KnownKind{"Service", "", "v1", "services"},
     KnownKind{"PriorityClass", "scheduling.k8s.io", "v1", "priorityclasses"},
     KnownKind{"PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets"},
@@ -103,8 +104,9 @@ Json operator_arguments(const Values& values, const std::string& name_space) {
     add("--policy-option", name + "=" + format_number(value));
   }
   add("--interval", values.interval);
+  // With .svc: what NO_PROXY of a cluster's pods names.
   add("--supervisor-url",
-      fmt::format("http://adaptdl-supervisor.{}:{}", name_space, values.supervisor.port));
+      fmt::format("http://adaptdl-supervisor.{}.svc:{}", name_space, values.supervisor.port));
   add("--supervisor-port", std::to_string(values.supervisor.target_port));
   add("--metrics-port", std::to_string(values.metrics.target_port));
   add("--webhook-port", std::to_string(kWebhookPort));
@@ -128,6 +130,16 @@ Json operator_arguments(const Values& values, const std::string& name_space) {
     add("--patch-containers", dump_json(values.patch_containers));
   }
   return arguments;
+}
+
+Json registry_volume(const RegistryValues& registry) {
+  Json volume = {{"name", "data"}};
+  if (registry.persistent) {
+    volume["persistentVolumeClaim"]["claimName"] = registry.name;
+  } else {
+    volume["emptyDir"] = Json::object();
+  }
+  return volume;
 }
 
 Blanks blanks_of(const Values& values, const std::string& name_space, const Json& given) {
@@ -159,6 +171,10 @@ Blanks blanks_of(const Values& values, const std::string& name_space, const Json
           {"registry_node_port", registry.service.type == "NodePort" && registry.service.node_port
                                      ? Json(*registry.service.node_port)
                                      : Json()},
+          {"registry_volume", registry_volume(registry)},
+          {"registry_size", registry.size},
+          {"registry_storage_class",
+           registry.storage_class == "-" ? Json("") : text_or_null(registry.storage_class)},
           {"monitor_namespace", monitor.name_space.empty() ? name_space : monitor.name_space},
           {"monitor_selector", monitor.selector},
           {"monitor_interval", text_or_null(monitor.interval)},
@@ -167,7 +183,7 @@ Blanks blanks_of(const Values& values, const std::string& name_space, const Json
 
 void add_labels(Json& object, const std::string& name_space, const std::string& version) {
   Json& labels = object["metadata"]["labels"];
-  labels[kLabelInstalled] = name_space;
+  if (!is_data(object)) labels[kLabelInstalled] = name_space;
   labels["app.kubernetes.io/part-of"] = "adaptdl";
   labels["app.kubernetes.io/managed-by"] = "adaptdl";
   labels["app.kubernetes.io/version"] = version;
@@ -190,6 +206,9 @@ std::vector<Json> manifests(const Values& values, const std::string& name_space,
                                     "operator.yaml"};
   if (values.autoscaling.max_nodes > 0) {
     files.insert(files.end() - 1, "placeholder_priority.yaml");
+  }
+  if (values.registry.enabled && values.registry.persistent) {
+    files.push_back("registry_claim.yaml");
   }
   if (values.registry.enabled) files.push_back("registry.yaml");
   if (values.monitor.enabled) files.push_back("service_monitor.yaml");
@@ -227,6 +246,10 @@ std::vector<InstalledKind> installed_kinds() {
     result.push_back({known.kind, {known.group, known.version, known.plural, "", "", ""}});
   }
   return result;
+}
+
+bool is_data(const Json& object) {
+  return object.value("kind", "") == "PersistentVolumeClaim";
 }
 
 std::string describe_object(const Json& object) {

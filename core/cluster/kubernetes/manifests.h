@@ -24,7 +24,7 @@ inline constexpr const char* kDeployment = "adaptdl-operator";
 inline constexpr const char* kConfigMap = "adaptdl-config";
 inline constexpr const char* kConfigKey = "values.json";
 inline constexpr const char* kDefinition = "adaptdljobs.adaptdl.petuum.com";
-// Label of all that belongs to an installation: the namespace of its operator.
+// Label of all that belongs to an installation, but for data: the namespace of its operator.
 inline constexpr const char* kLabelInstalled = "adaptdl/installed-by";
 
 // In the order in which they are to be applied: whoever needs another comes later. The namespace is
@@ -42,6 +42,9 @@ struct InstalledKind {
   kube::Resource collection;
 };
 std::vector<InstalledKind> installed_kinds();
+
+// What is kept when the installation goes: the registry's volume.
+bool is_data(const Json& object);
 
 // "Deployment adaptdl-operator", for messages.
 std::string describe_object(const Json& object);

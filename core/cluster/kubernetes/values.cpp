@@ -1,7 +1,10 @@
 #include "core/cluster/kubernetes/values.h"
 
+#include <array>
+
 #include "core/base/number.h"
 #include "core/base/yaml_json.h"
+#include "core/job/quantity.h"
 
 namespace adaptdl::kubernetes {
 
@@ -10,6 +13,9 @@ namespace {
 constexpr int kMaxPort = 65535;
 constexpr int kMostReplicas = 100;
 constexpr int kMostNodes = 100000;
+// Texts that may look like numbers.
+constexpr std::array kTexts = {"image.repository", "image.tag", "image.digest",
+                               "image.secrets.name", "metrics.serviceMonitor.namespace"};
 constexpr double kLongestInterval = 86400;         // s
 constexpr double kLongestLife = 10 * 365 * 86400;  // s
 
@@ -39,12 +45,51 @@ void read_json(YamlMapping& mapping, std::string_view key, Json& value) {
   if (given(found)) value = yaml_to_json(found);
 }
 
-// Laid on the default, as Helm does.
+// Laid on the default, if there is one, as Helm does: null takes away what stands there.
 void read_object(YamlMapping& mapping, std::string_view key, Json& value) {
   const YamlNode found = mapping.find(key);
   if (!given(found)) return;
   if (!found.is_mapping()) found.refuse("it is no mapping");
-  value = merged_values(std::move(value), yaml_to_json(found));
+  const Json over = yaml_to_json(found);
+  if (value.is_object()) {
+    value.merge_patch(over);
+  } else {
+    value = over;
+  }
+}
+
+int64_t amount(const Json& quantity, const std::string& where) {
+  return parse_quantity_milli(
+      quantity.is_string() ? quantity.get<std::string>() : dump_json(quantity), where);
+}
+
+// As read_object(). The cluster takes no request above its limit, so a default gives way to what
+// was given beside it.
+void read_resources(YamlMapping& mapping, std::string_view key, Json& value) {
+  read_object(mapping, key, value);
+  const YamlNode found = mapping.find(key);
+  const Json given_ones = yaml_to_json(found), laid = value;
+  const auto is_given = [&](const char* part, const std::string& name) {
+    return given_ones.is_object() && given_ones.contains(part) && given_ones[part].contains(name);
+  };
+  const auto drop = [&](const char* part, const std::string& name) {
+    value[part].erase(name);
+    if (value[part].empty()) value.erase(part);
+  };
+  const Json requests = laid.value("requests", Json()), limits = laid.value("limits", Json());
+  if (!requests.is_object() || !limits.is_object()) return;
+  for (const auto& [name, limit] : limits.items()) {
+    if (!requests.contains(name)) continue;
+    const std::string where = fmt::format("{}.{}", found.place(), name);
+    if (amount(requests[name], where) <= amount(limit, where)) continue;
+    if (!is_given("limits", name)) {
+      drop("limits", name);
+    } else if (!is_given("requests", name)) {
+      drop("requests", name);  // then the limit is what is requested
+    } else {
+      found.refuse(fmt::format("requests.{0} is above limits.{0}", name));
+    }
+  }
 }
 
 // A list of operations, or text that is one in JSON, as the chart has it.
@@ -100,7 +145,7 @@ void read_image(const YamlNode& node, Values& values) {
 void read_sched(const YamlNode& node, Values& values) {
   YamlMapping sched(node, true);
   sched.read("replicas", values.replicas, 1, kMostReplicas);
-  read_object(sched, "resources", values.resources);
+  read_resources(sched, "resources", values.resources);
   read_text(sched, "policy", values.policy);
   YamlMapping options(sched.find("policyOptions"), true);
   for (const std::string& key : options.keys()) {
@@ -112,7 +157,7 @@ void read_sched(const YamlNode& node, Values& values) {
 
 void read_job(const YamlNode& node, Values& values) {
   YamlMapping job(node, true);
-  read_object(job, "defaultResources", values.default_resources);
+  read_resources(job, "defaultResources", values.default_resources);
   YamlMapping patch(job.find("patch"), true);
   read_patch(patch, "pods", values.patch_pods);
   read_patch(patch, "containers", values.patch_containers);
@@ -140,6 +185,13 @@ void read_registry(const YamlNode& node, RegistryValues& registry) {
   read_text(mapping, "fullnameOverride", registry.name);
   read_text(mapping, "image", registry.image);
   read_service(mapping.find("service"), registry.service);
+  YamlMapping persistence(mapping.find("persistence"), true);
+  persistence.read("enabled", registry.persistent);
+  read_text(persistence, "size", registry.size);
+  const YamlNode size = persistence.find("size");
+  if (parse_quantity(registry.size, size.place()) == 0) size.refuse("it is no size");
+  read_text(persistence, "storageClass", registry.storage_class);
+  persistence.finish();
   mapping.finish();
 }
 
@@ -157,6 +209,15 @@ void read_autoscaling(const YamlNode& node, AutoscalingValues& autoscaling) {
   if (autoscaling.image.empty()) {
     node.refuse("maxNodes needs an image for the placeholders, one that sleeps, such as pause");
   }
+}
+
+void keep_text(const YamlNode& node, Json& json, std::string_view path) {
+  const size_t dot = path.find('.');
+  const std::string key(path.substr(0, dot));
+  if (!node.is_mapping() || !json.contains(key)) return;
+  const YamlNode member = YamlMapping(node).find(key);
+  if (dot != std::string_view::npos) return keep_text(member, json[key], path.substr(dot + 1));
+  if (member.is_scalar() && !json[key].is_null()) json[key] = member.text();
 }
 
 }  // namespace
@@ -199,9 +260,23 @@ Values read_values(const YamlNode& root) {
   return values;
 }
 
+Values read_values(const Json& kept) {
+  return read_values(parse_yaml(dump_json(kept), "the installation's values"));
+}
+
+Json values_json(const YamlNode& root) {
+  Json json = yaml_to_json(root);
+  for (const char* path : kTexts) keep_text(root, json, path);
+  return json;
+}
+
 Json merged_values(Json base, const Json& over) {
   if (!base.is_object()) base = Json::object();
-  if (over.is_object()) base.merge_patch(over);
+  if (!over.is_object()) return base;
+  for (const auto& [key, value] : over.items()) {
+    Json& place = base[key];
+    place = value.is_object() ? merged_values(std::move(place), value) : value;
+  }
   return base;
 }
 

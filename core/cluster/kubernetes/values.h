@@ -33,6 +33,9 @@ struct RegistryValues {  // docker-registry
   std::string name = "adaptdl-registry";
   std::string image = "registry:2";
   ServiceValues service{"NodePort", 5000, 5000, 32000};
+  bool persistent = false;    // persistence.enabled: its images are in a volume
+  std::string size = "10Gi";  // of that
+  std::string storage_class;  // "": the cluster's default; "-": none, for a volume that is there
 };
 
 struct AutoscalingValues {  // autoscaling: placeholders, for a cluster autoscaler (expander.h)
@@ -76,7 +79,15 @@ struct Values {
 // Error "FILE:LINE: FIELD: ...".
 Values read_values(const YamlNode& root);
 
-// `over` laid on `base`: mappings key by key, all else is replaced; null takes a key away.
+// Of values that are kept, as values_json() made them.
+Values read_values(const Json& kept);
+
+// The values as they are given, to be kept. What read_values() reads as text is as it was written:
+// a tag 1.10, which elsewhere were a number, is not 1.1.
+Json values_json(const YamlNode& root);
+
+// `over` laid on `base`: mappings key by key, all else is replaced. Null stays, since it may be a
+// default that it takes away.
 Json merged_values(Json base, const Json& over);
 
 }  // namespace adaptdl::kubernetes

@@ -115,6 +115,37 @@ TEST_CASE("all blanks are filled, and each object has a place and says whose it 
   CHECK(registry["spec"]["ports"][0]["nodePort"] == 32000);
 }
 
+TEST_CASE("the registry's images are in its pod, or in a volume that outlives the installation") {
+  const std::string enabled = kImage + "docker-registry: {enabled: true, persistence: ";
+  const auto volume = [](const std::vector<Json>& objects) {
+    return find(objects, "Deployment", "adaptdl-registry")["spec"]["template"]["spec"]["volumes"];
+  };
+  CHECK(volume(objects_of(enabled + "{}}")) ==
+        Json::parse(R"([{"name": "data", "emptyDir": {}}])"));
+  CHECK_FALSE(has_kind(objects_of(enabled + "{size: 1Gi}}"), "PersistentVolumeClaim"));
+  CHECK_FALSE(has_kind(objects_of(kImage + "docker-registry: {persistence: {enabled: true}}"),
+                       "PersistentVolumeClaim"));
+
+  const auto objects = objects_of(enabled + "{enabled: true, size: 50Gi, storageClass: fast}}");
+  CHECK(volume(objects) == Json::parse(R"([{"name": "data", "persistentVolumeClaim":
+                                            {"claimName": "adaptdl-registry"}}])"));
+  const Json claim = find(objects, "PersistentVolumeClaim", "adaptdl-registry");
+  CHECK(claim["spec"] == Json::parse(R"({"accessModes": ["ReadWriteOnce"],
+      "resources": {"requests": {"storage": "50Gi"}}, "storageClassName": "fast"})"));
+  CHECK(claim["metadata"]["namespace"] == "lab");
+  CHECK_FALSE(claim["metadata"]["labels"].contains(kLabelInstalled));
+  const auto class_of = [&](const std::string& more) {
+    return find(objects_of(enabled + "{enabled: true" + more + "}}"), "PersistentVolumeClaim",
+                "adaptdl-registry")["spec"]
+        .value("storageClassName", "default");
+  };
+  CHECK(class_of("") == "default");
+  CHECK(class_of(", storageClass: '-'") == "");  // as the registry's chart has it
+  CHECK_ERROR(values_of("docker-registry: {persistence: {size: large}}"),
+              "docker-registry.persistence.size: large");
+  CHECK_ERROR(values_of("docker-registry: {persistence: {size: 0}}"), "it is no size");
+}
+
 TEST_CASE("what is off by default is not there") {
   const auto objects = objects_of(kImage);
   CHECK(!has_kind(objects, "ServiceMonitor"));
@@ -122,7 +153,7 @@ TEST_CASE("what is off by default is not there") {
 }
 
 TEST_CASE("dashboard and alerts speak of series that there are") {
-  const std::string told = metrics_text({}, {}, true);
+  const std::string told = metrics_text({}, {}, true, true);
   const auto known = [&](const std::string& name) {
     return told.find("# TYPE " + name + " ") != std::string::npos;
   };
@@ -197,6 +228,17 @@ TEST_CASE("two replicas, of which one may be disrupted; services and budget find
   }
 }
 
+TEST_CASE("an operator that goes serves until nobody is sent to it any more") {
+  const auto objects = objects_of(kImage + "sched: {replicas: 1}");
+  const Json deployment = find(objects, "Deployment", kDeployment)["spec"];
+  CHECK(deployment["replicas"] == 1);
+  // Of one, none may go before the next is ready.
+  CHECK(deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == "50%");
+  const Json container = deployment["template"]["spec"]["containers"][0];
+  CHECK(container["lifecycle"]["preStop"]["exec"]["command"] ==
+        Json({container["command"][0], "__storage", "--", "wait", "5"}));
+}
+
 TEST_CASE("the webhook sees jobs alone, and cannot stop them") {
   const Json hook = find(objects_of(kImage), "ValidatingWebhookConfiguration",
                          kWebhookConfiguration)["webhooks"][0];
@@ -230,7 +272,7 @@ supervisor: {service: {type: NodePort, port: 80, targetPort: 8081, nodePort: 300
   CHECK(container["resources"]["requests"] == Json({{"cpu", "100m"}, {"memory", "2Gi"}}));
   CHECK(argument(objects, "--policy") == "pollux");
   CHECK(argument(objects, "--policy-option") == "horizon=10");
-  CHECK(argument(objects, "--supervisor-url") == "http://adaptdl-supervisor.lab:80");
+  CHECK(argument(objects, "--supervisor-url") == "http://adaptdl-supervisor.lab.svc:80");
   CHECK(argument(objects, "--supervisor-port") == "8081");
   CHECK(argument(objects, "--default-resources") == R"({"requests":{"cpu":"2.0","memory":"1Gi"}})");
   CHECK(argument(objects, "--patch-pods") == R"([{"op":"add","path":"/a","value":1}])");
@@ -239,6 +281,34 @@ supervisor: {service: {type: NodePort, port: 80, targetPort: 8081, nodePort: 300
   CHECK(service["type"] == "NodePort");
   CHECK(service["ports"][0]["nodePort"] == 30080);
   CHECK(find(objects, "Service", "adaptdl-adaptdl-sched")["spec"]["ports"][0]["port"] == 9000);
+}
+
+TEST_CASE("a default gives way to what is given, where the cluster would not take both") {
+  const auto resources = [](const std::string& text) {
+    return values_of("sched: {resources: " + text + "}").resources;
+  };
+  const Json usual = Values().resources;
+  // As AdaptDL's chart has it.
+  CHECK(resources("{requests: {memory: 1Gi, cpu: 1}}") ==
+        Json({{"requests", {{"cpu", 1}, {"memory", "1Gi"}}}}));
+  CHECK(resources("{requests: {memory: 512Mi}}")["limits"] == usual["limits"]);
+  CHECK(resources("{limits: {memory: 100M}}") ==
+        Json({{"requests", {{"cpu", "100m"}}}, {"limits", {{"memory", "100M"}}}}));
+  CHECK(resources("{limits: {cpu: 0.2}}")["requests"] == usual["requests"]);
+  CHECK(values_of("job: {defaultResources: {limits: {memory: 1G}}}").default_resources ==
+        Json({{"requests", {{"cpu", "1.0"}}}, {"limits", {{"memory", "1G"}}}}));
+  CHECK_ERROR(resources("{requests: {cpu: 2}, limits: {cpu: 1500m}}"),
+              "values.yaml:1: sched.resources: requests.cpu is above limits.cpu");
+  CHECK_ERROR(resources("{requests: {memory: much}}"), "sched.resources.memory: much");
+  // Null takes a default away.
+  CHECK(resources("{limits: null}") == Json({{"requests", usual["requests"]}}));
+  CHECK(values_of("job: {defaultResources: {requests: {memory: null}}}").default_resources ==
+        Json({{"requests", {{"cpu", "1.0"}}}}));
+  CHECK(values_of("metrics: {serviceMonitor: {selector: {release: null}}}").monitor.selector ==
+        Json::object());
+  const auto objects = objects_of(
+      kImage + "autoscaling: {maxNodes: 1, image: pause, podSpec: {tolerations: null}}\n");
+  CHECK_FALSE(Json::parse(argument(objects, "--placeholder-spec")).contains("tolerations"));
 }
 
 TEST_CASE("wrong values are told with their place") {
@@ -253,10 +323,30 @@ TEST_CASE("wrong values are told with their place") {
   CHECK(values_of("image: {repository: a}").image() == "a");
 }
 
+TEST_CASE("text that looks like a number is kept as it was written") {
+  const auto kept = [](const std::string& text, const std::vector<std::string>& set = {}) {
+    return values_json(parse_yaml(text, "values.yaml", set));
+  };
+  CHECK(kept("image: {tag: 1.10}")["image"]["tag"] == "1.10");
+  CHECK(kept("", {"image.tag=1234567e8"})["image"]["tag"] == "1234567e8");  // of a commit
+  CHECK(kept("image: {tag: v1, digest: a}", {"image.tag=007"}) ==
+        Json({{"image", {{"tag", "007"}, {"digest", "a"}}}}));
+  CHECK(kept("metrics: {serviceMonitor: {namespace: 0123}}")["metrics"]["serviceMonitor"] ==
+        Json({{"namespace", "0123"}}));
+  CHECK(kept("image: {tag: null, digest: }", {"image.repository=null"}) ==
+        Json({{"image", {{"tag", nullptr}, {"digest", nullptr}, {"repository", nullptr}}}}));
+  CHECK(kept("sched: {replicas: 3, policyOptions: {a: 0.50}}") ==
+        Json({{"sched", {{"replicas", 3}, {"policyOptions", {{"a", 0.5}}}}}}));
+  CHECK(kept("image: text") == Json({{"image", "text"}}));
+  CHECK(kept("") == Json::object());
+}
+
 TEST_CASE("values are laid on each other") {
   CHECK(merged_values({{"a", {{"b", 1}, {"c", 2}}}}, {{"a", {{"b", 3}}}}) ==
         Json({{"a", {{"b", 3}, {"c", 2}}}}));
-  CHECK(merged_values({{"a", 1}}, {{"a", nullptr}}) == Json::object());
+  CHECK(merged_values({{"a", 1}}, {{"a", nullptr}}) == Json({{"a", nullptr}}));
+  CHECK(merged_values(Json(), {{"a", {{"b", nullptr}}}}) == Json({{"a", {{"b", nullptr}}}}));
+  CHECK(merged_values({{"a", nullptr}}, {{"a", {{"b", 1}}}}) == Json({{"a", {{"b", 1}}}}));
   CHECK(merged_values(Json(), Json()) == Json::object());
 }
 
