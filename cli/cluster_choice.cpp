@@ -77,10 +77,4 @@ kube::Config kubernetes_config(const ClusterChoice& choice) {
   }
 }
 
-void require_local_cluster(const Arguments& arguments, const char* what) {
-  const ClusterChoice choice = chosen_cluster(arguments);
-  if (choice.local()) return;
-  fail("cluster {} (by {}): {}; `--cluster local` is this machine", choice.name, choice.by, what);
-}
-
 }  // namespace adaptdl::cli

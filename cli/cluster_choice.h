@@ -35,7 +35,4 @@ ClusterChoice cluster_named(const std::string& name, const std::string& by,
 // context, or no kubeconfig. Requires: it is not local.
 kube::Config kubernetes_config(const ClusterChoice& choice);
 
-// For what only the local cluster has: throws Error `what` with the cluster's name otherwise.
-void require_local_cluster(const Arguments& arguments, const char* what);
-
 }  // namespace adaptdl::cli

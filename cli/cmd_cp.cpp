@@ -35,8 +35,12 @@ int run(const Arguments& arguments) {
       copy(*open_cluster(arguments), parse_place(*arguments.positional("FROM")),
            parse_place(*arguments.positional("TO")));
   for (const std::string& sentence : result.skipped) talk("adaptdl: skipped " + sentence);
+  for (const std::string& sentence : result.changed) talk("adaptdl: " + sentence);
   if (arguments.json()) {
-    print_json({{"files", result.files}, {"bytes", result.bytes}, {"skipped", result.skipped}});
+    print_json({{"files", result.files},
+                {"bytes", result.bytes},
+                {"skipped", result.skipped},
+                {"changed", result.changed}});
   } else if (!arguments.quiet()) {
     talk(fmt::format("{} file{}, {}", result.files, result.files == 1 ? "" : "s",
                      format_bytes(result.bytes)));

@@ -2,9 +2,9 @@
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/jobs.h"
-#include "cli/local_policy.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/policy_choice.h"
 #include "core/base/error.h"
 #include "core/base/number.h"
 #include "core/goodput/goodput.h"
@@ -27,10 +27,14 @@ struct Alternative {
 };
 
 // How many times as many replicas as a job has measured itself with the policy gives it at most.
-// Of another cluster, whose options only its operator knows, the default policy's.
+// Of another cluster, where not everybody may see its operator's options, the default policy's.
 double growth(const Arguments& arguments) {
-  LocalPolicy policy{std::string(policies()[0].name), {}, ""};
-  if (chosen_cluster(arguments).local()) policy = local_policy();
+  PolicyChoice policy{.name = std::string(policies()[0].name)};
+  try {
+    policy = present_policy(arguments);
+  } catch (const Error&) {
+    if (chosen_cluster(arguments).local()) throw;
+  }
   for (const PolicyOption& option : info_of(policy).options) {
     if (option.name == "growth") return value_of(option, policy);
   }

@@ -4,9 +4,10 @@
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/embedded.h"
-#include "cli/local_policy.h"
+#include "cli/kubernetes_policy.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/policy_choice.h"
 #include "cli/suggest.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
@@ -19,8 +20,7 @@ namespace adaptdl::cli {
 namespace {
 
 int show(const Arguments& arguments) {
-  require_local_cluster(arguments, "its policy is what its operator was started with");
-  const LocalPolicy now = local_policy();
+  const PolicyChoice now = present_policy(arguments);
   const PolicyInfo& policy = info_of(now);
   if (arguments.json()) {
     Json options = Json::object();
@@ -37,7 +37,7 @@ int show(const Arguments& arguments) {
                     format_number(option.fallback), std::string(option.unit)});
   }
   if (!rows.empty()) print("\n" + table({"OPTION", "VALUE", "DEFAULT", "UNIT"}, rows));
-  if (!arguments.quiet() && now.by != "service") {
+  if (!arguments.quiet() && now.by != "service" && now.by != "operator") {
     talk("No service runs; one that starts now goes by " + now.by + " and the defaults.");
   }
   return 0;
@@ -73,12 +73,10 @@ std::string braces(const std::map<std::string, double>& options) {
   return "{" + text + "}";
 }
 
-int set(const Arguments& arguments) {
-  require_local_cluster(arguments, "its policy is what its operator was started with");
-  const std::vector<std::string>& words = arguments.rest();
+// What the words make of the present one. Throws UsageError.
+PolicyChoice wanted_policy(const std::vector<std::string>& words, PolicyChoice wanted) {
   const bool named = words[0].find('=') == std::string::npos;
-  LocalPolicy wanted = configured_policy();
-  if (named && words[0] != wanted.name) wanted = {words[0], {}, ""};
+  if (named && words[0] != wanted.name) wanted = {.name = words[0]};
   take_options(words, named ? 1 : 0, wanted.options);
   std::vector<std::string_view> names;
   for (const PolicyInfo& policy : policies()) names.push_back(policy.name);
@@ -91,24 +89,45 @@ int set(const Arguments& arguments) {
   } catch (const Error& error) {
     throw UsageError(error.what());
   }
+  return wanted;
+}
+
+// Whether a service runs that goes by it now.
+bool set_local(const PolicyChoice& wanted) {
   change_config(
       {{{"local", "policy"}, wanted.name}, {{"local", "options"}, braces(wanted.options)}},
       [&](const std::string& text, const std::string& file) {
         YamlMapping local(YamlMapping(parse_yaml(text, file)).require("local"));
         ADAPTDL_CHECK(local.require("policy").text() == wanted.name);
       });
-  const bool told = local::service_runs();
-  if (told) local::request_service({{"request", "reload"}});
+  const bool runs = local::service_runs();
+  if (runs) local::request_service({{"request", "reload"}});
+  return runs;
+}
+
+int set(const Arguments& arguments) {
+  const ClusterChoice cluster = chosen_cluster(arguments);
+  PolicyChoice wanted;
+  std::string said;
+  bool told = true;
+  if (cluster.local()) {
+    wanted = wanted_policy(arguments.rest(), configured_policy());
+    told = set_local(wanted);
+    said = fmt::format("Written to {}; {}.", local::config_path(),
+                       told ? "the service goes by it now" : "a service that starts goes by it");
+  } else {
+    KubernetesPolicy policy(cluster, arguments.verbose());
+    wanted = wanted_policy(arguments.rest(), policy.choice());
+    policy.set(wanted);
+    said = "The operators start again with it, one after the other; jobs go on.";
+  }
   if (arguments.json()) {
     print_json({{"policy", wanted.name}, {"options", wanted.options}, {"reloaded", told}});
     return 0;
   }
   print_line(
       fmt::format("{}{}", wanted.name, wanted.options.empty() ? "" : " " + braces(wanted.options)));
-  if (!arguments.quiet()) {
-    talk(fmt::format("Written to {}; {}.", local::config_path(),
-                     told ? "the service goes by it now" : "a service that starts goes by it"));
-  }
+  if (!arguments.quiet()) talk(said);
   return 0;
 }
 
@@ -116,10 +135,11 @@ int set(const Arguments& arguments) {
 
 Command policy_show_command() {
   return {.name = "policy show",
-          .summary = "Show the policy that shares the machine, and its options",
+          .summary = "Show the policy that shares the machine or cluster, and its options",
           .text = embedded("cmd_policy.md"),
           .options = with_cluster({format_option()}),
-          .examples = {{"adaptdl policy show", "By what the service decides."}},
+          .examples = {{"adaptdl policy show", "By what the service decides."},
+                       {"adaptdl policy show --cluster kubernetes", "By what the operator does."}},
           .run = show};
 }
 

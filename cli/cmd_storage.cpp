@@ -1,11 +1,12 @@
 // `adaptdl __storage`: what `adaptdl cp` needs in a pod whose image has this program and not much
-// else: neither sleep nor tar.
+// else: neither sleep nor tar. Operators' pods wait by it, too (manifests/operator.yaml).
 
 #include <thread>
 #include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/job_tar.h"
+#include "cli/kubernetes_storage.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "core/base/clock.h"
@@ -29,6 +30,7 @@ int pack(const std::string& folder, const std::vector<std::string>& members) {
     write_all(STDOUT_FILENO, bytes, "standard output");
   });
   for (const std::string& skipped : result.skipped) talk(skipped);
+  for (const std::string& changed : result.changed) talk(kChangedMark + changed);
   return 0;
 }
 

@@ -21,6 +21,7 @@ struct CopyResult {
   int64_t files = 0;
   uint64_t bytes = 0;
   std::vector<std::string> skipped;  // one sentence each
+  std::vector<std::string> changed;  // while they were copied; likewise
 };
 
 // Copies a file, or a folder with all in it, to `to`; into it, if that is a folder that exists.

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,19 +22,29 @@ class Packer {
   void pack(const std::string& from, const std::string& name, size_t depth) {
     struct stat status {};
     const int failed = depth == 0 ? stat(from.c_str(), &status) : lstat(from.c_str(), &status);
+    if (failed != 0 && depth > 0 && oci::is_gone(errno)) return skip_gone(from);
     if (failed != 0) fail_errno(errno, from);
     oci::TarEntry entry{name, oci::TarEntry::Kind::file, from, status.st_mode & 0777};
     if (S_ISDIR(status.st_mode)) {
       entry.kind = oci::TarEntry::Kind::folder;
       writer_.add(entry, status.st_mtim.tv_sec);
-      for (const std::string& each : list_directory(from)) {
+      std::vector<std::string> members;
+      try {
+        members = list_directory(from);
+      } catch (const Error&) {
+        if (depth == 0 || lstat(from.c_str(), &status) == 0 || !oci::is_gone(errno)) throw;
+        return skip_gone(from);
+      }
+      for (const std::string& each : members) {
         pack(join_path(from, each), join_path(name, each), depth + 1);
       }
       return;
     }
     if (S_ISLNK(status.st_mode)) {
       entry.kind = oci::TarEntry::Kind::link;
-      entry.source = target_of(from);
+      const auto target = target_of(from);
+      if (!target) return skip_gone(from);
+      entry.source = *target;
       if (oci::leads_out(entry.source, depth - 1)) {
         result_.skipped.push_back(
             fmt::format("{}: leads to {}, outside of what is copied", from, entry.source));
@@ -42,10 +53,15 @@ class Packer {
     } else if (!S_ISREG(status.st_mode)) {
       result_.skipped.push_back(from + ": is no file");
       return;
-    } else {
-      result_.bytes += static_cast<uint64_t>(status.st_size);
     }
-    writer_.add(entry, status.st_mtim.tv_sec);
+    try {
+      writer_.add(entry, status.st_mtim.tv_sec);
+    } catch (const oci::FileChanged& change) {
+      if (change.went() && depth == 0) throw;
+      if (change.went()) return skip_gone(from);
+      result_.changed.push_back(from + ": became shorter; zeros stand for the rest");
+    }
+    if (S_ISREG(status.st_mode)) result_.bytes += static_cast<uint64_t>(status.st_size);
     ++result_.files;
   }
 
@@ -55,11 +71,17 @@ class Packer {
   }
 
  private:
-  static std::string target_of(const std::string& link) {
+  // None: it has gone.
+  static std::optional<std::string> target_of(const std::string& link) {
     char target[PATH_MAX];
     const ssize_t size = readlink(link.c_str(), target, sizeof target);
+    if (size < 0 && oci::is_gone(errno)) return std::nullopt;
     if (size < 0) fail_errno(errno, link);
-    return {target, static_cast<size_t>(size)};
+    return std::string(target, static_cast<size_t>(size));
+  }
+
+  void skip_gone(const std::string& path) {
+    result_.skipped.push_back(path + ": went while the others were copied");
   }
 
   oci::TarWriter writer_;

@@ -13,7 +13,7 @@ namespace adaptdl::cli {
 
 // Writes a file, or a folder with all in it, under the name `name`, with modes and times. A
 // symbolic link in the folder that may lead out of it (oci::leads_out), and what is no file, are
-// skipped. Throws Error for what cannot be read or changes meanwhile, and what `sink` throws.
+// skipped, as is what goes meanwhile. Throws Error for what cannot be read, and what `sink` throws.
 CopyResult pack_tar(const std::string& from, const std::string& name,
                     const std::function<void(std::string_view)>& sink);
 

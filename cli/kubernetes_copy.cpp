@@ -32,7 +32,7 @@ namespace {
 
 constexpr Seconds kStart{120};  // for a pod of an image that its node may have to pull
 constexpr Seconds kLook{0.3};
-constexpr size_t kMostComplaint = 2000;
+constexpr size_t kMostErrors = 64u << 10, kMostComplaint = 2000;
 
 struct Pipe {
   Fd reader, writer;
@@ -138,11 +138,13 @@ class Transfer {
     const std::vector<std::string> words = tools_.pack(folder, members);
     Pipe pipe;
     oci::UntarResult result;
+    CopyResult told;
     beside(
         [&] {
           const int writer = pipe.writer.get();
-          check(run(words, -1,
-                    [&](std::string_view bytes) { write_all(writer, bytes, "unpacking"); }));
+          const Ran ran = run(
+              words, -1, [&](std::string_view bytes) { write_all(writer, bytes, "unpacking"); });
+          if (!tools_.packed(ran.code, ran.errors, told)) throw failure(ran);
         },
         [&] { pipe.writer.reset(); },
         [&] {
@@ -151,7 +153,10 @@ class Transfer {
           while (!source().empty()) continue;  // behind the archive's end
         },
         [&] { pipe.reader.reset(); });
-    return {result.files, result.bytes, std::move(result.skipped)};
+    told.files = result.files;
+    told.bytes = result.bytes;
+    told.skipped.insert(told.skipped.end(), result.skipped.begin(), result.skipped.end());
+    return told;
   }
 
   bool is_folder(const std::string& path) {
@@ -162,14 +167,19 @@ class Transfer {
     const std::vector<std::string> words = tools_.unpack(folder);
     Pipe pipe;
     CopyResult result;
-    beside([&] { check(run(words, pipe.reader.get(), {})); }, [&] { pipe.reader.reset(); },
-           [&] {
-             const int writer = pipe.writer.get();
-             result = pack_tar(from, name, [&](std::string_view bytes) {
-               write_all(writer, bytes, "the connection");
-             });
-           },
-           [&] { pipe.writer.reset(); });
+    beside(
+        [&] {
+          const Ran ran = run(words, pipe.reader.get(), {});
+          if (ran.code != 0) throw failure(ran);
+        },
+        [&] { pipe.reader.reset(); },
+        [&] {
+          const int writer = pipe.writer.get();
+          result = pack_tar(from, name, [&](std::string_view bytes) {
+            write_all(writer, bytes, "the connection");
+          });
+        },
+        [&] { pipe.writer.reset(); });
     return result;
   }
 
@@ -221,9 +231,9 @@ class Transfer {
     options.output = output;
     options.errors = [&](std::string_view bytes) {
       ran.errors += bytes;
-      if (ran.errors.size() > kMostComplaint) {
-        ran.errors.erase(0, ran.errors.size() - kMostComplaint);
-      }
+      if (ran.errors.size() <= kMostErrors) return;
+      const size_t line = ran.errors.find('\n', ran.errors.size() - kMostErrors);
+      ran.errors.erase(0, line == std::string::npos ? ran.errors.size() - kMostErrors : line + 1);
     };
     ran.code = cluster_.reach([&] {
       try {
@@ -238,12 +248,13 @@ class Transfer {
   }
 
   // Its last line says why it failed; the one before it may say of what.
-  void check(const Ran& ran) const {
-    if (ran.code == 0) return;
+  Error failure(const Ran& ran) const {
     std::string said = ran.errors;
     while (said.ends_with('\n')) said.pop_back();
+    if (said.size() > kMostComplaint) said.erase(0, said.size() - kMostComplaint);
     std::replace(said.begin(), said.end(), '\n', ';');
-    fail("{}: {}", name_, said.empty() ? fmt::format("tar ended by {}", ran.code) : said);
+    return Error(fmt::format("{}: {}", name_,
+                             said.empty() ? fmt::format("tar ended by {}", ran.code) : said));
   }
 
   KubernetesCluster& cluster_;

@@ -174,6 +174,9 @@ void change_manifest(Json& job, const ManifestChanges& changes) {
   if (!changes.pull_secret.empty()) {
     put(pod["imagePullSecrets"], {{"name", changes.pull_secret}});
   }
+  if (!changes.architecture.empty()) {
+    pod["nodeSelector"]["kubernetes.io/arch"] = changes.architecture;
+  }
   if (!changes.claim.empty()) add_volume(pod, kClaimVolume, changes.claim);
   if (!changes.tensorboard.empty()) {
     add_volume(pod, kTensorboardVolume, "adaptdl-tensorboard-" + changes.tensorboard);

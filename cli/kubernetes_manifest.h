@@ -31,10 +31,11 @@ struct ManifestChanges {
   std::string name_space;
   std::vector<std::string> arguments;  // of the first container; none: as they are
   std::optional<int> min_replicas, max_replicas;
-  std::string image;        // of containers that have none, and of the first one
-  std::string claim;        // PersistentVolumeClaim for checkpoints and shared files; "": none
-  std::string tensorboard;  // name of an instance; "": none
-  std::string pull_secret;  // ""
+  std::string image;         // of containers that have none, and of the first one
+  std::string claim;         // PersistentVolumeClaim for checkpoints and shared files; "": none
+  std::string tensorboard;   // name of an instance; "": none
+  std::string pull_secret;   // ""
+  std::string architecture;  // of the nodes that its pods are kept to; "": any
 };
 // Requires: an object as the functions above return it.
 void change_manifest(Json& job, const ManifestChanges& changes);

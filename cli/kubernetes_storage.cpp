@@ -7,6 +7,7 @@
 #include "cli/image_self.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/cluster/kubernetes/pod_builder.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -98,6 +99,34 @@ std::vector<std::string> StorageTools::pack(const std::string& folder,
   return words;
 }
 
+bool StorageTools::packed(int code, std::string_view said, CopyResult& result) const {
+  if (code != (own ? 0 : 1)) return code == 0;
+  // Only GNU's tar ends by 1 for no more than a file that changed or went.
+  bool told = own;
+  while (!said.empty()) {
+    const size_t end = std::min(said.find('\n'), said.size());
+    std::string_view line = said.substr(0, end);
+    said.remove_prefix(std::min(end + 1, said.size()));
+    const auto without = [&](std::string_view start) {
+      const bool begins = line.starts_with(start);
+      if (begins) line.remove_prefix(start.size());
+      return begins;
+    };
+    bool changed = own && without(kChangedMark);
+    if (!own) {
+      without("tar: ");
+      changed =
+          line.ends_with(": file changed as we read it") || line.ends_with("; padding with zeros");
+      const bool skipped =
+          line.ends_with(": File removed before we read it") || line.ends_with(": socket ignored");
+      if (!changed && !skipped) return false;
+      told = true;
+    }
+    (changed ? result.changed : result.skipped).emplace_back(line);
+  }
+  return told;
+}
+
 std::vector<std::string> StorageTools::unpack(const std::string& folder) const {
   if (own) return {kProgramPlace, "__storage", "--", "unpack", folder};
   // A tar that fails leaves the rest of its input unread, which some nodes do not survive.
@@ -138,6 +167,11 @@ Json copy_pod(const Json& job, const std::string& claim, const std::string& clai
   for (const char* key :
        {"imagePullSecrets", "nodeSelector", "tolerations", "serviceAccountName"}) {
     if (own.is_object() && own.contains(key)) spec[key] = own[key];
+  }
+  kubernetes::add_toleration(spec);
+  // Not what it says of other pods, such as the job's: none may be there.
+  if (const Json affinity = at(own, "/affinity/nodeAffinity"); affinity.is_object()) {
+    spec["affinity"]["nodeAffinity"] = affinity;
   }
   const Json owner = {
       {"apiVersion", "v1"}, {"kind", "PersistentVolumeClaim"}, {"name", claim}, {"uid", claim_uid}};

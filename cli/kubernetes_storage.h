@@ -3,8 +3,10 @@
 // Where a job on Kubernetes has its files, and a pod that reaches them when no replica runs. Pure.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cli/job_copy.h"
 #include "core/base/json.h"
 
 namespace adaptdl::cli {
@@ -29,10 +31,16 @@ struct StorageTools {
   std::vector<std::string> is_folder(const std::string& path) const;  // exit code 0: it is
   std::vector<std::string> pack(const std::string& folder,
                                 const std::vector<std::string>& members) const;
+  // Whether pack() that ended by `code` packed all that stayed where and as it was. What it said of
+  // the rest on its standard error becomes sentences of `result`.
+  bool packed(int code, std::string_view said, CopyResult& result) const;
   std::vector<std::string> unpack(const std::string& folder) const;  // reads all of its input
 
   bool own = false;  // this program's
 };
+
+// Before what this program's pack() says has changed, not been skipped.
+inline constexpr const char* kChangedMark = "changed: ";
 
 // How long it lives if this program is killed.
 inline constexpr int kCopyPodLife_s = 6 * 3600;

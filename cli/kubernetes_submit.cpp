@@ -6,6 +6,7 @@
 #include "cli/kubernetes_manifest.h"
 #include "cli/kubernetes_storage.h"
 #include "cli/kubernetes_tensorboard.h"
+#include "cli/node_platform.h"
 #include "cli/output.h"
 #include "cli/project_image.h"
 #include "cli/replica_range.h"
@@ -235,7 +236,7 @@ class KubernetesJobRequest : public JobRequest {
     if (folder_.empty()) return named;
     ProjectImage project;
     project.folder = folder_;
-    project.platform = oci::this_platform();
+    project.platform = image_platform();
     const std::string own = join_path(folder_, "Dockerfile");
     if (arguments_.given("dockerfile")) {
       project.dockerfile = absolute_path(arguments_.text("dockerfile"));
@@ -255,7 +256,7 @@ class KubernetesJobRequest : public JobRequest {
       target.proxy = registry.proxy;
     }
     if (trains_ && project.dockerfile.empty() && project.base.empty()) {
-      project.base = training_image(target);
+      project.base = training_image(target, project.platform);
     }
     if (project.dockerfile.empty() && project.base.empty()) {
       fail(
@@ -264,6 +265,38 @@ class KubernetesJobRequest : public JobRequest {
           folder_);
     }
     return deliver_project(project, target).image;
+  }
+
+  // That of the nodes. Where they are of several the job is kept to those that can run it.
+  oci::Platform image_platform() {
+    std::optional<oci::Platform> wanted;
+    if (arguments_.given("platform")) {
+      wanted = oci::parse_platform(arguments_.text("platform"), "--platform");
+    }
+    const NodePlatform found = node_platform(nodes(), job_["spec"]["template"]["spec"], wanted);
+    if (!found.pins) return found.platform;
+    changes_.architecture = found.platform.architecture;
+    if (!arguments_.quiet()) {
+      talk(
+          fmt::format("adaptdl: the nodes are of several architectures; the image, and so the "
+                      "job, is for those of {} (--platform)",
+                      found.platform.architecture));
+    }
+    return found.platform;
+  }
+
+  // None, for who may not list them.
+  std::vector<Json> nodes() {
+    return cluster_.reach([&]() -> std::vector<Json> {
+      try {
+        // Of a thousand nodes these would be most of the memory.
+        const auto trim = [](Json& node) { node["status"].erase("images"); };
+        return cluster_.client().list(kube::kNodes, {.trim = trim}).items;
+      } catch (const kube::ApiError& error) {
+        if (!error.forbidden()) throw;
+        return {};
+      }
+    });
   }
 
   // Its pods would wait for its volume for ever.
@@ -280,13 +313,13 @@ class KubernetesJobRequest : public JobRequest {
   }
 
   // What `image push --with-torch` has put beside the projects' images.
-  static std::string training_image(const ImageTarget& target) {
+  static std::string training_image(const ImageTarget& target, const oci::Platform& platform) {
     const oci::Reference& where = *target.where;
     const std::string name =
         fmt::format("{}/{}:{}", where.registry, where.repository, kTrainingTag);
     try {
       ImageProgress silent(true);
-      base_image(name, oci::this_platform(), target, silent);
+      base_image(name, platform, target, silent);
     } catch (const Error& error) {
       if (error.exit_code() == ExitCode::auth) throw;
       const std::string place = target.proxy.url.empty() ? name + " " : "";

@@ -2,6 +2,7 @@
 
 #include "cli/kubernetes_manifest.h"
 #include "core/base/error.h"
+#include "core/cluster/kubernetes/pod_builder.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -38,18 +39,18 @@ Json tensorboard_deployment(const std::string& name, const std::string& image) {
       {"securityContext",
        {{"allowPrivilegeEscalation", false}, {"capabilities", {{"drop", {"ALL"}}}}}},
       {"volumeMounts", {{{"name", "logdir"}, {"mountPath", kTensorboardFolder}}}}};
-  const Json pod = {
-      {"automountServiceAccountToken", false},
-      {"enableServiceLinks", false},
-      {"securityContext",
-       {{"runAsNonRoot", true},
-        {"runAsUser", 65532},
-        {"runAsGroup", 65532},
-        {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
-      {"containers", Json::array({container})},
-      {"volumes",
-       {{{"name", "logdir"},
-         {"persistentVolumeClaim", {{"claimName", tensorboard_object_name(name)}}}}}}};
+  Json pod = {{"automountServiceAccountToken", false},
+              {"enableServiceLinks", false},
+              {"securityContext",
+               {{"runAsNonRoot", true},
+                {"runAsUser", 65532},
+                {"runAsGroup", 65532},
+                {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+              {"containers", Json::array({container})},
+              {"volumes",
+               {{{"name", "logdir"},
+                 {"persistentVolumeClaim", {{"claimName", tensorboard_object_name(name)}}}}}}};
+  kubernetes::add_toleration(pod);  // its volume may be on such a node
   return {{"apiVersion", "apps/v1"},
           {"kind", "Deployment"},
           {"metadata", metadata_of(name)},

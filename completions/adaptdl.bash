@@ -47,6 +47,7 @@ _adaptdl() {
       submit--image) COMPREPLY=() ;;
       submit--base) COMPREPLY=() ;;
       submit-d|submit--dockerfile) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      submit--platform) COMPREPLY=() ;;
       submit--repo) COMPREPLY=() ;;
       submit--repo-creds) COMPREPLY=() ;;
       submit--proxy-port) COMPREPLY=() ;;
@@ -256,7 +257,7 @@ _adaptdl() {
       init) flags="$flags --text --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
       serve) flags="$flags --slots --policy --policy-option --stop --install" ;;
-      submit) flags="$flags -f --file -n --name --replicas --set --tensorboard --wait --follow --dry-run --no-start --image --base -d --dockerfile --repo --repo-creds --proxy-port --checkpoint-storage-size --checkpoint-storage-class -o --format --cluster --namespace --context --kubeconfig" ;;
+      submit) flags="$flags -f --file -n --name --replicas --set --tensorboard --wait --follow --dry-run --no-start --image --base -d --dockerfile --platform --repo --repo-creds --proxy-port --checkpoint-storage-size --checkpoint-storage-class -o --format --cluster --namespace --context --kubeconfig" ;;
       ls) flags="$flags -a --all -A --all-namespaces -l --selector -w --watch -o --format --cluster -n --namespace --context --kubeconfig" ;;
       top) flags="$flags --interval --count --cluster -n --namespace --context --kubeconfig" ;;
       describe) flags="$flags -o --format --cluster -n --namespace --context --kubeconfig" ;;
@@ -338,7 +339,7 @@ _adaptdl_takes_value() {
     init--text|init-o|init--format) return 0 ;;
     inspect--set|inspect-o|inspect--format) return 0 ;;
     serve--slots|serve--policy|serve--policy-option) return 0 ;;
-    submit-f|submit--file|submit-n|submit--name|submit--replicas|submit--set|submit--tensorboard|submit--image|submit--base|submit-d|submit--dockerfile|submit--repo|submit--repo-creds|submit--proxy-port|submit--checkpoint-storage-size|submit--checkpoint-storage-class|submit-o|submit--format|submit--cluster|submit--namespace|submit--context|submit--kubeconfig) return 0 ;;
+    submit-f|submit--file|submit-n|submit--name|submit--replicas|submit--set|submit--tensorboard|submit--image|submit--base|submit-d|submit--dockerfile|submit--platform|submit--repo|submit--repo-creds|submit--proxy-port|submit--checkpoint-storage-size|submit--checkpoint-storage-class|submit-o|submit--format|submit--cluster|submit--namespace|submit--context|submit--kubeconfig) return 0 ;;
     ls-l|ls--selector|ls-o|ls--format|ls--cluster|ls-n|ls--namespace|ls--context|ls--kubeconfig) return 0 ;;
     top--interval|top--count|top--cluster|top-n|top--namespace|top--context|top--kubeconfig) return 0 ;;
     describe-o|describe--format|describe--cluster|describe-n|describe--namespace|describe--context|describe--kubeconfig) return 0 ;;

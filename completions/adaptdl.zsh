@@ -156,7 +156,7 @@ _adaptdl_tensorboard() {
 _adaptdl_policy_commands() {
   local -a commands
   commands=(
-    'show:Show the policy that shares the machine, and its options'
+    'show:Show the policy that shares the machine or cluster, and its options'
     'set:Choose the policy, or change its options'
   )
   _describe command commands
@@ -483,6 +483,7 @@ _adaptdl() {
     '--base[Kubernetes\: what SOURCE is put on where it has no Dockerfile. Default\: the job file'\''s image.]:IMAGE: ' \
     '-d[Kubernetes\: make the image by it. Default\: Dockerfile in SOURCE.]:FILE:_files' \
     '--dockerfile[Kubernetes\: make the image by it. Default\: Dockerfile in SOURCE.]:FILE:_files' \
+    '--platform[Kubernetes\: make the image for it. Default\: the nodes'\'' own.]:OS/ARCH: ' \
     '--repo[Kubernetes\: where to push the image, REGISTRY/NAME. Default\: the cluster'\''s own registry.]:REPO: ' \
     '--repo-creds[Kubernetes\: the Secret that pods pull the image with.]:SECRET: ' \
     '--proxy-port[Kubernetes\: taken as AdaptDL has it, and not needed.]:PORT: ' \

@@ -106,6 +106,7 @@ CurlLists set_up_transfer(CURL* curl, const HttpClientOptions& options, const st
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "adaptdl");
   if (!options.proxy.empty()) {
     curl_easy_setopt(curl, CURLOPT_PROXY, options.proxy.c_str());
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "");  // NO_PROXY is about those of the environment
     if (options.proxy.starts_with("https:")) {
       curl_easy_setopt(curl, CURLOPT_PROXY_CAINFO, find_ca_certificates().c_str());
     }

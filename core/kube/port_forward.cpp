@@ -1,13 +1,15 @@
 #include "core/kube/port_forward.h"
 
-#include <arpa/inet.h>
 #include <array>
 #include <cerrno>
+#include <memory>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include "core/base/error.h"
+#include "core/base/http_message.h"
 #include "core/base/log.h"
 #include "core/base/socket.h"
 #include "core/kube/channels.h"
@@ -20,26 +22,39 @@ constexpr size_t kPiece = 32u << 10;
 constexpr Seconds kAfterEnd{2.0};
 constexpr Seconds kPing{5.0};
 
-Fd listen_on(const std::string& address, uint16_t port, uint16_t& chosen) {
-  const std::string what = fmt::format("{}:{}", address, port);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(port);
-  if (inet_pton(AF_INET, address.c_str(), &name.sin_addr) != 1) {
-    fail("{}: this is no numeric address, such as 127.0.0.1", what);
+// Of a name that has both, such as localhost, the address of version 4.
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+Addresses look_up(const std::string& address, uint16_t port) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  int problem = 0;
+  for (const int family : {AF_INET, AF_INET6}) {
+    hints.ai_family = family;
+    problem = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
+    if (problem == 0) return {found, &freeaddrinfo};
   }
-  Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  fail("{}: there is no such address here: {}", address, gai_strerror(problem));
+}
+
+Fd listen_on(const std::string& address, uint16_t port, uint16_t& chosen) {
+  const std::string what = fmt::format("{}:{}", url_host(address), port);
+  const Addresses found = look_up(address, port);
+  Fd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) fail_errno(errno, what + ": cannot make a socket");
   const int yes = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  socklen_t size = sizeof(name);
-  auto* generic = reinterpret_cast<sockaddr*>(&name);
-  if (::bind(fd.get(), generic, size) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
+  if (::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::listen(fd.get(), SOMAXCONN) != 0) {
     if (errno == EADDRINUSE) fail("{}: another program listens there: choose another port", what);
     fail_errno(errno, what + ": cannot listen");
   }
+  sockaddr_storage name{};
+  socklen_t size = sizeof(name);
+  auto* generic = reinterpret_cast<sockaddr*>(&name);
   ADAPTDL_CHECK(::getsockname(fd.get(), generic, &size) == 0);
-  chosen = ntohs(name.sin_port);
+  // Both versions have it at the same place.
+  chosen = ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port);
   return fd;
 }
 

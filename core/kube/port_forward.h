@@ -20,8 +20,9 @@ namespace adaptdl::kube {
 // are still passed until it is silent for two seconds.
 class PortForward {
  public:
-  // `port` 0: any free one. `client` must outlive it. Throws Error if it cannot listen there; that
-  // the pod cannot be reached is logged when somebody connects.
+  // `port` 0: any free one. `address`: one of this machine, or a name of it. `client` must outlive
+  // it. Throws Error if it cannot listen there; that the pod cannot be reached is logged when
+  // somebody connects.
   PortForward(Client& client, Resource pod, uint16_t pod_port, uint16_t port = 0,
               const std::string& address = "127.0.0.1");
   ~PortForward();  // ends all connections

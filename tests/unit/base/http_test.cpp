@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/base/files.h"
+#include "core/base/system.h"
 #include "tests/unit/base/certificate.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/base/loopback_server.h"
@@ -152,8 +153,14 @@ TEST_CASE("TLS: authorities, names, certificates and proxies of a client's own")
 
   LoopbackServer proxy([](const std::string& asked) { return response("200 OK", "", asked); });
   HttpClient over_proxy({.proxy = proxy.url("")});
-  CHECK(contains(over_proxy.send({.url = "http://nowhere.invalid/x"}).body,
-                 "GET http://nowhere.invalid/x HTTP/1.1"));
+  // What the environment says of its own proxies is not about this one.
+  const auto before = environment_variable("no_proxy");
+  for (const char* exempt : {"", "*"}) {
+    setenv("no_proxy", exempt, 1);
+    CHECK(contains(over_proxy.send({.url = "http://nowhere.invalid/x"}).body,
+                   "GET http://nowhere.invalid/x HTTP/1.1"));
+  }
+  before ? setenv("no_proxy", before->c_str(), 1) : unsetenv("no_proxy");
 }
 
 TEST_CASE("answers come piece by piece where asked") {

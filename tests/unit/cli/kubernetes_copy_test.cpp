@@ -79,6 +79,29 @@ TEST_CASE("cp: from and to a replica that runs") {
   CHECK(lab.pods().size() == 1);  // no other was made
 }
 
+TEST_CASE("cp: a file changes meanwhile") {
+  KubernetesLab lab;
+  lab.put_pod("net-0", 0);
+  write_file_atomic(lab.file("pod/share/log"), "line");
+  const char* say = "echo 'tar: ./share/log: file changed as we read it' >&2; exit 1";
+  lab.fake.set_exec([&](std::vector<std::string>& words) {
+    words.insert(words.begin(), {"sh", "-c", fmt::format("\"$@\"; {}", say), "sh"});
+    return Exec::run;
+  });
+  const CopyResult result =
+      copy_from_storage(*lab.cluster, lab.job, "/adaptdl/share", lab.file("mine"));
+  CHECK(result.files == 1);
+  CHECK(result.changed == std::vector<std::string>{"./share/log: file changed as we read it"});
+  CHECK(read_file(lab.file("mine/log"), 100) == "line");
+
+  say = "echo 'tar: ./share/log: Permission denied' >&2; exit 1";
+  const std::string said =
+      failure_of([&] {
+        copy_from_storage(*lab.cluster, lab.job, "/adaptdl/share", lab.file("other"));
+      }).sentence;
+  CHECK(contains(said, "Permission denied"));
+}
+
 TEST_CASE("cp: a pod is made when no replica runs, and goes again") {
   KubernetesLab lab;
   lab.put_pod("net-0", 0, "Succeeded");

@@ -86,6 +86,22 @@ TEST_CASE("the pod that reaches a job's storage has no more rights than the job'
   CHECK(spec["volumes"][0]["persistentVolumeClaim"]["claimName"] == "adaptdl-pvc-1");
 }
 
+TEST_CASE("the pod that reaches a job's storage goes where the job's go") {
+  Json job = submitted();
+  Json& own = job["spec"]["template"]["spec"];
+  const Json kept = {{"key", "petuum.com/nodegroup"},
+                     {"operator", "Equal"},
+                     {"value", "adaptdl"},
+                     {"effect", "NoSchedule"}};
+  CHECK(copy_pod(job, "c", "0f8fad5b")["spec"]["tolerations"] == Json::array({kept}));
+  const Json gpu = {{"key", "gpu"}, {"operator", "Exists"}};
+  own["tolerations"] = Json::array({gpu});
+  own["affinity"] = {{"nodeAffinity", {{"zone", "a"}}}, {"podAffinity", {{"with", "others"}}}};
+  const Json spec = copy_pod(job, "c", "0f8fad5b")["spec"];
+  CHECK(spec["tolerations"] == Json::array({gpu, kept}));
+  CHECK(spec["affinity"] == Json({{"nodeAffinity", {{"zone", "a"}}}}));
+}
+
 TEST_CASE("the pod that a command runs in") {
   std::vector<Json> pods = {pod("old-0", "u", 1, 0), pod("new-1", "u", 2, 1),
                             pod("new-0", "u", 2, 0, "Pending"), pod("strange", "v", 3, 0)};
@@ -144,6 +160,72 @@ TEST_CASE("what is packed unpacks as it was") {
   CHECK((status.st_mode & 07777) == 0640);
   CHECK(status.st_mtim.tv_sec == 1000);
   CHECK_THROWS_AS(pack_tar(folder.file("none"), "n", [](std::string_view) {}), Error);
+}
+
+TEST_CASE("what changes or goes while it is packed is named, and the rest is there") {
+  const TemporaryDirectory folder;
+  make_directories(folder.file("from/gone"));
+  const std::string whole(300'000, 'x');
+  replace_file(folder.file("from/a"), whole);
+  replace_file(folder.file("from/b"), "b");
+  replace_file(folder.file("from/gone/c"), "c");
+  replace_file(folder.file("from/z"), "z");
+  std::string tar;
+  const CopyResult result = pack_tar(folder.file("from"), "to", [&](std::string_view bytes) {
+    if (tar.empty()) {  // a part of a was read
+      REQUIRE(truncate(folder.file("from/a").c_str(), 10) == 0);
+      remove_tree(folder.file("from/b"));
+      remove_tree(folder.file("from/gone"));
+    }
+    tar += bytes;
+  });
+  CHECK(result.files == 2);
+  CHECK(result.changed == std::vector<std::string>{folder.file("from/a") +
+                                                   ": became shorter; zeros stand for the rest"});
+  REQUIRE(result.skipped.size() == 2);
+  CHECK(result.skipped[0].starts_with(folder.file("from/b") + ": went"));
+  CHECK(result.skipped[1].starts_with(folder.file("from/gone") + ": went"));
+  bool given = false;
+  oci::untar(
+      [&]() -> std::string_view {
+        return std::exchange(given, true) ? std::string_view() : std::string_view(tar);
+      },
+      folder.path(), {.names = {{"to", "back"}}});
+  CHECK(list_directory(folder.file("back")) == std::vector<std::string>{"a", "z"});
+  const std::string shorter = read_file(folder.file("back/a"), 1 << 20);
+  CHECK(shorter.size() == whole.size());
+  CHECK(shorter[0] == 'x');
+  CHECK(shorter.back() == '\0');
+  CHECK(read_file(folder.file("back/z"), 10) == "z");
+}
+
+TEST_CASE("what a packer says as it ends") {
+  const StorageTools system(Json::object());
+  StorageTools ours = system;
+  ours.own = true;
+  const auto skipped = [](const StorageTools& tools, int code, std::string_view said) {
+    CopyResult result;
+    if (!tools.packed(code, said, result)) return std::string("failed");
+    std::string all;
+    for (const std::string& sentence : result.skipped) all += "-" + sentence;
+    for (const std::string& sentence : result.changed) all += "+" + sentence;
+    return all;
+  };
+  CHECK(skipped(system, 0, "") == "");
+  CHECK(skipped(system, 1,
+                "tar: ./a: file changed as we read it\n"
+                "tar: ./b: File removed before we read it\n"
+                "tar: ./c: File shrank by 5 bytes; padding with zeros\n") ==
+        "-./b: File removed before we read it+./a: file changed as we read it"
+        "+./c: File shrank by 5 bytes; padding with zeros");
+  CHECK(skipped(system, 2, "tar: ./a: file changed as we read it\n") == "failed");
+  // Those of others than GNU's.
+  CHECK(skipped(system, 1, "tar: ./a: No such file or directory\n") == "failed");
+  CHECK(skipped(system, 1, "") == "failed");
+  CHECK(skipped(ours, 0, "") == "");
+  CHECK(skipped(ours, 0, "/a: is no file\nchanged: /b: became shorter\n") ==
+        "-/a: is no file+/b: became shorter");
+  CHECK(skipped(ours, 1, "/a: is no file\n") == "failed");
 }
 
 TEST_CASE("an image with nothing but this program has tools of its own") {

@@ -23,6 +23,7 @@ class Lab {
   Lab()
       : api({{kAdaptDLJobs, "AdaptDLJob"},
              {kube::kClaims, "PersistentVolumeClaim"},
+             {kube::kNodes, "Node"},
              {kube::kStorageClasses, "StorageClass", false, {"provisioner"}}}) {
     cluster.emplace(test_choice(folder_, "server: " + api.config().server), false);
     replace_file(project.file("adaptdljob.yaml"),
@@ -85,6 +86,41 @@ TEST_CASE("a folder becomes an image in a registry, and a job that runs it") {
   replace_file(lab.project.file("main.py"), "print()");
   const Json later = lab.job(lab.submit({"--base", image}).name);
   CHECK(later["spec"]["template"]["spec"]["containers"][0]["image"] != image);
+}
+
+TEST_CASE("an image is for the processors of the nodes") {
+  const oci::DockerRegistry registry;
+  Lab lab;
+  environment = {{"ADAPTDL_SUBMIT_REPO", oci::to_string(registry.reference("net"))}};
+  const auto add_node = [&](const std::string& name, const std::string& architecture) {
+    lab.api.put(
+        kube::kNodes,
+        {{"apiVersion", "v1"},
+         {"kind", "Node"},
+         {"metadata", {{"name", name}, {"labels", {{"kubernetes.io/arch", architecture}}}}},
+         {"status", {{"allocatable", {{"cpu", "8"}, {"memory", "8Gi"}, {"pods", "100"}}}}}});
+  };
+  const auto submitted = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--base", "scratch"});
+    const Json pod = lab.job(lab.submit(words).name)["spec"]["template"]["spec"];
+    const std::string image = pod["containers"][0]["image"];
+    const Json manifest = Json::parse(registry.stored(image.substr(image.find('@') + 1)));
+    const Json config = Json::parse(registry.stored(manifest["config"]["digest"]));
+    return std::pair(config["architecture"].get<std::string>(), pod.value("nodeSelector", Json()));
+  };
+  add_node("a", "riscv64");
+  CHECK(submitted({}) == std::pair<std::string, Json>("riscv64", nullptr));
+  // Of several one is chosen, and the job kept to it.
+  add_node("b", "s390x");
+  CHECK_THROWS_WITH_AS(submitted({}), doctest::Contains("riscv64, s390x"), UsageError);
+  CHECK(submitted({"--platform", "linux/s390x"}) ==
+        std::pair<std::string, Json>("s390x", {{"kubernetes.io/arch", "s390x"}}));
+  // Who may not list nodes has images of this machine's.
+  lab.api.set_fault([](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (!request.path.starts_with("/api/v1/nodes")) return {};
+    return kube::status_response(403, "Forbidden", "nodes is forbidden");
+  });
+  CHECK(submitted({}) == std::pair<std::string, Json>(oci::this_platform().architecture, nullptr));
 }
 
 TEST_CASE("what fails leaves nothing behind") {

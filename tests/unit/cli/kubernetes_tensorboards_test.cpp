@@ -82,6 +82,8 @@ TEST_CASE("an instance is three objects, of which the Deployment owns the others
   const auto deployment = lab.find(kube::kDeployments);
   REQUIRE(deployment);
   const Json& container = (*deployment)["spec"]["template"]["spec"]["containers"][0];
+  CHECK((*deployment)["spec"]["template"]["spec"]["tolerations"][0]["key"] ==
+        "petuum.com/nodegroup");
   CHECK(container["image"] == "own:1");
   CHECK(container["command"] == Json::array({"tensorboard"}));
   for (const auto& kind : {kube::kServices, kube::kClaims}) {

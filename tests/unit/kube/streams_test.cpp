@@ -175,9 +175,12 @@ TEST_CASE("a forwarded port passes bytes both ways") {
       CHECK(late.closes());
     }
   }
-  const PortForward broken(client, kPod, 1);
+  const PortForward broken(client, kPod, 1, 0, "localhost");
   HttpPeer peer(broken.port());
   CHECK(peer.closes());
+  CHECK_ERROR(PortForward(client, kPod, 1, broken.port(), "localhost"),
+              "another program listens there");
+  CHECK_THROWS_AS(PortForward(client, kPod, 1, 0, "192.0.2.1"), Error);  // another machine's
 }
 
 TEST_CASE("logs are followed through lost connections, each line once") {

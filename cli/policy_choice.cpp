@@ -1,5 +1,7 @@
-#include "cli/local_policy.h"
+#include "cli/policy_choice.h"
 
+#include "cli/cluster_choice.h"
+#include "cli/kubernetes_policy.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/cluster/local/client.h"
@@ -7,15 +9,18 @@
 
 namespace adaptdl::cli {
 
-LocalPolicy configured_policy() {
+PolicyChoice configured_policy() {
   const local::ServiceConfig config = local::read_service_config(local::config_path());
   return {config.policy, config.options, local::config_path()};
 }
 
-LocalPolicy local_policy() {
+PolicyChoice present_policy(const Arguments& arguments) {
+  if (const ClusterChoice cluster = chosen_cluster(arguments); !cluster.local()) {
+    return KubernetesPolicy(cluster, arguments.verbose()).choice();
+  }
   if (!local::service_runs()) return configured_policy();
   const Json hello = local::request_service({{"request", "hello"}});
-  LocalPolicy result{json_get<std::string>(hello, "policy", "service"), {}, "service"};
+  PolicyChoice result{json_get<std::string>(hello, "policy", "service"), {}, "service"};
   const Json options = json_get_or<Json>(hello, "options", "service", Json::object());
   for (const auto& [name, value] : options.items()) {
     if (value.is_number()) result.options[name] = value.get<double>();
@@ -23,14 +28,14 @@ LocalPolicy local_policy() {
   return result;
 }
 
-const PolicyInfo& info_of(const LocalPolicy& policy) {
+const PolicyInfo& info_of(const PolicyChoice& policy) {
   for (const PolicyInfo& known : policies()) {
     if (known.name == policy.name) return known;
   }
-  fail("the service has a policy {}, which this adaptdl does not know", policy.name);
+  fail("the {} has a policy {}, which this adaptdl does not know", policy.by, policy.name);
 }
 
-double value_of(const PolicyOption& option, const LocalPolicy& policy) {
+double value_of(const PolicyOption& option, const PolicyChoice& policy) {
   const auto given = policy.options.find(std::string(option.name));
   return given == policy.options.end() ? option.fallback : given->second;
 }
