@@ -209,10 +209,11 @@ def archive_moves(folder, draw):
     check(os.listdir(os.path.join(charts, "job")), "no charts")
     runner.start("0")
     runner.wait_step(1)
+    # What it says by its socket may not be written yet.
+    wait_until(lambda: [e for e in runner.events() if e["event"] == "resume"], "a resume")
     kill(runner.process.pid)
     runner.end()
     check(runner.events()[-1]["event"] != "end", "its events")
-    check([e for e in runner.events() if e["event"] == "resume"], "no resume")
 
 
 def stretched(folder, draw):

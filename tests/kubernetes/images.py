@@ -222,13 +222,13 @@ def main():
         for test in (checks, program, folders, of_index, training):
             if len(sys.argv) > 2 and test.__name__ not in sys.argv[2:]:
                 continue
-            begun, verdict = time.monotonic(), "ok    "
+            begun = time.monotonic()
             try:
                 test(builder)
+                print(f"ok {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
             except Failed as failed:
-                print(f"{test.__name__}: {failed}", flush=True)
-                failures, verdict = failures + 1, "FAILED"
-            print(f"{verdict} {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
+                print(f"FAILED {test.__name__}: {failed}", flush=True)
+                failures += 1
     return 1 if failures else 0
 
 

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 import cluster
 
@@ -21,13 +22,32 @@ SKIPPED = 77
 PATIENCE_S = 600  # less than meson's, whose end leaves no time to take a cluster down
 
 
-def run(program, environment):
+def run(program, environment, failures):
+    """What it says of failures goes to that list as well: the logs of a cluster come after it, and who
+    looks at a long output looks at its end."""
+    process = subprocess.Popen(program, env={**os.environ, **environment}, text=True,
+                               errors="replace", stdout=subprocess.PIPE)
+    reader = threading.Thread(target=pass_on, args=(process.stdout, failures), daemon=True)
+    reader.start()
     try:
-        return subprocess.run(program, env={**os.environ, **environment}, check=False,
-                              timeout=PATIENCE_S).returncode
+        return process.wait(PATIENCE_S)
     except subprocess.TimeoutExpired:
-        print(f"not done within {PATIENCE_S} s", flush=True)
+        print(f"FAILED: not done within {PATIENCE_S} s", flush=True)
+        failures.append(f"FAILED: not done within {PATIENCE_S} s\n")
         return 1
+    finally:
+        process.kill()
+        process.wait()
+        reader.join(5)  # it goes on if a process that was left behind has the pipe
+
+
+def pass_on(lines, failures):
+    failing = False
+    for line in lines:
+        print(line, end="", flush=True)
+        failing = line.startswith("FAILED ") or (failing and line.startswith("    "))
+        if failing:
+            failures.append(line)
 
 
 def with_cluster(binaries, use):
@@ -92,8 +112,11 @@ def on_binaries(use):
 def main():
     given = os.environ.get("ADAPTDL_TEST_KUBERNETES", "")
     if os.path.isfile(given):
-        return run(sys.argv[1:], {"ADAPTDL_TEST_KUBECONFIG": given})
-    return on_binaries(lambda _cluster, environment: run(sys.argv[1:], environment))
+        return run(sys.argv[1:], {"ADAPTDL_TEST_KUBECONFIG": given}, [])
+    failures = []
+    code = on_binaries(lambda _cluster, environment: run(sys.argv[1:], environment, failures))
+    print("".join(failures), end="", flush=True)
+    return code
 
 
 if __name__ == "__main__":

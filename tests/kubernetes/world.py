@@ -260,15 +260,13 @@ def run_tests(tests, given=lambda world: (world,), reachable=False):
                     continue
                 begun = time.monotonic()
                 world.new_namespace(test.__name__)
-                verdict = "ok    "
                 try:
                     test(*arguments)
+                    print(f"ok {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
                 except Failed as failed:
-                    print(f"{test.__name__}: {failed}", flush=True)
+                    print(f"FAILED {test.__name__}: {failed}", flush=True)
                     failures += 1
-                    verdict = "FAILED"
                 world.api.request("DELETE", f"/api/v1/namespaces/{world.space}")
-                print(f"{verdict} {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
         finally:
             world.stop_operators()
         return 1 if failures else 0
