@@ -32,6 +32,8 @@ namespace {
 
 constexpr Seconds kStart{120};  // for a pod of an image that its node may have to pull
 constexpr Seconds kLook{0.3};
+constexpr Seconds kEndTold{5};  // within which a node says that a replica has ended
+constexpr int kMostPods = 5;    // replicas that may end before their copying is given up
 constexpr size_t kMostErrors = 64u << 10, kMostComplaint = 2000;
 
 struct Pipe {
@@ -69,6 +71,7 @@ class StoragePod {
   StoragePod& operator=(const StoragePod&) = delete;
 
   const RunningPod& pod() const { return pod_; }
+  bool made() const { return made_; }  // it is no replica
 
  private:
   void make(const Json& job) {
@@ -128,6 +131,7 @@ class Transfer {
  public:
   Transfer(KubernetesCluster& cluster, const Json& job)
       : cluster_(cluster),
+        job_(job),
         name_(kube::metadata_text(job, "name")),
         tools_(job),
         interruption_({SIGINT, SIGTERM, SIGHUP}),
@@ -160,7 +164,11 @@ class Transfer {
   }
 
   bool is_folder(const std::string& path) {
-    return guarded([&] { return run(tools_.is_folder(path), -1, {}).code == 0; });
+    return guarded([&] {
+      const Ran ran = run(tools_.is_folder(path), -1, {});
+      if (ran.code > kKilled) throw failure(ran);
+      return ran.code == 0;
+    });
   }
 
   CopyResult bring(const std::string& from, const std::string& folder, const std::string& name) {
@@ -183,7 +191,22 @@ class Transfer {
     return result;
   }
 
+  // Once it has failed: whether that was the end of the replica in which it worked, as there may be
+  // at any time.
+  bool replica_ended() {
+    if (!broken_ || pod_->made()) return false;
+    const TimePoint begun = Monotonic::now();
+    while (interruption_.signal() == 0 && seconds_since(begun) < kEndTold.count()) {
+      const auto running = running_pod(cluster_, job_);
+      if (!running || running->pod.name != pod_->pod().pod.name) return true;
+      std::this_thread::sleep_for(kLook);
+    }
+    return false;
+  }
+
  private:
+  static constexpr int kKilled = 128;  // above it is the signal that ended a command
+
   Cancellation& cancel() { return interruption_.cancellation(); }
 
   // `there` in a thread, `here` in this one; each ends the other by closing its end of a pipe, once
@@ -235,15 +258,18 @@ class Transfer {
       const size_t line = ran.errors.find('\n', ran.errors.size() - kMostErrors);
       ran.errors.erase(0, line == std::string::npos ? ran.errors.size() - kMostErrors : line + 1);
     };
+    broken_ = true;
     ran.code = cluster_.reach([&] {
       try {
         return kube::exec(cluster_.client(), pod_->pod().pod, options, &cancel());
       } catch (const kube::ApiError& error) {
         if (!start_failure(error.status().message)) throw;
+        broken_ = false;
         fail("the image of {} has no {}, which copying takes: {}", name_, words[0],
              error.status().message);
       }
     });
+    broken_ = ran.code > kKilled;
     return ran;
   }
 
@@ -258,11 +284,26 @@ class Transfer {
   }
 
   KubernetesCluster& cluster_;
+  const Json& job_;
   const std::string name_;
   const StorageTools tools_;
   Interruption interruption_;
   std::unique_ptr<StoragePod> pod_;
+  bool broken_ = false;  // the pod has ended what it ran, or did not begin it
 };
+
+// What `act` does by a Transfer; again where the job is by then, if its replica ends meanwhile.
+template <typename Act>
+CopyResult transfer(KubernetesCluster& cluster, const Json& job, Act act) {
+  for (int pods = 1;; ++pods) {
+    Transfer by(cluster, job);
+    try {
+      return act(by);
+    } catch (const Error&) {
+      if (pods == kMostPods || !by.replica_ended()) throw;
+    }
+  }
+}
 
 std::string resolved(const std::string& path) {
   char real[PATH_MAX];
@@ -276,17 +317,19 @@ CopyResult copy_from_storage(KubernetesCluster& cluster, const Json& job, const 
                              const std::string& to) {
   if (place == kStorageFolder) {
     make_directories(to);
-    return Transfer(cluster, job)
-        .fetch(place, {"checkpoint", "share"}, to,
-               {{"checkpoint", "checkpoint"}, {"share", "share"}});
+    return transfer(cluster, job, [&](Transfer& by) {
+      return by.fetch(place, {"checkpoint", "share"}, to,
+                      {{"checkpoint", "checkpoint"}, {"share", "share"}});
+    });
   }
   const std::string name = file_name(place);
   const bool into = is_directory(to);
   const std::string folder = into ? to : parent_directory(absolute_path(to));
   if (!is_directory(folder)) fail("{}: there is no folder {}", to, folder);
-  return Transfer(cluster, job)
-      .fetch(parent_directory(place), {name}, folder,
-             {{name, into ? name : file_name(absolute_path(to))}});
+  return transfer(cluster, job, [&](Transfer& by) {
+    return by.fetch(parent_directory(place), {name}, folder,
+                    {{name, into ? name : file_name(absolute_path(to))}});
+  });
 }
 
 CopyResult copy_to_storage(KubernetesCluster& cluster, const std::string& from, const Json& job,
@@ -295,11 +338,12 @@ CopyResult copy_to_storage(KubernetesCluster& cluster, const std::string& from, 
     fail("name one of its folders: {0}/checkpoint, {0}/share", kStorageFolder);
   }
   const std::string source = resolved(from);
-  Transfer transfer(cluster, job);
-  if (transfer.is_folder(place)) {
-    return transfer.bring(source, place, file_name(absolute_path(from)));
-  }
-  return transfer.bring(source, parent_directory(place), file_name(place));
+  std::optional<bool> into;  // said once: what a first try leaves may be a folder
+  return transfer(cluster, job, [&](Transfer& by) {
+    if (!into) into = by.is_folder(place);
+    return *into ? by.bring(source, place, file_name(absolute_path(from)))
+                 : by.bring(source, parent_directory(place), file_name(place));
+  });
 }
 
 }  // namespace adaptdl::cli

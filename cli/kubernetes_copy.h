@@ -1,7 +1,8 @@
 #pragma once
 
 // `adaptdl cp` with a job on Kubernetes: by tar, in one of its pods, or in a pod made for that
-// (kubernetes_storage.h) when none runs. SIGINT, SIGTERM and SIGHUP end it, and remove that pod.
+// (kubernetes_storage.h) when none runs. If the replica in which it works ends, it begins again where
+// the job is by then. SIGINT, SIGTERM and SIGHUP end it, and remove that pod.
 
 #include <string>
 

@@ -4,6 +4,7 @@ Usage: commands.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG and ADAPTDL_T
 Tests run one after another, each in a namespace of its own, against one operator.
 """
 
+import filecmp
 import json
 import os
 import pty
@@ -269,15 +270,19 @@ def copies(world, user):
     os.symlink("/etc/passwd", os.path.join(here, "folder/out"))
     script = ("trap 'exit 143' TERM; echo model > $ADAPTDL_SHARE_PATH/model; "
               "ln -s /etc/passwd $ADAPTDL_SHARE_PATH/passwd; "
-              "until test -e $ADAPTDL_SHARE_PATH/end; do sleep 0.1; done; sleep 2")
+              "until test -e $ADAPTDL_SHARE_PATH/end; do sleep 0.01; done")
     try:
         name = user.run("submit", "--image", IMAGE, "-n", "files", "--replicas", "1",
                         "--checkpoint-storage-class", "copies", "--", "sh", "-c", script).strip()
         user.run("wait", name, "--for", "running", "--timeout", "60")
         brings_back(world, user, name, here, "running")
-        user.run("cp", os.path.join(here, "folder/link"), f"{name}:/share/end")
+        # Its program ends at the first bytes of that.
+        user.run("cp", os.path.join(here, "folder/deep/data"), f"{name}:/share/end")
         user.run("wait", name, "--timeout", "60")
         wait_until(lambda: "Running" not in world.pods(name).values(), "its pods end")
+        user.run("cp", f"{name}:/share/end", here)
+        check(filecmp.cmp(os.path.join(here, "end"), os.path.join(here, "folder/deep/data"), False),
+              "what was copied as it ended is whole")
         brings_back(world, user, name, here, "ended")
         wait_until(lambda: not copiers(world), "no pod is left", 20)
         check("Cannot stat" in (told := user.run("cp", f"{name}:/share/none", here, code=1)) or

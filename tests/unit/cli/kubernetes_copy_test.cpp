@@ -79,6 +79,38 @@ TEST_CASE("cp: from and to a replica that runs") {
   CHECK(lab.pods().size() == 1);  // no other was made
 }
 
+// A stop file, say: the program sees it, and ends before tar does.
+TEST_CASE("cp: the replica ends meanwhile") {
+  KubernetesLab lab;
+  lab.put_pod("net-0", 0);
+  lab.put_pod("net-1", 1);
+  make_directories(lab.file("mine"));
+  write_file_atomic(lab.file("mine/model"), "m");
+  kube::Client node(lab.fake.config());
+  const auto end = [&](const std::string& pod) {
+    kube::Resource status = kube::kPods.in("lab", pod);
+    status.subresource = "status";
+    node.patch(status, kube::PatchKind::merge, {{"status", {{"phase", "Succeeded"}}}});
+  };
+  // The nodes tell the end of what they have ended, or could not start, only later.
+  const Meanwhile kubelets([&] {
+    if (lab.fake.execs() > 1) end("net-0");
+    if (lab.fake.execs() > 2) end("net-1");
+    answer_for_node(node, "Running");
+    return false;
+  });
+  lab.fake.set_exec([&](std::vector<std::string>& words) {
+    if (lab.fake.execs() == 2) words[2] = "tar -x -f - -C \"$1\"; kill -9 $$";
+    return lab.fake.execs() == 3 ? Exec::refused : Exec::run;
+  });
+  CHECK(copy_to_storage(*lab.cluster, lab.file("mine"), lab.job, "/adaptdl/share/new").files == 1);
+  CHECK(lab.fake.execs() == 4);
+  // What the first try has made is no folder to copy into.
+  CHECK(read_file(lab.file("pod/share/new/model"), 100) == "m");
+  CHECK_FALSE(path_exists(lab.file("pod/share/new/mine")));
+  CHECK(lab.pods().size() == 2);
+}
+
 TEST_CASE("cp: a file changes meanwhile") {
   KubernetesLab lab;
   lab.put_pod("net-0", 0);
