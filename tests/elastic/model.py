@@ -2,6 +2,7 @@
 it is loaded by torch.jit.load. Needs a Python with torch and numpy in ADAPTDL_TEST_PYTHON; skipped
 (77) without."""
 
+import math
 import os
 import re
 import signal
@@ -114,8 +115,9 @@ def documented(folder, code, settings):
     python(folder, code)
     run = folder.run(os.path.join(folder.path, "train.pt"), "--replicas", "2")
     run.expect_end(0, 200)
-    losses = list(run.losses().values())
-    check(losses[-1] < 0.8 * losses[0], "it did not learn", losses[0], losses[-1])
+    last = list(run.losses().values())[-5:]
+    # Whoever guesses among ten classes has a loss of log 10.
+    check(sum(last) / len(last) < 0.7 * math.log(10), "it did not learn", last)
     python(folder, LOAD, model_of(run))
 
 
