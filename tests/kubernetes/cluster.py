@@ -13,6 +13,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
@@ -46,6 +47,7 @@ class Cluster:
         self.pki = os.path.join(folder, "pki")
         self.processes = {}
         self.commands = {}
+        self.stopping = threading.Event()
         self.node = False
         os.makedirs(self.pki, mode=0o700)
         self.etcd, self.peer, self.api, self.manager, self.kubelet = free_ports(5)
@@ -61,6 +63,14 @@ class Cluster:
         with open(os.path.join(self.folder, name + ".log"), "ab") as log:
             self.processes[name] = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def keep_up(self, name):
+        """As a machine's init does: what ends by a fault of its own (Go's panics: 2) begins again."""
+        while not self.stopping.wait(0.5):
+            process = self.processes.get(name)
+            if process is not None and process.poll() == 2:
+                print(f"{name} has crashed, and begins again: {self.tail(name)}", flush=True)
+                self.start(name, *self.commands[name])
 
     def end(self, name, with_signal=signal.SIGTERM):
         process = self.processes.pop(name, None)
@@ -281,6 +291,7 @@ state = "{self.path('containerd/state')}"
                    self.path("kubelet"), "--root-dir", self.path("kubelet-root"), "--cert-dir",
                    self.pki, "--hostname-override", NODE, "--node-ip", f"10.{self.network}.0.1")
         self.wait_for("the node", 120, self.node_is_ready)
+        threading.Thread(target=self.keep_up, args=("kubelet",), daemon=True).start()
 
     def start_registry(self):
         """HOST:PORT of a registry that the node pulls from; None where none is installed."""
@@ -314,6 +325,7 @@ state = "{self.path('containerd/state')}"
 
     def stop(self):
         """Best effort: one failure must not keep the rest from being undone."""
+        self.stopping.set()
         self.end("kubelet")
         if "containerd" in self.processes:
             sweep = self.binary("sandbox-sweep")
