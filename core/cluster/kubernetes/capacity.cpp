@@ -73,8 +73,9 @@ constexpr std::array<std::string_view, 7> kLeavingTaints = {
 
 Resources pod_request(const Json& spec) {
   Resources total, sidecars, initial;
-  for (const Json& container : list_at(spec, "containers"))
+  for (const Json& container : list_at(spec, "containers")) {
     add(total, container_request(container));
+  }
   for (const Json& container : list_at(spec, "initContainers")) {
     const Resources request = container_request(container);
     if (text(container, "restartPolicy") == "Always") {
