@@ -1,5 +1,6 @@
 #include "cli/tensorboard_process.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -8,6 +9,7 @@
 #include "cli/suggest.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/split.h"
 #include "core/base/system.h"
 #include "core/cluster/local/paths.h"
 
@@ -22,12 +24,10 @@ bool can_execute(const std::string& path) {
 
 bool is_in_path(const std::string& program) {
   const std::string path = environment_variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
-  for (size_t start = 0; start <= path.size();) {
-    const size_t end = std::min(path.find(':', start), path.size());
-    if (can_execute(join_path(path.substr(start, end - start), program))) return true;
-    start = end + 1;
-  }
-  return false;
+  const std::vector<std::string> folders = split(path, ':');
+  return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
+    return can_execute(join_path(folder, program));
+  });
 }
 
 bool has_module() {

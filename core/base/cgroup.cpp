@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
+#include "core/base/split.h"
 #include "core/base/system.h"
 
 namespace adaptdl {
@@ -16,16 +17,6 @@ namespace adaptdl {
 namespace {
 
 constexpr size_t kMaxFile = 4u << 20;
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 // A small file of /proc or /sys without its last newline; nothing if it cannot be read.
 std::optional<std::string> slurp(const std::string& path) {

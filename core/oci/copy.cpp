@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/split.h"
 #include "core/oci/added_tar.h"
 
 namespace adaptdl::oci {
@@ -198,14 +199,9 @@ class Copy {
 KnownFolders::KnownFolders(const Image& base) : from_nothing_(base.manifest.at("layers").empty()) {
   for (const char* folder : kLikelyFolders) add(folder);
   const Json inner = json_get_or<Json>(base.config, "config", "config", Json::object());
-  const std::string path = environment(base, "PATH");
-  std::vector<std::string> named = {json_get_or<std::string>(inner, "WorkingDir", "config", ""),
-                                    environment(base, "HOME")};
-  for (size_t at = 0; at < path.size();) {
-    const size_t end = std::min(path.find(':', at), path.size());
-    named.push_back(path.substr(at, end - at));
-    at = end + 1;
-  }
+  std::vector<std::string> named = split(environment(base, "PATH"), ':');
+  named.push_back(environment(base, "HOME"));
+  named.push_back(json_get_or<std::string>(inner, "WorkingDir", "config", ""));
   for (const std::string& folder : named) {
     if (folder.starts_with('/')) add(absolute_path(folder));
   }

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/number.h"
+#include "core/base/split.h"
 
 namespace adaptdl::oci {
 namespace {
@@ -24,16 +25,6 @@ bool is_digit(char c) {
 }
 bool is_word(char c) {
   return is_lower(c) || is_upper(c) || is_digit(c);
-}
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const size_t end = text.find(at);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
 }
 
 // Letters and digits with ., -, -- and so on, _ or __ between them.
@@ -56,7 +47,7 @@ bool is_path_part(std::string_view part) {
 }
 
 bool is_host_name(std::string_view host) {
-  const std::vector<std::string_view> parts = split(host, '.');
+  const std::vector<std::string> parts = split(host, '.');
   return std::all_of(parts.begin(), parts.end(), [](std::string_view part) {
     return !part.empty() && part.front() != '-' && part.back() != '-' &&
            std::all_of(part.begin(), part.end(), [](char c) { return is_word(c) || c == '-'; });
@@ -154,8 +145,8 @@ Reference parse_reference(std::string_view text, std::string_view what) {
     }
   }
   if (result.tag.empty() && result.digest.empty()) result.tag = "latest";
-  const std::vector<std::string_view> parts = split(rest, '/');
-  for (const std::string_view part : parts) {
+  const std::vector<std::string> parts = split(rest, '/');
+  for (const std::string& part : parts) {
     if (!is_path_part(part)) {
       refuse("its parts are lower-case letters and digits, with . _ - between them");
     }
