@@ -58,29 +58,32 @@ const std::vector<Command>& commands() {
 const std::vector<CommandGroup>& command_groups() {
   static const std::vector<CommandGroup> table = {
       {.name = "tensorboard",
-       .summary = "Show training curves of jobs: create, delete, list, proxy",
-       .text = embedded("cmd_tensorboard.md")},
+       .summary = "Manage TensorBoards of jobs: create, delete, list, proxy",
+       .text = embedded("tensorboard.md")},
       {.name = "policy",
-       .summary = "How the cluster's slots are shared: show, set",
-       .text = embedded("cmd_policy.md")},
+       .summary = "Show or set the scheduling policy: show, set",
+       .text = embedded("policy.md")},
       {.name = "cluster",
-       .summary = "Which cluster jobs go to: list, show, use",
-       .text = embedded("cmd_cluster.md")},
+       .summary = "Choose the cluster for jobs: list, show, use",
+       .text = embedded("cluster.md")},
       {.name = "image",
-       .summary = "Make container images without a daemon: build, push",
-       .text = embedded("cmd_image.md")},
+       .summary = "Build container images without a daemon: build, push",
+       .text = embedded("image.md")},
   };
   return table;
 }
 
 const std::vector<Option>& global_options() {
   static const std::vector<Option> table = {
-      {.name = "help", .letter = 'h', .doc = "Show help, also for one command.", .variable = false},
+      {.name = "help",
+       .letter = 'h',
+       .doc = "Show help for the program, or for one command.",
+       .variable = false},
       {.name = "version", .doc = "Show the version and the commit.", .variable = false},
-      {.name = "verbose", .letter = 'v', .doc = "Say more about what is done."},
-      {.name = "quiet", .letter = 'q', .doc = "Say nothing but results and errors."},
+      {.name = "verbose", .letter = 'v', .doc = "Print more about what is done."},
+      {.name = "quiet", .letter = 'q', .doc = "Print only results and errors."},
       {.name = "no-color",
-       .doc = "No colours and no display that moves. NO_COLOR and TERM=dumb do the same."},
+       .doc = "Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do."},
   };
   return table;
 }
@@ -119,8 +122,8 @@ Option set_option() {
           .kind = Kind::text,
           .value = "KEY=VALUE",
           .doc =
-              "Override a setting of the archive, such as optimizer.lr=0.1 (`adaptdl inspect` "
-              "lists them).",
+              "Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` "
+              "lists them.",
           .repeat = true};
 }
 
@@ -128,38 +131,38 @@ Option context_option() {
   return {.name = "context",
           .kind = Kind::text,
           .value = "NAME",
-          .doc = "Context of the kubeconfig, instead of its current one."};
+          .doc = "Context of the kubeconfig. Default: the current one."};
 }
 
 Option kubeconfig_option() {
   return {.name = "kubeconfig",
           .kind = Kind::file,
           .value = "FILE",
-          .doc = "This file alone, instead of KUBECONFIG or ~/.kube/config."};
+          .doc = "Kubeconfig file. Default: KUBECONFIG or ~/.kube/config."};
 }
 
 std::vector<Option> with_cluster(std::vector<Option> own, char letter) {
   own.push_back({.name = "cluster",
                  .kind = Kind::text,
                  .value = "NAME",
-                 .doc = "The cluster: local, this machine; kubernetes, the current context; or a "
-                        "context's name. Default: what `adaptdl cluster use` chose, else local.",
+                 .doc = "Cluster: local (this machine), kubernetes (the current context), or the "
+                        "name of a context. Default: that of `adaptdl cluster use`, else local.",
                  .shared_variable = "ADAPTDL_CLUSTER"});
   own.push_back({.name = "namespace",
                  .letter = letter,
                  .kind = Kind::text,
                  .value = "NAME",
-                 .doc = "Kubernetes: the namespace of the jobs. Default: the context's.",
+                 .doc = "Kubernetes: namespace of the jobs. Default: that of the context.",
                  .shared_variable = "ADAPTDL_NAMESPACE"});
   own.push_back({.name = "context",
                  .kind = Kind::text,
                  .value = "NAME",
-                 .doc = "Kubernetes: the context of the kubeconfig.",
+                 .doc = "Kubernetes: context of the kubeconfig. Default: the current one.",
                  .shared_variable = "ADAPTDL_CONTEXT"});
   own.push_back({.name = "kubeconfig",
                  .kind = Kind::file,
                  .value = "FILE",
-                 .doc = "Kubernetes: this file alone, instead of KUBECONFIG or ~/.kube/config.",
+                 .doc = "Kubernetes: kubeconfig file. Default: KUBECONFIG or ~/.kube/config.",
                  .shared_variable = "ADAPTDL_KUBECONFIG"});
   return own;
 }

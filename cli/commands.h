@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/frame/names.h"
+
 namespace adaptdl::cli {
 
 class Arguments;  // parse.h
@@ -59,7 +61,7 @@ struct Example {
 struct Command {
   std::string_view name;       // one word, or two: a group's name and a verb
   std::string_view summary;    // one line, no full stop
-  std::string_view text = {};  // cli/cmd_<name>.md: for help and the man page
+  std::string_view text = {};  // cli/commands/<name>.md: for help and the man page
   std::vector<Option> options = {};
   std::vector<Positional> positionals = {};
   std::vector<Example> examples = {};
@@ -72,7 +74,7 @@ struct Command {
 struct CommandGroup {
   std::string_view name;
   std::string_view summary;
-  std::string_view text = {};  // cli/cmd_<name>.md
+  std::string_view text = {};  // cli/commands/<name>.md
 };
 
 // Every command, in the order of the help; those of a group stand together. Built on first use;
@@ -90,7 +92,7 @@ const CommandGroup* find_group(std::string_view name);
 const CommandGroup* group_of(const Command& command);
 
 // `-o text|json`, the same on every command that prints something to be read by programs.
-Option format_option(std::string_view doc = "How to print the result.");
+Option format_option(std::string_view doc = "Output format.");
 
 // `--set KEY=VALUE`, on every command that reads a training archive.
 Option set_option();
@@ -107,7 +109,7 @@ std::vector<Option> with_cluster(std::vector<Option> own, char letter = 'n');
 // (empty `command`), unless it shares one with other commands.
 std::string variable_name(std::string_view command, const Option& option);
 
-// One or more per cli/cmd_<name>.cpp.
+// One or more per cli/commands/<name>.cpp.
 Command run_command();
 Command serve_command();
 Command init_command();

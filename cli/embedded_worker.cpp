@@ -2,12 +2,12 @@
 
 #include <span>
 
-#include "cli/worker_image.h"
-#include "core/base/compression.h"
+#include "core/formats/compression.h"
+#include "core/launch/run/worker_image.h"
 
 extern "C" const char adaptdl_worker_begin[], adaptdl_worker_end[];
 
-namespace adaptdl::cli {
+namespace adaptdl::launch {
 
 std::string_view worker_image() {
   constexpr size_t kMaxWorker = 256u << 20;
@@ -17,4 +17,4 @@ std::string_view worker_image() {
   return unpacked;
 }
 
-}  // namespace adaptdl::cli
+}  // namespace adaptdl::launch

@@ -7,13 +7,13 @@
 #include <unistd.h>
 #include <vector>
 
-#include "cli/help.h"
-#include "cli/invocation.h"
-#include "cli/kubectl_completion.h"
-#include "cli/output.h"
-#include "cli/parse.h"
-#include "cli/version.h"
+#include "cli/commands/kubectl_completion.h"
+#include "cli/frame/help.h"
+#include "cli/frame/invocation.h"
+#include "cli/frame/output.h"
+#include "cli/frame/parse.h"
 #include "core/base/log.h"
+#include "core/base/version.h"
 
 namespace adaptdl::cli {
 namespace {

@@ -10,38 +10,38 @@ _adaptdl_jobs() {
 _adaptdl_commands() {
   local -a commands
   commands=(
-    'run:Train a program on this machine with any number of replicas'
-    'init:Write a working example\: a training program with its data'
-    'inspect:Show what is in a training archive, without running it'
+    'run:Train on this machine with any number of replicas'
+    'init:Write a working example\: a training archive with its data'
+    'inspect:Show the contents of a training archive without running it'
     'serve:Share this machine among submitted jobs'
-    'submit:Have a project, an archive or a command run as a job'
-    'ls:List jobs, and the runs on this machine'
-    'top:Watch jobs and runs that have not ended'
-    'describe:Show all that is known of a job'
-    'explain:Say why a job has the replicas that it has'
-    'logs:Show what the replicas of a job or run print'
-    'events:Show what happened to jobs'
-    'wait:Wait until jobs have ended, or run'
+    'submit:Submit a project, an archive or a command as a job'
+    'ls:List jobs and the runs on this machine'
+    'top:Watch live jobs and runs'
+    'describe:Show the details of a job'
+    'explain:Explain why a job has its present replicas'
+    'logs:Show the output of a job'\''s or run'\''s replicas'
+    'events:Show the events of jobs'
+    'wait:Wait until jobs have ended, or reach another state'
     'scale:Change the number of replicas of a job or a live run'
-    'suspend:Take all replicas from a job until it is resumed'
-    'resume:Let a suspended job go on'
+    'suspend:Stop a job until it is resumed'
+    'resume:Resume a suspended job'
     'cancel:End a job for good, or a live run after a checkpoint'
-    'delete:Remove jobs that have ended, with their files'
-    'cp:Copy files from a job, or to it'
-    'exec:Run a command where a job runs'
-    'tensorboard:Show training curves of jobs\: create, delete, list, proxy'
-    'policy:How the cluster'\''s slots are shared\: show, set'
-    'cluster:Which cluster jobs go to\: list, show, use'
-    'install:Put the operator into a Kubernetes cluster'
-    'upgrade:Change the installation in a Kubernetes cluster'
+    'delete:Remove ended jobs and their files'
+    'cp:Copy files from or to a job'
+    'exec:Run a command in a job'\''s environment'
+    'tensorboard:Manage TensorBoards of jobs\: create, delete, list, proxy'
+    'policy:Show or set the scheduling policy\: show, set'
+    'cluster:Choose the cluster for jobs\: list, show, use'
+    'install:Install the operator in a Kubernetes cluster'
+    'upgrade:Upgrade or reconfigure the operator in a Kubernetes cluster'
     'uninstall:Remove the operator from a Kubernetes cluster'
     'operator:Schedule the jobs of a Kubernetes cluster'
-    'image:Make container images without a daemon\: build, push'
-    'simulate:Run a workload of recorded jobs through a policy, in virtual time'
-    'profile:Make a profile for simulations from the events of runs'
-    'doctor:Show what this machine has for training, and how to get what is missing'
-    'completion:Print the completion script of a shell'
-    'licenses:Print the licences of what is in this binary'
+    'image:Build container images without a daemon\: build, push'
+    'simulate:Simulate a workload of recorded jobs under scheduling policies'
+    'profile:Make a profile for simulations from recorded runs'
+    'doctor:Check this machine for training, and show how to get what is missing'
+    'completion:Print the completion script for a shell'
+    'licenses:Print the licences of everything in this binary'
   )
   _describe command commands
 }
@@ -49,10 +49,10 @@ _adaptdl_commands() {
 _adaptdl_tensorboard_commands() {
   local -a commands
   commands=(
-    'create:Make an instance that jobs can write to'
-    'delete:Remove an instance, and what jobs wrote to it'
+    'create:Create an instance that jobs can write to'
+    'delete:Remove an instance and its data'
     'list:List instances'
-    'proxy:Show an instance to a browser, until Ctrl-C'
+    'proxy:Serve an instance to browsers until Ctrl-C'
   )
   _describe command commands
 }
@@ -60,94 +60,94 @@ _adaptdl_tensorboard_commands() {
 _adaptdl_tensorboard() {
   local curcontext=$curcontext state line
   _arguments -C \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
     '1:command:_adaptdl_tensorboard_commands' \
     '*::argument:->arguments'
   [[ $state == arguments ]] || return
   case $words[1] in
   create)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--nodeport[Kubernetes\: every node shows it, too, at a port that `list` names.]' \
-    '--storageclass[Kubernetes\: of its volume. Default\: one known to be shared among nodes, else the cluster'\''s.]:NAME: ' \
-    '--size[Kubernetes\: of its volume.]:SIZE: ' \
-    '--image[Kubernetes\: one with `tensorboard` in PATH.]:IMAGE: ' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--nodeport[Kubernetes\: also serve it on a port of every node, which `list` shows.]' \
+    '--storageclass[Kubernetes\: storage class of its volume. Default\: one that is known to be shared among nodes, else the cluster'\''s default.]:NAME: ' \
+    '--size[Kubernetes\: size of its volume.]:SIZE: ' \
+    '--image[Kubernetes\: image with `tensorboard` in PATH.]:IMAGE: ' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:NAME: '
     ;;
   delete)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-y[Do not ask.]' \
-    '--yes[Do not ask.]' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-y[Do not ask for confirmation.]' \
+    '--yes[Do not ask for confirmation.]' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:NAME: '
     ;;
   list)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files'
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files'
     ;;
   proxy)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--address[Where to listen; 0.0.0.0 lets other machines in, too.]:ADDRESS: ' \
-    '-p[Default\: one that is free.]:PORT: ' \
-    '--port[Default\: one that is free.]:PORT: ' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--address[Address to listen on; 0.0.0.0 also admits other machines.]:ADDRESS: ' \
+    '-p[Port to listen on. Default\: any free port.]:PORT: ' \
+    '--port[Port to listen on. Default\: any free port.]:PORT: ' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:NAME: '
     ;;
   esac
@@ -156,8 +156,8 @@ _adaptdl_tensorboard() {
 _adaptdl_policy_commands() {
   local -a commands
   commands=(
-    'show:Show the policy that shares the machine or cluster, and its options'
-    'set:Choose the policy, or change its options'
+    'show:Show the scheduling policy and its options'
+    'set:Choose the scheduling policy, or change its options'
   )
   _describe command commands
 }
@@ -165,53 +165,53 @@ _adaptdl_policy_commands() {
 _adaptdl_policy() {
   local curcontext=$curcontext state line
   _arguments -C \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
     '1:command:_adaptdl_policy_commands' \
     '*::argument:->arguments'
   [[ $state == arguments ]] || return
   case $words[1] in
   show)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files'
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files'
     ;;
   set)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '*:POLICY|OPTION=VALUE: '
     ;;
   esac
@@ -220,9 +220,9 @@ _adaptdl_policy() {
 _adaptdl_cluster_commands() {
   local -a commands
   commands=(
-    'list:List clusters, and which one is chosen'
+    'list:List clusters and the chosen one'
     'show:Show a cluster, its service and its slots'
-    'use:Choose the cluster for all commands to come'
+    'use:Choose the cluster for later commands'
   )
   _describe command commands
 }
@@ -230,67 +230,67 @@ _adaptdl_cluster_commands() {
 _adaptdl_cluster() {
   local curcontext=$curcontext state line
   _arguments -C \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
     '1:command:_adaptdl_cluster_commands' \
     '*::argument:->arguments'
   [[ $state == arguments ]] || return
   case $words[1] in
   list)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files'
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files'
     ;;
   show)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1::NAME: '
     ;;
   use)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
     '1:NAME: '
     ;;
   esac
@@ -299,8 +299,8 @@ _adaptdl_cluster() {
 _adaptdl_image_commands() {
   local -a commands
   commands=(
-    'build:Make an image of a folder, and push or write it'
-    'push:Push this program as an image'
+    'build:Build an image from a folder, and push or write it'
+    'push:Push an image of this program'
   )
   _describe command commands
 }
@@ -308,59 +308,59 @@ _adaptdl_image_commands() {
 _adaptdl_image() {
   local curcontext=$curcontext state line
   _arguments -C \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
     '1:command:_adaptdl_image_commands' \
     '*::argument:->arguments'
   [[ $state == arguments ]] || return
   case $words[1] in
   build)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-t[Push it there\: REGISTRY/NAME, or REGISTRY/NAME\:TAG.]:REPO: ' \
-    '--tag[Push it there\: REGISTRY/NAME, or REGISTRY/NAME\:TAG.]:REPO: ' \
-    '-f[Build by this Dockerfile. Default\: the folder'\''s own, unless --base is given.]:FILE:_files' \
-    '--dockerfile[Build by this Dockerfile. Default\: the folder'\''s own, unless --base is given.]:FILE:_files' \
-    '--base[Put the folder onto this image, or `scratch`, without a Dockerfile.]:IMAGE: ' \
-    '--archive[Write the image as an archive for `ctr image import`, `docker load` and `podman load`.]:FILE:_files' \
-    '--platform[Which image of a base to take, such as linux/arm64. Default\: this machine'\''s.]:OS/ARCH: ' \
-    '*--build-arg[A value for the Dockerfile'\''s ARG.]:NAME=VALUE: ' \
-    '--plain-http[Speak HTTP to registries, wherever they are.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-t[Push the image to REGISTRY/NAME or REGISTRY/NAME\:TAG.]:REPO: ' \
+    '--tag[Push the image to REGISTRY/NAME or REGISTRY/NAME\:TAG.]:REPO: ' \
+    '-f[Dockerfile to build. Default\: the one in DIR, unless --base is given.]:FILE:_files' \
+    '--dockerfile[Dockerfile to build. Default\: the one in DIR, unless --base is given.]:FILE:_files' \
+    '--base[Base image, or `scratch`; the folder becomes one layer on it, and a Dockerfile is ignored.]:IMAGE: ' \
+    '--archive[Write the image as an archive for `ctr image import`, `docker load` or `podman load`.]:FILE:_files' \
+    '--platform[Platform of the base image, such as linux/arm64. Default\: this machine'\''s.]:OS/ARCH: ' \
+    '*--build-arg[Value of an ARG of the Dockerfile.]:NAME=VALUE: ' \
+    '--plain-http[Allow HTTP for any registry.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
     '1:DIR:_files -/'
     ;;
   push)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--context[Context of the kubeconfig, instead of its current one.]:NAME: ' \
-    '--kubeconfig[This file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
-    '--base[Put it onto this image. Default\: nothing but the C library of this machine.]:IMAGE: ' \
-    '--with-torch[Add the LibTorch in use, so that the image can train.]' \
-    '--archive[Write the image as an archive for `ctr image import`, `docker load` and `podman load`.]:FILE:_files' \
-    '--plain-http[Speak HTTP to registries, wherever they are.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--context[Context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '--base[Base image. Default\: none; the image contains this machine'\''s C library.]:IMAGE: ' \
+    '--with-torch[Include the LibTorch in use, so that the image can train.]' \
+    '--archive[Write the image as an archive for `ctr image import`, `docker load` or `podman load`.]:FILE:_files' \
+    '--plain-http[Allow HTTP for any registry.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
     '1::REPO: '
     ;;
   esac
@@ -370,591 +370,591 @@ _adaptdl() {
   local curcontext=$curcontext state line
   typeset -A opt_args
   _arguments -C \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
     '1:command:_adaptdl_commands' \
     '*::argument:->arguments'
   [[ $state == arguments ]] || return
   case $words[1] in
   run)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--replicas[Replicas to train with; MIN\:MAX starts with MAX; auto takes one for each GPU or, without any, for each core.]:N|MIN\:MAX|auto: ' \
-    '--replicas-at[Change to N replicas at that step.]:STEP\:N,...: ' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--replicas[Number of replicas; MIN\:MAX starts with MAX; auto is one for each GPU or, without GPUs, for each core.]:N|MIN\:MAX|auto: ' \
+    '--replicas-at[Rescale to N replicas at this step.]:STEP\:N,...: ' \
     '--name[Name of the run. Default\: the program'\''s file name without its suffix.]:NAME: ' \
-    '*--set[Override a setting of the archive, such as optimizer.lr=0.1 (`adaptdl inspect` lists them).]:KEY=VALUE: ' \
-    '--fresh[Start over\: remove what an earlier run of this name left.]' \
-    '--checkpoint-dir[Folder of the checkpoints. Default\: NAME.run/checkpoints beside PROGRAM.]:DIR:_files -/' \
-    '--output[Folder where model.pt goes. Default\: NAME.run beside PROGRAM.]:DIR:_files -/' \
-    '--log-dir[Folder of the replicas'\'' logs. Default\: NAME.run/logs beside PROGRAM.]:DIR:_files -/' \
-    '--tensorboard[Write TensorBoard event files into this folder.]:DIR:_files -/' \
-    '--max-restarts[Deaths in a row, without a finished step between, that end the run.]:N: ' \
-    '--hang-timeout[Kill and replace a replica for which the others have waited that long in a step, and 20 times as long as the longest step took.]:SECONDS|off: ' \
-    '--device[Where to train; auto takes GPUs if worker and LibTorch can.]:cpu|gpu|auto:(cpu gpu auto)' \
-    '--threads[Threads of each replica; 0 shares the cores out.]:N: ' \
-    '-o[text shows the training and ends with a summary; json prints the events, one a line.]:text|json:(text json)' \
-    '--format[text shows the training and ends with a summary; json prints the events, one a line.]:text|json:(text json)' \
-    '--step-events[With -o json, only steps that N divides; 0 = none.]:N: ' \
+    '*--set[Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.]:KEY=VALUE: ' \
+    '--fresh[Start from scratch\: remove the files of an earlier run of this name.]' \
+    '--checkpoint-dir[Folder for checkpoints. Default\: NAME.run/checkpoints beside PROGRAM.]:DIR:_files -/' \
+    '--output[Folder for model.pt. Default\: NAME.run beside PROGRAM.]:DIR:_files -/' \
+    '--log-dir[Folder for the replicas'\'' logs. Default\: NAME.run/logs beside PROGRAM.]:DIR:_files -/' \
+    '--tensorboard[Write TensorBoard event files to this folder.]:DIR:_files -/' \
+    '--max-restarts[Number of deaths in a row, with no finished step in between, after which the run fails.]:N: ' \
+    '--hang-timeout[Kill and replace a replica for which the others have waited this many seconds in a step, and 20 times the longest step.]:SECONDS|off: ' \
+    '--device[Device to train on; auto uses GPUs if the worker and LibTorch support them.]:cpu|gpu|auto:(cpu gpu auto)' \
+    '--threads[Threads of each replica; 0 divides the cores among the replicas.]:N: ' \
+    '-o[Output format; text shows progress and a summary, json prints events, one a line.]:text|json:(text json)' \
+    '--format[Output format; text shows progress and a summary, json prints events, one a line.]:text|json:(text json)' \
+    '--step-events[With -o json, print every Nth step only; 0\: none.]:N: ' \
     '1:PROGRAM:_files'
     ;;
   init)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '*--text[For chars\: the text to learn. Default\: the licence texts installed on this machine.]:FILE:_files' \
-    '--force[Replace files that are there.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '*--text[Text for chars to learn. Default\: the licence texts installed on this machine.]:FILE:_files' \
+    '--force[Replace existing files.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
     '1:NAME:(digits chars linear)' \
     '2::DIR:_files -/'
     ;;
   inspect)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '*--set[Override a setting of the archive, such as optimizer.lr=0.1 (`adaptdl inspect` lists them).]:KEY=VALUE: ' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '*--set[Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.]:KEY=VALUE: ' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
     '1:ARCHIVE:_files'
     ;;
   serve)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--slots[Slots to share out. Default\: the GPUs or, without any, the cores.]:N: ' \
-    '--policy[Scheduling policy (adaptdl-policy(5)). Default\: the configuration'\''s, or proportional.]:NAME: ' \
-    '*--policy-option[An option of that policy.]:OPTION=NUMBER: ' \
-    '--stop[End the service that runs; jobs go on.]' \
-    '--install[Write a systemd user unit that starts the service with the machine.]'
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--slots[Number of slots. Default\: one for each GPU or, without GPUs, for each core.]:N: ' \
+    '--policy[Scheduling policy (adaptdl-policy(5)). Default\: that of the configuration file, else proportional.]:NAME: ' \
+    '*--policy-option[Set an option of the policy.]:OPTION=NUMBER: ' \
+    '--stop[Stop the running service; jobs keep running.]' \
+    '--install[Install a systemd user unit that starts the service with the machine.]'
     ;;
   submit)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-f[Job file (adaptdl-job(5)), - for standard input. Default\: adaptdljob.yaml in SOURCE.]:FILE:_files' \
-    '--file[Job file (adaptdl-job(5)), - for standard input. Default\: adaptdljob.yaml in SOURCE.]:FILE:_files' \
-    '-n[How the job'\''s name begins; five characters are added to it. Default\: by job file or program.]:NAME: ' \
-    '--name[How the job'\''s name begins; five characters are added to it. Default\: by job file or program.]:NAME: ' \
-    '--replicas[Replicas that it may have. Default\: by job file, or as many as the scheduler finds best.]:N|MIN\:MAX: ' \
-    '*--set[Override a setting of the archive, such as optimizer.lr=0.1 (`adaptdl inspect` lists them).]:KEY=VALUE: ' \
-    '--tensorboard[The TensorBoard instance to write to. On this machine it is made if there is none.]:NAME: ' \
-    '--wait[Wait for the job'\''s end; the exit status says how it ended.]' \
-    '--follow[As --wait, and show what its replicas print.]' \
-    '--dry-run[Check everything and print what would be submitted.]' \
-    '--no-start[Fail if no service runs, instead of starting it.]' \
-    '--image[Kubernetes\: run this image as it is, instead of making one of SOURCE.]:IMAGE: ' \
-    '--base[Kubernetes\: what SOURCE is put on where it has no Dockerfile. Default\: the job file'\''s image.]:IMAGE: ' \
-    '-d[Kubernetes\: make the image by it. Default\: Dockerfile in SOURCE.]:FILE:_files' \
-    '--dockerfile[Kubernetes\: make the image by it. Default\: Dockerfile in SOURCE.]:FILE:_files' \
-    '--platform[Kubernetes\: make the image for it. Default\: the nodes'\'' own.]:OS/ARCH: ' \
-    '--repo[Kubernetes\: where to push the image, REGISTRY/NAME. Default\: the cluster'\''s own registry.]:REPO: ' \
-    '--repo-creds[Kubernetes\: the Secret that pods pull the image with.]:SECRET: ' \
-    '--proxy-port[Kubernetes\: taken as AdaptDL has it, and not needed.]:PORT: ' \
-    '--checkpoint-storage-size[Kubernetes\: of the job'\''s volume for checkpoints and shared files.]:SIZE: ' \
-    '--checkpoint-storage-class[Kubernetes\: its storage class. Default\: one known to be shared among nodes, else the cluster'\''s.]:NAME: ' \
-    '-o[How to print the result.]:text|json|yaml:(text json yaml)' \
-    '--format[How to print the result.]:text|json|yaml:(text json yaml)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-f[Job file (adaptdl-job(5)); - is standard input. Default\: adaptdljob.yaml in SOURCE.]:FILE:_files' \
+    '--file[Job file (adaptdl-job(5)); - is standard input. Default\: adaptdljob.yaml in SOURCE.]:FILE:_files' \
+    '-n[Prefix of the job'\''s name; five characters are appended. Default\: from the job file, folder or program.]:NAME: ' \
+    '--name[Prefix of the job'\''s name; five characters are appended. Default\: from the job file, folder or program.]:NAME: ' \
+    '--replicas[Number of replicas, or the range from which the scheduler chooses. Default\: from the job file, else any number.]:N|MIN\:MAX|MIN\:: ' \
+    '*--set[Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.]:KEY=VALUE: ' \
+    '--tensorboard[TensorBoard instance to write to. On this machine it is created if missing.]:NAME: ' \
+    '--wait[Wait until the job ends; the exit status shows how.]' \
+    '--follow[Like --wait, and show the output of its replicas.]' \
+    '--dry-run[Check everything, and print what would be submitted.]' \
+    '--no-start[Fail instead of starting the service if none runs.]' \
+    '--image[Kubernetes\: run this image unchanged instead of building one from SOURCE.]:IMAGE: ' \
+    '--base[Kubernetes\: base image for a SOURCE without a Dockerfile. Default\: the job file'\''s image.]:IMAGE: ' \
+    '-d[Kubernetes\: Dockerfile to build. Default\: Dockerfile in SOURCE.]:FILE:_files' \
+    '--dockerfile[Kubernetes\: Dockerfile to build. Default\: Dockerfile in SOURCE.]:FILE:_files' \
+    '--platform[Kubernetes\: platform of the image. Default\: that of the nodes.]:OS/ARCH: ' \
+    '--repo[Kubernetes\: repository of the image, REGISTRY/NAME. Default\: the cluster'\''s own registry.]:REPO: ' \
+    '--repo-creds[Kubernetes\: Secret with which pods pull the image.]:SECRET: ' \
+    '--proxy-port[Kubernetes\: accepted for compatibility with AdaptDL, and ignored.]:PORT: ' \
+    '--checkpoint-storage-size[Kubernetes\: size of the job'\''s volume for checkpoints and shared files.]:SIZE: ' \
+    '--checkpoint-storage-class[Kubernetes\: storage class of that volume. Default\: one that is known to be shared among nodes, else the cluster'\''s default.]:NAME: ' \
+    '-o[Output format.]:text|json|yaml:(text json yaml)' \
+    '--format[Output format.]:text|json|yaml:(text json yaml)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1::SOURCE:_files'
     ;;
   ls)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-a[Runs that have ended, too.]' \
-    '--all[Runs that have ended, too.]' \
-    '-A[Kubernetes\: of every namespace, with a column that names it.]' \
-    '--all-namespaces[Kubernetes\: of every namespace, with a column that names it.]' \
-    '-l[Kubernetes\: those with such labels\: team=vision,stage!=test.]:LABELS: ' \
-    '--selector[Kubernetes\: those with such labels\: team=vision,stage!=test.]:LABELS: ' \
-    '-w[Go on, with a line for each change.]' \
-    '--watch[Go on, with a line for each change.]' \
-    '-o[How to print the result.]:text|wide|json|yaml|name|jsonpath=PATH:(text wide json yaml name jsonpath=)' \
-    '--format[How to print the result.]:text|wide|json|yaml|name|jsonpath=PATH:(text wide json yaml name jsonpath=)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files'
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-a[Include runs that have ended.]' \
+    '--all[Include runs that have ended.]' \
+    '-A[Kubernetes\: list all namespaces, with a column for the namespace.]' \
+    '--all-namespaces[Kubernetes\: list all namespaces, with a column for the namespace.]' \
+    '-l[Kubernetes\: list only jobs with these labels, such as team=vision,stage!=test.]:LABELS: ' \
+    '--selector[Kubernetes\: list only jobs with these labels, such as team=vision,stage!=test.]:LABELS: ' \
+    '-w[Keep running, and print a line for each change.]' \
+    '--watch[Keep running, and print a line for each change.]' \
+    '-o[Output format.]:text|wide|json|yaml|name|jsonpath=PATH:(text wide json yaml name jsonpath=)' \
+    '--format[Output format.]:text|wide|json|yaml|name|jsonpath=PATH:(text wide json yaml name jsonpath=)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files'
     ;;
   top)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--interval[Time between two pictures.]:DURATION: ' \
-    '--count[How many pictures. Default\: until Ctrl-C; one if not on a terminal.]:N: ' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files'
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--interval[Time between two updates.]:DURATION: ' \
+    '--count[Number of updates. Default\: until Ctrl-C; 1 without a terminal.]:N: ' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files'
     ;;
   describe)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json|yaml|name|jsonpath=PATH:(text json yaml name jsonpath=)' \
-    '--format[How to print the result.]:text|json|yaml|name|jsonpath=PATH:(text json yaml name jsonpath=)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json|yaml|name|jsonpath=PATH:(text json yaml name jsonpath=)' \
+    '--format[Output format.]:text|json|yaml|name|jsonpath=PATH:(text json yaml name jsonpath=)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:JOB:_adaptdl_jobs'
     ;;
   explain)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:JOB:_adaptdl_jobs'
     ;;
   logs)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-f[Go on until the job or run ends.]' \
-    '--follow[Go on until the job or run ends.]' \
-    '--replica[Only of that replica.]:ID: ' \
-    '--tail[Only the last N lines of each replica. Default\: all.]:N: ' \
-    '--since[Only what was printed within that time, such as 10m, to the second.]:DURATION: ' \
-    '--prefix[Begin each line with \[NAME/ID\].]' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-f[Continue until the job or run ends.]' \
+    '--follow[Continue until the job or run ends.]' \
+    '--replica[Show only this replica.]:ID: ' \
+    '--tail[Show only the last N lines of each replica. Default\: all.]:N: ' \
+    '--since[Show only the output of this last time, such as 10m; precise to the second.]:DURATION: ' \
+    '--prefix[Start each line with \[NAME/ID\].]' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:NAME:_adaptdl_jobs'
     ;;
   events)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-f[Go on until the job ends.]' \
-    '--follow[Go on until the job ends.]' \
-    '--tail[Only the last N. Default\: all.]:N: ' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-f[Continue until the job ends.]' \
+    '--follow[Continue until the job ends.]' \
+    '--tail[Show only the last N events. Default\: all.]:N: ' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1::JOB:_adaptdl_jobs'
     ;;
   wait)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--for[What to wait for.]:succeeded|ended|running|suspended:(succeeded ended running suspended)' \
-    '--timeout[Give up after this time, such as 90 or 1.5h. Default\: never.]:DURATION: ' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--for[State to wait for.]:succeeded|ended|running|suspended:(succeeded ended running suspended)' \
+    '--timeout[Give up after this time, such as 90 (seconds) or 1.5h. Default\: never.]:DURATION: ' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '*:JOB:_adaptdl_jobs'
     ;;
   scale)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:NAME:_adaptdl_jobs' \
     '2:N: '
     ;;
   suspend)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:JOB:_adaptdl_jobs'
     ;;
   resume)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:JOB:_adaptdl_jobs'
     ;;
   cancel)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--now[A run\: without a checkpoint.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--now[Run\: end without a checkpoint.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:NAME:_adaptdl_jobs'
     ;;
   delete)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--force[Cancel those first that have not ended.]' \
-    '--all-ended[All jobs that have ended.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--force[Cancel jobs that have not ended first.]' \
+    '--all-ended[Delete all jobs that have ended.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '*:JOB:_adaptdl_jobs'
     ;;
   cp)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:FROM:_files' \
     '2:TO:_files'
     ;;
   exec)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--replica[Of a job on Kubernetes\: in the pod of that replica. Default\: the first that runs.]:N: ' \
-    '--cluster[The cluster\: local, this machine; kubernetes, the current context; or a context'\''s name. Default\: what `adaptdl cluster use` chose, else local.]:NAME: ' \
-    '-n[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--namespace[Kubernetes\: the namespace of the jobs. Default\: the context'\''s.]:NAME: ' \
-    '--context[Kubernetes\: the context of the kubeconfig.]:NAME: ' \
-    '--kubeconfig[Kubernetes\: this file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--replica[Kubernetes\: run in the pod of this replica. Default\: the first running one.]:N: ' \
+    '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
+    '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
+    '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '1:JOB:_adaptdl_jobs'
     ;;
   install)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-n[Where the operator lives; it is made if it is not there.]:NAME: ' \
-    '--namespace[Where the operator lives; it is made if it is not there.]:NAME: ' \
-    '--image[The image to run, as `adaptdl image push` prints it\: image.repository, image.tag and image.digest in one.]:IMAGE: ' \
-    '*-f[Values, YAML; of several files the later one wins.]:FILE:_files' \
-    '*--values[Values, YAML; of several files the later one wins.]:FILE:_files' \
-    '*--set[One value, such as sched.interval=30s; it wins over files.]:KEY=VALUE: ' \
-    '--context[Context of the kubeconfig, instead of its current one.]:NAME: ' \
-    '--kubeconfig[This file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
-    '-y[Do it without asking, as is done where there is no terminal.]' \
-    '--yes[Do it without asking, as is done where there is no terminal.]' \
-    '--dry-run[Only show what would be changed.]' \
-    '--timeout[How long to wait until the operators are ready; 0\: not at all.]:DURATION: ' \
-    '-o[yaml and json print the objects and change nothing, for `kubectl apply` and tools of your own; no cluster is asked.]:text|yaml|json:(text yaml json)' \
-    '--format[yaml and json print the objects and change nothing, for `kubectl apply` and tools of your own; no cluster is asked.]:text|yaml|json:(text yaml json)'
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-n[Namespace of the operator; created if missing.]:NAME: ' \
+    '--namespace[Namespace of the operator; created if missing.]:NAME: ' \
+    '--image[The operator'\''s image, as `adaptdl image push` prints it; sets image.repository, image.tag and image.digest.]:IMAGE: ' \
+    '*-f[YAML file of values; later files win.]:FILE:_files' \
+    '*--values[YAML file of values; later files win.]:FILE:_files' \
+    '*--set[Set one value, such as sched.interval=30s; it wins over files.]:KEY=VALUE: ' \
+    '--context[Context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-y[Do not ask for confirmation. Default without a terminal.]' \
+    '--yes[Do not ask for confirmation. Default without a terminal.]' \
+    '--dry-run[Show the changes without making them.]' \
+    '--timeout[Time to wait until the operators are ready; 0\: do not wait.]:DURATION: ' \
+    '-o[Output format; yaml and json print the manifests, for `kubectl apply` or other tools, without contacting a cluster.]:text|yaml|json:(text yaml json)' \
+    '--format[Output format; yaml and json print the manifests, for `kubectl apply` or other tools, without contacting a cluster.]:text|yaml|json:(text yaml json)'
     ;;
   upgrade)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--image[The image to run, as `adaptdl image push` prints it\: image.repository, image.tag and image.digest in one.]:IMAGE: ' \
-    '*-f[Values, YAML; of several files the later one wins.]:FILE:_files' \
-    '*--values[Values, YAML; of several files the later one wins.]:FILE:_files' \
-    '*--set[One value, such as sched.interval=30s; it wins over files.]:KEY=VALUE: ' \
-    '--reset-values[Forget the values that the installation was given before.]' \
-    '--context[Context of the kubeconfig, instead of its current one.]:NAME: ' \
-    '--kubeconfig[This file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
-    '-y[Do it without asking, as is done where there is no terminal.]' \
-    '--yes[Do it without asking, as is done where there is no terminal.]' \
-    '--dry-run[Only show what would be changed.]' \
-    '--timeout[How long to wait until the operators are ready; 0\: not at all.]:DURATION: '
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--image[The operator'\''s image, as `adaptdl image push` prints it; sets image.repository, image.tag and image.digest.]:IMAGE: ' \
+    '*-f[YAML file of values; later files win.]:FILE:_files' \
+    '*--values[YAML file of values; later files win.]:FILE:_files' \
+    '*--set[Set one value, such as sched.interval=30s; it wins over files.]:KEY=VALUE: ' \
+    '--reset-values[Discard all earlier values of the installation.]' \
+    '--context[Context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-y[Do not ask for confirmation. Default without a terminal.]' \
+    '--yes[Do not ask for confirmation. Default without a terminal.]' \
+    '--dry-run[Show the changes without making them.]' \
+    '--timeout[Time to wait until the operators are ready; 0\: do not wait.]:DURATION: '
     ;;
   uninstall)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--keep-jobs[Leave jobs and their definition, with all their data.]' \
-    '--context[Context of the kubeconfig, instead of its current one.]:NAME: ' \
-    '--kubeconfig[This file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
-    '-y[Do it without asking, as is done where there is no terminal.]' \
-    '--yes[Do it without asking, as is done where there is no terminal.]' \
-    '--timeout[How long to wait until all is gone.]:DURATION: '
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--keep-jobs[Keep jobs, their custom resource definition, and all their data.]' \
+    '--context[Context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '-y[Do not ask for confirmation. Default without a terminal.]' \
+    '--yes[Do not ask for confirmation. Default without a terminal.]' \
+    '--timeout[Time to wait until everything is removed.]:DURATION: '
     ;;
   operator)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--namespace[Where its lease and key are. Default\: the pod'\''s or the context'\''s.]:NAME: ' \
-    '--context[Context of the kubeconfig, instead of its current one.]:NAME: ' \
-    '--kubeconfig[This file alone, instead of KUBECONFIG or ~/.kube/config.]:FILE:_files' \
-    '--only[Only these parts\: controller, allocator, expander, supervisor, webhook, metrics. Default\: all.]:PART\[,PART\]: ' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--namespace[Namespace of the operator'\''s lease and key. Default\: that of the pod or context.]:NAME: ' \
+    '--context[Context of the kubeconfig. Default\: the current one.]:NAME: ' \
+    '--kubeconfig[Kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '--only[Run only these components\: controller, allocator, expander, supervisor, webhook, metrics. Default\: all.]:PART\[,PART\]: ' \
     '--policy[Scheduling policy (adaptdl-policy(5)).]:NAME: ' \
-    '*--policy-option[An option of that policy.]:OPTION=NUMBER: ' \
-    '--interval[Between rounds of the allocator when nothing happens.]:DURATION: ' \
-    '--address[Where supervisor and metrics listen.]:ADDRESS: ' \
-    '--supervisor-port[Of the supervisor; 0\: any free one.]:PORT: ' \
-    '--supervisor-url[The supervisor as jobs reach it, such as its service. Default\: this process on 127.0.0.1, for pods on the host'\''s network.]:URL: ' \
-    '--metrics-port[Of /livez, /readyz and /metrics; 0\: any free one.]:PORT: ' \
-    '--webhook-port[Of the webhook, /validate over HTTPS, for the API server; 0\: any free one. Default\: no webhook.]:PORT: ' \
-    '--certificate-lifetime[Of the webhook'\''s certificate, which is made anew when a third of it is left; its authority'\''s is four times as long.]:DURATION: ' \
-    '--min-nodes[Nodes to keep even when no job needs them.]:N: ' \
-    '--max-nodes[Nodes that jobs may be given by a cluster autoscaler, which acts on placeholder pods; 0\: there are none.]:N: ' \
-    '--placeholder-image[Of placeholder pods\: one that sleeps.]:IMAGE: ' \
-    '--placeholder-spec[Merge patch of the spec of placeholder pods, such as tolerations and a priority class that the autoscaler does not pass over.]:JSON: ' \
-    '--expander-interval[Between looks at how many nodes the jobs are worth.]:DURATION: ' \
-    '--scale-down-delay[How long fewer nodes must have been enough before placeholders go.]:DURATION: ' \
-    '--default-resources[Resources of a job'\''s first container that says nothing of them.]:JSON: ' \
-    '--patch-pods[JSON patch (RFC 6902) of every job'\''s pods.]:JSON: ' \
-    '--patch-containers[JSON patch of every container of every job.]:JSON: '
+    '*--policy-option[Set an option of the policy.]:OPTION=NUMBER: ' \
+    '--interval[Time between scheduling rounds when nothing changes.]:DURATION: ' \
+    '--address[Address on which supervisor and metrics listen.]:ADDRESS: ' \
+    '--supervisor-port[Port of the supervisor; 0\: any free port.]:PORT: ' \
+    '--supervisor-url[URL under which jobs reach the supervisor, such as that of its service. Default\: this process on 127.0.0.1, for pods in the host'\''s network.]:URL: ' \
+    '--metrics-port[Port of /livez, /readyz and /metrics; 0\: any free port.]:PORT: ' \
+    '--webhook-port[Port of the webhook (/validate, HTTPS) for the API server; 0\: any free port. Default\: no webhook.]:PORT: ' \
+    '--certificate-lifetime[Lifetime of the webhook'\''s certificate, which is renewed when a third of it is left; that of its authority is four times as long.]:DURATION: ' \
+    '--min-nodes[Number of nodes to keep even if no job needs them.]:N: ' \
+    '--max-nodes[Maximum number of nodes to request from a cluster autoscaler by placeholder pods; 0\: request none.]:N: ' \
+    '--placeholder-image[Image of the placeholder pods; it only needs to sleep.]:IMAGE: ' \
+    '--placeholder-spec[Merge patch for the spec of placeholder pods, such as tolerations and a priority class that the autoscaler respects.]:JSON: ' \
+    '--expander-interval[Time between computations of the number of nodes that the jobs justify.]:DURATION: ' \
+    '--scale-down-delay[Time for which fewer nodes must suffice before placeholders are removed.]:DURATION: ' \
+    '--default-resources[Resources of a job'\''s first container if it specifies none.]:JSON: ' \
+    '--patch-pods[JSON patch (RFC 6902) for all pods of jobs.]:JSON: ' \
+    '--patch-containers[JSON patch (RFC 6902) for all containers of jobs.]:JSON: '
     ;;
   simulate)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--profiles[Recorded applications\: a folder or a YAML file for each.]:DIR:_files -/' \
-    '--workload[Jobs and when they are submitted\: CSV or YAML.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--profiles[Folder of profiles\: a folder or a YAML file for each application.]:DIR:_files -/' \
+    '--workload[Jobs and their submission times, CSV or YAML.]:FILE:_files' \
     '--nodes[Number of nodes.]:N: ' \
     '--gpus-per-node[GPUs on each node.]:N: ' \
-    '--cluster[A cluster of different nodes, as YAML (adaptdl-profile(5)), instead of --nodes and --gpus-per-node.]:FILE:_files' \
+    '--cluster[YAML file of a cluster, which may have different nodes (adaptdl-profile(5)); replaces --nodes and --gpus-per-node.]:FILE:_files' \
     '--policy[Scheduling policies to compare (adaptdl-policy(5)).]:POLICY,...: ' \
-    '*--policy-option[An option of the policies that have it, such as fairness=-1, or of one of them\: pollux.fairness=-1.]:\[POLICY.\]NAME=VALUE: ' \
-    '--interval[Time between two allocations.]:SECONDS: ' \
-    '--event-gap[Allocate also when a job has come or gone, or has first measured itself with so many replicas, this long after the last time at the earliest.]:SECONDS: ' \
-    '--rescale-cost[What a change of its allocation costs a job; measured\: what its profile says.]:SECONDS|measured: ' \
-    '--lengths[Whether jobs tell how far they have to go.]:known|hidden:(known hidden)' \
-    '--interference[Speed that distributed jobs lose when they share a node, 0 to 0.99.]:SHARE: ' \
+    '*--policy-option[Set an option of all policies that have it, such as fairness=-1, or of one, such as pollux.fairness=-1.]:\[POLICY.\]NAME=VALUE: ' \
+    '--interval[Time between two scheduling rounds.]:SECONDS: ' \
+    '--event-gap[Also schedule a round when a job arrives, ends, or is first measured with a number of replicas; at least this long after the last round.]:SECONDS: ' \
+    '--rescale-cost[Time that a change of its allocation costs a job; measured\: as in its profile.]:SECONDS|measured: ' \
+    '--lengths[Whether the policy knows how much work a job has left.]:known|hidden:(known hidden)' \
+    '--interference[Fraction of speed that distributed jobs lose when they share a node, 0 to 0.99.]:SHARE: ' \
     '--seed[Seed of the policy'\''s random choices.]:N: ' \
-    '--timeline[Write who held which GPU when, each batch change and each reason, as JSON lines.]:FILE:_files' \
-    '--plot[Draw GPUs over time by job, and the completion times of all policies.]:FILE.svg:_files' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)'
+    '--timeline[Write allocations, batch changes and reasons as JSON lines.]:FILE:_files' \
+    '--plot[Draw each job'\''s GPUs over time and the completion times under each policy.]:FILE.svg:_files' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)'
     ;;
   profile)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '--application[What workloads call it. Default\: the first run'\''s name.]:NAME: ' \
-    '-o[Where to write it; - is standard output. Default\: NAME.yaml. Simulations take the application'\''s name from the file'\''s.]:FILE:_files' \
-    '--to[Where to write it; - is standard output. Default\: NAME.yaml. Simulations take the application'\''s name from the file'\''s.]:FILE:_files' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--application[Name of the application in workloads. Default\: the first run'\''s name.]:NAME: ' \
+    '-o[File to write; - is standard output. Default\: NAME.yaml. Simulations take the application'\''s name from the file name.]:FILE:_files' \
+    '--to[File to write; - is standard output. Default\: NAME.yaml. Simulations take the application'\''s name from the file name.]:FILE:_files' \
     '*:EVENTS:_files'
     ;;
   doctor)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
-    '-o[How to print the result.]:text|json:(text json)' \
-    '--format[How to print the result.]:text|json:(text json)'
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)'
     ;;
   completion)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
     '1:SHELL:(bash zsh fish)'
     ;;
   licenses)
     _arguments \
-    '-h[Show help, also for one command.]' \
-    '--help[Show help, also for one command.]' \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
     '--version[Show the version and the commit.]' \
-    '-v[Say more about what is done.]' \
-    '--verbose[Say more about what is done.]' \
-    '-q[Say nothing but results and errors.]' \
-    '--quiet[Say nothing but results and errors.]' \
-    '--no-color[No colours and no display that moves. NO_COLOR and TERM=dumb do the same.]'
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]'
     ;;
   tensorboard)
     _adaptdl_tensorboard

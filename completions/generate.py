@@ -167,7 +167,8 @@ def zsh_names(function, names):
 def zsh(dump):
     lines = ['#compdef adaptdl', f'# zsh completion of adaptdl. {NOTE}', '',
              '_adaptdl_jobs() {', '  local -a jobs',
-             '  jobs=(${(f)"$(_call_program jobs adaptdl __complete jobs ${(q)PREFIX} 2>/dev/null)"})',
+             '  jobs=(${(f)"$(_call_program jobs adaptdl __complete jobs ${(q)PREFIX} '
+             '2>/dev/null)"})',
              "  _describe job jobs", '}', '']
     lines += zsh_names('_adaptdl_commands', first_words(dump))
     for group in dump['groups']:
@@ -205,8 +206,9 @@ def fish_text(text):
 def fish_values(kind, choices):
     if choices:
         return f" -xa '{' '.join(choices)}'"
-    return {'file': ' -rF', 'directory': " -xa '(__fish_complete_directories)'",
-            'job': " -xa '(adaptdl __complete jobs (commandline -ct) 2>/dev/null)'"}.get(kind, ' -x')
+    values = {'file': ' -rF', 'directory': " -xa '(__fish_complete_directories)'",
+              'job': " -xa '(adaptdl __complete jobs (commandline -ct) 2>/dev/null)'"}
+    return values.get(kind, ' -x')
 
 
 def fish_option(option, condition):
@@ -228,11 +230,13 @@ def fish(dump):
     for group in dump['groups']:
         names = ' '.join(verb(c) for c in verbs(dump, group['name']))
         for command in verbs(dump, group['name']):
-            lines.append(f"complete -c adaptdl -n '__fish_seen_subcommand_from {group['name']}; and "
+            lines.append("complete -c adaptdl -n "
+                         f"'__fish_seen_subcommand_from {group['name']}; and "
                          f"not __fish_seen_subcommand_from {names}' -a {verb(command)} "
                          f"-d {fish_text(command['summary'])}")
     for command in commands:
-        words = '; and '.join(f'__fish_seen_subcommand_from {w}' for w in command['name'].split(' '))
+        words = '; and '.join(f'__fish_seen_subcommand_from {word}'
+                              for word in command['name'].split(' '))
         if ' ' not in command['name'] and any(verb(c) == command['name'] for g in dump['groups']
                                               for c in verbs(dump, g['name'])):
             # `tensorboard delete` is not `delete`.

@@ -10,17 +10,17 @@ import subprocess
 import sys
 
 EXIT_STATUS = [
-    ('0', 'Done.'),
-    ('1', 'Failed; a sentence on standard error says why.'),
-    ('2', 'A mistake on the command line.'),
-    ('4', 'Not allowed: credentials are missing or refused.'),
-    ('100', 'The job that was waited for failed.'),
-    ('101', 'It was left, by Ctrl-C, before its end.'),
-    ('102', 'There is no such job, or no more.'),
-    ('103', 'It was cancelled.'),
-    ('124', 'A time limit passed.'),
-    ('130', 'Interrupted (Ctrl-C).'),
-    ('143', 'Ended by SIGTERM, after a checkpoint.'),
+    ('0', 'Success.'),
+    ('1', 'Failure; a message on standard error says why.'),
+    ('2', 'Usage error: invalid flags or arguments.'),
+    ('4', 'Unauthorized: credentials are missing or were refused.'),
+    ('100', 'The job failed (submit \\-\\-wait, wait).'),
+    ('101', 'Interrupted by Ctrl-C while waiting; the job continues.'),
+    ('102', 'The job was not found, or has been deleted.'),
+    ('103', 'The job was cancelled.'),
+    ('124', 'Timed out.'),
+    ('130', 'Interrupted by Ctrl-C.'),
+    ('143', 'Ended by SIGTERM; a run has written a checkpoint.'),
 ]
 
 
@@ -41,7 +41,7 @@ def inline(text):
 
 
 def manual_text(markdown):
-    """The small Markdown of cli/cmd_*.md: paragraphs, "## " headings, indented code."""
+    """The small Markdown of cli/commands/*.md: paragraphs, "## " headings, indented code."""
     out = []
     for block in markdown.strip().split('\n\n'):
         lines = block.split('\n')
@@ -63,11 +63,11 @@ def option_entry(option):
         head += f' \\fI{escape(option["value"])}\\fR'
     text = inline(option['doc'])
     if option['repeat']:
-        text += ' May be repeated; in the variable, blanks separate the values.'
+        text += ' May be repeated; in the environment variable, blanks separate the values.'
     if option['default']:
         text += f' Default: {escape(option["default"])}.'
     if option['env']:
-        text += f' Variable: {escape(option["env"])}.'
+        text += f' Environment variable: {escape(option["env"])}.'
     return ['.TP', head, text]
 
 
@@ -100,15 +100,18 @@ def see_also(names):
 FORMATS = [('adaptdl-train', 5), ('adaptdl-events', 5), ('adaptdl-checkpoint', 5)]
 SIMULATION = [('adaptdl-profile', 5), ('adaptdl-policy', 5)]
 RELATED = {
-    **dict.fromkeys(('explain', 'policy'), [('adaptdl-policy', 5)]),
-    **dict.fromkeys(('run', 'inspect', 'init'), FORMATS),
+    'explain': [('adaptdl-policy', 5)],
+    'policy': [('adaptdl-policy', 5)],
+    'run': FORMATS,
+    'inspect': FORMATS,
+    'init': FORMATS,
     'simulate': [('adaptdl-profile', 1), *SIMULATION],
     'profile': [('adaptdl-simulate', 1), *SIMULATION, ('adaptdl-events', 5)],
 }
 
 
 FLAGS = ('The flags of every command are described in \\fBadaptdl\\fR(1). A flag wins over its '
-         'variable, which wins over the default.')
+         'environment variable, which wins over the default.')
 
 
 def arguments_and_options(command, heading):
@@ -179,21 +182,23 @@ def main_page(dump):
     out.append('.SH OPTIONS')
     for option in dump['global']:
         out += option_entry(option)
-    out += ['.PP', 'Results go to standard output, everything else to standard error. Numbers and '
-            'times are written the same in every locale.',
+    out += ['.PP', 'Results go to standard output, everything else to standard error. The locale '
+            'does not change the format of numbers and times.',
             '.SH ENVIRONMENT',
-            'Each flag has a variable: \\fBADAPTDL_\\fICOMMAND\\fB_\\fIFLAG\\fR for those of a '
-            'command (ADAPTDL_RUN_REPLICAS), \\fBADAPTDL_\\fIFLAG\\fR for those of every command. '
-            'A flag wins over its variable. An empty variable counts as unset; flags without '
-            'value take 1 or 0.',
-            '.TP', '\\fBADAPTDL_CLUSTER\\fR', 'The cluster, for all commands about jobs.',
+            'Each flag has an environment variable: \\fBADAPTDL_\\fICOMMAND\\fB_\\fIFLAG\\fR for '
+            'those of a command (ADAPTDL_RUN_REPLICAS), \\fBADAPTDL_\\fIFLAG\\fR for those of '
+            'every command. A flag wins over its variable. An empty variable counts as unset. '
+            'Flags without '
+            'a value take 1 or 0.',
+            '.TP', '\\fBADAPTDL_CLUSTER\\fR',
+            'Cluster for all commands about jobs; see \\fBadaptdl\\-cluster\\fR(1).',
             '.TP', '\\fBADAPTDL_LOCAL_STATE\\fR',
             'Folder of the local cluster: its jobs, their files, and the socket of its service. '
             'Default: ~/.local/state/adaptdl/local.',
-            '.TP', '\\fBADAPTDL_LIBTORCH\\fR', 'Folder of the LibTorch that the worker loads.',
-            '.TP', '\\fBADAPTDL_WORKER\\fR', 'Worker to use instead of the embedded one.',
-            '.TP', '\\fBNO_COLOR\\fR, \\fBTERM\\fR', 'No colours when NO_COLOR is not empty, or '
-            'TERM is dumb.']
+            '.TP', '\\fBADAPTDL_LIBTORCH\\fR', 'Folder of the LibTorch that workers load.',
+            '.TP', '\\fBADAPTDL_WORKER\\fR', 'Worker that replaces the embedded one.',
+            '.TP', '\\fBNO_COLOR\\fR, \\fBTERM\\fR',
+            'Colours are disabled if NO_COLOR is not empty or TERM is dumb.']
     out += exit_status()
     return out + see_also([('adaptdl-' + name, 1) for name in pages] + FORMATS + SIMULATION)
 

@@ -1,6 +1,7 @@
 """Gathers the licence texts of all that is linked statically into one C++ source file.
 
-Usage: generate.py OUTPUT.cpp LICENSE CURL_COPYING LIBARCHIVE_COPYING DIGITS_NOTICE
+Usage: generate.py OUTPUT.cpp LICENSE CURL_COPYING LIBARCHIVE_COPYING FMT_LICENSE
+       DIGITS_NOTICE
 
 Debian keeps each package's licence in /usr/share/doc/PACKAGE/copyright. Where that file is missing
 (another distribution), the entry names the licence and where its text is to be found.
@@ -14,7 +15,6 @@ import sys
 PACKAGES = [
     ("Boost", "BSL-1.0", "https://www.boost.org", "libboost[0-9]*-dev"),
     ("CLI11", "BSD-3-Clause", "https://github.com/CLIUtils/CLI11", "libcli11-dev"),
-    ("{fmt}", "MIT", "https://github.com/fmtlib/fmt", "libfmt-dev"),
     ("yaml-cpp", "MIT", "https://github.com/jbeder/yaml-cpp", "libyaml-cpp-dev"),
     ("JSON for Modern C++", "MIT", "https://github.com/nlohmann/json", "nlohmann-json3-dev"),
     ("OpenSSL", "Apache-2.0", "https://www.openssl.org", "libssl-dev"),
@@ -41,9 +41,10 @@ def package_text(package):
 
 
 def main():
-    output, own, curl, libarchive, digits = sys.argv[1:]
+    output, own, curl, libarchive, fmt, digits = sys.argv[1:]
     entries = [("libcurl", "curl", "https://curl.se", read(curl)),
-               ("libarchive", "BSD-2-Clause", "https://libarchive.org", read(libarchive))]
+               ("libarchive", "BSD-2-Clause", "https://libarchive.org", read(libarchive)),
+               ("{fmt}", "MIT", "https://github.com/fmtlib/fmt", read(fmt))]
     for title, license_name, home, package in PACKAGES:
         text = package_text(package)
         if text is None:

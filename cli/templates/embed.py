@@ -22,8 +22,8 @@ with open(code, 'w', encoding='utf-8') as out:
     out.write('}\n\nnamespace adaptdl::templates {\n\n'
               'std::string_view embedded_file(std::string_view name) {\n')
     for i, name in enumerate(names):
-        begin = f'adaptdl_template_{i}_begin'
+        begin, end = f'adaptdl_template_{i}_begin', f'adaptdl_template_{i}_end'
         out.write(f'  if (name == "{name}") {{\n'
-                  f'    return {{{begin}, static_cast<size_t>(adaptdl_template_{i}_end - {begin})}};\n'
+                  f'    return {{{begin}, static_cast<size_t>({end} - {begin})}};\n'
                   '  }\n')
     out.write('  return {};\n}\n\n}  // namespace adaptdl::templates\n')

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "cli/templates/template_data.h"
-#include "core/base/compression.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
+#include "core/formats/compression.h"
 
 namespace adaptdl::templates {
 namespace {

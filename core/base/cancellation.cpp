@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
-#include "core/base/socket.h"
+#include "core/base/poll.h"
 
 namespace adaptdl {
 

@@ -9,19 +9,19 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
-#include "core/base/split.h"
 #include "core/base/system.h"
+#include "core/base/text.h"
 
 namespace adaptdl {
 
 namespace {
 
-constexpr size_t kMaxFile = 4u << 20;
+constexpr size_t kMaxControlFile = 4u << 20;
 
 // A small file of /proc or /sys without its last newline; nothing if it cannot be read.
 std::optional<std::string> slurp(const std::string& path) {
   try {
-    std::string text = read_file(path, kMaxFile);
+    std::string text = read_file(path, kMaxControlFile);
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return text;
   } catch (const Error&) {

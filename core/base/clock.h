@@ -1,7 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace adaptdl {
 
@@ -23,12 +25,29 @@ inline double monotonic_now_s() {
   return Seconds(Monotonic::now().time_since_epoch()).count();
 }
 
-// Seconds since 1970 by the wall clock, which may jump: for records that others read.
+// The wall clock may jump: it is for records that others read. In plain numbers, seconds since
+// 1970.
+using WallTime = std::chrono::system_clock::time_point;
+
+inline double wall_seconds(WallTime time) {
+  return Seconds(time.time_since_epoch()).count();
+}
+inline WallTime wall_time(double seconds) {
+  return WallTime(std::chrono::round<WallTime::duration>(Seconds(seconds)));
+}
 inline double wall_now_s() {
-  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  return wall_seconds(std::chrono::system_clock::now());
 }
 
-// The wall clock as RFC 3339 UTC with milliseconds: 2026-01-31T08:05:09.123Z. For people and logs.
-std::string rfc3339(std::chrono::system_clock::time_point time);
+// RFC 3339 in UTC, with `digits` (0 to 9) of a second, rounded down: 2026-01-31T08:05:09.123Z.
+std::string rfc3339(WallTime time, int digits = 3);
+inline std::string rfc3339(double wall_s, int digits = 3) {
+  return rfc3339(wall_time(wall_s), digits);
+}
+
+// The time that RFC 3339 text names, with any number of digits of a second, down to nanoseconds,
+// and in any zone; years 1970 to 2200. Nothing for other text.
+std::optional<WallTime> parse_rfc3339(std::string_view text);
+std::optional<double> parse_rfc3339_s(std::string_view text);  // in seconds since 1970
 
 }  // namespace adaptdl

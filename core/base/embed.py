@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """embed.py OUT HEADER FUNCTION FILE...: C++ that holds the files' texts.
 
-HEADER declares FUNCTION, such as adaptdl::cli::embedded: it takes a file's name without folders, and
-gives its text, or none.
+HEADER declares FUNCTION, such as adaptdl::cli::embedded: it takes a file's name without folders,
+and gives its text, or none.
 """
 import os
 import sys

@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/hmac.h"
 #include "core/base/process.h"
 
 namespace adaptdl {

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <utility>
 
+#include "core/base/crypto.h"
 #include "core/base/error.h"
-#include "core/base/hmac.h"
 #include "core/base/temporary.h"
 
 namespace adaptdl {

@@ -181,4 +181,13 @@ std::string format_rate(double per_second, std::string_view unit) {
   return fmt::format("{:.{}f} {}{}/s", per_second, digits, kPrefixes[prefix], unit);
 }
 
+std::string short_duration(double seconds) {
+  const auto whole = static_cast<int64_t>(std::max(0.0, std::floor(seconds)));
+  const int64_t minutes = whole / 60, hours = minutes / 60, days = hours / 24;
+  if (minutes == 0) return fmt::format("{}s", whole);
+  if (hours == 0) return fmt::format("{}m{:02}s", minutes, whole % 60);
+  if (days == 0) return fmt::format("{}h{:02}m", hours, minutes % 60);
+  return fmt::format("{}d{:02}h", days, hours % 24);
+}
+
 }  // namespace adaptdl

@@ -53,4 +53,7 @@ std::string format_bytes(uint64_t bytes);
 std::string format_duration(double seconds);
 std::string format_rate(double per_second, std::string_view unit);
 
+// "45s", "12m07s", "3h05m", "4d02h": without blanks, for columns.
+std::string short_duration(double seconds);
+
 }  // namespace adaptdl

@@ -15,7 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/socket.h"
+#include "core/base/poll.h"
 
 extern char** environ;
 

@@ -4,16 +4,41 @@
 #include <initializer_list>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/formats/yaml_json.h"
 #include "core/job/job_fields.h"
 #include "core/job/quantity.h"
 
 namespace adaptdl {
 namespace {
 
-constexpr size_t kMaxItems = 10'000;
-constexpr int64_t kMaxReplicas = 1'000'000;
+constexpr size_t kMaxManifestItems = 10'000;
 
-class Reader {
+// A list of mappings, or nothing.
+void check_entries(const YamlNode& list) {
+  const bool empty = !list.is_scalar() && !list.is_list() && !list.is_mapping();
+  if (empty) return;
+  for (const YamlNode& entry : list.list()) YamlMapping{entry};
+}
+
+// What a client adds to must be of a shape that it can add to; all else is the cluster's to judge.
+void check_shape(const YamlNode& pod_template) {
+  YamlMapping pod(YamlMapping(pod_template, true).require("spec"), true);
+  for (const YamlNode& node : pod.require("containers").list(1, kMaxManifestItems)) {
+    YamlMapping container(node);
+    for (const char* key : {"env", "volumeMounts"}) check_entries(container.find(key));
+  }
+  for (const char* key : {"imagePullSecrets", "volumes"}) check_entries(pod.find(key));
+}
+
+Json manifest_of(const YamlNode& top) {
+  Json job = yaml_to_json(top);
+  job.erase("status");  // what `kubectl get -o yaml` adds
+  if (!job["metadata"].is_object()) job["metadata"] = Json::object();
+  return job;
+}
+
+class ManifestReader {
  public:
   JobFile read(YamlMapping& top) {
     top.require("apiVersion").choice({"adaptdl.petuum.com/v1"});
@@ -21,14 +46,34 @@ class Reader {
     read_metadata(top.find("metadata"));
     YamlMapping spec(top.require("spec"));
     read_bounds(spec);
-    read_template(spec.require("template"));
-    spec.finish();
-    ignore(top.find("status"));  // what `kubectl get -o yaml` adds
-    top.finish();
+    const YamlNode pod_template = spec.require("template");
+    check_shape(pod_template);
+    job_.manifest = manifest_of(top.node());
+    try {
+      read_program(top, spec, pod_template);
+    } catch (const Error& error) {
+      job_.only_in_cluster = error.what();
+    }
     return std::move(job_);
   }
 
  private:
+  // What a cluster judges by itself.
+  void read_program(YamlMapping& top, YamlMapping& spec, const YamlNode& pod_template) {
+    JobSpec& job = job_.spec;
+    spec.read("preemptible", job.preemptible);
+    spec.read("backoffLimit", job.retries, 0, kMostRetries);
+    ignore(spec.find("liveRescale"));  // it is live here if it is by `archive:`
+    for (const char* key :
+         {"suspend", "cancel", "startDeadlineSeconds", "ttlSecondsAfterFinished"}) {
+      ignore(spec.find(key));
+    }
+    read_template(pod_template);
+    spec.finish();
+    ignore(top.find("status"));
+    top.finish();
+  }
+
   void ignore(const YamlNode& node) {
     if (node.present()) job_.ignored.push_back(node.path());
   }
@@ -59,22 +104,24 @@ class Reader {
   void read_bounds(YamlMapping& spec) {
     const YamlNode min = spec.find("minReplicas"), max = spec.find("maxReplicas");
     JobSpec& job = job_.spec;
-    if (min.present()) job.min_replicas = static_cast<int>(min.integer(0, kMaxReplicas));
+    if (min.present()) job.min_replicas = static_cast<int>(min.integer(0, kMostReplicas));
     if (max.present()) {
-      job.max_replicas = static_cast<int>(max.integer(1, kMaxReplicas));
+      job.max_replicas = static_cast<int>(max.integer(1, kMostReplicas));
       if (*job.max_replicas < job.min_replicas) {
         max.refuse(fmt::format("is {}; it must be at least minReplicas, {}", *job.max_replicas,
                                job.min_replicas));
       }
     }
-    spec.read("preemptible", job.preemptible);
-    ignore(spec.find("liveRescale"));  // it is live here if it is by `archive:`
+    const YamlNode requested = spec.find("requestedReplicas");
+    if (requested.present()) {
+      job.requested_replicas = static_cast<int>(requested.integer(1, kMostReplicas));
+    }
   }
 
   void read_template(const YamlNode& node) {
     YamlMapping pod_template(node);
     YamlMapping pod(pod_template.require("spec"));
-    const auto containers = pod.require("containers").list(1, kMaxItems);
+    const auto containers = pod.require("containers").list(1, kMaxManifestItems);
     read_container(containers[0]);
     for (size_t i = 1; i < containers.size(); ++i) ignore(containers[i]);
     const YamlNode grace = pod.find("terminationGracePeriodSeconds");
@@ -91,7 +138,8 @@ class Reader {
     const YamlNode command = container.find("command");
     const bool empty = command.present() && command.is_list() && command.list().empty();
     if (!command.present() || empty) {
-      const std::string near = nearest_name("command", container.keys());
+      const std::vector<std::string> keys = container.keys();
+      const std::string near = nearest_name("command", {keys.begin(), keys.end()});
       command.refuse(fmt::format(
           "is missing: what this container runs is known to its image only, which does not run on "
           "one machine; {}write the command here, as [python3, train.py]",
@@ -124,7 +172,7 @@ class Reader {
     const YamlNode list = container.find("env");
     if (!list.present()) return;
     auto& environment = job_.spec.environment;
-    for (const YamlNode& item : list.list(0, kMaxItems)) {
+    for (const YamlNode& item : list.list(0, kMaxManifestItems)) {
       YamlMapping variable(item);
       const YamlNode name_node = variable.require("name");
       const std::string name = read_job_text(name_node);
@@ -145,7 +193,7 @@ class Reader {
 
   std::vector<std::string> read_words(const YamlNode& list) {
     std::vector<std::string> words;
-    for (const YamlNode& item : list.list(0, kMaxItems)) {
+    for (const YamlNode& item : list.list(0, kMaxManifestItems)) {
       words.push_back(expand(read_job_text(item), item, true));
     }
     return words;
@@ -212,7 +260,7 @@ class Reader {
 }  // namespace
 
 JobFile read_adaptdl_job(YamlMapping& top) {
-  return Reader().read(top);
+  return ManifestReader().read(top);
 }
 
 }  // namespace adaptdl

@@ -5,13 +5,13 @@
 #include <cmath>
 
 #include "core/base/number.h"
+#include "core/job/replica_range.h"
 
 namespace adaptdl {
 namespace {
 
 // Beyond these a value is a mistake or malice; sums and products of what is below do not overflow.
 constexpr int64_t kMostSamples = 1'000'000'000'000;
-constexpr int64_t kMostReplicas = 1'000'000;
 constexpr double kMostSeconds = 1e6;
 constexpr double kMostIterations = 1e15;
 constexpr double kMostSquare = 1e30;
@@ -137,7 +137,7 @@ void check_sizes(const SchedulingHints& hints, const std::string& where) {
   }
 }
 
-Json or_null(const auto& value) {
+Json value_or_null(const auto& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
@@ -192,16 +192,17 @@ SchedulingHints parse_hints(std::string_view text, const std::string& where,
 }
 
 Json to_json(const SchedulingHints& hints) {
-  Json object = {{"initBatchSize", or_null(hints.initial_batch)},
+  Json object = {{"initBatchSize", value_or_null(hints.initial_batch)},
                  {"localBszBounds", nullptr},
-                 {"globalBatchSize", or_null(hints.global_batch)},
-                 {"maxBatchSize", or_null(hints.max_batch)},
-                 {"maxProfiledReplicas", or_null(hints.max_profiled_replicas)},
+                 {"globalBatchSize", value_or_null(hints.global_batch)},
+                 {"maxBatchSize", value_or_null(hints.max_batch)},
+                 {"maxProfiledReplicas", value_or_null(hints.max_profiled_replicas)},
                  {"gradientAccumulation", hints.accumulation},
                  {"gradParams", hints.grad ? to_json(*hints.grad) : Json(nullptr)},
                  {"perfParams", hints.perf ? to_json(*hints.perf) : Json(nullptr)}};
   if (hints.atomic_min || hints.atomic_max) {
-    object["localBszBounds"] = Json::array({or_null(hints.atomic_min), or_null(hints.atomic_max)});
+    object["localBszBounds"] =
+        Json::array({value_or_null(hints.atomic_min), value_or_null(hints.atomic_max)});
   }
   if (!hints.train_metrics.empty()) object["trainMetrics"] = hints.train_metrics;
   if (hints.remaining_progress) object["remainingProgress"] = *hints.remaining_progress;

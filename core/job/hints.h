@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/formats/json.h"
 #include "core/goodput/job_hints.h"
 
 namespace adaptdl {

@@ -12,7 +12,6 @@ namespace {
 using Kind = JobSpec::Kind;
 
 constexpr size_t kMaxItems = 10'000;
-constexpr int64_t kMaxReplicas = 1'000'000;
 
 void set_program(const YamlNode& value, JobFile& job, Kind kind, std::string program) {
   if (!job.spec.program.empty()) {
@@ -69,7 +68,7 @@ void read_environment(const YamlNode& value, JobFile& job) {
 }
 
 // Maps within maps are dotted keys: {optimizer: {lr: 0.1}} is optimizer.lr.
-void read_settings(const YamlNode& value, const std::string& prefix, JobFile& job) {
+void read_job_settings(const YamlNode& value, const std::string& prefix, JobFile& job) {
   YamlMapping map(value, true);
   for (const std::string& key : map.keys()) {
     const YamlNode entry = map.find(key);
@@ -78,7 +77,7 @@ void read_settings(const YamlNode& value, const std::string& prefix, JobFile& jo
       entry.refuse("is no key of a setting; it may not be empty nor hold '='");
     }
     if (entry.is_mapping()) {
-      read_settings(entry, whole + ".", job);
+      read_job_settings(entry, whole + ".", job);
     } else if (entry.is_list()) {
       entry.refuse("is a list; put it in quotes, as \"[1, 8, 8]\"");
     } else {
@@ -118,7 +117,7 @@ JobSection top() {
       "unless they begin with a slash.",
       {
           {"name", "a name", "the project's name",
-           "What the job's name begins with; 5 more characters make it unique.",
+           "Prefix of the job's name; 5 more characters make it unique.",
            [](const YamlNode& value, JobFile& job) {
              std::string name;
              read_job_name(value, name);
@@ -133,59 +132,60 @@ JobSection top() {
              set_program(value, job, Kind::archive, read_job_text(value));
            }},
           {"program", "a path", "none",
-           "Executable made with the runtime library; rescaled while it runs, as an archive is.",
+           "Executable that uses the runtime library; like an archive, it is rescaled while it "
+           "runs.",
            [](const YamlNode& value, JobFile& job) {
              set_program(value, job, Kind::executable, read_job_text(value));
            }},
           {"command", "a list of texts, or one text", "none",
            "Any other command, for instance a Python script that uses AdaptDL. A list is the "
-           "program and its arguments as they are; a text is run by sh -c.",
+           "program and its arguments, passed unchanged; a text is run by sh -c.",
            read_command},
           {"args", "a list of texts", "none",
-           "Arguments after those of the command; arguments on the command line take their place. "
-           "For a command of one text they are $1, $2 and so on.",
+           "Arguments after those of the command; arguments on the command line replace them. For "
+           "a command that is one text they are $1, $2 and so on.",
            [](const YamlNode& value, JobFile& job) { read_texts(value, job.spec.arguments); }},
           {"directory", "a path", "the project's folder",
-           "Folder of the project to run in. Relative paths of archive, program and command are "
-           "relative to it.",
+           "Working directory, a folder of the project. Relative paths of archive, program and "
+           "command are relative to it.",
            read_directory},
           {"replicas", "N, MIN:MAX or \"MIN:\"",
-           "1 and more; of a command, which may not be able to be several: 1",
-           "How many replicas the job may have: always N, or what the scheduler finds best within "
-           "the bounds.",
+           "\"1:\"; of a command, which may not support several replicas: 1",
+           "Number of replicas: always N, or the number within the bounds that the scheduler finds "
+           "best.",
            [](const YamlNode& value, JobFile& job) {
-             set_replicas(job.spec, read_job_text(value), value.place());
+             set_replicas(job.spec,
+                          parse_replica_range(read_job_text(value), value.place(), {.open = true}));
            }},
           {"requested_replicas", "an integer of at least 1", "N of replicas",
-           "How many replicas a policy that does not adapt gives the job.",
+           "Number of replicas under a policy that does not adapt.",
            [](const YamlNode& value, JobFile& job) {
-             job.spec.requested_replicas = static_cast<int>(value.integer(1, kMaxReplicas));
+             job.spec.requested_replicas = static_cast<int>(value.integer(1, kMostReplicas));
            }},
           {"preemptible", "true or false", "true",
-           "When false, the job keeps the replicas that it is given first until it ends.",
+           "When false, the job keeps its first allocation until it ends.",
            [](const YamlNode& value, JobFile& job) { job.spec.preemptible = value.boolean(); }},
           {"env", "a map of names to texts", "none", "Environment variables of every replica.",
            read_environment},
           {"set", "a map of keys to values", "none",
-           "Settings that go before those of the archive's adaptdl.yaml, by dotted keys or maps "
-           "within maps.",
-           [](const YamlNode& value, JobFile& job) { read_settings(value, "", job); }},
+           "Settings that override those of the archive's adaptdl.yaml, as dotted keys or nested "
+           "maps.",
+           [](const YamlNode& value, JobFile& job) { read_job_settings(value, "", job); }},
           {"data", "a path or a list of paths", "none",
-           "Big files and folders that are not copied with the project; the copy gets a link to "
-           "each. One outside of the project is linked under its last name. A job for Kubernetes "
-           "has none.",
+           "Large files and folders that are not copied with the project; the copy has a symlink "
+           "to each. One outside of the project is linked under the last part of its path. Not "
+           "allowed for jobs on Kubernetes.",
            read_data},
           {"tensorboard", "a name", "none",
            "TensorBoard instance that shows the job's curves; see adaptdl-tensorboard(1).",
            read_tensorboard},
           {"retries", "an integer from 0 to 1000000", "3",
-           "How many times in a row the job may fail without getting anywhere before it is given "
-           "up.",
+           "Number of failures in a row, without progress in between, after which the job fails.",
            [](const YamlNode& value, JobFile& job) {
-             job.spec.retries = static_cast<int>(value.integer(0, 1'000'000));
+             job.spec.retries = static_cast<int>(value.integer(0, kMostRetries));
            }},
           {"grace_s", "a number from 0, in seconds", "30",
-           "Time from being asked to stop, to write a checkpoint in, to being killed.",
+           "Time from SIGTERM to SIGKILL, in which a checkpoint can be written.",
            [](const YamlNode& value, JobFile& job) {
              job.spec.grace_s = value.number(between(0, kMostGrace));
            }},
@@ -194,7 +194,7 @@ JobSection top() {
 
 JobSection resources() {
   return {"resources",
-          "What one replica needs. Numbers are written as for Kubernetes: 500m is a half, G is "
+          "Resources of one replica. Quantities are written as for Kubernetes: 500m is 0.5, G is "
           "1000^3, Gi is 1024^3.",
           {
               {"cpu", "a quantity above 0", "what the cluster chooses", "Processor cores.",
@@ -216,11 +216,11 @@ JobSection resources() {
 
 JobSection checkpoint() {
   return {"checkpoint",
-          "What the job keeps to go on from.",
+          "The job's checkpoints.",
           {
               {"size", "a quantity above 0", "no limit",
-               "Bytes that the job's checkpoints may take, written as for resources. On Kubernetes "
-               "the size of its volume.",
+               "Largest total size of the job's checkpoints in bytes, written as for resources. On "
+               "Kubernetes, the size of its volume.",
                [](const YamlNode& value, JobFile& job) {
                  job.spec.checkpoint_size =
                      above_zero(value, parse_quantity(value.text(), value.place()));

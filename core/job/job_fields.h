@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/yaml.h"
+#include "core/formats/yaml.h"
 #include "core/job/job_file.h"
 
 namespace adaptdl {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/yaml.h"
+#include "core/formats/yaml.h"
 #include "core/job/adaptdl_job.h"
 #include "core/job/job_fields.h"
 
@@ -42,8 +42,12 @@ JobFile parse_job_file(std::string_view text, const std::string& file) {
     return key == "kind" || key == "apiVersion";
   });
   JobFile job = by_kind ? read_adaptdl_job(top) : read_short_form(top);
-  check_job_spec(job.spec, file);
+  if (job.only_in_cluster.empty()) check_job_spec(job.spec, file);
   return job;
+}
+
+void require_one_machine(const JobFile& job) {
+  if (!job.only_in_cluster.empty()) throw Error(job.only_in_cluster);
 }
 
 void replace_arguments(JobFile& job, const std::vector<std::string>& arguments) {

@@ -4,6 +4,7 @@
 // `kind`: the AdaptDLJob that AdaptDL's own clusters take, and a short form of ours.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,11 +26,19 @@ struct JobFile {
   // Paths of what the file says and one machine has no use for, such as
   // spec.template.spec.volumes; to be named in one warning.
   std::vector<std::string> ignored;
+  // Of an AdaptDLJob: the object as a Kubernetes cluster takes it, without its status.
+  std::optional<Json> manifest;
+  // Why one machine cannot run an AdaptDLJob, "FILE:LINE: KEY: ..."; "" if it can. If it cannot,
+  // `spec` has the name and the replicas alone.
+  std::string only_in_cluster;
 };
 
 // Pure: asks neither the disk nor the environment. `file` names the text in messages. Throws Error
 // "FILE:LINE: KEY: what is wrong; what is allowed".
 JobFile parse_job_file(std::string_view text, const std::string& file);
+
+// Throws Error(only_in_cluster), if there is one.
+void require_one_machine(const JobFile& job);
 
 // Puts `arguments` in the place of those that the file gives; the command itself stays.
 void replace_arguments(JobFile& job, const std::vector<std::string>& arguments);

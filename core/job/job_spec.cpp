@@ -142,28 +142,10 @@ JobSpec job_spec_from_json(const Json& object, std::string_view where) {
   return spec;
 }
 
-void set_replicas(JobSpec& spec, std::string_view text, std::string_view where) {
-  const auto number = [&](std::string_view part, int low) {
-    const auto value = try_parse<int>(part);
-    if (!value || *value < low) {
-      fail(
-          "{}: {} is not allowed; give N, MIN:MAX or MIN: such as 2, 1:8 or 2:, with MIN of at "
-          "least 0, and N and MAX of at least 1 and MIN",
-          where, text);
-    }
-    return *value;
-  };
-  const size_t colon = text.find(':');
-  if (colon == std::string_view::npos) {
-    spec.min_replicas = number(text, 1);
-    spec.max_replicas = spec.requested_replicas = spec.min_replicas;
-    return;
-  }
-  const int min = number(text.substr(0, colon), 0);
-  const std::string_view rest = text.substr(colon + 1);
-  spec.max_replicas = rest.empty() ? std::nullopt : std::optional(number(rest, std::max(1, min)));
-  spec.min_replicas = min;
-  spec.requested_replicas.reset();
+void set_replicas(JobSpec& spec, const ReplicaRange& range) {
+  spec.min_replicas = range.min;
+  spec.max_replicas = range.max;
+  spec.requested_replicas = range.fixed ? range.max : std::nullopt;
 }
 
 void check_job_spec(const JobSpec& spec, std::string_view where) {

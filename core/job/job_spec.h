@@ -11,7 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/formats/json.h"
+#include "core/job/replica_range.h"
 
 namespace adaptdl {
 
@@ -25,6 +26,7 @@ struct ReplicaRequest {
 };
 
 inline constexpr double kMostGrace = 1e6;  // seconds
+inline constexpr int kMostRetries = 1'000'000;
 
 struct JobSpec {
   // archive: a train.pt (adaptdl-train(5)). executable: a program built against the runtime
@@ -85,8 +87,8 @@ Json to_json(const JobSpec& spec);
 // "WHERE: ...", also for values that JobSpec does not allow.
 JobSpec job_spec_from_json(const Json& object, std::string_view where);
 
-// "N": always N replicas. "MIN:MAX", and "MIN:" without an upper bound. Throws Error "WHERE: ...".
-void set_replicas(JobSpec& spec, std::string_view text, std::string_view where);
+// One number is also what a policy that does not adapt gives the job.
+void set_replicas(JobSpec& spec, const ReplicaRange& range);
 
 // Throws Error "WHERE: FIELD ..." for what the comments above do not allow. For specs that were
 // changed by flags.

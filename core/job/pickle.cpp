@@ -8,7 +8,7 @@
 
 namespace adaptdl {
 
-using Kind = PickleValue::Kind;
+using ValueKind = PickleValue::Kind;
 using Index = PickleValue::Index;
 
 class PickleReader {
@@ -61,7 +61,7 @@ class PickleReader {
     return static_cast<Index>(values_.size() - 1);
   }
   void push(PickleValue value) { stack_.push_back(make(std::move(value))); }
-  void push_integer(int64_t number) { push({.kind = Kind::integer, .integer = number}); }
+  void push_integer(int64_t number) { push({.kind = ValueKind::integer, .integer = number}); }
 
   Index pop() {
     const size_t floor = marks_.empty() ? 0 : marks_.back();
@@ -82,32 +82,32 @@ class PickleReader {
   void tuple(size_t size) {
     std::vector<Index> items(size);
     for (size_t i = size; i-- > 0;) items[i] = pop();
-    push({.kind = Kind::tuple, .items = std::move(items)});
+    push({.kind = ValueKind::tuple, .items = std::move(items)});
   }
 
   // The value below, which takes more items.
-  PickleValue& grow(std::initializer_list<Kind> kinds) {
+  PickleValue& grow(std::initializer_list<ValueKind> kinds) {
     const Index index = pop();
     stack_.push_back(index);
     PickleValue& value = values_[index];
-    for (const Kind kind : kinds) {
+    for (const ValueKind kind : kinds) {
       if (value.kind == kind) return value;
     }
     refuse("adds to a value that holds none");
   }
-  void extend(std::initializer_list<Kind> kinds, const std::vector<Index>& items) {
+  void extend(std::initializer_list<ValueKind> kinds, const std::vector<Index>& items) {
     PickleValue& value = grow(kinds);
     value.items.insert(value.items.end(), items.begin(), items.end());
   }
   void set_items(const std::vector<Index>& items) {
     if (items.size() % 2 != 0) refuse("has a key without a value");
-    extend({Kind::dict, Kind::call}, items);
+    extend({ValueKind::dict, ValueKind::call}, items);
   }
 
-  void pair(Kind kind) {
+  void pair(ValueKind kind) {
     const Index arguments = pop();
     const Index callee = pop();
-    if (values_[callee].kind != Kind::global) refuse("calls what is no name");
+    if (values_[callee].kind != ValueKind::global) refuse("calls what is no name");
     push({.kind = kind, .items = {callee, arguments}});
   }
 
@@ -135,7 +135,8 @@ class PickleReader {
     const std::string_view module = line();
     const std::string_view name = line();
     // "MODULE\nNAME" in place, so that nothing needs to be kept.
-    push({.kind = Kind::global, .text = bytes_.substr(start, module.size() + 1 + name.size())});
+    push(
+        {.kind = ValueKind::global, .text = bytes_.substr(start, module.size() + 1 + name.size())});
   }
 
   void step(uint8_t opcode) {
@@ -146,22 +147,22 @@ class PickleReader {
       case ')':
         return tuple(0);
       case 't':
-        return push({.kind = Kind::tuple, .items = pop_to_mark()});
+        return push({.kind = ValueKind::tuple, .items = pop_to_mark()});
       case 0x85:
       case 0x86:
       case 0x87:
         return tuple(opcode - size_t{0x84});
       case ']':
-        return push({.kind = Kind::list});
+        return push({.kind = ValueKind::list});
       case '}':
-        return push({.kind = Kind::dict});
+        return push({.kind = ValueKind::dict});
       case 'a': {
         const Index item = pop();
-        return extend({Kind::list}, {item});
+        return extend({ValueKind::list}, {item});
       }
       case 'e': {
         const auto items = pop_to_mark();
-        return extend({Kind::list}, items);
+        return extend({ValueKind::list}, items);
       }
       case 's': {
         const Index value = pop();
@@ -175,15 +176,15 @@ class PickleReader {
       case 'c':
         return global();
       case 'R':
-        return pair(Kind::call);
+        return pair(ValueKind::call);
       case 0x81:
-        return pair(Kind::object);
+        return pair(ValueKind::object);
       case 'b': {
         const Index state = pop();
-        return extend({Kind::object, Kind::call}, {state});
+        return extend({ValueKind::object, ValueKind::call}, {state});
       }
       case 'Q':
-        return push({.kind = Kind::persistent, .items = {pop()}});
+        return push({.kind = ValueKind::persistent, .items = {pop()}});
       case 'q':
         return remember(byte());
       case 'r':
@@ -194,9 +195,9 @@ class PickleReader {
         return recall(little_endian(4));
       case 'X':
       case 'T':
-        return push({.kind = Kind::text, .text = take(little_endian(4))});
+        return push({.kind = ValueKind::text, .text = take(little_endian(4))});
       case 'U':
-        return push({.kind = Kind::text, .text = take(byte())});
+        return push({.kind = ValueKind::text, .text = take(byte())});
       case 'K':
         return push_integer(byte());
       case 'M':
@@ -206,13 +207,13 @@ class PickleReader {
       case 0x8a:
         return long_integer();
       case 'G':  // the one number that is big-endian
-        return push({.kind = Kind::real,
+        return push({.kind = ValueKind::real,
                      .real = std::bit_cast<double>(__builtin_bswap64(little_endian(8)))});
       case 0x88:
       case 0x89:
-        return push({.kind = Kind::boolean, .integer = opcode == 0x88});
+        return push({.kind = ValueKind::boolean, .integer = opcode == 0x88});
       case 'N':
-        return push({.kind = Kind::none});
+        return push({.kind = ValueKind::none});
       default:
         --position_;
         refuse(fmt::format("the operation {:#04x} is none that LibTorch writes", opcode));

@@ -56,8 +56,10 @@ void ProjectFiles::add_data(const std::string& path) {
   }
   std::string place = inside(path);
   if (place == ".") {
-    fail("data: {} is the project itself, of which nothing would be copied; name what is big in it",
-         path);
+    fail(
+        "data: {} is the project itself; name its largest subfolders, or list them in "
+        ".adaptdlignore",
+        path);
   }
   const bool outside = place.empty();
   if (outside) {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/ignore_rules.h"
+#include "core/formats/ignore_rules.h"
 
 namespace adaptdl {
 

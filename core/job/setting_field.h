@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/base/yaml.h"
+#include "core/formats/yaml.h"
 
 namespace adaptdl::settings {
 

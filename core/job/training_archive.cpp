@@ -9,14 +9,14 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/zip.h"
+#include "core/formats/zip.h"
 #include "core/job/archive_code.h"
 #include "core/job/pickle.h"
 
 namespace adaptdl {
 namespace {
 
-using Kind = PickleValue::Kind;
+using ValueKind = PickleValue::Kind;
 
 constexpr uint64_t kMaxSettings = 1u << 20;
 constexpr uint64_t kMaxPickle = 64u << 20;
@@ -79,7 +79,7 @@ class ModuleWalk {
 
   void run() {
     const PickleValue& root = tree_.root();
-    if (root.kind != Kind::object) refuse("its data.pkl holds no module");
+    if (root.kind != ValueKind::object) refuse("its data.pkl holds no module");
     summary_.model = class_name(root);
     if (const auto found = classes_.find(summary_.model); found != classes_.end()) {
       summary_.methods = found->second.methods;
@@ -109,7 +109,7 @@ class ModuleWalk {
     // Without a state there is nothing to list; with __setstate__ it is no dict.
     if (object.items.size() < 3) return;
     const PickleValue& state = item(object, 2);
-    if (state.kind != Kind::dict) return;
+    if (state.kind != ValueKind::dict) return;
     const auto found = classes_.find(class_name(object));
     const ArchiveClass* known = found == classes_.end() ? nullptr : &found->second;
     for (size_t i = 0; i + 1 < state.items.size(); i += 2) {
@@ -118,10 +118,10 @@ class ModuleWalk {
         refuse(fmt::format("more than {} attributes", kMaxAttributes));
       const PickleValue& key = item(state, i);
       const PickleValue& value = item(state, i + 1);
-      if (key.kind != Kind::text) refuse("an attribute's name is no text");
+      if (key.kind != ValueKind::text) refuse("an attribute's name is no text");
       const std::string name = prefix + std::string(key.text);
       if (name.size() > kMaxName) refuse("an attribute's name is too long");
-      if (value.kind == Kind::object) {
+      if (value.kind == ValueKind::object) {
         module(value, name + ".", depth + 1);
       } else if (is_tensor(value)) {
         tensor(value, name, key.text, known);
@@ -130,21 +130,21 @@ class ModuleWalk {
   }
 
   bool is_tensor(const PickleValue& value) const {
-    if (value.kind != Kind::call) return false;
+    if (value.kind != ValueKind::call) return false;
     const std::string_view callee = item(value, 0).text;
     return callee == "torch._utils\n_rebuild_tensor_v2" ||
            callee == "torch._utils\n_rebuild_qtensor";
   }
 
   int64_t integer(const PickleValue& value, const std::string& name) const {
-    if (value.kind != Kind::integer || value.integer < 0) {
+    if (value.kind != ValueKind::integer || value.integer < 0) {
       refuse(fmt::format("the tensor {} has an impossible size", name));
     }
     return value.integer;
   }
 
   std::vector<int64_t> integers(const PickleValue& value, const std::string& name) const {
-    if (value.kind != Kind::tuple || value.items.size() > 64) {
+    if (value.kind != ValueKind::tuple || value.items.size() > 64) {
       refuse(fmt::format("the tensor {} has an impossible shape", name));
     }
     std::vector<int64_t> numbers;
@@ -175,12 +175,13 @@ class ModuleWalk {
       refuse(fmt::format("more than {} tensors", kMaxTensors));
     }
     const PickleValue& arguments = item(value, 1);
-    const bool sound = arguments.kind == Kind::tuple && arguments.items.size() >= 4 &&
-                       item(arguments, 0).kind == Kind::persistent;
+    const bool sound = arguments.kind == ValueKind::tuple && arguments.items.size() >= 4 &&
+                       item(arguments, 0).kind == ValueKind::persistent;
     if (!sound) refuse(fmt::format("the tensor {} has no storage", name));
     const PickleValue& storage = item(item(arguments, 0), 0);
-    const bool named = storage.kind == Kind::tuple && storage.items.size() >= 5 &&
-                       item(storage, 1).kind == Kind::global && item(storage, 2).kind == Kind::text;
+    const bool named = storage.kind == ValueKind::tuple && storage.items.size() >= 5 &&
+                       item(storage, 1).kind == ValueKind::global &&
+                       item(storage, 2).kind == ValueKind::text;
     if (!named) refuse(fmt::format("the tensor {} has no storage", name));
 
     ArchiveTensor tensor;

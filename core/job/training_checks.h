@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "core/base/yaml.h"
+#include "core/formats/yaml.h"
 #include "core/job/training_spec.h"
 
 namespace adaptdl::settings {

@@ -190,7 +190,7 @@ class Describer {
 };
 
 // Text that roff takes as it stands.
-std::string roff(std::string_view text) {
+std::string roff_text(std::string_view text) {
   std::string result;
   for (const char c : text) {
     if (c == '-') {
@@ -220,8 +220,8 @@ void document_fields(std::string& out, Markup markup, const Section& section) {
     const std::string fallback = default_text(section, field);
     const std::string kind = field.required ? "Required" : "Default: " + fallback;
     if (markup == Markup::roff) {
-      out += fmt::format(".TP\n.B {}\n{}\n{}. {}.\n", roff(field.key), roff(field.doc), roff(rule),
-                         roff(kind));
+      out += fmt::format(".TP\n.B {}\n{}\n{}. {}.\n", roff_text(field.key), roff_text(field.doc),
+                         roff_text(rule), roff_text(kind));
     } else {
       out += fmt::format("| `{}` | {} | {} | {} |\n", field.key, rule,
                          field.required ? "required" : fallback, field.doc);
@@ -241,7 +241,7 @@ std::string document_training_settings(Markup markup) {
   const auto section = [&](const Section& first, const Section* second = nullptr) {
     const std::string title = first.name.empty() ? "Top level" : std::string(first.name);
     if (markup == Markup::roff) {
-      out += fmt::format(".SS \"{}\"\n{}\n", roff(title), roff(first.intro));
+      out += fmt::format(".SS \"{}\"\n{}\n", roff_text(title), roff_text(first.intro));
     } else {
       out +=
           fmt::format("### {}\n\n{}\n\n| key | allowed | default | meaning |\n|---|---|---|---|\n",

@@ -62,7 +62,7 @@ Section root() {
                           {.fallback = "the file's name without .pt"}),
           field<&S::epochs>(
               "epochs", above(0),
-              "How long to train, in passes over the training data counted at the initial batch.",
+              "Length of the training, in passes over the training data at the initial batch.",
               {.unit = "epochs"}),
           field<&S::rule>(
               "rule", any(),
@@ -84,24 +84,23 @@ Section root() {
               "validate_every_epochs", above(0),
               "Time from one validation to the next; there is always one at the end.",
               {.unit = "epochs"}),
-          field<&S::seed>(
-              "seed", at_least(0),
-              "Seed of everything drawn at random in training: order of the samples, dropout."),
+          field<&S::seed>("seed", at_least(0),
+                          "Seed of all random choices in training, such as the order of the "
+                          "samples and dropout."),
           field<&S::statistics_every>("statistics_every", at_least(0),
                                       "Optimizer steps from one measurement of gradient statistics "
-                                      "to the next; 0 lets adaptdl "
-                                      "choose by their cost.",
+                                      "to the next; 0: adaptdl chooses by their cost.",
                                       {.unit = "steps"}),
-          field<&S::max_nonfinite>("max_nonfinite", at_least(1),
-                                   "Steps in a row whose loss, or whose gradient where it is "
-                                   "measured, is infinite or not a number, which end the job. "
-                                   "Such a step is left out.",
-                                   {.unit = "steps"}),
+          field<&S::max_nonfinite>(
+              "max_nonfinite", at_least(1),
+              "Number of steps in a row with a loss (or gradient, where it is measured) that is "
+              "infinite or not a number, after which the job fails. Such a step is skipped.",
+              {.unit = "steps"}),
           field<&S::checkpoint_interval_s>("checkpoint_interval_s", above(0),
                                            "Time from one checkpoint to the next.",
                                            {.unit = "seconds"}),
           field<&S::checkpoints_kept>("checkpoints_kept", between(1, 1000),
-                                      "Checkpoints kept on disk, the newest ones."),
+                                      "Number of newest checkpoints kept on disk."),
       },
       &kSpec};
 }
@@ -110,20 +109,20 @@ Section data() {
   using S = DataSpec;
   return {
       "data",
-      "Where the samples come from: the list train, optionally the list validation.",
+      "Sources of the samples: the list train and, optionally, the list validation.",
       {
-          field<&S::validation_fraction>(
-              "validation_fraction", from_to_below(0, 1),
-              "Part of the training samples set aside for validation; not with a list validation."),
-          field<&S::split_seed>("split_seed", at_least(0), "Seed of that choice of samples."),
+          field<&S::validation_fraction>("validation_fraction", from_to_below(0, 1),
+                                         "Fraction of the training samples reserved for "
+                                         "validation; not with a list validation."),
+          field<&S::split_seed>("split_seed", at_least(0), "Seed of the choice of these samples."),
           field<&S::prefetch_threads>(
               "prefetch_threads", between(0, 64),
               "Threads of each replica that prepare batches; 0 prepares them between steps."),
           field<&S::prefetch_batches>("prefetch_batches", between(1, 1024),
                                       "Batches of each replica kept ready.", {.unit = "batches"}),
-          field<&S::shuffle>("shuffle", any(), "Draw a new order of the samples for every pass."),
+          field<&S::shuffle>("shuffle", any(), "Shuffle the samples for every pass."),
           field<&S::drop_last>("drop_last", any(),
-                               "Leave out the rest of a pass that does not fill a batch."),
+                               "Skip the last samples of a pass if they do not fill a batch."),
       },
       &kSpec.data};
 }
@@ -132,110 +131,106 @@ Section source() {
   using S = DataSource;
   const Names stored = {"npy", "idx", "csv", "torch"};
   const Names synthetic = {"synthetic"};
-  return {
-      "data.train[], data.validation[]",
-      "One tensor of every sample each, in the order of training_step's list. All sources of a "
-      "list "
-      "have equally many samples; both lists are of the same length.",
-      {
-          field<&S::format>("format", any(),
-                            "npy: a .npy file, or a member of a .npz; idx: MNIST's format; csv: "
-                            "columns of numbers; "
-                            "torch: a tensor that torch.save wrote; synthetic: made up.",
-                            {.choices = {"npy", "idx", "csv", "torch", "synthetic"}}),
-          field<&S::path>("path", any(), "The file; relative to the folder of the archive.",
-                          {.applies = stored, .fallback = "required, but for synthetic"}),
-          field<&S::key>("key", any(),
-                         "Name of the member of a .npz, or of the entry of a dictionary that "
-                         "torch.save wrote.",
-                         {.applies = {"npy", "torch"}, .fallback = "the only one"}),
-          field<&S::header_lines>("header_lines", at_least(0), "Lines to skip at the top.",
-                                  {.unit = "lines", .applies = {"csv"}}),
-          field<&S::columns>(
-              "columns", at_least(0),
-              "[FIRST, END]: columns from FIRST, counted from 0, up to but not including END.",
-              {.applies = {"csv"}, .fallback = "all columns"}),
-          field<&S::dtype>(
-              "dtype", any(), "Type that the numbers are converted to.",
-              {.choices = {"float32", "float64", "float16", "bfloat16", "uint8", "int8", "int16",
-                           "int32", "int64", "bool"},
-               .fallback = "as stored; csv: float32; synthetic: float32, with classes int64"}),
-          field<&S::scale>("scale", any(),
-                           "Every number is multiplied by this, after the conversion,"),
-          field<&S::offset>("offset", any(), "and then this is added."),
-          field<&S::shape>("shape", at_least(1),
-                           "Shape of one sample's tensor, for instance [1, 8, 8].",
-                           {.fallback = "as stored; required for synthetic without classes"}),
-          field<&S::synthetic_samples>(
-              "samples", at_least(0), "How many samples to make up.",
-              {.unit = "samples", .applies = synthetic, .fallback = "required"}),
-          field<&S::synthetic_classes>(
-              "classes", at_least(0),
-              "Makes up integer labels from 0 to less than this; 0 makes up normally distributed "
-              "numbers.",
-              {.applies = synthetic}),
-          field<&S::seed>("seed", at_least(0), "Seed of what is made up.", {.applies = synthetic}),
-          field<&S::window>("window", at_least(0),
-                            "Cuts samples out of one long array: each is this many consecutive "
-                            "elements; 0 does not.",
-                            {.unit = "elements"}),
-          field<&S::window_stride>(
-              "window_stride", at_least(1),
-              "Elements from the start of one window to the start of the next.",
-              {.unit = "elements"}),
-          field<&S::window_shift>("window_shift", at_least(0),
-                                  "Windows start this much later: 1 gives, for each window, the "
-                                  "element that follows each "
-                                  "of its elements.",
-                                  {.unit = "elements"}),
-      },
-      &kSource};
+  return {"data.train[], data.validation[]",
+          "One tensor of every sample each, in the order of training_step's list. All sources of a "
+          "list "
+          "have equally many samples; both lists are of the same length.",
+          {
+              field<&S::format>(
+                  "format", any(),
+                  "npy: a .npy file, or a member of a .npz; idx: MNIST's format; csv: columns of "
+                  "numbers; torch: a tensor written by torch.save; synthetic: generated.",
+                  {.choices = {"npy", "idx", "csv", "torch", "synthetic"}}),
+              field<&S::path>("path", any(), "The file; relative to the folder of the archive.",
+                              {.applies = stored, .fallback = "required, except for synthetic"}),
+              field<&S::key>("key", any(),
+                             "Name of the member of a .npz, or of the entry of a dictionary that "
+                             "torch.save wrote.",
+                             {.applies = {"npy", "torch"}, .fallback = "the only one"}),
+              field<&S::header_lines>("header_lines", at_least(0), "Lines to skip at the top.",
+                                      {.unit = "lines", .applies = {"csv"}}),
+              field<&S::columns>(
+                  "columns", at_least(0),
+                  "[FIRST, END]: columns from FIRST, counted from 0, up to but not including END.",
+                  {.applies = {"csv"}, .fallback = "all columns"}),
+              field<&S::dtype>(
+                  "dtype", any(), "Type that the numbers are converted to.",
+                  {.choices = {"float32", "float64", "float16", "bfloat16", "uint8", "int8",
+                               "int16", "int32", "int64", "bool"},
+                   .fallback = "as stored; csv: float32; synthetic: float32, with classes int64"}),
+              field<&S::scale>("scale", any(), "Factor for every number after the conversion."),
+              field<&S::offset>("offset", any(), "Number added after scale."),
+              field<&S::shape>("shape", at_least(1),
+                               "Shape of one sample's tensor, for instance [1, 8, 8].",
+                               {.fallback = "as stored; required for synthetic without classes"}),
+              field<&S::synthetic_samples>(
+                  "samples", at_least(0), "Number of samples to generate.",
+                  {.unit = "samples", .applies = synthetic, .fallback = "required"}),
+              field<&S::synthetic_classes>("classes", at_least(0),
+                                           "Generate integer labels from 0 to below this; 0: "
+                                           "generate normally distributed numbers.",
+                                           {.applies = synthetic}),
+              field<&S::seed>("seed", at_least(0), "Seed of the generated samples.",
+                              {.applies = synthetic}),
+              field<&S::window>("window", at_least(0),
+                                "Cut samples out of one long array: each has this many consecutive "
+                                "elements; 0: do not.",
+                                {.unit = "elements"}),
+              field<&S::window_stride>(
+                  "window_stride", at_least(1),
+                  "Elements from the start of one window to the start of the next.",
+                  {.unit = "elements"}),
+              field<&S::window_shift>(
+                  "window_shift", at_least(0),
+                  "Shift of all windows: 1 gives, for each element of a window, the next element.",
+                  {.unit = "elements"}),
+          },
+          &kSource};
 }
 
 Section batch() {
   using S = BatchSpec;
-  return {"batch",
-          "Batches are counted over all replicas, but for the atomic ones, which one replica runs "
-          "forward and backward at once. atomic: [MIN, MAX] stands for atomic_min and atomic_max.",
-          {
-              field<&S::initial>(
-                  "initial", at_least(1),
-                  "The batch that the learning rate was chosen for; training starts with it.",
-                  {.unit = "samples", .required = true}),
-              field<&S::adaptive>(
-                  "adaptive", any(),
-                  "Let adaptdl choose batch and accumulation for the best goodput, up to max."),
-              field<&S::max>("max", at_least(0), "Largest batch; 0 is the initial one.",
-                             {.unit = "samples", .fallback = "initial"}),
-              field<&S::atomic_min>("atomic_min", at_least(1), "Smallest atomic batch.",
-                                    {.unit = "samples"}),
-              field<&S::atomic_max>("atomic_max", at_least(0),
-                                    "Largest atomic batch, as memory allows; 0 is max.",
-                                    {.unit = "samples", .fallback = "max"}),
-              field<&S::accumulation>(
-                  "accumulation", any(),
-                  "Allow several atomic batches one after the other in an optimizer step."),
-          },
-          &kSpec.batch};
+  return {
+      "batch",
+      "Batch sizes are totals over all replicas, except for the atomic batch, which one replica "
+      "processes in one pass. atomic: [MIN, MAX] sets atomic_min and atomic_max.",
+      {
+          field<&S::initial>(
+              "initial", at_least(1),
+              "Batch size for which the learning rate was chosen; training starts with it.",
+              {.unit = "samples", .required = true}),
+          field<&S::adaptive>(
+              "adaptive", any(),
+              "Let adaptdl choose batch size and accumulation for the best goodput, up to max."),
+          field<&S::max>("max", at_least(0), "Largest batch size; 0: the initial one.",
+                         {.unit = "samples", .fallback = "initial"}),
+          field<&S::atomic_min>("atomic_min", at_least(1), "Smallest atomic batch size.",
+                                {.unit = "samples"}),
+          field<&S::atomic_max>("atomic_max", at_least(0),
+                                "Largest atomic batch size, as memory allows; 0: max.",
+                                {.unit = "samples", .fallback = "max"}),
+          field<&S::accumulation>(
+              "accumulation", any(),
+              "Allow gradient accumulation over several atomic batches in one optimizer step."),
+      },
+      &kSpec.batch};
 }
 
 Section optimizer() {
   using S = OptimizerSpec;
-  return {
-      "optimizer",
-      "Its numbers are those of LibTorch's optimizers of the same names.",
-      {
-          field<&S::kind>("kind", any(), "The optimizer.",
-                          {.choices = {"sgd", "adam", "adamw", "rmsprop", "adagrad"}}),
-          field<&S::clip_norm>(
-              "clip_norm", at_least(0),
-              "Largest 2-norm of the averaged gradient of all parameters together; a longer one is "
-              "shortened to it. 0: no limit."),
-          field<&S::clip_value>(
-              "clip_value", at_least(0),
-              "Largest magnitude of any element of the averaged gradient. 0: no limit."),
-      },
-      &kSpec.optimizer};
+  return {"optimizer",
+          "The options are those of LibTorch's optimizers of the same names.",
+          {
+              field<&S::kind>("kind", any(), "The optimizer.",
+                              {.choices = {"sgd", "adam", "adamw", "rmsprop", "adagrad"}}),
+              field<&S::clip_norm>("clip_norm", at_least(0),
+                                   "Largest 2-norm of the averaged gradient over all parameters; a "
+                                   "larger gradient is scaled down to it. 0: no limit."),
+              field<&S::clip_value>(
+                  "clip_value", at_least(0),
+                  "Largest magnitude of any element of the averaged gradient. 0: no limit."),
+          },
+          &kSpec.optimizer};
 }
 
 Section optimizer_numbers() {
@@ -280,7 +275,7 @@ Section optimizer_numbers() {
 
 Section group() {
   return {"optimizer.groups[]",
-          "Parameters with numbers of their own. A group's numbers default to the optimizer's.",
+          "Groups of parameters with options of their own, which default to the optimizer's.",
           {
               field<&ParameterGroup::match>("match", any(),
                                             "Pattern of parameter names: * is any text, ? any "
@@ -296,9 +291,9 @@ Section schedule() {
   const Names falling = {"step", "multi_step", "exponential", "plateau"};
   return {
       "schedule[]",
-      "A factor on the learning rate, as a function of progress in epochs at the initial batch, "
-      "whatever the batch is. Parts follow one another; each starts from the optimizer's learning "
-      "rate. Past the last part its final factor holds.",
+      "Factors of the learning rate, as functions of the progress in epochs at the initial batch, "
+      "whatever the present batch is. The parts follow one another; each starts from the "
+      "optimizer's learning rate. After the last part its final factor stays.",
       {
           field<&S::kind>("kind", any(),
                           "constant: factor; step: times gamma every every_epochs; multi_step: "
@@ -312,7 +307,7 @@ Section schedule() {
                                        "warmup", "plateau"}}),
           field<&S::epochs>(
               "epochs", at_least(0),
-              "Length of the part; 0, in the last part, is to the end of training.",
+              "Length of the part; 0, in the last part only: to the end of training.",
               {.unit = "epochs",
                .fallback = "to the end; required for warmup and before another part"}),
           field<&S::factor>("factor", at_least(0), "The factor.", {.applies = {"constant"}}),
@@ -320,10 +315,10 @@ Section schedule() {
                                   {.unit = "epochs", .applies = {"step", "exponential"}}),
           field<&S::milestones>(
               "milestones", above(0),
-              "Where the factor falls, counted from the part's start, rising.",
+              "Points at which the factor falls, from the part's start, in rising order.",
               {.unit = "epochs", .applies = {"multi_step"}, .fallback = "required"}),
           field<&S::gamma>("gamma", {.low = 0, .high = 100, .low_excluded = true},
-                           "What the factor is multiplied by.", {.applies = falling}),
+                           "Multiplier of the factor.", {.applies = falling}),
           field<&S::final_factor>("final_factor", at_least(0), "Factor at the end.",
                                   {.applies = {"cosine"}}),
           field<&S::start_factor>("start_factor", between(0, 1), "Factor at the start.",
@@ -334,7 +329,7 @@ Section schedule() {
           field<&S::maximize>("maximize", any(), "The metric should rise.",
                               {.applies = {"plateau"}}),
           field<&S::patience>("patience", at_least(0),
-                              "Validations without improvement that are borne with.",
+                              "Number of validations without improvement before the factor falls.",
                               {.unit = "validations", .applies = {"plateau"}}),
           field<&S::threshold>("threshold", from_to_below(0, 1),
                                "Relative change of the metric that counts as an improvement.",

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/number.h"
-#include "core/base/yaml.h"
+#include "core/formats/yaml.h"
 #include "core/job/setting_field.h"
 #include "core/job/training_checks.h"
 
@@ -83,7 +83,7 @@ Value read_value(const YamlNode& node, const Field& field) {
 }
 
 // Reads the document by the table of fields, and remembers where each was.
-class Reader {
+class SpecReader {
  public:
   TrainingSpec read(const YamlNode& document) {
     YamlMapping top(document);
@@ -226,7 +226,7 @@ class Reader {
 
 TrainingSpec parse_training_spec(const std::string& yaml, const std::string& file,
                                  const std::vector<std::string>& overrides) {
-  return Reader().read(parse_yaml(yaml, file, overrides));
+  return SpecReader().read(parse_yaml(yaml, file, overrides));
 }
 
 }  // namespace adaptdl

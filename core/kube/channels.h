@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "core/base/websocket.h"
 #include "core/kube/client.h"
+#include "core/net/websocket.h"
 
 namespace adaptdl::kube {
 

@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/http.h"
-#include "core/base/json.h"
+#include "core/formats/json.h"
 #include "core/kube/config.h"
 #include "core/kube/credentials.h"
 #include "core/kube/resource.h"
 #include "core/kube/status.h"
+#include "core/net/http.h"
 
 namespace adaptdl::kube {
 

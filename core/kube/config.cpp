@@ -1,19 +1,18 @@
 #include "core/kube/config.h"
 
-#include "core/base/base64.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/http_message.h"
 #include "core/base/log.h"
 #include "core/base/system.h"
-#include "core/base/yaml_json.h"
-#include "core/kube/contexts.h"
+#include "core/formats/base64.h"
+#include "core/formats/yaml_json.h"
 #include "core/kube/kubeconfig.h"
+#include "core/net/http_message.h"
 
 namespace adaptdl::kube {
 namespace {
 
-constexpr size_t kMaxFile = 16u << 20;
+constexpr size_t kMaxConfig = 16u << 20;
 constexpr std::string_view kServiceAccount = "var/run/secrets/kubernetes.io/serviceaccount";
 
 std::optional<std::string> process_environment(const char* name) {
@@ -21,18 +20,18 @@ std::optional<std::string> process_environment(const char* name) {
 }
 
 std::string path_at(const YamlNode& mapping, std::string_view key, const std::string& folder) {
-  const std::string path = text_at(mapping, key);
+  const std::string path = node_text(mapping, key);
   return path.empty() ? "" : absolute_path(path, folder);
 }
 
 // The field `KEY-data`, decoded.
 std::string data_at(const YamlNode& mapping, const std::string& key) {
-  const std::string text = text_at(mapping, key);
+  const std::string text = node_text(mapping, key);
   return text.empty() ? "" : from_base64(text, node_at(mapping, key).place());
 }
 
 std::string proxy_at(const YamlNode& cluster) {
-  const std::string proxy = text_at(cluster, "proxy-url");
+  const std::string proxy = node_text(cluster, "proxy-url");
   if (proxy.empty() || proxy.starts_with("http://") || proxy.starts_with("https://")) return proxy;
   // The proxy looks names up: they may be known only where it is.
   if (proxy.starts_with("socks5://")) return "socks5h" + proxy.substr(6);
@@ -42,7 +41,7 @@ std::string proxy_at(const YamlNode& cluster) {
 
 void read_cluster(Config& config, const YamlNode& cluster, const std::string& folder) {
   HttpClientOptions& connection = config.connection;
-  config.server = text_at(cluster, "server");
+  config.server = node_text(cluster, "server");
   const bool secure = config.server.starts_with("https://");
   if (!secure && !config.server.starts_with("http://")) {
     const YamlNode server = node_at(cluster, "server");
@@ -53,7 +52,7 @@ void read_cluster(Config& config, const YamlNode& cluster, const std::string& fo
     node_at(cluster, "server").refuse("must not hold a user; give it under users");
   }
   while (config.server.ends_with('/')) config.server.pop_back();
-  connection.server_name = text_at(cluster, "tls-server-name");
+  connection.server_name = node_text(cluster, "tls-server-name");
   connection.proxy = proxy_at(cluster);
   connection.authorities = data_at(cluster, "certificate-authority-data");
   if (connection.authorities.empty()) {
@@ -82,10 +81,10 @@ Json cluster_for_plugin(const Config& config, const YamlNode& cluster) {
   if (!connection.authorities.empty()) {
     told["certificate-authority-data"] = to_base64(connection.authorities);
   }
-  const std::string proxy = text_at(cluster, "proxy-url");
+  const std::string proxy = node_text(cluster, "proxy-url");
   if (!proxy.empty()) told["proxy-url"] = proxy;
   for (const YamlNode& item : items_at(cluster, "extensions")) {
-    if (text_at(item, "name") == "client.authentication.k8s.io/exec") {
+    if (node_text(item, "name") == "client.authentication.k8s.io/exec") {
       told["config"] = yaml_to_json(node_at(item, "extension"));
     }
   }
@@ -94,7 +93,7 @@ Json cluster_for_plugin(const Config& config, const YamlNode& cluster) {
 
 ExecPlugin read_plugin(const YamlNode& exec, const std::string& folder) {
   ExecPlugin plugin;
-  plugin.api_version = text_at(exec, "apiVersion");
+  plugin.api_version = node_text(exec, "apiVersion");
   const bool v1 = plugin.api_version == "client.authentication.k8s.io/v1";
   if (!v1 && plugin.api_version != "client.authentication.k8s.io/v1beta1") {
     exec.refuse(fmt::format(
@@ -102,18 +101,18 @@ ExecPlugin read_plugin(const YamlNode& exec, const std::string& folder) {
         "cluster's entry in this file, and the program that writes it",
         plugin.api_version.empty() ? "missing" : plugin.api_version));
   }
-  plugin.command = text_at(exec, "command");
+  plugin.command = node_text(exec, "command");
   if (plugin.command.empty()) exec.refuse("command is missing");
   if (plugin.command.find('/') != std::string::npos) {
     plugin.command = absolute_path(plugin.command, folder);
   }
   for (const YamlNode& item : items_at(exec, "args")) plugin.arguments.push_back(item.text());
   for (const YamlNode& item : items_at(exec, "env")) {
-    const std::string name = text_at(item, "name");
+    const std::string name = node_text(item, "name");
     if (name.empty() || name.find('=') != std::string::npos) item.refuse("name is no name");
-    plugin.environment.emplace_back(name, text_at(item, "value"));
+    plugin.environment.emplace_back(name, node_text(item, "value"));
   }
-  plugin.install_hint = text_at(exec, "installHint");
+  plugin.install_hint = node_text(exec, "installHint");
   const YamlNode mode = node_at(exec, "interactiveMode");
   if (mode.present() && mode.is_scalar()) {
     plugin.interaction =
@@ -126,7 +125,7 @@ ExecPlugin read_plugin(const YamlNode& exec, const std::string& folder) {
 
 HttpHeaders read_impersonation(const YamlNode& user) {
   HttpHeaders headers;
-  const std::string as = text_at(user, "as"), uid = text_at(user, "as-uid");
+  const std::string as = node_text(user, "as"), uid = node_text(user, "as-uid");
   if (!as.empty()) headers.emplace_back("Impersonate-User", as);
   if (!uid.empty()) headers.emplace_back("Impersonate-Uid", uid);
   for (const YamlNode& group : items_at(user, "as-groups")) {
@@ -150,12 +149,12 @@ User read_user(const Config& config, const YamlNode& user, const std::string& na
   if (provider.present() && provider.is_mapping()) {
     provider.refuse(fmt::format(
         "the provider {} was removed from Kubernetes; use the program that replaces it, under exec",
-        text_at(provider, "name")));
+        node_text(provider, "name")));
   }
-  result.token = text_at(user, "token");
+  result.token = node_text(user, "token");
   result.token_file = path_at(user, "tokenFile", folder);
-  result.login = text_at(user, "username");
-  result.password = text_at(user, "password");
+  result.login = node_text(user, "username");
+  result.password = node_text(user, "password");
   result.certificate = data_at(user, "client-certificate-data");
   result.key = data_at(user, "client-key-data");
   if (result.certificate.empty()) {
@@ -194,11 +193,11 @@ Config chosen(const Kubeconfig& files, const ConfigOptions& options) {
   }
   config.source = fmt::format("context {} of {}", config.context, files.source());
   const KubeconfigEntry& context = files.find(files.contexts, config.context, "context");
-  const std::string cluster_name = text_at(context.value, "cluster");
+  const std::string cluster_name = node_text(context.value, "cluster");
   const KubeconfigEntry& cluster = files.find(files.clusters, cluster_name, "cluster");
-  config.name_space = text_at(context.value, "namespace");
+  config.name_space = node_text(context.value, "namespace");
   read_cluster(config, cluster.value, cluster.folder);
-  const std::string user_name = text_at(context.value, "user");
+  const std::string user_name = node_text(context.value, "user");
   if (!user_name.empty()) {
     const KubeconfigEntry& user = files.find(files.users, user_name, "user");
     config.user = read_user(config, user.value, user_name, user.folder, cluster.value);
@@ -223,7 +222,7 @@ Config of_pod(const std::string& host, const std::string& port, const std::strin
 
 void read_authorities(Config& config) {
   if (config.authorities_file.empty()) return;
-  config.connection.authorities = read_file(config.authorities_file, kMaxFile);
+  config.connection.authorities = read_file(config.authorities_file, kMaxConfig);
   if (!config.user.exec || config.user.exec->cluster.is_null()) return;
   config.user.exec->cluster["certificate-authority-data"] =
       to_base64(config.connection.authorities);
@@ -233,10 +232,10 @@ void read_authorities(Config& config) {
 Kubeconfig read_files(const ConfigOptions& options, Environment environment) {
   Kubeconfig files;
   const auto add = [&](const std::string& file) {
-    if (path_exists(file)) files.merge(read_file(file, kMaxFile), file);
+    if (path_exists(file)) files.merge(read_file(file, kMaxConfig), file);
   };
   if (!options.kubeconfig.empty()) {
-    files.merge(read_file(options.kubeconfig, kMaxFile), options.kubeconfig);
+    files.merge(read_file(options.kubeconfig, kMaxConfig), options.kubeconfig);
   } else if (const auto listed = environment("KUBECONFIG")) {
     for (size_t begin = 0; begin <= listed->size();) {
       const size_t end = std::min(listed->find(':', begin), listed->size());
@@ -292,11 +291,11 @@ std::vector<ContextName> list_contexts(const ConfigOptions& options, Environment
   std::vector<ContextName> contexts;
   for (const KubeconfigEntry& entry : files.contexts) {
     ContextName context{.name = entry.name,
-                        .name_space = text_at(entry.value, "namespace"),
+                        .name_space = node_text(entry.value, "namespace"),
                         .current = entry.name == files.current_context};
-    const std::string cluster = text_at(entry.value, "cluster");
+    const std::string cluster = node_text(entry.value, "cluster");
     for (const KubeconfigEntry& each : files.clusters) {
-      if (each.name == cluster) context.server = text_at(each.value, "server");
+      if (each.name == cluster) context.server = node_text(each.value, "server");
     }
     contexts.push_back(std::move(context));
   }

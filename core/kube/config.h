@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/http.h"
 #include "core/kube/exec_plugin.h"
+#include "core/net/http.h"
 
 namespace adaptdl::kube {
 
@@ -57,5 +57,16 @@ Config load_config(const ConfigOptions& options, Environment environment, const 
 // What one kubeconfig text says of the chosen context, without reading any file. `file` names it in
 // messages, and its folder begins the paths in it.
 Config parse_config(std::string_view text, const std::string& file, const ConfigOptions& options);
+
+// What ConfigOptions::context could name, in the files' order.
+struct ContextName {
+  std::string name, server, name_space;  // "" for what the files do not say
+  bool current = false;
+};
+
+// None if there is no kubeconfig. Throws Error for a file that is none.
+std::vector<ContextName> list_contexts(const ConfigOptions& options);
+// The same, for tests.
+std::vector<ContextName> list_contexts(const ConfigOptions& options, Environment environment);
 
 }  // namespace adaptdl::kube

@@ -1,15 +1,15 @@
 #include "core/kube/credentials.h"
 
-#include "core/base/base64.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/formats/base64.h"
 
 namespace adaptdl::kube {
 namespace {
 
 constexpr Seconds kReadAgain{10.0};
-constexpr size_t kMaxFile = 1u << 20;
+constexpr size_t kMaxCredential = 1u << 20;
 
 std::string without_line_end(std::string text) {
   while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
@@ -30,16 +30,16 @@ void Credentials::read_files() {
   if (user_.token_file.empty() && user_.certificate_file.empty() && user_.key_file.empty()) return;
   try {
     if (!user_.token_file.empty()) {
-      std::string token = without_line_end(read_file(user_.token_file, kMaxFile));
+      std::string token = without_line_end(read_file(user_.token_file, kMaxCredential));
       if (token.empty()) fail("{}: is empty; it must hold a token", user_.token_file);
       token_ = std::move(token);
     }
     // Both or neither: they belong together.
     std::string certificate = certificate_, key = key_;
     if (!user_.certificate_file.empty()) {
-      certificate = read_file(user_.certificate_file, kMaxFile);
+      certificate = read_file(user_.certificate_file, kMaxCredential);
     }
-    if (!user_.key_file.empty()) key = read_file(user_.key_file, kMaxFile);
+    if (!user_.key_file.empty()) key = read_file(user_.key_file, kMaxCredential);
     certificate_ = std::move(certificate);
     key_ = std::move(key);
   } catch (const Error& error) {

@@ -2,18 +2,18 @@
 
 #include <fcntl.h>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/process.h"
 #include "core/base/system.h"
-#include "core/kube/time.h"
 
 namespace adaptdl::kube {
 namespace {
 
 // Long enough to log in with a browser.
 constexpr Seconds kPatience{600.0};
-constexpr size_t kMaxAnswer = 1u << 20;
+constexpr size_t kMaxPluginAnswer = 1u << 20;
 
 std::string hint(const ExecPlugin& plugin) {
   return plugin.install_hint.empty() ? "" : "\n" + plugin.install_hint;
@@ -47,7 +47,7 @@ ExecCredential run_exec_plugin(const ExecPlugin& plugin, const std::string& user
   }
   CapturedRun run;
   try {
-    run = run_and_capture(options, kPatience, false, kMaxAnswer);
+    run = run_and_capture(options, kPatience, false, kMaxPluginAnswer);
   } catch (const Error& error) {
     throw Error(fmt::format("user {}: {}{}", user, error.what(), hint(plugin)), ExitCode::auth);
   }
@@ -61,7 +61,7 @@ ExecCredential parse_exec_credential(std::string_view text, const ExecPlugin& pl
                                      const std::string& what) {
   Json answer;
   try {
-    answer = parse_json(text, what, {kMaxAnswer, 16});
+    answer = parse_json(text, what, {kMaxPluginAnswer, 16});
   } catch (const Error&) {
     fail("{}: its answer is no JSON", what);  // the reason would quote it, and it may be a secret
   }
@@ -92,7 +92,7 @@ ExecCredential parse_exec_credential(std::string_view text, const ExecPlugin& pl
   }
   const std::string expires = read("expirationTimestamp");
   if (!expires.empty()) {
-    credential.expires = parse_time(expires);
+    credential.expires = parse_rfc3339(expires);
     if (!credential.expires) fail("{}: expirationTimestamp {} is no time", what, expires);
   }
   return credential;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/formats/json.h"
 
 namespace adaptdl::kube {
 

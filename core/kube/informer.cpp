@@ -3,21 +3,12 @@
 #include <set>
 
 #include "core/base/log.h"
+#include "core/formats/json_fields.h"
 
 namespace adaptdl::kube {
 
-std::string text_at(const Json& object, const char* pointer) {
-  const Json::json_pointer place(pointer);
-  if (!object.contains(place)) return "";
-  const Json& text = object[place];
-  return text.is_string() ? text.get<std::string>() : "";
-}
-
 std::string metadata_text(const Json& object, const char* key) {
-  const auto metadata = object.find("metadata");
-  if (metadata == object.end() || !metadata->is_object()) return "";
-  const auto text = metadata->find(key);
-  return text != metadata->end() && text->is_string() ? text->get<std::string>() : "";
+  return text_at(object_at(object, "metadata"), key);
 }
 
 ObjectName name_of(const Json& object) {

@@ -76,8 +76,7 @@ class Informer {
   std::thread thread_;
 };
 
-// Of an object: "" where there is no text. `pointer`: RFC 6901, such as "/status/phase".
-std::string text_at(const Json& object, const char* pointer);
+// Of an object: "" where there is no text.
 std::string metadata_text(const Json& object, const char* key);
 ObjectName name_of(const Json& object);
 

@@ -15,7 +15,7 @@ constexpr YamlLimits kLimits{.max_bytes = 16u << 20, .max_nodes = 200'000, .max_
 void add_entries(std::vector<KubeconfigEntry>& entries, const YamlNode& root, std::string_view list,
                  std::string_view member, const std::string& folder) {
   for (const YamlNode& item : items_at(root, list)) {
-    const std::string name = text_at(item, "name");
+    const std::string name = node_text(item, "name");
     const bool known =
         std::any_of(entries.begin(), entries.end(),
                     [&](const KubeconfigEntry& entry) { return entry.name == name; });
@@ -29,7 +29,7 @@ void Kubeconfig::merge(std::string_view text, const std::string& file) {
   const YamlNode root = parse_yaml(text, file, {}, kLimits);
   if (!root.is_mapping()) root.refuse("is no kubeconfig: it must be a mapping of keys to values");
   const std::string folder = parent_directory(absolute_path(file));
-  if (current_context.empty()) current_context = text_at(root, "current-context");
+  if (current_context.empty()) current_context = node_text(root, "current-context");
   add_entries(clusters, root, "clusters", "cluster", folder);
   add_entries(users, root, "users", "user", folder);
   add_entries(contexts, root, "contexts", "context", folder);
@@ -55,7 +55,7 @@ YamlNode node_at(const YamlNode& mapping, std::string_view key) {
   return YamlMapping(mapping, true).find(key);
 }
 
-std::string text_at(const YamlNode& mapping, std::string_view key) {
+std::string node_text(const YamlNode& mapping, std::string_view key) {
   const YamlNode node = node_at(mapping, key);
   if (!node.present()) return "";
   if (node.is_list() || node.is_mapping()) return node.text();  // refuses it

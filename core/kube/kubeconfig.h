@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/yaml.h"
+#include "core/formats/yaml.h"
 
 namespace adaptdl::kube {
 
@@ -35,7 +35,7 @@ struct Kubeconfig {
 };
 
 // The text at `key`, "" if there is none or it is null.
-std::string text_at(const YamlNode& mapping, std::string_view key);
+std::string node_text(const YamlNode& mapping, std::string_view key);
 bool flag_at(const YamlNode& mapping, std::string_view key);
 YamlNode node_at(const YamlNode& mapping, std::string_view key);
 // The items at `key`; none if it is missing or null.

@@ -2,9 +2,9 @@
 
 #include <thread>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/kube/retry.h"
-#include "core/kube/time.h"
 #include "core/kube/watch.h"
 
 namespace adaptdl::kube {
@@ -123,7 +123,7 @@ class Reader {
   // sinceTime counts whole seconds, so lines come again that were told.
   void take(std::string_view line) {
     const size_t space = std::min(line.find(' '), line.size());
-    const auto time = parse_time(line.substr(0, space));
+    const auto time = parse_rfc3339(line.substr(0, space));
     if (time && last_ && *time <= *last_ && again_) return;
     if (time) {
       again_ = false;

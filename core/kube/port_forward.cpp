@@ -9,16 +9,17 @@
 #include <sys/socket.h>
 
 #include "core/base/error.h"
-#include "core/base/http_message.h"
 #include "core/base/log.h"
-#include "core/base/socket.h"
+#include "core/base/poll.h"
 #include "core/kube/channels.h"
+#include "core/net/http_message.h"
+#include "core/net/socket.h"
 
 namespace adaptdl::kube {
 namespace {
 
-constexpr char kData = 0, kErrors = 1;
-constexpr size_t kPiece = 32u << 10;
+constexpr char kDataChannel = 0, kErrorChannel = 1;
+constexpr size_t kSocketPiece = 32u << 10;
 constexpr Seconds kAfterEnd{2.0};
 constexpr Seconds kPing{5.0};
 
@@ -83,7 +84,7 @@ class Bridge {
     const bool read = !local_ended_ && !remote_.has_unsent();
     const short local_events =
         static_cast<short>((read ? POLLIN : 0) | (to_local_.empty() ? 0 : POLLOUT));
-    const bool hear = to_local_.size() < 16 * kPiece;
+    const bool hear = to_local_.size() < 16 * kSocketPiece;
     const short remote_events =
         static_cast<short>((hear ? POLLIN : 0) | (remote_.has_unsent() ? POLLOUT : 0));
     std::array<pollfd, 3> fds{{{local_events != 0 ? local_ : -1, local_events, 0},
@@ -100,7 +101,7 @@ class Bridge {
     }
   }
 
-  bool is_full() const { return to_local_.size() >= 16 * kPiece; }
+  bool is_full() const { return to_local_.size() >= 16 * kSocketPiece; }
 
   void hear() {
     for (more_ = false; !over_;) {
@@ -116,9 +117,9 @@ class Bridge {
   }
 
   void read_local() {
-    std::array<char, kPiece + 1> piece;
-    piece[0] = kData;
-    const ssize_t got = ::recv(local_, piece.data() + 1, kPiece, 0);
+    std::array<char, kSocketPiece + 1> piece;
+    piece[0] = kDataChannel;
+    const ssize_t got = ::recv(local_, piece.data() + 1, kSocketPiece, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got > 0) return remote_.send({piece.data(), static_cast<size_t>(got) + 1});
     local_ended_ = true;
@@ -135,11 +136,11 @@ class Bridge {
     if (message.data.empty()) return;
     const char channel = message.data[0];
     std::string_view data = std::string_view(message.data).substr(1);
-    if (channel != kData && channel != kErrors) return;
+    if (channel != kDataChannel && channel != kErrorChannel) return;
     // The first message of each channel is the port, two bytes.
-    bool& begun = channel == kData ? data_begun_ : errors_begun_;
+    bool& begun = channel == kDataChannel ? data_begun_ : errors_begun_;
     if (!std::exchange(begun, true)) data.remove_prefix(std::min<size_t>(2, data.size()));
-    (channel == kData ? to_local_ : error_) += data;
+    (channel == kDataChannel ? to_local_ : error_) += data;
     if (!error_.empty()) over_ = true;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 
 namespace adaptdl::kube {
 namespace {
@@ -30,6 +31,11 @@ std::optional<Seconds> retry_delay(const Outcome& outcome, bool repeatable, int 
 
 Seconds reconnect_delay(int attempt, double jitter) {
   return Seconds(doubled(0.8, 30.0, attempt, jitter));
+}
+
+uint64_t jitter_seed() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
 }
 
 }  // namespace adaptdl::kube

@@ -1,7 +1,8 @@
 #pragma once
 
-// When a request is repeated. Pure.
+// When a request is repeated. Pure, but for jitter_seed().
 
+#include <cstdint>
 #include <optional>
 
 #include "core/base/clock.h"
@@ -27,5 +28,8 @@ std::optional<Seconds> retry_delay(const Outcome& outcome, bool repeatable, int 
 // The pause before the n-th (from 1) attempt in a row to connect again: 0.8 s, doubling up to 30 s,
 // each up to half longer by `jitter`.
 Seconds reconnect_delay(int attempt, double jitter);
+
+// For the random numbers that `jitter` comes from: another one for each process and call.
+uint64_t jitter_seed();
 
 }  // namespace adaptdl::kube

@@ -4,16 +4,12 @@
 #include <utility>
 
 #include "core/base/number.h"
+#include "core/formats/json_fields.h"
 
 namespace adaptdl::kube {
 namespace {
 
 constexpr size_t kMaxText = 500;
-
-std::string text_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 int64_t number_of(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -64,21 +60,18 @@ Status status_from(const Json& json, int http_status) {
   if (const int64_t code = number_of(json, "code"); code >= 100 && code < 600) {
     status.code = static_cast<int>(code);
   }
-  status.success = text_of(json, "status") == "Success";
-  status.reason = text_of(json, "reason");
-  status.message = text_of(json, "message");
-  const auto details = json.find("details");
-  if (details == json.end() || !details->is_object()) return status;
-  status.kind = text_of(*details, "kind");
-  status.name = text_of(*details, "name");
-  const int64_t seconds = number_of(*details, "retryAfterSeconds");
+  status.success = text_at(json, "status") == "Success";
+  status.reason = text_at(json, "reason");
+  status.message = text_at(json, "message");
+  const Json& details = object_at(json, "details");
+  status.kind = text_at(details, "kind");
+  status.name = text_at(details, "name");
+  const int64_t seconds = number_of(details, "retryAfterSeconds");
   if (seconds > 0) status.retry_after = Seconds(static_cast<double>(seconds));
-  const auto causes = details->find("causes");
-  if (causes == details->end() || !causes->is_array()) return status;
-  for (const Json& cause : *causes) {
+  for (const Json& cause : list_at(details, "causes")) {
     if (!cause.is_object()) continue;
     status.causes.push_back(
-        {text_of(cause, "reason"), text_of(cause, "message"), text_of(cause, "field")});
+        {text_at(cause, "reason"), text_at(cause, "message"), text_at(cause, "field")});
   }
   return status;
 }
@@ -89,7 +82,7 @@ Status parse_status(std::string_view body, int http_status) {
   bool is_status = false;
   try {
     const Json json = parse_json(body, "status", {.max_bytes = 1u << 20, .max_depth = 32});
-    is_status = json.is_object() && text_of(json, "kind") == "Status";
+    is_status = json.is_object() && text_at(json, "kind") == "Status";
     if (is_status) status = status_from(json, http_status);
   } catch (const Error&) {
     // text

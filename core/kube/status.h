@@ -8,8 +8,8 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
-#include "core/base/http_message.h"
-#include "core/base/json.h"
+#include "core/formats/json.h"
+#include "core/net/http_message.h"
 
 namespace adaptdl::kube {
 

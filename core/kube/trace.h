@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/base/clock.h"
-#include "core/base/http.h"
+#include "core/net/http.h"
 
 namespace adaptdl::kube {
 

@@ -1,10 +1,10 @@
 #include "core/kube/watch.h"
 
 #include <optional>
-#include <random>
 
 #include "core/base/error.h"
 #include "core/base/rng.h"
+#include "core/formats/json_fields.h"
 #include "core/kube/retry.h"
 
 namespace adaptdl::kube {
@@ -12,18 +12,6 @@ namespace {
 
 // A watch that lasted this long was no failure: the next pause is the shortest again.
 constexpr double kSound = 30.0;
-
-std::string version_of(const Json& object) {
-  const auto metadata = object.find("metadata");
-  if (metadata == object.end() || !metadata->is_object()) return "";
-  const auto version = metadata->find("resourceVersion");
-  return version != metadata->end() && version->is_string() ? version->get<std::string>() : "";
-}
-
-uint64_t random_seed() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
 
 // Lists, then watches until something goes wrong or `cancel`.
 class Follower {
@@ -35,7 +23,7 @@ class Follower {
         options_(options),
         callbacks_(callbacks),
         cancel_(cancel),
-        rng_(random_seed()) {}
+        rng_(jitter_seed()) {}
 
   void run() {
     for (int failures = 0; !cancel_.cancelled();) {
@@ -132,7 +120,7 @@ WatchEvent parse_watch_line(std::string_view line) {
   } else {
     fail("watch: an event of the unknown type {}", type.substr(0, 40));
   }
-  result.resource_version = version_of(*object);
+  result.resource_version = text_at(object_at(*object, "metadata"), "resourceVersion");
   if (result.resource_version.empty()) fail("watch: an object without a resourceVersion");
   result.object = std::move(*object);
   return result;
@@ -160,7 +148,7 @@ std::string watch_once(Client& client, const Resource& collection, std::string r
                        const Cancellation* cancel) {
   int64_t seconds = static_cast<int64_t>(options.at_most.count());
   if (seconds <= 0) {
-    Rng rng(random_seed());
+    Rng rng(jitter_seed());
     seconds = 300 + static_cast<int64_t>(rng.below(300));
   }
   Query query{{"watch", "1"},

@@ -8,17 +8,18 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/json.h"
-#include "core/base/socket.h"
-#include "core/launch/control.h"
+#include "core/base/poll.h"
+#include "core/formats/json.h"
+#include "core/launch/io/control.h"
 #include "core/launch/paths.h"
+#include "core/net/socket.h"
 
 namespace adaptdl::launch {
 
 namespace {
 
 constexpr size_t kMaxAnswer = 1u << 20;
-constexpr size_t kMaxRecord = 4u << 20;
+constexpr size_t kMaxRunRecord = 4u << 20;
 
 // The names of files in `folder` with this suffix, without it.
 std::vector<std::string> stems(const std::string& folder, const std::string& suffix) {
@@ -87,7 +88,7 @@ bool is_live(const std::string& name) {
 nlohmann::json read_record(const std::string& name) {
   const std::string path = run_paths(name).record;
   if (!path_exists(path)) return nullptr;
-  return parse_json(read_file(path, kMaxRecord), path);
+  return parse_json(read_file(path, kMaxRunRecord), path);
 }
 
 std::vector<RunInfo> list_runs(Seconds timeout) {

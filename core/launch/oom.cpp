@@ -10,7 +10,7 @@ namespace adaptdl::launch {
 
 namespace {
 
-constexpr size_t kMaxFile = 1u << 20;
+constexpr size_t kMaxKernelFile = 1u << 20;
 // Replicas that are killed together are seen to be dead one after another.
 constexpr std::chrono::seconds kMoment{2};
 
@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kMoment{2};
 std::optional<uint64_t> counter(const std::string& path, std::string_view key) {
   try {
     if (!path_exists(path)) return std::nullopt;
-    const std::string text = "\n" + read_file(path, kMaxFile);
+    const std::string text = "\n" + read_file(path, kMaxKernelFile);
     const std::string wanted = "\n" + std::string(key) + " ";
     const size_t at = text.find(wanted);
     if (at == std::string::npos) return std::nullopt;
@@ -44,7 +44,7 @@ std::optional<std::string> group(const std::string& text, std::string_view contr
 std::optional<uint64_t> oom_kills(const std::string& root) {
   std::string groups;
   try {
-    groups = read_file(join_path(root, "proc/self/cgroup"), kMaxFile);
+    groups = read_file(join_path(root, "proc/self/cgroup"), kMaxKernelFile);
   } catch (const Error&) {
   }
   const std::string base = join_path(root, "sys/fs/cgroup");

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/launch/run.h"
+#include "core/launch/run/run.h"
 
 namespace adaptdl::launch {
 
@@ -24,7 +24,7 @@ void check_scale(int replicas, const std::vector<int>& slots, int per_replica) {
   check_slots(slots, per_replica, 0);
   const int most = slots.empty() ? kMaxReplicas : static_cast<int>(slots.size()) / per_replica;
   if (replicas >= 1 && replicas <= most) return;
-  fail("{} replicas cannot be had; 1 to {} can{}", replicas, most,
+  fail("invalid number of replicas {}: 1 to {} are possible{}", replicas, most,
        slots.empty() ? "" : fmt::format(", each on {} of {} slots", per_replica, slots.size()));
 }
 

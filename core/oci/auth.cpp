@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/base/base64.h"
 #include "core/base/error.h"
-#include "core/base/json.h"
+#include "core/formats/base64.h"
+#include "core/formats/json.h"
 #include "core/oci/reference.h"
 #include "core/oci/url.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/http.h"
+#include "core/net/http.h"
 #include "core/oci/credentials.h"
 
 namespace adaptdl::oci {

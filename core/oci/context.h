@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/ignore_rules.h"
+#include "core/formats/ignore_rules.h"
 
 namespace adaptdl::oci {
 

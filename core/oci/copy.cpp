@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/split.h"
+#include "core/base/text.h"
 #include "core/oci/added_tar.h"
 
 namespace adaptdl::oci {

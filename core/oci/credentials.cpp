@@ -4,17 +4,17 @@
 #include <optional>
 #include <unistd.h>
 
-#include "core/base/base64.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/base/system.h"
+#include "core/formats/base64.h"
 
 namespace adaptdl::oci {
 namespace {
 
-constexpr size_t kMaxFile = 4u << 20, kMaxAnswer = 1u << 20;
+constexpr size_t kMaxFile = 4u << 20, kMaxHelperAnswer = 1u << 20;
 constexpr Seconds kHelperTimeout{60.0};  // it may ask its user
 constexpr const char* kHubKey = "https://index.docker.io/v1/";
 constexpr const char* kTokenUser = "<token>";
@@ -72,7 +72,7 @@ std::optional<Credential> ask_helper(const std::string& name, const std::string&
     SpawnOptions options;
     options.argv = {program, "get"};
     options.descriptors = {{reader.get(), 0}};
-    const CapturedRun run = run_and_capture(options, kHelperTimeout, false, kMaxAnswer);
+    const CapturedRun run = run_and_capture(options, kHelperTimeout, false, kMaxHelperAnswer);
     if (!run.status.success()) {
       if (run.output.find("credentials not found") != std::string::npos) return std::nullopt;
       fail("{}: {}", run.status.describe(), run.output.substr(0, run.output.find('\n')));

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/formats/json.h"
 
 namespace adaptdl::oci {
 

@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 
+#include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/hmac.h"
 
 namespace adaptdl::oci {
 

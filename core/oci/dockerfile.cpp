@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/base/error.h"
-#include "core/base/json.h"
+#include "core/formats/json.h"
 
 namespace adaptdl::oci {
 namespace {

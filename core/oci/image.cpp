@@ -26,8 +26,7 @@ void check_descriptor(const Json& descriptor, const std::string& what) {
 }
 
 std::string history_time() {
-  const auto time = std::chrono::system_clock::from_time_t(source_date_epoch());
-  return rfc3339(time).substr(0, 19) + "Z";
+  return rfc3339(std::chrono::system_clock::from_time_t(source_date_epoch()), 0);
 }
 
 void add_history(Image& image, const std::string& made_by, bool empty) {

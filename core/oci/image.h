@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/formats/json.h"
 #include "core/oci/layer.h"
 #include "core/oci/registry.h"
 
@@ -73,20 +73,5 @@ struct FinishedImage {
   std::string manifest, config, digest;
 };
 FinishedImage finish_image(const Image& image);
-
-struct PushedImage {
-  Reference reference;      // with the tag and the digest
-  uint64_t bytes_sent = 0;  // of blobs; what was there already, or could be mounted, is not sent
-};
-
-// Sends what the registry lacks, then the manifest. Without a tag a unique one is made of the
-// digest, so that the image stays reachable whatever is pushed later. Foreign layers are named and
-// not sent. Layers of a base in another registry pass through a temporary file, one at a time.
-PushedImage push_image(const Image& image, Registry& to, const Reference& where);
-
-// Writes an archive that is an OCI layout and what `docker save` writes at once, for `ctr image
-// import`, `docker load` and `podman load`. `name` is the image's in there. Reads the layers of
-// the base. Throws Error for an image with foreign layers.
-void write_image_tar(const Image& image, const std::string& path, const Reference& name);
 
 }  // namespace adaptdl::oci

@@ -1,11 +1,10 @@
-// Images to registries and into archives.
+#include "core/oci/image_output.h"
 
 #include <fcntl.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/temporary.h"
-#include "core/oci/image.h"
 #include "core/oci/media_types.h"
 #include "core/oci/tar.h"
 

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/number.h"
-#include "core/base/split.h"
+#include "core/base/text.h"
 
 namespace adaptdl::oci {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/json.h"
 #include "core/base/number.h"
+#include "core/formats/json.h"
 #include "core/oci/digest.h"
 #include "core/oci/media_types.h"
 #include "core/oci/url.h"

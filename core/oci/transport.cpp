@@ -4,9 +4,9 @@
 #include <cmath>
 #include <thread>
 
-#include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/number.h"
+#include "core/formats/json.h"
 #include "core/oci/reference.h"
 #include "core/oci/url.h"
 

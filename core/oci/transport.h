@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/http.h"
+#include "core/net/http.h"
 #include "core/oci/auth.h"
 #include "core/oci/credentials.h"
 

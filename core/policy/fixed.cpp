@@ -202,10 +202,11 @@ std::unique_ptr<Policy> make_fixed(const std::map<std::string, double>& options)
 
 PolicyInfo fixed_policy() {
   return {"fixed",
-          "gives each job what its user asked for, first come first served, with backfilling",
+          "gives each job the replicas that its user requested, first come, first served, with "
+          "backfilling",
           {{"backfill", "flag", 1, 0, 1, "whether a job that fits may overtake one that does not"},
            {"patience", "s", 3600, 0, 1e9,
-            "nothing overtakes a waiting job that was submitted longer ago than this"}},
+            "no job overtakes a waiting job that was submitted longer ago than this"}},
           make_fixed};
 }
 

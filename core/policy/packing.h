@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/policy/feasibility.h"
-#include "core/policy/sia_values.h"
+#include "core/policy/sia/sia_values.h"
 
 namespace adaptdl {
 

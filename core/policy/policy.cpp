@@ -6,9 +6,9 @@
 #include "core/base/error.h"
 #include "core/base/number.h"
 #include "core/policy/fixed.h"
-#include "core/policy/pollux.h"
+#include "core/policy/pollux/pollux.h"
 #include "core/policy/proportional.h"
-#include "core/policy/sia.h"
+#include "core/policy/sia/sia.h"
 
 namespace adaptdl {
 namespace {
@@ -23,7 +23,8 @@ std::string names_of(const Items& items) {
 }  // namespace
 
 std::span<const PolicyInfo> policies() {
-  static const std::array table = {proportional_policy(), pollux_policy(), sia_policy(), fixed_policy()};
+  static const std::array table = {proportional_policy(), pollux_policy(), sia_policy(),
+                                   fixed_policy()};
   return table;
 }
 

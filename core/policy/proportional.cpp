@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/policy/configuration_round.h"
 #include "core/policy/job_weights.h"
+#include "core/policy/sia/configuration_round.h"
 
 namespace adaptdl {
 namespace {
@@ -127,26 +127,27 @@ std::unique_ptr<Policy> make_proportional(const std::map<std::string, double>& o
 }  // namespace
 
 PolicyInfo proportional_policy() {
-  return {"proportional",
-          "shares by goodput so that jobs are done soon: the default",
-          {{"preference", "", 6, 1, 20,
-            "how much jobs that will soon be done go first, at most, where jobs tell how far they "
-            "have to go and scale well: 1 not at all"},
-           {"service-exponent", "", 0.25, 0, 2,
-            "how much jobs that have had little go first, where jobs do not tell: 0 not at all"},
-           {"young", "s", 60, 1, 86400, "GPU seconds that count as little"},
-           {"least-weight", "", 0.2, 0, 1, "the least that a job counts; the mean is 1"},
-           {"idle", "", 2, 0, 20,
-            "how much running at all counts: as much as making a job exp(idle) times as fast"},
-           {"horizon", "s", 100, 1, 86400, "time in which a change of allocation has to pay"},
-           {"hysteresis", "", 0.35, 0, 10,
-            "what a change costs at least, as a logarithm of goodput, a job that does not tell how "
-            "far it has to go: 0.35 as much as losing three tenths of it"},
-           {"growth", "", 4, 1, 1024,
-            "how many times as many replicas as it has measured a job may get"},
-           {"rescale-cost", "s", 30, 0, 86400,
-            "what a change of its allocation costs a job that has not measured it"}},
-          make_proportional};
+  return {
+      "proportional",
+      "shares by goodput for short completion times: the default",
+      {{"preference", "", 6, 1, 20,
+        "largest advantage of jobs that will soon complete, if their remaining work is known and "
+        "they scale well; 1: none"},
+       {"service-exponent", "", 0.25, 0, 2,
+        "advantage of jobs that have had few GPU seconds, if their remaining work is not known; 0: "
+        "none"},
+       {"young", "s", 60, 1, 86400, "GPU seconds that count as few"},
+       {"least-weight", "", 0.2, 0, 1, "smallest weight of a job; the mean is 1"},
+       {"idle", "", 2, 0, 20,
+        "value of running a job at all: the same as making it exp(idle) times as fast"},
+       {"horizon", "s", 100, 1, 86400, "time within which a change of allocation must pay off"},
+       {"hysteresis", "", 0.35, 0, 10,
+        "smallest cost of a change, as a logarithm of goodput, for a job whose remaining work is "
+        "not known; 0.35 is like losing 30 % of its goodput"},
+       {"growth", "", 4, 1, 1024, "a job gets at most growth times the replicas measured so far"},
+       {"rescale-cost", "s", 30, 0, 86400,
+        "cost of a change of allocation for a job that has not measured it"}},
+      make_proportional};
 }
 
 }  // namespace adaptdl

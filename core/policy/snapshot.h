@@ -56,9 +56,10 @@ void check_hints(const JobHints& hints, const std::string& job);
 // How many nodes the list names. O(size log size).
 int distinct_nodes(const NodeList& nodes);
 
-// Most replicas that a policy which adapts may give the job: its own maximum, what its largest batch
-// can feed, and `growth` times what it has measured, so that a wild extrapolation is corrected on
-// the way (Pollux, section 4.2, has twice). >= 0; a job that has measured nothing gets 1 at most.
+// Most replicas that a policy which adapts may give the job: its own maximum, what its largest
+// batch can feed, and `growth` times what it has measured, so that a wild extrapolation is
+// corrected on the way (Pollux, section 4.2, has twice). >= 0; a job that has measured nothing gets
+// 1 at most.
 int replica_limit(const JobSnapshot& job, double growth = 2);
 
 }  // namespace adaptdl

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/policy/feasibility.h"
 #include "core/sched/anchors.h"
+#include "core/sched/policy_input.h"
 
 namespace adaptdl {
 namespace {
@@ -42,7 +43,7 @@ AllocatorRound Allocator::round() {
   last_s_ = result.time_s;
   due_s_ = result.time_s + options_.interval_s;
   const std::vector<ClusterJob> jobs = cluster_.jobs();
-  const Snapshot snapshot = take_snapshot(cluster_.nodes(), jobs, result.time_s, result.problems);
+  const Snapshot snapshot = policy_input(cluster_.nodes(), jobs, result.time_s, result.problems);
   result.jobs = static_cast<int>(snapshot.jobs.size());
   JobsByName present;
   for (const ClusterJob& job : jobs) present.emplace(job.name, &job);

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "core/cluster/cluster.h"
 #include "core/policy/policy.h"
+#include "core/sched/cluster.h"
 
 namespace adaptdl {
 
@@ -67,11 +67,5 @@ class Allocator {
   double last_s_ = -std::numeric_limits<double>::infinity(), due_s_ = 0;
   std::map<std::string, std::string> reasons_;  // by job, as last told
 };
-
-// The cluster as a policy sees it, at `now_s`. resources[0] is the accelerator resource of which
-// the nodes have most, or "cpu" if none has any. Jobs that cannot be scheduled are left out of the
-// snapshot, with a sentence in `problems`; replicas on nodes that are gone count as not allocated.
-Snapshot take_snapshot(const std::vector<ClusterNode>& nodes, const std::vector<ClusterJob>& jobs,
-                       double now_s, std::vector<std::string>& problems);
 
 }  // namespace adaptdl

@@ -6,11 +6,11 @@
 #include <map>
 #include <utility>
 
+#include "core/base/crypto.h"
 #include "core/base/error.h"
-#include "core/base/hmac.h"
-#include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/number.h"
+#include "core/formats/json.h"
 
 namespace adaptdl {
 namespace {
@@ -75,7 +75,7 @@ std::optional<HttpResponse> refuse_caller(const SupervisedJob& job, const Caller
 }  // namespace
 
 struct Supervisor::Impl {
-  Impl(SupervisorJobs& the_jobs, const HttpServerOptions& options)
+  Impl(SupervisorBackend& the_jobs, const HttpServerOptions& options)
       : jobs(the_jobs), server(options, [this](HttpServerRequest request, HttpReply reply) {
           handle(request, reply);
         }) {}
@@ -86,7 +86,7 @@ struct Supervisor::Impl {
   std::optional<HttpResponse> look(const Poll& poll);
   void look_at_all();
 
-  SupervisorJobs& jobs;
+  SupervisorBackend& jobs;
   std::atomic<bool> look_is_due = false;
   // Below here: the server's thread only.
   std::map<Poll, std::map<uint64_t, HttpReply>> waiting;
@@ -201,7 +201,7 @@ void Supervisor::Impl::take_hints(const std::string& body, const Caller& caller,
   });
 }
 
-Supervisor::Supervisor(SupervisorJobs& jobs, const HttpServerOptions& options)
+Supervisor::Supervisor(SupervisorBackend& jobs, const HttpServerOptions& options)
     : impl_(std::make_unique<Impl>(jobs, options)) {}
 
 Supervisor::~Supervisor() = default;

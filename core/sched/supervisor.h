@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/http_server.h"
 #include "core/job/hints.h"
+#include "core/net/http_server.h"
 
 namespace adaptdl {
 
@@ -35,9 +35,9 @@ struct SupervisedJob {
 // thread, which serves nobody meanwhile: they look something up or note it down, and wait for
 // nothing. Names are as the client sent them. An Error from any is logged: a poll goes on waiting,
 // hints are lost.
-class SupervisorJobs {
+class SupervisorBackend {
  public:
-  virtual ~SupervisorJobs() = default;
+  virtual ~SupervisorBackend() = default;
 
   // Nothing: there is no such job, or not yet.
   virtual std::optional<SupervisedJob> find(const std::string& job_namespace,
@@ -58,7 +58,7 @@ class Supervisor {
  public:
   // Serves when it returns; throws as HttpServer does. Borrows `jobs` for its life. Clients exit
   // when nobody listens, so a scheduler that starts again asks for the port that it had.
-  Supervisor(SupervisorJobs& jobs, const HttpServerOptions& options);
+  Supervisor(SupervisorBackend& jobs, const HttpServerOptions& options);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;

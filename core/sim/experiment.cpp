@@ -5,9 +5,9 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/sim/baselines/optimus.h"
+#include "core/sim/baselines/tiresias.h"
 #include "core/sim/fairness.h"
-#include "core/sim/optimus.h"
-#include "core/sim/tiresias.h"
 
 namespace adaptdl {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/yaml.h"
+#include "core/formats/yaml.h"
 #include "core/sim/simulation.h"
 #include "core/sim/timeline.h"
 

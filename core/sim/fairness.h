@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/sim/profile.h"
+#include "core/sim/profiles/profile.h"
 #include "core/sim/simulation.h"
 
 namespace adaptdl {

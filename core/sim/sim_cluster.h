@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cluster/cluster.h"
+#include "core/sched/cluster.h"
 #include "core/sim/sim_job.h"
 #include "core/sim/workload.h"
 

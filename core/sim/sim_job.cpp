@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
-#include "core/sim/fixed_batch.h"
+#include "core/sim/baselines/fixed_batch.h"
 
 namespace adaptdl {
 

@@ -13,7 +13,7 @@
 
 #include "core/goodput/fit.h"
 #include "core/goodput/job_hints.h"
-#include "core/sim/profile.h"
+#include "core/sim/profiles/profile.h"
 
 namespace adaptdl {
 

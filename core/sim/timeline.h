@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/formats/json.h"
 #include "core/sim/sim_cluster.h"
 
 namespace adaptdl {

@@ -5,17 +5,17 @@
 #include <limits>
 #include <set>
 
-#include "core/base/csv.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
-#include "core/sim/profile.h"
+#include "core/formats/csv.h"
+#include "core/sim/profiles/profile.h"
 
 namespace adaptdl {
 namespace {
 
-constexpr size_t kMaxBytes = 16u << 20;
-constexpr int64_t kMaxReplicas = 1 << 20;
+constexpr size_t kMaxWorkload = 16u << 20;
+constexpr int64_t kMostReplicas = 1 << 20;
 constexpr int kMaxCount = 100'000;
 constexpr double kMaxSeconds = 1e9;  // thirty years
 
@@ -56,7 +56,7 @@ std::vector<WorkloadJob> parse_csv(std::string text, const std::string& path, Ch
     job.name = table.text(row, "name");
     job.submitted_s = table.number(row, "time", 0, kMaxSeconds);
     job.application = table.text(row, "application");
-    job.replicas = static_cast<int>(table.integer(row, "num_replicas", 1, kMaxReplicas));
+    job.replicas = static_cast<int>(table.integer(row, "num_replicas", 1, kMostReplicas));
     job.batch_size = table.integer(row, "batch_size", 1, kMaxBatch);
     checker.check(job, [&](const char* field, const std::string& problem) {
       table.refuse(row, field, problem);
@@ -79,11 +79,11 @@ void add_jobs(const YamlNode& node, const std::string& path, Checker& checker,
   const std::string name = from.require("name").text();
   job.application = from.require("application").text();
   job.submitted_s = seconds(from.require("submitted_s"), path);
-  job.replicas = static_cast<int>(from.require("replicas").integer(1, kMaxReplicas));
+  job.replicas = static_cast<int>(from.require("replicas").integer(1, kMostReplicas));
   job.batch_size = from.require("batch_size").integer(1, kMaxBatch);
-  from.read("min_replicas", job.min_replicas, 0, kMaxReplicas);
+  from.read("min_replicas", job.min_replicas, 0, kMostReplicas);
   if (const YamlNode most = from.find("max_replicas"); most.present()) {
-    job.max_replicas = static_cast<int>(most.integer(std::max(1, job.min_replicas), kMaxReplicas));
+    job.max_replicas = static_cast<int>(most.integer(std::max(1, job.min_replicas), kMostReplicas));
   }
   from.read("preemptible", job.preemptible);
   int count = 1;
@@ -107,7 +107,7 @@ std::vector<WorkloadJob> parse_workload(std::string text, const std::string& pat
                                         const std::vector<std::string>& applications) {
   if (path.ends_with(".csv")) return parse_csv(std::move(text), path, Checker(applications));
   if (path.ends_with(".yaml") || path.ends_with(".yml")) {
-    const YamlLimits limits{.max_bytes = kMaxBytes, .max_nodes = 500'000};
+    const YamlLimits limits{.max_bytes = kMaxWorkload, .max_nodes = 500'000};
     YamlMapping top(parse_yaml(text, path, {}, limits), true);
     std::vector<WorkloadJob> jobs = workload_from(top.require("jobs"), path, applications);
     top.finish();
@@ -126,7 +126,7 @@ std::vector<WorkloadJob> workload_from(const YamlNode& list, const std::string& 
 
 std::vector<WorkloadJob> read_workload(const std::string& path,
                                        const std::vector<std::string>& applications) {
-  return parse_workload(read_file(path, kMaxBytes), path, applications);
+  return parse_workload(read_file(path, kMaxWorkload), path, applications);
 }
 
 }  // namespace adaptdl

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/yaml.h"
+#include "core/formats/yaml.h"
 
 namespace adaptdl {
 

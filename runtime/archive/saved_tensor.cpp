@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/zip.h"
+#include "core/formats/zip.h"
 #include "runtime/archive/tensor_types.h"
 #include "runtime/torch_compat.h"
 

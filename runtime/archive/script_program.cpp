@@ -18,7 +18,7 @@ using torch::jit::Method;
 using torch::jit::Module;
 
 // LibTorch's messages go on with stack traces; the first line says what matters.
-std::string first_line(const std::exception& error) {
+std::string first_line_of(const std::exception& error) {
   std::string text = error.what();
   return text.substr(0, text.find('\n'));
 }
@@ -41,7 +41,7 @@ Module load(const std::string& path, at::Device device) {
     return torch::jit::load(path, device);
   } catch (const std::exception& error) {
     fail("{}: not a TorchScript archive that can be loaded ({}); write it with torch.jit.save",
-         path, first_line(error));
+         path, first_line_of(error));
   }
 }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/session/program.h"
+#include "adaptdl/program.h"
 
 namespace torch::jit {
 struct Module;

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/base/crc32c.h"
-#include "core/base/json.h"
+#include "core/formats/crc32c.h"
+#include "core/formats/json.h"
 
 namespace adaptdl {
 namespace {

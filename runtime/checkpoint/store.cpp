@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "core/base/crc32c.h"
+#include "core/formats/crc32c.h"
 #include "runtime/checkpoint/partial_folder.h"
 
 namespace adaptdl {

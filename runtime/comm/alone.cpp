@@ -1,12 +1,9 @@
-// A group of one, and what is shared by all: Cancellation.
+// A group of one.
 
-#include <cerrno>
 #include <cstring>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
+#include "runtime/comm/cancellation.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/comm/connect.h"
 
 namespace adaptdl::comm {
 namespace {
@@ -18,8 +15,8 @@ class Alone final : public Communicator {
   int size() const override { return 1; }
   uint64_t generation() const override { return generation_; }
 
-  void all_reduce(void*, size_t, Type, Op) override { check(); }
-  void broadcast(void*, size_t, int root, bool) override {
+  void all_reduce(void*, size_t, Type, Op, Memory) override { check(); }
+  void broadcast(void*, size_t, int root, bool, Memory) override {
     check();
     if (root != 0) fail("broadcast: no rank {} in a group of 1", root);
   }
@@ -46,30 +43,6 @@ class Alone final : public Communicator {
 
 std::unique_ptr<Communicator> alone(uint64_t generation) {
   return std::make_unique<Alone>(generation);
-}
-
-Cancellation::Cancellation() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!event_) fail_errno(errno, "cannot make an event descriptor");
-}
-
-bool Cancellation::cancel_first(const std::string& reason) noexcept {
-  {
-    std::lock_guard lock(mutex_);
-    if (cancelled_.load()) return false;
-    try {
-      reason_ = reason;
-    } catch (...) {  // out of memory: cancelled all the same
-    }
-    cancelled_.store(true, std::memory_order_release);
-  }
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof one);
-  return true;
-}
-
-std::string Cancellation::reason() const {
-  std::lock_guard lock(mutex_);
-  return reason_;
 }
 
 }  // namespace adaptdl::comm

@@ -4,8 +4,9 @@
 //
 // A Communicator belongs to exactly one generation of the membership: when a member dies or the
 // membership changes, it is aborted or dropped and a new one is connected (connect.h). It is an
-// interface so that another transport (NCCL, with device pointers) can take its place; nothing
-// here is specific to CPUs or to a host.
+// interface so that another transport (NCCL) can take its place; nothing here is specific to CPUs
+// or to a host. Buffers may lie in a device's memory: whoever calls says where, and the transport
+// takes them as they are or stages them on the host.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,10 @@ size_t size_of(Type type);
 // average: the sum divided by the number of ranks (integers: truncated towards zero).
 // max, min: a NaN anywhere makes the result NaN.
 enum class Op : uint8_t { sum, average, max, min };
+
+// Where a buffer lies: in the host's memory, or in that of the device which the group was connected
+// with (GroupOptions). Members need not agree on it.
+enum class Memory : uint8_t { host, device };
 
 // The generation is over: a member died or left, or somebody called abort(). what() is the reason.
 // The data of a collective that throws it are undefined; every later collective of this
@@ -62,12 +67,14 @@ class Communicator {
   // and all ranks get bitwise the same result. 16-bit floats are
   // summed in f32 and rounded once per host. Integers wrap around. `data` need not be aligned
   // beyond its type. count may be 0.
-  virtual void all_reduce(void* data, size_t count, Type type, Op op) = 0;
+  virtual void all_reduce(void* data, size_t count, Type type, Op op,
+                          Memory memory = Memory::host) = 0;
 
   // Copies root's `bytes` at `data` to all ranks. A rank with keep = false takes part without
   // storing anything: its `data` is not touched and may be null (survivors of a state transfer
   // that they do not need). keep is ignored at the root.
-  virtual void broadcast(void* data, size_t bytes, int root, bool keep = true) = 0;
+  virtual void broadcast(void* data, size_t bytes, int root, bool keep = true,
+                         Memory memory = Memory::host) = 0;
 
   // Every rank gives `bytes` at `mine`; `all` receives size() * bytes in order of rank.
   // `mine` may lie at its own place within `all`; otherwise they must not overlap.

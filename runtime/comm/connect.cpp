@@ -7,13 +7,13 @@
 #include <poll.h>
 #include <utility>
 
+#include "core/base/crypto.h"
 #include "core/base/error.h"
-#include "core/base/hmac.h"
-#include "runtime/comm/cpu_communicator.h"
-#include "runtime/comm/endpoint.h"
-#include "runtime/comm/link.h"
-#include "runtime/comm/listener.h"
-#include "runtime/comm/wire.h"
+#include "runtime/comm/cpu/cpu_communicator.h"
+#include "runtime/comm/cpu/endpoint.h"
+#include "runtime/comm/cpu/link.h"
+#include "runtime/comm/cpu/listener.h"
+#include "runtime/comm/cpu/wire.h"
 
 namespace adaptdl::comm {
 namespace {
@@ -98,7 +98,7 @@ class Connecting {
     }
     std::string links = describe();
     return std::make_unique<CpuCommunicator>(layout_, std::move(segment), std::move(control_),
-                                             std::move(data_), std::move(links));
+                                             std::move(data_), std::move(links), options_.device);
   }
 
  private:

@@ -14,17 +14,16 @@
 // otherwise host by host (hosts ordered by their lowest rank), in rank order within each. This
 // is rank order too when each host's ranks are consecutive.
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/fd.h"
+#include "runtime/comm/cancellation.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/device_memory.h"
 
 namespace adaptdl::comm {
 
@@ -63,26 +62,6 @@ class Listener {
   std::unique_ptr<Impl> impl_;
 };
 
-// Ends a connect() from another thread. Made before, may be used for several in a row.
-// Thread-safe.
-class Cancellation {
- public:
-  Cancellation();
-  // The connect() that is under way, and every later one with this object, throws Aborted with
-  // `reason` within 100 ms.
-  void cancel(const std::string& reason) noexcept { cancel_first(reason); }
-  bool cancel_first(const std::string& reason) noexcept;  // whether this was the first; it stays
-  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
-  std::string reason() const;
-  int fd() const { return event_.get(); }  // readable once cancelled
-
- private:
-  Fd event_;
-  std::atomic<bool> cancelled_{false};
-  mutable std::mutex mutex_;
-  std::string reason_;
-};
-
 struct GroupOptions {
   // Grows with every connect() of a Listener: it refuses connections for older generations.
   uint64_t generation = 0;
@@ -90,6 +69,8 @@ struct GroupOptions {
   std::vector<nlohmann::json> endpoints;  // Listener::endpoint() of all members, in rank order
   TimePoint deadline{};                   // when to give up, e.g. Monotonic::now() + 30 s
   const Cancellation* cancel = nullptr;   // borrowed; may be null
+  // What Memory::device is; outlives the Communicator. Null: there is no device.
+  DeviceMemory* device = nullptr;
 };
 
 // Blocks until every member has called connect() for the same generation and this member's links

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "core/base/csv_scanner.h"
 #include "core/base/error.h"
+#include "core/formats/csv_scanner.h"
 #include "runtime/data/readers.h"
 #include "runtime/data/spill.h"
 
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kMaxFields = 1 << 20;  // of one line
 
 // A field as text for a message.
-std::string shown(std::string_view field) {
+std::string quoted(std::string_view field) {
   return std::string(field.substr(0, 40)) + (field.size() > 40 ? "..." : "");
 }
 
@@ -36,17 +36,17 @@ T number(std::string_view field, const std::string& name, int64_t line, int64_t 
     fail(
         "{}:{}: column {} holds \"{}\", which is no number; `columns` selects some, "
         "`header_lines` skips a heading",
-        name, line, column, shown(field));
+        name, line, column, quoted(field));
   }
   if (error != std::errc()) {
     fail("{}:{}: column {} holds {}, beyond what a number can be", name, line, column,
-         shown(field));
+         quoted(field));
   }
   if constexpr (std::is_integral_v<T>) {
     // 2^53: beyond it not every integer is a float64.
     if (!(std::abs(value) <= 9007199254740992.0) || value != std::trunc(value)) {
       fail("{}:{}: column {} holds {}, which is no integer; choose a floating dtype", name, line,
-           column, shown(field));
+           column, quoted(field));
     }
   }
   return static_cast<T>(value);

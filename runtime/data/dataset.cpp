@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "runtime/data/mix.h"
+#include "core/base/rng.h"
 
 namespace adaptdl::data {
 namespace {
@@ -14,12 +14,12 @@ namespace {
 class Draw {
  public:
   Draw(int64_t samples, int64_t parts, uint64_t seed)
-      : samples_(samples), parts_(parts), seed_(splitmix(seed)) {}
+      : samples_(samples), parts_(parts), seed_(splitmix64(seed)) {}
 
   // The one drawn from stretch `part`.
   int64_t drawn(int64_t part) const {
     const int64_t begin = start(part), length = start(part + 1) - begin;
-    const uint64_t random = splitmix(seed_ ^ static_cast<uint64_t>(part));
+    const uint64_t random = splitmix64(seed_ ^ static_cast<uint64_t>(part));
     return begin + static_cast<int64_t>(reduce(random, static_cast<uint64_t>(length)));
   }
 

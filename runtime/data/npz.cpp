@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/zip.h"
+#include "core/formats/zip.h"
 #include "runtime/data/readers.h"
 
 namespace adaptdl::data {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "runtime/data/mix.h"
+#include "core/base/rng.h"
 
 namespace adaptdl::data {
 
@@ -16,8 +16,8 @@ Permutation::Permutation(int64_t size, uint64_t seed, uint64_t epoch, uint64_t p
   while (left_ > 1 && (left_ - 1) * (left_ - 1) >= size_) --left_;
   while (left_ * left_ < size_) ++left_;
   right_ = (size_ + left_ - 1) / left_;
-  uint64_t key = splitmix(splitmix(splitmix(seed) ^ epoch) ^ pass);
-  for (auto& round : keys_) round = key = splitmix(key);
+  uint64_t key = splitmix64(splitmix64(splitmix64(seed) ^ epoch) ^ pass);
+  for (auto& round : keys_) round = key = splitmix64(key);
 }
 
 int64_t Permutation::operator()(int64_t i) const {
@@ -26,9 +26,9 @@ int64_t Permutation::operator()(int64_t i) const {
   do {
     uint64_t a = value % left_, b = value / left_;
     for (int round = 0; round < kRounds; round += 2) {
-      a += reduce(splitmix(keys_[static_cast<size_t>(round)] ^ b), left_);
+      a += reduce(splitmix64(keys_[static_cast<size_t>(round)] ^ b), left_);
       if (a >= left_) a -= left_;
-      b += reduce(splitmix(keys_[static_cast<size_t>(round) + 1] ^ a), right_);
+      b += reduce(splitmix64(keys_[static_cast<size_t>(round) + 1] ^ a), right_);
       if (b >= right_) b -= right_;
     }
     value = b * left_ + a;

@@ -3,15 +3,15 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/rng.h"
 #include "runtime/data/convert.h"
-#include "runtime/data/mix.h"
 #include "runtime/data/readers.h"
 
 namespace adaptdl::data {
 namespace {
 
 constexpr size_t kMaxSampleBytes = 1u << 30;
-constexpr int64_t kChunk = 512;
+constexpr int64_t kDrawn = 512;
 
 // Four 16-bit numbers in one: their sum has mean 2 (2^16 - 1) and variance (2^32 - 1) / 3.
 double nearly_normal(uint64_t bits) {
@@ -33,16 +33,16 @@ class SyntheticColumn : public Column {
   void copy_rows(std::span<const int64_t> rows, std::byte* out) const override {
     for (const int64_t row : rows) {
       uint64_t state = mix_bits(seed_ + static_cast<uint64_t>(row) * kGolden);
-      for (int64_t done = 0; done < elements_; done += kChunk) {
-        const int64_t count = std::min(kChunk, elements_ - done);
+      for (int64_t done = 0; done < elements_; done += kDrawn) {
+        const int64_t count = std::min(kDrawn, elements_ - done);
         if (classes_ > 0) {
-          int64_t labels[kChunk];
+          int64_t labels[kDrawn];
           for (int64_t i = 0; i < count; ++i) {
             labels[i] = static_cast<int64_t>(reduce(mix_bits(state += kGolden), classes_));
           }
           converter_(reinterpret_cast<const std::byte*>(labels), count, out);
         } else {
-          double numbers[kChunk];
+          double numbers[kDrawn];
           for (int64_t i = 0; i < count; ++i)
             numbers[i] = nearly_normal(mix_bits(state += kGolden));
           converter_(reinterpret_cast<const std::byte*>(numbers), count, out);

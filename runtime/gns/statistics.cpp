@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "core/base/json.h"
+#include "core/formats/json.h"
 
 namespace adaptdl::gns {
 namespace {

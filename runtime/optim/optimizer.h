@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "adaptdl/named_tensor.h"
 #include "core/job/training_spec.h"
 
 namespace torch::optim {
@@ -17,11 +18,6 @@ class Optimizer;
 }
 
 namespace adaptdl {
-
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
 
 // What Adam-like optimizers divide gradients by: sqrt(exp_avg_sq / (1 - beta2^steps)) + eps, ones
 // during the first five steps. Gradient norms are taken of what is left (algorithms: Pollux's
@@ -61,8 +57,8 @@ class Optimizer {
   nlohmann::json counters() const;
   void prepare_state(const nlohmann::json& counters);
 
-  // Sets memory aside that prepare_state() will want, so that others do not wait for its page faults
-  // when they send their state. The first step() gives it back.
+  // Sets memory aside that prepare_state() will want, so that others do not wait for its page
+  // faults when they send their state. The first step() gives it back.
   void reserve_state();
 
  private:

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "runtime/optim/optimizer.h"
+#include "adaptdl/named_tensor.h"
 
 namespace adaptdl {
 

@@ -3,6 +3,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/parallel/device_memory.h"
 #include "runtime/parallel/tensor_math.h"
 #include "runtime/torch_compat.h"
 
@@ -114,10 +115,6 @@ void Gradients::allocate() {
     if (bucket.flat.defined()) continue;
     const auto& like = parameters_[bucket.parameters[0]].tensor;
     bucket.flat = at::empty({bucket.count}, like.options().requires_grad(false));
-    if (!like.device().is_cpu()) {
-      bucket.staging = at::empty(
-          {bucket.count}, like.options().requires_grad(false).device(at::kCPU).pinned_memory(true));
-    }
   }
 }
 
@@ -159,12 +156,9 @@ void Gradients::submit_ready() {
   while (next_bucket_ < static_cast<int>(buckets_.size()) && buckets_[next_bucket_].missing == 0) {
     Bucket& bucket = buckets_[next_bucket_++];
     if (!communicator_) continue;
-    reducer_->submit([&bucket, communicator = communicator_] {
-      at::Tensor& wire = bucket.staging.defined() ? bucket.staging : bucket.flat;
-      if (bucket.staging.defined()) wire.copy_(bucket.flat);
-      communicator->all_reduce(wire.data_ptr(), static_cast<size_t>(bucket.count),
-                               wire_type(wire.scalar_type()), comm::Op::average);
-      if (bucket.staging.defined()) bucket.flat.copy_(wire);
+    reducer_->submit([&flat = bucket.flat, communicator = communicator_] {
+      communicator->all_reduce(flat.data_ptr(), static_cast<size_t>(flat.numel()),
+                               wire_type(flat.scalar_type()), comm::Op::average, memory_of(flat));
     });
   }
 }

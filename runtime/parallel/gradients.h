@@ -83,8 +83,7 @@ class Gradients {
     std::vector<size_t> parameters;
     int64_t count = 0;
     at::Tensor flat;
-    at::Tensor staging;  // host copy of a device bucket
-    int missing = 0;     // parameters still to come in the last micro-step
+    int missing = 0;  // parameters still to come in the last micro-step
   };
   class Hook;
 

@@ -1,8 +1,7 @@
 #include "runtime/session/checkpointer.h"
 
-#include <pthread.h>
-
 #include <algorithm>
+#include <pthread.h>
 
 #include "core/base/error.h"
 #include "runtime/torch_compat.h"

@@ -14,7 +14,7 @@
 
 #include "core/base/clock.h"
 #include "runtime/checkpoint/async_writer.h"
-#include "runtime/checkpoint/snapshot.h"
+#include "runtime/checkpoint/snapshot_buffer.h"
 #include "runtime/optim/optimizer.h"
 
 namespace adaptdl {

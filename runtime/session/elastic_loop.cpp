@@ -7,8 +7,8 @@
 #include "core/base/log.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/parallel/buffers.h"
+#include "runtime/parallel/device_memory.h"
 #include "runtime/session/batches.h"
-#include "runtime/session/fault.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -23,7 +23,7 @@ data::Data open(const TrainingSpec& spec, const std::string& data_dir) {
   return data::open_data(spec.data, data_dir);
 }
 
-uint64_t bytes_of(const std::vector<NamedTensor>& tensors) {
+uint64_t total_bytes(const std::vector<NamedTensor>& tensors) {
   uint64_t bytes = 0;
   for (const auto& named : tensors) bytes += named.tensor.nbytes();
   return bytes;
@@ -41,7 +41,7 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
       optimizer_(spec.optimizer, program.parameters()),
       schedule_(spec.schedule,
                 static_cast<double>(data_.train.size()) / static_cast<double>(spec.batch.initial)),
-      stepper_(program, optimizer_, schedule_, spec, data_.train, options.device),
+      stepper_(program, optimizer_, schedule_, spec, data_.train, options.device, *options.hooks),
       reporter_(session, stepper_.total_iterations(), stepper_.iterations_per_epoch(), spec.batch),
       checkpointer_(options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
                     [&session](const json& event) { session.emit(event); }),
@@ -60,10 +60,11 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
 int ElasticLoop::run() {
   stepper_.check_program(batch_policy_.initial(1));
   if (session_.has_launcher()) optimizer_.reserve_state();
+  session_.set_device_memory(device_memory(options_.device));
   session_.announce({{"libtorch", TORCH_VERSION},
                      {"device", c10::str(options_.device)},
                      {"parameters", program_.parameters().size()},
-                     {"state_bytes", bytes_of(state_tensors())}});
+                     {"state_bytes", total_bytes(state_tensors())}});
   bool member = session_.await_next();
   while (member) {
     try {
@@ -90,6 +91,10 @@ Team ElasticLoop::team() const {
           session_.member()};
 }
 
+void ElasticLoop::reached(StepHooks::Point point, int64_t step) {
+  options_.hooks->reached(point, step, session_.member());
+}
+
 ElasticLoop::Outcome ElasticLoop::train_generation() {
   synchronise();
   for (;;) {
@@ -107,12 +112,12 @@ ElasticLoop::Outcome ElasticLoop::tick() {
   {
     const Session::Together together(session_);
     pending_ = prepare();
-    fault_point(FaultPoint::prepared, pending_->after.step, session_.member());
+    reached(StepHooks::Point::prepared, pending_->after.step);
     const Vote vote{pending_->after.tick, session_.offer(),
                     static_cast<int64_t>(session_.stop_requested()), digest(pending_->after)};
     verdict = commit(session_.communicator(), vote);
   }
-  fault_point(FaultPoint::committed, pending_->after.step, session_.member());
+  reached(StepHooks::Point::committed, pending_->after.step);
   finish_tick();
   if (verdict.stop != static_cast<int64_t>(StopMode::none)) {
     session_.answer(false);
@@ -168,10 +173,10 @@ void ElasticLoop::finish_tick() {
     if (validator_) reporter_.validation(progress_.step, epochs, progress_.validation);
     return;
   }
-  fault_point(FaultPoint::applied, progress_.step, session_.member());
+  reached(StepHooks::Point::applied, progress_.step);
   last_ = done.facts;
   reporter_.step(*last_);
-  fault_point(FaultPoint::announced, progress_.step, session_.member());
+  reached(StepHooks::Point::announced, progress_.step);
   reporter_.step_ended(progress_.step, done.summary.slowest_s);
   hint_sender_.step_ended(progress_, batch_policy_);
   const auto now = Monotonic::now();
@@ -218,7 +223,7 @@ void ElasticLoop::synchronise() {
   }
   // Without any state rank 0 makes it first, by itself, which may take long.
   const bool together_on = plan.root >= 0;
-  fault_point(FaultPoint::syncing, progress_.step, session_.member());
+  reached(StepHooks::Point::syncing, progress_.step);
   if (plan.root < 0) {  // nobody has any: rank 0 makes it
     plan.root = 0;
     plan.receive = session_.rank() != 0;

@@ -41,6 +41,7 @@ class ElasticLoop {
   void save_model();
 
   Team team() const;
+  void reached(StepHooks::Point point, int64_t step);
   std::vector<NamedTensor> state_tensors() const;
   nlohmann::json summary() const;  // state that is no tensor
   void restore(const nlohmann::json& summary);

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include "core/base/json.h"
+#include "core/formats/json.h"
 
 namespace adaptdl {
 namespace {

@@ -22,7 +22,8 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
-int train_in(Session& session, const ReadSettings& read, const MakeProgram& make) {
+int train_in(Session& session, const ReadSettings& read, const MakeProgram& make,
+             const std::shared_ptr<StepHooks>& hooks) {
   LaunchSettings launch;
   if (session.has_launcher()) {
     launch = LaunchSettings::from(session.settings());
@@ -35,7 +36,9 @@ int train_in(Session& session, const ReadSettings& read, const MakeProgram& make
   const TrainingSpec spec = parse_training_spec(
       read(launch.program), launch.program + ": adaptdl.yaml", launch.overrides);
   launch.options.device = open_device(launch.device);
-  const auto program = make({launch.options.device, spec, launch.program, launch.arguments});
+  launch.options.hooks = hooks;
+  const bool bf16 = spec.precision == TrainingSpec::Precision::bf16;
+  const auto program = make({launch.options.device, bf16, launch.program, launch.arguments});
   return train(*program, spec, launch.options, session);
 }
 
@@ -46,7 +49,8 @@ int report(const std::string& message, ExitCode code) {
 
 }  // namespace
 
-int run_program(const ReadSettings& read, const MakeProgram& make) {
+int run_program(const ReadSettings& read, const MakeProgram& make,
+                std::shared_ptr<StepHooks> hooks) {
   keep_freed_memory();
   try {
     Session session;
@@ -55,7 +59,7 @@ int run_program(const ReadSettings& read, const MakeProgram& make) {
       return report(message, code);
     };
     try {
-      return train_in(session, read, make);
+      return train_in(session, read, make, hooks);
     } catch (const Error& error) {
       return give_up(error.what(), error.exit_code());
     } catch (const c10::Error& error) {

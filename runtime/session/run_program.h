@@ -1,37 +1,21 @@
 #pragma once
 
-// The `main` of a program that trains with this library.
+// What run_program() is made of, for the worker: settings that depend on the program's path, and
+// hooks.
 
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include <c10/core/Device.h>
-
-#include "core/job/training_spec.h"
-#include "runtime/session/program.h"
+#include "adaptdl/run_program.h"
+#include "runtime/session/step_hooks.h"
 
 namespace adaptdl {
 
-// What a program is made from.
-struct ProgramContext {
-  at::Device device;
-  const TrainingSpec& spec;
-  std::string path;                    // of the train.pt, or of this executable
-  std::vector<std::string> arguments;  // what followed `--` on the command line of `adaptdl run`
-};
-
-using MakeProgram = std::function<std::unique_ptr<Program>(const ProgramContext& context)>;
-
-// Joins the run that started this process, or trains alone when started by hand; returns the
-// process's exit code. `settings` is the text of an adaptdl.yaml (adaptdl-train(5)); --set
-// overrides it. `make` runs once, before training. Call it first thing in main, before other
-// threads are started. Never throws: an error is told to the launcher and on stderr.
-int run_program(const std::string& settings, const MakeProgram& make);
-
-// The same with settings that depend on the program's path.
 using ReadSettings = std::function<std::string(const std::string& path)>;
-int run_program(const ReadSettings& read, const MakeProgram& make);
+
+// As the public run_program().
+int run_program(const ReadSettings& read, const MakeProgram& make,
+                std::shared_ptr<StepHooks> hooks = std::make_shared<StepHooks>());
 
 }  // namespace adaptdl

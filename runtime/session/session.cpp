@@ -9,8 +9,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "core/base/crypto.h"
 #include "core/base/error.h"
-#include "core/base/hmac.h"
 
 namespace adaptdl {
 namespace {
@@ -195,6 +195,7 @@ void Session::connect_loop() {
     if (options.rank >= 0 && options.endpoints.size() > 1) {
       cancel_ = std::make_unique<comm::Cancellation>();
       options.cancel = cancel_.get();
+      options.device = device_memory_.get();
       lock.unlock();
       try {
         connected = comm::connect(*listener_, options);

@@ -20,8 +20,9 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
-#include "core/launch/protocol.h"
+#include "core/launch/io/protocol.h"
 #include "runtime/comm/connect.h"
 
 namespace adaptdl {
@@ -41,6 +42,11 @@ class Session {
   // welcome.settings; empty without a launcher.
   const nlohmann::json& settings() const { return settings_; }
   uint64_t member() const { return member_; }
+
+  // What the communicators to come take as Memory::device; before announce().
+  void set_device_memory(std::unique_ptr<comm::DeviceMemory> memory) {
+    device_memory_ = std::move(memory);
+  }
 
   // Tells the launcher that this replica is ready to train, and starts listening. `facts` are added
   // to the hello message.
@@ -103,6 +109,7 @@ class Session {
   nlohmann::json settings_;
   uint64_t member_ = 0;
   std::unique_ptr<comm::Listener> listener_;
+  std::unique_ptr<comm::DeviceMemory> device_memory_;  // outlives the communicators
 
   // Membership in force; the training thread's own.
   std::unique_ptr<comm::Communicator> current_;

@@ -8,7 +8,6 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/gns/scaling_rule.h"
 #include "runtime/session/batches.h"
-#include "runtime/session/fault.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -72,12 +71,14 @@ struct Stepper::Passes {
 };
 
 Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
-                 const TrainingSpec& spec, data::Dataset dataset, at::Device device)
+                 const TrainingSpec& spec, data::Dataset dataset, at::Device device,
+                 StepHooks& hooks)
     : program_(program),
       optimizer_(optimizer),
       schedule_(schedule),
       spec_(spec),
       device_(device),
+      hooks_(hooks),
       loader_(dataset, make_sampler(spec, dataset.size()), loader_options(spec)),
       gradients_(program.parameters(), optimizer),
       iterations_per_epoch_(static_cast<double>(dataset.size()) /
@@ -127,8 +128,6 @@ Stepper::Passes Stepper::run_passes(const std::vector<data::Step>& steps, const 
   Passes result;
   for (const auto& step : steps) result.samples += static_cast<double>(step.samples);
   const auto passes = static_cast<int>(steps.size());
-  Stretch::Times stretched;
-  if (stretch_) stretched = stretch_->at(team.replicas, static_cast<double>(steps.front().samples));
   gradients_.begin(team.communicator, passes, measure);
   for (int micro = 0; micro < passes; ++micro) {
     const auto batch = loader_.next();
@@ -144,14 +143,15 @@ Stepper::Passes Stepper::run_passes(const std::vector<data::Step>& steps, const 
     const double value = loss.item<double>() * (passes > 1 ? result.samples : samples);
     result.loss_sum += value;
     result.nonfinite |= !std::isfinite(value);
-    if (stretch_) sleep_until_passed(begun, stretched.step - stretched.sync);
+    const StepHooks::Pass pass{begun, team.replicas, steps.front().samples};
+    hooks_.computed(pass);
     if (micro < passes - 1) {
       result.accum_s += seconds_since(begun) / (passes - 1);
       continue;
     }
     const auto backward_done = Monotonic::now();
     gradients_.finish();
-    if (stretch_) sleep_until_passed(begun, stretched.step);
+    hooks_.synchronised(pass);
     result.sync_s = seconds_since(backward_done);
     result.optim_s = seconds_since(begun);
   }
@@ -221,7 +221,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   read_ahead(progress, team);
   const auto steps = plan_passes(progress, team);
   const Passes passes = run_passes(steps, team, progress.measure);
-  fault_point(FaultPoint::reduced, progress.step + 1, team.member);
+  hooks_.reached(StepHooks::Point::reduced, progress.step + 1, team.member);
 
   StepReport report;
   report.loss_sum = passes.loss_sum;

@@ -8,15 +8,15 @@
 #include <optional>
 #include <vector>
 
+#include "adaptdl/program.h"
 #include "core/job/training_spec.h"
 #include "runtime/data/loader.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/schedule.h"
 #include "runtime/parallel/gradients.h"
-#include "runtime/profile/stretch.h"
 #include "runtime/session/exchange.h"
-#include "runtime/session/program.h"
 #include "runtime/session/progress.h"
+#include "runtime/session/step_hooks.h"
 
 namespace adaptdl {
 
@@ -24,7 +24,7 @@ namespace adaptdl {
 struct Team {
   comm::Communicator* communicator = nullptr;  // null for a lone replica
   int replicas = 1, rank = 0, nodes = 1;
-  uint64_t member = 0;  // for fault_point only
+  uint64_t member = 0;  // for the hooks only
 };
 
 // What a step did, for events.
@@ -58,7 +58,7 @@ class Stepper {
  public:
   // Borrows all but the data for its life.
   Stepper(Program& program, Optimizer& optimizer, Schedule& schedule, const TrainingSpec& spec,
-          data::Dataset dataset, at::Device device);
+          data::Dataset dataset, at::Device device, StepHooks& hooks);
 
   // Iterations of one epoch, D / M0, and of the whole training.
   double iterations_per_epoch() const { return iterations_per_epoch_; }
@@ -96,9 +96,9 @@ class Stepper {
   Schedule& schedule_;
   const TrainingSpec& spec_;
   at::Device device_;
+  StepHooks& hooks_;
   data::Loader loader_;
   Gradients gradients_;
-  const std::unique_ptr<Stretch> stretch_ = Stretch::from_environment();
   double iterations_per_epoch_ = 1;
   double measure_cost_s_ = 0;  // of one measured step, smoothed; rank 0's decides
 };

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/parallel/device_memory.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -50,14 +51,14 @@ uint64_t transfer(
   // sizes to take part, and have them.
   uint64_t bytes = 0;
   for (auto& [name, tensor] : tensors_for(summary)) {
-    at::Tensor host = tensor.detach();
-    const bool in_place = host.device().is_cpu() && host.is_contiguous();
-    if (!in_place)
-      host = keep && root ? host.cpu().contiguous()
-                          : at::empty(host.sizes(), host.options().device(at::kCPU));
-    communicator.broadcast(host.data_ptr(), host.nbytes(), plan.root, keep);
-    if (!in_place && plan.receive) tensor.detach().copy_(host);
-    bytes += host.nbytes();
+    const at::Tensor live = tensor.detach();
+    const bool in_place = live.is_contiguous();
+    const at::Tensor wire = in_place ? live
+                            : root   ? live.contiguous()
+                                     : at::empty(live.sizes(), live.options());
+    communicator.broadcast(wire.data_ptr(), wire.nbytes(), plan.root, keep, memory_of(wire));
+    if (!in_place && plan.receive) live.copy_(wire);
+    bytes += wire.nbytes();
   }
   return bytes;
 }

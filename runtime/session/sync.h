@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "runtime/optim/optimizer.h"
+#include "adaptdl/named_tensor.h"
 
 namespace adaptdl {
 

@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/session/check_tensors.h"
 #include "runtime/session/elastic_loop.h"
 
 namespace adaptdl {

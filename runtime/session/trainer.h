@@ -21,9 +21,10 @@
 #include <memory>
 #include <string>
 
+#include "adaptdl/program.h"
 #include "core/job/training_spec.h"
-#include "runtime/session/program.h"
 #include "runtime/session/session.h"
+#include "runtime/session/step_hooks.h"
 
 namespace adaptdl {
 
@@ -33,6 +34,7 @@ struct TrainOptions {
   std::string checkpoint_dir;  // "" = no checkpoints
   std::string model_path;      // what Program::save writes at the end; "" = nothing
   at::Device device = at::kCPU;
+  std::shared_ptr<StepHooks> hooks = std::make_shared<StepHooks>();
 };
 
 // Trains to the end, and returns the process's exit code: 0 when the run is finished or this

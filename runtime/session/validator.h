@@ -5,9 +5,9 @@
 #include <map>
 #include <string>
 
+#include "adaptdl/program.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/loader.h"
-#include "runtime/session/program.h"
 
 namespace adaptdl {
 

@@ -2,7 +2,7 @@
 //
 //   bench_allreduce [--processes N] [--quick] [--tcp]
 //
-// Each all-reduce is timed by itself, as ../../shared/peers/ddp.py --allreduce does for gloo.
+// Each all-reduce is timed by itself.
 // "memcpy_fraction": the bytes that each process must read and write at least (its whole buffer)
 // per second, over the bandwidth of a plain memcpy of the same bytes in as many processes at once.
 

@@ -9,13 +9,14 @@ import signal
 import statistics
 import time
 
-from support import Loop, emit, new_folder
+from figures import Loop, emit, new_folder
 
 STEPS_BETWEEN = 3  # beyond those that a rescale event waits for
 
 
 def start(options, folder, program, *arguments):
-    """A run of an archive, or of the sleep program, whose batch any of 1 to 3 replicas can share."""
+    """A run of an archive, or of the sleep program, whose batch any of 1 to 3 replicas can
+    share."""
     if program == "sleep":
         path = shutil.copy(os.path.join(options.build, "tests/bench/sleep_program"), folder.path)
     else:
@@ -89,7 +90,7 @@ def kill(options):
             run.wait_step(10)
             for _ in range(options.rounds or 20):
                 run.wait_steps_more(5 + draw.randrange(4))
-                time.sleep(draw.random() * 0.1)
+                time.sleep(draw.random() * 0.1)  # to an instant of a step, at random
                 seen, members = run.count(), run.members()
                 victim = draw.choice(list(members.values()))
                 at = time.monotonic() - run.started
@@ -112,11 +113,14 @@ def kill(options):
         emit("kill_newcomer_pause", joins, "s", at_most=0.3, program=program)
 
 
-def memcpy_s(size, source=bytearray(), target=bytearray()):
-    if len(source) != size:
-        source[:], target[:] = b"\1" * size, b"\2" * size
-    to = (ctypes.c_char * size).from_buffer(target)
-    what = (ctypes.c_char * size).from_buffer(source)
+SOURCE, TARGET = bytearray(), bytearray()  # kept, so that their pages are there
+
+
+def memcpy_s(size):
+    if len(SOURCE) != size:
+        SOURCE[:], TARGET[:] = b"\1" * size, b"\2" * size
+    to = (ctypes.c_char * size).from_buffer(TARGET)
+    what = (ctypes.c_char * size).from_buffer(SOURCE)
     begun = time.perf_counter()
     ctypes.memmove(to, what, size)
     return time.perf_counter() - begun
@@ -144,7 +148,8 @@ def checkpoint(options):
     copy = statistics.median(copies)
     about = {"bytes": sizes[-1], "memcpy_s": copy}
     emit("checkpoint_held_up", held, "s", at_most=max(0.010, 1.2 * copy), **about)
-    emit("checkpoint_step_excess", excess, "s", target="none: the copy runs beside the step", **about)
+    emit("checkpoint_step_excess", excess, "s", target="none: the copy runs beside the step",
+         **about)
 
 
 def begin(options):
@@ -168,6 +173,7 @@ def begin(options):
                     loading.append(loaded)
         finally:
             folder.close()
-        emit("start_to_first_step", [a - b for a, b in zip(ours, loading)], "s above loading LibTorch",
+        emit("start_to_first_step", [a - b for a, b in zip(ours, loading)],
+             "s above loading LibTorch",
              at_most=1.0, model=name, start_s=statistics.median(ours),
              loading_s=statistics.median(loading))

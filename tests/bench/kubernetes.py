@@ -2,10 +2,11 @@
 
 Usage: kubernetes.py ADAPTDL BINARIES [--nodes N] [--jobs N] [--tainted]
 
-BINARIES is a folder as tests/kubernetes/run.py takes, with bin/kwok. A round is from the look at the
-cluster to the last write of an allocation, as the operator's own metric has it; the API server, its
-store, the scheduler and kwok share the machine. Two operators serve; the one that leads is killed in
-the end. What a figure cannot show makes this program fail: a job that is doubled or starts anew.
+BINARIES is a folder as tests/kubernetes/run.py takes, with bin/kwok. A round is from the look at
+the cluster to the last write of an allocation, as the operator's own metric has it; the API server,
+its store, the scheduler and kwok share the machine. Two operators serve; the one that leads is
+killed in the end. What a figure cannot show makes this program fail: a job that is doubled or
+starts anew.
 """
 
 import argparse
@@ -13,17 +14,18 @@ import base64
 import http.client
 import json
 import os
-import signal
 import sys
 import tempfile
 import time
 import urllib.parse
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../kubernetes"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../kubernetes")]
 
 import cluster  # noqa: E402
 import fake_nodes  # noqa: E402
-from world import World, check, wait_until  # noqa: E402
+from support import check, cpu_s, end_by_sigterm, free_port, last_lines, status_of, wait_until  # noqa: E402
+from world import World  # noqa: E402
 
 INTERVAL_S = 15
 LOOK_S = 1  # between looks: they cost the operator, or the API server, something themselves
@@ -37,15 +39,8 @@ def emit(name, value, unit, at_most=None, **about):
     print(json.dumps(line | {"load": os.getloadavg()[0]}), flush=True)
 
 
-def cpu_s(process):
-    with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def memory_mb(process, key):
-    with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith(key)) / 1024
+    return int(status_of(process.pid, key)) / 1024
 
 
 def written_requests(metrics):
@@ -124,29 +119,32 @@ class Bench:
         fake_nodes.in_parallel(some, names)
         return time.monotonic() - begun
 
-    def change(self, what, to_grow, to_shrink, at_most):
-        """The next round after new hints: how long it took, and what all that followed cost."""
-        # Not in the last moments before a round: it is to see all hints at once.
+    def wait_round(self):
         rounds = self.leader.metrics()["adaptdl_allocator_rounds_total"]
         wait_until(lambda: self.leader.metrics()["adaptdl_allocator_rounds_total"] > rounds,
                    "a round", 2 * INTERVAL_S + 5, LOOK_S)
+
+    def change(self, what, to_grow, to_shrink, at_most):
+        """The next round after new hints: how long it took, and what all that followed cost."""
+        self.wait_round()  # so that the next one sees all hints at once
         changed = len(to_grow) + len(to_shrink)
-        before, cpu_before = self.leader.metrics(), cpu_s(self.leader.process)
+        before, cpu_before = self.leader.metrics(), cpu_s(self.leader.process.pid)
         self.post(to_grow, True)
         self.post(to_shrink, False)
-        emit("hints sent", cpu_s(self.leader.process) - cpu_before, "operator's processor seconds",
+        emit("hints sent", cpu_s(self.leader.process.pid) - cpu_before,
+             "operator's processor seconds",
              jobs=changed)
 
         def figures():
             now = self.leader.metrics()
-            done = now["adaptdl_allocator_changes_total"] - before["adaptdl_allocator_changes_total"]
-            return now if done >= changed else None
-        cpu_before = cpu_s(self.leader.process)
+            changes = "adaptdl_allocator_changes_total"
+            return now if now[changes] - before[changes] >= changed else None
+        cpu_before = cpu_s(self.leader.process.pid)
         now = wait_until(figures, "the round", 60 + INTERVAL_S, LOOK_S)
         rounds = now["adaptdl_allocator_rounds_total"] - before["adaptdl_allocator_rounds_total"]
         emit("round", now["adaptdl_allocator_round_seconds"], "s", at_most, changed=what,
              jobs=changed, rounds=rounds, policy_s=now["adaptdl_allocator_policy_seconds"],
-             processor_s=round(cpu_s(self.leader.process) - cpu_before, 2))
+             processor_s=round(cpu_s(self.leader.process.pid) - cpu_before, 2))
         begun = time.monotonic()
         self.settle(lambda all_: all(
             all_[name].get("phase") == "Running" and all_[name].get("readyReplicas") == count
@@ -157,26 +155,25 @@ class Bench:
              "for each changed job", changed=what, pods=now["adaptdl_pods_created_total"] -
              before["adaptdl_pods_created_total"], conflicts=now["adaptdl_conflicts_total"] -
              before["adaptdl_conflicts_total"])
-        emit("processor time, hints to last pod", cpu_s(self.leader.process) - cpu_before, "s",
+        emit("processor time, hints to last pod", cpu_s(self.leader.process.pid) - cpu_before, "s",
              changed=what)
 
     def idle(self):
         rounds = self.leader.metrics()["adaptdl_allocator_rounds_total"]
-        before, cpu_before = self.leader.metrics(), cpu_s(self.leader.process)
+        before, cpu_before = self.leader.metrics(), cpu_s(self.leader.process.pid)
         now = wait_until(lambda: (now := self.leader.metrics())[
             "adaptdl_allocator_rounds_total"] >= rounds + 2 and now, "two rounds", 60, LOOK_S)
         emit("writing requests when nothing changes",
              written_requests(now) - written_requests(before), "in two rounds, beside the lease's")
         emit("round", now["adaptdl_allocator_round_seconds"], "s", changed="nothing",
              policy_s=now["adaptdl_allocator_policy_seconds"],
-             processor_s=round((cpu_s(self.leader.process) - cpu_before) / 2, 2))
+             processor_s=round((cpu_s(self.leader.process.pid) - cpu_before) / 2, 2))
 
     def kill_leader(self):
         before, pods = self.statuses(), sorted(self.pods())
         leader = self.leader
         other = next(operator for operator in self.world.operators if operator is not leader)
-        leader.process.send_signal(signal.SIGKILL)
-        leader.process.wait()
+        leader.kill()
         self.world.operators.remove(leader)
         begun = time.monotonic()
         self.submit(["late"])
@@ -184,7 +181,7 @@ class Bench:
         emit("leader killed, the other acts", time.monotonic() - begun, "s", 20)
         check(other.leads(), "it leads")
         self.settle(lambda all_: all_["late"].get("phase") == "Running", "it runs")
-        time.sleep(INTERVAL_S + 5)  # a round of the new one
+        self.wait_round()  # of the new one
         now = self.statuses()
         check([now[name]["group"] for name in self.names] ==
               [before[name]["group"] for name in self.names], "a job started anew")
@@ -204,17 +201,17 @@ class Bench:
         emit("nodes ready", time.monotonic() - begun, "s", nodes=self.options.nodes)
         self.world.start_operator()
         self.world.new_namespace(SPACE)
-        begun, cpu_before = time.monotonic(), cpu_s(self.leader.process)
+        begun, cpu_before = time.monotonic(), cpu_s(self.leader.process.pid)
         self.submit(self.names)
         emit("jobs submitted", time.monotonic() - begun, "s", jobs=len(self.names))
         self.settle(lambda all_: len(all_) == len(self.names) and all(
             status.get("phase") == "Running" for status in all_.values()), "all run")
         emit("all jobs run", time.monotonic() - begun, "s",
-             processor_s=round(cpu_s(self.leader.process) - cpu_before, 2))
+             processor_s=round(cpu_s(self.leader.process.pid) - cpu_before, 2))
         self.read_tokens()
         self.post(self.names, False)
         self.settle(lambda all_: all(status.get("train") for status in all_.values()), "all hints")
-        time.sleep(5)
+        self.wait_round()  # which may still change something
         self.idle()
         some = self.names[:len(self.names) // 10]
         rest = self.names[len(some):]
@@ -233,13 +230,14 @@ def main():
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--tainted", action="store_true", help="the nodes; the jobs tolerate it")
     options = parser.parse_args()
+    end_by_sigterm()
     with tempfile.TemporaryDirectory(prefix="adaptdl-kube-") as folder:
         started = cluster.Cluster(options.binaries, folder)
         world = None
         try:
             started.up(with_node=False, manager_options=fake_nodes.MANAGER_OPTIONS)
             started.start_scheduler(requests=500)
-            fake_nodes.start_kwok(started, cluster.free_ports(1)[0])
+            fake_nodes.start_kwok(started, free_port())
             world = World(os.path.abspath(options.adaptdl), folder, started.path("admin"), (
                 "--interval", f"{INTERVAL_S}s", "--policy-option", "horizon=10"))
             world.prepare()
@@ -247,11 +245,10 @@ def main():
         finally:
             if world:
                 for operator in world.operators:
-                    print("\n".join(line for line in operator.said().splitlines()[-20:]),
-                          file=sys.stderr)
+                    print(*last_lines(operator.log, 20), sep="\n", file=sys.stderr)
             try:
                 if world:
-                    world.stop_operators()
+                    world.close()
             finally:
                 started.stop()
     return 0

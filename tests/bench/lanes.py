@@ -2,26 +2,28 @@
 
     lanes.py BUILD real|stretched [--only POLICY] [--data DIR] [--jobs N] [--seed N] [--simulate]
 
-Prints a table for each policy and the sums; passes nothing, fails nothing but for a job that does not
-finish. BUILD is configured with Torch, and has adaptdl and tests/elastic/elastic_archives built.
+Prints a table for each policy and the sums; passes nothing, fails nothing but for a job that does
+not finish. BUILD is configured with Torch, and has adaptdl,
+tests/elastic/elastic_archives and tests/adaptdl-test-worker built.
 
 real: 2 slots, of a core and a thread each; the examples of `adaptdl init` in several lengths.
 
-stretched: 8 slots. Programs that compute next to nothing take their time from measurements published
-with Pollux (lanes_profiles.py; DIR, or data/osdi21 in $ADAPTDL_TEST_DATA). Afterwards
-`adaptdl simulate` plays the same jobs under each policy, with the means of the pauses of rescales and
-of the times that new replicas took to start, as measured under that policy (many at once take longer
-where cores are few), and its mean completion time is compared. --simulate: it alone, with starts of 3 s.
+stretched: 8 slots. Programs that compute next to nothing take their time from measurements
+published with Pollux (lanes_profiles.py; DIR, or data/osdi21 in $ADAPTDL_TEST_DATA). Afterwards
+`adaptdl simulate` plays the same jobs under each policy, with the means of the pauses of rescales
+and of the times that new replicas took to start, as measured under that policy (many at once take
+longer where cores are few), and its mean completion time is compared. --simulate: it alone, with
+starts of 3 s.
 
-Arrivals and lengths are drawn from the seed: gaps are exponential; of ten jobs five are short, three
-medium, two long, in an order that is drawn, and each length is a uniform draw.
+Arrivals and lengths are drawn from the seed: gaps are exponential; of ten jobs five are short,
+three medium, two long, in an order that is drawn, and each length is a uniform draw.
 
 What `fixed` gives is what users ask for, by this rule, which was written down before anything was
-measured. Stretched: the most replicas out of 1, 2, 4 and 8 with which a job, each time with its best
-batch, still has 0.8 of the ideal speedup by its profile. That is the frugal end of what was taken for
-a sensible request when the published workloads were made, 0.5 to 0.8: whoever asks for more waits
-longer, and lets others wait. Real: one replica, as the programs come from a single process. Nothing
-else differs between the policies: jobs choose their batch under both.
+measured. Stretched: the most replicas out of 1, 2, 4 and 8 with which a job, each time with its
+best batch, still has 0.8 of the ideal speedup by its profile. That is the frugal end of what was
+taken for a sensible request when the published workloads were made, 0.5 to 0.8: whoever asks for
+more waits longer, and lets others wait. Real: one replica, as the programs come from a single
+process. Nothing else differs between the policies: jobs choose their batch under both.
 """
 
 import argparse
@@ -34,13 +36,11 @@ import subprocess
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-for other in ("../elastic", "../local"):
-    sys.path.insert(0, os.path.join(HERE, other))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from harness import Folder, check  # noqa: E402
-from lanes_profiles import APPLICATIONS, read_applications  # noqa: E402
-from service import ENDED, service  # noqa: E402
+from lanes_profiles import APPLICATIONS, read_applications
+from support import (ENDED, LIVE_JOBS, Folder, check, end_by_sigterm, json_lines, service,
+                     wait_until)
 
 DEFAULT = "proportional"
 POLICIES = (DEFAULT, "fixed")
@@ -81,14 +81,9 @@ def run_lane(folder, policy, slots, jobs, submit):
     with service(folder, "--slots", str(slots), "--policy", policy) as local:
         begun = time.time()
         for job in jobs:
-            time.sleep(max(0, begun + job.submitted_s - time.time()))
+            time.sleep(max(0, begun + job.submitted_s - time.time()))  # until it arrives
             submit(local, job)
-        end = time.monotonic() + PATIENCE_S
-        while local.query("SELECT 1 FROM jobs WHERE ended_s IS NULL"):
-            check(time.monotonic() < end, "jobs do not end",
-                  *(local.story(row["name"]) for row in
-                    local.query("SELECT name FROM jobs WHERE ended_s IS NULL")))
-            time.sleep(0.5)
+        wait_until(lambda: not local.query(LIVE_JOBS), "the end of all jobs", PATIENCE_S, every=0.5)
         return {job.name: row_of(local, job.name, begun) for job in jobs}
 
 
@@ -98,8 +93,7 @@ def row_of(local, name, begun):
     changes = [(event["time_s"] - begun, event["message"].split(":")[0].split("-> ")[1])
                for event in local.query("SELECT * FROM events WHERE job=? AND kind='Scheduled' "
                                         "ORDER BY id", name)]
-    with open(os.path.join(local.job_folder(name), "events.jsonl")) as file:
-        events = [json.loads(line) for line in file]
+    events = local.run_events(name)
     return {"submitted": job["submitted_s"] - begun, "started": job["started_s"] - begun,
             "completed": job["ended_s"] - begun, "jct": job["ended_s"] - job["submitted_s"],
             "replicas": changes, "starts": job["starts"], "phase": job["phase"],
@@ -132,14 +126,16 @@ def print_lane(policy, rows):
           f"{'STARTS':>6} {'RESCALES':>8}  REPLICAS, from s on")
     for name, row in rows.items():
         replicas = " ".join(f"{count}@{at:.0f}" for at, count in row["replicas"])
+        why = "" if row["phase"] == "Succeeded" else f"  {row['phase']}: {row['message']}"
         print(f"{name:15} {row['submitted']:9.1f} {row['started']:8.1f} {row['completed']:9.1f} "
               f"{row['jct']:7.1f} {row['slot_s']:7.0f} {row['starts']:6} {len(row['pauses']):8}  "
-              f"{replicas}" + ("" if row["phase"] == "Succeeded" else f"  {row['phase']}: {row['message']}"))
+              f"{replicas}{why}")
     jct = [row["jct"] for row in rows.values()]
     print(f"{'sum':15} {'':9} {'':8} {max(row['completed'] for row in rows.values()):9.1f} "
           f"{sum(jct):7.1f} {sum(row['slot_s'] for row in rows.values()):7.0f} "
           f"{sum(row['starts'] for row in rows.values()):6} "
-          f"{sum(len(row['pauses']) for row in rows.values()):8}  mean JCT {statistics.mean(jct):.1f} s",
+          f"{sum(len(row['pauses']) for row in rows.values()):8}  "
+          f"mean JCT {statistics.mean(jct):.1f} s",
           flush=True)
 
 
@@ -155,31 +151,26 @@ def real(options):
     jobs = draw_jobs(("digits", "chars", "linear"), options.jobs, 4, options.seed, 0.1)
     results = {}
     for policy in options.policies:
-        folder = Folder(options.adaptdl, "/nowhere")
-        try:
+        with Folder(options.adaptdl) as folder:
             for kind in REAL_EPOCHS_PER_S:
-                code, _, said = folder.command("init", kind, os.path.join(folder.path, kind))
+                code, _, said = folder.command("init", kind, folder.file(kind))
                 check(code == 0, said)
 
             def submit(local, job):
                 epochs = max(1, round(job.alone_s * REAL_EPOCHS_PER_S[job.kind]))
-                local.submit(os.path.join(folder.path, job.kind, "train.pt"), name=job.name,
+                local.submit(folder.file(job.kind, "train.pt"), name=job.name,
                              settings=[f"epochs={epochs}"], max_replicas=2, requested_replicas=1)
 
             results[policy] = run_lane(folder, policy, 2, jobs, submit)
             folder.check_nothing_left()
-        finally:
-            folder.close()
         print_lane(policy, results[policy])
     compare(results)
     return results
 
 
 def write_archives(options, applications, folder):
-    description = os.path.join(folder, "archives.json")
-    with open(description, "w") as file:
-        json.dump([it.archive(os.path.join(folder, name + ".pt"))
-                   for name, it in applications.items()], file)
+    description = folder.write("archives.json", json.dumps(
+        [it.archive(folder.file(name + ".pt")) for name, it in applications.items()]))
     subprocess.run([os.path.join(options.build, "tests/elastic/elastic_archives"), description],
                    check=True)
 
@@ -189,33 +180,28 @@ def stretched(options):
     jobs = draw_jobs(APPLICATIONS, options.jobs, 10, options.seed, 1)
     results = {}
     for policy in () if options.simulate else options.policies:
-        folder = Folder(options.adaptdl, "/nowhere")
-        try:
-            write_archives(options, applications, folder.path)
+        with Folder(options.adaptdl) as folder:
+            write_archives(options, applications, folder)
             for name, it in applications.items():
-                with open(os.path.join(folder.path, name + ".yaml"), "w") as file:
-                    file.write(it.profile(1, 0, 0))
+                folder.write(name + ".yaml", it.profile(1, 0, 0))
 
             def submit(local, job):
                 it = applications[job.kind]
-                variables = {"ADAPTDL_TEST_STRETCH": os.path.join(folder.path, job.kind + ".yaml"),
+                variables = {"ADAPTDL_TEST_STRETCH": folder.file(job.kind + ".yaml"),
+                             "ADAPTDL_WORKER": os.path.join(options.build,
+                                                            "tests/adaptdl-test-worker"),
                              "OMP_NUM_THREADS": "1"}
-                local.submit(os.path.join(folder.path, job.kind + ".pt"), name=job.name,
+                local.submit(folder.file(job.kind + ".pt"), name=job.name,
                              settings=[f"epochs={it.epochs(job.alone_s)}"], max_replicas=8,
                              requested_replicas=it.asks(), environment=variables)
 
             results[policy] = run_lane(folder, policy, 8, jobs, submit)
             folder.check_nothing_left()
-        finally:
-            folder.close()
         print_lane(policy, results[policy])
     compare(results)
     for policy in options.policies:
-        folder = Folder(options.adaptdl, "/nowhere")
-        try:
+        with Folder(options.adaptdl) as folder:
             simulate(options, applications, jobs, folder, policy, results.get(policy))
-        finally:
-            folder.close()
     return results
 
 
@@ -227,32 +213,26 @@ def measured(rows, what, otherwise):
 def simulate(options, applications, jobs, folder, policy, rows):
     """The same jobs by `adaptdl simulate`; a profile for each job, as lengths differ."""
     costs = (measured(rows, "pauses", 0.01), measured(rows, "starts_s", 3.0))
-    profiles = os.path.join(folder.path, "profiles")
-    os.mkdir(profiles)
-    workload = os.path.join(folder.path, "workload.yaml")
-    with open(workload, "w") as file:
-        file.write("jobs:\n")
-        for job in jobs:
-            it = applications[job.kind]
-            with open(os.path.join(profiles, job.name + ".yaml"), "w") as profile:
-                profile.write(it.profile(it.epochs(job.alone_s), *costs))
-            file.write(f"  - {{name: {job.name}, application: {job.name}, submitted_s: "
-                       f"{job.submitted_s:.3f}, replicas: {it.asks()}, "
-                       f"batch_size: {it.best[it.asks()][1]}, max_replicas: 8}}\n")
-    timeline = os.path.join(folder.path, "timeline.jsonl")
+    lines = ["jobs:\n"]
+    for job in jobs:
+        it = applications[job.kind]
+        folder.write(f"profiles/{job.name}.yaml", it.profile(it.epochs(job.alone_s), *costs))
+        lines.append(f"  - {{name: {job.name}, application: {job.name}, submitted_s: "
+                     f"{job.submitted_s:.3f}, replicas: {it.asks()}, "
+                     f"batch_size: {it.best[it.asks()][1]}, max_replicas: 8}}\n")
+    workload = folder.write("workload.yaml", "".join(lines))
+    timeline = folder.file("timeline.jsonl")
     code, said, errors = folder.command(
-        "simulate", "--profiles", profiles, "--workload", workload, "--nodes", "1",
+        "simulate", "--profiles", folder.file("profiles"), "--workload", workload, "--nodes", "1",
         "--gpus-per-node", "8", "--policy", policy, "--interval", str(INTERVAL_S),
         "--event-gap", "1", "--rescale-cost", "measured", "--lengths", "known", "-o", "json",
         "--timeline", timeline)
     check(code == 0, errors)
     replicas = {}
-    with open(timeline) as file:
-        for line in file:
-            event = json.loads(line)
-            if event["event"] == "allocate":
-                replicas.setdefault(event["job"], []).append(
-                    f"{len(event['gpus'])}@{event['time_s']:.0f}")
+    for event in json_lines(timeline):
+        if event["event"] == "allocate":
+            replicas.setdefault(event["job"], []).append(
+                f"{len(event['gpus'])}@{event['time_s']:.0f}")
     run = json.loads(said)
     mean = run["summary"]["avg_jct_s"]
     print(f"\n{policy}, simulated with pauses of {costs[0]:.2f} s, starts of {costs[1]:.1f} s:")
@@ -279,6 +259,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--simulate", action="store_true", help="nothing real")
     options = parser.parse_args()
+    end_by_sigterm()
     options.build = os.path.abspath(options.build)
     options.adaptdl = os.path.join(options.build, "adaptdl")
     options.policies = (options.only,) if options.only else POLICIES

@@ -1,12 +1,13 @@
 """The stretched lane's applications, made of the measurements published with Pollux.
 
-Read from DIR/profiles/APP (`placements.csv`, `validation-M.csv`; adaptdl-profile(5), CSV). What is taken:
-- step times on 1 to 4 GPUs of one node, and on 5 to 8 GPUs of two nodes as if they were one node: no
-  job has measurements of more on one. Divided so that the shortest step takes SHORTEST_S.
+Read from DIR/profiles/APP (`placements.csv`, `validation-M.csv`; adaptdl-profile(5), CSV). What is
+taken:
+- step times on 1 to 4 GPUs of one node, and on 5 to 8 GPUs of two nodes as if they were one node:
+  no job has measurements of more on one. Divided so that the shortest step takes SHORTEST_S.
 - the noise of the gradient: of the middle epoch at the least batch, for the whole training.
 - the least and the largest batch, in total and of one replica.
-A job's length is given as the time that it would take alone on one replica, which is far less than was
-published: an epoch is EPOCH_S of it.
+A job's length is given as the time that it would take alone on one replica, which is far less than
+was published: an epoch is EPOCH_S of it.
 """
 
 import bisect
@@ -70,7 +71,8 @@ class Application:
                 ratio = i / 39
                 atomic = round(self.atomic_min * (self.atomic_max / self.atomic_min) ** ratio)
                 total = atomic * replicas * (accumulation + 1)
-                # A lone replica with a larger batch than the first needs two passes to see its noise.
+                # A lone replica with a larger batch than the first needs two passes to see its
+                # noise.
                 lone = replicas == 1 and accumulation == 0 and total > self.initial
                 if not self.initial <= total <= self.max or lone:
                     continue
@@ -96,14 +98,16 @@ class Application:
                  f"atomic_min: {self.atomic_min}", f"atomic_max: {self.atomic_max}",
                  f"max_replicas: {max(self.times)}", f"rescale_s: {rescale_s}",
                  f"start_s: {start_s}", "placements:"]
-        lines += [f"  - {{gpus: [{replicas}], atomic: {atomic}, step_s: {step:.6g}, sync_s: {sync:.6g}}}"
+        lines += [f"  - {{gpus: [{replicas}], atomic: {atomic}, "
+                  f"step_s: {step:.6g}, sync_s: {sync:.6g}}}"
                   for replicas, curve in sorted(self.times.items()) for atomic, step, sync in curve]
         lines.append("validation:")
         batch, per_epoch = self.initial, self.samples / self.initial
         while True:
             gain = (self.noise + self.initial) / (self.noise + batch) * batch / self.initial
             lines += [f"  - batch: {batch}", "    epochs:"]
-            lines += [f"      - {{progress: {e * per_epoch:.10g}, iterations: {e * per_epoch / gain:.10g}, "
+            lines += [f"      - {{progress: {e * per_epoch:.10g}, "
+                      f"iterations: {e * per_epoch / gain:.10g}, "
                       f"grad_sqr: 1, grad_var: {self.noise / self.initial:.6g}}}"
                       for e in range(1, epochs + 1)]
             if batch == self.max:

@@ -14,11 +14,11 @@ import time
 
 sys.path.insert(0, sys.argv[1])
 
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
+import torch
+import torch.distributed as dist
 
-import ddp  # noqa: E402
-import model  # noqa: E402
+import ddp
+import model
 
 WARMUP = 5
 

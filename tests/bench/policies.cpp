@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/formats/json.h"
 #include "core/policy/policy.h"
 #include "tests/unit/policy/random_snapshot.h"
 

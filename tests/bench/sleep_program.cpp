@@ -18,12 +18,12 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "adaptdl/program.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/session/launch_settings.h"
-#include "runtime/session/program.h"
 #include "runtime/session/session.h"
 #include "runtime/session/trainer.h"
 

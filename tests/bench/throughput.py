@@ -6,7 +6,8 @@ import statistics
 import subprocess
 import sys
 
-from support import HERE, MODELS, Loop, OurRun, alternate, emit, interval, new_folder, note
+from figures import HERE, MODELS, Loop, OurRun, alternate, emit, interval, new_folder, note
+from support import free_port
 
 
 KEEP_MEMORY = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=1073741824"
@@ -26,7 +27,8 @@ def report(found, ours, theirs, name, **more):
 
 
 def peer(options, *arguments):
-    return [options.python, os.path.join(HERE, "peer_loops.py"), options.peers, *map(str, arguments)]
+    return [options.python, os.path.join(HERE, "peer_loops.py"), options.peers,
+            *map(str, arguments)]
 
 
 def bare(options, folder, name):
@@ -58,7 +60,8 @@ def one_replica(options):
             folder.close()
         emit("one_replica_to_bare_loop", ratio(found, "ours", "bare", 0), "time ratio",
              at_most=1.02, **report(found, "ours", "bare", name))
-        emit("one_replica_to_bare_loop_keeping_memory", ratio(found, "ours", "kept", 0), "time ratio",
+        emit("one_replica_to_bare_loop_keeping_memory", ratio(found, "ours", "kept", 0),
+             "time ratio",
              **report(found, "ours", "kept", name))
         if "plain" in found:
             emit("one_replica_to_plain_python", ratio(found, "ours", "plain", 0), "time ratio",
@@ -71,13 +74,10 @@ def one_replica(options):
 
 
 def start_petuum(options, name):
-    from socket import socket
-    with socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
     try:
         return Loop([peer(options, "adaptdl", name)], ADAPTDL_MASTER_ADDR="127.0.0.1",
-                    ADAPTDL_MASTER_PORT=port, ADAPTDL_NUM_REPLICAS="1", ADAPTDL_NUM_NODES="1")
+                    ADAPTDL_MASTER_PORT=str(free_port()), ADAPTDL_NUM_REPLICAS="1",
+                    ADAPTDL_NUM_NODES="1")
     except SystemExit as problem:
         note(f"without Python AdaptDL: {problem}")
         return None
@@ -86,14 +86,16 @@ def start_petuum(options, name):
 def two_replicas(options):
     """Figure 3."""
     if not options.python:
-        return note("DDP is left out: --python names no Python with torch")
+        note("DDP is left out: --python names no Python with torch")
+        return
     for name in options.models:
         folder = new_folder(options)
         store = os.path.join(folder.path, "store")
         programs = {}
         try:
             programs["ours"] = OurRun(folder, name, replicas=2)
-            programs["ddp"] = Loop([peer(options, "ddp", name, rank, 2, store) for rank in range(2)])
+            programs["ddp"] = Loop([peer(options, "ddp", name, rank, 2, store)
+                                    for rank in range(2)])
             found = alternate(programs, options.rounds or 21, options.block_s)
         finally:
             for program in programs.values():

@@ -2,11 +2,13 @@
 logs, and ends with the command's exit code."""
 import json
 import os
-import socket
 import subprocess
 import sys
-import threading
 import time
+
+sys.path.insert(0, os.path.join(os.environ['HELPERS'], '..'))
+
+from support import answer_at, write
 
 name, command = sys.argv[1], sys.argv[2:]
 work = os.getcwd()
@@ -15,7 +17,8 @@ status = {'name': name, 'pid': 7, 'program': work + '/train.pt', 'state': 'train
           'reason': '', 'generation': 2, 'replicas': 1, 'members': [{'member': 1, 'pid': 8,
                                                                      'state': 'active'}],
           'target': 1, 'min': 1, 'max': 3, 'step': 120, 'epoch': 1.5, 'loss': 0.25,
-          'started': time.strftime('%Y-%m-%dT%H:%M:%S.123Z', time.gmtime(time.time() - 3700)), 'log_dir': logs,
+          'started': time.strftime('%Y-%m-%dT%H:%M:%S.123Z', time.gmtime(time.time() - 3700)),
+          'log_dir': logs,
           'checkpoint_dir': work + '/checkpoints', 'output_dir': work}
 
 
@@ -24,20 +27,11 @@ def answer(request):
         return {'ok': True, **status}
     if request.get('request') == 'scale':
         if request['replicas'] > 8:
-            return {'ok': False, 'error': f'{request["replicas"]} replicas cannot be had'}
+            return {'ok': False, 'error': f'invalid number of replicas {request["replicas"]}'}
         return {'ok': True, 'from': 1, 'to': request['replicas']}
     if request.get('request') == 'cancel':
         return {'ok': True}
     return {'ok': False, 'error': 'unknown request'}
-
-
-def serve(listener):
-    while True:
-        client, _ = listener.accept()
-        with client, client.makefile('rw') as stream:
-            line = stream.readline()
-            if line:
-                stream.write(json.dumps(answer(json.loads(line))) + '\n')
 
 
 sockets = os.path.join(os.environ['XDG_RUNTIME_DIR'], 'adaptdl', 'runs')
@@ -45,19 +39,12 @@ os.makedirs(sockets, 0o700, exist_ok=True)
 os.chmod(os.path.dirname(sockets), 0o700)
 path = os.path.join(sockets, name + '.sock')
 records = os.path.join(os.environ['HOME'], '.local/state/adaptdl/runs')
-os.makedirs(records, exist_ok=True)
-with open(os.path.join(records, name + '.json'), 'w', encoding='utf-8') as record:
-    json.dump({'format': 1, **status}, record)
-os.makedirs(logs, exist_ok=True)
+write(os.path.join(records, name + '.json'), json.dumps({'format': 1, **status}))
 for replica, lines in ((1, 3), (2, 2)):
-    with open(os.path.join(logs, f'replica-{replica}.log'), 'w', encoding='utf-8') as log:
-        for line in range(lines):
-            log.write(f'line {line} of {replica}\n')
+    write(os.path.join(logs, f'replica-{replica}.log'),
+          ''.join(f'line {line} of {replica}\n' for line in range(lines)))
 
-listener = socket.socket(socket.AF_UNIX)
-listener.bind(path)
-listener.listen()
-threading.Thread(target=serve, args=(listener,), daemon=True).start()
+answer_at(path, answer)
 code = subprocess.run(command, check=False).returncode
 os.unlink(path)
 sys.exit(code)

@@ -2,10 +2,12 @@
 ends with the command's exit code. What it is asked goes to the file `requests`."""
 import json
 import os
-import socket
 import subprocess
 import sys
-import threading
+
+sys.path.insert(0, os.path.join(os.environ['HELPERS'], '..'))
+
+from support import answer_at
 
 HELLO = {'version': '0.1.0', 'protocol': 1, 'pid': 7, 'started': '2026-01-31T08:05:09.123Z',
          'policy': 'proportional', 'options': {'preference': 4}, 'slot_kind': 'core', 'slots': 8,
@@ -19,33 +21,19 @@ ANSWERS = {'hello': lambda r: HELLO, 'submit': lambda r: {'name': 'true-abcde'},
 
 
 def answer(request):
+    if request['request'] != 'hello':
+        with open('requests', 'a', encoding='utf-8') as log:
+            request.pop('until', None)  # another one each time
+            log.write(json.dumps(request, sort_keys=True) + '\n')
     if request.get('name') == 'stubborn':
         return {'ok': False, 'error': 'job stubborn is not preemptible; it can be cancelled'}
     return {'ok': True, **ANSWERS[request['request']](request)}
 
 
-def serve(listener):
-    while True:
-        client, _ = listener.accept()
-        with client, client.makefile('rw') as stream:
-            line = stream.readline()
-            if not line:
-                continue
-            request = json.loads(line)
-            if request['request'] != 'hello':
-                with open('requests', 'a', encoding='utf-8') as log:
-                    request.pop('until', None)  # another one each time
-                    log.write(json.dumps(request, sort_keys=True) + '\n')
-            stream.write(json.dumps(answer(request)) + '\n')
-
-
 state = os.environ['ADAPTDL_LOCAL_STATE']
 os.makedirs(state, 0o700, exist_ok=True)
 path = os.path.join(state, 'service.sock')
-listener = socket.socket(socket.AF_UNIX)
-listener.bind(path)
-listener.listen()
-threading.Thread(target=serve, args=(listener,), daemon=True).start()
+answer_at(path, answer)
 code = subprocess.run(sys.argv[1:], check=False).returncode
 os.unlink(path)
 sys.exit(code)

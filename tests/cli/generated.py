@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""generated.py ADAPTDL GENERATOR FOLDER: the files in FOLDER are what GENERATOR makes of ADAPTDL."""
+"""generated.py ADAPTDL GENERATOR FOLDER: the files in FOLDER are what GENERATOR makes of
+ADAPTDL."""
 import filecmp
 import os
 import subprocess

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""golden.py ADAPTDL FAKE_WORKER MAKE_JOBS [NAME...]: runs the commands in golden/*.cmd and compares.
+"""golden.py ADAPTDL FAKE_WORKER MAKE_JOBS [NAME...]: runs the commands in golden/*.cmd and
+compares.
 
 A .cmd file is a shell script whose first line is "# exit N", and whose second may be
 "# without worker": only for a build without Torch. It runs in an empty folder, with an
@@ -13,9 +14,10 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
+
+from support import Failed, run_command
 
 HERE = pathlib.Path(__file__).resolve().parent
 TIMEOUT = 60  # seconds for one script
@@ -26,10 +28,9 @@ def normalise(text, folder):
     text = re.sub(r'adaptdl \d+\.\d+\.\d+\S* \([0-9a-f]+\+?|adaptdl \d+\.\d+\.\d+\S* \(unknown',
                   'adaptdl VERSION (COMMIT', text)
     text = re.sub(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z', 'TIME', text)
-    text = re.sub(r'^ +\d+\.\d s  ', 'T s  ', text, flags=re.M)         # of lasting lines
+    text = re.sub(r'^ +\d+\.\d s  ', 'T s  ', text, flags=re.M)         # of log lines
     text = re.sub(r'\d+\.\d{3} s\b', 'N s', text)                       # pauses
-    text = re.sub(r'in \d+(\.\d+)? m?s$', 'in N s', text, flags=re.M)
-    return text
+    return re.sub(r'in \d+(\.\d+)? m?s$', 'in N s', text, flags=re.M)
 
 
 def run(binary, worker, make_jobs, script):
@@ -45,16 +46,14 @@ def run(binary, worker, make_jobs, script):
             'ADAPTDL_LOCAL_STATE': folder + '/state',
             # For builds with sanitizers.
             **{k: v for k, v in os.environ.items() if k.endswith('SAN_OPTIONS')}}
-        result = subprocess.run(
-            ['sh', '-c', '. "$HELPERS/helpers.sh"; . "$0"', str(script)],
-            cwd=folder + '/work', env=environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT, check=False)
+        result = run_command(['sh', '-c', '. "$HELPERS/helpers.sh"; . "$0"', str(script)],
+                             timeout=TIMEOUT, text=False, cwd=folder + '/work', env=environment)
         return (result.returncode, normalise(result.stdout.decode(), folder),
                 normalise(result.stderr.decode(), folder))
 
 
 def has_worker(binary):
-    result = subprocess.run([binary, 'doctor', '-o', 'json'], stdout=subprocess.PIPE, check=False)
+    result = run_command([binary, 'doctor', '-o', 'json'])
     facts = {check['name']: check['facts'] for check in json.loads(result.stdout)['checks']}
     return facts['worker']['source'] is not None
 
@@ -70,8 +69,8 @@ def check(binary, worker, make_jobs, script):
     wanted = int(first.removeprefix('# exit '))
     try:
         code, out, err = run(binary, worker, make_jobs, script)
-    except subprocess.TimeoutExpired:
-        return f'did not end within {TIMEOUT} s\n'
+    except Failed as late:
+        return f'{late}\n'
     problem = '' if code == wanted else f'exit code {code}, expected {wanted}\n'
     for stream, text in (('out', out), ('err', err)):
         if os.environ.get('ADAPTDL_ACCEPT') == '1':
@@ -101,7 +100,9 @@ def main():
         print('without a .cmd file:', ', '.join(sorted(stray)))
         failed += 1
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for script, problem in zip(scripts, pool.map(lambda s: check(binary, worker, make_jobs, s), scripts)):
+        for script, problem in zip(scripts,
+                                   pool.map(lambda s: check(binary, worker, make_jobs, s),
+                                            scripts)):
             if problem:
                 failed += 1
                 print(f'--- {script.name}\n{problem}')

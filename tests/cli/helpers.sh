@@ -7,7 +7,7 @@ archive() {
 
 # live NAME COMMAND...: runs the command while something answers as the run of that name.
 live() {
-  python3 "$HELPERS/fake_run.py" "$@"
+  python3 -B "$HELPERS/fake_run.py" "$@"
 }
 
 # jobs: what the local cluster knows, from records on standard input (make_jobs.cpp).
@@ -17,7 +17,7 @@ jobs() {
 
 # service COMMAND...: runs the command while something answers as the local cluster's service.
 service() {
-  python3 "$HELPERS/fake_service.py" "$@"
+  python3 -B "$HELPERS/fake_service.py" "$@"
 }
 
 # simulation: profiles/small.yaml and workload.csv, of which simulations are made.
@@ -60,7 +60,7 @@ some_jobs() {
 {"name": "broken-99999", "phase": "Failed", "age_s": 200000, "started_ago_s": 199990, "ended_ago_s": 199930, "reason": "Crashed", "message": "exit code 3", "exit_code": 3}
 {"event": "Submitted", "job": "digits-x7k2p", "message": "", "age_s": 3700}
 {"event": "Scheduled", "job": "digits-x7k2p", "message": "1 replica", "age_s": 3690}
-{"event": "Rescaled", "job": "digits-x7k2p", "message": "replicas 1 -> 2", "age_s": 600}
+{"event": "Rescaled", "job": "digits-x7k2p", "message": "replicas 1 -> 2", "age_s": 3630}
 {"event": "Failed", "job": "broken-99999", "message": "exit code 3", "age_s": 199930, "warning": true}
 JSON
 }

@@ -6,49 +6,49 @@ Usage: image_signals.py ADAPTDL
 import os
 import signal
 import subprocess
-import sys
-import tempfile
 import time
+
+from support import check, main, wait_until
 
 PATIENCE_S = 60
 BIG = 1 << 36  # bytes, of a file with nothing on its disk: packed for minutes
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def interrupted(adaptdl, number, ignored=()):
+def interrupt(folder, number, ignored=()):
     def set_signals():  # a shell's background, or nohup, may have had us ignore some
         for each in ENDING:
             signal.signal(each, signal.SIG_IGN if each in ignored else signal.SIG_DFL)
 
-    with tempfile.TemporaryDirectory(prefix="adaptdl-signals-") as folder:
-        project, temporary = os.path.join(folder, "project"), os.path.join(folder, "tmp")
-        os.mkdir(project)
-        os.mkdir(temporary)
-        with open(os.path.join(project, "big"), "wb") as file:
-            file.truncate(BIG)
-        building = subprocess.Popen(
-            [adaptdl, "image", "build", project, "--base", "scratch", "--archive",
-             os.path.join(folder, "image.tar")],
-            env=os.environ | {"TMPDIR": temporary}, stderr=subprocess.PIPE, text=True,
-            preexec_fn=set_signals)
-        try:
-            end = time.monotonic() + PATIENCE_S
-            while not any(files for _, _, files in os.walk(temporary)):
-                assert building.poll() is None and time.monotonic() < end, "it does not pack"
-                time.sleep(0.02)
-            for each in ignored:
-                building.send_signal(each)
-                time.sleep(0.2)
-                assert building.poll() is None, f"{each} ended it, which it was to ignore"
-            building.send_signal(number)
-            said = building.communicate(timeout=PATIENCE_S)[1]
-        finally:
-            building.kill()
-        assert building.returncode == -number, f"{building.returncode} after {number}: {said}"
-        assert os.listdir(temporary) == [], os.listdir(temporary)
-        assert sorted(os.listdir(folder)) == ["project", "tmp"], os.listdir(folder)
+    temporary = folder.file("tmp")
+    os.makedirs(temporary, exist_ok=True)
+    os.truncate(folder.write("project/big"), BIG)
+    before = sorted(os.listdir(folder.path))
+    building = folder.start(
+        [folder.binary, "image", "build", folder.file("project"), "--base", "scratch", "--archive",
+         folder.file("image.tar")], {"TMPDIR": temporary}, stderr=subprocess.PIPE, text=True,
+        preexec_fn=set_signals)
+    wait_until(lambda: any(files for _, _, files in os.walk(temporary)) or
+               building.poll() is not None,
+               "it packs", PATIENCE_S)
+    for each in ignored:
+        building.send_signal(each)
+        time.sleep(0.2)  # the time itself is tested: who does not ignore it has ended by then
+        check(building.poll() is None, f"{each} ended it, which it was to ignore")
+    building.send_signal(number)
+    said = building.communicate(timeout=PATIENCE_S)[1]
+    check(building.returncode == -number, f"{building.returncode} after {number}", said)
+    check(os.listdir(temporary) == [], "temporary files are left", os.listdir(temporary))
+    check(sorted(os.listdir(folder.path)) == before, "files are left", os.listdir(folder.path))
 
 
-for ends in ENDING:
-    interrupted(os.path.abspath(sys.argv[1]), ends)
-interrupted(os.path.abspath(sys.argv[1]), signal.SIGTERM, ignored=(signal.SIGHUP, signal.SIGINT))
+def interrupted(folder, draw):
+    for number in ENDING:
+        interrupt(folder, number)
+
+
+def ignored(folder, draw):
+    interrupt(folder, signal.SIGTERM, ignored=(signal.SIGHUP, signal.SIGINT))
+
+
+main(interrupted, ignored)

@@ -16,6 +16,6 @@ epochs: 2
 path = sys.argv[1]
 stem = os.path.splitext(os.path.basename(path))[0]
 with zipfile.ZipFile(path, 'w') as archive:
-    archive.writestr(f'{stem}/extra/adaptdl.yaml', SETTINGS + ''.join(l + '\n' for l in sys.argv[2:]))
+    archive.writestr(f'{stem}/extra/adaptdl.yaml', '\n'.join([SETTINGS.strip(), *sys.argv[2:], '']))
     archive.writestr(f'{stem}/data.pkl', b'\x80\x02N.')
     archive.writestr(f'{stem}/version', '3\n')

@@ -9,9 +9,9 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/json.h"
 #include "core/cluster/local/paths.h"
 #include "core/cluster/local/store.h"
+#include "core/formats/json.h"
 #include "core/job/job_spec.h"
 
 using namespace adaptdl;

@@ -1,7 +1,7 @@
 """The launcher where the surroundings are not what one hopes for: full disks, closed pipes, stopped
 terminals, as process 1, after kill -9, beside another of the same name, without a home.
 
-surroundings.py ADAPTDL FAKE_WORKER (harness.py has the options); the worker is real in all but Torch.
+surroundings.py ADAPTDL FAKE_WORKER (--help has the options); the worker is real in all but Torch.
 """
 
 import fcntl
@@ -9,13 +9,14 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import signal
 import subprocess
 import sys
 import termios
 import time
 
-from harness import PATIENCE, check, kill, main, wait_until
+from support import PATIENCE, check, children_of, kill, main, run_command, skip, wait_until, write
 
 HERE = pathlib.Path(__file__).resolve().parent
 ENDLESS = 100000
@@ -23,85 +24,64 @@ ENDLESS = 100000
 
 def prepare(folder):
     """A program in the folder, played by the fake worker; how to start a run of it."""
-    program = os.path.join(folder.path, "train.pt")
+    program = folder.file("train.pt")
     if not os.path.exists(program):
         subprocess.run([sys.executable, HERE / "make_archive.py", program], check=True)
-        os.mkdir(os.path.join(folder.path, "meet"))
-    folder.environment["ADAPTDL_WORKER"] = folder.programs
+        os.mkdir(folder.file("meet"))
+    folder.environment["ADAPTDL_WORKER"] = folder.material
     return program
 
 
 def words(folder, steps, *arguments, more=(), output="json"):
-    return [folder.binary, "run", prepare(folder), "--replicas", "2", "--threads", "1", "-o", output,
+    return [folder.binary, "run", prepare(folder), "--replicas", "2", "--threads", "1", "-o",
+            output,
             *arguments, "--", f"steps={steps}", "step_ms=5", "checkpoint=10",
             f"dir={folder.path}/meet", *more]
 
 
 def start(folder, steps, *arguments):
-    """A run whose events are followed (harness.Run has its output flags itself)."""
+    """A run whose events are followed (support.Run has its output flags itself)."""
     line = words(folder, steps, *arguments)
     return folder.run(line[2], *line[3:5], *line[line.index("json") + 1:])
 
 
 def unshared(*flags):
-    """The command prefix that gives namespaces of one's own; None where that is not allowed."""
+    """The command prefix that gives namespaces of one's own."""
     prefix = ["unshare", *flags]
-    try:
-        done = subprocess.run([*prefix, "true"], capture_output=True, check=False)
-    except FileNotFoundError:
-        return None
-    return prefix if done.returncode == 0 else None
-
-
-def children(pid):
-    """{child: its state} of a process."""
-    found = {}
-    for entry in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{entry}/stat") as file:
-                fields = file.read().rsplit(")", 1)[1].split()
-        except (OSError, IndexError):
-            continue
-        if int(fields[1]) == pid:
-            found[int(entry)] = fields[0]
-    return found
+    if not shutil.which("unshare") or run_command([*prefix, "true"]).returncode != 0:
+        skip(f"it needs the right to make namespaces: {' '.join(prefix)}")
+    return prefix
 
 
 def as_process_one(folder, draw):
     """As process 1 (of a container) it has its handlers, stops by signals, and reaps orphans."""
     prefix = unshared("--pid", "--fork", "--mount-proc")
-    if not prefix:
-        print("skipped: needs the right to make namespaces")
-        return
     for number, code in ((None, 0), (signal.SIGTERM, 143), (signal.SIGINT, 130)):
         steps = 40 if number is None else ENDLESS
-        process = subprocess.Popen(
+        process = folder.start(
             [*prefix, *words(folder, steps, "--name", f"one-{code}", more=["orphan=1"])],
-            env=folder.environment, cwd=folder.path, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         first = json.loads(process.stdout.readline())
         check(first["event"] == "start" and first["pid"] == 1, "it is not process 1", first)
         if number is not None:
-            (launcher,) = children(process.pid)
+            (launcher,) = children_of(process.pid)
             for line in process.stdout:
                 if json.loads(line).get("step", 0) > 60:  # the orphans have ended by then
                     break
-            wait_until(lambda: list(children(launcher).values()).count("Z") == 0,
+            wait_until(lambda: list(children_of(launcher).values()).count("Z") == 0,
                        "the end of all zombies", 5)
-            check(len(children(launcher)) == 2, "not two replicas", children(launcher))
+            check(len(children_of(launcher)) == 2, "not two replicas", children_of(launcher))
             os.kill(launcher, number)
         events = [json.loads(line) for line in process.stdout]
         got, said = process.wait(PATIENCE), process.stderr.read()
         check(got == code, f"exit code {got}, not {code}", said)
         check(events[-1]["event"] == "end" and (number is None or events[-1]["checkpoint"]),
               "an odd end", events[-1])
-        process.stdout.close()
-        process.stderr.close()
 
 
 def killed_launcher(folder, draw):
-    """What kill -9 of the launcher leaves is seen through by all commands and taken over by the next
-    run; nothing of it lives on, a stopped replica neither."""
+    """What kill -9 of the launcher leaves is seen through by all commands and taken over by the
+    next run; nothing of it lives on, a stopped replica neither."""
     run = start(folder, ENDLESS, "--name", "gone")
     run.wait_step(30)
     pids = list(run.members().values())
@@ -109,7 +89,7 @@ def killed_launcher(folder, draw):
     run.process.kill()
     run.end(5)
     folder.check_nothing_left(5)
-    sockets = os.path.join(folder.path, "runtime", "adaptdl", "runs")
+    sockets = folder.file("runtime", "adaptdl", "runs")
     check(os.path.exists(os.path.join(sockets, "gone.sock")), "no socket was left: tests nothing")
     for command, sentence in (
             (["scale", "gone", "2"], "run gone is not live any more"),
@@ -148,7 +128,8 @@ def killed_launcher(folder, draw):
 
 def one_of_a_name(folder, draw):
     """Of several runs that want one name at the same time one trains; the others say why not. That
-    is so for one folder, and where each has a folder of its own. What a killed one left is there."""
+    is so for one folder, and where each has a folder of its own. What a killed one left is
+    there."""
     for case in ("same", "apart"):
         left = start(folder, ENDLESS, "--name", case)
         left.wait_step(3)
@@ -166,8 +147,8 @@ def one_of_a_name(folder, draw):
             if run is winner:
                 continue
             run.expect_end(1)
-            check("live" in run.said() and not run.of("step"), "an odd refusal", run.said())
-        code, out, err = folder.command("ls", "-o", "json")
+            check("live" in run.said() and not run.of("step"), "an odd refusal")
+        _, out, err = folder.command("ls", "-o", "json")
         check([r["status"]["pid"] for r in json.loads(out)["runs"]] == [winner.process.pid],
               "not the one that trains", out, err)
         winner.signal(signal.SIGTERM)
@@ -177,17 +158,15 @@ def one_of_a_name(folder, draw):
 def odd_records(folder, draw):
     """Records and sockets that are damaged, foreign or not answering: sentences, not crashes."""
     prepare(folder)
-    records = os.path.join(folder.path, "state", "adaptdl", "runs")
-    sockets = os.path.join(folder.path, "runtime", "adaptdl", "runs")
+    records = folder.file("state", "adaptdl", "runs")
+    sockets = folder.file("runtime", "adaptdl", "runs")
     os.makedirs(records)
     os.makedirs(sockets, 0o700)
     os.chmod(os.path.dirname(sockets), 0o700)
     for name, text in (("half", '{"format": 1, "name": "ha'), ("empty", ""), ("list", "[]"),
                        ("bare", "{}"), ("odd", '{"state": 7, "step": [], "log_dir": 3}')):
-        with open(os.path.join(records, name + ".json"), "w") as file:
-            file.write(text)
-    with open(os.path.join(sockets, "file.sock"), "w") as file:
-        file.write("no socket")
+        write(os.path.join(records, name + ".json"), text)
+    write(os.path.join(sockets, "file.sock"), "no socket")
     code, out, err = folder.command("ls", "--all")
     check(code == 0 and "bare" in out and "odd" in out and "file" not in out, "ls", code, out, err)
     for name in ("half", "empty", "list", "bare", "odd", "file", "none"):
@@ -222,72 +201,61 @@ def odd_records(folder, draw):
 
 def full_log_disk(folder, draw):
     """Replicas whose logs cannot be written train on, and it is said once."""
-    logs = os.path.join(folder.path, "full")
+    logs = folder.file("full")
     os.mkdir(logs)
     for i in range(2):
         os.symlink("/dev/full", os.path.join(logs, f"replica-{i}.log"))
     run = start(folder, 60, "--name", "full", "--log-dir", logs)
     run.expect_end(0)
     run.check_steps(last=60)
-    check(run.said().count("No space left on device") == 1, "not said once", run.said())
+    check(run.said().count("No space left on device") == 1, "not said once")
 
 
 def full_state_disk(folder, draw):
     """Where neither record nor checkpoint can be written, training goes on, and it is said."""
     prefix = unshared("--mount")
-    if not prefix:
-        print("skipped: needs the right to mount")
-        return
     prepare(folder)
-    small = os.path.join(folder.path, "small")
+    small = folder.file("small")
     os.mkdir(small)
     script = ('mount -t tmpfs -o size=16k,mode=700 adaptdl "$0" && '
               '(cat /dev/zero > "$0/filler" 2>/dev/null; exec "$@")')
-    run = subprocess.run(
-        [*prefix, "sh", "-c", script, small,
-         *words(folder, 60, "--name", "small", "--checkpoint-dir", small)],
-        env=folder.environment | {"XDG_STATE_HOME": small}, cwd=folder.path, capture_output=True,
-        text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False)
-    check(run.returncode == 0, f"exit code {run.returncode}", run.stderr)
-    steps = [e["step"] for e in map(json.loads, run.stdout.splitlines()) if e["event"] == "step"]
+    run = run_command([*prefix, "sh", "-c", script, small,
+                       *words(folder, 60, "--name", "small", "--checkpoint-dir", small)], 0,
+                      env=folder.environment | {"XDG_STATE_HOME": small}, cwd=folder.path)
+    events = map(json.loads, run.stdout.splitlines())
+    steps = [e["step"] for e in events if e["event"] == "step"]
     check(steps == list(range(1, 61)), "not all steps", steps, run.stderr)
     check("cannot keep the record of this run" in run.stderr, "not said", run.stderr)
 
 
 def limited_files(folder, draw):
     """Under a limit of file sizes (ulimit -f) logs are cut off; the signal of it kills nobody."""
-    run = subprocess.run(
-        ["prlimit", "--fsize=20", *words(folder, 60, "--name", "limited", output="text")],
-        env=folder.environment, cwd=folder.path, stdin=subprocess.DEVNULL, timeout=PATIENCE,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-    check(run.returncode == 0 and "finished, 60 steps" in run.stdout, run.returncode, run.stdout,
-          run.stderr)
+    run = run_command(["prlimit", "--fsize=20",
+                       *words(folder, 60, "--name", "limited", output="text")], 0,
+                      env=folder.environment, cwd=folder.path)
+    check("finished, 60 steps" in run.stdout, "its end", run.stdout, run.stderr)
     check("File too large" in run.stderr, "not said", run.stderr)
 
 
 def reader_leaves(folder, draw):
     """`adaptdl run -o json | head -1`: trains to the end all the same; the exit code says that the
     events went nowhere."""
-    run = subprocess.Popen(words(folder, 60, "--name", "head"), env=folder.environment,
-                           cwd=folder.path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, text=True)
+    run = folder.start(words(folder, 60, "--name", "head"), stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True)
     check(json.loads(run.stdout.readline())["event"] == "start", "no start")
     run.stdout.close()
     check(run.wait(PATIENCE) == 1, "exit code", run.returncode, run.stderr.read())
-    run.stderr.close()
-    code, out, err = folder.command("ls", "-a", "-o", "json")
+    _, out, _ = folder.command("ls", "-a", "-o", "json")
     (listed,) = json.loads(out)["runs"]
     check(listed["state"] == "finished" and listed["status"]["steps"] == 60, "not finished", listed)
     with open("/dev/full", "w") as full:
-        done = subprocess.run(words(folder, 60, "--name", "full"), env=folder.environment,
-                              cwd=folder.path, stdin=subprocess.DEVNULL, stdout=full, text=True,
-                              stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
-    check(done.returncode == 1 and "No space left on device; training goes on" in done.stderr,
-          "not said", done.returncode, done.stderr)
+        done = run_command(words(folder, 60, "--name", "full"), 1, env=folder.environment,
+                           cwd=folder.path, stdout=full)
+    check("No space left on device; training goes on" in done.stderr, "not said", done.stderr)
     # Other commands end quietly.
-    done = subprocess.run(f"'{folder.binary}' --help | head -1", shell=True, text=True, check=False,
-                          env=folder.environment, capture_output=True)
-    check(done.returncode == 0 and not done.stderr, "noise", done.stderr)
+    done = run_command(["sh", "-c", "\"$0\" --help | head -1", folder.binary], 0,
+                       env=folder.environment)
+    check(not done.stderr, "noise", done.stderr)
 
 
 def stopped_terminal(folder, draw):
@@ -295,10 +263,8 @@ def stopped_terminal(folder, draw):
     ours, theirs = pty.openpty()
     termios.tcflow(theirs, termios.TCOOFF)
     begun = time.monotonic()
-    run = subprocess.Popen(words(folder, 200, "--name", "still", output="text"),
-                           env=folder.environment | {"TERM": "xterm"}, cwd=folder.path,
-                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
-                           text=True)
+    run = folder.start(words(folder, 200, "--name", "still", output="text"), {"TERM": "xterm"},
+                       stdout=subprocess.PIPE, stderr=theirs, text=True)
     out = run.communicate(timeout=PATIENCE)[0]
     check(run.returncode == 0 and "finished, 200 steps" in out, "it did not finish", out)
     check(time.monotonic() - begun < 30, "it took long")
@@ -308,21 +274,19 @@ def stopped_terminal(folder, draw):
 
 def full_pipe(folder, draw):
     """Events that nobody reads hold up the training neither; once read, only steps are missing."""
-    run = subprocess.Popen(words(folder, 3000, "--name", "pipe", "-q", more=["step_ms=0"]),
-                           env=folder.environment, cwd=folder.path, stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, text=True)
+    run = folder.start(words(folder, 3000, "--name", "pipe", "-q", more=["step_ms=0"]),
+                       stdout=subprocess.PIPE, text=True)
     fcntl.fcntl(run.stdout.fileno(), 1031, 4096)  # F_SETPIPE_SZ
 
     def state():
-        code, out, err = folder.command("ls", "-a", "-o", "json")
+        _, out, _ = folder.command("ls", "-a", "-o", "json")
         return [r["status"]["state"] for r in json.loads(out)["runs"] if r["status"]]
 
-    wait_until(lambda: state() == ["finished"], "the end of the training", every=0.2)
+    wait_until(lambda: state() == ["finished"], "the end of the training")
     check(run.poll() is None, "it did not wait for its reader")
     events = [json.loads(line) for line in run.stdout]
     check(run.wait(PATIENCE) == 0 and events[-1]["event"] == "end", "the end", events[-1])
     check(events[-1]["steps"] == 3000 and events[0]["event"] == "start", "not all", events[-1])
-    run.stdout.close()
 
 
 def without_home(folder, draw):
@@ -333,9 +297,8 @@ def without_home(folder, draw):
             if not key.startswith("XDG_") and key != "HOME"}
 
     def command(environment, *line, user=None):
-        done = subprocess.run(line, env=environment, cwd=folder.path, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=PATIENCE, check=False,
-                              user=user, group=user, extra_groups=[] if user else None)
+        done = run_command(line, env=environment, cwd=folder.path, user=user, group=user,
+                           extra_groups=[] if user else None)
         return done.returncode, done.stdout, done.stderr
 
     code, out, err = command(bare, folder.binary, "ls")
@@ -345,10 +308,10 @@ def without_home(folder, draw):
         os.chmod(folder.path, 0o755)
         code, out, err = command(bare, folder.binary, "ls", user=stranger)
         check(code == 1 and "set HOME" in err, "no sentence", code, out, err)
-        own = os.path.join(folder.path, "own")
+        own = folder.file("own")
         os.mkdir(own)
         os.chown(own, stranger, stranger)
-        os.chmod(os.path.join(folder.path, "meet"), 0o777)
+        os.chmod(folder.file("meet"), 0o777)
         code, out, err = command(
             bare | {"HOME": "/"}, *words(folder, 20, "--checkpoint-dir", own + "/checkpoints",
                                          "--log-dir", own + "/logs", "--output", own, "--name",

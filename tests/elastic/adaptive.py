@@ -1,9 +1,10 @@
 """With the batch adapted and members that come and go, the result is as good as that of one
-replica with the fixed batch: the final losses are within two standard deviations over five seeds."""
+replica with the fixed batch: the final losses are within two standard deviations over five
+seeds."""
 
 import statistics
 
-from harness import check, kill, main
+from support import check, kill, main
 
 
 def learns_as_well(folder, draw):
@@ -26,7 +27,7 @@ def learns_as_well(folder, draw):
                          "1:3", "--replicas-at", "0:1,30:3,200:2,300:3")
         run.wait_replicas(3)
         run.wait_steps_more(10)
-        kill(list(run.members().values())[0])
+        kill(next(iter(run.members().values())))
         run.expect_end(0, 300)
         run.check_steps()
         check(max(event["batch"] for event in run.of("step")) > 24, "the batch was not adapted")

@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 
-from harness import check, kill, main, wait_until
+from support import check, children_of, free_port, kill, main, wait_until
 
 TOKEN = "token-of-the-job"
 
@@ -61,29 +61,25 @@ class Hosts:
 
     def __init__(self, folder, supervisor):
         self.folder, self.supervisor = folder, supervisor
-        with socket.socket() as free:  # not of the range that the kernel gives to others
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.shared = os.path.join(folder.path, "share")
+        self.port = free_port()
+        self.shared = folder.file("share")
 
     def pod(self, rank, *arguments, token=TOKEN, name="slow"):
-        logs = os.path.join(self.folder.path, f"tmp-{rank}")
+        logs = self.folder.file(f"tmp-{rank}")
         os.makedirs(logs, exist_ok=True)
         pod = self.folder.run(
             self.folder.program(name), *arguments, ADAPTDL_RESCALE="live", TMPDIR=logs,
             ADAPTDL_SUPERVISOR_URL=self.supervisor.url(), ADAPTDL_JOB_ID="team/train",
             ADAPTDL_JOB_TOKEN=token, ADAPTDL_NUM_RESTARTS="0", ADAPTDL_REPLICA_RANK=str(rank),
             ADAPTDL_MASTER_PORT=str(self.port), ADAPTDL_SHARE_PATH=self.shared,
-            ADAPTDL_CHECKPOINT_PATH=os.path.join(self.folder.path, "checkpoints"))
+            ADAPTDL_CHECKPOINT_PATH=self.folder.file("checkpoints"))
         pod.name = "train"  # of the job
         return pod
 
 
-def worker_of(folder, pod):
+def worker_of(pod):
     """The replica that an agent has started."""
-    with open(f"/proc/{pod.process.pid}/task/{pod.process.pid}/children") as file:
-        children = [int(pid) for pid in file.read().split()]
-    return children[0] if children else None
+    return next(iter(children_of(pod.process.pid)), None)
 
 
 def comes_and_goes(folder, draw):
@@ -100,13 +96,13 @@ def comes_and_goes(folder, draw):
         late = hosts.pod(2, *settings)
         run.wait_replicas(3)
         run.wait_steps_more(5)
-        check(run.of("generation")[-1]["immediate"] is False, "joining broke a step", run.story())
+        check(run.of("generation")[-1]["immediate"] is False, "joining broke a step")
 
         seen = run.count()
         early.signal(signal.SIGTERM)
         run.wait_replicas(2, after=seen)
-        check(early.end() == 143, "an agent that was told to go", early.said())
-        check(not run.of("failure"), "a leave counts as a failure", run.story())
+        check(early.end() == 143, "an agent that was told to go")
+        check(not run.of("failure"), "a leave counts as a failure")
         run.wait_steps_more(5)
 
         seen = run.count()
@@ -122,13 +118,13 @@ def comes_and_goes(folder, draw):
         run.wait_steps_more(5)
         # A replica that dies, not its host: another is started there.
         seen = run.count()
-        kill(worker_of(folder, again))
+        kill(worker_of(again))
         run.wait_event("failure", after=seen)
         run.wait_replicas(2, after=seen)
         run.expect_end(0, 300)
-        check(again.end() == 0, "the agent of a finished run", again.said())
+        check(again.end() == 0, "the agent of a finished run")
         run.check_steps(last=1200)
-        check(not run.of("resume"), "went back to a checkpoint", run.story())
+        check(not run.of("resume"), "went back to a checkpoint")
         check(os.path.exists(os.path.join(hosts.shared, "model.pt")), "no model was saved")
 
 
@@ -142,20 +138,20 @@ def launcher_goes(folder, draw):
         run.wait_steps_more(5)
         run.signal(signal.SIGTERM)
         run.expect_end(143)
-        check(other.end() == 143, "the agent does not end with its run", other.said())
-        check(run.end_event()["checkpoint"], "no checkpoint was written", run.story())
+        check(other.end() == 143, "the agent does not end with its run")
+        check(run.end_event()["checkpoint"], "no checkpoint was written")
         last = run.last_step()
 
         run, other = (hosts.pod(rank, "--set", "epochs=40") for rank in (0, 1))
         resumed = run.wait_event("resume")
-        check(resumed["step"] == last, f"resumed at {resumed['step']}, not {last}", run.story())
+        check(resumed["step"] == last, f"resumed at {resumed['step']}, not {last}")
         run.wait_replicas(2)
         # Killed: the agent ends its replica, looks for another launcher, and leaves when told.
         kill(run.process.pid)
         wait_until(lambda: "the launcher is gone" in other.said(), "an agent that noticed")
-        wait_until(lambda: not worker_of(folder, other), "no replica without a launcher")
+        wait_until(lambda: not worker_of(other), "no replica without a launcher")
         other.signal(signal.SIGTERM)
-        check(other.end() == 143, "an agent without a launcher does not leave", other.said())
+        check(other.end() == 143, "an agent without a launcher does not leave")
 
 
 def stands_still(folder, draw):
@@ -170,7 +166,7 @@ def stands_still(folder, draw):
         run.wait_steps_more(5)
 
         def freeze():
-            stopped = [other.process.pid, worker_of(folder, other)]
+            stopped = [other.process.pid, worker_of(other)]
             for pid in stopped:
                 kill(pid, signal.SIGSTOP)
             return stopped
@@ -178,7 +174,7 @@ def stands_still(folder, draw):
         seen, stopped = run.count(), freeze()
         run.wait_replicas(1, after=seen)
         run.wait_steps_more(5)
-        check("does not end replica 1" in run.said(), "it does not say why", run.said())
+        check("does not end replica 1" in run.said(), "it does not say why")
         for pid in stopped:
             kill(pid, signal.SIGCONT)
         seen = run.count()
@@ -191,9 +187,9 @@ def stands_still(folder, draw):
         run.expect_end(143)  # after the grace time of 30 s
         for pid in stopped:
             kill(pid, signal.SIGCONT)
-        wait_until(lambda: not worker_of(folder, other), "no replica without a launcher")
+        wait_until(lambda: not worker_of(other), "no replica without a launcher")
         other.signal(signal.SIGTERM)
-        check(other.end() == 143, "an agent without a launcher does not leave", other.said())
+        check(other.end() == 143, "an agent without a launcher does not leave")
 
 
 def strangers(folder, draw):
@@ -209,9 +205,9 @@ def strangers(folder, draw):
         other = hosts.pod(1, token="another", name="slow")
         wait_until(lambda: "no launcher yet" in other.said(), "an agent with another secret")
         run.wait_steps_more(20)
-        check(run.of("generation")[-1]["to"] == 1, "a stranger joined", run.story())
+        check(run.of("generation")[-1]["to"] == 1, "a stranger joined")
         other.signal(signal.SIGTERM)
-        check(other.end(20) == 143, "the stranger does not end", other.said())
+        check(other.end(20) == 143, "the stranger does not end")
         silent[0].settimeout(15)
         while silent[0].recv(4096):  # the challenge, then the end
             pass
@@ -219,7 +215,7 @@ def strangers(folder, draw):
         run.wait_replicas(2)
         run.request(request="cancel")
         run.expect_end(143)
-        check(friend.end() == 143, "the friend does not end", friend.said())
+        check(friend.end() == 143, "the friend does not end")
         for connection in silent + [loud]:
             connection.close()
 
@@ -229,7 +225,7 @@ def hints(folder, draw):
     with Supervisor() as supervisor:
         supervisor.addresses = ["127.0.0.1"]
         run = Hosts(folder, supervisor).pod(0, "--set", "epochs=60")
-        wait_until(lambda: supervisor.hints, "hints", every=0.1)
+        wait_until(lambda: supervisor.hints, "hints")
         check(supervisor.hints[0]["initBatchSize"] > 0, "odd hints", supervisor.hints[0])
         run.request(request="cancel", checkpoint=False)
         run.expect_end(143)

@@ -2,7 +2,7 @@
 
 import time
 
-from harness import check, kill, main, wait_until
+from support import check, kill, main, wait_until
 
 
 def random_kills(folder, draw):
@@ -15,7 +15,7 @@ def random_kills(folder, draw):
     run.wait_step(3)
     killed = set()
     while len(killed) < 6 and run.process.poll() is None:
-        time.sleep(draw.uniform(0.0, 1.2))
+        time.sleep(draw.uniform(0.0, 1.2))  # to an instant at random
         try:
             members = [pid for pid in run.members().values() if pid not in killed]
         except (OSError, ValueError):
@@ -27,15 +27,14 @@ def random_kills(folder, draw):
         else:
             continue  # the last one with the state: another test
         killed.update(pid for pid in members if kill(pid))
-    check(len(killed) >= 6, f"only {len(killed)} kills before the end", run.story())
+    check(len(killed) >= 6, f"only {len(killed)} kills before the end")
     seen = run.count()
-    run.wait_for(lambda events: ([e for e in events if e["event"] == "generation"][-1]["to"] == 3),
-                 "three replicas again")
+    run.wait_size(3)
     check(run.count() >= seen, "events vanished")
     run.expect_end(0, 300)
     run.check_steps(last=800)
     failures = run.of("failure")
-    check(all(event["signal"] == 9 for event in failures), "another failure", run.story())
+    check(all(event["signal"] == 9 for event in failures), "another failure")
 
 
 def fault(folder, point, step, member, *arguments):
@@ -45,9 +44,9 @@ def fault(folder, point, step, member, *arguments):
     run.check_steps(last=40)
     failures = run.of("failure")
     check(len(failures) == 1 and failures[0]["member"] == member and failures[0]["signal"] == 9,
-          f"{point}: not the one failure that was asked for", run.story())
+          f"{point}: not the one failure that was asked for")
     after = run.end_event()["time_s"] - run.of("step")[-1]["time_s"]
-    check(after < 15, f"{point}: it took {after:.0f} s to end", run.story())
+    check(after < 15, f"{point}: it took {after:.0f} s to end")
     return run
 
 
@@ -56,11 +55,12 @@ def die_at_points(folder, draw):
     has prepared the step, after it was agreed to be finished, after it was applied, after it was
     announced; rank 0, which announces, and another."""
     points = ["reduced", "prepared", "committed", "applied", "announced"]
-    for point, member in [(point, 0) for point in points] + [(p, 1) for p in draw.sample(points, 2)]:
+    for point, member in [(point, 0) for point in points] + [(p, 1) for p in draw.sample(points,
+                                                                                         2)]:
         run = fault(folder, point, 9, member, "--name", f"{point}-{member}")
         changes = run.of("generation")
         check(len(changes) > 1 and changes[1]["to"] == 2 and changes[1]["immediate"],
-              f"{point}: the others did not go on at once", run.story())
+              f"{point}: the others did not go on at once")
         folder.check_nothing_left()
 
 
@@ -72,8 +72,8 @@ def die_while_receiving(folder, draw):
                          ADAPTDL_FAULT=f"syncing:{step}:{member}")
         run.expect_end(0, 200)
         run.check_steps(last=320)
-        check(run.of("failure"), "nobody died", run.story())
-        check(run.of("generation")[-1]["to"] == 3, "not three at the end", run.story())
+        check(run.of("failure"), "nobody died")
+        check(run.of("generation")[-1]["to"] == 3, "not three at the end")
 
 
 def die_in_a_large_transfer(folder, draw):
@@ -93,7 +93,8 @@ def die_in_a_large_transfer(folder, draw):
                     if m["state"] == "ready"]
 
         (newcomer,) = wait_until(ready, "a newcomer", every=0.005)
-        time.sleep(draw.uniform(0.0, 0.5))  # it connects, all switch, it receives
+        # An instant at random: it connects, all switch, it receives.
+        time.sleep(draw.uniform(0.0, 0.5))
         if who != "sender":
             kill(newcomer)
         if who != "newcomer":

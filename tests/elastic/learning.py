@@ -1,9 +1,9 @@
 """Whoever comes and goes, the run learns what a run of fixed size learns, from the same samples."""
 
-from harness import check, kill, main, same_losses
+from support import check, kill, main, same_losses
 
-# Without an end of their own: how long newcomers take to come is the machine's business, so the runs
-# are cancelled once they have seen enough.
+# Without an end of their own: how long newcomers take to come is the machine's business, so the
+# runs are cancelled once they have seen enough.
 ENDLESS = ["--set", "epochs=100000"]
 EPOCH = 40  # steps
 
@@ -34,7 +34,7 @@ def learns_the_same(folder, draw):
     members = list(run.members().values())
     for victim in (members[0], members[2]):
         seen = run.count()
-        check(kill(victim), "the replica to kill is gone already", run.story())
+        check(kill(victim), "the replica to kill is gone already")
         run.wait_replicas(2, after=seen)
         run.wait_replicas(3, after=seen)
         run.wait_steps_more(5)
@@ -46,7 +46,7 @@ def learns_the_same(folder, draw):
     cancel(fixed)
     same_losses(*same_beginning(run, fixed))
     changes = [event for event in run.of("generation") if event["from"] > 0]
-    check(len(changes) >= 5, f"only {len(changes)} rescales", run.story())
+    check(len(changes) >= 5, f"only {len(changes)} rescales")
     check({event["replicas"] for event in run.of("step")} == {1, 2, 3}, "not all sizes were there")
     check({event["batch"] for event in run.of("step")} == {24}, "the batch was not fixed")
 
@@ -65,7 +65,7 @@ def reads_the_same_samples(folder, draw):
         run.wait_replicas(size, after=seen)
         run.wait_steps_more(7)
     seen = run.count()
-    kill(list(run.members().values())[0])
+    kill(next(iter(run.members().values())))
     run.wait_replicas(2, after=seen)
     run.wait_steps_more(3 * EPOCH)
     fixed.wait_step(run.last_step())
@@ -73,7 +73,7 @@ def reads_the_same_samples(folder, draw):
     same_losses(*same_beginning(run, fixed), 1e-12)
     losses = run.losses()
     epochs = range(len(losses) // EPOCH)
-    check(len(epochs) >= 3, "too few passes over the data", run.story())
+    check(len(epochs) >= 3, "too few passes over the data")
     steps = [tuple(losses[1 + EPOCH * e + i] for i in range(EPOCH)) for e in epochs]
     sums = [24 * sum(epoch) for epoch in steps]
     check(max(sums) - min(sums) <= 1e-12 * max(sums), "epochs differ in what they read", sums)

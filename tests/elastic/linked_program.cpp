@@ -1,12 +1,11 @@
 // A program of one's own, linked with the static archive of the runtime library: fits four weights
 // to their inputs' mean, 20 ms a step, 40 steps an epoch.
 
+#include <adaptdl/adaptdl.h>
 #include <chrono>
 #include <thread>
 
 #include <torch/serialize.h>
-
-#include "runtime/adaptdl.h"
 
 namespace {
 

@@ -4,15 +4,15 @@
 // TorchScript class), parameters: {name: shape}, buffers: {name: shape}}]. Parameters are drawn
 // from one seed, buffers are zero.
 
-#include <ATen/ATen.h>
-#include <torch/csrc/jit/api/module.h>
-
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/api/module.h>
 
 namespace {
 
@@ -27,7 +27,8 @@ void write(const json& archive) {
     const at::Tensor values = at::empty(sizes).uniform_(-bound, bound);
     module.register_parameter(name, values.set_requires_grad(true), false);
   }
-  for (const auto& [name, shape] : archive.value("buffers", json::object()).items()) {
+  const json buffers = archive.value("buffers", json::object());
+  for (const auto& [name, shape] : buffers.items()) {
     module.register_buffer(name, at::zeros(shape.get<std::vector<int64_t>>()));
   }
   module.define(archive.at("code").get<std::string>());

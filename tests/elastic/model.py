@@ -1,15 +1,13 @@
-"""Archives from and for Python: what torch.jit.save wrote is trained, and the model.pt that comes of
-it is loaded by torch.jit.load. Needs a Python with torch and numpy in ADAPTDL_TEST_PYTHON; skipped
-(77) without."""
+"""Archives from and for Python: what torch.jit.save wrote is trained, and the model.pt that comes
+of it is loaded by torch.jit.load. Needs a Python with torch and numpy in ADAPTDL_TEST_PYTHON;
+skipped (77) without."""
 
 import math
 import os
 import re
 import signal
-import subprocess
-import sys
 
-from harness import check, main
+from support import check, main, read, run_command, skip_all
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
@@ -23,7 +21,8 @@ from torch import Tensor, nn
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 4))
+        self.layers = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(),
+                                    nn.Linear(32, 4))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x)
@@ -68,11 +67,8 @@ assert model(torch.randn(7, 64)).shape == (7, 10)
 
 
 def python(folder, code, *arguments):
-    script = os.path.join(folder.path, "script.py")  # torch.jit.script wants to read its source
-    with open(script, "w") as file:
-        file.write(code)
-    done = subprocess.run([PYTHON, script, *arguments], cwd=folder.path, capture_output=True, text=True)
-    check(done.returncode == 0, "Python says:", done.stderr)
+    script = folder.write("script.py", code)  # torch.jit.script wants to read its source
+    run_command([PYTHON, script, *arguments], 0, 300, cwd=folder.path)
 
 
 def model_of(run):
@@ -83,7 +79,8 @@ def from_python_to_python(folder, draw):
     """Replicas come, are stopped and go on."""
     program = folder.program("net")
     python(folder, WRITE, program)
-    run = folder.run(program, "--replicas", "1:2", "--replicas-at", "0:1", "--set", "epochs=1000000")
+    run = folder.run(program, "--replicas", "1:2", "--replicas-at", "0:1", "--set",
+                     "epochs=1000000")
     run.wait_step(10)
     run.request(request="scale", replicas=2)
     run.wait_replicas(2)
@@ -110,10 +107,9 @@ def from_python_to_python(folder, draw):
 def documented(folder, code, settings):
     """An example trains just as it is printed."""
     python(folder, DATA)
-    with open(os.path.join(folder.path, "adaptdl.yaml"), "w") as file:
-        file.write(settings)
+    folder.write("adaptdl.yaml", settings)
     python(folder, code)
-    run = folder.run(os.path.join(folder.path, "train.pt"), "--replicas", "2")
+    run = folder.run(folder.file("train.pt"), "--replicas", "2")
     run.expect_end(0, 200)
     last = list(run.losses().values())[-5:]
     # Whoever guesses among ten classes has a loss of log 10.
@@ -122,20 +118,20 @@ def documented(folder, code, settings):
 
 
 def readme(folder, draw):
-    with open(os.path.join(ROOT, "README.md")) as file:
-        code, settings = re.findall(r"```(?:python|yaml)\n(.*?)```", file.read(), re.S)
+    code, settings = re.findall(r"```(?:python|yaml)\n(.*?)```",
+                                read(os.path.join(ROOT, "README.md")),
+                                re.S)
     check(len(code.splitlines()) <= 10, "the ten lines have become", len(code.splitlines()))
     documented(folder, code, settings)
 
 
 def manual(folder, draw):
-    with open(os.path.join(ROOT, "man", "adaptdl-train.5")) as file:
-        blocks = re.findall(r"\.nf\n\.RS 4\n(.*?)\.RE", file.read().replace("\\-", "-"), re.S)
+    page = read(os.path.join(ROOT, "man", "adaptdl-train.5")).replace("\\-", "-")
+    blocks = re.findall(r"\.nf\n\.RS 4\n(.*?)\.RE", page, re.S)
     code, settings = [block for block in blocks if "import torch" in block or "format: 1" in block]
     documented(folder, code, settings)
 
 
 if not PYTHON:
-    print("skipped: ADAPTDL_TEST_PYTHON names no Python with torch; ./bootstrap test sets it")
-    sys.exit(77)
+    skip_all("ADAPTDL_TEST_PYTHON names no Python with torch; ./bootstrap test sets it")
 main(from_python_to_python, readme, manual)

@@ -89,7 +89,8 @@ def classification(folder, count):
     npy(os.path.join(folder, "short_labels.npy"), "<i8", [count - 7], labels[:-7])
 
 
-def settings(data, batch="{initial: 24}", optimizer="{kind: sgd, lr: 0.05, momentum: 0.9}", epochs=4,
+def settings(data, batch="{initial: 24}", optimizer="{kind: sgd, lr: 0.05, momentum: 0.9}",
+             epochs=4,
              more=""):
     return (f"format: 1\nepochs: {epochs}\ndata:\n  train:\n{data}batch: {batch}\n"
             f"optimizer: {optimizer}\n{more}")
@@ -133,7 +134,7 @@ def main():
         [-1.0 if 24 <= i < 48 else 1.0 for i in range(240)])
     npy(os.path.join(folder, "marked.npy"), "<f4", [240, 1],
         [-1.0 if i == 30 else 1.0 for i in range(240)])
-    plain, w = settings(POINTS), {"w": [3]}
+    w = {"w": [3]}
     values = settings(INDICES)
     code, parameters = large()
     in_order = "seed: 1\n"
@@ -163,7 +164,8 @@ def main():
         archive("no_gradient", simple("return batch[0].mean()"), w, values),
         archive("whole_number", simple("return batch[0].long().sum()"), w, values),
         archive("no_tensor", simple("return 3.0", result="float"), w, values),
-        archive("raises", simple("return (batch[0].view([7, 7, 7]) * self.w.sum()).sum()"), w, values),
+        archive("raises", simple("return (batch[0].view([7, 7, 7]) * self.w.sum()).sum()"), w,
+                values),
         archive("no_settings", SAMPLES, w, None),
         archive("no_data", SAMPLES, w, settings("    - {path: nowhere.npy}\n")),
         archive("lengths", CLASSIFY, CLASSIFY_PARAMETERS,

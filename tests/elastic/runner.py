@@ -3,11 +3,11 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 
-from harness import PATIENCE, check, kill, main, wait_until
+from support import (PATIENCE, ask, check, json_lines, kill, main, read, read_json, stat_fields,
+                     status_of, wait_until)
 
 # A stand-in for a Python AdaptDL 0.2.11 program, by the same contract: counts steps, a line each,
 # goes on from the checkpoint of the largest number, and on SIGTERM writes one and exits 143.
@@ -40,42 +40,43 @@ while step < int(sys.argv[1]):
 
 
 class Runner:
-    """A job's folder and the runner in it."""
+    """A job's folder and the runner in it. `earlier`: as a service of format 1 wrote it."""
 
-    def __init__(self, folder, **job):
-        self.folder, self.path = folder, os.path.join(folder.path, "job")
+    def __init__(self, folder, earlier=False, tensorboard=None, **spec):
+        self.folder, self.path = folder, folder.file("job")
         os.mkdir(self.path, 0o700)
         self.process = None
-        with open(self.file("job.json"), "w") as file:
-            json.dump({"format": 1, "name": "job", "arguments": [], "directory": folder.path,
-                       "settings": [], "environment": {}, "min_replicas": 1, "max_replicas": None,
-                       "slot_kind": "core", "slots_per_replica": 1, "tensorboard": None,
-                       "grace_s": 20, "namespace": "default"} | job, file)
+        grant = {"name": "job", "namespace": "default", "directory": folder.path,
+                 "min_replicas": 1, "max_replicas": None, "slot_kind": "core",
+                 "slots_per_replica": 1, "tensorboard": tensorboard}
+        spec = {"format": 1, "arguments": [], "settings": [], "environment": {},
+                "grace_s": 20} | spec
+        self.write_job(grant | spec if earlier else {"format": 2, "grant": grant, "spec": spec})
 
     def file(self, name):
         return os.path.join(self.path, name)
 
+    def write_job(self, job):
+        self.folder.write("job/job.json", json.dumps(job))
+
     def start(self, slots, *arguments):
-        self.process = subprocess.Popen(
-            [self.folder.binary, "__runner", self.path, "--slots", slots, *arguments],
-            env=self.folder.environment, cwd="/", stdin=subprocess.DEVNULL,
+        self.process = self.folder.start(
+            [self.folder.binary, "__runner", self.path, "--slots", slots, *arguments], cwd="/",
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return self.process
 
     def end(self):
         return self.process.wait(PATIENCE)
 
+    def expect_end(self, code):
+        got = self.end()
+        check(got == code, f"the runner: exit code {got}, not {code}")
+
     def read(self, name):
-        with open(self.file(name)) as file:
-            return json.load(file)
+        return read_json(self.file(name))
 
     def request(self, **request):
-        with socket.socket(socket.AF_UNIX) as control:
-            control.settimeout(PATIENCE)
-            control.connect(self.file("control.sock"))
-            control.sendall(json.dumps(request).encode() + b"\n")
-            with control.makefile() as lines:
-                answer = json.loads(lines.readline())
+        answer = ask(self.file("control.sock"), **request)
         check(answer["ok"], "a request was refused", answer)
         return answer
 
@@ -87,8 +88,7 @@ class Runner:
 
     def log(self, rank=0):
         try:
-            with open(self.file(f"logs/replica-{rank}.log")) as file:
-                return file.read()
+            return read(self.file(f"logs/replica-{rank}.log"))
         except OSError:
             return ""
 
@@ -100,18 +100,21 @@ class Runner:
         wait_until(lambda: (self.status()["step"] or 0) >= step + more, f"{more} more steps")
 
     def events(self):
-        with open(self.file("events.jsonl")) as file:
-            return [json.loads(line) for line in file]
+        return json_lines(self.file("events.jsonl"))
+
+    def wait_replicas(self, count):
+        wait_until(lambda: self.status()["replicas"] == count, f"{count} replicas")
+
+    def wait_slots(self, slots):
+        wait_until(lambda: self.status()["slots"] == slots, f"slots {slots}")
 
 
 def cores_of(pid):
-    with open(f"/proc/{pid}/status") as file:
-        return next(line.split()[1] for line in file if line.startswith("Cpus_allowed_list"))
+    return status_of(pid, "Cpus_allowed_list")
 
 
 def command(folder, steps):
-    with open(os.path.join(folder.path, "train.py"), "w") as file:
-        file.write(SCRIPT)
+    folder.write("train.py", SCRIPT)
     return Runner(folder, kind="command", program="python3", arguments=["train.py", str(steps)])
 
 
@@ -126,7 +129,7 @@ def script_is_rescaled(folder, draw):
     runner.request(request="scale", replicas=2, **({"slots": [0, 1]} if cores > 1 else {}))
     for rank in (0, 1):  # before that they do not know what SIGTERM means
         runner.wait_log("of 2\n", rank)
-    wait_until(lambda: runner.status()["replicas"] == 2, "two replicas")
+    runner.wait_replicas(2)
     status = runner.status()
     if cores > 1:
         check(status["slots"] == [0, 1], "other slots", status)
@@ -134,10 +137,10 @@ def script_is_rescaled(folder, draw):
     runner.request(request="scale", replicas=1, **({"slots": [1]} if cores > 1 else {}))
     wait_until(lambda: runner.log().count("starts at") == 3, "a third start")
     runner.process.send_signal(signal.SIGTERM)
-    check(runner.end() == 143, "not stopped", runner.process.returncode)
+    runner.expect_end(143)
     check(runner.read("run.json")["state"] == "stopped", "its record", runner.read("run.json"))
     runner.start("0")
-    check(runner.end() == 0, "not finished", runner.log()[-500:])
+    runner.expect_end(0)
     record = runner.read("run.json")
     check(record["state"] == "finished" and record["exit_code"] == 0, "its record", record)
     steps = [int(line.split()[1]) for line in runner.log().splitlines() if line[:4] == "step"]
@@ -145,8 +148,8 @@ def script_is_rescaled(folder, draw):
 
 
 def runner_is_killed(folder, draw):
-    """kill -9 of the runner: the replicas die with it, the next one goes on; a second one at the same
-    time goes away at once."""
+    """kill -9 of the runner: the replicas die with it, the next one goes on; a second one at the
+    same time goes away at once."""
     runner = command(folder, 300)
     first = runner.start("0")
     runner.wait_log("step 5\n")
@@ -158,35 +161,32 @@ def runner_is_killed(folder, draw):
     pids = [member["pid"] for member in runner.status()["members"]]
     first.kill()
     runner.end()
-    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "dead replicas")
+    wait_until(lambda: not any(stat_fields(pid) for pid in pids), "dead replicas")
     runner.start("0")
-    check(runner.end() == 0, "not finished", runner.log()[-500:])
+    runner.expect_end(0)
     check(runner.read("run.json")["generation"] == 1, "its number", runner.read("run.json"))
 
 
 def nothing_elastic(folder, draw):
-    """/bin/true, quickly; a program that is not there, with a sentence."""
-    runner = Runner(folder, kind="command", program="/bin/true")
+    """/bin/true, quickly; a program that is not there, with a sentence. As an earlier version's."""
+    runner = Runner(folder, earlier=True, kind="command", program="/bin/true")
     times = []
     for _ in range(5):
         begun = time.monotonic()
         runner.start("0")
-        check(runner.end() == 0, "not finished")
+        runner.expect_end(0)
         times.append(time.monotonic() - begun)
     check(min(times) < 1.0, "slow", times)
     print(f"    /bin/true takes {min(times) * 1e3:.0f} ms at best", flush=True)
-    with open(runner.file("job.json")) as file:
-        job = json.load(file)
-    with open(runner.file("job.json"), "w") as file:
-        json.dump(job | {"program": "./nowhere"}, file)
+    runner.write_job(runner.read("job.json") | {"program": "./nowhere"})
     runner.start("0")
-    check(runner.end() == 1, "its exit code", runner.process.returncode)
+    runner.expect_end(1)
     check("nowhere" in runner.read("run.json")["reason"], "no reason", runner.read("run.json"))
 
 
 def archive_moves(folder, draw):
     """A training archive: live from core to core, and its events, record and charts."""
-    charts = os.path.join(folder.path, "charts")
+    charts = folder.file("charts")
     runner = Runner(folder, kind="archive", program=folder.program("slow"), tensorboard=charts,
                     settings=["epochs=1000"])
     runner.start("0")
@@ -195,14 +195,13 @@ def archive_moves(folder, draw):
     check(cores_of(member["pid"]) == "0", "not on its core")
     if os.cpu_count() > 1:
         runner.request(request="scale", replicas=2, slots=[0, 1])
-        wait_until(lambda: runner.status()["replicas"] == 2, "two replicas")
-        runner.request(request="scale", replicas=1, slots=[1])
-        wait_until(lambda: runner.status()["slots"] == [1], "the first core is free")
-        runner.request(request="scale", replicas=1, slots=[0])
-        wait_until(lambda: runner.status()["slots"] == [0], "the second core is free")
+        runner.wait_replicas(2)
+        for slots in ([1], [0]):
+            runner.request(request="scale", replicas=1, slots=slots)
+            runner.wait_slots(slots)
     runner.wait_step(5)
     runner.process.send_signal(signal.SIGTERM)
-    check(runner.end() == 143, "not stopped", runner.process.returncode)
+    runner.expect_end(143)
     record, events = runner.read("run.json"), runner.events()
     check(record["state"] == "stopped" and record["step"] > 10, "its record", record)
     check(not [e for e in events if e["event"] in ("resume", "failure")], "not live", events)
@@ -218,14 +217,10 @@ def archive_moves(folder, draw):
 
 def stretched(folder, draw):
     """Steps as long as a profile's, and hints that say so."""
-    profile = os.path.join(folder.path, "profile.yaml")
-    with open(profile, "w") as file:
-        file.write("placements:\n")
-        for replicas, sync in ((1, 0.0), (2, 0.05)):
-            for atomic in (1, 1000):
-                file.write(f"  - {{gpus: [{replicas}], atomic: {atomic}, step_s: {0.15 + sync}, "
-                           f"sync_s: {sync}}}\n")
-    folder.environment["ADAPTDL_TEST_STRETCH"] = profile
+    profile = "placements:\n" + "".join(
+        f"  - {{gpus: [{replicas}], atomic: {atomic}, step_s: {0.15 + sync}, sync_s: {sync}}}\n"
+        for replicas, sync in ((1, 0.0), (2, 0.05)) for atomic in (1, 1000))
+    folder.environment["ADAPTDL_TEST_STRETCH"] = folder.write("profile.yaml", profile)
     runner = Runner(folder, kind="archive", program=folder.program("adaptive"),
                     settings=["epochs=1000"])
     runner.start("0")
@@ -248,7 +243,7 @@ def stretched(folder, draw):
         check(both and all(t >= 0.2 for t in both), "steps of another length", both)
     check(not [e for e in runner.events() if e["event"] == "hints"], "hints are events")
     runner.process.send_signal(signal.SIGTERM)
-    check(runner.end() == 143, "not stopped", runner.process.returncode)
+    runner.expect_end(143)
 
 
 main(script_is_rescaled, runner_is_killed, nothing_elastic, archive_moves, stretched)

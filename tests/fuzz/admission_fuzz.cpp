@@ -1,7 +1,7 @@
 // What somebody posts to the webhook.
 
 #include "core/base/error.h"
-#include "core/cluster/kubernetes/admission.h"
+#include "core/cluster/kubernetes/webhook/admission.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace adaptdl;

@@ -4,7 +4,7 @@
 #include "core/job/pickle.h"
 #include "core/job/training_archive.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/base/make_zip.h"
+#include "tests/unit/formats/make_zip.h"
 
 using namespace adaptdl;
 using namespace std::string_literals;

@@ -7,12 +7,12 @@
 #include <sys/socket.h>
 
 #include "core/base/error.h"
-#include "core/base/socket.h"
+#include "core/net/socket.h"
 #include "runtime/comm/connect.h"
-#include "runtime/comm/endpoint.h"
-#include "runtime/comm/link.h"
-#include "runtime/comm/uplink.h"
-#include "runtime/comm/wire.h"
+#include "runtime/comm/cpu/endpoint.h"
+#include "runtime/comm/cpu/link.h"
+#include "runtime/comm/cpu/uplink.h"
+#include "runtime/comm/cpu/wire.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace adaptdl;

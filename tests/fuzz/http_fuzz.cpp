@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/base/http_request_reader.h"
+#include "core/net/http_request_reader.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace adaptdl;

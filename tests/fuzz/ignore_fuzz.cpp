@@ -1,7 +1,7 @@
 // Ignore rules: the last line is the path that they are asked about.
 
 #include "core/base/error.h"
-#include "core/base/ignore_rules.h"
+#include "core/formats/ignore_rules.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace adaptdl;

@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       JobFile job = parse_job_file(text, "adaptdljob.yaml");
       ADAPTDL_CHECK(job.command_arguments <= job.spec.arguments.size());
       replace_arguments(job, {"x"});
-      check_round_trip(job.spec);
+      if (job.only_in_cluster.empty()) check_round_trip(job.spec);
     }
   } catch (const Error&) {
   }

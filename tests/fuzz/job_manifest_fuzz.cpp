@@ -1,19 +1,21 @@
 // A job file in AdaptDL's form, and what `adaptdl submit` and `adaptdl cp` make of it.
 
-#include "cli/kubernetes_manifest.h"
-#include "cli/kubernetes_storage.h"
 #include "core/base/error.h"
+#include "core/client/kubernetes/manifest.h"
+#include "core/client/kubernetes/storage.h"
+#include "core/job/job_file.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace adaptdl;
-using namespace adaptdl::cli;
+using namespace adaptdl::client;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(fuzz_text(data, size));
   Json job;
   try {
-    is_job_manifest(text, "job.yaml");
-    job = read_job_manifest(text, "job.yaml");
+    const JobFile file = parse_job_file(text, "job.yaml");
+    if (!file.manifest) return 0;  // our own form
+    job = *file.manifest;
   } catch (const Error&) {
     return 0;  // refused
   }
@@ -26,8 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   changes.name_prefix = "x-";
   changes.name_space = "lab";
   changes.arguments = {"--epochs", "3"};
-  changes.min_replicas = 1;
-  changes.max_replicas = 4;
+  changes.replicas = ReplicaRange{1, 4};
   changes.image = "repo/net:1";
   changes.claim = "adaptdl-pvc-1";
   changes.tensorboard = "curves";

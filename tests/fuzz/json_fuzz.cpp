@@ -1,5 +1,5 @@
-#include "core/base/json.h"
 #include "core/base/number.h"
+#include "core/formats/json.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace adaptdl;

@@ -1,7 +1,7 @@
 // Templates of -o jsonpath=.
 
 #include "core/base/error.h"
-#include "core/base/json_path.h"
+#include "core/formats/json_path.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace adaptdl;

@@ -1,6 +1,6 @@
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/kube/config.h"
-#include "core/kube/time.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace adaptdl;
@@ -23,8 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const Error&) {
     // refused
   }
-  if (const auto time = kube::parse_time(text)) {
-    ADAPTDL_CHECK(kube::format_micro_time(*time).size() == 27);
+  if (const auto time = parse_rfc3339(text)) {
+    ADAPTDL_CHECK(rfc3339(*time, 6).size() == 27);
   }
   return 0;
 }

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/base/crc32c.h"
-#include "core/base/json.h"
+#include "core/formats/crc32c.h"
+#include "core/formats/json.h"
 #include "runtime/checkpoint/manifest.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
-#include "core/sim/profile_files.h"
+#include "core/sim/profiles/profile_files.h"
 #include "core/sim/workload.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
 #include "core/base/error.h"
-#include "core/base/yaml.h"
+#include "core/formats/yaml.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace adaptdl;

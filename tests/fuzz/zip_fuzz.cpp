@@ -1,7 +1,7 @@
 #include "core/base/error.h"
-#include "core/base/zip.h"
+#include "core/formats/zip.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/base/make_zip.h"
+#include "tests/unit/formats/make_zip.h"
 
 using namespace adaptdl;
 

@@ -1,9 +1,15 @@
-"""Checks what the finished program needs from the system, and how fast it starts.
+"""Checks what the finished program needs from the system, its hardening, and how fast it starts.
 
-Usage: binary.py ADAPTDL LOWEST_GLIBC
+Usage: binary.py ADAPTDL LOWEST_GLIBC SOURCE_ROOT BUILD_ROOT [WORKER ARCHIVE]
 - It loads libc, libm and the loader, nothing else.
 - It asks for no symbol newer than LOWEST_GLIBC (e.g. 2.36), where it was built on that very glibc.
+- It and the worker are hardened: position-independent, symbols bound before the start (RELRO, now),
+  no executable stack, stack protector, checked functions of glibc.
+- Neither has a path of the source tree or the build folder in it, nor a place where libraries are
+  looked for.
 - `adaptdl --version` takes at most 3 ms of processor time more than /bin/true.
+- Nothing in it, in the worker before it is embedded, or in ARCHIVE (the runtime library) is for
+  tests alone.
 """
 
 import os
@@ -13,6 +19,7 @@ import sys
 
 LIBRARIES = re.compile(r"(linux-vdso|libc|libm|ld-linux[-\w]*|/lib\S*/ld-linux[-\w]*)\.so\.\d+")
 EXTRA_START_SECONDS = 0.003
+FOR_TESTS = re.compile(rb"ADAPTDL_(FAULT|TEST)\w*")
 
 
 def lines(*command):
@@ -38,6 +45,47 @@ def check_symbols(program, lowest):
     return [f"it needs more than glibc {lowest}: {line}" for line in newer]
 
 
+def check_hardening(program, what):
+    """Problems of an ELF file, as readelf and the names of what it imports show them."""
+    dynamic = "\n".join(lines("readelf", "-d", program))
+    segments = "\n".join(lines("readelf", "-lW", program))
+    header = "\n".join(lines("readelf", "-hW", program))
+    names = {match.group(1) for line in lines("readelf", "-W", "--dyn-syms", program)
+             if (match := re.search(r" (\w+)@\S+", line))}
+    wanted = {
+        "is not position-independent": "DYN (" in header,
+        "has no read-only relocations (RELRO)": "GNU_RELRO" in segments,
+        "binds symbols while it runs": re.search(r"BIND_NOW|Flags: NOW", dynamic) is not None,
+        "has an executable stack": re.search(r"GNU_STACK.* RW ", segments) is not None,
+        "has no stack protector": "__stack_chk_fail" in names,
+        "calls none of glibc's checked functions (FORTIFY)": any(
+            name.endswith("_chk") for name in names),
+        "has a path in which libraries are looked for": not re.search(r"R(UN)?PATH", dynamic),
+    }
+    return [f"{what} {problem}" for problem, fine in wanted.items() if not fine]
+
+
+def check_paths(program, what, roots):
+    with open(program, "rb") as file:
+        data = file.read()
+    problems = []
+    for root in roots:
+        at = data.find(root.encode() + b"/")
+        if at >= 0:
+            text = re.match(rb"[ -~]*", data[at:at + 200]).group().decode()
+            problems.append(f"{what} has a path of this machine in it: {text}")
+    return problems
+
+
+def check_nothing_for_tests(shipped):
+    problems = []
+    for path in shipped:
+        with open(path, "rb") as file:
+            words = {match.group().decode() for match in FOR_TESTS.finditer(file.read())}
+        problems += [f"{path} has {word} in it, which only tests use" for word in sorted(words)]
+    return problems
+
+
 def shortest_run(*command):
     """Least processor time of many runs, in seconds: what the command costs, whoever else works."""
     best = float("inf")
@@ -57,8 +105,12 @@ def check_start(program):
 
 
 def main():
-    program, lowest = sys.argv[1:]
-    problems = check_libraries(program) + check_symbols(program, lowest) + check_start(program)
+    program, lowest, *roots = sys.argv[1:5]
+    worker = sys.argv[5:6]
+    problems = (check_libraries(program) + check_symbols(program, lowest)
+                + check_nothing_for_tests([program, *sys.argv[5:]]) + check_start(program))
+    for what, path in zip(("it", "the worker"), [program, *worker]):
+        problems += check_hardening(path, what) + check_paths(path, what, roots)
     print("\n".join(problems))
     return 1 if problems else 0
 

@@ -8,8 +8,13 @@ import unittest
 
 import includes
 import links
+import python_lint
 import python_names
 import registered
+import rooms
+
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
 def write(root, files):
@@ -31,6 +36,9 @@ class IncludesTest(unittest.TestCase):
                               ("core/cluster/kubernetes/a.h", '"core/kube/b.h"'),
                               ("runtime/session/a.h", "<torch/torch.h>"),
                               ("runtime/session/a.h", '"runtime/comm/b.h"'),
+                              ("runtime/session/a.h", '"adaptdl/b.h"'),
+                              ("runtime/include/adaptdl/a.h", '"adaptdl/b.h"'),
+                              ("runtime/include/adaptdl/a.h", "<c10/core/Device.h>"),
                               ("cli/a.cpp", '"core/launch/b.h"'),
                               ("core/base/a.h", "<vector>")]:
             self.assertEqual(self.problems(path, include), [], (path, include))
@@ -46,6 +54,11 @@ class IncludesTest(unittest.TestCase):
                               ("runtime/comm/a.h", '"runtime/session/b.h"'),
                               ("runtime/session/a.h", '"core/sched/b.h"'),
                               ("runtime/session/a.h", '"cli/b.h"'),
+                              ("runtime/session/a.h", '"runtime/include/adaptdl/b.h"'),
+                              ("runtime/include/adaptdl/a.h", '"core/base/b.h"'),
+                              ("runtime/include/adaptdl/a.h", '"runtime/session/b.h"'),
+                              ("runtime/comm/a.h", '"adaptdl/b.h"'),
+                              ("cli/a.cpp", "<adaptdl/b.h>"),
                               ("core/base/a.h", '"error.h"'),
                               ("core/unknown/a.h", '"core/base/b.h"')]:
             found = self.problems(path, include)
@@ -86,6 +99,19 @@ class PythonNamesTest(unittest.TestCase):
             self.assertTrue(found[0].startswith("tests/a/operator.py: "), found)
 
 
+@unittest.skipUnless(shutil.which("git"), "git is not there")
+@unittest.skipUnless(python_lint.find_ruff(ROOT), "ruff is not there")
+class PythonLintTest(unittest.TestCase):
+    def test_finds_what_is_wrong_in_tracked_files(self):
+        with tempfile.TemporaryDirectory() as root:
+            write(root, {"a.py": "import os\n", "b.py": "print(1)\n", "c.py": "import os\n",
+                         "tool": "#!/usr/bin/env python3\nx = lambda: None; print(x)\n"})
+            subprocess.run(["git", "-C", root, "init", "-q"], check=True)
+            subprocess.run(["git", "-C", root, "add", "a.py", "b.py", "tool"], check=True)
+            found = python_lint.check_tree(root, python_lint.find_ruff(ROOT))
+            self.assertEqual({problem.split(":")[0] for problem in found}, {"a.py", "tool"}, found)
+
+
 class RegisteredTest(unittest.TestCase):
     def test_finds_the_forgotten_file(self):
         with tempfile.TemporaryDirectory() as root:
@@ -97,6 +123,34 @@ class RegisteredTest(unittest.TestCase):
             })
             self.assertEqual(registered.unregistered(root),
                              ["core/base/lost.cpp", "tests/forgotten.cpp"])
+
+
+class RoomsTest(unittest.TestCase):
+    def problems(self, files):
+        with tempfile.TemporaryDirectory() as root:
+            write(root, files)
+            return rooms.check_tree(root)
+
+    def test_allowed(self):
+        for files in ({"core/kube/a.cpp": "", "core/kube/a.h": ""},
+                      {"core/tool/start.cpp": "#include <string>\nint main(int, char**) {}\n"},
+                      {"cli/commands/ls.cpp": '#include "cli/frame/output.h"\n'},
+                      {"core/sim/scenario/a.h": '#include "core/sim/profiles/profile.h"\n'},
+                      {"core/sim/profiles/a.h": '#include "core/sim/job.h"\n'},
+                      {f"core/kube/{i}.h": "" for i in range(50)}):
+            self.assertEqual(self.problems(files), [], files)
+
+    def test_refused(self):
+        crowded = {f"core/kube/{i}{end}": "" for i in range(41) for end in (".cpp", ".h")}
+        for files, beginning in [
+                ({"core/kube/a.cpp": "void main_part();\n"}, "core/kube/a.cpp: "),
+                ({"core/sim/profiles/a.h": '\n#include "core/sim/scenario/b.h"\n'},
+                 "core/sim/profiles/a.h:2: "),
+                ({"cli/frame/a.h": '#include "cli/commands/b.h"\n'}, "cli/frame/a.h:1: "),
+                (crowded, "core/kube: 41 sources ")]:
+            found = self.problems(files)
+            self.assertEqual(len(found), 1, found)
+            self.assertTrue(found[0].startswith(beginning), found)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Checks that no symbolic link of the repository is broken in a fresh copy of it: each leads, without
-the help of an absolute path, to something in the repository.
+"""Checks that no symbolic link of the repository is broken in a fresh copy of it: each leads,
+without the help of an absolute path, to something in the repository.
 
 Usage: links.py SOURCE_ROOT. A tree that git knows nothing of is skipped: exit 77.
 """
@@ -14,7 +14,8 @@ LINK = "120000"  # as git writes its mode
 def tracked(root):
     """Every path of the index, with its mode."""
     # The folder may be another user's: a container's mount, say. Nothing of it is run.
-    listed = subprocess.run(["git", "-c", "safe.directory=*", "-C", root, "ls-files", "--stage", "-z"],
+    listed = subprocess.run(["git", "-c", "safe.directory=*", "-C", root, "ls-files", "--stage",
+                             "-z"],
                             check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
     return {path: entry.split()[0]
             for entry, path in (line.split("\t", 1) for line in listed.split("\0") if line)}

@@ -32,8 +32,13 @@ def used_files(root, build):
         with open(os.path.join(build, "meson-info", name), encoding="utf-8") as file:
             return json.load(file)
 
-    paths = [path for target in load("intro-targets.json") for group in target["target_sources"]
-             for path in group.get("sources", [])]
+    groups = [group for target in load("intro-targets.json") for group in target["target_sources"]]
+    paths = [path for group in groups for path in group.get("sources", [])]
+    # In a unity build meson names its own files, which include ours.
+    for path in (path for group in groups for path in group.get("generated_sources", [])):
+        if re.search(r"-unity\d+\.\w+$", path):
+            with open(path, encoding="utf-8") as file:
+                paths += re.findall(r'#include\s*[<"]([^">]+)[">]', file.read())
     paths += [word for test in load("intro-tests.json") for word in test["cmd"]]
     # The words of a test's command may be relative to the build folder.
     return {os.path.relpath(os.path.join(build, path), root) for path in paths}

@@ -24,7 +24,8 @@ def main():
                         if literal.search(line):
                             print(f"{path}:{number}: the version is written out here")
                             failed = True
-    shown = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run([program, "--version"], capture_output=True, text=True,
+                           check=True).stdout
     if not re.search(rf"(^|\s){re.escape(version)}(\s|\+|\(|$)", shown):
         print(f"--version prints {shown!r}, meson.build says {version}")
         failed = True

@@ -88,7 +88,8 @@ class Builder:
         """Built beside, then moved: one that is there is whole. `name`: of a single one."""
         made = os.path.join(folder, "made")
         os.makedirs(made)
-        self.go(folder, "build", "-ldflags", "-s -w " + flags, "-o", os.path.join(made, name), *targets)
+        self.go(folder, "build", "-ldflags", "-s -w " + flags, "-o", os.path.join(made, name),
+                *targets)
         for name in os.listdir(made):
             os.replace(os.path.join(made, name), os.path.join(self.bin, name))
 
@@ -102,7 +103,8 @@ class Builder:
             parts = set(re.findall(r"(k8s\.io/[a-z0-9-]+) (?:=> \./staging|v0\.0\.0$)", file.read(),
                                    re.MULTILINE))
         for part in sorted(parts):
-            self.go(folder, "mod", "edit", f"-replace={part}={part}@v0.{KUBERNETES.split('.', 1)[1]}")
+            self.go(folder, "mod", "edit",
+                    f"-replace={part}={part}@v0.{KUBERNETES.split('.', 1)[1]}")
         for name, source in TOOLS.items():
             os.makedirs(os.path.join(folder, name))
             shutil.copy(os.path.join(HERE, "node", source), os.path.join(folder, name, "main.go"))
@@ -153,7 +155,8 @@ class Builder:
             for link in links:
                 if link != "busybox":
                     add(tar, f"bin/{link}", kind=tarfile.SYMTYPE, link="busybox")
-        machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
+        machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine,
+                                                              os.uname().machine)
         digest = hashlib.sha256(layer.getvalue()).hexdigest()
         config = {"architecture": machine, "os": "linux",
                   "config": {"Cmd": [command], "Env": ["PATH=/bin:/usr/bin"]},

@@ -1,12 +1,11 @@
 """Kills what a cluster is made of, at random, and looks whether every job ends as it should.
 
-Usage: chaos.py SECONDS SEED ADAPTDL, with ADAPTDL_TEST_KUBERNETES as run.py takes it. Two operators,
-the API server, its store, the kubelet and the jobs' programs are killed with SIGKILL and started
-again; pods are evicted and deleted. Meanwhile jobs come; each ends once, with the right phase, and
-what the API's watches tell keeps to the rules of history.py.
+Usage: chaos.py SECONDS SEED ADAPTDL, with ADAPTDL_TEST_KUBERNETES as run.py takes it. Two
+operators, the API server, its store, the kubelet and the jobs' programs are killed with SIGKILL and
+started again; pods are evicted and deleted. Meanwhile jobs come; each ends once, with the right
+phase, and what the API's watches tell keeps to the rules of history.py.
 """
 
-import json
 import os
 import random
 import signal
@@ -16,7 +15,8 @@ import time
 
 import run
 from history import ENDED, Recorder, broken_rules
-from world import Failed, World, check, wait_until
+from support import SKIPPED, Failed, Results, check, wait_until
+from world import World
 
 SPACE = "chaos"
 LIVING = 5  # jobs at once
@@ -31,7 +31,8 @@ PROGRAMS = {  # name -> script, fields of the spec, phase in the end
               {"maxReplicas": 3}, "Succeeded"),
     # Of its pods only the first one finishes; the others come and go meanwhile.
     "live": (TRAP + "n=0; while [ $n -lt 100 ] || [ $ADAPTDL_REPLICA_RANK != 0 ]; "
-             "do sleep 0.1; n=$((n+1)); done", {"maxReplicas": 3, "liveRescale": True}, "Succeeded"),
+             "do sleep 0.1; n=$((n+1)); done", {"maxReplicas": 3, "liveRescale": True},
+             "Succeeded"),
     "fails": ("sleep 1; exit 3", {"backoffLimit": 1}, "Failed"),
 }
 HINTS = {"initBatchSize": 128, "localBszBounds": [32, 256], "maxBatchSize": 2048,
@@ -74,13 +75,10 @@ class Chaos:
     # ---- misfortunes
 
     def kill_operator(self):
-        operator = self.rng.choice(self.world.operators)
-        operator.process.kill()
-        operator.process.wait()
+        self.rng.choice(self.world.operators).kill()
 
     def end_operator(self):
-        operator = self.rng.choice(self.world.operators)
-        operator.process.terminate()
+        self.rng.choice(self.world.operators).process.terminate()
 
     def kill_api_server(self):
         self.cluster.kill("kube-apiserver")
@@ -127,7 +125,7 @@ class Chaos:
         for operator in list(self.world.operators):
             if operator.process.poll() is not None:
                 check(operator.process.returncode in (0, 1, -signal.SIGKILL),
-                      f"an operator ended with {operator.process.returncode}", operator.said()[-4000:])
+                      f"an operator ended with {operator.process.returncode}", operator.log)
                 self.world.operators.remove(operator)
         while len(self.world.operators) < 2:
             self.world.start_operator()
@@ -140,9 +138,9 @@ class Chaos:
             try:
                 misfortune(self)
                 self.done[misfortune.__name__] = self.done.get(misfortune.__name__, 0) + 1
-                time.sleep(self.rng.uniform(0, 1))
+                time.sleep(self.rng.uniform(0, 1))  # without what was killed
                 self.mend()
-                time.sleep(self.rng.uniform(*PAUSE_S))
+                time.sleep(self.rng.uniform(*PAUSE_S))  # to an instant at random
                 self.tend()
             except (OSError, TypeError, Failed) as problem:
                 # Whatever was asked is down; the operators have to cope with it, not this program.
@@ -156,18 +154,11 @@ class Chaos:
             statuses = self.statuses()
         except (OSError, TypeError):
             return None
-        return all(statuses.get(name, {}).get("phase") in ENDED for name in self.expected) and statuses
+        ended = all(statuses.get(name, {}).get("phase") in ENDED for name in self.expected)
+        return ended and statuses
 
     def check_end(self, jobs, pods):
-        try:
-            statuses = wait_until(self.all_ended, "every job ends", SETTLE_S)
-        except Failed as failed:
-            left = {name: status for name, status in self.statuses().items()
-                    if status.get("phase") not in ENDED}
-            raise Failed(f"{failed}\n{json.dumps(left, indent=1)}\n"
-                         f"{[self.world.pods(name) for name in left]}\n" +
-                         "\n".join(operator.said()[-3000:] for operator in self.world.operators)) \
-                from None
+        statuses = wait_until(self.all_ended, "every job ends", SETTLE_S)
         for name, phase in self.expected.items():
             check(statuses[name]["phase"] == phase, f"{name} is to be {phase}", statuses[name])
         wait_until(lambda: all(
@@ -178,33 +169,40 @@ class Chaos:
         check(not problems, "rules that were broken", *problems)
 
 
+    def life(self, seconds):
+        self.world.prepare()
+        self.world.start_operator()
+        self.world.new_namespace(SPACE)
+        jobs = Recorder(self.world.api, self.world.jobs())
+        pods = Recorder(self.world.api, f"/api/v1/namespaces/{SPACE}/pods")
+        self.go_on(seconds)
+        self.check_end(jobs, pods)
+        gaps = sum(kind == "GAP" for _, kind, _ in jobs.events + pods.events)
+        print(f"{len(self.expected)} jobs ended as they should after {self.done}; "
+              f"{len(jobs.events)} + {len(pods.events)} events, {gaps} gaps", flush=True)
+
+    def logs(self):
+        left = [f"{name}: {status}; pods {self.world.pods(name)}"
+                for name, status in self.statuses().items() if status.get("phase") not in ENDED]
+        return [("jobs that have not ended", left), *self.world.logs()]
+
+
 def use(cluster, environment):
     seconds, seed = float(sys.argv[1]), int(sys.argv[2])
     if "ADAPTDL_TEST_IMAGE" not in environment:
         print("SKIPPED: no node can run pods here", flush=True)
-        return run.SKIPPED
+        return SKIPPED
+    results = Results()
     with tempfile.TemporaryDirectory(prefix="adaptdl-chaos-") as folder:
         world = World(os.path.abspath(sys.argv[3]), folder, environment["ADAPTDL_TEST_KUBECONFIG"],
                       image=environment["ADAPTDL_TEST_IMAGE"])
         chaos = Chaos(cluster, world, random.Random(seed))
         try:
-            world.prepare()
-            world.start_operator()
-            world.new_namespace(SPACE)
-            jobs = Recorder(world.api, world.jobs())
-            pods = Recorder(world.api, f"/api/v1/namespaces/{SPACE}/pods")
-            chaos.go_on(seconds)
-            chaos.check_end(jobs, pods)
-            gaps = sum(kind == "GAP" for _, kind, _ in jobs.events + pods.events)
-            print(f"{len(chaos.expected)} jobs ended as they should after {chaos.done}; "
-                  f"{len(jobs.events)} + {len(pods.events)} events, {gaps} gaps", flush=True)
-        except Failed as failed:
-            print(f"seed {seed}: {failed}", flush=True)
-            return 1
+            results.run(f"chaos (seed {seed})", chaos.life, seconds, logs=chaos.logs)
         finally:
             chaos.mend()
-            world.stop_operators()
-    return 0
+            world.close()
+    return results.code()
 
 
 if __name__ == "__main__":

@@ -7,17 +7,17 @@
 #include <mutex>
 #include <thread>
 
+#include "core/base/crypto.h"
 #include "core/base/files.h"
-#include "core/base/hmac.h"
-#include "core/base/http.h"
 #include "core/base/process.h"
 #include "core/base/system.h"
 #include "core/kube/exec.h"
 #include "core/kube/informer.h"
 #include "core/kube/logs.h"
 #include "core/kube/port_forward.h"
-#include "tests/unit/base/certificate.h"
+#include "core/net/http.h"
 #include "tests/unit/base/expect_error.h"
+#include "tests/unit/net/certificate.h"
 
 namespace adaptdl::kube {
 namespace {

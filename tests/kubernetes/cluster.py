@@ -4,34 +4,24 @@ images (images/*.tar), openssl and, for a node, root, containerd, runc and the C
 listens on is loopback, or a bridge of its own; stop() ends what it started, and nothing else.
 """
 
+import contextlib
 import glob
 import json
 import os
 import shutil
-import signal
-import socket
 import ssl
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
+
+from support import (Failed, Registry, check, end, free_port, free_ports, has_registry, kill_child,
+                     last_lines, read, run_command, wait_until, write)
 
 NODE = "adaptdl-test"
 FORWARDING = "/proc/sys/net/ipv4/ip_forward"
 IMAGE = "localhost/adaptdl-busybox:1"
 HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def free_ports(count):
-    """Ports nobody listens on; all of them are held until all are known."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def containerd_cgroups():
@@ -48,10 +38,11 @@ class Cluster:
         self.processes = {}
         self.commands = {}
         self.stopping = threading.Event()
-        self.node = False
+        self.node, self.registry = False, None
         os.makedirs(self.pki, mode=0o700)
         self.etcd, self.peer, self.api, self.manager, self.kubelet = free_ports(5)
-        # 10.NETWORK.0.0/24 are pods, .16.0/20 services; another cluster of this machine has another.
+        # 10.NETWORK.0.0/24 are pods, .16.0/20 services; another cluster of this machine has
+        # another.
         self.network = next(
             100 + number % 100 for number in range(os.getpid(), os.getpid() + 100)
             if not os.path.exists(f"/sys/class/net/adltest{100 + number % 100}"))
@@ -65,42 +56,32 @@ class Cluster:
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
 
     def keep_up(self, name):
-        """As a machine's init does: what ends by a fault of its own (Go's panics: 2) begins again."""
+        """As a machine's init does: what ends by a fault of its own (Go's panics: 2) begins
+        again."""
         while not self.stopping.wait(0.5):
             process = self.processes.get(name)
             if process is not None and process.poll() == 2:
-                print(f"{name} has crashed, and begins again: {self.tail(name)}", flush=True)
+                print(f"{name} has crashed, and begins again:", *self.tail(name), sep="\n",
+                      flush=True)
                 self.start(name, *self.commands[name])
 
-    def end(self, name, with_signal=signal.SIGTERM):
-        process = self.processes.pop(name, None)
-        if process is None:
-            return
-        process.send_signal(with_signal)
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    def end(self, name):
+        if process := self.processes.pop(name, None):
+            end(process)
 
     def kill(self, name):
         """kill -9; start(name, *commands[name]) begins it again."""
-        self.processes[name].kill()
-        self.processes[name].wait()
+        kill_child(self.processes[name])
 
     def wait_for(self, what, seconds, condition):
-        end = time.monotonic() + seconds
-        while not condition():
+        def there():
             for name, process in self.processes.items():
-                if process.poll() is not None:
-                    raise RuntimeError(f"{name} ended: {self.tail(name)}")
-            if time.monotonic() > end:
-                raise RuntimeError(f"{what}: not within {seconds} s")
-            time.sleep(0.2)
+                check(process.poll() is None, f"{name} ended", *self.tail(name))
+            return condition()
+        wait_until(there, what, seconds, 0.2)
 
     def tail(self, name):
-        with open(os.path.join(self.folder, name + ".log"), errors="replace") as log:
-            return log.read()[-1000:]
+        return last_lines(self.path(name + ".log"), 6)
 
     def binary(self, name):
         return os.path.join(self.binaries, name)
@@ -111,8 +92,7 @@ class Cluster:
         subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=self.pki)
 
     def make_keys(self):
-        with open(os.path.join(self.pki, "cnf"), "w", encoding="utf-8") as file:
-            file.write("[req]\ndistinguished_name=dn\n[dn]\n")
+        self.write("pki/cnf", "[req]\ndistinguished_name=dn\n[dn]\n")
         key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
         self.openssl("req", "-x509", "-config", "cnf", *key, "-keyout", "ca.key", "-out", "ca.crt",
                      "-subj", "/CN=test-ca", "-addext", "basicConstraints=critical,CA:TRUE")
@@ -130,16 +110,14 @@ class Cluster:
                            f"IP:10.{self.network}.0.1,IP:10.{self.network}.16.1")
         for name in ("admin", "kubelet"):
             # With paths relative to the file, as users write them.
-            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
-                json.dump({
-                    "apiVersion": "v1", "kind": "Config", "current-context": "test",
-                    "clusters": [{"name": "test", "cluster": {
-                        "server": f"https://127.0.0.1:{self.api}",
-                        "certificate-authority": "pki/ca.crt"}}],
-                    "users": [{"name": name, "user": {
-                        "client-certificate": f"pki/{name}.crt", "client-key": f"pki/{name}.key"}}],
-                    "contexts": [{"name": "test", "context": {"cluster": "test", "user": name}}],
-                }, file)
+            self.write(name, json.dumps({
+                "apiVersion": "v1", "kind": "Config", "current-context": "test",
+                "clusters": [{"name": "test", "cluster": {
+                    "server": f"https://127.0.0.1:{self.api}",
+                    "certificate-authority": "pki/ca.crt"}}],
+                "users": [{"name": name, "user": {
+                    "client-certificate": f"pki/{name}.crt", "client-key": f"pki/{name}.key"}}],
+                "contexts": [{"name": "test", "context": {"cluster": "test", "user": name}}]}))
 
     # ---- control plane
 
@@ -200,10 +178,10 @@ class Cluster:
             "clientConnection": {"kubeconfig": self.path("admin"), "qps": requests,
                                  "burst": 2 * requests}}))
         self.start("kube-scheduler", self.binary("kube-scheduler"), "--config", config,
-                   "--bind-address", "127.0.0.1", "--secure-port", str(free_ports(1)[0]))
+                   "--bind-address", "127.0.0.1", "--secure-port", str(free_port()))
 
     def restart_api_server(self):
-        self.end("kube-apiserver", signal.SIGKILL)
+        self.kill("kube-apiserver")
         self.start("kube-apiserver", *self.commands["kube-apiserver"])
         self.wait_for("kube-apiserver", 120, lambda: self.get("/readyz") == b"ok")
 
@@ -213,14 +191,11 @@ class Cluster:
         return os.path.join(self.folder, *names)
 
     def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as file:
-            file.write(text)
-        return self.path(name)
+        return write(self.path(name), text)
 
     def start_node(self):
         bridge = f"adltest{self.network}"
-        with open(FORWARDING, encoding="utf-8") as file:
-            self.forwarding = file.read()
+        self.forwarding = read(FORWARDING)
         os.makedirs(self.path("cni"))
         self.write("cni/net.conflist", json.dumps({
             "cniVersion": "1.0.0", "name": "test", "plugins": [{
@@ -229,9 +204,10 @@ class Cluster:
                          "routes": [{"dst": f"10.{self.network}.16.0/20"}],
                          "ranges": [[{"subnet": f"10.{self.network}.0.0/24",
                                       "gateway": f"10.{self.network}.0.1"}]]}}]}))
-        # With an address of its own: else it has that of one of its pods, and when that pod ends, the
-        # others talk to nobody for half a minute.
-        subprocess.run(["ip", "link", "add", bridge, "address", f"0a:58:0a:{self.network:02x}:00:01",
+        # With an address of its own: else it has that of one of its pods, and when that pod ends,
+        # the others talk to nobody for half a minute.
+        subprocess.run(["ip", "link", "add", bridge, "address",
+                        f"0a:58:0a:{self.network:02x}:00:01",
                         "type", "bridge"], check=True)
         self.bridge = bridge
         subprocess.run(["ip", "addr", "add", f"10.{self.network}.0.1/24", "dev", bridge],
@@ -266,7 +242,7 @@ state = "{self.path('containerd/state')}"
         self.wait_for("containerd", 60, lambda: self.ctr("version"))
         for image in ("pause", "busybox"):
             if not self.ctr("images", "import", os.path.join(self.images, f"adaptdl-{image}.tar")):
-                raise RuntimeError(f"the image adaptdl-{image} cannot be imported")
+                raise Failed(f"the image adaptdl-{image} cannot be imported")
         self.start_scheduler()
         kubelet = self.write("kubelet.json", json.dumps({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -295,26 +271,14 @@ state = "{self.path('containerd/state')}"
 
     def start_registry(self):
         """HOST:PORT of a registry that the node pulls from; None where none is installed."""
-        if not shutil.which("docker-registry"):
+        if not has_registry():
             return None
-        address = f"127.0.0.1:{free_ports(1)[0]}"
-        config = self.write("registry.json", json.dumps({
-            "version": "0.1", "log": {"level": "warn"},
-            "storage": {"filesystem": {"rootdirectory": self.path("registry")}},
-            "http": {"addr": address}}))
-        self.start("registry", "docker-registry", "serve", config)
-
-        def answers():
-            try:
-                return urllib.request.urlopen(f"http://{address}/v2/", timeout=2).close() or True
-            except OSError:
-                return False
-        self.wait_for("docker-registry", 30, answers)
-        return address
+        self.registry = Registry(self.folder)
+        return self.registry.name
 
     def ctr(self, *arguments):
-        return subprocess.run(["ctr", "-a", self.path("containerd.sock"), "-n", "k8s.io",
-                               *arguments], capture_output=True, check=False).returncode == 0
+        return run_command(["ctr", "-a", self.path("containerd.sock"), "-n", "k8s.io",
+                            *arguments]).returncode == 0
 
     def node_is_ready(self):
         node = json.loads(self.get(f"/api/v1/nodes/{NODE}") or "{}")
@@ -328,28 +292,27 @@ state = "{self.path('containerd/state')}"
         self.stopping.set()
         self.end("kubelet")
         if "containerd" in self.processes:
-            sweep = self.binary("sandbox-sweep")
-            subprocess.run([sweep, self.path("containerd.sock")], check=False,
-                           capture_output=True, timeout=120)
-        for name in ("registry", "services", "kwok", "containerd", "kube-scheduler",
+            with contextlib.suppress(Failed):
+                run_command([self.binary("sandbox-sweep"), self.path("containerd.sock")],
+                            timeout=120)
+        if self.registry:
+            self.registry.close()
+        for name in ("services", "kwok", "containerd", "kube-scheduler",
                      "kube-controller-manager", "kube-apiserver", "etcd"):
             self.end(name)
         if hasattr(self, "bridge"):
             self.undo_node()
-        with open("/proc/self/mounts", encoding="utf-8") as mounts:
-            below = [line.split()[1] for line in mounts if line.split()[1].startswith(self.folder)]
+        mounts = [line.split()[1] for line in read("/proc/self/mounts").splitlines()]
+        below = [mount for mount in mounts if mount.startswith(self.folder)]
         for mount in sorted(below, reverse=True):
             subprocess.run(["umount", "-l", mount], check=False)
 
     def undo_node(self):
         subprocess.run(["ip", "link", "del", self.bridge], check=False)
-        with open(FORWARDING, "w", encoding="utf-8") as file:
-            file.write(self.forwarding)  # the bridge's plugin has changed it
+        write(FORWARDING, self.forwarding)  # the bridge's plugin has changed it
         for top in containerd_cgroups():
-            try:
+            with contextlib.suppress(OSError):  # in use by another
                 os.rmdir(top)
-            except OSError:
-                pass  # in use by another
         for link in glob.glob("/var/log/containers/*.log"):
             if os.path.islink(link) and os.readlink(link).startswith(self.folder):
                 os.unlink(link)

@@ -13,10 +13,10 @@ import subprocess
 import sys
 import time
 
-from world import IMAGE, check, run_tests, wait_until
+from support import PATIENCE, check, read, run_command, wait_until, write
+from world import IMAGE, run_tests
 
 LS_LIMIT_S = 0.05
-PATIENCE = 90
 
 
 class User:
@@ -33,17 +33,17 @@ class User:
         return [self.world.adaptdl, *words[:name], "--namespace", self.world.space, *words[name:]]
 
     def start(self, *words):
-        return subprocess.Popen(self.words(*words), env=self.environment, text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE)
+        return self.world.processes.start(self.words(*words), env=self.environment, text=True,
+                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def run(self, *words, code=0, **environment):
-        done = subprocess.run(self.words(*words), env={**self.environment, **environment},
-                              text=True, capture_output=True, stdin=subprocess.DEVNULL,
-                              timeout=PATIENCE, check=False)
-        check(done.returncode == code, f"adaptdl {' '.join(words)}: exit {done.returncode}",
-              done.stdout, done.stderr)
+        """What it said: of a command that fails, on standard error."""
+        done = run_command(self.words(*words), code, env=self.environment | environment)
         return done.stdout if code == 0 else done.stderr
+
+    def said(self, *words):
+        """What a command that succeeds said beside its result."""
+        return run_command(self.words(*words), 0, env=self.environment).stderr
 
     def record(self, *words):
         return json.loads(self.run(*words, "-o", "json"))
@@ -51,7 +51,7 @@ class User:
 
 def lists(world, user):
     """ls, describe, explain and events tell what the cluster knows."""
-    check("no jobs in namespace" in user_said(user, "ls"), "nothing is there")
+    check("no jobs in namespace" in user.said("ls"), "nothing is there")
     name = world.submit("good", "echo hello; sleep 2", maxReplicas=2)
     watch = user.start("ls", "-w")
     check(user.run("wait", "good", "--timeout", "60") == "", "it succeeds")
@@ -60,7 +60,7 @@ def lists(world, user):
           rows[1].split()[:3] == [name, "job", "Succeeded"], "the table", rows)
     row = user.run("ls", "-A").splitlines()[1].split()
     check(row[:2] == [world.space, name], "the row of all namespaces'", row)
-    check("with these labels" in user_said(user, "ls", "-l", "team in (a, b),!c"), "no such labels")
+    check("with these labels" in user.said("ls", "-l", "team in (a, b),!c"), "no such labels")
     job, = user.record("ls")["jobs"]
     check(job["phase"] == "Succeeded" and job["namespace"] == world.space and job["ended"],
           "the record", job)
@@ -74,21 +74,16 @@ def lists(world, user):
     check("Succeeded" in kinds and kinds.index("Starting") < kinds.index("Succeeded"), "events",
           kinds)
     check(user.run("explain", name).startswith("good has 0 replicas: it has ended"), "explain")
-    check("there is no job god in namespace" in user.run("describe", "god", code=1), "a typing error")
+    check("there is no job god in namespace" in user.run("describe", "god", code=1),
+          "a typing error")
     check(user.run("wait", "god", code=102), "nothing to wait for")
     wait_until(lambda: len(world.api.get(world.jobs())["items"]) == 1, "the job stays")
     watch.terminate()
-    seen = [line.split()[2] for line in watch.communicate()[0].splitlines() if line.startswith(name)]
+    seen = [line.split()[2] for line in watch.communicate()[0].splitlines()
+            if line.startswith(name)]
     check(seen[0] in ("Pending", "Starting") and seen[-1] == "Succeeded", "what -w saw", seen)
     check(user.run("delete", name) == "good: deleted\n", "delete")
     check(world.api.get(world.jobs(name)) is None, "it is gone")
-
-
-def user_said(user, *words):
-    done = subprocess.run(user.words(*words), env=user.environment, text=True, capture_output=True,
-                          stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False)
-    check(done.returncode == 0, "it fails", done.stderr)
-    return done.stderr
 
 
 def changes(world, user):
@@ -145,24 +140,20 @@ def elsewhere(world, user):
           "a cluster that is away")
     check("--cluster local" in user.run("ls", code=1, KUBECONFIG=dead_kubeconfig(world)),
           "the way out")
-    context, = [c for c in json.loads(subprocess.run(
-        [world.adaptdl, "cluster", "list", "-o", "json"], env=user.environment, check=True,
-        text=True, capture_output=True).stdout)["clusters"] if c["kind"] == "kubernetes"]
+    known = run_command([world.adaptdl, "cluster", "list", "-o", "json"], 0, env=user.environment)
+    context, = [c for c in json.loads(known.stdout)["clusters"] if c["kind"] == "kubernetes"]
     check(context["chosen"] and context["current"], "the current context", context)
     check(user.run("ls", "--context", context["name"]) == "", "a context by its name")
     check("there is no context nowhere" in user.run("ls", "--context", "nowhere", code=1),
           "a context that is not there")
-    trace = user_said(user, "ls", "-v")
+    trace = user.said("ls", "-v")
     check("GET" in trace and "adaptdljobs" in trace, "requests are told", trace)
 
 
 def dead_kubeconfig(world):
-    path = os.path.join(world.folder, "dead")
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"current-context": "dead", "contexts": [{"name": "dead", "context": {
-            "cluster": "dead"}}], "clusters": [{"name": "dead", "cluster": {
-                "server": "http://127.0.0.1:1"}}]}, file)
-    return path
+    return write(os.path.join(world.folder, "dead"), json.dumps(
+        {"current-context": "dead", "contexts": [{"name": "dead", "context": {"cluster": "dead"}}],
+         "clusters": [{"name": "dead", "cluster": {"server": "http://127.0.0.1:1"}}]}))
 
 
 def quick(world, user):
@@ -190,6 +181,10 @@ def give_volume(world, name):
                               "type": "DirectoryOrCreate"}}})
 
 
+def claims_of(world):
+    return world.api.get(f"/api/v1/namespaces/{world.space}/persistentvolumeclaims")["items"]
+
+
 def submits(world, user):
     """submit of an image as it is: the job, with a volume of its own that goes with it."""
     give_volume(world, "commands")
@@ -198,7 +193,8 @@ def submits(world, user):
     script = ["--", "sh", "-c", "echo $ADAPTDL_CHECKPOINT_PATH > $ADAPTDL_SHARE_PATH/told"]
     planned = json.loads(user.run(*words, "--dry-run", "-o", "json", *script))
     check(planned["metadata"]["generateName"] == "short-" and
-          planned["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE, "the plan", planned)
+          planned["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE, "the plan",
+          planned)
     check(not world.api.get(world.jobs())["items"], "a dry run changes nothing")
     try:
         begun = time.monotonic()
@@ -206,15 +202,13 @@ def submits(world, user):
         wait_until(lambda: world.pods(name), "its pod")
         print(f"from submit to the first pod: {time.monotonic() - begun:.2f} s", flush=True)
         user.run("wait", name, "--timeout", "60")
-        claim, = world.api.get(f"/api/v1/namespaces/{world.space}/persistentvolumeclaims")["items"]
+        claim, = claims_of(world)
         owner, = claim["metadata"]["ownerReferences"]
         check(owner["name"] == name and owner["kind"] == "AdaptDLJob", "whose claim", owner)
-        with open(os.path.join(world.folder, "volume-commands/adaptdl/share/told"), encoding="utf-8") as file:
-            check(file.read() == "/adaptdl/checkpoint\n", "what the job was told")
-        claims = lambda: world.api.get(
-            f"/api/v1/namespaces/{world.space}/persistentvolumeclaims")["items"]
+        told = read(os.path.join(world.folder, "volume-commands/adaptdl/share/told"))
+        check(told == "/adaptdl/checkpoint\n", "what the job was told", told)
         user.run("delete", name)
-        wait_until(lambda: not claims(), "the claim goes with the job", 40)
+        wait_until(lambda: not claims_of(world), "the claim goes with the job", 40)
     finally:
         world.api.request("DELETE", "/api/v1/persistentvolumes/commands")
 
@@ -225,7 +219,8 @@ def executes(world, user):
     user.run("wait", name, "--for", "running", "--timeout", "60")
     script = "echo out $ADAPTDL_REPLICA_RANK; echo err >&2; exit 3"
     done = execute(user, name, "--", "sh", "-c", script)
-    check((done.returncode, done.stdout, done.stderr) == (3, b"out 0\n", b"err\n"), "replica 0", done)
+    check((done.returncode, done.stdout, done.stderr) == (3, b"out 0\n", b"err\n"), "replica 0",
+          done)
     done = execute(user, name, "--replica", "1", "--", "sh", "-c", script)
     check(done.stdout == b"out 1\n", "replica 1", done)
     data = os.urandom(3 << 20)
@@ -233,11 +228,13 @@ def executes(world, user):
     check(done.returncode == 0 and done.stdout == data, "input comes back", done.stderr)
     done = execute(user, name, "--", "no-such-program")
     check(done.returncode == 127 and b"no-such-program" in done.stderr, "no program", done)
-    check("no replica 7 that runs" in user.run("exec", name, "--replica", "7", "--", "true", code=1),
+    check("no replica 7 that runs" in user.run("exec", name, "--replica", "7", "--", "true",
+                                               code=1),
           "no replica")
     outer, inner = pty.openpty()
-    process = subprocess.Popen(user.words("exec", name, "--", "sh", "-c", "tty; stty size; read x; echo =$x="),
-                               env=user.environment, stdin=inner, stdout=inner, stderr=inner)
+    process = world.processes.start(
+        user.words("exec", name, "--", "sh", "-c", "tty; stty size; read x; echo =$x="),
+        env=user.environment, stdin=inner, stdout=inner, stderr=inner)
     os.close(inner)
     os.write(outer, b"typed\r")
     said = b""
@@ -246,7 +243,8 @@ def executes(world, user):
             said += os.read(outer, 1000)
     except OSError:  # its other end is closed
         pass
-    check(process.wait(PATIENCE) == 0 and b"/dev/" in said and b"=typed=" in said, "a terminal", said)
+    check(process.wait(PATIENCE) == 0 and b"/dev/" in said and b"=typed=" in said, "a terminal",
+          said)
     os.close(outer)
     user.run("cancel", name)
     user.run("wait", name, "--timeout", "60", code=103)
@@ -254,16 +252,14 @@ def executes(world, user):
 
 
 def execute(user, *words, given=b""):
-    return subprocess.run(user.words("exec", *words), env=user.environment, input=given,
-                          capture_output=True, timeout=PATIENCE, check=False)
+    return run_command(user.words("exec", *words), text=False, env=user.environment, input=given)
 
 
 def copies(world, user):
     """cp both ways, beside a replica and after the job's end; the pod for that goes in any case."""
     give_volume(world, "copies")
     here = os.path.join(world.folder, "here")
-    os.makedirs(os.path.join(here, "folder/deep"))
-    put(os.path.join(here, "folder/deep/data"), os.urandom(5 << 20))
+    write(os.path.join(here, "folder/deep/data"), os.urandom(5 << 20))
     os.chmod(os.path.join(here, "folder/deep/data"), 0o640)
     os.utime(os.path.join(here, "folder/deep/data"), (1000, 1000))
     os.symlink("deep/data", os.path.join(here, "folder/link"))
@@ -290,7 +286,7 @@ def copies(world, user):
         check("/adaptdl/share" in user.run("cp", f"{name}:/etc/passwd", here, code=1), "elsewhere")
         wait_until(lambda: not copiers(world), "no pod is left", 20)
         process = user.start("cp", f"{name}:/", os.path.join(here, "never"))
-        wait_until(lambda: copiers(world), "its pod is made", pause=0.01)
+        wait_until(lambda: copiers(world), "its pod is made", every=0.01)
         process.send_signal(signal.SIGINT)
         check(process.wait(PATIENCE) == 130, "Ctrl-C", process.communicate())
         wait_until(lambda: not copiers(world), "its pod goes")
@@ -307,23 +303,17 @@ def brings_back(world, user, name, here, when):
           "what went there", counts)
     user.run("cp", target, back)
     data = os.path.join(back, "deep/data")
-    with open(data, "rb") as came, open(os.path.join(here, "folder/deep/data"), "rb") as went:
-        check(came.read() == went.read(), "the same bytes")
+    check(filecmp.cmp(data, os.path.join(here, "folder/deep/data"), False), "the same bytes")
     status = os.stat(data)
     check(status.st_mode & 0o7777 == 0o640 and status.st_mtime == 1000, "mode and time", status)
     check(os.readlink(os.path.join(back, "link")) == "deep/data", "the link")
     os.mkdir(os.path.join(here, when + "-all"))
-    counts = json.loads(user.run("cp", f"{name}:/", os.path.join(here, when + "-all"), "-o", "json"))
+    counts = json.loads(user.run("cp", f"{name}:/", os.path.join(here, when + "-all"), "-o",
+                                 "json"))
     check(counts["skipped"] == ["share/passwd: leads to /etc/passwd, outside of what is copied"],
           "all of it", counts)
     user.run("cp", f"{name}:/share/model", here)
-    with open(os.path.join(here, "model"), encoding="utf-8") as file:
-        check(file.read() == "model\n", "one file")
-
-
-def put(path, data):
-    with open(path, "wb") as file:
-        file.write(data)
+    check(read(os.path.join(here, "model")) == "model\n", "one file")
 
 
 def copiers(world):

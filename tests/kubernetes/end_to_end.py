@@ -1,26 +1,26 @@
-"""A cluster's life with AdaptDL, from installing to uninstalling, as its users see it: run.py starts
-the cluster and a registry.
+"""A cluster's life with AdaptDL, from installing to uninstalling, as its users see it: run.py
+starts the cluster and a registry.
 
-Usage: end_to_end.py ADAPTDL, with ADAPTDL_TEST_KUBECONFIG, ADAPTDL_TEST_IMAGE, ADAPTDL_TEST_REGISTRY
-and ADAPTDL_TEST_PYTHON, a Python with torch and AdaptDL 0.2.11. Users have the program and a
-kubeconfig. The node says that it has 4 GPUs, for which nothing stands: enough for two jobs that grow
-to two replicas each, until a third arrives.
+Usage: end_to_end.py ADAPTDL, with ADAPTDL_TEST_KUBECONFIG, ADAPTDL_TEST_IMAGE,
+ADAPTDL_TEST_REGISTRY and ADAPTDL_TEST_PYTHON, a Python with torch and AdaptDL 0.2.11. Users have
+the program and a kubeconfig. The node says that it has 4 GPUs, for which nothing stands: enough for
+two jobs that grow to two replicas each, until a third arrives.
 """
 
 import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 
 import python_job
 from commands import User, give_volume
 from images import trains_here
 from install import Installed
-from world import GROUP, IMAGE, PROGRAM, Failed, check, wait_until
+from support import (Processes, Results, check, end_by_sigterm, last_lines, read, run_command,
+                     skip_all, wait_until, write)
+from world import GROUP, IMAGE, PROGRAM
 
 REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
 GPUS = 4
@@ -37,7 +37,7 @@ class Life:
         self.api, self.kubeconfig = self.cluster.api, self.cluster.kubeconfig
         self.user = User(self)
         self.user.environment["ADAPTDL_SUBMIT_REPO"] = f"{REGISTRY}/team/jobs"
-        self.followed = {}
+        self.processes, self.followed = Processes(), {}
 
     def status(self, name):
         job = self.api.get(f"{GROUP}/namespaces/{SPACE}/adaptdljobs/{name}")
@@ -55,23 +55,25 @@ class Life:
     def follow(self, name):
         path = os.path.join(self.folder, f"{name}.log")
         with open(path, "wb") as log:
-            self.followed[name] = (path, subprocess.Popen(
+            self.followed[name] = (path, self.processes.start(
                 self.user.words("logs", "-f", name), env=self.user.environment, stdout=log,
-                stderr=log, stdin=subprocess.DEVNULL))
+                stderr=log))
 
     def said(self, name):
         """What `logs -f` has shown of it so far."""
-        with open(self.followed[name][0], encoding="utf-8", errors="replace") as log:
-            return log.read()
+        return read(self.followed[name][0])
 
-    def tell(self):
-        """For whoever looks at a failure."""
+    def logs(self):
+        """[(title, lines)] for a failure's report."""
+        told = []
+        for name, (path, _) in self.followed.items():
+            told += [(f"{name}: {json.dumps(self.status(name))}", last_lines(path, 20)),
+                     (f"events of {name}", self.user.run("events", name).splitlines())]
         for name in self.followed:
-            print(f"---- {name}: {json.dumps(self.status(name))}\n{self.said(name)[-4000:]}\n"
-                  f"{self.user.run('events', name)[-3000:]}", flush=True)
             for pod in pods(self, name):
                 said = self.api.request("GET", f"/api/v1/namespaces/{SPACE}/pods/{pod}/log")[1]
-                print(f"---- pod {pod}: {str(said)[-1500:]}", flush=True)
+                told.append((f"pod {pod}", str(said).splitlines()))
+        return told
 
     def followed_to_the_end(self, name):
         check(self.followed[name][1].wait(PATIENCE) == 0, f"logs -f {name} ends with the job")
@@ -111,8 +113,8 @@ def submits_archive(life):
     life.cluster.run("image", "push", f"{REGISTRY}/team/jobs:torch", "--with-torch", seconds=400)
     project = os.path.join(life.folder, "digits")
     life.cluster.run("init", "digits", project)
-    with open(os.path.join(project, "adaptdljob.yaml"), "w", encoding="utf-8") as file:
-        json.dump({"archive": "train.pt", "resources": {"cpu": 0.3, "gpu": 1}}, file)
+    write(os.path.join(project, "adaptdljob.yaml"),
+          json.dumps({"archive": "train.pt", "resources": {"cpu": 0.3, "gpu": 1}}))
     name = life.user.run("submit", project, "-n", "digits", "--replicas", "1:2", "--set",
                          f"epochs={EPOCHS}", "--checkpoint-storage-class", "second").strip()
     life.follow(name)
@@ -130,11 +132,8 @@ def submits_command(life, name, replicas, volume):
 def write_job(life, name):
     """The job file of a program that ends when it is told to, like the Python one."""
     script = PROGRAM.replace("while :", f"until test -e $ADAPTDL_SHARE_PATH/{python_job.FINISH}")
-    path = os.path.join(life.folder, f"{name}.yaml")
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"command": ["sh", "-c", script], "grace_s": 5,
-                   "resources": {"cpu": 0.05, "gpu": 1}}, file)
-    return path
+    return write(os.path.join(life.folder, f"{name}.yaml"), json.dumps(
+        {"command": ["sh", "-c", script], "grace_s": 5, "resources": {"cpu": 0.05, "gpu": 1}}))
 
 
 def epochs(life, name):
@@ -158,7 +157,8 @@ def tells_the_truth(life, names):
         row = next(line for line in table.splitlines() if line.startswith(name)).split()
         check(shown[name]["phase"] == status["phase"] == row[2] and status["phase"] in texts[name],
               "the phase", shown[name], row, texts[name], status)
-        check(shown[name]["replicas"] == len(status["allocation"]), "its replicas", shown[name], status)
+        check(shown[name]["replicas"] == len(status["allocation"]), "its replicas", shown[name],
+              status)
         for pod in pods(life, name):
             check(pod in texts[name], f"pod {pod}", texts[name])
 
@@ -169,9 +169,7 @@ def pods(life, name):
 
 
 def finish(life, name):
-    path = os.path.join(life.folder, python_job.FINISH)
-    with open(path, "w", encoding="utf-8"):
-        pass
+    path = write(os.path.join(life.folder, python_job.FINISH))
     life.user.run("cp", path, f"{name}:/share/{python_job.FINISH}")
 
 
@@ -185,7 +183,8 @@ def lives(life):
     grown = life.wait_replicas(python, 2, began)
     hints = life.status(python)["train"]
     check(hints["initBatchSize"] == 20 and hints["gradParams"]["var"] > 0, "its hints", hints)
-    wait_until(lambda: any(on == 2 for _, on, _ in epochs(life, python)), "it trains on 2", PATIENCE)
+    wait_until(lambda: any(on == 2 for _, on, _ in epochs(life, python)), "it trains on 2",
+               PATIENCE)
     if live := trains_here(life.adaptdl):
         other = submits_archive(life)
         life.wait_replicas(other, 2)  # by hints, too, but without a restart
@@ -235,9 +234,8 @@ def trained(life, name):
     check(not life.status(name).get("failures"), "no failure", life.status(name))
     model = os.path.join(life.folder, "model.pt")
     life.user.run("cp", f"{name}:/share/model.pt", model)
-    loaded = subprocess.run(
-        [python_job.PYTHON, "-c", f"import torch; print(torch.load({model!r})['weight'].shape)"],
-        capture_output=True, text=True, check=False)
+    loaded = run_command(
+        [python_job.PYTHON, "-c", f"import torch; print(torch.load({model!r})['weight'].shape)"])
     check(loaded.stdout == "torch.Size([1, 8])\n", "the model", loaded)
 
 
@@ -249,10 +247,8 @@ def uninstalls(life, names, before):
     life.api.request("DELETE", f"/api/v1/namespaces/{SPACE}")
     life.cluster.run("uninstall")
     take_volumes(life)
-    try:
-        wait_until(lambda: life.cluster.all_objects() == before, "all is as it was", 60)
-    except Failed as failed:
-        raise Failed(f"{failed}: {sorted(life.cluster.all_objects() ^ before)}") from None
+    wait_until(lambda: life.cluster.all_objects() == before, "all is as it was", 60,
+               tell=lambda: life.cluster.all_objects() ^ before)
 
 
 def take_volumes(life):
@@ -260,27 +256,25 @@ def take_volumes(life):
         life.api.request("DELETE", f"/api/v1/persistentvolumes/{name}")
 
 
+def whole_life(life):
+    before = life.cluster.all_objects()
+    installs(life)
+    uninstalls(life, lives(life), before)
+
+
 def main():
     if not IMAGE or not REGISTRY or not python_job.facts():
-        print("SKIPPED: no node can run pods here, there is no docker-registry, or "
-              "ADAPTDL_TEST_PYTHON names no Python with torch and AdaptDL", flush=True)
-        return 77
+        skip_all("no node can run pods here, there is no docker-registry, or ADAPTDL_TEST_PYTHON "
+                 "names no Python with torch and AdaptDL")
+    end_by_sigterm()
+    results = Results()
     with tempfile.TemporaryDirectory(prefix="adaptdl-end-") as folder:
         life = Life(os.path.abspath(sys.argv[1]), folder)
-        before, begun = life.cluster.all_objects(), time.monotonic()
         try:
-            installs(life)
-            uninstalls(life, lives(life), before)
-            print(f"ok, {time.monotonic() - begun:.0f} s", flush=True)
-        except Failed as failed:
-            print(f"FAILED {failed}", flush=True)
-            life.tell()
-            return 1
+            results.run("whole_life", whole_life, life, logs=life.logs)
         finally:
-            for _, process in life.followed.values():
-                process.kill()
-                process.wait()
-    return 0
+            life.processes.close()
+    return results.code()
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ def add(api, count, tainted=False):
         for number in numbers:
             name = f"fake-{number}"
             api.create("/api/v1/nodes", {
-                "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {
+                "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"},
+                             "labels": {
                     "type": "kwok", "kubernetes.io/hostname": name}},
                 "spec": {"taints": [TAINT] if tainted else []},
                 "status": {"capacity": size, "allocatable": size}})

@@ -17,7 +17,8 @@ ENDED = ("Succeeded", "Failed")
 
 class Recorder(threading.Thread):
     """Follows a collection until stop(): [(version, kind of event, object)]. Where the API server
-    has forgotten what happened while nobody was connected, ("gap") stands, and then what is there."""
+    has forgotten what happened while nobody was connected, ("gap") stands, and then what is
+    there."""
 
     def __init__(self, api, path):
         super().__init__(daemon=True)
@@ -35,7 +36,7 @@ class Recorder(threading.Thread):
             try:
                 version = self.follow(version) if version else self.list()
             except (OSError, ValueError, KeyError):  # the server is down, or was in mid-sentence
-                time.sleep(0.1)
+                time.sleep(0.1)  # before the next try
 
     def note(self, kind, thing):
         version = int(thing["metadata"]["resourceVersion"])

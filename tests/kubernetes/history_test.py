@@ -1,12 +1,8 @@
 """The rules of history.py: what is well, and one breach of each."""
 
-import os
-import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-from history import broken_rules  # noqa: E402
+from history import broken_rules
 
 
 def job(version, kind="MODIFIED", **status):
@@ -40,7 +36,8 @@ class Rules(unittest.TestCase):
     def test_jobs(self):
         for later, rule in (
                 (job(20, phase="Pending"), "Succeeded became Pending"),
-                (job(20, phase="Succeeded", group=1, completionTimestamp="later"), "time of its end"),
+                (job(20, phase="Succeeded", group=1, completionTimestamp="later"),
+                 "time of its end"),
                 (job(20, phase="Succeeded", group=0, completionTimestamp="t"), "group fell"),
                 (job(20, phase="Succeeded", group=1, attainedService=1, completionTimestamp="t"),
                  "attainedService fell")):

@@ -8,7 +8,6 @@ ADAPTDL_TEST_CONTAINERD (the node's socket) and ADAPTDL_TEST_BASE (a docker arch
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -16,7 +15,9 @@ import time
 import urllib.error
 import urllib.request
 
-from world import Api, Failed, check, wait_until
+from support import (KEPT, Results, check, end_by_sigterm, run_command, skip, skip_all,
+                     wait_until, write)
+from world import Api
 
 REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
 CONTAINERD = os.environ.get("ADAPTDL_TEST_CONTAINERD")
@@ -77,20 +78,15 @@ def put_base(repository, kind):
 
 class Builder:
     def __init__(self, adaptdl, folder):
-        self.adaptdl, self.folder, self.count = adaptdl, folder, 0
+        self.adaptdl, self.folder, self.count, self.pod = adaptdl, folder, 0, None
         self.api = Api(os.environ["ADAPTDL_TEST_KUBECONFIG"])
         self.project = os.path.join(folder, "project")
-        os.mkdir(self.project)
-        with open(os.path.join(self.project, "said"), "w", encoding="ascii") as file:
-            file.write("from the folder\n")
+        write(os.path.join(self.project, "said"), "from the folder\n")
 
     def image(self, *words, seconds=120):
-        done = subprocess.run([self.adaptdl, "image", *words, "-o", "json"], capture_output=True,
-                              text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL,
-                              env={"HOME": self.folder, "PATH": "/nowhere"} | {
-                                  name: value for name, value in os.environ.items()
-                                  if name in ("ADAPTDL_LIBTORCH", "ADAPTDL_WORKER")})
-        check(done.returncode == 0, f"image {words}", done.stderr)
+        done = run_command([self.adaptdl, "image", *words, "-o", "json"], 0, seconds,
+                           env={"HOME": self.folder, "PATH": "/nowhere"} | {
+                               name: os.environ[name] for name in KEPT if name in os.environ})
         return json.loads(done.stdout)
 
     def runs(self, image, command, expected, policy="Always", seconds=90):
@@ -100,20 +96,27 @@ class Builder:
         self.api.create("/api/v1/namespaces/default/pods", {
             "metadata": {"name": f"image-{self.count}"}, "spec": {
                 "restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [{
-                    "name": "main", "image": image, "imagePullPolicy": policy, "command": command}]}})
+                    "name": "main", "image": image, "imagePullPolicy": policy,
+                    "command": command}]}})
 
         def ended():
             status = self.api.get(path)["status"]
             return status["phase"] in ("Succeeded", "Failed") and status
-        try:
-            status = wait_until(ended, f"{image} runs", seconds)
-        except Failed as failed:
-            raise Failed(f"{failed}\n    {self.api.get(path)['status']}") from None
+        self.pod = path
+        status = wait_until(ended, f"{image} runs", seconds)
         said = self.api.request("GET", path + "/log")[1]
         check(status["phase"] == "Succeeded" and expected in str(said), f"what {image} says", said,
               status)
         self.api.request("DELETE", path)
         return said if isinstance(said, str) else json.dumps(said)  # it had read a record
+
+
+    def logs(self):
+        """[(title, lines)] for a failure's report: of the last pod."""
+        if not self.pod:
+            return []
+        return [(self.pod, [json.dumps(self.api.get(self.pod)),
+                            *str(self.api.request("GET", self.pod + "/log")[1]).splitlines()])]
 
 
 def media_type(image):
@@ -136,7 +139,8 @@ def checks(_builder):
     absent = {"mediaType": LAYERS[OCI] + "+gzip", "digest": "sha256:" + "0" * 64, "size": 1}
     status, body, _ = put_manifest("checks", "1", {"schemaVersion": 2, "mediaType": OCI,
                                                    "config": config, "layers": [absent]})
-    check(status == 400 and b"MANIFEST_BLOB_UNKNOWN" in body, "a manifest without its layer", status, body)
+    check(status == 400 and b"MANIFEST_BLOB_UNKNOWN" in body, "a manifest without its layer",
+          status, body)
 
 
 def program(builder):
@@ -160,9 +164,7 @@ def folders(builder):
         builder.runs(made["image"], RUN, SAID)
         builder.image("build", builder.project, "--base", f"{REGISTRY}/base{number}:1", "--archive",
                       archive)
-        done = subprocess.run(["ctr", "-a", CONTAINERD, "-n", "k8s.io", "images", "import", archive],
-                              capture_output=True, text=True, check=False)
-        check(done.returncode == 0, "it is imported", done.stderr)
+        run_command(["ctr", "-a", CONTAINERD, "-n", "k8s.io", "images", "import", archive], 0)
         builder.runs("localhost/adaptdl-image:latest", RUN, SAID, "Never")
 
 
@@ -174,7 +176,8 @@ def of_index(builder):
                                        b'{"type":"layers","diff_ids":[]}}', CONFIGS[OCI])
     _, _, stranger = put_manifest("many", "2", other)
     machine = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
-    status, body, _ = put_manifest("many", "all", {"schemaVersion": 2, "mediaType": INDEX, "manifests": [
+    status, body, _ = put_manifest("many", "all",
+                                   {"schemaVersion": 2, "mediaType": INDEX, "manifests": [
         stranger | {"platform": {"os": "linux", "architecture": "riscv64"}},
         made | {"platform": {"os": "linux", "architecture": machine}}]})
     check(status == 201, "the index is not taken", body)
@@ -191,16 +194,13 @@ def can_train(record):
 
 
 def trains_here(adaptdl):
-    return can_train(subprocess.run([adaptdl, "doctor", "-o", "json"], capture_output=True,
-                                    text=True, check=False).stdout)
+    return can_train(run_command([adaptdl, "doctor", "-o", "json"]).stdout)
 
 
 def training(builder):
     """With LibTorch, where this program has a worker to go with it."""
     if not trains_here(builder.adaptdl):
-        print("       training: SKIPPED: this program has no worker, or there is no LibTorch",
-              flush=True)
-        return
+        skip("this program has no worker, or there is no LibTorch")
     begun = time.monotonic()
     image = builder.image("push", f"{REGISTRY}/made/torch", "--with-torch", seconds=400)["image"]
     pushed = time.monotonic()
@@ -214,22 +214,15 @@ def training(builder):
 
 def main():
     if not REGISTRY or not CONTAINERD:
-        print("SKIPPED: no node can run pods here, or there is no docker-registry", flush=True)
-        return 77
-    failures = 0
+        skip_all("no node can run pods here, or there is no docker-registry")
+    end_by_sigterm()
+    results = Results()
     with tempfile.TemporaryDirectory(prefix="adaptdl-images-") as folder:
         builder = Builder(os.path.abspath(sys.argv[1]), folder)
         for test in (checks, program, folders, of_index, training):
-            if len(sys.argv) > 2 and test.__name__ not in sys.argv[2:]:
-                continue
-            begun = time.monotonic()
-            try:
-                test(builder)
-                print(f"ok {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
-            except Failed as failed:
-                print(f"FAILED {test.__name__}: {failed}", flush=True)
-                failures += 1
-    return 1 if failures else 0
+            if len(sys.argv) == 2 or test.__name__ in sys.argv[2:]:
+                results.run(test.__name__, test, builder, logs=builder.logs)
+    return results.code()
 
 
 if __name__ == "__main__":

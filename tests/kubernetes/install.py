@@ -1,5 +1,5 @@
-"""Installs into a real cluster, with an image made and pushed by the program itself, and takes it out
-again: run.py starts the cluster and a registry.
+"""Installs into a real cluster, with an image made and pushed by the program itself, and takes it
+out again: run.py starts the cluster and a registry.
 
 Usage: install.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG, ADAPTDL_TEST_IMAGE and
 ADAPTDL_TEST_REGISTRY. Tests run one after another, on one installation.
@@ -9,16 +9,17 @@ import base64
 import json
 import os
 import re
-import subprocess
+import ssl
 import sys
 import time
 
-from world import GROUP, IMAGE, Api, Failed, check, wait_until
+from support import Results, check, end_by_sigterm, read, run_command, skip_all, wait_until
+from world import GROUP, IMAGE, Api
 
 REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
 SPACE = "adaptdl"
 MANIFESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                         "../../core/cluster/kubernetes/manifests")
+                         "../../core/cluster/kubernetes/install/manifests")
 # Come and go by themselves, or tell of what was.
 NOT_COMPARED = {"events", "componentstatuses"}
 
@@ -35,10 +36,7 @@ class Installed:
         command = [self.adaptdl, *arguments]
         if arguments[0] in ("install", "upgrade", "uninstall", "policy"):
             command += ["--kubeconfig", self.kubeconfig]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds,
-                              stdin=subprocess.DEVNULL, check=False)
-        check(done.returncode == code, f"{arguments}: exit {done.returncode}", done.stdout,
-              done.stderr)
+        done = run_command(command, code, seconds)
         return done.stdout, done.stderr
 
     def install(self, *arguments, **expected):
@@ -48,6 +46,15 @@ class Installed:
         found = self.api.get(f"/api/v1/namespaces/{SPACE}/pods?labelSelector="
                              "app.kubernetes.io/name%3Dadaptdl-operator")
         return found["items"]
+
+    def logs(self):
+        """[(title, lines)] for a failure's report."""
+        told = []
+        for pod in self.pods():
+            name = pod["metadata"]["name"]
+            said = self.api.request("GET", f"/api/v1/namespaces/{SPACE}/pods/{name}/log")[1]
+            told.append((name, [json.dumps(pod["status"])[:2000], *str(said).splitlines()]))
+        return told
 
     def create_job(self, name, spec):
         return self.api.request("POST", f"{GROUP}/namespaces/default/adaptdljobs", {
@@ -110,10 +117,12 @@ def ready(world):
     """It is ready when install says so: two operators, of which one leads; then nothing differs."""
     _, said = world.install("--set", "sched.interval=5s", "--timeout", "90")
     check("installed in namespace adaptdl" in said, "it says so", said)
-    pods = wait_until(lambda: len(world.pods()) == 2 and world.pods(), "those of before are gone", 40)
+    pods = wait_until(lambda: len(world.pods()) == 2 and world.pods(), "those of before are gone",
+                      40)
     states = [[c["ready"] for c in pod["status"]["containerStatuses"]] for pod in pods]
     check(states == [[True], [True]], "two pods are ready", states)
-    lease = world.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases/adaptdl-operator")
+    lease = world.api.get("/apis/coordination.k8s.io/v1/namespaces/"
+                          f"{SPACE}/leases/adaptdl-operator")
     holder = lease["spec"]["holderIdentity"].split("_")[0]
     check(holder in [pod["metadata"]["name"] for pod in pods], "one of them leads", lease)
     _, said = world.run("upgrade")
@@ -130,7 +139,8 @@ def runs_a_job(world):
         "items"]
     said = world.api.request(
         "GET", f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}/log")[1]
-    check(f"http://adaptdl-supervisor.{SPACE}.svc:8080/j/" in said, "the supervisor's address", said)
+    check(f"http://adaptdl-supervisor.{SPACE}.svc:8080/j/" in said, "the supervisor's address",
+          said)
 
 
 def denied_nothing(world):
@@ -172,9 +182,26 @@ def measured(world):
     check("\nadaptdl_leader 1" in text and "\nadaptdl_leader 0" in text, "one leads", text)
     check('adaptdl_jobs{phase="Succeeded"} 1' in text, "the job is counted", text)
     for file in ("dashboard.json", "alerts.yaml"):
-        with open(os.path.join(MANIFESTS, file), encoding="utf-8") as data:
-            for name in set(re.findall(r"\b(?:adaptdl|rest_client)_[a-z_]+", data.read())):
-                check(f"# TYPE {name} " in text, f"{file}: {name}")
+        series = re.findall(r"\b(?:adaptdl|rest_client)_[a-z_]+",
+                            read(os.path.join(MANIFESTS, file)))
+        for name in set(series):
+            check(f"# TYPE {name} " in text, f"{file}: {name}")
+
+
+def all_serve_certificate(world):
+    """Whether each operator answers with the certificate that is in the secret."""
+    secret = world.api.get(f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-webhook-certificate")
+    current = ssl.PEM_cert_to_DER_cert(base64.b64decode(secret["data"]["tls.crt"]).decode())
+    for pod in world.pods():
+        port, = [port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]
+                 if port["name"] == "validator"]
+        try:
+            served = ssl.get_server_certificate((pod["status"]["podIP"], port), timeout=5)
+        except OSError:
+            return False
+        if ssl.PEM_cert_to_DER_cert(served) != current:
+            return False
+    return True
 
 
 def rotates(world):
@@ -190,7 +217,7 @@ def rotates(world):
     wait_until(lambda: world.api.get(
         f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-webhook-certificate"), "another secret", 20)
     wait_until(lambda: world.create_job("nameless", spec)[0] == 422, "it answers again", 20)
-    time.sleep(2)  # the other operator, too
+    wait_until(lambda: all_serve_certificate(world), "both operators have it", 20)
     pods = {pod["metadata"]["name"] for pod in world.pods()}
     certificates, authorities, most = set(), set(), 0
     end = time.monotonic() + 45
@@ -202,7 +229,7 @@ def rotates(world):
         bundle = base64.b64decode(secret["data"]["ca.crt"]).decode()
         most = max(most, bundle.count("BEGIN"))
         authorities.add(bundle.split("-----END")[0])
-        time.sleep(0.5)
+        time.sleep(0.5)  # the pace of the calls
     check(len(certificates) >= 4 and len(authorities) >= 2 and most == 2, "they were made anew",
           len(certificates), len(authorities), most)
     # One of before the upgrade may have ended meanwhile.
@@ -280,39 +307,31 @@ def keeps_images(world):
     world.run("uninstall")
 
 
+def nothing_is_left(world, before):
+    # Until what the cluster itself still clears away is gone.
+    wait_until(lambda: not world.all_objects() - before, "nothing is left", 30,
+               tell=lambda: world.all_objects() ^ before)
+    check(not before - world.all_objects(), "something of others went",
+          before - world.all_objects())
+
+
 def main():
     if not IMAGE or not REGISTRY:
-        print("SKIPPED: no node can run pods here, or there is no docker-registry", flush=True)
-        return 77
+        skip_all("no node can run pods here, or there is no docker-registry")
+    end_by_sigterm()
     world = Installed(os.path.abspath(sys.argv[1]))
     world.image = world.run("image", "push", f"{REGISTRY}/adaptdl")[0].strip()
     before = world.all_objects()
-    tests = [unknown_kind, not_pulled, no_room, ready, runs_a_job, refuses, measured, rotates,
-             upgraded, another_policy, denied_nothing, uninstalled, keeps_images]
-    for test in tests:
+    results = Results()
+    for test in (unknown_kind, not_pulled, no_room, ready, runs_a_job, refuses, measured, rotates,
+                 upgraded, another_policy, denied_nothing, uninstalled, keeps_images):
         if len(sys.argv) > 2 and test.__name__ not in sys.argv[2:]:
             continue
-        begun = time.monotonic()
-        try:
-            test(world)
-        except Failed as failed:
-            for pod in world.pods():
-                name = pod["metadata"]["name"]
-                print(json.dumps(pod["status"])[:2000], world.api.request(
-                    "GET", f"/api/v1/namespaces/{SPACE}/pods/{name}/log")[1])
-            print(f"FAILED {test.__name__}: {failed}", flush=True)
-            return 1
-        print(f"ok {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
-
-    def left():  # what the cluster itself still clears away
-        return not world.all_objects() - before
-    try:
-        wait_until(left, "nothing is left", 30)
-        check(not before - world.all_objects(), "nothing of others went")
-    except Failed as failed:
-        print(f"FAILED {failed}: {sorted(world.all_objects() ^ before)}", flush=True)
-        return 1
-    return 0
+        # What comes next needs what comes before.
+        if not results.run(test.__name__, test, world, logs=world.logs):
+            return results.code()
+    results.run("nothing_is_left", nothing_is_left, world, before)
+    return results.code()
 
 
 if __name__ == "__main__":

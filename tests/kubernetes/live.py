@@ -6,12 +6,12 @@ ADAPTDL_TEST_REGISTRY.
 
 import os
 import re
-import subprocess
 import sys
 import time
 
 from commands import User, give_volume
-from world import Failed, check, run_tests, wait_until
+from support import check, run_command, skip_all, wait_until, write
+from world import run_tests
 
 REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
 
@@ -26,10 +26,7 @@ class Trainer:
         self.pushed = False
 
     def here(self, *words):
-        done = subprocess.run([self.world.adaptdl, *words], text=True, capture_output=True,
-                              stdin=subprocess.DEVNULL, timeout=300, check=False)
-        check(done.returncode == 0, f"adaptdl {words}: exit {done.returncode}", done.stderr)
-        return done.stdout
+        return run_command([self.world.adaptdl, *words], 0, 300).stdout
 
     def submit(self, *words, **expected):
         return self.user.run("submit", self.project, "--repo", self.repository,
@@ -50,8 +47,8 @@ class Trainer:
         if not os.path.exists(self.project):
             self.here("init", "digits", self.project)
         # Without a request other work of the machine would leave its pods next to nothing.
-        with open(os.path.join(self.project, "adaptdljob.yaml"), "w", encoding="utf-8") as file:
-            file.write("archive: train.pt\nresources: {cpu: 500m}\n")
+        write(os.path.join(self.project, "adaptdljob.yaml"),
+              "archive: train.pt\nresources: {cpu: 500m}\n")
         if not self.pushed:
             begun = time.monotonic()
             self.here("image", "push", self.repository + ":torch", "--with-torch")
@@ -59,11 +56,7 @@ class Trainer:
         self.pushed = True
 
     def wait_said(self, name, pattern):
-        try:
-            wait_until(lambda: re.search(pattern, self.launcher_said(name)), pattern, 240)
-        except Failed as failed:
-            said = "".join(f"{pod}:\n{self.world.log(pod)}\n" for pod in self.world.pods(name))
-            raise Failed(f"{failed}\n{said}") from None
+        wait_until(lambda: re.search(pattern, self.launcher_said(name)), pattern, 240)
 
     def wait_replicas(self, name, count):
         return self.world.wait_status(
@@ -79,7 +72,8 @@ def no_image(trainer):
 
 
 def trains(trainer):
-    """Pods join a group that trains, leave it and are killed: it stays the same group to its end."""
+    """Pods join a group that trains, leave it and are killed: it stays the same group to its
+    end."""
     world, user = trainer.world, trainer.user
     trainer.prepare()
     name = trainer.submit("--replicas", "1", "--set", "epochs=100000")
@@ -114,13 +108,15 @@ def finishes(trainer):
     trainer.prepare()
     begun = time.monotonic()
     name = trainer.submit("--replicas", "2", "--set", "epochs=3")
-    wait_until(lambda: world.pods(name), "its first pod", pause=0.02)
-    print(f"from submit of the folder to the first pod: {time.monotonic() - begun:.2f} s", flush=True)
+    wait_until(lambda: world.pods(name), "its first pod", every=0.02)
+    print(f"from submit of the folder to the first pod: {time.monotonic() - begun:.2f} s",
+          flush=True)
     trainer.wait_said(name, "finished")
     status = world.wait_phase(name, "Succeeded")
     check(status["group"] == 0, "nothing began anew", status)
     # The launcher's pod says that the job has succeeded; the other's ends at about the same time.
-    wait_until(lambda: list(world.pods(name).values()) == ["Succeeded"] * 2, "both pods succeed", 10)
+    wait_until(lambda: list(world.pods(name).values()) == ["Succeeded"] * 2, "both pods succeed",
+               10)
     model = os.path.join(world.folder, "model.pt")
     user.run("cp", f"{name}:/adaptdl/share/model.pt", model)
     with open(model, "rb") as file:
@@ -131,9 +127,9 @@ def finishes(trainer):
 
 def main():
     if not REGISTRY:
-        print("SKIPPED: there is no docker-registry", flush=True)
-        return 77
-    return run_tests([no_image, trains, finishes], given=lambda world: (Trainer(world),), reachable=True)
+        skip_all("there is no docker-registry")
+    return run_tests([no_image, trains, finishes], given=lambda world: (Trainer(world),),
+                     reachable=True)
 
 
 if __name__ == "__main__":

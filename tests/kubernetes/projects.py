@@ -11,15 +11,15 @@ import random
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 import urllib.request
 
 import services
-from commands import PATIENCE, User, give_volume, put
-from world import IMAGE, check, run_tests, wait_until
+from commands import User, give_volume
+from support import PATIENCE, Registry, check, has_registry, run_command, skip, wait_until, write
+from world import IMAGE, run_tests
 
 
 def free_node_port():
@@ -41,24 +41,16 @@ def pass_on(listener, port):
 
 @contextlib.contextmanager
 def cluster_registry(world):
-    """A docker-registry of this machine as the Service adaptdl-registry. Its port is the node's, since no
-    kube-proxy runs. The API server passes requests on to pods alone, so there is one that has the
-    node's address, which is passed on."""
+    """A docker-registry of this machine as the Service adaptdl-registry. Its port is the node's,
+    since no kube-proxy runs. The API server passes requests on to pods alone, so there is one that
+    has the node's address, which is passed on."""
     port = free_node_port()
-    config = os.path.join(world.folder, f"registry-{port}.json")
-    put(config, json.dumps({
-        "version": "0.1", "log": {"level": "error", "accesslog": {"disabled": True}},
-        "storage": {"filesystem": {"rootdirectory": os.path.join(world.folder, "registry")}},
-        "http": {"addr": f"127.0.0.1:{port}"}}).encode())
     node, = world.api.get("/api/v1/nodes")["items"]
     address = next(each["address"] for each in node["status"]["addresses"]
                    if each["type"] == "InternalIP")
     listener = socket.create_server((address, 0), backlog=100)
     with contextlib.ExitStack() as stack:
-        process = subprocess.Popen(["docker-registry", "serve", config], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        stack.callback(process.wait)
-        stack.callback(process.terminate)
+        stack.enter_context(Registry(world.folder, port))
         stack.callback(listener.close)
         stack.callback(listener.shutdown, socket.SHUT_RDWR)
         threading.Thread(target=pass_on, args=(listener, port), daemon=True).start()
@@ -67,7 +59,8 @@ def cluster_registry(world):
         world.api.create(space + "/services", {
             "metadata": {"name": "adaptdl-registry", "labels": labels},
             "spec": {"type": "NodePort", "selector": labels, "ports": [{
-                "name": "registry", "port": 5000, "targetPort": listener.getsockname()[1], "nodePort": port}]}})
+                "name": "registry", "port": 5000, "targetPort": listener.getsockname()[1],
+                "nodePort": port}]}})
         world.api.create(space + "/pods", {
             "metadata": {"name": "registry", "labels": labels},
             "spec": {"hostNetwork": True, "terminationGracePeriodSeconds": 0, "containers": [{
@@ -78,17 +71,20 @@ def cluster_registry(world):
         yield port
 
 
+def image_of(world, name):
+    job = world.api.get(world.jobs(name))
+    return job["spec"]["template"]["spec"]["containers"][0]["image"]
+
+
 def registry(world, user):
     """submit of a folder, without a repository: through the API server, and pulled by the node."""
-    if not shutil.which("docker-registry"):
-        print("not tested: there is no docker-registry", flush=True)
-        return
+    if not has_registry():
+        skip("there is no docker-registry")
     give_volume(world, "registry")
     folder = os.path.join(world.folder, "project")
-    os.makedirs(folder, exist_ok=True)
-    put(os.path.join(folder, "greeting"), b"pulled\n")
-    put(os.path.join(folder, "large"), os.urandom(20 << 20))
-    put(os.path.join(folder, "adaptdljob.yaml"), b"""
+    write(os.path.join(folder, "greeting"), b"pulled\n")
+    write(os.path.join(folder, "large"), os.urandom(20 << 20))
+    write(os.path.join(folder, "adaptdljob.yaml"), b"""
 apiVersion: adaptdl.petuum.com/v1
 kind: AdaptDLJob
 metadata: {generateName: project-}
@@ -98,17 +94,19 @@ spec:
 """)
     # The busybox of the node's image, from which a base is made here.
     shutil.copy(shutil.which("busybox") or "/bin/busybox", os.path.join(folder, "busybox"))
-    put(os.path.join(folder, "Dockerfile"),
-        b"FROM scratch\nCOPY busybox /busybox\nCOPY greeting large /adaptdl-app/\nWORKDIR /adaptdl-app\n")
+    write(os.path.join(folder, "Dockerfile"),
+        "FROM scratch\nCOPY busybox /busybox\nCOPY greeting large /adaptdl-app/\n"
+        "WORKDIR /adaptdl-app\n")
     words = ["submit", folder, "--checkpoint-storage-class", "registry"]
     try:
         told = user.run(*words, code=1)
-        check("has no registry of its own" in told and "ADAPTDL_SUBMIT_REPO" in told, "the way out", told)
+        check("has no registry of its own" in told and "ADAPTDL_SUBMIT_REPO" in told, "the way out",
+              told)
         with cluster_registry(world) as port:
             begun = time.monotonic()
             name = user.run(*words, "--proxy-port", "59283").strip()
             took = time.monotonic() - begun
-            image = world.api.get(world.jobs(name))["spec"]["template"]["spec"]["containers"][0]["image"]
+            image = image_of(world, name)
             check(image.startswith(f"localhost:{port}/adaptdl-submit@sha256:"), "the image", image)
             user.run("wait", name, "--timeout", "60")
             check(user.run("logs", name).strip().endswith("pulled"), "what it printed")
@@ -116,18 +114,17 @@ spec:
             again = user.run(*words).strip()
             print(f"submit of 20 MB: {took:.2f} s, once more: {time.monotonic() - begun:.2f} s",
                   flush=True)
-            check(world.api.get(world.jobs(again))["spec"]["template"]["spec"]["containers"][0]["image"]
-                  == image, "the same image")
+            check(image_of(world, again) == image, "the same image")
             for job in (name, again):
                 user.run("delete", "--force", job)
-            pushed = subprocess.run([world.adaptdl, "image", "push"], env=user.environment,
-                                    text=True, capture_output=True, check=False)
+            pushed = run_command([world.adaptdl, "image", "push"], env=user.environment)
             repository, _, digest = pushed.stdout.strip().partition("@")
             check(repository == f"localhost:{port}/adaptdl-submit", "image push", pushed)
             urllib.request.urlopen(urllib.request.Request(
                 f"http://127.0.0.1:{port}/v2/adaptdl-submit/manifests/{digest}",
                 headers={"Accept": "application/vnd.oci.image.manifest.v1+json"})).close()
-        check("cannot be used" in (told := user.run(*words, code=1)), "a registry that is away", told)
+        check("cannot be used" in (told := user.run(*words, code=1)), "a registry that is away",
+              told)
     finally:
         world.api.request("DELETE", "/api/v1/persistentvolumes/registry")
 
@@ -142,19 +139,16 @@ exec busybox httpd -f -p 6006 -h /adaptdl/tensorboard
 def tensorboard_image(world):
     """Busybox with a program `tensorboard`; in the node's registry."""
     folder = os.path.join(world.folder, "tensorboard")
-    os.makedirs(folder, exist_ok=True)
-    put(os.path.join(folder, "tensorboard"), STAND_IN.encode())
+    write(os.path.join(folder, "tensorboard"), STAND_IN)
     os.chmod(os.path.join(folder, "tensorboard"), 0o755)
     shutil.copy(shutil.which("busybox"), os.path.join(folder, "busybox"))
     if not os.path.lexists(os.path.join(folder, "sh")):
         os.symlink("busybox", os.path.join(folder, "sh"))
-    put(os.path.join(folder, "Dockerfile"),
+    write(os.path.join(folder, "Dockerfile"),
         b"FROM scratch\nCOPY busybox sh tensorboard /bin/\nENV PATH=/bin\n")
-    done = subprocess.run(
-        [world.adaptdl, "image", "build", folder, "-t",
-         os.environ["ADAPTDL_TEST_REGISTRY"] + "/tensorboard"],
-        env={"HOME": world.folder, "PATH": "/nowhere"}, check=True, text=True, capture_output=True)
-    return done.stdout.strip()
+    return run_command([world.adaptdl, "image", "build", folder, "-t",
+                        os.environ["ADAPTDL_TEST_REGISTRY"] + "/tensorboard"], 0,
+                       env={"HOME": world.folder, "PATH": "/nowhere"}).stdout.strip()
 
 
 def tensorboards(world, user):
@@ -171,8 +165,7 @@ def tensorboards(world, user):
             for each in world.api.get(path + label)["items"]]
 
     if not os.environ.get("ADAPTDL_TEST_REGISTRY"):
-        print("not tested: there is no docker-registry", flush=True)
-        return
+        skip("there is no docker-registry")
     give_volume(world, "curves")
     give_volume(world, "checkpoints")
     words = ["--image", tensorboard_image(world), "--nodeport", "--storageclass", "curves"]
@@ -184,7 +177,8 @@ def tensorboards(world, user):
         check("already" in tensorboard("create", "curves", *words, code=1), "twice")
         owners = [each["ownerReferences"][0] for each in objects() if each["name"] ==
                   "adaptdl-tensorboard-curves" and "ownerReferences" in each]
-        check(len(owners) == 2 and all(o["apiVersion"] == "apps/v1" for o in owners), "owners", owners)
+        check(len(owners) == 2 and all(o["apiVersion"] == "apps/v1" for o in owners), "owners",
+              owners)
         name = user.run("submit", "--image", IMAGE, "-n", "writes", "--tensorboard", "curves",
                         "--checkpoint-storage-class", "checkpoints", "--", "sh", "-c",
                         "echo shown > $ADAPTDL_TENSORBOARD_LOGDIR/index.html; sleep 15").strip()
@@ -203,7 +197,8 @@ def tensorboards(world, user):
                        ["curves", str(instance["node_port"]), "1Gi", "1/1"]], "the table", rows)
         # Another pod takes over, at the same port.
         pod, = [each["name"] for each in objects() if each["name"].count("-") == 4]
-        world.api.request("DELETE", f"/api/v1/namespaces/{world.space}/pods/{pod}?gracePeriodSeconds=0")
+        world.api.request("DELETE",
+                          f"/api/v1/namespaces/{world.space}/pods/{pod}?gracePeriodSeconds=0")
         wait_until(lambda: shows(told.split()[-1]), "the next pod is shown")
         proxy.send_signal(signal.SIGINT)
         check(proxy.wait(PATIENCE) == 0, "Ctrl-C", proxy.communicate())

@@ -1,5 +1,5 @@
-"""An unmodified Python AdaptDL 0.2.11 program as users hand it in: a folder with a Dockerfile, a job
-file and a script, on an image with Python.
+"""An unmodified Python AdaptDL 0.2.11 program as users hand it in: a folder with a Dockerfile, a
+job file and a script, on an image with Python.
 
 The image holds the interpreter of ADAPTDL_TEST_PYTHON, its library and the system's libraries that
 AdaptDL and torch load, and busybox. What pip installed, 5 GB of torch and CUDA, is no part of it,
@@ -10,7 +10,8 @@ import glob
 import json
 import os
 import shutil
-import subprocess
+
+from support import run_command, write
 
 PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
 PACKAGES = "/packages"  # where pods find what pip installed
@@ -21,13 +22,14 @@ import json, os, sys, sysconfig
 import adaptdl.torch
 paths = sysconfig.get_paths()
 loaded = {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
-print(json.dumps({"base": os.path.realpath(sys.base_prefix), "version": sysconfig.get_python_version(),
+print(json.dumps({"base": os.path.realpath(sys.base_prefix),
+                  "version": sysconfig.get_python_version(),
                   "packages": os.path.realpath(paths["purelib"]),
                   "library": os.path.realpath(paths["stdlib"]), "loaded": sorted(loaded)}))
 """
 
-# As anybody's; but it takes as long as its samples say, ends when it is told to, and its gradients are
-# noise for the most part, so that a larger batch, and another replica, are worth much.
+# As anybody's; but it takes as long as its samples say, ends when it is told to, and its gradients
+# are noise for the most part, so that a larger batch, and another replica, are worth much.
 PROGRAM = """
 import os, time
 import numpy
@@ -54,7 +56,8 @@ for epoch in adl.remaining_epochs_until(10000):
         optimizer.step()
         time.sleep(0.002 * len(a))
     if replica_rank() == 0:
-        print("epoch", epoch, "on", num_replicas(), "start", num_restarts(), "loss", float(loss), flush=True)
+        print("epoch", epoch, "on", num_replicas(), "start", num_restarts(), "loss", float(loss),
+              flush=True)
     if adaptdl.collective.broadcast(os.path.exists(os.path.join(share_path(), "FINISH"))):
         break
 if replica_rank() == 0:
@@ -84,8 +87,7 @@ def facts():
     """What the Python of the tests is; None where it cannot import AdaptDL."""
     if not PYTHON:
         return None
-    done = subprocess.run([PYTHON, "-W", "ignore", "-c", FACTS], capture_output=True, text=True,
-                          check=False)
+    done = run_command([PYTHON, "-W", "ignore", "-c", FACTS])
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 
@@ -94,7 +96,8 @@ def make_image_folder(folder, python):
     root = os.path.join(folder, "root")
     libraries = os.path.join(root, "lib", os.path.basename(
         os.path.dirname(next(path for path in python["loaded"] if "/libc.so" in path))))
-    for path in (libraries, *(os.path.join(root, name) for name in ("bin", "etc", "usr/local/bin"))):
+    for path in (libraries,
+                 *(os.path.join(root, name) for name in ("bin", "etc", "usr/local/bin"))):
         os.makedirs(path)
     os.mkdir(os.path.join(root, "tmp"), 0o1777)
     name = f"python{python['version']}"
@@ -103,7 +106,8 @@ def make_image_folder(folder, python):
     shutil.copytree(python["library"], os.path.join(root, "usr/local/lib", name),
                     symlinks=True, ignore=shutil.ignore_patterns(
                         "site-packages", "dist-packages", "test", "tests", "__pycache__",
-                        "config-*", "idlelib", "ensurepip", "lib2to3", "tkinter", "turtledemo", "*.a"))
+                        "config-*", "idlelib", "ensurepip", "lib2to3", "tkinter", "turtledemo",
+                        "*.a"))
     for path in python["loaded"]:
         if path.startswith((python["packages"], python["library"])):
             continue
@@ -120,18 +124,15 @@ def make_image_folder(folder, python):
         os.symlink("busybox", os.path.join(root, "bin", applet))
     for file, text in (("passwd", "root:x:0:0:root:/root:/bin/sh\n"), ("group", "root:x:0:\n"),
                        ("nsswitch.conf", "hosts: files dns\n")):
-        with open(os.path.join(root, "etc", file), "w", encoding="ascii") as made:
-            made.write(text)
-    with open(os.path.join(folder, "Dockerfile"), "w", encoding="ascii") as file:
-        file.write("FROM scratch\nCOPY root /\nENV PATH=/usr/local/bin:/bin "
-                   f"PYTHONPATH={PACKAGES} PYTHONDONTWRITEBYTECODE=1\nCMD [\"python3\"]\n")
+        write(os.path.join(root, "etc", file), text)
+    write(os.path.join(folder, "Dockerfile"),
+          "FROM scratch\nCOPY root /\nENV PATH=/usr/local/bin:/bin "
+          f"PYTHONPATH={PACKAGES} PYTHONDONTWRITEBYTECODE=1\nCMD [\"python3\"]\n")
 
 
 def make_project(folder, image, python):
     """The folder to submit."""
-    os.makedirs(folder)
     for name, text in (("Dockerfile", f"FROM {image}\nWORKDIR /app\nCOPY train.py ./\n"),
                        ("train.py", PROGRAM.replace("FINISH", FINISH)),
                        ("adaptdljob.yaml", JOB.replace("HOST", python["packages"]))):
-        with open(os.path.join(folder, name), "w", encoding="ascii") as file:
-            file.write(text)
+        write(os.path.join(folder, name), text)

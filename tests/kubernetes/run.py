@@ -17,14 +17,14 @@ import tempfile
 import threading
 
 import cluster
+from support import SKIPPED, end_by_sigterm, kill_child, skip_all, write
 
-SKIPPED = 77
 PATIENCE_S = 600  # less than meson's, whose end leaves no time to take a cluster down
 
 
 def run(program, environment, failures):
-    """What it says of failures goes to that list as well: the logs of a cluster come after it, and who
-    looks at a long output looks at its end."""
+    """What it says of failures goes to that list as well: the logs of a cluster come after it, and
+    who looks at a long output looks at its end."""
     process = subprocess.Popen(program, env={**os.environ, **environment}, text=True,
                                errors="replace", stdout=subprocess.PIPE)
     reader = threading.Thread(target=pass_on, args=(process.stdout, failures), daemon=True)
@@ -36,8 +36,7 @@ def run(program, environment, failures):
         failures.append(f"FAILED: not done within {PATIENCE_S} s\n")
         return 1
     finally:
-        process.kill()
-        process.wait()
+        kill_child(process)
         reader.join(5)  # it goes on if a process that was left behind has the pipe
 
 
@@ -68,19 +67,17 @@ def with_cluster(binaries, use):
             environment["ADAPTDL_TEST_CONTAINERD"] = started.path("containerd.sock")
             environment["ADAPTDL_TEST_BASE"] = os.path.join(binaries, "images/adaptdl-busybox.tar")
         # The program asks for a restart by a signal, and waits until it is done.
-        restart = os.path.join(folder, "restart")
         done = os.path.join(folder, "restarted")
-        with open(restart, "w", encoding="utf-8") as script:
-            script.write(f"#!/bin/sh\nrm -f {done}\nkill -USR1 {os.getpid()}\n"
-                         f"until test -e {done}; do sleep 0.1; done\n")
+        restart = write(os.path.join(folder, "restart"),
+                        f"#!/bin/sh\nrm -f {done}\nkill -USR1 {os.getpid()}\n"
+                        f"until test -e {done}; do sleep 0.1; done\n")
         os.chmod(restart, 0o755)
 
         def on_restart(_signal, _frame):
             started.restart_api_server()
-            with open(done, "w", encoding="utf-8"):
-                pass
+            write(done)
         signal.signal(signal.SIGUSR1, on_restart)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that `finally` is reached
+        end_by_sigterm()
         environment["ADAPTDL_TEST_RESTART"] = restart
         code = use(started, environment)
         failed = code not in (0, SKIPPED)
@@ -89,7 +86,7 @@ def with_cluster(binaries, use):
         started.stop()
         if failed:
             for name in sorted(started.commands):
-                print(f"---- end of {name}.log\n{started.tail(name)}", flush=True)
+                print(f"---- end of {name}.log", *started.tail(name), sep="\n", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -97,12 +94,10 @@ def on_binaries(use):
     """As with_cluster, where ADAPTDL_TEST_KUBERNETES names binaries; else skipped."""
     given = os.environ.get("ADAPTDL_TEST_KUBERNETES")
     if not given:
-        print("SKIPPED: ADAPTDL_TEST_KUBERNETES names neither binaries of a Kubernetes nor a "
-              "kubeconfig: nothing was tested on a real API server", flush=True)
-        return SKIPPED
+        skip_all("ADAPTDL_TEST_KUBERNETES names neither binaries of a Kubernetes nor a kubeconfig: "
+                 "nothing was tested on a real API server")
     if os.path.isfile(given):
-        print(f"SKIPPED: {given} is no folder of binaries, and this test kills what they run")
-        return SKIPPED
+        skip_all(f"{given} is no folder of binaries, and this test kills what they run")
     if not os.path.exists(os.path.join(given, "bin/kube-apiserver")):
         print(f"ADAPTDL_TEST_KUBERNETES: {given} has no bin/kube-apiserver", flush=True)
         return 1

@@ -5,6 +5,7 @@ ones here, passes connections on to pods that are ready, and answers for names o
 Usage: services.py KUBECONFIG ADDRESS, where DNS is answered. Looks at the cluster every second.
 """
 
+import contextlib
 import http.client
 import os
 import random
@@ -24,15 +25,11 @@ NO_ERROR, NOT_THERE = 0, 3
 
 
 def pump(source, target):
-    try:
+    with contextlib.suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)
-    except OSError:
-        pass
-    try:
+    with contextlib.suppress(OSError):
         target.shutdown(socket.SHUT_WR)
-    except OSError:
-        pass
 
 
 def serve(client, targets):

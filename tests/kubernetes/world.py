@@ -9,18 +9,18 @@ import json
 import os
 import re
 import ssl
-import subprocess
 import sys
 import tempfile
-import time
 import urllib.parse
 import urllib.request
 
-PATIENCE = 90
+from support import (PATIENCE, Processes, Results, check, end, end_by_sigterm, kill_child,
+                     logs_below, read, read_json, skip_all, wait_until)
+
 GROUP = "/apis/adaptdl.petuum.com/v1"
 IMAGE = os.environ.get("ADAPTDL_TEST_IMAGE")
 CRD = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                   "../../core/cluster/kubernetes/manifests/crd.yaml")
+                   "../../core/cluster/kubernetes/install/manifests/crd.yaml")
 
 # By the contract of a Python AdaptDL program: on SIGTERM a checkpoint, then exit 143.
 PROGRAM = ("trap 'exit 143' TERM; echo start $ADAPTDL_NUM_RESTARTS $ADAPTDL_REPLICA_RANK of "
@@ -30,31 +30,11 @@ PROGRAM = ("trap 'exit 143' TERM; echo start $ADAPTDL_NUM_RESTARTS $ADAPTDL_REPL
 OPTIONS = ("--interval", "5", "--policy-option", "horizon=10")  # of operators: soon, and cheaply
 
 
-class Failed(Exception):
-    pass
-
-
-def check(condition, sentence, *facts):
-    if not condition:
-        raise Failed("\n    ".join([sentence, *map(str, facts)]))
-
-
-def wait_until(condition, sentence, seconds=PATIENCE, pause=0.1):
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        check(time.monotonic() < end, f"waited {seconds} s for: {sentence}")
-        time.sleep(pause)
-
-
 class Api:
     """The API server as the administrator of a kubeconfig with certificate files."""
 
     def __init__(self, path):
-        with open(path, encoding="utf-8") as file:
-            config = json.load(file)
+        config = read_json(path)
         folder = os.path.dirname(path)
         user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
         self.address = urllib.parse.urlparse(cluster["server"])
@@ -100,18 +80,17 @@ class Api:
 
 
 class Operator:
-    def __init__(self, adaptdl, kubeconfig, folder, number, address, options):
-        self.log = os.path.join(folder, f"operator-{number}.log")
+    def __init__(self, world, number, options):
+        self.log = os.path.join(world.folder, f"operator-{number}.log")
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                [adaptdl, "operator", "--kubeconfig", kubeconfig, "--namespace", "adaptdl",
-                 "--address", address, "--supervisor-port", "0", "--metrics-port", "0",
-                 *options],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self.process = world.processes.start(
+                [world.adaptdl, "operator", "--kubeconfig", world.kubeconfig, "--namespace",
+                 "adaptdl",
+                 "--address", world.address, "--supervisor-port", "0", "--metrics-port", "0",
+                 *options], stdout=log, stderr=log)
 
     def said(self):
-        with open(self.log, errors="replace", encoding="utf-8") as file:
-            return file.read()
+        return read(self.log)
 
     def url(self, what):
         found = re.search(what + r" at (http://[^\s/,]+)", self.said())
@@ -125,8 +104,19 @@ class Operator:
             line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
     def leads(self):
-        check(self.process.poll() is None, "the operator ended", self.said())
+        check(self.process.poll() is None, "the operator ended", self.log)
         return " leads;" in self.said()
+
+    def ready(self):
+        """Whether it knows the cluster and stands for election."""
+        try:
+            with urllib.request.urlopen(self.url("metrics") + "/readyz", timeout=20) as answer:
+                return answer.status == 200
+        except (OSError, TypeError):
+            return False
+
+    def kill(self):
+        kill_child(self.process)
 
 
 class World:
@@ -135,6 +125,7 @@ class World:
         self.adaptdl, self.folder, self.options = adaptdl, folder, options
         self.kubeconfig = kubeconfig or os.environ["ADAPTDL_TEST_KUBECONFIG"]
         self.api = Api(self.kubeconfig)
+        self.processes = Processes()
         self.operators, self.count, self.space, self.image = [], 0, "", image
         self.address = self.node_address() if reachable else "127.0.0.1"
 
@@ -146,8 +137,7 @@ class World:
 
     def start_operator(self, *more):
         self.count += 1
-        operator = Operator(self.adaptdl, self.kubeconfig, self.folder, self.count, self.address,
-                            (*self.options, *more))
+        operator = Operator(self, self.count, (*self.options, *more))
         self.operators.append(operator)
         return operator
 
@@ -155,12 +145,14 @@ class World:
         for operator in self.operators:
             operator.process.terminate()
         for operator in self.operators:
-            try:
-                operator.process.wait(20)
-            except subprocess.TimeoutExpired:
-                operator.process.kill()
-                operator.process.wait()
-                raise Failed("an operator does not end:\n" + operator.said()[-2000:]) from None
+            check(end(operator.process), "an operator does not end", operator.log)
+        self.operators.clear()
+
+    def close(self):
+        try:
+            self.stop_operators()
+        finally:
+            self.processes.close()
 
     def prepare(self):
         with open(CRD, "rb") as file:
@@ -185,8 +177,10 @@ class World:
 
     def submit(self, name, script=PROGRAM, image=None, cpu="100m", in_container=None, in_pod=None,
                **spec):
-        container = {"name": "main", "image": image or self.image, "imagePullPolicy": "IfNotPresent",
-                     "command": ["sh", "-c", script], "resources": {"requests": {"cpu": cpu}}} | (in_container or {})
+        container = {"name": "main", "image": image or self.image,
+                     "imagePullPolicy": "IfNotPresent",
+                     "command": ["sh", "-c", script],
+                     "resources": {"requests": {"cpu": cpu}}} | (in_container or {})
         self.api.create(self.jobs(), {
             "apiVersion": "adaptdl.petuum.com/v1", "kind": "AdaptDLJob", "metadata": {"name": name},
             "spec": {"template": {"spec": {"containers": [container],
@@ -198,12 +192,8 @@ class World:
         return (self.api.get(self.jobs(name)) or {}).get("status", {})
 
     def wait_status(self, name, condition, sentence, seconds=PATIENCE):
-        try:
-            return wait_until(lambda: condition(self.status(name)) and self.status(name),
-                              f"{name}: {sentence}", seconds)
-        except Failed as failed:
-            raise Failed(f"{failed}\n    {self.status(name)}\n    {self.pods(name)}\n"
-                         + self.operators[-1].said()[-2000:]) from None
+        return wait_until(lambda: condition(self.status(name)) and self.status(name),
+                          f"{name}: {sentence}", seconds, tell=lambda: self.status(name))
 
     def wait_phase(self, name, phase, seconds=PATIENCE):
         return self.wait_status(name, lambda status: status.get("phase") == phase, phase, seconds)
@@ -224,6 +214,19 @@ class World:
         found = self.api.get(f"/apis/events.k8s.io/v1/namespaces/{self.space}/events")
         return [(event["reason"], event["note"]) for event in found["items"]]
 
+    def logs(self):
+        """[(title, lines)] for a failure's report: the namespace, then what the operators said."""
+        told = []
+        with contextlib.suppress(OSError, TypeError):  # the API server may be what fails
+            for job in self.api.get(self.jobs())["items"]:
+                name = job["metadata"]["name"]
+                told.append((f"job {name}", [str(job.get("status")), f"pods: {self.pods(name)}"]))
+            told.append(("events", [f"{reason}: {note}" for reason, note in self.events()]))
+            pods = self.api.get(f"/api/v1/namespaces/{self.space}/pods")["items"]
+            told += [(f"pod {name}", str(self.log(name)).splitlines())
+                     for name in [pod["metadata"]["name"] for pod in pods][-2:]]
+        return told[-5:] + logs_below(self.folder)
+
     def supervisor(self, name, method, path, body=None):
         """(status, text), with the job's token."""
         secret, = self.api.get(f"/api/v1/namespaces/{self.space}/secrets?labelSelector="
@@ -243,30 +246,25 @@ def run_tests(tests, given=lambda world: (world,), reachable=False):
     """The exit code of a program that runs tests of an operator, each in a namespace of its own.
 
     Its arguments are the path of adaptdl and the names of some tests; without names all are run.
-    given(world) is what each of them is called with. With `reachable` pods can talk to the operator.
+    given(world) is what each of them is called with. With `reachable` pods can talk to the
+    operator.
     """
     if not IMAGE:
-        print("SKIPPED: no node can run pods here", flush=True)
-        return 77
+        skip_all("no node can run pods here")
     adaptdl, *only = sys.argv[1:]
+    end_by_sigterm()
+    results = Results()
     with tempfile.TemporaryDirectory(prefix="adaptdl-world-") as folder:
         world = World(os.path.abspath(adaptdl), folder, reachable=reachable)
         arguments = given(world)
-        failures = 0
         try:
             world.prepare()
             for test in tests:
                 if only and test.__name__ not in only:
                     continue
-                begun = time.monotonic()
                 world.new_namespace(test.__name__)
-                try:
-                    test(*arguments)
-                    print(f"ok {test.__name__} {time.monotonic() - begun:.1f} s", flush=True)
-                except Failed as failed:
-                    print(f"FAILED {test.__name__}: {failed}", flush=True)
-                    failures += 1
+                results.run(test.__name__, test, *arguments, logs=world.logs)
                 world.api.request("DELETE", f"/api/v1/namespaces/{world.space}")
         finally:
-            world.stop_operators()
-        return 1 if failures else 0
+            world.close()
+    return results.code()

@@ -8,50 +8,35 @@ import signal
 import subprocess
 import time
 
-from service import PATIENCE, Service, check, main, wait_until
+from support import PATIENCE, Service, check, main, read
 
 
 class Cluster(Service):
     """Without a service, until a command starts one."""
 
     def run(self, *arguments, code=0):
-        """The command's standard output; the service is stopped at the end of the test."""
+        """The command's standard output."""
         got, out, err = self.command(*arguments)
-        check(got == code, f"{arguments}: exit code {got}, not {code}", out, err, self.said())
+        check(got == code, f"{arguments}: exit code {got}, not {code}", out, err)
         return out
-
-    def said(self):
-        with contextlib.suppress(OSError), open(os.path.join(self.state, "service.log")) as log:
-            return log.read()[-4000:]
-        return ""
-
-    def make_file(self, path, text):
-        path = os.path.join(self.folder.path, path)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w") as file:
-            file.write(text)
 
     def submit(self, *arguments):
         return self.run("submit", *arguments).strip()
+
+    def record(self, *arguments):
+        return json.loads(self.run(*arguments, "-o", "json"))
 
 
 @contextlib.contextmanager
 def cluster(folder):
     made = Cluster(folder)
     # Two slots, whatever the machine has.
-    config = os.path.join(folder.path, ".config", "adaptdl")
-    os.makedirs(config)
-    with open(os.path.join(config, "config.yaml"), "w") as file:
-        file.write("local:\n  slots: 2\n")
-    made.environment["XDG_CONFIG_HOME"] = os.path.join(folder.path, ".config")
+    folder.write(".config/adaptdl/config.yaml", "local:\n  slots: 2\n")
     try:
         yield made
     finally:
         if made.answers():
-            for job in made.query("SELECT name FROM jobs WHERE ended_s IS NULL"):
-                made.request("cancel", name=job["name"])
-            wait_until(lambda: not made.query("SELECT 1 FROM jobs WHERE ended_s IS NULL"),
-                       "all jobs have ended")
+            made.end_jobs()
             made.run("serve", "--stop")
 
 
@@ -67,8 +52,9 @@ def first_submit(folder, random):
         local.run("wait", name)
         check(local.run("logs", name) == f"[replica 0] here\n[replica 0] {folder.path}\n",
               "its logs", local.run("logs", name))
-        (job,) = json.loads(local.run("ls", "-o", "json"))["jobs"]
-        check(job["name"] == name and job["phase"] == "Succeeded" and job["exit_code"] == 0, "ls", job)
+        (job,) = local.record("ls")["jobs"]
+        check(job["name"] == name and job["phase"] == "Succeeded" and job["exit_code"] == 0, "ls",
+              job)
         for format, wanted in (("yaml", "name: " + name), ("name", name),
                                ("jsonpath={.jobs[?(@.phase=='Succeeded')].name}", name)):
             check(wanted in local.run("ls", "-o", format), format, local.run("ls", "-o", format))
@@ -90,27 +76,26 @@ def two_at_once(folder, random):
 def outcomes(folder, random):
     """The exit code tells how a job ended."""
     with cluster(folder) as local:
-        go = os.path.join(folder.path, "go")
+        go = folder.file("go")
         code, out, err = local.command("submit", "--follow", "--", "sh", "-c",
                                        "echo one; printf two")
         check(code == 0 and "two" in out, "follow", code, out, err)
-        local.make_file("project/adaptdljob.yaml", "command: ['true']\nresources: {cpu: 1000}\n")
+        folder.write("project/adaptdljob.yaml", "command: ['true']\nresources: {cpu: 1000}\n")
         code, out, err = local.command("submit", "project")
         check(code == 0 and "cannot fit" in err, "it is told that it cannot run", err)
         local.run("cancel", "--now", out.strip(), code=2)
         local.run("delete", "--force", out.strip())
-        with open("/dev/null") as nothing:
-            left = subprocess.Popen(
-                [folder.binary, "submit", "--wait", "--", "sh", "-c", f"until test -e {go}; do sleep 0.02; done"],
-                env=local.environment, cwd=folder.path, stdin=nothing, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, text=True)
+        left = folder.start(
+            [folder.binary, "submit", "--wait", "--", "sh", "-c",
+             f"until test -e {go}; do sleep 0.02; done"],
+            local.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         name = left.stdout.readline().strip()
         local.run("wait", name, "--for", "running")
         left.send_signal(signal.SIGINT)
         out, err = left.communicate(timeout=PATIENCE)
         check(left.returncode == 101 and "goes on" in err, "left", left.returncode, err)
         local.run("wait", name, "--timeout", "200ms", code=124)
-        open(go, "w").close()
+        folder.write("go")
         local.run("wait", name)
         endless = local.submit("--", "sleep", "1000")
         local.run("wait", endless, "--for", "running")
@@ -123,32 +108,22 @@ def outcomes(folder, random):
 def projects(folder, random):
     """A folder is copied: what is changed later does not reach the job."""
     with cluster(folder) as local:
-        project = os.path.join(folder.path, "project")
-        os.mkdir(project)
-        go = os.path.join(folder.path, "go")
-        with open(os.path.join(project, "adaptdljob.yaml"), "w") as file:
-            file.write("command: [sh, run.sh]\nargs: [first]\n"
-                       "env: {COLOUR: blue}\ntensorboard: curves\n")
-        script = os.path.join(project, "run.sh")
-        with open(script, "w") as file:
-            file.write(f"until test -e {go}; do sleep 0.02; done; . ./part.sh; echo $COLOUR $*;"
-                       " echo result > $ADAPTDL_SHARE_PATH/result\n")
-        part = os.path.join(project, "part.sh")
-        with open(part, "w") as file:
-            file.write("echo old\n")
+        folder.write("project/adaptdljob.yaml", "command: [sh, run.sh]\nargs: [first]\n"
+                     "env: {COLOUR: blue}\ntensorboard: curves\n")
+        folder.write("project/run.sh", f"until test -e {folder.file('go')}; do sleep 0.02; done; "
+                     ". ./part.sh; echo $COLOUR $*; echo result > $ADAPTDL_SHARE_PATH/result\n")
+        folder.write("project/part.sh", "echo old\n")
         name = local.submit("project", "--name", "copied")
         other = local.submit("project", "--", "second")
         check(name.startswith("copied-"), "the name", name)
-        with open(part, "w") as file:
-            file.write("echo new\n")
-        open(go, "w").close()
+        folder.write("project/part.sh", "echo new\n")
+        folder.write("go")
         local.run("wait", name, other)
         check(local.run("logs", name, "--replica", "0") == "old\nblue first\n", "what it ran",
               local.run("logs", name))
         check("second" in local.run("logs", other), "arguments", local.run("logs", other))
         local.run("cp", f"{name}:/share/result", "fetched")
-        with open(os.path.join(folder.path, "fetched")) as file:
-            check(file.read() == "result\n", "what it wrote")
+        check(read(folder.file("fetched")) == "result\n", "what it wrote")
         local.run("cp", "fetched", f"{name}:/share/given")
         check(local.run("exec", name, "--", "sh", "-c", "cat part.sh; echo $COLOUR; "
                         "ls $ADAPTDL_SHARE_PATH") == "echo old\nblue\ngiven\nresult\n", "exec")
@@ -156,7 +131,7 @@ def projects(folder, random):
         check("curves  2" in local.run("tensorboard", "list"), "tensorboard",
               local.run("tensorboard", "list"))
         local.run("delete", "--all-ended")
-        check(not json.loads(local.run("ls", "-o", "json"))["jobs"], "not deleted")
+        check(not local.record("ls")["jobs"], "not deleted")
         check(os.listdir(os.path.join(local.state, "jobs")) == [], "folders left",
               os.listdir(os.path.join(local.state, "jobs")))
 
@@ -164,7 +139,7 @@ def projects(folder, random):
 def logs_follow(folder, random):
     """Across restarts, to the job's end."""
     with cluster(folder) as local:
-        count = os.path.join(folder.path, "count")
+        count = folder.file("count")
         script = f"echo x >> {count}; echo start $(wc -l < {count}); test $(wc -l < {count}) -ge 2"
         name = local.submit("--", "sh", "-c", script)
         out = local.run("logs", "-f", name)
@@ -182,9 +157,9 @@ def changes(folder, random):
         local.run("resume", name)
         local.run("wait", name, "--for", "running", "--timeout", "60")
         local.run("scale", name, "1:2")
-        check(json.loads(local.run("describe", name, "-o", "json"))["max_replicas"] == 2, "scale")
+        check(local.record("describe", name)["max_replicas"] == 2, "scale")
         local.run("policy", "set", "pollux")
-        check(json.loads(local.run("policy", "show", "-o", "json"))["policy"] == "pollux", "policy")
+        check(local.record("policy", "show")["policy"] == "pollux", "policy")
         check("policy pollux" in local.run("top"), "top", local.run("top"))
         check(local.run("__complete", "jobs", name[:3]).split() == [name], "completion")
         local.run("delete", "--force", name)
@@ -211,8 +186,8 @@ def after_logout(folder, random):
         del local.environment["ADAPTDL_LOCAL_STATE"]
         local.state = os.path.join(local.environment["XDG_STATE_HOME"], "adaptdl", "local")
         name = local.submit("--", "/bin/sh", "-c", "exit 0")
-        os.rename(local.environment["XDG_RUNTIME_DIR"], os.path.join(folder.path, "unmounted"))
-        local.environment["XDG_RUNTIME_DIR"] = os.path.join(folder.path, "other")
+        os.rename(local.environment["XDG_RUNTIME_DIR"], folder.file("unmounted"))
+        local.environment["XDG_RUNTIME_DIR"] = folder.file("other")
         os.mkdir(local.environment["XDG_RUNTIME_DIR"], 0o700)
         local.run("wait", name)
         err = local.command("submit", "--", "/bin/sh", "-c", "exit 0")[2]

@@ -6,12 +6,16 @@ import os
 import resource
 import signal
 import socket
-import sqlite3
 import subprocess
 import threading
 import time
 
-from service import check, kill, main, service, wait_until
+from support import (check, kill, kill_child, main, read, read_json, service, stat_fields,
+                     status_of, wait_until, write)
+
+
+def lines(path):
+    return len(read(path).splitlines())
 
 
 def ends(folder, random):
@@ -20,21 +24,21 @@ def ends(folder, random):
         bad = local.shell("echo broken >&2; exit 3", retries=0)
         missing = local.submit("/no/such/program", retries=0)
         check(local.wait_end(good)["exit_code"] == 0, "exit code")
-        check("from" in local.logs(good), "no log", local.story(good))
+        check("from" in local.logs(good), "no log")
         failed = local.wait_end(bad, "Failed")
         check(failed["exit_code"] == 3 and failed["reason"] == "ReplicaFailed", "why", failed)
-        check("broken" in local.logs(bad), "no log", local.story(bad))
+        check("broken" in local.logs(bad), "no log")
         failed = local.wait_end(missing, "Failed")
         check("/no/such/program" in failed["message"] and failed["reason"] == "CannotStart",
-              "the reason", local.story(missing))
+              "the reason")
 
 
 def retries(folder, random):
     with service(folder, "--slots", "2") as local:
-        count = os.path.join(folder.path, "count")
+        count = folder.file("count")
         name = local.shell(f"echo x >> {count}; test $(wc -l < {count}) -ge 3", retries=3)
         local.wait_end(name)
-        check(len(open(count).readlines()) == 3, "it ran three times", local.story(name))
+        check(lines(count) == 3, "it ran three times")
 
 
 def more_slots_than_cores(folder, random):
@@ -44,21 +48,19 @@ def more_slots_than_cores(folder, random):
         name = local.shell("grep Cpus_allowed_list /proc/self/status", min_replicas=count,
                            max_replicas=count)
         local.wait_end(name)
-        with open("/proc/self/status") as status:
-            all_cores = next(line for line in status if line.startswith("Cpus_allowed_list"))
-        check(local.logs(name).count(all_cores) == count, "its logs", local.story(name))
+        all_cores = "Cpus_allowed_list:\t" + status_of(os.getpid(), "Cpus_allowed_list") + "\n"
+        check(local.logs(name).count(all_cores) == count, "its logs", local.logs(name))
 
 
 def waits_its_turn(folder, random):
     with service(folder, "--slots", "1", "--policy", "fixed") as local:
-        go = os.path.join(folder.path, "go")
+        go = folder.file("go")
         first = local.shell(f"until test -e {go}; do sleep 0.02; done")
         local.wait_phase(first, "Running")
         second = local.shell("true")
-        time.sleep(0.5)
-        waiting = local.job(second)
-        check(waiting["phase"] == "Pending" and waiting["why"], "it waits, with a reason", waiting)
-        open(go, "w").close()
+        waiting = local.wait_job(second, lambda job: job["why"] and job, "a reason to wait")
+        check(waiting["phase"] == "Pending", "it waits", waiting)
+        folder.write("go")
         local.wait_end(first)
         local.wait_end(second)
 
@@ -74,13 +76,13 @@ def cancelled(folder, random):
         refused = local.request("cancel", name=name)
         check(not refused["ok"] and "has ended" in refused["error"], "a second time", refused)
         local.ask("delete", name=name)
-        check(not os.path.exists(local.job_folder(name)), "its folder is gone")
+        check(not os.path.exists(local.job_file(name)), "its folder is gone")
         check(not local.request("cancel", name=name)["ok"], "it is gone")
 
 
 def suspended(folder, random):
     with service(folder, "--slots", "1") as local:
-        started = os.path.join(folder.path, "started")
+        started = folder.file("started")
         name = local.shell(f"trap 'exit 143' TERM; echo x >> {started};"
                            " while :; do sleep 0.02; done")
         wait_until(lambda: os.path.exists(started), "it runs")
@@ -91,12 +93,11 @@ def suspended(folder, random):
             local.kill()
             local.start()
         kinds = [event["kind"] for event in local.events(name)]
-        check(kinds.count("Suspended") == 1 and kinds.count("Stopped") == 1, "told twice",
-              local.story(name))
+        check(kinds.count("Suspended") == 1 and kinds.count("Stopped") == 1, "told twice")
         other = local.shell("true")
         local.wait_end(other)
         local.ask("resume", name=name)
-        wait_until(lambda: len(open(started).readlines()) == 2, "it runs again")
+        wait_until(lambda: lines(started) == 2, "it runs again")
 
 
 def cannot_fit(folder, random):
@@ -104,13 +105,13 @@ def cannot_fit(folder, random):
         name = local.shell("true", resources={"cpu_millicores": 5000})
         job = local.job(name)
         check(job["reason"] == "Unschedulable" and "5 cores" in job["message"], "the reason", job)
-        time.sleep(0.3)
+        local.wait_end(local.shell("true"))  # while it is passed over
         check(local.job(name)["phase"] == "Pending", "it waits")
 
 
 def second_service(folder, random):
     with service(folder, "--slots", "2") as local:
-        code, out, err = local.command("serve")
+        code, _, err = local.command("serve")
         check(code == 1 and "another adaptdl service" in err, "the second says so", code, err)
         check(local.answers(), "the first goes on")
 
@@ -118,72 +119,70 @@ def second_service(folder, random):
 def killed_service(folder, random):
     """Jobs go on without a service; the next finds what ended meanwhile, and runs nothing twice."""
     with service(folder, "--slots", "2") as local:
-        starts, go, end = (os.path.join(folder.path, file) for file in ("starts", "go", "end"))
+        starts, go, end = (folder.file(file) for file in ("starts", "go", "end"))
         name = local.shell(f"echo x >> {starts}; until test -e {go}; do sleep 0.02; done")
         short = local.shell(f"echo y >> {starts}; until test -e {end}; do sleep 0.02; done")
         waiting = local.shell(f"echo z >> {starts}")
         local.wait_phase(name, "Running")
         local.wait_phase(short, "Running")
         local.kill()
-        open(end, "w").close()
-        time.sleep(0.6)  # it ends while nobody looks
+        runner = local.runner_pid(short)
+        folder.write("end")
+        wait_until(lambda: not stat_fields(runner), "it ends while nobody looks")
         local.start()
         local.wait_end(short)
         local.wait_end(waiting)
-        check(local.job(name)["phase"] == "Running", "it is known to run", local.story(name))
-        open(go, "w").close()
+        check(local.job(name)["phase"] == "Running", "it is known to run")
+        folder.write("go")
         local.wait_end(name)
-        check(sorted(open(starts).read().split()) == ["x", "y", "z"], "each ran once",
-              open(starts).read())
+        check(sorted(read(starts).split()) == ["x", "y", "z"], "each ran once",
+              read(starts))
 
 
 def killed_at_any_moment(folder, random):
     """kill -9 of the service while jobs come and go: each runs, once, to its end."""
     with service(folder, "--slots", "2") as local:
-        log = os.path.join(folder.path, "log")
+        log = folder.file("log")
         names = []
         for i in range(20):
-            try:
+            # Killed before it could answer: maybe stored, maybe not.
+            with contextlib.suppress(OSError):
                 names.append(local.shell(f"echo {i} >> {log}; sleep 0.{random.randrange(10)}"))
-            except OSError:  # killed before it could answer: maybe stored, maybe not
-                pass
             if random.random() < 0.4:
-                time.sleep(random.random() * 0.1)
+                time.sleep(random.random() * 0.1)  # to an instant at random
                 local.kill()
                 local.start()
         for name in names:
             local.wait_end(name)
-        ran = open(log).read().split()
+        ran = read(log).split()
         check(len(ran) == len(set(ran)), "a job ran twice", ran)
 
 
 def killed_runner(folder, random):
     with service(folder, "--slots", "1") as local:
-        starts = os.path.join(folder.path, "starts")
+        starts = folder.file("starts")
         name = local.shell(f"echo x >> {starts}; test $(wc -l < {starts}) -ge 2 || sleep 1000")
         wait_until(lambda: os.path.exists(starts), "it runs")
         check(kill(local.runner_pid(name)), "no runner")
         local.wait_end(name)
-        check(len(open(starts).readlines()) == 2, "it ran again", local.story(name))
-        check(any(e["kind"] == "RunnerDied" for e in local.events(name)), "no event",
-              local.story(name))
+        check(lines(starts) == 2, "it ran again")
+        check(any(e["kind"] == "RunnerDied" for e in local.events(name)), "no event")
 
 
 def damaged_files(folder, random):
     """A job's program can write anything into the job's folder: the service goes on."""
     with service(folder, "--slots", "1") as local:
-        starts = os.path.join(folder.path, "starts")
+        starts = folder.file("starts")
         name = local.shell(f"echo x >> {starts}; test $(wc -l < {starts}) -ge 3 || sleep 1000")
         for number in (1, 2):
-            wait_until(lambda: os.path.exists(starts) and len(open(starts).readlines()) == number,
+            wait_until(lambda: os.path.exists(starts) and lines(starts) == number,
                        f"start {number}")
             pid = local.runner_pid(name)
             if number == 2:
                 local.kill()
             for file in ("run.json", "runner.json"):
-                with open(os.path.join(local.job_folder(name), file), "w") as damaged:
-                    json.dump({"pid": pid if file == "run.json" else "x", "state": 7, "step": []},
-                              damaged)
+                write(local.job_file(name, file), json.dumps(
+                    {"pid": pid if file == "run.json" else "x", "state": 7, "step": []}))
             check(kill(pid), "no runner")
             if number == 2:
                 local.start()
@@ -196,13 +195,41 @@ def other_versions_job(folder, random):
         name = local.shell("true", resources={"cpu_millicores": 5000})
         other = local.shell("true", resources={"cpu_millicores": 5000})
         local.kill()
-        with contextlib.closing(sqlite3.connect(os.path.join(local.state, "state.db"))) as database:
-            with database:
-                database.execute("UPDATE jobs SET spec=?, hints=? WHERE name=?", ("[]", "", name))
-                database.execute("UPDATE jobs SET hints=? WHERE name=?", ("{", other))
+        local.change("UPDATE jobs SET spec=?, hints=? WHERE name=?", "[]", "", name)
+        local.change("UPDATE jobs SET hints=? WHERE name=?", "{", other)
         local.start()
-        check(local.job(name)["reason"] == "Invalid", "its reason", local.story(name))
-        check(local.job(other)["phase"] == "Pending", "the other one waits", local.story(other))
+        check(local.job(name)["reason"] == "Invalid", "its reason")
+        check(local.job(other)["phase"] == "Pending", "the other one waits")
+
+
+def earlier_version(folder, random):
+    """Jobs whose folders a service of format 1 made: one that runs, one that waits, one that has
+    ended."""
+    def make_earlier(name):
+        path = local.job_file(name, "job.json")
+        with open(path) as file:
+            job = json.load(file)
+        check(job["format"] == 2, "another format", job)
+        with open(path, "w") as file:
+            json.dump(job["spec"] | job["grant"] | {"format": 1}, file)
+
+    with service(folder, "--slots", "1") as local:
+        go = os.path.join(folder.path, "go")
+        script = f"echo $GREETING; until test -e {go}; do sleep 0.02; done"
+        names = [local.shell(script, environment={"GREETING": f"hello {i}"}) for i in range(2)]
+        local.wait_phase(names[0], "Running")
+        local.kill()
+        for name in names:
+            make_earlier(name)
+        local.start()
+        open(go, "w").close()
+        for i, name in enumerate(names):
+            local.wait_end(name)
+            log = read(local.job_file(name, "logs", "replica-0.log"))
+            check(log == f"hello {i}\n", "it ran once", log)
+        make_earlier(names[1])
+        code, out, err = local.command("exec", names[1], "--", "sh", "-c", "echo $GREETING; pwd")
+        check(code == 0 and out == f"hello 1\n{folder.path}\n", "beside it", out, err)
 
 
 def unfinished_submissions(folder, random):
@@ -226,7 +253,7 @@ def too_late(folder, random):
         local.wait_end(name)
         late = local.request("delete", name=name, until=time.monotonic() - 1)
         check(not late["ok"] and "held up" in late["error"], "the answer", late)
-        check(local.job(name)["phase"] == "Succeeded", "it is still there", local.story(name))
+        check(local.job(name)["phase"] == "Succeeded", "it is still there")
         removed = local.ask("delete", name=name, until=time.monotonic() + 60)["folder"]
         jobs = os.path.join(local.state, "jobs")
         check([os.path.basename(removed)] == os.listdir(jobs), "its folder", os.listdir(jobs))
@@ -243,8 +270,7 @@ def secrets(folder, random):
         wait_until(lambda: "/j/" in local.logs(name), "the job knows its token")
         token = local.logs(name).strip().rsplit("/", 1)[1]
         for pid in (local.runner_pid(name), local.process.pid):
-            with open(f"/proc/{pid}/cmdline") as file:
-                check(token not in file.read(), "the token is on a command line")
+            check(token not in read(f"/proc/{pid}/cmdline"), "the token is on a command line")
 
 
 def stopped_runner(folder, random):
@@ -263,77 +289,69 @@ def stopped_runner(folder, random):
 def full_disk(folder, random):
     """A state that cannot be written: jobs go on, submissions are refused, nothing is forgotten."""
     with service(folder, "--slots", "1") as local:
-        starts, go = os.path.join(folder.path, "starts"), os.path.join(folder.path, "go")
+        starts, go = folder.file("starts"), folder.file("go")
         name = local.shell(f"echo x >> {starts}; until test -e {go}; do sleep 0.02; done; exit 7",
                            retries=0)
         local.wait_phase(name, "Running")
         # The write-ahead log may not grow; the service's own log, which is shorter, may.
         limit = os.path.getsize(os.path.join(local.state, "state.db-wal"))
         before = resource.prlimit(local.process.pid, resource.RLIMIT_FSIZE, (limit, -1))
-        refused = local.request("submit", spec={"format": 1, "kind": "command",
-                                                "program": "/bin/true", "arguments": [],
-                                                "directory": folder.path, "min_replicas": 1,
-                                                "max_replicas": 1})
+        refused = local.request("submit", spec=local.spec("/bin/true"))
         check(not refused["ok"] and "state.db" in refused["error"], "it is refused", refused)
         check(os.listdir(os.path.join(local.state, "jobs")) == [name], "its folder is gone")
-        open(go, "w").close()
+        runner = local.runner_pid(name)
+        folder.write("go")
+        wait_until(lambda: not stat_fields(runner), "it ends")
         wait_until(lambda: "state.db" in local.said(), "it says what it cannot write")
-        time.sleep(0.5)
-        check(local.job(name)["phase"] == "Running", "it could not be written", local.story(name))
+        check(local.job(name)["phase"] == "Running", "it could not be written")
         check(local.answers(), "the service goes on")
         resource.prlimit(local.process.pid, resource.RLIMIT_FSIZE, before)
         job = local.wait_end(name, "Failed")
         check(job["exit_code"] == 7, "its exit code was kept", job)
-        check(open(starts).read() == "x\n", "it ran once", local.story(name))
+        check(read(starts) == "x\n", "it ran once")
         local.wait_end(local.shell("true"))
 
 
 def after_reboot(folder, random):
     """Nothing of before a reboot runs, and its process numbers are others'."""
     with service(folder, "--slots", "1") as local:
-        starts = os.path.join(folder.path, "starts")
+        starts = folder.file("starts")
         name = local.shell(f"echo x >> {starts}; test $(wc -l < {starts}) -ge 2 || sleep 1000")
         wait_until(lambda: os.path.exists(starts), "it runs")
         local.kill()
         check(kill(local.runner_pid(name)), "no runner")
-        path = os.path.join(local.job_folder(name), "runner.json")
-        facts = json.loads(local.file(name, "runner.json"))
-        with subprocess.Popen(["sleep", "1000"]) as other:
-            try:
-                with open(f"/proc/{other.pid}/stat") as file:
-                    start = int(file.read().rsplit(")", 1)[1].split()[19])
-                check(facts.keys() >= {"pid", "start_time", "boot_id"}, "other facts", facts)
-                facts |= {"pid": other.pid, "start_time": start, "boot_id": "an earlier one"}
-                with open(path, "w") as file:
-                    json.dump(facts, file)
-                local.start()
-                local.wait_end(name)
-                check(other.poll() is None, "somebody else's process was ended")
-            finally:
-                other.kill()
-        check(len(open(starts).readlines()) == 2, "it ran again", local.story(name))
+        path = local.job_file(name, "runner.json")
+        facts = read_json(path)
+        other = folder.start(["sleep", "1000"])
+        check(facts.keys() >= {"pid", "start_time", "boot_id"}, "other facts", facts)
+        write(path, json.dumps(facts | {"pid": other.pid, "boot_id": "an earlier one",
+                                        "start_time": int(stat_fields(other.pid)[19])}))
+        local.start()
+        local.wait_end(name)
+        check(other.poll() is None, "somebody else's process was ended")
+        kill_child(other)
+        check(lines(starts) == 2, "it ran again")
 
 
 def unwritten_end(folder, random):
     """A runner whose last record cannot be written: its exit code tells how it ended."""
     with service(folder, "--slots", "2") as local:
-        starts, go = os.path.join(folder.path, "starts"), os.path.join(folder.path, "go")
+        starts, go = folder.file("starts"), folder.file("go")
         ends = local.shell(f"echo x >> {starts}; until test -e {go}; do sleep 0.02; done")
         stops = local.shell("trap 'exit 143' TERM; while :; do sleep 0.02; done")
         for name in (ends, stops):
             local.wait_phase(name, "Running")
-            wait_until(lambda: json.loads(local.file(name, "run.json"))["state"] == "running",
-                       "it has its record")
-            record = os.path.join(local.job_folder(name), "run.json")
+            wait_until(lambda: local.record(name)["state"] == "running", "it has its record")
+            record = local.job_file(name, "run.json")
             os.remove(record)
             os.makedirs(os.path.join(record, "in the way"))
-        open(go, "w").close()
+        folder.write("go")
         local.ask("suspend", name=stops)
         local.wait_end(ends)
-        check(open(starts).read() == "x\n", "it ran once", local.story(ends))
+        check(read(starts) == "x\n", "it ran once")
         local.wait_phase(stops, "Suspended")
         kinds = [event["kind"] for event in local.events(stops)]
-        check("Stopped" in kinds and "RunnerDied" not in kinds, "its end", local.story(stops))
+        check("Stopped" in kinds and "RunnerDied" not in kinds, "its end")
 
 
 def smaller_machine(folder, random):
@@ -345,7 +363,7 @@ def smaller_machine(folder, random):
             names.append(local.shell(script, min_replicas=low, max_replicas=2,
                                      requested_replicas=2, preemptible=False))
             local.wait_phase(names[0], "Running")
-        check(local.job(names[0])["replicas"] == 2, "it has both", local.story(names[0]))
+        check(local.job(names[0])["replicas"] == 2, "it has both")
         local.kill()
         check(kill(local.runner_pid(names[0])), "no runner")
         local.arguments = ("--slots", "1")
@@ -362,15 +380,14 @@ def smaller_machine(folder, random):
 
 
 def larger_machine(folder, random):
-    """A job that asks for more than there is, and has no upper bound, starts where there is more."""
+    """A job that asks for more than there is, and has no upper bound, starts where there is
+    more."""
     with service(folder, "--slots", "1") as local:
         name = local.shell("true", min_replicas=2, max_replicas=None)
         check(local.job(name)["reason"] == "Unschedulable", "it waits", local.job(name))
         old = local.shell("true", min_replicas=2, max_replicas=None)
         local.kill()
-        with contextlib.closing(sqlite3.connect(os.path.join(local.state, "state.db"))) as database:
-            with database:
-                database.execute("UPDATE jobs SET max_replicas=1 WHERE name=?", (old,))
+        local.change("UPDATE jobs SET max_replicas=1 WHERE name=?", old)
         local.arguments = ("--slots", "2")
         local.start()
         local.wait_end(name)
@@ -382,18 +399,16 @@ def lost_store(folder, random):
     with service(folder, "--slots", "1") as local:
         name = local.shell("true")
         local.wait_end(name)
-        kept = os.path.join(local.job_folder(name), "checkpoints", "step-7")
+        kept = local.job_file(name, "checkpoints", "step-7")
         os.makedirs(kept)
         local.kill()
         for file in os.listdir(local.state):
             if file.startswith("state.db"):
                 os.remove(os.path.join(local.state, file))
         local.start()
-        check(os.path.exists(kept), "its checkpoint is gone", local.said())
-        check(name in local.said(), "it is named", local.said())
-        refused = local.request("submit", spec={
-            "format": 1, "kind": "command", "program": "/bin/true", "arguments": [],
-            "name": name, "directory": folder.path, "min_replicas": 1, "max_replicas": 1})
+        check(os.path.exists(kept), "its checkpoint is gone")
+        check(name in local.said(), "it is named")
+        refused = local.request("submit", spec=local.spec("/bin/true", name=name))
         check(not refused["ok"] and "in the way" in refused["error"], "its folder", refused)
         check(os.path.exists(kept), "its checkpoint is gone", refused)
 
@@ -401,14 +416,14 @@ def lost_store(folder, random):
 def strange_sockets(folder, random):
     """What a job's program makes of its control socket is no matter of the service's."""
     with service(folder, "--slots", "1") as local:
-        go = os.path.join(folder.path, "go")
+        go = folder.file("go")
         name = local.shell(f"until test -e {go}; do sleep 0.02; done")
         local.wait_phase(name, "Running")
-        path = os.path.join(local.job_folder(name), "control.sock")
+        path = local.job_file(name, "control.sock")
         os.rename(path, path + ".kept")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
             datagrams.bind(path)
-            time.sleep(1.5)
+            time.sleep(1.5)  # the service asks each second, and leaves no trace of it
         os.remove(path)
         asked = []
         with socket.socket(socket.AF_UNIX) as listener:
@@ -426,11 +441,11 @@ def strange_sockets(folder, random):
             answers = threading.Thread(target=answer)
             answers.start()
             wait_until(lambda: len(asked) >= 2, "it is asked")
-            check(local.answers(), "the service goes on", local.said())
+            check(local.answers(), "the service goes on")
             os.rename(path + ".kept", path)
             listener.shutdown(socket.SHUT_RDWR)
             answers.join()
-        open(go, "w").close()
+        folder.write("go")
         local.wait_end(name)
 
 
@@ -441,15 +456,13 @@ def long_requests(folder, random):
         local.wait_end(name)
         code, _, err = local.command("submit", "--", "true", *["x" * 100_000] * 15)
         check(code == 0, "1.5 MB", err)
-        spec = {"format": 1, "kind": "command", "program": "/bin/true",
-                "arguments": ["x" * (5 << 20)], "directory": folder.path, "min_replicas": 1,
-                "max_replicas": 1}
-        refused = local.request("submit", spec=spec)
-        check(not refused["ok"] and "longer than 4096 KiB" in refused["error"], "it says so", refused)
+        refused = local.request("submit", spec=local.spec("/bin/true", "x" * (5 << 20)))
+        check(not refused["ok"] and "longer than 4096 KiB" in refused["error"], "it says so",
+              refused)
 
 
 main(ends, retries, more_slots_than_cores, waits_its_turn, cancelled, suspended, cannot_fit,
      second_service, killed_service, killed_at_any_moment, killed_runner, damaged_files,
-     other_versions_job, unfinished_submissions, too_late, secrets, stopped_runner, full_disk,
-     after_reboot, unwritten_end, smaller_machine, larger_machine, lost_store,
-     strange_sockets, long_requests)
+     other_versions_job, earlier_version, unfinished_submissions, too_late, secrets,
+     stopped_runner, full_disk, after_reboot, unwritten_end, smaller_machine, larger_machine,
+     lost_store, strange_sockets, long_requests)

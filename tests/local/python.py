@@ -1,15 +1,13 @@
 """An unmodified Python AdaptDL 0.2.11 program under the service: 1 -> 2 -> 1 replicas, to its end.
 
-ADAPTDL_TEST_PYTHON names a Python that can import torch and adaptdl; the test is skipped, and says so,
-without.
+ADAPTDL_TEST_PYTHON names a Python that can import torch and adaptdl; the test is skipped, and says
+so, without.
 """
 
 import os
 import re
-import subprocess
-import sys
 
-from service import check, main, service, wait_until
+from support import check, main, run_command, service, skip_all, wait_until
 
 PROGRAM = '''
 import os, time
@@ -40,9 +38,7 @@ PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
 
 
 def rescaled(folder, random):
-    script = os.path.join(folder.path, "train.py")
-    with open(script, "w") as file:
-        file.write(PROGRAM.replace("EPOCHS", "12"))
+    script = folder.write("train.py", PROGRAM.replace("EPOCHS", "12"))
     with service(folder, "--slots", "2") as local:
         name = local.submit(PYTHON, script, max_replicas=1)
         epochs = re.compile(r"epoch (\d+) on (\d+) loss")
@@ -64,11 +60,9 @@ def rescaled(folder, random):
 
 
 def usable():
-    return PYTHON and subprocess.run([PYTHON, "-c", "import adaptdl.torch"], capture_output=True,
-                                     check=False).returncode == 0
+    return PYTHON and run_command([PYTHON, "-c", "import adaptdl.torch"]).returncode == 0
 
 
 if not usable():
-    print("skipped: ADAPTDL_TEST_PYTHON names no Python with torch and adaptdl")
-    sys.exit(77)
+    skip_all("ADAPTDL_TEST_PYTHON names no Python with torch and adaptdl")
 main(rescaled)

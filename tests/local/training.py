@@ -1,13 +1,13 @@
-"""Elastic training under the service: jobs grow, shrink, wait and go on, and every step is done once."""
+"""Elastic training under the service: jobs grow, shrink, wait and go on, and every step is done
+once."""
 
 import contextlib
-import json
 import os
 import shutil
 import signal
 import time
 
-from service import ENDED, check, kill, main, service, wait_until
+from support import ENDED, check, kill, main, service, wait_until
 
 STEPS_PER_EPOCH = 40  # of slow.pt, whatever the replicas
 
@@ -19,10 +19,22 @@ def submit(local, epochs, **spec):
 
 def check_finished(local, name, epochs):
     local.wait_end(name, timeout=200)
-    record = json.loads(local.file(name, "run.json"))
-    check(record["step"] == epochs * STEPS_PER_EPOCH, f"{record['step']} steps",
-          local.story(name))
-    check(os.path.exists(os.path.join(local.job_folder(name), "output", "model.pt")), "no model")
+    record = local.record(name)
+    check(record["step"] == epochs * STEPS_PER_EPOCH, f"{record['step']} steps")
+    check(os.path.exists(local.job_file(name, "output", "model.pt")), "no model")
+
+
+def wait_grown(local, name):
+    wait_until(lambda: local.runner_status(name).get("replicas") == 2, f"{name} has two replicas")
+
+
+def makes_room(local, first):
+    """A job that has grown gives a slot up when another comes, for as long as that one trains."""
+    wait_grown(local, first)
+    second = submit(local, 4)
+    local.wait_phase(second, "Running")
+    check(local.runner_status(first).get("replicas") == 1, "it has shrunk first")
+    check_finished(local, second, 4)
 
 
 def grows_and_shrinks(folder, random):
@@ -31,46 +43,35 @@ def grows_and_shrinks(folder, random):
     with service(folder, "--slots", "2") as local:
         first = submit(local, 40)
         local.wait_job(first, lambda job: job["slots"] == "[0,1]", "it has both slots")
-        wait_until(lambda: (local.runner_status(first) or {}).get("replicas") == 2, "it has grown")
-        second = submit(local, 4)
-        local.wait_phase(second, "Running")
-        check((local.runner_status(first) or {}).get("replicas") == 1, "it has shrunk first",
-              local.story(first))
-        check_finished(local, second, 4)
-        wait_until(lambda: (local.runner_status(first) or {}).get("replicas") == 2,
-                   "it has grown again")
+        makes_room(local, first)
+        wait_grown(local, first)
         check_finished(local, first, 40)
         job = local.job(first)
-        check(job["starts"] == 1 and job["restarts"] >= 3, "live rescales", local.story(first))
+        check(job["starts"] == 1 and job["restarts"] >= 3, "live rescales", job)
 
 
 def linked(folder, random):
     """A program with the runtime library in it grows and shrinks as a train.pt does."""
-    program = os.path.join(folder.path, "linked")
-    shutil.copy(os.path.join(folder.programs, "..", "linked_program"), program)
+    program = folder.file("linked")
+    shutil.copy(os.path.join(folder.material, "..", "linked_program"), program)
     with service(folder, "--slots", "2") as local:
         first = local.submit(program, kind="executable", settings=["epochs=30"], max_replicas=2)
-        wait_until(lambda: (local.runner_status(first) or {}).get("replicas") == 2, "it has grown")
-        second = submit(local, 4)
-        local.wait_phase(second, "Running")
-        check((local.runner_status(first) or {}).get("replicas") == 1, "it has shrunk first",
-              local.story(first))
-        check_finished(local, second, 4)
+        makes_room(local, first)
         check_finished(local, first, 30)
-        check(local.job(first)["starts"] == 1, "live rescales", local.story(first))
+        check(local.job(first)["starts"] == 1, "live rescales")
 
 
 def suspended(folder, random):
     with service(folder, "--slots", "1") as local:
         name = submit(local, 12)
-        wait_until(lambda: (local.runner_status(name) or {}).get("step", 0) > 20, "it trains")
+        wait_until(lambda: local.runner_status(name).get("step", 0) > 20, "it trains")
         local.ask("suspend", name=name)
         local.wait_phase(name, "Suspended")
-        step = json.loads(local.file(name, "run.json"))["step"]
+        step = local.record(name)["step"]
         local.ask("resume", name=name)
-        wait_until(lambda: (local.runner_status(name) or {}).get("step", 0) > step, "it goes on")
+        wait_until(lambda: local.runner_status(name).get("step", 0) > step, "it goes on")
         check_finished(local, name, 12)
-        check(json.loads(local.file(name, "run.json")).get("state") == "finished", "the record")
+        check(local.record(name).get("state") == "finished", "the record")
 
 
 def without_service(folder, random):
@@ -79,13 +80,13 @@ def without_service(folder, random):
         # The short one takes some seconds, too: it is to be seen training when both have started.
         first, second = submit(local, 60, max_replicas=1), submit(local, 20)
         for name in (second, first):
-            wait_until(lambda: (local.runner_status(name) or {}).get("step", 0) > 5, "it trains")
+            wait_until(lambda: local.runner_status(name).get("step", 0) > 5, "it trains")
         pid = local.runner_pid(first)
         local.kill()
-        wait_until(lambda: local.runner_status(second) is None, "the short one ends by itself")
+        wait_until(lambda: not local.runner_status(second), "the short one ends by itself")
         local.start()
         check_finished(local, second, 20)
-        check(local.runner_pid(first) == pid, "it was started anew", local.story(first))
+        check(local.runner_pid(first) == pid, "it was started anew")
         check_finished(local, first, 60)
 
 
@@ -94,14 +95,14 @@ def fill(path, seconds):
     with contextlib.suppress(OSError), open(path, "wb", buffering=0) as file:
         while True:
             file.write(bytes(1 << 16))
-    time.sleep(seconds)
+    time.sleep(seconds)  # the time itself is tested
     os.remove(path)
 
 
 def chaos(folder, random):
-    """Random kills and stops of service, runners and workers; at the end each job is finished, once,
-    with all of its steps. ADAPTDL_CHAOS_S=600 makes it longer; with TMPDIR on a small file system
-    of its own (1 GB at most) that one gets full, too."""
+    """Random kills and stops of service, runners and workers; at the end each job is finished,
+    once, with all of its steps. ADAPTDL_CHAOS_S=600 makes it longer; with TMPDIR on a small file
+    system of its own (1 GB at most) that one gets full, too."""
     epochs, seconds = 25, float(os.environ.get("ADAPTDL_CHAOS_S", "60"))
     disk = os.statvfs(folder.path)
     small = disk.f_blocks * disk.f_frsize <= 1 << 30
@@ -111,19 +112,19 @@ def chaos(folder, random):
         end = time.monotonic() + seconds
         stopped = []
         while time.monotonic() < end:
-            time.sleep(random.uniform(0.2, 2.0))
+            time.sleep(random.uniform(0.2, 2.0))  # to an instant at random
             what = random.choice(["service", "runner", "worker", "worker", "stop"] +
                                  ["fill"] * small)
             live = [name for name in names if local.runner_status(name)]
             if what == "service":
                 local.kill()
-                time.sleep(random.uniform(0, 1))
+                time.sleep(random.uniform(0, 1))  # without a service
                 local.start()
             elif what == "fill":
-                fill(os.path.join(folder.path, "filler"), random.uniform(0.5, 5))
+                fill(folder.file("filler"), random.uniform(0.5, 5))
             elif live:
                 name = random.choice(live)
-                status = local.runner_status(name) or {}
+                status = local.runner_status(name)
                 pids = [member["pid"] for member in status.get("members", [])]
                 if what == "runner":
                     kill(local.runner_pid(name))

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/number.h"
-#include "core/sim/scenario_run.h"
+#include "core/sim/scenario/scenario_run.h"
 
 namespace adaptdl {
 namespace {

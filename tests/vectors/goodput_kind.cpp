@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/base/json.h"
+#include "core/formats/json.h"
 #include "core/goodput/fit.h"
 #include "core/goodput/goodput.h"
 #include "tests/vectors/kinds.h"

@@ -8,7 +8,7 @@
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
 
-#include "core/base/json.h"
+#include "core/formats/json.h"
 #include "runtime/gns/kernels.h"
 #include "runtime/gns/scaling_rule.h"
 #include "runtime/gns/statistics.h"

@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/json.h"
+#include "core/formats/json.h"
 #include "tests/vectors/kinds.h"
 
 namespace {

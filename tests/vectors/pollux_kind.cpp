@@ -4,9 +4,9 @@
 
 #include <chrono>
 
-#include "core/base/json.h"
+#include "core/formats/json.h"
 #include "core/policy/feasibility.h"
-#include "core/policy/pollux.h"
+#include "core/policy/pollux/pollux.h"
 #include "tests/vectors/kinds.h"
 #include "tests/vectors/report.h"
 

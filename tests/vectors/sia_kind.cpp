@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/json.h"
-#include "core/policy/assignment.h"
-#include "core/policy/sia_values.h"
+#include "core/formats/json.h"
+#include "core/policy/sia/assignment.h"
+#include "core/policy/sia/sia_values.h"
 #include "tests/vectors/kinds.h"
 #include "tests/vectors/report.h"
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "core/base/files.h"
-#include "core/base/json.h"
-#include "core/sim/optimus.h"
-#include "core/sim/profile_files.h"
+#include "core/formats/json.h"
+#include "core/sim/baselines/optimus.h"
+#include "core/sim/baselines/tiresias.h"
+#include "core/sim/profiles/profile_files.h"
 #include "core/sim/simulation.h"
-#include "core/sim/tiresias.h"
 #include "tests/vectors/kinds.h"
 #include "tests/vectors/report.h"
 
@@ -36,7 +36,7 @@ bool check_step_times(const Json& cases, const char* section, const Profiles& pr
   Report report;
   for (const Json& c : cases) {
     report.add_case();
-    const Profile& profile = profile_of(profiles, c.at(0));
+    const Profile& profile = profile_of(profiles, c.at(0).get_ref<const std::string&>());
     Placement gpus;
     for (const char digit : c.at(1).get<std::string>()) gpus.push_back(digit - '0');
     const std::string where = fmt::format("{} {} {}", c.at(0).get<std::string>(),

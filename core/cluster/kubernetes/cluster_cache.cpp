@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "core/base/log.h"
+#include "core/formats/json_fields.h"
 
 namespace adaptdl::kubernetes {
 
@@ -41,9 +42,8 @@ void trim_metadata(Json& metadata) {
 }
 
 std::string job_of(const Json& pod) {
-  const auto label = Json::json_pointer("/metadata/labels/adaptdl~1job");
-  if (!pod.contains(label) || !pod[label].is_string()) return "";
-  return kube::metadata_text(pod, "namespace") + "/" + pod[label].get<std::string>();
+  const std::string job = text_at_pointer(pod, "/metadata/labels/adaptdl~1job");
+  return job.empty() ? "" : kube::metadata_text(pod, "namespace") + "/" + job;
 }
 
 std::string id_of(const Json& job) {
@@ -185,12 +185,12 @@ void ClusterCache::pod_changed(const Json& object, bool gone) {
       pods_.erase(name);
     } else {
       pod.job = id;
-      const std::string phase = kube::text_at(object, "/status/phase");
+      const std::string phase = text_at_pointer(object, "/status/phase");
       pod.takes_room = phase != "Succeeded" && phase != "Failed";
-      pod.use.node = kube::text_at(object, "/spec/nodeName");
+      pod.use.node = text_at_pointer(object, "/spec/nodeName");
       pod.use.request = pod_request(object.value("spec", Json()));
       pod.use.movable =
-          !id.empty() || !kube::text_at(object, "/metadata/labels/adaptdl~1placeholder").empty();
+          !id.empty() || !text_at_pointer(object, "/metadata/labels/adaptdl~1placeholder").empty();
       if (!id.empty()) {
         pod.facts = read_pod(object);
         pods_of_[id].insert(name);

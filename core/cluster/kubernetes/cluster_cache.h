@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "core/cluster/kubernetes/capacity.h"
-#include "core/cluster/kubernetes/job_object.h"
-#include "core/cluster/kubernetes/pod_object.h"
-#include "core/cluster/kubernetes/snapshot.h"
+#include "core/cluster/kubernetes/jobs/job_object.h"
+#include "core/cluster/kubernetes/jobs/pod_object.h"
+#include "core/cluster/kubernetes/nodes/capacity.h"
+#include "core/cluster/kubernetes/scheduler_view.h"
 #include "core/kube/informer.h"
 
 namespace adaptdl::kubernetes {

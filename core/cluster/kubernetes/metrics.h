@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/cluster/kubernetes/cluster_cache.h"
-#include "core/cluster/kubernetes/controller.h"
+#include "core/cluster/kubernetes/jobs/controller.h"
 
 namespace adaptdl::kubernetes {
 

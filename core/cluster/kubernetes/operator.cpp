@@ -4,16 +4,17 @@
 #include <stop_token>
 #include <thread>
 
-#include "core/base/base64.h"
 #include "core/base/cancellation.h"
-#include "core/base/hmac.h"
-#include "core/base/http_server.h"
+#include "core/base/crypto.h"
 #include "core/base/log.h"
-#include "core/cluster/kubernetes/elector.h"
-#include "core/cluster/kubernetes/manifests.h"
+#include "core/cluster/kubernetes/install/manifests.h"
+#include "core/cluster/kubernetes/jobs/supervisor_backend.h"
+#include "core/cluster/kubernetes/leader_election.h"
 #include "core/cluster/kubernetes/metrics.h"
-#include "core/cluster/kubernetes/supervised_pods.h"
-#include "core/cluster/kubernetes/webhook.h"
+#include "core/cluster/kubernetes/webhook/webhook.h"
+#include "core/formats/base64.h"
+#include "core/formats/json_fields.h"
+#include "core/net/http_server.h"
 
 namespace adaptdl::kubernetes {
 
@@ -21,7 +22,7 @@ namespace {
 
 constexpr double kEventGap = 1;      // s between rounds when jobs come and go
 constexpr double kPolicyTime = 0.5;  // s of one round's search, at most
-constexpr Seconds kLook{0.2};
+constexpr Seconds kStopInterval{0.2};
 
 // Where somebody on this machine, at least, reaches what listens there.
 std::string url_at(const std::string& address, uint16_t port) {
@@ -35,7 +36,7 @@ std::string read_key(kube::Client& client, const std::string& name_space) {
   const kube::Resource secret = kube::kSecrets.in(name_space, kKeySecret);
   for (;;) {
     if (const auto found = client.find(secret)) {
-      const std::string key = kube::text_at(*found, "/data/key");
+      const std::string key = text_at_pointer(*found, "/data/key");
       if (!key.empty()) return key;
       fail(
           "Secret {}/{} has no data.key, of which tokens are made: delete it, and restart "
@@ -167,7 +168,7 @@ struct Operator::Impl {
   // Answers programs until `over`, or the end.
   void wait(const std::function<bool()>& over) {
     while (!stop.cancelled() && !over()) {
-      stop.wait_for(kLook);
+      stop.wait_for(kStopInterval);
       controller->write_noted_hints();
     }
   }
@@ -202,7 +203,7 @@ struct Operator::Impl {
   std::atomic<bool> ready = false, leads = false;
   std::unique_ptr<Controller> controller;
   ClusterCache cache;
-  SupervisedPods supervised;
+  KubernetesSupervisorBackend supervised;
   std::optional<Supervisor> supervisor;
   std::unique_ptr<Webhook> webhook;  // none unless asked for
   HttpServer metrics_server;
@@ -221,12 +222,12 @@ Operator::~Operator() {
 
 void Operator::run() {
   if (!impl_->options.parts.decides()) return impl_->wait([] { return false; });
-  Elector elector(impl_->client, impl_->options.name_space, impl_->options.parts.lease(),
-                  {.identity = impl_->options.identity});
-  impl_->wait([&] { return impl_->cache.synced() && elector.leads(); });
+  LeaderElection election(impl_->client, impl_->options.name_space, impl_->options.parts.lease(),
+                          {.identity = impl_->options.identity});
+  impl_->wait([&] { return impl_->cache.synced() && election.leads(); });
   if (impl_->stop.cancelled()) return;
   log_info("{} leads; supervisor at {}", impl_->options.identity, impl_->url());
-  impl_->lead([&] { return !impl_->stop.cancelled() && elector.leads(); });
+  impl_->lead([&] { return !impl_->stop.cancelled() && election.leads(); });
   if (!impl_->stop.cancelled()) fail("{} leads no more", impl_->options.identity);
 }
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "core/cluster/kubernetes/controller.h"
-#include "core/cluster/kubernetes/node_expander.h"
+#include "core/cluster/kubernetes/jobs/controller.h"
+#include "core/cluster/kubernetes/nodes/node_expander.h"
 #include "core/kube/client.h"
 
 namespace adaptdl::kubernetes {

@@ -9,9 +9,10 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
-#include "core/base/socket.h"
 #include "core/base/system.h"
+#include "core/cluster/local/runner/job_folder.h"
 #include "core/launch/client.h"
+#include "core/net/socket.h"
 
 namespace adaptdl::local {
 
@@ -91,7 +92,7 @@ std::unique_ptr<JobStore> open_store() {
 }
 
 std::optional<nlohmann::json> runner_status(const std::string& job, Seconds timeout) {
-  const std::string socket = join_path(local_paths().job(job), "control.sock");
+  const std::string socket = JobFolder{local_paths().job(job)}.control_socket();
   try {
     if (!try_connect_unix(socket)) return std::nullopt;
     return launch::request_at(socket, {{"request", "status"}}, timeout, "job " + job);

@@ -3,7 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
-#include "core/base/yaml.h"
+#include "core/formats/yaml.h"
 
 namespace adaptdl::local {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/cluster/cluster.h"
 #include "core/job/job_spec.h"
+#include "core/sched/cluster.h"
 
 namespace adaptdl::local {
 

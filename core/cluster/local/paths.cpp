@@ -4,9 +4,9 @@
 #include <csignal>
 #include <unistd.h>
 
+#include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/hmac.h"
 #include "core/base/number.h"
 #include "core/base/system.h"
 
@@ -34,6 +34,10 @@ LocalPaths local_paths() {
           join_path(folder, "jobs"),
           join_path(folder, "service.sock"),
           other};
+}
+
+std::string LocalPaths::tensorboard(const std::string& name) const {
+  return join_path(join_path(folder, "tensorboard"), name);
 }
 
 std::string LocalPaths::incoming() const {

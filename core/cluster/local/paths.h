@@ -5,7 +5,8 @@
 //   STATE/local/service.lock    flock held by the live service; its process number and start time
 //   STATE/local/service.sock    the service's control socket
 //   STATE/local/service.log     what a service that was started by `submit` says
-//   STATE/local/jobs/NAME/      a job's folder (runner.h says what is in it)
+//   STATE/local/jobs/NAME/      a job's folder (runner/job_folder.h says what is in it)
+//   STATE/local/tensorboard/NAME/  what a TensorBoard instance shows
 //   RUNTIME/service.sock        ... of an earlier version, or where STATE can hold no socket
 // STATE is state_directory(), RUNTIME runtime_directory(), which goes with its user's last session,
 // and which not every shell knows. ADAPTDL_LOCAL_STATE names another STATE/local, and there is no
@@ -20,6 +21,7 @@ struct LocalPaths {
   std::string other_socket;  // RUNTIME's; "" if there is none
 
   std::string job(const std::string& name) const { return jobs + "/" + name; }
+  std::string tensorboard(const std::string& name) const;
   // A new folder's path, for a submission of this process: JOBS/.incoming-PID-RANDOM.
   std::string incoming() const;
 };

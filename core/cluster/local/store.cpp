@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/json.h"
+#include "core/formats/json.h"
 
 namespace adaptdl::local {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/sqlite.h"
+#include "core/cluster/local/sqlite.h"
 
 namespace adaptdl::local {
 

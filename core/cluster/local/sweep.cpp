@@ -5,23 +5,24 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/json.h"
 #include "core/base/log.h"
+#include "core/cluster/local/runner/granted_job.h"
+#include "core/formats/json.h"
 
 namespace adaptdl::local {
 
 namespace {
 
-constexpr size_t kMaxFile = 8u << 20;
+constexpr size_t kMaxJobFile = 8u << 20;
 constexpr size_t kMostNamed = 10;
 
 // Whether this is what a submission leaves that did not come as far as the store. A runner would
 // have left its lock.
-bool never_stored(const std::string& folder, const std::string& name) {
-  const std::string job = join_path(folder, "job.json");
-  if (!path_exists(job) || path_exists(join_path(folder, "run.lock"))) return false;
+bool never_stored(const JobFolder& folder, const std::string& name) {
+  const std::string file = folder.job_file();
+  if (!path_exists(file) || had_runner(folder)) return false;
   try {
-    return json_get<std::string>(parse_json(read_file(job, kMaxFile), job), "name", job) == name;
+    return granted_name(parse_json(read_file(file, kMaxJobFile), file), file) == name;
   } catch (const Error&) {  // somebody else's
     return false;
   }
@@ -36,7 +37,7 @@ void sweep_jobs(const LocalPaths& paths, const std::function<bool(const std::str
     if (known(name) || submission_lives(name)) continue;
     const std::string folder = paths.job(name);
     try {
-      if (is_incoming(name) || never_stored(folder, name)) {
+      if (is_incoming(name) || never_stored({folder}, name)) {
         remove_tree(folder);
       } else if (::rmdir(folder.c_str()) != 0) {  // an empty one says and holds nothing
         if (strangers.size() < kMostNamed) {

@@ -8,8 +8,9 @@
 #include <sys/wait.h>
 
 #include "core/base/files.h"
-#include "core/base/socket.h"
+#include "core/base/poll.h"
 #include "core/base/system.h"
+#include "core/net/socket.h"
 #include "tests/unit/base/expect_error.h"
 
 namespace adaptdl {

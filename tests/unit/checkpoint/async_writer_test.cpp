@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 #include <future>
 
-#include "runtime/checkpoint/snapshot.h"
+#include "runtime/checkpoint/snapshot_buffer.h"
 #include "tests/unit/checkpoint/sample.h"
 
 using namespace adaptdl;

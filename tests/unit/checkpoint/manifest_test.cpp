@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 #include <functional>
 
-#include "core/base/crc32c.h"
 #include "core/base/files.h"
+#include "core/formats/crc32c.h"
 
 using namespace adaptdl;
 

@@ -13,6 +13,8 @@
 
 #include "tests/unit/checkpoint/sample.h"
 
+namespace store_test {
+
 using namespace adaptdl;
 using test::Sample;
 
@@ -246,3 +248,5 @@ TEST_CASE("a disk that is full leaves everything as it was") {
   CHECK(status == 0);
   CHECK(CheckpointStore(folder.path(), 2).latest()->header.step == 1);
 }
+
+}  // namespace store_test

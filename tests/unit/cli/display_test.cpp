@@ -1,4 +1,4 @@
-#include "cli/display.h"
+#include "cli/show/display.h"
 
 #include <atomic>
 #include <csignal>

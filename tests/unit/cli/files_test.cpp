@@ -7,9 +7,9 @@
 #include <fcntl.h>
 #include <utility>
 
-#include "cli/log_follower.h"
-#include "cli/output.h"
-#include "cli/tensorboard.h"
+#include "cli/frame/output.h"
+#include "core/client/log_follower.h"
+#include "core/launch/run/run_tensorboard.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -95,7 +95,7 @@ TEST_CASE("TensorBoard files hold the charts of steps and validations") {
   const TemporaryDirectory folder;
   std::string path;
   {
-    TensorBoard charts(folder.path(), "digits");
+    launch::TensorBoard charts(folder.path(), "digits");
     charts.event({{"event", "start"}, {"time_s", 0.0}, {"name", "digits"}});
     charts.event({{"event", "step"},
                   {"time_s", 0.1},

@@ -1,12 +1,12 @@
-#include "cli/jobs.h"
+#include "cli/show/jobs.h"
 
 #include <doctest/doctest.h>
 
-#include "cli/job_wait.h"
-#include "cli/replica_range.h"
-#include "cli/yaml_text.h"
 #include "core/base/error.h"
-#include "core/base/yaml.h"
+#include "core/base/number.h"
+#include "core/client/job_wait.h"
+#include "core/formats/yaml.h"
+#include "core/formats/yaml_text.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -17,12 +17,6 @@ TEST_CASE("durations for columns") {
   CHECK(short_duration(727) == "12m07s");
   CHECK(short_duration(3 * 3600 + 5 * 60) == "3h05m");
   CHECK(short_duration(4 * 86400 + 2 * 3600) == "4d02h");
-}
-
-TEST_CASE("times there and back") {
-  CHECK(wall_seconds(time_text(1'700'000'000)) == 1'700'000'000);
-  CHECK_FALSE(wall_seconds("-"));
-  CHECK_FALSE(wall_seconds("yesterday"));
 }
 
 TEST_CASE("rows of jobs") {
@@ -61,15 +55,6 @@ TEST_CASE("what a phase means to who waits") {
   CHECK(outcome("Failed", WaitGoal::ended) == Code(ExitCode::ok));
   CHECK(outcome("Cancelled", WaitGoal::succeeded) == Code(kJobCancelled));
   CHECK(outcome("Suspended", WaitGoal::suspended) == Code(ExitCode::ok));
-}
-
-TEST_CASE("numbers of replicas") {
-  CHECK(parse_replica_range("3", "N", 8).min == 3);
-  CHECK(parse_replica_range("0:8", "N", 8).max == 8);
-  for (const char* wrong : {"", "0", "9", "3:2", "1:", ":2", "1:0", "a", "1:2:3", "-1:2"}) {
-    INFO(wrong);
-    CHECK_THROWS_AS(parse_replica_range(wrong, "N", 8), UsageError);
-  }
 }
 
 TEST_CASE("YAML that reads back") {

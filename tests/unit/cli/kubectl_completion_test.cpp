@@ -1,6 +1,6 @@
 // What kubectl offers behind `kubectl adaptdl`.
 
-#include "cli/kubectl_completion.h"
+#include "cli/commands/kubectl_completion.h"
 
 #include <doctest/doctest.h>
 

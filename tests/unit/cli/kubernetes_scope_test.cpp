@@ -4,11 +4,13 @@
 #include <doctest/doctest.h>
 #include <set>
 
-#include "cli/jobs.h"
-#include "cli/kubernetes_cluster.h"
-#include "cli/kubernetes_jobs.h"
+#include "cli/frame/cluster_flags.h"
+#include "cli/frame/names.h"
+#include "cli/show/jobs.h"
 #include "core/base/files.h"
-#include "tests/unit/cli/kubernetes_choice.h"
+#include "core/client/kubernetes/connection.h"
+#include "core/client/open_cluster.h"
+#include "tests/unit/client/kubernetes_choice.h"
 #include "tests/unit/kube/fake_api.h"
 
 namespace adaptdl::cli {
@@ -30,8 +32,8 @@ TEST_CASE("which jobs of a cluster are listed") {
   const ClusterChoice choice = test_choice(folder, "server: " + api.config().server, "one");
   const auto listed = [&](const JobScope& scope) {
     std::set<std::string> names;
-    open_kubernetes_jobs(choice, false, scope)
-        ->each(ClusterJobs::Detail::brief, [&](const JobView& job) {
+    client::open_cluster(choice, false, scope)
+        .query->each(JobQuery::Detail::brief, [&](const JobView& job) {
           const JobRow row = job_row(job, 0, false);
           names.insert(row.name_space + "/" + row.name);
         });
@@ -43,7 +45,7 @@ TEST_CASE("which jobs of a cluster are listed") {
   CHECK(listed({false, "team"}) == Names{"one/a"});
   CHECK(listed({true, "team=vision,stage=test"}) == Names{"two/a"});
   CHECK(listed({true, "team=none"}).empty());
-  CHECK(open_kubernetes_jobs(choice, false, {true, "x"})->nothing(false) ==
+  CHECK(client::open_cluster(choice, false, {true, "x"}).query->nothing(false) ==
         "There are no jobs with these labels in any namespace.");
   unsetenv("XDG_STATE_HOME");
   JobRow row;
@@ -66,7 +68,8 @@ TEST_CASE("a job that is not preemptible cannot be suspended") {
   put("fixed", false);
   put("flexible", true);
   const auto jobs =
-      open_kubernetes_jobs(test_choice(folder, "server: " + api.config().server, "one"), false, {});
+      client::open_cluster(test_choice(folder, "server: " + api.config().server, "one"), false)
+          .control;
   CHECK_THROWS_WITH_AS(jobs->suspend("fixed", true),
                        "job fixed is not preemptible; it can be cancelled", Error);
   CHECK_NOTHROW(jobs->suspend("fixed", false));

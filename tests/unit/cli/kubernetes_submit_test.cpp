@@ -1,15 +1,16 @@
 // `adaptdl submit` of a folder: to a real registry, and the fake of an API server.
 
 #define DOCTEST_CONFIG_IMPLEMENT
-#include "cli/kubernetes_submit.h"
-
 #include <doctest/doctest.h>
 
-#include "cli/parse.h"
+#include "cli/commands/submit_options.h"
+#include "cli/frame/names.h"
+#include "cli/frame/parse.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/client/kubernetes/submit.h"
 #include "core/oci/image.h"
-#include "tests/unit/cli/kubernetes_choice.h"
+#include "tests/unit/client/kubernetes_choice.h"
 #include "tests/unit/kube/fake_api.h"
 #include "tests/unit/oci/docker_registry.h"
 
@@ -42,7 +43,7 @@ class Lab {
       return found == environment.end() ? nullptr : found->second.c_str();
     };
     const Arguments arguments = parse(line, lookup).arguments;
-    return kubernetes_job_request(*cluster, arguments)->send();
+    return kubernetes_job_request(*cluster, resolve_submission(submit_options(arguments)))->send();
   }
   Json job(const std::string& name) { return cluster->client().get(cluster->jobs(name)); }
   std::vector<Json> claims() {
@@ -50,7 +51,7 @@ class Lab {
   }
 
   kube::FakeApi api;
-  std::optional<KubernetesCluster> cluster;
+  std::optional<KubernetesConnection> cluster;
   const TemporaryDirectory project;
 
  private:

@@ -7,12 +7,14 @@
 #include <thread>
 #include <unistd.h>
 
-#include "cli/kubernetes_cluster.h"
-#include "cli/kubernetes_tensorboard.h"
-#include "cli/tensorboards.h"
+#include "cli/commands/tensorboard_options.h"
+#include "cli/frame/names.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "tests/unit/cli/kubernetes_choice.h"
+#include "core/client/kubernetes/connection.h"
+#include "core/client/kubernetes/tensorboard_objects.h"
+#include "core/client/tensorboards.h"
+#include "tests/unit/client/kubernetes_choice.h"
 #include "tests/unit/kube/fake_api.h"
 
 namespace adaptdl::cli {
@@ -34,7 +36,7 @@ class Lab {
   std::string create(const std::string& name, std::vector<std::string> words = {}) {
     words.insert(words.begin(), {"tensorboard", "create", name});
     const auto nothing = [](const char*) -> const char* { return nullptr; };
-    return instances->create(name, parse(words, nothing).arguments);
+    return instances->create(name, tensorboard_options(parse(words, nothing).arguments));
   }
   std::optional<Json> find(const kube::Resource& kind) {
     return cluster->client().find(kind.in("team", "adaptdl-tensorboard-curves"));
@@ -54,7 +56,7 @@ class Lab {
 
   kube::FakeApi api;
   std::unique_ptr<TensorBoards> instances;
-  std::optional<KubernetesCluster> cluster;
+  std::optional<KubernetesConnection> cluster;
 
  private:
   const TemporaryDirectory folder_;

@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/cluster_choice.h"
-#include "cli/jobs.h"
-#include "cli/kubernetes_view.h"
+#include "cli/frame/cluster_flags.h"
+#include "cli/frame/names.h"
+#include "cli/show/jobs.h"
+#include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/client/cluster_choice.h"
+#include "core/client/kubernetes/view.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -31,7 +34,7 @@ TEST_CASE("jobs of every phase") {
   CHECK(view.program == "repo/net:1");
   CHECK_FALSE(view.max_replicas);
   CHECK_FALSE(view.ended());
-  CHECK(job_row(view, *wall_seconds("2026-01-31T08:01:00Z"), true).age == "1m00s");
+  CHECK(job_row(view, *parse_rfc3339_s("2026-01-31T08:01:00Z"), true).age == "1m00s");
 
   view =
       kubernetes_view(sample({{"suspend", true}}, {{"phase", "Pending"}, {"reason", "Suspended"}}));
@@ -86,7 +89,7 @@ TEST_CASE("events of jobs and their pods") {
   auto found = kubernetes_event(event);
   REQUIRE(found);
   CHECK(found->job == "net");
-  CHECK(time_text(found->time_s) == "2026-01-31T08:00:00.000Z");
+  CHECK(rfc3339(found->time_s) == "2026-01-31T08:00:00.000Z");
   event["lastTimestamp"] = "2026-01-31T08:00:05Z";
   event["type"] = "Warning";
   event["involvedObject"] = {{"kind", "Pod"}, {"name", std::string("net-") + kUid + "-0-0"}};

@@ -1,4 +1,4 @@
-#include "cli/parse.h"
+#include "cli/frame/parse.h"
 
 #include <algorithm>
 #include <doctest/doctest.h>

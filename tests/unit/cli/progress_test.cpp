@@ -1,4 +1,4 @@
-#include "cli/progress.h"
+#include "cli/show/progress.h"
 
 #include <doctest/doctest.h>
 
@@ -78,7 +78,7 @@ TEST_CASE("time left follows the progress, pauses included") {
   CHECK_FALSE(fresh.seconds_left());
 }
 
-TEST_CASE("lasting lines") {
+TEST_CASE("log lines") {
   const RunState state = trained();
   CHECK(event_line(state,
                    {{"event", "rescale"},

@@ -1,10 +1,11 @@
 #include <doctest/doctest.h>
 
-#include "cli/libtorch.h"
-#include "cli/run_setup.h"
+#include "cli/commands/run_options.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/launch/protocol.h"
+#include "core/launch/io/protocol.h"
+#include "core/launch/run/libtorch.h"
+#include "core/launch/run/trainer.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -35,41 +36,44 @@ TEST_CASE("kinds of programs") {
     write_file_atomic(folder.file(name), bytes);
     return folder.file(name);
   };
-  CHECK(program_kind(file("a", "PK\x03\x04 and so on")) == ProgramKind::archive);
-  CHECK(program_kind(file("b", std::string("\x7f"
-                                           "ELF....") +
-                                   launch::kProgramMarker + "...")) == ProgramKind::executable);
-  CHECK(program_kind(file("c",
-                          "\x7f"
-                          "ELF....")) == ProgramKind::other);
-  CHECK(program_kind(file("d.py", "print()")) == ProgramKind::other);
-  CHECK(program_kind(file("e", "")) == ProgramKind::other);
-  CHECK_THROWS_AS(program_kind(folder.path()), Error);
+  CHECK(launch::program_kind(file("a", "PK\x03\x04 and so on")) == launch::ProgramKind::archive);
+  CHECK(launch::program_kind(file("b", std::string("\x7f"
+                                                   "ELF....") +
+                                           launch::kProgramMarker + "...")) ==
+        launch::ProgramKind::executable);
+  CHECK(launch::program_kind(file("c",
+                                  "\x7f"
+                                  "ELF....")) == launch::ProgramKind::other);
+  CHECK(launch::program_kind(file("d.py", "print()")) == launch::ProgramKind::other);
+  CHECK(launch::program_kind(file("e", "")) == launch::ProgramKind::other);
+  CHECK_THROWS_AS(launch::program_kind(folder.path()), Error);
 }
 
 TEST_CASE("versions of LibTorch") {
-  CHECK(minor_version("2.11.0+cu130") == "2.11");
-  CHECK(minor_version("2.15.0") == "2.15");
-  CHECK(minor_version("2.11") == "2.11");
-  CHECK(minor_version("") == "");
+  CHECK(launch::minor_version("2.11.0+cu130") == "2.11");
+  CHECK(launch::minor_version("2.15.0") == "2.15");
+  CHECK(launch::minor_version("2.11") == "2.11");
+  CHECK(launch::minor_version("") == "");
 }
 
 TEST_CASE("a folder is examined, not trusted") {
   const TemporaryDirectory folder;
   const std::string path = folder.path();
-  CHECK(examine_libtorch("x", path, "").problem.find("no lib/libtorch_cpu.so") != path.npos);
+  CHECK(launch::examine_libtorch("x", path, "").problem.find("no lib/libtorch_cpu.so") !=
+        path.npos);
   make_directories(folder.file("lib"));
   write_file_atomic(folder.file("lib/libtorch_cpu.so"), "");
-  CHECK(examine_libtorch("x", path, "2.11.0").problem.empty());  // no version to compare
+  CHECK(launch::examine_libtorch("x", path, "2.11.0").problem.empty());  // no version to compare
   write_file_atomic(folder.file("version.py"), "a = 1\n__version__ = '2.12.1+cpu'\nb = 2\n");
-  CHECK(examine_libtorch("x", path, "2.12.0").problem.empty());
-  CHECK(examine_libtorch("x", path, "").version == "2.12.1+cpu");
-  CHECK(examine_libtorch("x", path, "2.11.0").problem.find("built against 2.11.0") != path.npos);
+  CHECK(launch::examine_libtorch("x", path, "2.12.0").problem.empty());
+  CHECK(launch::examine_libtorch("x", path, "").version == "2.12.1+cpu");
+  CHECK(launch::examine_libtorch("x", path, "2.11.0").problem.find("built against 2.11.0") !=
+        path.npos);
   write_file_atomic(folder.file("build-version"), "2.5.1+cpu\n");
-  CHECK(examine_libtorch("x", path, "").problem.find("2.6") != path.npos);
-  CHECK_FALSE(examine_libtorch("x", path, "").cuda);
+  CHECK(launch::examine_libtorch("x", path, "").problem.find("2.6") != path.npos);
+  CHECK_FALSE(launch::examine_libtorch("x", path, "").cuda);
   write_file_atomic(folder.file("lib/libtorch_cuda.so"), "");
-  CHECK(examine_libtorch("x", path, "").cuda);
+  CHECK(launch::examine_libtorch("x", path, "").cuda);
 }
 
 }  // namespace

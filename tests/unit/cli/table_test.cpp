@@ -3,8 +3,7 @@
 #include <set>
 
 #include "cli/commands.h"
-#include "cli/help.h"
-#include "cli/suggest.h"
+#include "cli/frame/help.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -125,22 +124,6 @@ TEST_CASE("help fits into 88 columns") {
   check(program_help(false));
   for (const Command& command : commands()) check(command_help(command, false));
   for (const CommandGroup& group : command_groups()) check(group_help(group, false));
-}
-
-TEST_CASE("edit distance") {
-  CHECK(edit_distance("", "") == 0);
-  CHECK(edit_distance("", "abc") == 3);
-  CHECK(edit_distance("run", "run") == 0);
-  CHECK(edit_distance("rnu", "run") == 1);
-  CHECK(edit_distance("kitten", "sitting") == 3);
-  CHECK(edit_distance("sitting", "kitten") == 3);
-}
-
-TEST_CASE("suggestions") {
-  CHECK(suggest("inpsect", {"init", "inspect", "ls"}) == "inspect");
-  CHECK(suggest("checkpoint", {"checkpoint-dir", "name"}) == "checkpoint-dir");
-  CHECK(suggest("xyz", {"init", "ls"}).empty());
-  CHECK(suggest("l", {"ls"}) == "ls");
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "runtime/comm/endpoint.h"
-#include "runtime/comm/link.h"
+#include "runtime/comm/cpu/endpoint.h"
+#include "runtime/comm/cpu/link.h"
 #include "tests/unit/comm/group.h"
 
 using namespace adaptdl;

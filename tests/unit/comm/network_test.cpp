@@ -9,6 +9,8 @@
 
 #include "tests/unit/comm/group.h"
 
+namespace network_test {
+
 using namespace adaptdl;
 using namespace adaptdl::comm;
 using namespace adaptdl::comm::testing;
@@ -148,3 +150,5 @@ TEST_CASE("members on two hosts find the interface and say which") {
     munmap(memory, sizeof(Board));
   }
 }
+
+}  // namespace network_test

@@ -9,6 +9,8 @@
 
 #include "tests/unit/comm/group.h"
 
+namespace processes_test {
+
 using namespace adaptdl;
 using namespace adaptdl::comm;
 using namespace adaptdl::comm::testing;
@@ -185,3 +187,5 @@ TEST_CASE("survivors of kill -9 notice at once and go on in a new generation") {
 TEST_CASE("a member with much memory is noticed as fast") {
   kill_many(3, false, kKills / 8, size_t{512} << 20, "shared memory, 512 MiB in the killed one");
 }
+
+}  // namespace processes_test

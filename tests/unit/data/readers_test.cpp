@@ -6,8 +6,8 @@
 #include <random>
 
 #include "runtime/data/spill.h"
-#include "tests/unit/base/make_zip.h"
 #include "tests/unit/data/fixtures.h"
+#include "tests/unit/formats/make_zip.h"
 
 using namespace adaptdl::data;
 using adaptdl::TemporaryDirectory;

@@ -7,6 +7,8 @@
 #include "core/job/job_fields.h"
 #include "tests/unit/base/expect_error.h"
 
+namespace job_file_test {
+
 using namespace adaptdl;
 
 namespace {
@@ -14,8 +16,11 @@ namespace {
 using Kind = JobSpec::Kind;
 using Texts = std::vector<std::string>;
 
+// For one machine.
 JobFile parse(const std::string& text) {
-  return parse_job_file(text, "job.yaml");
+  JobFile job = parse_job_file(text, "job.yaml");
+  require_one_machine(job);
+  return job;
 }
 
 const std::string kFull = R"(name: digits
@@ -233,6 +238,32 @@ TEST_CASE("an AdaptDLJob without bounds has AdaptDL's defaults") {
   CHECK(spec.name_prefix == "x-");
 }
 
+TEST_CASE("an AdaptDLJob's further keys are read, or named") {
+  const JobFile job =
+      parse(adaptdl_job("        command: [a]\n",
+                        "  maxReplicas: 4\n  requestedReplicas: 3\n  backoffLimit: 7\n"
+                        "  ttlSecondsAfterFinished: 60\n  suspend: false\n"));
+  CHECK(job.spec.requested_replicas == 3);
+  CHECK(job.spec.retries == 7);
+  CHECK(job.ignored == Texts{"spec.suspend", "spec.ttlSecondsAfterFinished"});
+  CHECK_ERROR(
+      parse(adaptdl_job("        command: [a]\n", "  maxReplicas: 2\n  requestedReplicas: 3\n")),
+      "requested_replicas: is 3");
+}
+
+TEST_CASE("an AdaptDLJob that one machine cannot run is a cluster's all the same") {
+  const JobFile job = parse_job_file(
+      adaptdl_job("        image: x\n", "  minReplicas: 2\n") + "status: {phase: Running}\n",
+      "job.yaml");
+  CHECK(job.only_in_cluster.find("known to its image only") != std::string::npos);
+  CHECK(job.spec.name_prefix == "x-");
+  CHECK(job.spec.min_replicas == 2);
+  REQUIRE(job.manifest);
+  CHECK_FALSE(job.manifest->contains("status"));
+  CHECK((*job.manifest)["spec"]["template"]["spec"]["containers"][0]["image"] == "x");
+  CHECK_FALSE(parse_job_file("command: [a]", "job.yaml").manifest);
+}
+
 TEST_CASE("what only a cluster can give is refused with that reason") {
   struct Case {
     std::string text;
@@ -318,3 +349,5 @@ TEST_CASE(
                 "man/adaptdl-job.5 differs from the table of keys; run this test with "
                 "ADAPTDL_ACCEPT=1 to update it");
 }
+
+}  // namespace job_file_test

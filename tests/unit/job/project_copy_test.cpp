@@ -9,7 +9,7 @@
 
 #include "core/base/files.h"
 #include "tests/unit/base/expect_error.h"
-#include "tests/unit/base/make_zip.h"
+#include "tests/unit/formats/make_zip.h"
 
 using namespace adaptdl;
 

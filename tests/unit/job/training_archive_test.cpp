@@ -7,7 +7,9 @@
 #include "core/base/files.h"
 #include "core/job/pickle.h"
 #include "core/job/training_spec.h"
-#include "tests/unit/base/make_zip.h"
+#include "tests/unit/formats/make_zip.h"
+
+namespace training_archive_test {
 
 using namespace adaptdl;
 using namespace std::string_literals;
@@ -214,3 +216,5 @@ TEST_CASE("random damage never does worse than a refusal") {
     refusal(archive_of(pickle));
   }
 }
+
+}  // namespace training_archive_test

@@ -5,6 +5,8 @@
 
 #include "core/base/error.h"
 
+namespace training_spec_test {
+
 using namespace adaptdl;
 
 namespace {
@@ -230,3 +232,5 @@ TEST_CASE("describe lists what applies, in the file's own words") {
   CHECK(value_of(describe(parse(kSmall)), "rule") == "adamscale");
   CHECK(value_of(describe(parse(kSmall)), "name") == "(the file's name without .pt)");
 }
+
+}  // namespace training_spec_test

@@ -1,9 +1,7 @@
 #include "core/kube/config.h"
 
-#include "core/base/base64.h"
 #include "core/base/files.h"
-#include "core/kube/contexts.h"
-#include "core/kube/time.h"
+#include "core/formats/base64.h"
 #include "tests/unit/base/expect_error.h"
 
 namespace adaptdl::kube {
@@ -194,24 +192,6 @@ TEST_CASE("in a pod its service account is used") {
   CHECK(config.user.token_file == account + "/token");
   CHECK(load_config({.name_space = "other"}, variable, root.path()).name_space == "other");
   CHECK_ERROR(load_config({.context = "x"}, variable, root.path()), "no Kubernetes cluster");
-}
-
-TEST_CASE("times are read and written as the API does") {
-  const auto time = parse_time("2026-01-31T08:05:09.123456Z");
-  REQUIRE(time);
-  CHECK(format_time(*time) == "2026-01-31T08:05:09Z");
-  CHECK(format_micro_time(*time) == "2026-01-31T08:05:09.123456Z");
-  CHECK(parse_time("2026-01-31T10:05:09.123456789+02:00") > time);
-  CHECK(*parse_time("2026-01-31T10:05:09+02:00") == *parse_time("2026-01-31T08:05:09Z"));
-  CHECK(*parse_time("2026-01-31T03:35:09-04:30") == *parse_time("2026-01-31T08:05:09z"));
-  CHECK(format_micro_time(*parse_time("2024-02-29T00:00:00Z")) == "2024-02-29T00:00:00.000000Z");
-  for (const char* wrong :
-       {"", "2026", "2026-01-31", "2026-13-01T00:00:00Z", "2025-02-29T00:00:00Z",
-        "2026-01-31T24:00:00Z", "2026-01-31T08:05:09", "2026-01-31T08:05:09.Z",
-        "2026-01-31T08:05:09Zx", "2026-01-31T08:05:09+0200", "1969-01-01T00:00:00Z"}) {
-    CAPTURE(wrong);
-    CHECK_FALSE(parse_time(wrong));
-  }
 }
 
 }  // namespace adaptdl::kube

@@ -1,7 +1,7 @@
 #include "core/kube/credentials.h"
 
+#include "core/base/clock.h"
 #include "core/base/files.h"
-#include "core/kube/time.h"
 #include "tests/unit/base/expect_error.h"
 
 namespace adaptdl::kube {
@@ -51,7 +51,7 @@ struct Program {
 };
 
 std::string in_seconds(int seconds) {
-  return format_time(std::chrono::system_clock::now() + std::chrono::seconds(seconds));
+  return rfc3339(std::chrono::system_clock::now() + std::chrono::seconds(seconds), 0);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "tests/unit/kube/fake_api_request.h"
 
-#include "core/base/hmac.h"
+#include "core/base/crypto.h"
 
 namespace adaptdl::kube {
 namespace fake {

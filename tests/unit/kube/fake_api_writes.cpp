@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
-#include "core/kube/time.h"
 #include "tests/unit/kube/fake_api_request.h"
 
 namespace adaptdl::kube {
@@ -115,7 +115,7 @@ HttpResponse FakeApi::create(const HttpServerRequest& request, const Target& tar
            fmt::format("{} \"{}\" already exists", target.kind->resource.plural, name));
   }
   metadata["uid"] = fmt::format("uid-{}", ++version_);
-  metadata["creationTimestamp"] = format_time(std::chrono::system_clock::now());
+  metadata["creationTimestamp"] = rfc3339(std::chrono::system_clock::now(), 0);
   object.erase("status");
   return store(target, {object, {}}, request, 201);
 }
@@ -124,7 +124,7 @@ HttpResponse FakeApi::replace(const HttpServerRequest& request, const Target& ta
   Json object = body_of(request, target, "application/json");
   Stored value = stored(target);
   const Json& old = value.object;
-  if (object["metadata"].value("resourceVersion", "") != old["metadata"]["resourceVersion"]) {
+  if (object["metadata"].value("resourceVersion", Json("")) != old["metadata"]["resourceVersion"]) {
     refuse(409, "Conflict",
            "the object has been modified; apply your changes to the latest version");
   }
@@ -234,7 +234,7 @@ HttpResponse FakeApi::remove(const HttpServerRequest& request, const Target& tar
   if (options.contains("dryRun")) return json_response(200, object);
   object["metadata"]["resourceVersion"] = fmt::format("{}", ++version_);
   if (!object["metadata"].value("finalizers", Json::array()).empty()) {
-    object["metadata"]["deletionTimestamp"] = format_time(std::chrono::system_clock::now());
+    object["metadata"]["deletionTimestamp"] = rfc3339(std::chrono::system_clock::now(), 0);
     value.object = object;
     changed(*target.kind, "MODIFIED", object);
   } else {

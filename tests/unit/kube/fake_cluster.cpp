@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/number.h"
-#include "core/base/socket.h"
+#include "core/net/socket.h"
 #include "tests/unit/kube/fake_api_request.h"
 #include "tests/unit/kube/fake_exec.h"
 

@@ -10,11 +10,12 @@
 #include <span>
 #include <unistd.h>
 
-#include "core/base/base64.h"
 #include "core/base/error.h"
-#include "core/base/json.h"
+#include "core/base/poll.h"
 #include "core/base/process.h"
-#include "core/base/socket.h"
+#include "core/formats/base64.h"
+#include "core/formats/json.h"
+#include "core/net/socket.h"
 
 namespace adaptdl::kube::fake {
 namespace {

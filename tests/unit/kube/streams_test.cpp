@@ -8,10 +8,10 @@
 #include "core/kube/logs.h"
 #include "core/kube/port_forward.h"
 #include "tests/unit/base/expect_error.h"
-#include "tests/unit/base/http_peer.h"
-#include "tests/unit/base/loopback_server.h"
 #include "tests/unit/kube/fake_cluster.h"
 #include "tests/unit/kube/fake_streams.h"
+#include "tests/unit/net/http_peer.h"
+#include "tests/unit/net/loopback_server.h"
 
 namespace adaptdl::kube {
 namespace {

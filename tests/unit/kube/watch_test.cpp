@@ -3,12 +3,13 @@
 #include <mutex>
 #include <thread>
 
+#include "core/formats/json_fields.h"
 #include "core/kube/informer.h"
 #include "tests/unit/base/expect_error.h"
-#include "tests/unit/base/loopback_server.h"
 #include "tests/unit/kube/fake_api.h"
+#include "tests/unit/net/loopback_server.h"
 
-namespace adaptdl::kube {
+namespace adaptdl::kube::watch_test {
 namespace {
 
 const Resource kMaps = kConfigMaps.in("default");
@@ -107,14 +108,14 @@ TEST_CASE("a watch takes events that come in pieces, and goes on from the last w
 TEST_CASE("a text of an object, or none") {
   const Json pod = {{"metadata", {{"labels", {{"adaptdl/job", "a"}}}}},
                     {"spec", {{"containers", {{{"name", "main"}}}}, {"priority", 3}}}};
-  CHECK(text_at(pod, "/metadata/labels/adaptdl~1job") == "a");
-  CHECK(text_at(pod, "/spec/containers/0/name") == "main");
+  CHECK(text_at_pointer(pod, "/metadata/labels/adaptdl~1job") == "a");
+  CHECK(text_at_pointer(pod, "/spec/containers/0/name") == "main");
   for (const char* nothing : {"/spec/containers/1/name", "/spec/containers/x/name",
                               "/spec/priority", "/spec/priority/deep", "/status/phase", "/spec"}) {
     CAPTURE(nothing);
-    CHECK(text_at(pod, nothing).empty());
+    CHECK(text_at_pointer(pod, nothing).empty());
   }
-  CHECK(text_at(Json(), "/status/phase").empty());
+  CHECK(text_at_pointer(Json(), "/status/phase").empty());
 }
 
 TEST_CASE("an informer's copy follows through broken watches and forgotten versions") {
@@ -201,4 +202,4 @@ TEST_CASE("an informer says why it does not get on, and ends at once") {
   }
 }
 
-}  // namespace adaptdl::kube
+}  // namespace adaptdl::kube::watch_test

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/socket.h"
-#include "core/launch/protocol.h"
+#include "core/launch/io/protocol.h"
+#include "core/net/socket.h"
 
 using namespace adaptdl;
 using adaptdl::launch::Channel;

@@ -1,6 +1,6 @@
 // Command runs with real processes: shell scripts in the place of a Python program.
 
-#include "core/launch/command_run.h"
+#include "core/launch/command/command_run.h"
 
 #include <arpa/inet.h>
 #include <chrono>
@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/system.h"
-#include "core/launch/command_environment.h"
+#include "core/launch/command/command_environment.h"
 #include "tests/unit/launch/test_run.h"
 
 using namespace adaptdl;

@@ -1,4 +1,4 @@
-#include "core/launch/command_state.h"
+#include "core/launch/command/command_state.h"
 
 #include <csignal>
 #include <doctest/doctest.h>

@@ -1,12 +1,13 @@
-#include "core/launch/control.h"
+#include "core/launch/io/control.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "core/base/files.h"
-#include "core/base/socket.h"
+#include "core/base/poll.h"
 #include "core/launch/client.h"
+#include "core/net/socket.h"
 #include "tests/unit/base/expect_error.h"
 
 using namespace adaptdl;

@@ -40,8 +40,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/files.h"
-#include "core/base/socket.h"
-#include "core/launch/protocol.h"
+#include "core/base/poll.h"
+#include "core/launch/io/protocol.h"
+#include "core/net/socket.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "core/launch/hang_watch.h"
+#include "core/launch/run/hang_watch.h"
 
 #include <doctest/doctest.h>
 

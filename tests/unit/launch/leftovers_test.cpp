@@ -1,4 +1,4 @@
-#include "core/launch/leftovers.h"
+#include "core/launch/command/leftovers.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "core/launch/log_writer.h"
+#include "core/launch/io/log_writer.h"
 
 #include <cerrno>
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-#include "core/launch/rendezvous.h"
+#include "core/launch/run/rendezvous.h"
 
 #include <cstdlib>
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // The real launcher with real processes.
 
-#include "core/launch/run.h"
+#include "core/launch/run/run.h"
 
 #include <algorithm>
 #include <chrono>

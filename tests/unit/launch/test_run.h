@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/files.h"
-#include "core/launch/run.h"
+#include "core/launch/run/run.h"
 
 namespace adaptdl::launch::testing {
 

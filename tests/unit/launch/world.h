@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/launch/rendezvous.h"
+#include "core/launch/run/rendezvous.h"
 
 namespace adaptdl::launch::testing {
 

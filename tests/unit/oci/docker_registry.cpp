@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/http.h"
 #include "core/base/system.h"
+#include "core/net/http.h"
 
 namespace adaptdl::oci {
 namespace {

@@ -10,6 +10,7 @@
 #include "core/base/files.h"
 #include "core/oci/digest.h"
 #include "core/oci/image.h"
+#include "core/oci/image_output.h"
 #include "core/oci/media_types.h"
 
 namespace adaptdl::oci {
@@ -33,8 +34,9 @@ void check_stored(const DockerRegistry& real, const PushedImage& pushed, const s
   std::vector<Json> parts = manifest["layers"].get<std::vector<Json>>();
   parts.push_back(manifest["config"]);
   for (const Json& part : parts) {
-    const std::string bytes = real.stored(part["digest"]);
-    CHECK(digest_of(bytes) == part["digest"]);
+    const auto digest = part["digest"].get<std::string>();
+    const std::string bytes = real.stored(digest);
+    CHECK(digest_of(bytes) == digest);
     CHECK(bytes.size() == part["size"]);
   }
 }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <doctest/doctest.h>
 
-#include "core/base/base64.h"
 #include "core/base/files.h"
-#include "core/base/json.h"
 #include "core/base/number.h"
+#include "core/formats/base64.h"
+#include "core/formats/json.h"
 #include "core/oci/digest.h"
 #include "core/oci/media_types.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/base/files.h"
-#include "core/base/http_server.h"
+#include "core/net/http_server.h"
 #include "core/oci/registry.h"
 
 namespace adaptdl::oci {

@@ -1,12 +1,13 @@
 #include "core/oci/image.h"
 
 #include "core/oci/digest.h"
+#include "core/oci/image_output.h"
 #include "core/oci/media_types.h"
 #include "core/oci/saved_image.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/oci/fake_registry.h"
 
-namespace adaptdl::oci {
+namespace adaptdl::oci::image_test {
 namespace {
 
 const Platform kPlatform{"linux", "amd64", ""};
@@ -298,4 +299,4 @@ TEST_CASE("manifests and configs that are none are refused") {
   CHECK_ERROR(read(none, R"({"rootfs":{"diff_ids":[]},"config":{"Env":[1]}})"), "Env");
 }
 
-}  // namespace adaptdl::oci
+}  // namespace adaptdl::oci::image_test

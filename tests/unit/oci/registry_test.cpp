@@ -5,7 +5,7 @@
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/oci/fake_registry.h"
 
-namespace adaptdl::oci {
+namespace adaptdl::oci::registry_test {
 namespace {
 
 using Access = FakeRegistryOptions::Access;
@@ -298,4 +298,4 @@ TEST_CASE("the trace holds no query and no secret") {
   }
 }
 
-}  // namespace adaptdl::oci
+}  // namespace adaptdl::oci::registry_test

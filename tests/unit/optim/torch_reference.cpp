@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/base/files.h"
-#include "core/base/json.h"
+#include "core/formats/json.h"
 
 namespace adaptdl::test {
 

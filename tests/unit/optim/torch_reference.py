@@ -4,7 +4,8 @@
     torch_reference.py FILE           writes it
     torch_reference.py --check FILE   compares FILE with what this torch computes
 
-The Python that has torch is named by ADAPTDL_TEST_PYTHON; without one nothing is done (77: skipped).
+The Python that has torch is named by ADAPTDL_TEST_PYTHON; without one nothing is done (77:
+skipped).
 """
 import json
 import os

@@ -1,4 +1,4 @@
-#include "core/policy/pollux_cluster_size.h"
+#include "core/policy/pollux/pollux_cluster_size.h"
 
 #include <doctest/doctest.h>
 #include <limits>

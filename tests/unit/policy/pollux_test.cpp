@@ -1,14 +1,15 @@
-#include "core/policy/pollux.h"
+#include "core/policy/pollux/pollux.h"
 
 #include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
-#include "core/policy/pollux_search.h"
+#include "core/policy/pollux/pollux_dual.h"
+#include "core/policy/pollux/pollux_search.h"
 #include "tests/unit/policy/random_snapshot.h"
 
-namespace adaptdl {
+namespace adaptdl::pollux_test {
 namespace {
 
 // Jobs without hints, whose goodput is their number of replicas, on nodes of four GPUs.
@@ -253,4 +254,4 @@ TEST_CASE("the deadline is kept, and said to have cut in") {
 }
 
 }  // namespace
-}  // namespace adaptdl
+}  // namespace adaptdl::pollux_test

@@ -7,7 +7,7 @@
 #include "core/policy/policy.h"
 #include "tests/unit/policy/random_snapshot.h"
 
-namespace adaptdl {
+namespace adaptdl::properties_test {
 namespace {
 
 constexpr SearchBudget kBudget{1'000'000, {}};
@@ -156,4 +156,4 @@ TEST_CASE("options out of range are refused with the range") {
 }
 
 }  // namespace
-}  // namespace adaptdl
+}  // namespace adaptdl::properties_test

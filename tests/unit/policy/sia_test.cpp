@@ -1,12 +1,12 @@
-#include "core/policy/sia.h"
+#include "core/policy/sia/sia.h"
 
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
-#include "core/policy/sia_perf.h"
+#include "core/policy/sia/sia_perf.h"
 #include "tests/unit/policy/random_snapshot.h"
 
-namespace adaptdl {
+namespace adaptdl::sia_test {
 namespace {
 
 // Scales perfectly; `speed` samples/s on one GPU.
@@ -247,4 +247,4 @@ TEST_CASE("no nodes, no jobs") {
 }
 
 }  // namespace
-}  // namespace adaptdl
+}  // namespace adaptdl::sia_test

@@ -1,4 +1,4 @@
-#include "core/policy/sia_values.h"
+#include "core/policy/sia/sia_values.h"
 
 #include <cmath>
 #include <doctest/doctest.h>

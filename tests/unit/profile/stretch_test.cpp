@@ -1,4 +1,4 @@
-#include "runtime/profile/stretch.h"
+#include "tests/elastic/worker/stretch.h"
 
 #include <cstdlib>
 #include <doctest/doctest.h>

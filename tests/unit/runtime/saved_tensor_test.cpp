@@ -9,10 +9,12 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include "core/base/files.h"
-#include "core/base/zip.h"
+#include "core/formats/zip.h"
 #include "runtime/torch_compat.h"
 #include "tests/unit/base/expect_error.h"
-#include "tests/unit/base/make_zip.h"
+#include "tests/unit/formats/make_zip.h"
+
+namespace saved_tensor_test {
 
 using namespace adaptdl;
 
@@ -98,3 +100,5 @@ TEST_CASE("what is no tensor, or not all there, is refused with a sentence") {
   replace(path, "/data.pkl", "nonsense");
   CHECK_ERROR(read_saved_tensor(path, ""), "not a tensor written by torch.save");
 }
+
+}  // namespace saved_tensor_test

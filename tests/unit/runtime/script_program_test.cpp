@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "runtime/session/check_tensors.h"
 #include "runtime/torch_compat.h"
 #include "tests/unit/base/expect_error.h"
 

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/base/hmac.h"
+#include "core/base/crypto.h"
 
 namespace adaptdl {
 namespace {

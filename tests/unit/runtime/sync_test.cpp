@@ -2,9 +2,8 @@
 
 #include "runtime/session/sync.h"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
+#include <doctest/doctest.h>
 #include <random>
 #include <vector>
 
@@ -15,7 +14,9 @@ using adaptdl::SyncPlan;
 namespace {
 
 constexpr StepMark kNone{};
-StepMark mark(int64_t applied, int64_t prepared) { return {true, applied, prepared}; }
+StepMark mark(int64_t applied, int64_t prepared) {
+  return {true, applied, prepared};
+}
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
+#include "core/sched/policy_input.h"
 
 namespace adaptdl {
 namespace {
@@ -247,11 +248,11 @@ TEST_CASE("the accelerator resource is counted first, cores where there is none"
   job.name = "job";
   job.request = {{"cpu", 1000}, {"nvidia.com/gpu", 1}};
   const Snapshot with =
-      take_snapshot({{"a", "", {{"cpu", 8000}, {"nvidia.com/gpu", 2}}}}, {job}, 0, problems);
+      policy_input({{"a", "", {{"cpu", 8000}, {"nvidia.com/gpu", 2}}}}, {job}, 0, problems);
   CHECK(with.resources[0] == "nvidia.com/gpu");
   CHECK(with.nodes[0].capacity == std::vector<int64_t>{2, 8000});
   job.request = {{"cpu", 1000}};
-  const Snapshot without = take_snapshot({{"a", "", {{"cpu", 8000}}}}, {job}, 0, problems);
+  const Snapshot without = policy_input({{"a", "", {{"cpu", 8000}}}}, {job}, 0, problems);
   CHECK(without.resources == std::vector<std::string>{"cpu"});
   CHECK(problems.empty());
 }
@@ -273,7 +274,7 @@ TEST_CASE("conditions are not counted, whatever their names") {
     job.hints.max_profiled_replicas = 8;
   }
   std::vector<std::string> problems;
-  const Snapshot snapshot = take_snapshot(cluster.nodes_, cluster.jobs_, 0, problems);
+  const Snapshot snapshot = policy_input(cluster.nodes_, cluster.jobs_, 0, problems);
   CHECK(snapshot.resources[0] == "nvidia.com/gpu");
   CHECK(problems.empty());
   // So who holds all GPUs gives some of them up.

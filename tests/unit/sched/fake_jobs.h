@@ -10,7 +10,7 @@
 
 namespace adaptdl {
 
-class FakeJobs : public SupervisorJobs {
+class FakeJobs : public SupervisorBackend {
  public:
   struct Job {
     std::optional<std::string> token;

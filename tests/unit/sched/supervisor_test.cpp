@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "core/base/log.h"
-#include "tests/unit/base/http_peer.h"
+#include "tests/unit/net/http_peer.h"
 #include "tests/unit/sched/fake_jobs.h"
 
 namespace adaptdl {

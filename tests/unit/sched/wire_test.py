@@ -18,8 +18,8 @@ HINTS = ('{"initBatchSize": 128, "localBszBounds": [32, 256], "globalBatchSize":
          '"beta_c": 0.0005, "alpha_n": 1.1000000000000001e-08, "beta_n": 1.1000000000000001e-08, '
          '"alpha_r": 1e-08, "beta_r": 1e-08, "gamma": 1.000999}}')
 # As python-requests sends; -i shows the answer's head.
-CURL = ["curl", "-s", "-i", "--noproxy", "*", "--max-time", "60", "-A", "python-requests/2.34.2", "-H",
-        "Accept-Encoding: gzip, deflate", "-H", "Connection: keep-alive"]
+CURL = ["curl", "-s", "-i", "--noproxy", "*", "--max-time", "60", "-A", "python-requests/2.34.2",
+        "-H", "Accept-Encoding: gzip, deflate", "-H", "Connection: keep-alive"]
 
 
 class Answer:
@@ -151,8 +151,8 @@ class WireTest(unittest.TestCase):
         self.tell("addresses team-a/resnet 0 10.0.0.5")
         with tempfile.TemporaryDirectory() as folder:
             key, certificate = os.path.join(folder, "key.pem"), os.path.join(folder, "cert.pem")
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
-                            "-keyout", key, "-out", certificate, "-subj", "/CN=localhost",
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days",
+                            "1", "-keyout", key, "-out", certificate, "-subj", "/CN=localhost",
                             "-addext", "subjectAltName=DNS:localhost"], check=True,
                            stderr=subprocess.DEVNULL)
             self.base = f"https://localhost:{self.tell(f'tls {certificate} {key}')}"

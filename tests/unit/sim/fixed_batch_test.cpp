@@ -1,4 +1,4 @@
-#include "core/sim/fixed_batch.h"
+#include "core/sim/baselines/fixed_batch.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "core/sim/interpolation.h"
+#include "core/sim/profiles/interpolation.h"
 
 #include <algorithm>
 #include <cmath>

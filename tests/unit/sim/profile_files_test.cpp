@@ -1,4 +1,4 @@
-#include "core/sim/profile_files.h"
+#include "core/sim/profiles/profile_files.h"
 
 #include <cstdlib>
 #include <doctest/doctest.h>

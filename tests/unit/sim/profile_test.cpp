@@ -1,4 +1,4 @@
-#include "core/sim/profile.h"
+#include "core/sim/profiles/profile.h"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 #include <doctest/doctest.h>
 
 #include "core/policy/feasibility.h"
-#include "core/sim/optimus.h"
-#include "core/sim/published_policy.h"
-#include "core/sim/tiresias.h"
+#include "core/sim/baselines/optimus.h"
+#include "core/sim/baselines/published_policy.h"
+#include "core/sim/baselines/tiresias.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/policy/random_snapshot.h"
 #include "tests/unit/sim/sample_profile.h"

@@ -1,9 +1,9 @@
-#include "core/sim/recording.h"
+#include "core/sim/profiles/recording.h"
 
 #include <doctest/doctest.h>
 #include <sstream>
 
-#include "core/sim/profile_files.h"
+#include "core/sim/profiles/profile_files.h"
 #include "tests/unit/base/expect_error.h"
 
 using namespace adaptdl;

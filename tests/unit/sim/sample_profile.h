@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/sim/profile.h"
+#include "core/sim/profiles/profile.h"
 
 namespace adaptdl {
 

@@ -1,12 +1,14 @@
-#include "core/sim/scenario.h"
+#include "core/sim/scenario/scenario.h"
 
 #include <doctest/doctest.h>
 
 #include "core/base/files.h"
-#include "core/sim/scenario_checks.h"
-#include "core/sim/scenario_faults.h"
-#include "core/sim/scenario_run.h"
+#include "core/sim/scenario/scenario_checks.h"
+#include "core/sim/scenario/scenario_faults.h"
+#include "core/sim/scenario/scenario_run.h"
 #include "tests/unit/base/expect_error.h"
+
+namespace scenario_test {
 
 using namespace adaptdl;
 
@@ -214,3 +216,5 @@ TEST_CASE("late hints arrive when they are due") {
   CHECK_FALSE(known.at(180));
   CHECK(known.at(240));
 }
+
+}  // namespace scenario_test

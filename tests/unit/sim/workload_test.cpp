@@ -4,6 +4,8 @@
 
 #include "tests/unit/base/expect_error.h"
 
+namespace workload_test {
+
 using namespace adaptdl;
 
 namespace {
@@ -82,3 +84,5 @@ TEST_CASE("one entry may stand for many jobs") {
               "w.yaml:2: jobs.0.every_s: makes job a-2 come 1.2e+09 s after the start");
   CHECK(yaml("jobs:\n  - {" + kJob + ", count: 1}\n").at(0).name == "a");
 }
+
+}  // namespace workload_test

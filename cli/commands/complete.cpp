@@ -1,0 +1,38 @@
+// What the completion scripts ask for.
+
+#include "cli/commands.h"
+#include "cli/frame/cluster_flags.h"
+#include "cli/frame/output.h"
+#include "cli/frame/parse.h"
+#include "core/base/error.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr int kMost = 200;  // of the newest: nobody reads more of them
+
+int run_complete(const Arguments& arguments) {
+  const std::string prefix = arguments.positional("PREFIX").value_or("");
+  std::vector<std::string> names;
+  try {
+    names = open_cluster(arguments).query->names(prefix, kMost);
+  } catch (const Error&) {
+    return 1;  // what is said here would stand in the middle of the user's line
+  }
+  for (const std::string& name : names) print_line(name);
+  return 0;
+}
+
+}  // namespace
+
+Command complete_command() {
+  return {
+      .name = "__complete",
+      .summary = "Print the names of jobs and live runs",
+      .positionals = {{.name = "WHAT", .kind = Kind::choice, .doc = "jobs.", .choices = {"jobs"}},
+                      {.name = "PREFIX", .doc = "Prefix of the names.", .required = false}},
+      .hidden = true,
+      .run = run_complete};
+}
+
+}  // namespace adaptdl::cli

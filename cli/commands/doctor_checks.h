@@ -1,0 +1,32 @@
+#pragma once
+
+// What this machine has for training, found without changing anything.
+
+#include <string>
+#include <vector>
+
+#include "core/formats/json.h"
+
+namespace adaptdl::cli {
+
+struct Finding {
+  enum class Status { fine, note, missing };
+  std::string name;  // "cores", "libtorch", ...
+  Status status = Status::fine;
+  std::string detail;  // one sentence without full stop
+  std::string fix;     // a command, or what to do; "" when nothing is missing
+  Json facts;          // for programs: an object
+};
+
+std::vector<Finding> examine_machine();
+
+// For people: a line each, "ok", "--" or "!!" in front, and the fix below.
+std::string describe(const std::vector<Finding>& findings, bool color);
+
+// {"ok": ..., "checks": [{name, status, detail, fix, facts}]}
+Json to_json(const std::vector<Finding>& findings);
+
+// Nothing that training an archive needs is missing.
+bool all_fine(const std::vector<Finding>& findings);
+
+}  // namespace adaptdl::cli

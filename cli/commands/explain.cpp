@@ -1,0 +1,157 @@
+#include "cli/commands.h"
+#include "cli/embedded.h"
+#include "cli/frame/cluster_flags.h"
+#include "cli/frame/output.h"
+#include "cli/frame/parse.h"
+#include "cli/show/jobs.h"
+#include "core/base/error.h"
+#include "core/base/number.h"
+#include "core/client/cluster_choice.h"
+#include "core/client/policy_choice.h"
+#include "core/goodput/goodput.h"
+#include "core/job/hints.h"
+#include "core/policy/snapshot.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr int kMostRows = 64;
+constexpr double kGrowth = 2;  // of policies without such an option: replica_limit()'s default
+
+struct Alternative {
+  int replicas = 0;
+  BatchChoice choice;
+  int64_t batch = 0;   // samples
+  double speedup = 0;  // over one replica
+  std::optional<double> seconds_left;
+  std::string note;
+};
+
+// How many times as many replicas as a job has measured itself with the policy gives it at most.
+// Of another cluster, where not everybody may see its operator's options, the default policy's.
+double growth(const Arguments& arguments) {
+  PolicyChoice policy{.name = std::string(policies()[0].name)};
+  try {
+    policy = present_policy(chosen_cluster(arguments), arguments.verbose());
+  } catch (const Error&) {
+    if (chosen_cluster(arguments).local()) throw;
+  }
+  for (const PolicyOption& option : info_of(policy).options) {
+    if (option.name == "growth") return value_of(option, policy);
+  }
+  return kGrowth;
+}
+
+// Goodput with 1, 2, ... replicas, each with its best batch, on one machine.
+std::vector<Alternative> alternatives(const JobView& job, const JobHints& hints, double growth) {
+  std::vector<Alternative> result;
+  if (!hints.perf || !hints.grad || !hints.batch) return result;
+  JobSnapshot snapshot;
+  snapshot.max_replicas = std::max(1, job.max_replicas.value_or(kMostRows));
+  snapshot.hints = hints;
+  const int limit = replica_limit(snapshot, growth);
+  const GoodputModel model(*hints.perf, *hints.grad, hints.batch->initial);
+  for (int n = 1; n <= std::min(snapshot.max_replicas, kMostRows); ++n) {
+    Alternative row;
+    row.replicas = n;
+    row.choice = model.optimize(1, n, *hints.batch);
+    row.batch = n * row.choice.atomic * (row.choice.accum_steps + 1);
+    row.speedup = result.empty() ? 1 : row.choice.goodput / result.front().choice.goodput;
+    if (hints.remaining_progress && row.choice.goodput > 0) {
+      row.seconds_left = *hints.remaining_progress * static_cast<double>(hints.batch->initial) /
+                         row.choice.goodput;
+    }
+    if (n == job.replicas) {
+      row.note = "now";
+    } else if (n < job.min_replicas) {
+      row.note = "fewer than it can do with";
+    } else if (n > limit) {
+      row.note = fmt::format("not yet: it has measured itself with {} at most",
+                             hints.max_profiled_replicas);
+    }
+    result.push_back(std::move(row));
+  }
+  return result;
+}
+
+Json to_json(const Alternative& row) {
+  return {{"replicas", row.replicas},
+          {"goodput", row.choice.goodput},
+          {"speedup", row.speedup},
+          {"batch", row.batch},
+          {"atomic", row.choice.atomic},
+          {"accumulation", row.choice.accum_steps},
+          {"seconds_left", row.seconds_left ? Json(*row.seconds_left) : Json()},
+          {"note", row.note.empty() ? Json() : Json(row.note)}};
+}
+
+std::string to_text(const std::vector<Alternative>& rows) {
+  const bool knows_end = rows.front().seconds_left.has_value();
+  std::vector<std::string> head = {"REPLICAS", "GOODPUT", "SPEEDUP", "BATCH"};
+  if (knows_end) head.push_back("LEFT");
+  head.push_back("");
+  std::vector<std::vector<std::string>> cells;
+  for (const Alternative& row : rows) {
+    cells.push_back({std::to_string(row.replicas), fmt::format("{:.4g}/s", row.choice.goodput),
+                     fmt::format("{:.2f}", row.speedup), std::to_string(row.batch)});
+    if (knows_end) cells.back().push_back(short_duration(row.seconds_left.value_or(0)));
+    cells.back().push_back(row.note);
+  }
+  return table(head, cells);
+}
+
+std::string why(const JobView& job) {
+  if (job.ended()) return "it has ended";
+  if (job.suspended) return "it is suspended; `adaptdl resume " + job.name + "` lets it go on";
+  if (!job.why.empty()) return job.why;
+  if (!job.message.empty()) return job.message;
+  return "the scheduler has not decided yet";
+}
+
+int run_explain(const Arguments& arguments) {
+  const JobView job = open_cluster(arguments).query->find(*arguments.positional("JOB"));
+  std::vector<Alternative> rows;
+  std::string problem;
+  if (!job.hints.empty()) {
+    std::vector<std::string> ignored;
+    try {
+      rows = alternatives(job, job_hints(parse_hints(job.hints, "its hints", ignored)),
+                          growth(arguments));
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+  }
+  if (arguments.json()) {
+    Json record = {{"name", job.name},
+                   {"replicas", job.replicas},
+                   {"why", why(job)},
+                   {"alternatives", Json::array()}};
+    for (const Alternative& row : rows) record["alternatives"].push_back(to_json(row));
+    print_json(record);
+    return 0;
+  }
+  print_line(fmt::format("{} has {} replica{}: {}.", job.name, job.replicas,
+                         job.replicas == 1 ? "" : "s", why(job)));
+  if (!rows.empty()) {
+    print("\nWhat it could do, by its own measurements:\n" + to_text(rows));
+  } else if (!problem.empty()) {
+    print_line("Alternatives are not known: " + problem + ".");
+  } else {
+    print_line("Alternatives are not known: it has not told yet how fast it trains.");
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command explain_command() {
+  return {.name = "explain",
+          .summary = "Explain why a job has its present replicas",
+          .text = embedded("explain.md"),
+          .options = with_cluster({format_option()}),
+          .positionals = {{.name = "JOB", .kind = Kind::job, .doc = "The job's name."}},
+          .examples = {{"adaptdl explain digits-x7k2p", "See why it has not more replicas."}},
+          .run = run_explain};
+}
+
+}  // namespace adaptdl::cli

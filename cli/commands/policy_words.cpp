@@ -1,0 +1,27 @@
+#include "cli/commands/policy_words.h"
+
+#include <optional>
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/base/number.h"
+
+namespace adaptdl::cli {
+
+std::map<std::string, double> policy_options(const std::vector<std::string>& words) {
+  std::map<std::string, double> options;
+  for (const std::string& word : words) {
+    const size_t sign = word.find('=');
+    const auto value = sign == word.npos
+                           ? std::nullopt
+                           : try_parse<double>(std::string_view(word).substr(sign + 1));
+    if (!value) {
+      throw UsageError(
+          fmt::format("--policy-option: {} is not OPTION=NUMBER, such as horizon=100.", word));
+    }
+    options[word.substr(0, sign)] = *value;
+  }
+  return options;
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,193 @@
+#include "core/launch/run/run.h"
+
+#include <atomic>
+#include <memory>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/commands/run_options.h"
+#include "cli/embedded.h"
+#include "cli/frame/output.h"
+#include "cli/show/display.h"
+#include "core/base/process.h"
+#include "core/cluster/kubernetes/pod_run.h"
+#include "core/launch/run/run_tensorboard.h"
+
+namespace adaptdl::cli {
+namespace {
+
+// The event stream on standard output. Once it cannot be written, training goes on without it, and
+// the command ends with exit code 1, and with the reason unless it is that nobody reads any more.
+class JsonStream {
+ public:
+  explicit JsonStream(int64_t every) : every_(every) {}
+
+  void event(const Json& event) {
+    if (broken_ || is_thinned_out(event)) return;
+    try {
+      print_json(event);
+    } catch (const OutputClosed&) {
+      broken_ = true;
+    } catch (const Error& error) {
+      talk(fmt::format("adaptdl: {}; training goes on without its events", error.what()));
+      broken_ = true;
+    }
+  }
+  bool broken() const { return broken_; }
+
+ private:
+  bool is_thinned_out(const Json& event) const {
+    const auto kind = event.find("event");
+    if (every_ == 1 || kind == event.end() || *kind != "step") return false;
+    const auto step = event.find("step");
+    if (every_ == 0 || step == event.end() || !step->is_number_integer()) return true;
+    return step->get<int64_t>() % every_ != 0;
+  }
+
+  const int64_t every_;
+  std::atomic<bool> broken_{false};
+};
+
+Display::Options display_options(const Arguments& arguments) {
+  Display::Options options{.fd = STDERR_FILENO, .quiet = arguments.quiet()};
+  options.moving = is_fancy(STDERR_FILENO, arguments.flag("no-color"));
+  // Events and a moving display on one screen would write over each other.
+  if (arguments.json() && isatty(STDOUT_FILENO) != 0) options.moving = false;
+  options.color = options.moving;
+  options.verbose = arguments.verbose();
+  options.utf8 = is_utf8();
+  return options;
+}
+
+int run_run(const Arguments& arguments) {
+  raise_descriptor_limit();  // some for each replica
+  launch::RunOptions options = run_options(arguments);
+  // Shared with the sinks: a sink that hangs outlives this function.
+  const auto display = std::make_shared<Display>(display_options(arguments));
+  const launch::Talk talk_to = [display](const std::string& line) { display->talk(line); };
+  std::unique_ptr<kubernetes::HintPoster> hints;
+  if (const auto pod = kubernetes::pod_run()) {
+    kubernetes::set_pod_options(
+        *pod, [&](const char* flag) { return arguments.given(flag); }, options);
+    if (pod->rank != 0) return kubernetes::run_pod_agent(*pod, options, talk_to);
+    hints = std::make_unique<kubernetes::HintPoster>(*pod, talk_to);
+    options.on_hints = [&](const Json& newest) { hints->post(newest); };
+  }
+  const auto stream = std::make_shared<JsonStream>(arguments.integer("step-events"));
+  std::shared_ptr<launch::TensorBoard> charts;
+  std::vector<launch::EventSink> sinks;
+  sinks.push_back([display](const Json& event) { display->event(event); });
+  if (arguments.json()) {
+    sinks.push_back([stream](const Json& event) { stream->event(event); });
+  }
+  if (arguments.given("tensorboard")) {
+    charts = std::make_shared<launch::TensorBoard>(arguments.text("tensorboard"), options.name);
+    sinks.push_back([charts](const Json& event) { charts->event(event); });
+  }
+  if (arguments.verbose()) {
+    display->talk(fmt::format("worker {}, LibTorch {}; checkpoints in {}, logs in {}",
+                              options.worker_path.empty() ? "embedded" : options.worker_path,
+                              options.libtorch_dir.empty() ? "as built" : options.libtorch_dir,
+                              options.checkpoint_dir, options.log_dir));
+  }
+  const int code = launch::run(options, sinks, talk_to);
+
+  const RunState state = display->finish();
+  if (charts && !charts->problem().empty()) talk("adaptdl: " + charts->problem());
+  if (!arguments.json() && state.ended) print(summary(state));
+  return code == 0 && stream->broken() ? static_cast<int>(ExitCode::error) : code;
+}
+
+}  // namespace
+
+Command run_command() {
+  return {
+      .name = "run",
+      .summary = "Train on this machine with any number of replicas",
+      .text = embedded("run.md"),
+      .options =
+          {
+              {.name = "replicas",
+               .kind = Kind::text,
+               .value = "N|MIN:MAX|auto",
+               .fallback = "1",
+               .doc = "Number of replicas; MIN:MAX starts with MAX; auto is one for each GPU or, "
+                      "without GPUs, for each core."},
+              {.name = "replicas-at",
+               .kind = Kind::text,
+               .value = "STEP:N,...",
+               .doc = "Rescale to N replicas at this step."},
+              {.name = "name",
+               .kind = Kind::text,
+               .value = "NAME",
+               .doc = "Name of the run. Default: the program's file name without its suffix."},
+              set_option(),
+              {.name = "fresh",
+               .doc = "Start from scratch: remove the files of an earlier run of this name."},
+              {.name = "checkpoint-dir",
+               .kind = Kind::directory,
+               .value = "DIR",
+               .doc = "Folder for checkpoints. Default: NAME.run/checkpoints beside PROGRAM."},
+              {.name = "output",
+               .kind = Kind::directory,
+               .value = "DIR",
+               .doc = "Folder for model.pt. Default: NAME.run beside PROGRAM."},
+              {.name = "log-dir",
+               .kind = Kind::directory,
+               .value = "DIR",
+               .doc = "Folder for the replicas' logs. Default: NAME.run/logs beside PROGRAM."},
+              {.name = "tensorboard",
+               .kind = Kind::directory,
+               .value = "DIR",
+               .doc = "Write TensorBoard event files to this folder."},
+              {.name = "max-restarts",
+               .kind = Kind::integer,
+               .value = "N",
+               .fallback = "3",
+               .doc = "Number of deaths in a row, with no finished step in between, after which "
+                      "the run fails.",
+               .min = 0,
+               .max = 1000000},
+              {.name = "hang-timeout",
+               .kind = Kind::text,
+               .value = "SECONDS|off",
+               .fallback = "300",
+               .doc = "Kill and replace a replica for which the others have waited this many "
+                      "seconds in a step, and 20 times the longest step."},
+              {.name = "device",
+               .kind = Kind::choice,
+               .value = "cpu|gpu|auto",
+               .fallback = "auto",
+               .doc = "Device to train on; auto uses GPUs if the worker and LibTorch support them.",
+               .choices = {"cpu", "gpu", "auto"}},
+              {.name = "threads",
+               .kind = Kind::integer,
+               .value = "N",
+               .fallback = "0",
+               .doc = "Threads of each replica; 0 divides the cores among the replicas.",
+               .min = 0,
+               .max = 4096},
+              format_option("Output format; text shows progress and a summary, json prints events, "
+                            "one a line."),
+              {.name = "step-events",
+               .kind = Kind::integer,
+               .value = "N",
+               .fallback = "1",
+               .doc = "With -o json, print every Nth step only; 0: none.",
+               .min = 0},
+          },
+      .positionals =
+          {{.name = "PROGRAM",
+            .kind = Kind::file,
+            .doc =
+                "A training archive (train.pt), or an executable that uses the runtime library."}},
+      .examples = {{"adaptdl run digits/train.pt --replicas 1:3", "Train with up to 3 replicas."},
+                   {"adaptdl run digits/train.pt --replicas-at 100:3,300:2",
+                    "Start with 1, go to 3 at step 100 and to 2 at step 300."},
+                   {"adaptdl run train.pt --fresh --set optimizer.lr=0.05 -o json",
+                    "Start from scratch with another learning rate, and print the events."}},
+      .arguments_after_dashes = true,
+      .run = run_run};
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,79 @@
+#include "cli/commands/run_options.h"
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/base/system.h"
+#include "core/launch/paths.h"
+#include "core/launch/run/trainer.h"
+
+namespace adaptdl::cli {
+
+std::vector<std::pair<int64_t, int>> parse_replicas_at(const std::string& text) {
+  std::vector<std::pair<int64_t, int>> result;
+  size_t start = 0;
+  while (start < text.size()) {
+    const size_t end = std::min(text.find(',', start), text.size());
+    const std::string part = text.substr(start, end - start);
+    const size_t colon = part.find(':');
+    const auto step = try_parse<int64_t>(std::string_view(part).substr(0, colon));
+    const auto count = colon == std::string::npos
+                           ? std::nullopt
+                           : try_parse<int>(std::string_view(part).substr(colon + 1));
+    if (!step || !count || *step < 0 || *count < 1) {
+      throw UsageError(fmt::format(
+          "--replicas-at: {} is not STEP:N, such as 100:3 (from step 100 on, 3 replicas).", part));
+    }
+    if (!result.empty() && *step <= result.back().first) {
+      throw UsageError(fmt::format("--replicas-at: step {} does not follow step {}.", *step,
+                                   result.back().first));
+    }
+    result.emplace_back(*step, *count);
+    start = end + 1;
+  }
+  return result;
+}
+
+double parse_hang_timeout(const std::string& text) {
+  if (text == "off") return 0;
+  const auto seconds = try_parse<double>(text);
+  if (!seconds || !(*seconds >= 1 && *seconds <= 1e9)) {
+    throw UsageError(fmt::format(
+        "--hang-timeout: \"{}\" is neither a number of seconds, 1 or more, nor off.", text));
+  }
+  return *seconds;
+}
+
+launch::RunOptions run_options(const Arguments& arguments) {
+  launch::RunOptions options;
+  const std::string program = *arguments.positional("PROGRAM");
+  options.replicas_at = parse_replicas_at(arguments.text("replicas-at"));
+  options.name = arguments.text("name");
+  if (!options.name.empty()) launch::check_run_name(options.name);
+
+  if (!path_exists(program)) fail("{}: no such file", program);
+  options.program = absolute_path(program);
+  options.settings = arguments.list("set");
+  launch::choose_trainer(launch::program_kind(options.program), program, options);
+  options.arguments = arguments.rest();
+  options.gpus = launch::choose_gpus(arguments.text("device"), options.libtorch_dir);
+  options.replicas = launch::parse_replicas(arguments.text("replicas"),
+                                            options.gpus > 0 ? options.gpus : available_cores());
+
+  // Beside the program, so that the same command finds them from any folder.
+  const std::string base = join_path(parent_directory(options.program), options.name + ".run");
+  const auto folder = [&](const char* flag, const std::string& otherwise) {
+    const std::string chosen = arguments.text(flag);
+    return chosen.empty() ? otherwise : absolute_path(chosen);
+  };
+  options.output_dir = folder("output", base);
+  options.checkpoint_dir = folder("checkpoint-dir", join_path(base, "checkpoints"));
+  options.log_dir = folder("log-dir", join_path(base, "logs"));
+  options.max_restarts = static_cast<int>(arguments.integer("max-restarts"));
+  options.threads = static_cast<int>(arguments.integer("threads"));
+  options.fresh = arguments.flag("fresh");
+  options.hang_timeout_s = parse_hang_timeout(arguments.text("hang-timeout"));
+  return options;
+}
+
+}  // namespace adaptdl::cli

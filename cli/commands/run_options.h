@@ -1,0 +1,25 @@
+#pragma once
+
+// From the flags of `adaptdl run` to what the launcher needs.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/frame/parse.h"
+#include "core/launch/run/run.h"
+
+namespace adaptdl::cli {
+
+// "STEP:N,STEP:N": steps grow. Throws UsageError.
+std::vector<std::pair<int64_t, int>> parse_replicas_at(const std::string& text);
+
+// "SECONDS" or "off" (0). Throws UsageError.
+double parse_hang_timeout(const std::string& text);
+
+// Checks everything that can be checked without starting a replica: the program and its kind, the
+// worker and its LibTorch, GPUs. Throws UsageError or Error.
+launch::RunOptions run_options(const Arguments& arguments);
+
+}  // namespace adaptdl::cli

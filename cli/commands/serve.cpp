@@ -1,0 +1,113 @@
+#include <csignal>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/commands/policy_words.h"
+#include "cli/embedded.h"
+#include "cli/frame/output.h"
+#include "cli/frame/parse.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/base/process.h"
+#include "core/base/version.h"
+#include "core/client/local/service_unit.h"
+#include "core/cluster/local/client.h"
+#include "core/cluster/local/service.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr Seconds kStopPatience{10};
+
+// One that does not answer, or listens elsewhere.
+int stop_by_signal(const local::ServiceProcess& service) {
+  syscall(SYS_pidfd_send_signal, service.pidfd.get(), SIGTERM, nullptr, 0);
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(kStopPatience);
+  pollfd wait{service.pidfd.get(), POLLIN, 0};
+  if (::poll(&wait, 1, static_cast<int>(limit.count())) <= 0) {
+    fail("the service (process {}) has not ended in {} s", service.pid, kStopPatience.count());
+  }
+  talk("The service has ended; jobs that train go on, and `adaptdl serve` finds them again.");
+  return 0;
+}
+
+int stop() {
+  if (!local::service_runs()) {
+    if (const auto service = local::service_process()) return stop_by_signal(*service);
+  }
+  const Json hello = local::request_service({{"request", "hello"}});
+  local::request_service({{"request", "stop"}});
+  const TimePoint deadline =
+      Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(kStopPatience);
+  while (local::service_runs()) {
+    if (Monotonic::now() > deadline) {
+      fail("the service (process {}) has not ended in {} s", hello["pid"].get<int>(),
+           kStopPatience.count());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const auto jobs = json_get_or<int64_t>(hello, "jobs", "service", 0);
+  talk(jobs == 0 ? "The service has ended."
+                 : fmt::format("The service has ended; {} job{} not. Those that train go on; "
+                               "`adaptdl serve` finds them again.",
+                               jobs, jobs == 1 ? " has" : "s have"));
+  return 0;
+}
+
+int run_serve(const Arguments& arguments) {
+  if (arguments.flag("stop")) return stop();
+  if (arguments.flag("install")) return install_unit(arguments.quiet());
+  local::ServiceOptions options;
+  options.paths = local::local_paths();
+  options.adaptdl = this_program();
+  options.version = version();
+  options.config = local::config_path();
+  if (arguments.given("slots")) options.slots = static_cast<int>(arguments.integer("slots"));
+  if (arguments.given("policy")) options.scheduling.policy = arguments.text("policy");
+  options.scheduling.options = policy_options(arguments.list("policy-option"));
+  if (!options.scheduling.options.empty() && !options.scheduling.policy) {
+    throw UsageError("--policy-option: name the --policy too.");
+  }
+  raise_descriptor_limit();  // each held poll is one
+  local::Service(options).run();
+  return 0;
+}
+
+}  // namespace
+
+Command serve_command() {
+  return {
+      .name = "serve",
+      .summary = "Share this machine among submitted jobs",
+      .text = embedded("serve.md"),
+      .options =
+          {{.name = "slots",
+            .kind = Kind::integer,
+            .value = "N",
+            .doc = "Number of slots. Default: one for each GPU or, without GPUs, for each core.",
+            .min = 1,
+            .max = 1024},
+           {.name = "policy",
+            .kind = Kind::text,
+            .value = "NAME",
+            .doc = "Scheduling policy (adaptdl-policy(5)). Default: that of the configuration "
+                   "file, else proportional."},
+           {.name = "policy-option",
+            .kind = Kind::text,
+            .value = "OPTION=NUMBER",
+            .doc = "Set an option of the policy.",
+            .repeat = true},
+           {.name = "stop", .doc = "Stop the running service; jobs keep running."},
+           {.name = "install",
+            .doc = "Install a systemd user unit that starts the service with the machine."}},
+      .examples = {{"adaptdl serve --slots 2 --policy pollux",
+                    "Share two slots with the policy Pollux."},
+                   {"adaptdl serve --stop", "Stop it; jobs keep running."}},
+      .run = run_serve};
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,64 @@
+#include "cli/commands.h"
+#include "cli/commands/installing.h"
+#include "cli/embedded.h"
+#include "cli/frame/output.h"
+#include "cli/frame/parse.h"
+#include "core/cluster/kubernetes/install/installation.h"
+
+namespace adaptdl::cli {
+namespace {
+
+int run_uninstall(const Arguments& arguments) {
+  kube::Client client = installer_client(arguments);
+  const auto name_space = kubernetes::remains_in(client);
+  if (!name_space) {
+    kubernetes::installed_in(client);  // says so if it is another's
+    talk("nothing is installed in this cluster");
+    return 0;
+  }
+  const bool keep = arguments.flag("keep-jobs");
+  const size_t jobs = kubernetes::count_jobs(client);
+  if (jobs > 0 && !keep) {
+    fail(
+        "the cluster has {} AdaptDLJob{}, which would go with their data: delete them first, or "
+        "give "
+        "--keep-jobs, which leaves them and their definition",
+        jobs, jobs == 1 ? "" : "s");
+  }
+  if (asks(arguments) && !agreed(fmt::format("Remove AdaptDL from {} (namespace {})?",
+                                             client.config().source, *name_space))) {
+    talk("nothing was changed");
+    return 1;
+  }
+  kubernetes::remove_installation(client, *name_space, keep, Seconds(timeout_option(arguments)),
+                                  [&](const std::string& what) {
+                                    if (!arguments.quiet()) talk(what);
+                                  });
+  if (!arguments.quiet()) {
+    talk(keep && jobs > 0 ? "uninstalled; jobs stay as they are until the next `adaptdl install`"
+                          : "uninstalled");
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command uninstall_command() {
+  return {.name = "uninstall",
+          .summary = "Remove the operator from a Kubernetes cluster",
+          .text = embedded("uninstall.md"),
+          .options = {{.name = "keep-jobs",
+                       .doc = "Keep jobs, their custom resource definition, and all their data."},
+                      context_option(),
+                      kubeconfig_option(),
+                      yes_option(),
+                      {.name = "timeout",
+                       .kind = Kind::text,
+                       .value = "DURATION",
+                       .fallback = "5m",
+                       .doc = "Time to wait until everything is removed."}},
+          .examples = {{"adaptdl uninstall --keep-jobs", "To install another version later."}},
+          .run = run_uninstall};
+}
+
+}  // namespace adaptdl::cli

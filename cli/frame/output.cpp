@@ -1,0 +1,74 @@
+#include "cli/frame/output.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <unistd.h>
+
+#include "core/base/system.h"
+#include "core/base/text.h"
+
+namespace adaptdl::cli {
+
+void print_json(const Json& value) {
+  print_line(dump_json(value));
+}
+
+bool is_fancy(int fd, bool no_color) {
+  return !no_color && wants_color(fd);
+}
+
+bool is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == 0) continue;
+    const std::string locale = lower_case(value);
+    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+std::string table(const std::vector<std::string>& head,
+                  const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths(head.size());
+  for (size_t i = 0; i < head.size(); ++i) widths[i] = head[i].size();
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  const auto add = [&](const std::vector<std::string>& row) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      text += row[i];
+      if (i + 1 < row.size()) text.append(widths[i] - row[i].size() + 2, ' ');
+    }
+    while (text.ends_with(' ')) text.pop_back();  // where the last columns are empty
+    text += '\n';
+  };
+  add(head);
+  for (const auto& row : rows) add(row);
+  return text;
+}
+
+std::string wrap(std::string_view text, size_t width, size_t indent) {
+  std::string result;
+  size_t column = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (word.empty()) continue;
+    if (column > 0 && indent + column + 1 + word.size() > width) {
+      result += '\n';
+      result.append(indent, ' ');
+      column = 0;
+    } else if (column > 0) {
+      result += ' ';
+      ++column;
+    }
+    result += word;
+    column += word.size();
+  }
+  return result;
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,63 @@
+#include "core/base/signals.h"
+
+#include <atomic>
+#include <cerrno>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+
+namespace adaptdl {
+
+namespace {
+
+std::atomic<int> signal_pipe{-1};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void on_signal(int number) {
+  const int saved = errno;
+  const auto byte = static_cast<unsigned char>(number);
+  [[maybe_unused]] const ssize_t written = ::write(signal_pipe.load(), &byte, 1);
+  errno = saved;
+}
+
+}  // namespace
+
+SignalCatcher::SignalCatcher(const std::vector<int>& signals) {
+  ADAPTDL_CHECK(signal_pipe.load() < 0);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail_errno(errno, "cannot create a pipe");
+  reader_ = Fd(ends[0]);
+  writer_ = Fd(ends[1]);
+  signal_pipe = writer_.get();
+  const auto install = [this](int number, void (*handler)(int)) {
+    struct sigaction action {
+    }, old{};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, &old);
+    before_.emplace_back(number, old);
+  };
+  for (const int number : signals) install(number, on_signal);
+  install(SIGPIPE, SIG_IGN);
+  install(SIGXFSZ, SIG_IGN);  // under a limit of file sizes, writing fails instead
+}
+
+SignalCatcher::~SignalCatcher() {
+  for (const auto& [number, action] : before_) sigaction(number, &action, nullptr);
+  signal_pipe = -1;
+}
+
+std::vector<int> SignalCatcher::take() {
+  std::vector<int> result;
+  unsigned char bytes[64];
+  for (;;) {
+    const ssize_t n = ::read(reader_.get(), bytes, sizeof bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return result;
+    result.insert(result.end(), bytes, bytes + n);
+  }
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,159 @@
+#include "core/client/image/project_image.h"
+
+#include <memory>
+#include <unistd.h>
+
+#include "core/base/console.h"
+#include "core/base/crypto.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/job/project_files.h"
+#include "core/oci/build.h"
+#include "core/oci/build_tool.h"
+#include "core/oci/digest.h"
+#include "core/oci/image_output.h"
+#include "core/oci/saved_image.h"
+
+namespace adaptdl::client {
+namespace {
+
+constexpr size_t kMaxDockerfile = 1u << 20;
+
+// For what is written under no name.
+oci::Reference local_name() {
+  return {"localhost", "adaptdl-image", "latest", ""};
+}
+
+std::string pinned(const oci::Reference& pushed) {
+  return pushed.registry + "/" + pushed.repository + "@" + pushed.digest;
+}
+
+// A registry behind the target's proxy is known to nobody else, and by it alone.
+std::shared_ptr<oci::Registry> open_registry(const oci::Reference& where, const ImageTarget& target,
+                                             ImageProgress& progress) {
+  oci::RegistryOptions options;
+  options.plain_http = target.plain_http;
+  options.progress = [&](const oci::BlobProgress& blob) { progress.update(blob); };
+  if (target.verbose) options.trace = [](const std::string& line) { talk(line); };
+  const bool proxied =
+      !target.proxy.url.empty() && target.where && target.where->registry == where.registry;
+  if (!proxied) return std::make_shared<oci::Registry>(where, options);
+  options.proxy = target.proxy;
+  return std::make_shared<oci::Registry>(where, options, oci::CredentialPlaces{});
+}
+
+oci::Image pull(const oci::Reference& reference, const oci::Platform& platform,
+                const ImageTarget& target, ImageProgress& progress) {
+  return oci::pull_image(open_registry(reference, target, progress), reference, platform);
+}
+
+// Under which a tool keeps what we are to push or write: always the same for one build, so that its
+// next one replaces it, and never that of another build beside it.
+oci::Reference name_in_store(const ProjectImage& project) {
+  std::string facts = fmt::format("{}\n{}\n{}\n{}\n", getuid(), project.folder, project.dockerfile,
+                                  oci::to_string(project.platform));
+  for (const auto& [key, value] : project.arguments) facts += key + "=" + value + "\n";
+  oci::Reference name = local_name();
+  name.tag = oci::digest_of(facts).substr(std::string_view("sha256:").size(), 20);
+  return name;
+}
+
+// Whether a tool of its own finds the registry and speaks to it as we would: not by a proxy, and
+// not without TLS, which each of them wants to be configured for.
+bool tool_may_push(const ImageTarget& target) {
+  return target.where && target.proxy.url.empty() && !target.plain_http &&
+         !oci::plain_http_allowed(target.where->registry);
+}
+
+DeliveredImage deliver_by_tool(const ProjectImage& project, const std::string& tool,
+                               const ImageTarget& target, ImageProgress& progress) {
+  const TemporaryDirectory folder("adaptdl-image");
+  const bool pushes = tool_may_push(target);
+  oci::ToolRequest request;
+  request.tool = tool;
+  request.folder = project.folder;
+  request.dockerfile = project.dockerfile;
+  request.where = pushes ? *target.where : name_in_store(project);
+  // Never one that somebody else's next push would take away.
+  if (request.where.tag.empty()) request.where.tag = "adaptdl-" + to_hex(random_bytes(10));
+  request.platform = project.platform;
+  request.arguments = project.arguments;
+  request.push = pushes;
+  request.output = pushes ? target.archive : folder.file("image.tar");
+  request.notes = folder.file("digest");
+  const oci::Reference made = oci::build_with_tool(request);
+  if (pushes) return {pinned(made), made, 0};
+  const std::string layers = folder.file("layers");
+  make_directories(layers);
+  return deliver(oci::read_saved_image(request.output, layers), target, progress);
+}
+
+oci::BuildContext context_of(const std::string& folder, const oci::LeftOut& left_out, bool quiet) {
+  oci::BuildContext context = oci::read_context(folder, left_out);
+  if (!quiet) {
+    for (const std::string& warning : context.warnings) talk(warning);
+  }
+  return context;
+}
+
+}  // namespace
+
+oci::Image base_image(const std::string& name, const oci::Platform& platform,
+                      const ImageTarget& target, ImageProgress& progress) {
+  if (name.empty() || name == "scratch") return oci::empty_image(platform);
+  return pull(oci::parse_reference(name, "--base"), platform, target, progress);
+}
+
+DeliveredImage deliver(const oci::Image& image, const ImageTarget& target,
+                       ImageProgress& progress) {
+  oci::PushedImage pushed;
+  if (target.where) {
+    const auto registry = open_registry(*target.where, target, progress);
+    pushed = oci::push_image(image, *registry, *target.where);
+  }
+  if (!target.archive.empty()) {
+    oci::Reference name = target.where.value_or(local_name());
+    if (name.tag.empty()) name.tag = pushed.reference.tag;
+    oci::write_image_tar(image, target.archive, name);
+  }
+  progress.end();
+  if (target.where && !target.quiet) {
+    talk(fmt::format("pushed as {}; {} were sent", oci::to_string(pushed.reference),
+                     format_bytes(pushed.bytes_sent)));
+  }
+  return {target.where ? pinned(pushed.reference) : "", pushed.reference, pushed.bytes_sent};
+}
+
+DeliveredImage deliver_project(const ProjectImage& project, const ImageTarget& target) {
+  ImageProgress progress(target.quiet || target.verbose);
+  const TemporaryDirectory layers("adaptdl-image");
+  oci::BuildOptions building;
+  building.platform = project.platform;
+  building.arguments = project.arguments;
+  building.layers = layers.path();
+  building.base = [&](const oci::Reference& reference, const oci::Platform& platform) {
+    return pull(reference, platform, target, progress);
+  };
+  if (project.dockerfile.empty()) {
+    const ProjectFiles files(project.folder);
+    const oci::BuildContext context = context_of(
+        project.folder,
+        [&](const std::string& path, bool is_folder) { return files.left_out(path, is_folder); },
+        target.quiet);
+    return deliver(oci::build_project(base_image(project.base, project.platform, target, progress),
+                                      context, building),
+                   target, progress);
+  }
+  const std::string text = read_file(project.dockerfile, kMaxDockerfile);
+  const oci::FoundTool found = oci::find_build_tool();  // it may know more than we do
+  if (!found.tool.empty()) return deliver_by_tool(project, found.tool, target, progress);
+  const oci::Dockerfile file = oci::parse_dockerfile(text, project.dockerfile);
+  if (const auto why = oci::why_not_here(file)) {
+    fail("{}{}", *why, found.problem.empty() ? "" : " (" + found.problem + ")");
+  }
+  const oci::BuildContext context = context_of(project.folder, {}, target.quiet);
+  return deliver(oci::build_dockerfile(file, context, building), target, progress);
+}
+
+}  // namespace adaptdl::client

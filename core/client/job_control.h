@@ -1,0 +1,39 @@
+#pragma once
+
+// Changing the jobs of any cluster.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/client/job_view.h"
+#include "core/formats/json.h"
+
+namespace adaptdl::client {
+
+class JobRequest;   // job_request.h
+struct Submission;  // submission.h
+
+// One thread. Every function throws Error where the cluster cannot be reached, or refuses. Those
+// that change a job return as soon as the cluster has agreed.
+class JobControl {
+ public:
+  virtual ~JobControl() = default;
+
+  // Checked for this cluster, which outlives it. Nothing is changed until it is sent.
+  virtual std::unique_ptr<JobRequest> request(const Submission& submission) = 0;
+
+  // The phase by then, as JSON.
+  virtual Json suspend(const std::string& job, bool suspended) = 0;
+  virtual Json cancel(const std::string& job) = 0;
+  virtual void scale(const std::string& job, int64_t min, int64_t max) = 0;
+
+  // Removes jobs with their files; those that have not ended only by `force`. `told` hears of each
+  // job that is gone, with "", or why it is not: others go all the same.
+  using Told = std::function<void(const JobView& job, const std::string& problem)>;
+  virtual void remove(const std::vector<JobView>& jobs, bool force, const Told& told) = 0;
+};
+
+}  // namespace adaptdl::client

@@ -1,0 +1,163 @@
+#include "core/client/job_copy.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+
+namespace adaptdl::client {
+namespace {
+
+std::string resolved_path(const std::string& path) {
+  char resolved[PATH_MAX];
+  if (::realpath(path.c_str(), resolved) == nullptr) fail_errno(errno, path);
+  return resolved;
+}
+
+bool is_below(const std::string& path, const std::string& root) {
+  return path == root || (path.starts_with(root) && (root == "/" || path[root.size()] == '/'));
+}
+
+class Copier {
+ public:
+  explicit Copier(std::string root) : root_(std::move(root)) {}
+
+  void copy(const std::string& from, const std::string& to) {
+    struct stat status {};
+    if (lstat(from.c_str(), &status) != 0) fail_errno(errno, from);
+    if (S_ISDIR(status.st_mode)) {
+      copy_folder(from, to, status);
+    } else if (S_ISLNK(status.st_mode)) {
+      copy_link(from, to);
+    } else if (S_ISREG(status.st_mode)) {
+      copy_file(from, to, status);
+    } else {
+      result_.skipped.push_back(from + ": is no file");
+    }
+  }
+
+  CopyResult result_;
+
+ private:
+  void copy_folder(const std::string& from, const std::string& to, const struct stat& status) {
+    struct stat there {};
+    if (lstat(to.c_str(), &there) == 0 && S_ISLNK(there.st_mode)) {
+      fail("{}: is a symbolic link; nothing is written through it", to);
+    }
+    if (mkdir(to.c_str(), 0700) != 0 && errno != EEXIST) fail_errno(errno, to);
+    for (const std::string& name : list_directory(from)) {
+      copy(join_path(from, name), join_path(to, name));
+    }
+    keep(to, status);
+  }
+
+  void copy_link(const std::string& from, const std::string& to) {
+    char resolved[PATH_MAX], target[PATH_MAX];
+    const ssize_t size = readlink(from.c_str(), target, sizeof target - 1);
+    if (size < 0) fail_errno(errno, from);
+    target[size] = 0;
+    if (target[0] == '/' || ::realpath(from.c_str(), resolved) == nullptr ||
+        !is_below(resolved, root_)) {
+      result_.skipped.push_back(
+          fmt::format("{}: leads to {}, outside of what is copied", from, target));
+      return;
+    }
+    if (unlink(to.c_str()) != 0 && errno != ENOENT) fail_errno(errno, to);
+    if (symlink(target, to.c_str()) != 0) fail_errno(errno, to);
+    ++result_.files;
+  }
+
+  // Beside its place first, so that a reader never sees half of it.
+  void copy_file(const std::string& from, const std::string& to, const struct stat& status) {
+    const Fd source = open_file(from, O_RDONLY | O_NOFOLLOW);
+    const std::string beside = to + fmt::format(".copying-{}", getpid());
+    try {
+      const Fd target = open_file(beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+      for (;;) {
+        const ssize_t copied =
+            copy_file_range(source.get(), nullptr, target.get(), nullptr, 1u << 30, 0);
+        if (copied > 0) {
+          result_.bytes += static_cast<uint64_t>(copied);
+          continue;
+        }
+        if (copied == 0) break;
+        if (errno == EINTR) continue;
+        if (errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) {
+          fail_errno(errno, to + ": cannot write");
+        }
+        copy_by_hand(source.get(), target.get(), from, to);
+        break;
+      }
+      keep(beside, status);
+      if (rename(beside.c_str(), to.c_str()) != 0) fail_errno(errno, to);
+    } catch (const Error&) {
+      unlink(beside.c_str());
+      throw;
+    }
+    ++result_.files;
+  }
+
+  void copy_by_hand(int source, int target, const std::string& from, const std::string& to) {
+    std::vector<char> buffer(1 << 20);
+    for (;;) {
+      const ssize_t count = read(source, buffer.data(), buffer.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail_errno(errno, from + ": cannot read");
+      if (count == 0) return;
+      write_all(target, {buffer.data(), static_cast<size_t>(count)}, to);
+      result_.bytes += static_cast<uint64_t>(count);
+    }
+  }
+
+  static void keep(const std::string& path, const struct stat& status) {
+    const timespec times[2] = {status.st_atim, status.st_mtim};
+    if (chmod(path.c_str(), status.st_mode & 07777) != 0) fail_errno(errno, path);
+    utimensat(AT_FDCWD, path.c_str(), times, 0);
+  }
+
+  std::string root_;
+};
+
+}  // namespace
+
+std::string path_in_job(const std::string& folder, const std::string& path) {
+  const std::string absolute = absolute_path(join_path("/", path));
+  for (size_t start = 0; start < path.size();) {
+    const size_t end = std::min(path.find('/', start), path.size());
+    if (path.compare(start, end - start, "..") == 0) {
+      throw UsageError(fmt::format("{}: paths of a job begin in its folder and stay there.", path));
+    }
+    start = end + 1;
+  }
+  if (absolute == "/") return folder;
+  const std::string first = absolute.substr(1, absolute.find('/', 1) - 1);
+  if (std::find(kJobFolders.begin(), kJobFolders.end(), first) == kJobFolders.end()) {
+    fail("{}: a job has {}", path, fmt::join(kJobFolders, ", "));
+  }
+  return folder + absolute;
+}
+
+CopyResult copy_below(const std::string& from, const std::string& root, const std::string& to,
+                      const std::string& target_root) {
+  const std::string real_root = resolved_path(root);
+  const std::string source = resolved_path(from);
+  if (!is_below(source, real_root)) fail("{}: leads out of {}", from, root);
+  std::string target = is_directory(to) ? join_path(to, file_name(absolute_path(from))) : to;
+  const std::string parent = resolved_path(parent_directory(target));
+  if (!target_root.empty() && !is_below(parent, resolved_path(target_root))) {
+    fail("{}: leads out of {}", to, target_root);
+  }
+  target = join_path(parent, file_name(target));
+  if (is_below(target, source)) fail("{}: is what would be copied, or in it", to);
+  Copier copier(real_root);
+  copier.copy(source, target);
+  return std::move(copier.result_);
+}
+
+}  // namespace adaptdl::client

@@ -1,0 +1,13 @@
+#pragma once
+
+// Changing the jobs of this machine's cluster: its service does it. No network is touched.
+
+#include <memory>
+
+#include "core/client/job_control.h"
+
+namespace adaptdl::client {
+
+std::unique_ptr<JobControl> local_control();
+
+}  // namespace adaptdl::client

@@ -1,0 +1,103 @@
+#include "core/client/local/incoming_project.h"
+
+#include <cerrno>
+#include <csignal>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/console.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/base/system.h"
+#include "core/cluster/local/paths.h"
+#include "core/job/project_copy.h"
+
+namespace adaptdl::client {
+namespace {
+
+constexpr double kQuick = 0.5;  // seconds that need no progress
+constexpr double kRedrawInterval = 0.1;
+constexpr uint64_t kLarge = 1u << 30;  // bytes of a copy whose size deserves a word
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// Ctrl-C is seen between two files, so that the half copy can be removed.
+class Interruptible {
+ public:
+  Interruptible() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~Interruptible() { sigaction(SIGINT, &before_, nullptr); }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+// One line that moves on a terminal, nothing elsewhere.
+class Progress {
+ public:
+  explicit Progress(bool shown) : shown_(shown && wants_color(STDERR_FILENO)) {}
+  ~Progress() {
+    if (drawn_) draw("");
+  }
+  void update(uint64_t files, uint64_t bytes) {
+    if (interrupted != 0) throw Error("interrupted; nothing was submitted", ExitCode::interrupted);
+    if (!shown_ || seconds_since(begun_) < kQuick || seconds_since(last_) < kRedrawInterval) return;
+    last_ = Monotonic::now();
+    draw(fmt::format("copying the project: {} files, {}", files, format_bytes(bytes)));
+    drawn_ = true;
+  }
+
+ private:
+  static void draw(const std::string& text) {
+    const std::string all = "\r\x1b[K" + text;
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, all.data(), all.size());
+  }
+  bool shown_, drawn_ = false;
+  TimePoint begun_ = Monotonic::now(), last_{};
+};
+
+}  // namespace
+
+IncomingProject::IncomingProject(const std::string& source, JobSpec& spec,
+                                 std::vector<std::string>& notes, bool quiet) {
+  if (source.empty()) return;
+  const local::LocalPaths paths = local::local_paths();
+  make_directories(paths.jobs, 0700);
+  const std::string path = paths.incoming();
+  Interruptible interruptible;
+  Progress progress(!quiet);
+  CopyOptions options;
+  options.progress = [&](uint64_t files, uint64_t bytes) { progress.update(files, bytes); };
+  const ProjectCopy copy = is_directory(source)
+                               ? copy_project(ProjectFiles(source, spec.data), path, options)
+                               : copy_program(source, spec.kind, spec.settings, path, options);
+  path_ = path;
+  spec.settings.insert(spec.settings.end(), copy.settings.begin(), copy.settings.end());
+  notes.insert(notes.end(), copy.warnings.begin(), copy.warnings.end());
+  if (!copy.outside_links.empty()) {
+    notes.push_back(fmt::format(
+        "links that lead out of the project lead to the originals, which may change: {}",
+        fmt::join(copy.outside_links, ", ")));
+  }
+  if (copy.bytes >= kLarge) {
+    notes.push_back(fmt::format(
+        "{} were copied; .adaptdlignore leaves files out, and `data` of the job file links them",
+        format_bytes(copy.bytes)));
+  }
+}
+
+IncomingProject::~IncomingProject() {
+  try {
+    if (!path_.empty()) remove_tree(path_);
+  } catch (const Error&) {  // the next service sweeps it up
+  }
+}
+
+}  // namespace adaptdl::client

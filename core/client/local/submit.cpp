@@ -1,0 +1,130 @@
+#include "core/client/local/submit.h"
+
+#include <climits>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "core/base/console.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/system.h"
+#include "core/client/known_clusters.h"
+#include "core/client/local/incoming_project.h"
+#include "core/client/local/service_start.h"
+#include "core/client/local/tensorboard_process.h"
+#include "core/cluster/local/client.h"
+
+namespace adaptdl::client {
+namespace {
+
+using Source = Submission::Source;
+
+constexpr Seconds kAnswerPatience{60};  // the machine may be busy, and the disk slow
+
+// What a command needs to find its program and libraries as here, and not as where the service was
+// started.
+constexpr const char* kVariables[] = {"PATH",          "VIRTUAL_ENV",     "CONDA_PREFIX",
+                                      "PYTHONPATH",    "LD_LIBRARY_PATH", "ADAPTDL_LIBTORCH",
+                                      "ADAPTDL_WORKER"};
+
+std::string current_folder() {
+  char path[PATH_MAX];
+  if (::getcwd(path, sizeof path) == nullptr) fail_errno(errno, "the current folder");
+  return path;
+}
+
+class LocalJobRequest : public JobRequest {
+ public:
+  explicit LocalJobRequest(const Submission& submission)
+      : options_(submission.options), kind_(submission.kind), job_(submission.job) {
+    if (kind_ == Source::none && !submission.where.empty()) {
+      throw UsageError("SOURCE is missing: the folder that the job file is for.");
+    }
+    require_one_machine(job_);
+    source_ = submission.source;
+    place();
+    note_ignored(submission.where);
+    for (const char* name : kVariables) {
+      if (const auto value = environment_variable(name))
+        job_.spec.environment.emplace(name, *value);
+    }
+  }
+
+  Json spec() const override { return to_json(job_.spec); }
+  std::vector<std::string> notes() const override { return notes_; }
+
+  Submitted send() override {
+    ensure_service();
+    if (!job_.spec.tensorboard.empty()) {
+      make_directories(tensorboard_folder(job_.spec.tensorboard), 0700);
+    }
+    IncomingProject project(source_, job_.spec, notes_, options_.quiet);
+    if (!options_.quiet) {
+      for (const std::string& note : notes_) talk("adaptdl: " + note);
+    }
+    const Json answer = local::request_service(
+        {{"request", "submit"}, {"spec", spec()}, {"project", project.path()}}, kAnswerPatience);
+    project.keep();
+    if (const std::string hint = options_.quiet ? "" : cluster_hint(); !hint.empty()) {
+      talk("adaptdl: " + hint);
+    }
+    return {json_get<std::string>(answer, "name", "service"),
+            json_get_or<std::string>(answer, "message", "service", "")};
+  }
+
+ private:
+  // A command without a source runs here, and nothing is copied for it.
+  void place() {
+    if (kind_ == Source::none) {
+      const std::string here = current_folder();
+      add_notes(find_program(job_, here));
+      job_.spec.directory = here;
+    } else if (kind_ == Source::folder) {
+      add_notes(find_program(job_, source_));
+    }
+  }
+
+  void note_ignored(const std::string& where) {
+    if (!job_.ignored.empty()) {
+      notes_.push_back(fmt::format("{}: of no use on one machine, and ignored: {}", where,
+                                   fmt::join(job_.ignored, ", ")));
+    }
+    std::vector<std::string> flags;
+    if (!options_.image.empty()) flags.push_back("--image");
+    if (options_.base) flags.push_back("--base");
+    if (options_.dockerfile) flags.push_back("--dockerfile");
+    if (options_.platform) flags.push_back("--platform");
+    if (flags.empty()) return;
+    notes_.push_back(fmt::format("of no use on one machine, which runs no images, and ignored: {}",
+                                 fmt::join(flags, ", ")));
+  }
+
+  void add_notes(const std::vector<std::string>& notes) {
+    notes_.insert(notes_.end(), notes.begin(), notes.end());
+  }
+
+  void ensure_service() const {
+    if (local::service_runs()) return;
+    if (options_.no_start) {
+      fail("no adaptdl service runs, and --no-start says to start none; `adaptdl serve` does");
+    }
+    start_service();
+    if (!options_.quiet) {
+      talk("Started the adaptdl service; `adaptdl serve --stop` ends it, and leaves jobs alone.");
+    }
+  }
+
+  const SubmitOptions options_;
+  const Source kind_;
+  JobFile job_;
+  std::string source_;  // what is copied; "": nothing
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+std::unique_ptr<JobRequest> local_job_request(const Submission& submission) {
+  return std::make_unique<LocalJobRequest>(submission);
+}
+
+}  // namespace adaptdl::client

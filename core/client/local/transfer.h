@@ -1,0 +1,14 @@
+#pragma once
+
+// Files of the jobs of this machine's cluster, whose folders lie here, and commands beside them. No
+// network is touched.
+
+#include <memory>
+
+#include "core/client/job_transfer.h"
+
+namespace adaptdl::client {
+
+std::unique_ptr<JobTransfer> local_transfer();
+
+}  // namespace adaptdl::client

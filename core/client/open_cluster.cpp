@@ -1,0 +1,28 @@
+#include "core/client/open_cluster.h"
+
+#include "core/base/error.h"
+#include "core/client/kubernetes/control.h"
+#include "core/client/kubernetes/query.h"
+#include "core/client/kubernetes/transfer.h"
+#include "core/client/local/control.h"
+#include "core/client/local/query.h"
+#include "core/client/local/transfer.h"
+
+namespace adaptdl::client {
+
+ClusterJobs open_cluster(const ClusterChoice& choice, bool verbose, const JobScope& scope) {
+  if (!choice.local()) {
+    const auto cluster = std::make_shared<KubernetesConnection>(choice, verbose);
+    return {kubernetes_query(cluster, scope), kubernetes_control(cluster),
+            kubernetes_transfer(cluster)};
+  }
+  if (scope.all_namespaces) {
+    throw UsageError("--all-namespaces: jobs of this machine have no namespaces and labels.");
+  }
+  if (!scope.selector.empty()) {
+    throw UsageError("--selector: jobs of this machine have no namespaces and labels.");
+  }
+  return {local_query(), local_control(), local_transfer()};
+}
+
+}  // namespace adaptdl::client

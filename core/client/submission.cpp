@@ -1,0 +1,178 @@
+#include "core/client/submission.h"
+
+#include <cerrno>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/launch/run/trainer.h"
+
+namespace adaptdl::client {
+namespace {
+
+using Kind = JobSpec::Kind;
+using Source = Submission::Source;
+
+constexpr size_t kMaxJobText = 1u << 20;
+
+std::string read_standard_input() {
+  std::string text;
+  char chunk[16384];
+  for (;;) {
+    const ssize_t count = ::read(STDIN_FILENO, chunk, sizeof chunk);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_errno(errno, "standard input");
+    if (count == 0) return text;
+    text.append(chunk, static_cast<size_t>(count));
+    if (text.size() > kMaxJobText) fail("standard input: too long for a job file");
+  }
+}
+
+JobFile command_of(const std::vector<std::string>& words) {
+  JobFile job{.spec = {}, .program_place = "COMMAND"};
+  job.spec.kind = Kind::command;
+  job.spec.program = words[0];
+  job.spec.arguments.assign(words.begin() + 1, words.end());
+  job.spec.max_replicas = 1;  // it is not known that it can be several; --replicas says so
+  return job;
+}
+
+JobFile archive_of_folder() {
+  JobFile job{.spec = {}, .program_place = kArchiveName};
+  job.spec.kind = Kind::archive;
+  job.spec.program = kArchiveName;
+  return job;
+}
+
+JobFile job_of_file(const std::string& path, const std::vector<std::string>& words) {
+  JobFile job{.spec = {}, .program_place = path};
+  job.spec.program = "./" + file_name(absolute_path(path));
+  job.spec.arguments = words;
+  switch (launch::program_kind(path)) {
+    case launch::ProgramKind::archive:
+      job.spec.kind = Kind::archive;
+      break;
+    case launch::ProgramKind::executable:
+      job.spec.kind = Kind::executable;
+      break;
+    case launch::ProgramKind::other:
+      job.spec.kind = Kind::command;
+      job.spec.max_replicas = 1;
+      if (access(path.c_str(), X_OK) != 0) {
+        fail(
+            "{}: is neither a training archive nor a program that can be executed; a script is run "
+            "by its interpreter: `adaptdl submit DIR -- python3 {}`",
+            path, file_name(path));
+      }
+  }
+  return job;
+}
+
+class Resolver {
+ public:
+  explicit Resolver(SubmitOptions options) { result_.options = std::move(options); }
+
+  Submission run() {
+    find_source();
+    find_job();
+    apply_flags();
+    if (result_.job.only_in_cluster.empty()) check_job_spec(result_.spec(), "this job");
+    return std::move(result_);
+  }
+
+ private:
+  void find_source() {
+    const auto& source = options_.source;
+    if (!source) return;
+    if (!path_exists(*source)) {
+      fail("{}: there is no such file or folder; a command goes behind --: `adaptdl submit -- {}`",
+           *source, *source);
+    }
+    result_.kind = is_directory(*source) ? Source::folder : Source::file;
+    result_.source = absolute_path(*source);
+  }
+
+  void find_job() {
+    const std::vector<std::string>& words = options_.words;
+    if (result_.kind == Source::file) {
+      if (options_.file) throw UsageError("--file: a job file is for a folder.");
+      result_.job = job_of_file(*options_.source, words);
+    } else if (const std::string path = job_file(); !path.empty()) {
+      result_.where = path == "-" ? "standard input" : path;
+      result_.job = parse_job_file(
+          path == "-" ? read_standard_input() : read_file(path, kMaxJobText), result_.where);
+      if (!words.empty()) replace_arguments(result_.job, words);
+    } else if (!words.empty()) {
+      result_.job = command_of(words);
+    } else if (result_.kind == Source::none) {
+      throw UsageError(
+          "SOURCE is missing: a folder, a train.pt or a program; or a COMMAND behind --.");
+    } else if (path_exists(join_path(result_.source, kArchiveName))) {
+      result_.job = archive_of_folder();
+    } else {
+      fail(
+          "{}: there is neither {} nor {} in it. Write a job file (adaptdl-job(5)), name another "
+          "with --file, or say what to run there: `adaptdl submit {} -- COMMAND`",
+          *options_.source, kJobFileName, kArchiveName, *options_.source);
+    }
+  }
+
+  // "-" is standard input; "": there is none.
+  std::string job_file() const {
+    if (options_.file) return *options_.file;
+    if (result_.kind != Source::folder) return "";
+    const std::string path = join_path(result_.source, kJobFileName);
+    return path_exists(path) ? path : "";
+  }
+
+  void apply_flags() {
+    JobSpec& spec = result_.job.spec;
+    if (options_.name) {
+      spec.name.clear();
+      spec.name_prefix = *options_.name + "-";
+      if (!valid_job_name_prefix(spec.name_prefix)) {
+        throw UsageError(fmt::format(
+            "--name: {} cannot begin the name of a job; allowed are up to {} lower-case letters, "
+            "digits and '-'.",
+            *options_.name, kMaxJobName - kJobNameSuffix - 1));
+      }
+    }
+    if (spec.name.empty() && spec.name_prefix.empty()) spec.name_prefix = job_name_prefix(title());
+    if (options_.replicas) {
+      set_replicas(spec, replica_range_argument(*options_.replicas, "--replicas", {.open = true}));
+    }
+    if (!options_.settings.empty() && spec.kind == Kind::command) {
+      throw UsageError(fmt::format(
+          "--set: {} runs a command, whose settings adaptdl does not know; give it arguments "
+          "behind --.",
+          result_.where.empty() ? "this job" : result_.where));
+    }
+    spec.settings.insert(spec.settings.end(), options_.settings.begin(), options_.settings.end());
+    if (options_.tensorboard) {
+      spec.tensorboard = *options_.tensorboard;
+      if (!valid_job_name(spec.tensorboard)) {
+        throw UsageError(
+            fmt::format("--tensorboard: {} is no name of a TensorBoard instance; it "
+                        "is made like a job's name.",
+                        spec.tensorboard));
+      }
+    }
+  }
+
+  // What names a job that nobody has named.
+  std::string title() const {
+    if (result_.kind == Source::folder) return file_name(result_.source);
+    return file_stem(result_.spec().program);
+  }
+
+  Submission result_;
+  const SubmitOptions& options_ = result_.options;
+};
+
+}  // namespace
+
+Submission resolve_submission(SubmitOptions options) {
+  return Resolver(std::move(options)).run();
+}
+
+}  // namespace adaptdl::client

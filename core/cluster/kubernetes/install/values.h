@@ -1,0 +1,93 @@
+#pragma once
+
+// What an installation can be told: the values of AdaptDL's Helm chart, by its names, and ours
+// beside them. Pure.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/formats/json.h"
+#include "core/formats/yaml.h"
+
+namespace adaptdl::kubernetes {
+
+struct ServiceValues {
+  std::string type = "ClusterIP";
+  int port = 0;         // of the service
+  int target_port = 0;  // of the pods
+  std::optional<int> node_port;
+};
+
+struct MonitorValues {  // metrics.serviceMonitor
+  bool enabled = false;
+  std::string name_space;  // "": that of the installation
+  std::string interval;    // "": Prometheus's own
+  Json selector = {{"release", "prometheus"}};
+  bool honor_labels = true;
+};
+
+struct RegistryValues {  // docker-registry
+  bool enabled = false;
+  std::string name = "adaptdl-registry";
+  std::string image = "registry:2";
+  ServiceValues service{"NodePort", 5000, 5000, 32000};
+  bool persistent = false;    // persistence.enabled: its images are in a volume
+  std::string size = "10Gi";  // of that
+  std::string storage_class;  // "": the cluster's default; "-": none, for a volume that is there
+};
+
+struct AutoscalingValues {  // autoscaling: placeholders, for a cluster autoscaler (expander.h)
+  int min_nodes = 0, max_nodes = 0;  // max_nodes 0: there are none
+  std::string image;                 // of placeholders, one that sleeps
+  std::string interval = "30s", scale_down_delay = "10m";
+  Json pod;  // merge patch of their spec, over the tolerations of this installation; null: none
+};
+
+struct Values {
+  std::string repository, tag, digest;  // image.*; the digest wins
+  std::string pull_policy;              // image.pullPolicy; "": Kubernetes' own choice
+  std::vector<std::string> pull_secrets;
+  int replicas = 2;  // sched.replicas
+  Json resources = {{"requests", {{"cpu", "100m"}, {"memory", "128Mi"}}},
+                    {"limits", {{"memory", "512Mi"}}}};  // sched.resources
+  std::string policy = "proportional";                   // sched.policy
+  std::map<std::string, double> policy_options;          // sched.policyOptions
+  std::string interval = "60s";                          // sched.interval
+  Json tolerations = Json::array({{{"key", "petuum.com/nodegroup"},
+                                   {"operator", "Equal"},
+                                   {"value", "adaptdl"},
+                                   {"effect", "NoSchedule"}}});
+  Json default_resources = {{"requests", {{"cpu", "1.0"}, {"memory", "1Gi"}}}};  // job.*
+  Json patch_pods, patch_containers;  // JSON patches; null: none
+  ServiceValues supervisor{"ClusterIP", 8080, 8080, {}};
+  ServiceValues metrics{"ClusterIP", 9091, 9091, {}};
+  MonitorValues monitor;
+  bool rules = false;      // metrics.prometheusRule.enabled
+  bool dashboard = false;  // dashboard.create
+  RegistryValues registry;
+  AutoscalingValues autoscaling;
+  std::string failure_policy = "Ignore";   // webhook.failurePolicy
+  std::string certificate_life = "2160h";  // webhook.certificateLifetime
+
+  // "REPOSITORY@DIGEST" or "REPOSITORY:TAG"; "" without a repository.
+  std::string image() const;
+};
+
+// Reads them. An image may be missing; all else is checked, and an unknown name is refused. Throws
+// Error "FILE:LINE: FIELD: ...".
+Values read_values(const YamlNode& root);
+
+// Of values that are kept, as values_json() made them.
+Values read_values(const Json& kept);
+
+// The values as they are given, to be kept. What read_values() reads as text is as it was written:
+// a tag 1.10, which elsewhere were a number, is not 1.1.
+Json values_json(const YamlNode& root);
+
+// `over` laid on `base`: mappings key by key, all else is replaced. Null stays, since it may be a
+// default that it takes away.
+Json merged_values(Json base, const Json& over);
+
+}  // namespace adaptdl::kubernetes

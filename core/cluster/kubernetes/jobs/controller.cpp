@@ -1,0 +1,204 @@
+#include "core/cluster/kubernetes/jobs/controller.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "core/base/log.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr Seconds kLook{0.5};  // how often to ask whether to go on
+
+}  // namespace
+
+Controller::Controller(kube::Client& client, ClusterCache& cache, Policy& policy,
+                       ControllerOptions options)
+    : client_(client),
+      cache_(cache),
+      options_(std::move(options)),
+      allocator_(*this, policy, options_.allocator),
+      reconciler_(client, cache, options_.pods, options_.identity,
+                  [this](const std::string& id, double when_s) { again(id, when_s); }) {}
+
+void Controller::job_changed(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  dirty_.insert(id);
+  wake_.notify_one();
+}
+
+void Controller::capacity_changed() {
+  const std::lock_guard lock(mutex_);
+  capacity_changed_ = true;
+  wake_.notify_one();
+}
+
+void Controller::hints(const std::string& id, Json train) {
+  const std::lock_guard lock(mutex_);
+  hints_[id] = std::move(train);
+  wake_.notify_one();
+}
+
+ControllerFigures Controller::figures() const {
+  kube::RequestCounts requests = client_.requests();
+  const ReconcilerCounts counts = reconciler_.counts();
+  const std::lock_guard lock(mutex_);
+  ControllerFigures figures = figures_;
+  static_cast<ReconcilerCounts&>(figures) = counts;
+  figures.requests = std::move(requests);
+  return figures;
+}
+
+void Controller::run(const std::function<bool()>& goes_on) {
+  // What was noted before this one led may have been done by another.
+  for (const KnownJob& known : cache_.jobs()) job_changed(known.job.id());
+  allocator_.something_happened(now_s());
+  while (goes_on()) {
+    wait();
+    if (!goes_on()) return;
+    work_off();
+    if (options_.allocates) round_if_due();
+  }
+}
+
+void Controller::wait() {
+  std::unique_lock lock(mutex_);
+  double seconds = kLook.count();
+  if (options_.allocates) seconds = std::min(seconds, std::max(0.0, allocator_.due() - now_s()));
+  const double now = wall_now_s();
+  for (const auto& [id, when] : timers_) seconds = std::min(seconds, std::max(0.0, when - now));
+  wake_.wait_for(lock, Seconds(seconds),
+                 [&] { return !dirty_.empty() || !hints_.empty() || capacity_changed_; });
+}
+
+void Controller::work_off() {
+  std::vector<Work> work;
+  {
+    const std::lock_guard lock(mutex_);
+    const double now = wall_now_s();
+    std::erase_if(timers_, [&](const auto& timer) {
+      if (timer.second > now) return false;
+      dirty_.insert(timer.first);
+      return true;
+    });
+    if (std::exchange(capacity_changed_, false)) allocator_.something_happened(now_s());
+    if (options_.reconciles) {
+      for (const std::string& id : dirty_) {
+        work.push_back([this, id] { reconciler_.reconcile_job(id); });
+      }
+    }
+    dirty_.clear();
+  }
+  write_all(std::move(work));
+  write_noted_hints();
+}
+
+void Controller::write_noted_hints() {
+  std::vector<Work> work;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [id, train] : hints_) {
+      work.push_back(
+          [this, id = id, train = std::move(train)] { reconciler_.write_hints(id, train); });
+    }
+    hints_.clear();
+  }
+  write_all(std::move(work));
+}
+
+// Each piece ends with its own error told.
+void Controller::write_all(std::vector<Work> work) {
+  std::atomic<size_t> next = 0;
+  const auto run_some = [&] {
+    for (size_t i = next++; i < work.size(); i = next++) {
+      try {
+        work[i]();
+      } catch (const Cancelled&) {
+        return;  // the process ends
+      } catch (const Error& error) {
+        log_warning("{}", error.what());
+        const std::lock_guard lock(mutex_);
+        ++figures_.errors;
+      }
+    }
+  };
+  const auto count = std::min(work.size(), static_cast<size_t>(options_.writers));
+  std::vector<std::jthread> writers;
+  for (size_t i = 1; i < count; ++i) writers.emplace_back(run_some);
+  run_some();
+}
+
+void Controller::again(const std::string& id, double when_s) {
+  const std::lock_guard lock(mutex_);
+  const auto [timer, fresh] = timers_.emplace(id, when_s);
+  if (!fresh) timer->second = std::min(timer->second, when_s);
+}
+
+double Controller::now_s() {
+  return monotonic_now_s();
+}
+
+// One look for both halves of a round, which asks for the jobs first.
+std::vector<ClusterJob> Controller::jobs() {
+  const std::vector<NodeFacts> nodes = cache_.nodes();
+  std::vector<JobObject> jobs;
+  for (KnownJob& known : cache_.jobs()) {
+    if (known.problem.empty()) jobs.push_back(std::move(known.job));
+  }
+  view_ = scheduler_view(nodes, cache_.uses(), jobs, options_.pods, wall_now_s(), now_s(),
+                         reconciler_.refusals());
+  return view_.jobs;
+}
+
+std::vector<ClusterNode> Controller::nodes() {
+  return view_.nodes;
+}
+
+void Controller::allocate(const std::string& job, const std::vector<std::string>& nodes,
+                          const std::string& why) {
+  allocations_.push_back([this, job, nodes, why] { write_allocation(job, nodes, why); });
+}
+
+void Controller::explain(const std::string& job, const std::string& why) {
+  allocations_.push_back([this, job, why] { write_allocation(job, std::nullopt, why); });
+}
+
+void Controller::round_if_due() {
+  if (now_s() < allocator_.due()) return;
+  const double begun = now_s();
+  allocations_.clear();
+  const AllocatorRound round = allocator_.round();
+  for (const std::string& problem : round.problems) log_warning("{}", problem);
+  write_all(std::move(allocations_));
+  const std::lock_guard lock(mutex_);
+  ++figures_.rounds;
+  figures_.changes += static_cast<uint64_t>(round.changes);
+  figures_.round_s = now_s() - begun;
+  figures_.policy_s = round.policy_s;
+}
+
+void Controller::write_allocation(const std::string& id,
+                                  const std::optional<std::vector<std::string>>& nodes,
+                                  const std::string& why) {
+  const auto known = cache_.job(id);
+  if (!known || known->job.status.ended()) return;
+  JobStatus status = known->job.status;
+  set_allocation(status, nodes, why, wall_now_s());
+  try {
+    // Somebody else may have changed it meanwhile: the next round is to be soon.
+    if (!reconciler_.write_status(*known, status)) return capacity_changed();
+  } catch (const Error&) {
+    capacity_changed();
+    throw;
+  }
+  if (nodes) {
+    reconciler_.tell(known->job,
+                     {false, "Scheduled",
+                      fmt::format("replicas {} -> {}: {}", known->job.status.allocation.size(),
+                                  nodes->size(), why)});
+  }
+  job_changed(id);
+}
+
+}  // namespace adaptdl::kubernetes

@@ -1,0 +1,95 @@
+#pragma once
+
+// The controller and allocator loop of a Kubernetes cluster: one thread decides what is to be done,
+// some threads do it (job_reconciler.h). Whatever it writes is guarded by the version that it
+// decided on, so that a decision on old news is refused and taken again. It may be killed at any
+// moment.
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/cluster/kubernetes/cluster_cache.h"
+#include "core/cluster/kubernetes/jobs/job_reconciler.h"
+#include "core/cluster/kubernetes/jobs/pod_builder.h"
+#include "core/sched/allocator.h"
+#include "core/sched/cluster.h"
+
+namespace adaptdl::kubernetes {
+
+struct ControllerOptions {
+  bool reconciles = true, allocates = true;  // else that is left to another process
+  PodSettings pods;
+  AllocatorOptions allocator;
+  std::string identity;  // for events: of this operator
+  int writers = 8;       // threads that write at once, >= 1
+};
+
+// For metrics. All are totals since the start, but for the last round.
+struct ControllerFigures : ReconcilerCounts {
+  uint64_t errors = 0, rounds = 0, changes = 0;
+  double round_s = 0, policy_s = 0;  // of the last round: until its last write, and of its policy
+  kube::RequestCounts requests;      // of the client
+};
+
+class Controller : public Cluster {
+ public:
+  // Borrows all for its life.
+  Controller(kube::Client& client, ClusterCache& cache, Policy& policy, ControllerOptions options);
+
+  // What the cache's listener tells; any thread.
+  void job_changed(const std::string& id);
+  void capacity_changed();
+  // Hints that a job sent; any thread. run() writes them, or who does not lead: a job's program
+  // talks to any operator, and hints are its own, so that they are guarded by no version.
+  void hints(const std::string& id, Json train);
+  void write_noted_hints();
+
+  // Works until `goes_on` says no; it is asked at least once a second.
+  void run(const std::function<bool()>& goes_on);
+
+  ControllerFigures figures() const;
+
+ private:
+  using Work = std::function<void()>;
+
+  void wait();
+  void work_off();
+  void write_all(std::vector<Work> work);
+  void again(const std::string& id, double when_s);
+
+  // The scheduler's view.
+  double now_s() override;
+  std::vector<ClusterNode> nodes() override;
+  std::vector<ClusterJob> jobs() override;
+  void allocate(const std::string& job, const std::vector<std::string>& nodes,
+                const std::string& why) override;
+  void explain(const std::string& job, const std::string& why) override;
+  void round_if_due();
+  void write_allocation(const std::string& id, const std::optional<std::vector<std::string>>& nodes,
+                        const std::string& why);
+
+  kube::Client& client_;
+  ClusterCache& cache_;
+  const ControllerOptions options_;
+  Allocator allocator_;
+  JobReconciler reconciler_;
+  SchedulerView view_;  // of the round under way
+  std::vector<Work> allocations_;
+
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable wake_;
+  std::set<std::string> dirty_;
+  std::map<std::string, double> timers_;  // by job, since 1970
+  std::map<std::string, Json> hints_;
+  bool capacity_changed_ = false;
+  ControllerFigures figures_;
+};
+
+}  // namespace adaptdl::kubernetes

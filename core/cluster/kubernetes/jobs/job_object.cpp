@@ -1,0 +1,177 @@
+#include "core/cluster/kubernetes/jobs/job_object.h"
+
+#include <algorithm>
+
+#include "core/base/clock.h"
+#include "core/formats/json_fields.h"
+#include "core/job/replica_range.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+// Absent if it is of another type.
+template <typename T>
+std::optional<T> lenient(const Json& object, const char* key) {
+  try {
+    return json_find<T>(object, key, "status");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<double> time_at(const Json& object, const char* key) {
+  return parse_rfc3339_s(text_at(object, key));
+}
+
+JobStatus read_status(const Json& json) {
+  JobStatus status;
+  status.phase = text_at(json, "phase");
+  status.reason = text_at(json, "reason");
+  status.message = text_at(json, "message");
+  status.allocation =
+      lenient<std::vector<std::string>>(json, "allocation").value_or(std::vector<std::string>{});
+  status.why = text_at(json, "why");
+  status.group = lenient<int64_t>(json, "group");
+  status.replicas = lenient<int>(json, "replicas").value_or(0);
+  status.ready = lenient<int>(json, "readyReplicas").value_or(0);
+  status.rescales = lenient<int>(json, "rescales").value_or(0);
+  status.failures = lenient<int>(json, "failures").value_or(0);
+  status.started_s = time_at(json, "startTime");
+  status.completed_s = time_at(json, "completionTimestamp");
+  status.retry_s = time_at(json, "retryTime");
+  status.retry_delay_s = lenient<double>(json, "retryDelay");
+  status.group_started_s = time_at(json, "groupStartTime");
+  status.held_since_s = time_at(json, "heldSince");
+  status.attained_service = lenient<double>(json, "attainedService").value_or(0);
+  const Json& train = object_at(json, "train");
+  if (!train.empty()) status.train = train;
+  for (const Json& entry : lenient<Json>(json, "conditions").value_or(Json::array())) {
+    if (!entry.is_object()) continue;
+    status.conditions.push_back({text_at(entry, "type"), text_at(entry, "status") == "True",
+                                 text_at(entry, "reason"), text_at(entry, "message"),
+                                 text_at(entry, "lastTransitionTime")});
+  }
+  return status;
+}
+
+Json time_or_null(const std::optional<double>& time) {
+  return time ? Json(rfc3339(*time)) : Json();
+}
+
+// Every field, null where it is absent: null deletes in a merge patch.
+Json to_json(const JobStatus& status) {
+  const auto text_or_null = [](const std::string& value) {
+    return value.empty() ? Json() : Json(value);
+  };
+  Json conditions = Json::array();
+  for (const JobCondition& condition : status.conditions) {
+    conditions.push_back({{"type", condition.type},
+                          {"status", condition.is ? "True" : "False"},
+                          {"reason", condition.reason},
+                          {"message", condition.message},
+                          {"lastTransitionTime", condition.since}});
+  }
+  return {{"phase", text_or_null(status.phase)},
+          {"reason", text_or_null(status.reason)},
+          {"message", text_or_null(status.message)},
+          {"allocation", status.allocation},
+          {"why", text_or_null(status.why)},
+          {"group", status.group ? Json(*status.group) : Json()},
+          {"replicas", status.replicas},
+          {"readyReplicas", status.ready},
+          {"rescales", status.rescales},
+          {"failures", status.failures},
+          {"startTime", time_or_null(status.started_s)},
+          {"completionTimestamp", time_or_null(status.completed_s)},
+          {"retryTime", time_or_null(status.retry_s)},
+          {"retryDelay", status.retry_delay_s ? Json(*status.retry_delay_s) : Json()},
+          {"groupStartTime", time_or_null(status.group_started_s)},
+          {"heldSince", time_or_null(status.held_since_s)},
+          {"attainedService", status.attained_service},
+          {"train", status.train},
+          {"conditions", std::move(conditions)}};
+}
+
+void read_spec(const Json& spec, JobObject& job) {
+  const auto integer = [&](const char* key, int least) {
+    const auto value = json_find<int>(spec, key, "spec");
+    if (value && (*value < least || *value > kMostReplicas)) {
+      fail("spec.{}: {} is not from {} to {}", key, *value, least, kMostReplicas);
+    }
+    return value;
+  };
+  job.min_replicas = integer("minReplicas", 0).value_or(0);
+  job.max_replicas = integer("maxReplicas", 1);
+  job.requested_replicas = integer("requestedReplicas", 1);
+  job.preemptible = json_get_or(spec, "preemptible", "spec", true);
+  job.live = json_get_or(spec, "liveRescale", "spec", false);
+  job.suspended = json_get_or(spec, "suspend", "spec", false);
+  job.cancelled = json_get_or(spec, "cancel", "spec", false);
+  job.backoff_limit = integer("backoffLimit", 0).value_or(job.backoff_limit);
+  job.ttl_s = json_find<int>(spec, "ttlSecondsAfterFinished", "spec");
+  job.start_deadline = json_get_or(spec, "startDeadlineSeconds", "spec", job.start_deadline);
+  if (job.max_replicas && *job.max_replicas < job.min_replicas) {
+    fail("spec.maxReplicas: {} is less than minReplicas, {}", *job.max_replicas, job.min_replicas);
+  }
+}
+
+}  // namespace
+
+JobObject read_job(const Json& object, std::string& problem) {
+  const Json& metadata = object_at(object, "metadata");
+  JobObject job;
+  job.job_namespace = json_get<std::string>(metadata, "namespace", "metadata");
+  job.name = json_get<std::string>(metadata, "name", "metadata");
+  job.uid = json_get<std::string>(metadata, "uid", "metadata");
+  job.resource_version = text_at(metadata, "resourceVersion");
+  job.generation = lenient<int64_t>(metadata, "generation").value_or(0);
+  job.created_s = time_at(metadata, "creationTimestamp").value_or(0);
+  job.deleting = !text_at(metadata, "deletionTimestamp").empty();
+  const Json& spec = object_at(object, "spec");
+  job.pod_template = std::make_shared<const Json>(object_at(spec, "template"));
+  problem.clear();
+  try {
+    read_spec(spec, job);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  job.status = read_status(object_at(object, "status"));
+  return job;
+}
+
+bool concerns_allocator(const JobObject& before, const JobObject& now) {
+  const auto profiled = [](const JobStatus& status) {
+    return status.train.is_object() ? lenient<int64_t>(status.train, "maxProfiledReplicas") : 0;
+  };
+  return before.generation != now.generation || before.deleting != now.deleting ||
+         before.status.ended() != now.status.ended() ||
+         (!before.status.allocation.empty() && now.status.allocation.empty()) ||
+         profiled(now.status).value_or(0) > profiled(before.status).value_or(0);
+}
+
+Json status_patch(const JobStatus& before, const JobStatus& after) {
+  const Json old_fields = to_json(before);
+  const Json new_fields = to_json(after);
+  Json changes = Json::object();
+  for (const auto& [key, value] : new_fields.items()) {
+    if (old_fields[key] != value) changes[key] = value;
+  }
+  return changes.empty() ? Json() : changes;
+}
+
+void set_condition(JobStatus& status, std::string_view type, bool is, std::string_view reason,
+                   const std::string& message, double now_s) {
+  const auto same = [type](const JobCondition& condition) { return condition.type == type; };
+  auto found = std::find_if(status.conditions.begin(), status.conditions.end(), same);
+  if (found == status.conditions.end()) {
+    status.conditions.push_back({std::string(type), !is, "", "", ""});
+    found = status.conditions.end() - 1;
+  }
+  if (found->is != is) found->since = rfc3339(now_s);
+  found->is = is;
+  found->reason = reason;
+  found->message = message;
+}
+
+}  // namespace adaptdl::kubernetes

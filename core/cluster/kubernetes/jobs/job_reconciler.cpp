@@ -1,0 +1,253 @@
+#include "core/cluster/kubernetes/jobs/job_reconciler.h"
+
+#include <algorithm>
+
+#include "core/base/clock.h"
+#include "core/base/crypto.h"
+#include "core/base/log.h"
+#include "core/cluster/kubernetes/jobs/pod_trouble.h"
+#include "core/job/phase.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr double kErrorPause = 2;  // s, until what could not be done is tried again
+constexpr double kRefusal = 300;   // s, that a node which did not take a job's pods is passed over
+constexpr double kConflictPause = 0.2;  // s, until the news that a conflict speaks of is here
+constexpr size_t kLongestNote = 1024;   // bytes of an event
+constexpr const char* kReporter = "adaptdl.petuum.com/operator";
+
+}  // namespace
+
+JobReconciler::JobReconciler(kube::Client& client, ClusterCache& cache, const PodSettings& pods,
+                             std::string identity, Again again)
+    : client_(client),
+      cache_(cache),
+      pods_(pods),
+      identity_(std::move(identity)),
+      again_(std::move(again)) {}
+
+ReconcilerCounts JobReconciler::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+void JobReconciler::reconcile_job(const std::string& id) {
+  const auto known = cache_.job(id);
+  if (!known) {
+    cache_.forget_expected(id);
+    const std::lock_guard lock(mutex_);
+    removed_.erase(id);
+    refusals_.erase(id);
+    return;
+  }
+  std::vector<PodFacts> pods = cache_.pods(known->job);
+  ask_events(known->job, pods);
+  const auto nodes = cache_.node_names();
+  const auto decide = [&] {
+    return reconcile(known->job, known->problem, pods, {wall_now_s(), *nodes, cache_.expects(id)});
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    ++counts_.reconciled;
+  }
+  try {
+    JobDecision decision = decide();
+    const bool starts = !decision.create.empty();
+    const bool stops = decision.status.phase != known->job.status.phase;
+    if (pods.empty() && (starts || stops) && has_unseen_pods(known->job)) decision = decide();
+    carry_out(*known, pods, decision);
+  } catch (const Error&) {
+    again_(id, wall_now_s() + kErrorPause);
+    throw;
+  }
+}
+
+// Whether it has pods that the watch has not told of, which may be behind; then they are expected.
+// Asked before each start but the first: two groups beside each other would spoil a checkpoint. And
+// before a group is held for gone: it may be running.
+bool JobReconciler::has_unseen_pods(const JobObject& job) {
+  if (!job.status.group) return false;
+  const kube::ObjectList found =
+      client_.list(kube::kPods.in(job.job_namespace),
+                   {.labels = fmt::format("{}={}", kLabelJob, job.name), .trim = trim_pod});
+  std::set<std::string> names;
+  for (const Json& object : found.items) {
+    const PodFacts pod = read_pod(object);
+    if (pod.owner_uid == job.uid) names.insert(pod.name);
+  }
+  if (names.empty()) return false;
+  log_info("{}: the watch has not told of pod {} yet", job.id(), *names.begin());
+  cache_.expect(job.id(), names);
+  return true;
+}
+
+// Pods of one job have mostly one trouble: the first that keeps silent is asked about.
+void JobReconciler::ask_events(const JobObject& job, std::vector<PodFacts>& pods) {
+  if (job.status.phase != phase_name(JobPhase::starting)) return;
+  const auto silent = std::find_if(pods.begin(), pods.end(), [&](const PodFacts& pod) {
+    return waits_silently(pod, wall_now_s());
+  });
+  if (silent == pods.end()) return;
+  try {
+    const kube::Resource events{"", "v1", "events", "", "", ""};
+    read_pod_events(
+        client_.list(events.in(job.job_namespace), {.fields = "involvedObject.uid=" + silent->uid})
+            .items,
+        *silent);
+  } catch (const Error& error) {
+    log_warning("{}: events of pod {}: {}", job.id(), silent->name, error.what());
+  }
+}
+
+void JobReconciler::carry_out(const KnownJob& known, const std::vector<PodFacts>& pods,
+                              const JobDecision& decision) {
+  const JobObject& job = known.job;
+  if (decision.again_s) again_(job.id(), *decision.again_s);
+  // First what is to be known of it: whoever comes after must not use a group's number again.
+  if (!write_status(known, decision.status)) return;
+  note_refusals(job.id(), decision.refused_by);
+  for (const JobEvent& event : decision.events) tell(job, event);
+  for (const PodRemoval& removal : decision.remove) {
+    const auto pod = std::find_if(pods.begin(), pods.end(), [&](const PodFacts& facts) {
+      return facts.name == removal.name;
+    });
+    {
+      const std::lock_guard lock(mutex_);
+      if (!removal.at_once && removed_[job.id()].contains(pod->uid)) continue;
+    }
+    kube::DeleteOptions options;
+    options.uid = pod->uid;
+    if (removal.at_once) options.grace_period_s = 0;
+    client_.remove(kube::kPods.in(job.job_namespace, removal.name), options);
+    const std::lock_guard lock(mutex_);
+    removed_[job.id()].insert(pod->uid);
+  }
+  if (decision.remove_job) {
+    client_.remove(kJobs.in(job.job_namespace, job.name), {.uid = job.uid});
+  }
+  if (!decision.create.empty()) make_pods(known, decision.status, decision.create);
+}
+
+bool JobReconciler::write_status(const KnownJob& known, const JobStatus& status) {
+  Json patch = status_patch(known.job.status, status);
+  if (patch.is_null()) return true;
+  patch.erase("train");  // it is the job's own, see write_hints()
+  const std::string id = known.job.id();
+  try {
+    Json answer = client_.patch(
+        kJobs.in(known.job.job_namespace, known.job.name, "status"), kube::PatchKind::merge,
+        {{"metadata", {{"resourceVersion", known.job.resource_version}}}, {"status", patch}});
+    cache_.wrote(id, known.job.resource_version, std::move(answer));
+    return true;
+  } catch (const kube::ApiError& error) {
+    if (error.not_found()) return false;
+    if (!error.conflict()) throw;
+    again_(id, wall_now_s() + kConflictPause);
+    const std::lock_guard lock(mutex_);
+    ++counts_.conflicts;
+    return false;
+  }
+}
+
+void JobReconciler::make_secret(const JobObject& job) {
+  try {
+    client_.create(kube::kSecrets.in(job.job_namespace), make_token_secret(job, pods_.token(job)));
+  } catch (const kube::ApiError& error) {
+    if (!error.already_exists()) throw;
+  }
+}
+
+void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
+                              const std::vector<PodPlace>& places) {
+  JobObject job = known.job;
+  job.status = status;
+  const std::string id = job.id();
+  std::set<std::string> names;
+  for (const PodPlace& place : places) names.insert(pod_name(job, *status.group, place.rank));
+  cache_.expect(id, names);
+  std::string problem;
+  Refusal why = Refusal::invalid;
+  try {
+    // Each time: whoever began the group before this one may not have come to it.
+    make_secret(job);
+    for (const PodPlace& place : places) {
+      const Json pod = make_pod(job, place, cache_.hostname(place.node), pods_);
+      client_.create(kube::kPods.in(job.job_namespace), pod);
+      const std::lock_guard lock(mutex_);
+      ++counts_.pods_made;
+    }
+    return;
+  } catch (const kube::ApiError& error) {
+    problem = error.what();
+    const int code = error.code();
+    if (code < 400 || code >= 500 || code == 429 || code == 409) why = Refusal::unreachable;
+    // The quota's plugin has no reason of its own: it forbids, as others do.
+    if (code == 403 && problem.find("exceeded quota") != std::string::npos) why = Refusal::quota;
+  } catch (const Error& error) {
+    problem = error.what();
+    if (dynamic_cast<const HttpError*>(&error) != nullptr) why = Refusal::unreachable;
+  }
+  cache_.forget_expected(id);
+  const auto now = cache_.job(id);
+  if (!now) return;
+  const std::vector<PodFacts> pods = cache_.pods(now->job);
+  const auto nodes = cache_.node_names();
+  carry_out(*now, pods, pods_refused(now->job, pods, problem, why, {wall_now_s(), *nodes}));
+}
+
+void JobReconciler::note_refusals(const std::string& id, const std::vector<std::string>& nodes) {
+  const double until = wall_now_s() + kRefusal;
+  const std::lock_guard lock(mutex_);
+  for (const std::string& node : nodes) refusals_[id][node] = until;
+}
+
+NodeRefusals JobReconciler::refusals() {
+  NodeRefusals result;
+  const double now = wall_now_s();
+  const std::lock_guard lock(mutex_);
+  for (auto& [job, nodes] : refusals_) {
+    std::erase_if(nodes, [&](const auto& refusal) { return refusal.second <= now; });
+    for (const auto& refusal : nodes) result[job].insert(refusal.first);
+  }
+  return result;
+}
+
+void JobReconciler::tell(const JobObject& job, const JobEvent& event) {
+  const auto now = std::chrono::system_clock::now();
+  std::string note = event.note.substr(0, kLongestNote);
+  uint8_t random[5];
+  random_bytes(random);
+  const std::string name = fmt::format("{}.{}", job.name, to_hex(random));
+  try {
+    client_.create(kube::kEvents.in(job.job_namespace),
+                   {{"apiVersion", "events.k8s.io/v1"},
+                    {"kind", "Event"},
+                    {"metadata", {{"name", name}, {"namespace", job.job_namespace}}},
+                    {"eventTime", rfc3339(now, 6)},
+                    {"reportingController", kReporter},
+                    {"reportingInstance", identity_.substr(0, 128)},
+                    {"action", event.reason.substr(0, 128)},
+                    {"reason", event.reason.substr(0, 128)},
+                    {"type", event.warning ? "Warning" : "Normal"},
+                    {"note", std::move(note)},
+                    {"regarding",
+                     {{"apiVersion", fmt::format("{}/{}", kJobGroup, kJobVersion)},
+                      {"kind", kJobKind},
+                      {"name", job.name},
+                      {"namespace", job.job_namespace},
+                      {"uid", job.uid}}}});
+  } catch (const Error& error) {
+    log_warning("{}: an event is lost: {}", job.id(), error.what());
+  }
+}
+
+void JobReconciler::write_hints(const std::string& id, const Json& train) {
+  const auto known = cache_.job(id);
+  if (!known || known->job.status.ended() || known->job.status.train == train) return;
+  client_.patch(kJobs.in(known->job.job_namespace, known->job.name, "status"),
+                kube::PatchKind::merge, {{"status", {{"train", train}}}});
+}
+
+}  // namespace adaptdl::kubernetes

@@ -1,0 +1,265 @@
+#include "core/cluster/kubernetes/jobs/pod_builder.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <set>
+
+#include "core/base/crypto.h"
+#include "core/cluster/kubernetes/jobs/pod_object.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr size_t kMaxHostname = 63;
+constexpr size_t kTokenDigits = 10;  // of a digest's hexadecimal ones
+constexpr const char* kShm = "adaptdl-shm";
+constexpr const char* kNodeGroup = "petuum.com/nodegroup";
+
+Json& made_object(Json& object, const char* key) {
+  Json& value = object[key];
+  if (!value.is_object()) value = Json::object();
+  return value;
+}
+
+Json& made_list(Json& object, const char* key) {
+  Json& value = object[key];
+  if (!value.is_array()) value = Json::array();
+  return value;
+}
+
+bool has_named(const Json& list, const std::string& name) {
+  return std::any_of(list.begin(), list.end(), [&](const Json& entry) {
+    return entry.is_object() && entry.value("name", Json()) == name;
+  });
+}
+
+void set_variable(Json& environment, const std::string& name, Json entry) {
+  for (auto it = environment.begin(); it != environment.end();) {
+    it = it->is_object() && it->value("name", Json()) == name ? environment.erase(it) : it + 1;
+  }
+  entry["name"] = name;
+  environment.push_back(std::move(entry));
+}
+
+// Plugins name whole ones, slices and shares differently: nvidia.com/mig-1g.5gb, example.com/vgpu.
+// A claim may be of any device.
+bool wants_gpu(const Json& container) {
+  const Json resources = container.value("resources", Json());
+  if (!resources.is_object()) return false;
+  if (resources.contains("claims") && !resources["claims"].empty()) return true;
+  for (const char* kind : {"limits", "requests"}) {
+    const Json amounts = resources.value(kind, Json());
+    for (const auto& [name, amount] : amounts.items()) {
+      const bool gpu = name.starts_with("nvidia.com/") || name.find("gpu") != std::string::npos;
+      if (gpu && amount != 0 && amount != "0") return true;
+    }
+  }
+  return false;
+}
+
+void add_environment(Json& container, const JobObject& job, int rank, const PodSettings& settings) {
+  Json& environment = made_list(container, "env");
+  const auto set = [&](const char* name, const std::string& value) {
+    set_variable(environment, name, {{"value", value}});
+  };
+  const std::vector<std::string>& nodes = job.status.allocation;
+  const int64_t group = job.status.group.value_or(0);
+  set("ADAPTDL_JOB_ID", job.id());
+  set("ADAPTDL_MASTER_PORT", std::to_string(kMasterPort + group % kMasterPorts));
+  set("ADAPTDL_NUM_NODES",
+      std::to_string(std::set<std::string>(nodes.begin(), nodes.end()).size()));
+  set("ADAPTDL_NUM_RESTARTS", std::to_string(group));
+  set("ADAPTDL_NUM_REPLICAS", std::to_string(nodes.size()));
+  set("ADAPTDL_REPLICA_RANK", std::to_string(rank));
+  set("ADAPTDL_SCHED_VERSION", settings.scheduler_version);
+  if (job.live) set("ADAPTDL_RESCALE", "live");
+  // The token is expanded by the kubelet: it stands in no pod, and old images need no change.
+  const std::string secret = token_secret(job, settings.token ? settings.token(job) : "");
+  set_variable(environment, "ADAPTDL_JOB_TOKEN",
+               {{"valueFrom", {{"secretKeyRef", {{"name", secret}, {"key", kTokenKey}}}}}});
+  set("ADAPTDL_SUPERVISOR_URL", settings.supervisor_url + "/j/$(ADAPTDL_JOB_TOKEN)");
+  // torch >= 2.6 reads no checkpoint of AdaptDL's without it.
+  if (!has_named(environment, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")) {
+    set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1");
+  }
+}
+
+// Without scheme, port and brackets.
+std::string host_of(const std::string& url) {
+  const size_t scheme = url.find("://");
+  const size_t begin = scheme == std::string::npos ? 0 : scheme + 3;
+  const std::string place = url.substr(begin, url.find('/', begin) - begin);
+  if (place.starts_with('[')) return place.substr(1, place.find(']') - 1);
+  return place.substr(0, place.find(':'));
+}
+
+// Programs that are told of a proxy would ask the supervisor by it, and it knows no host of the
+// cluster.
+void add_no_proxy(Json& environment, const std::string& host) {
+  const auto any_named = [&](std::initializer_list<const char*> names) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const char* name) { return has_named(environment, name); });
+  };
+  if (host.empty() || !any_named({"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"})) return;
+  const std::initializer_list<const char*> both = {"no_proxy", "NO_PROXY"};
+  if (!any_named(both)) {
+    for (const char* name : both) set_variable(environment, name, {{"value", host}});
+    return;
+  }
+  for (Json& entry : environment) {
+    const Json name = entry.is_object() ? entry.value("name", Json()) : Json();
+    if (std::find(both.begin(), both.end(), name) == both.end()) continue;
+    if (entry.contains("valueFrom")) continue;  // not to be read here
+    const Json said = entry.value("value", Json());
+    const std::string hosts = said.is_string() ? said.get<std::string>() : "";
+    if (hosts == "*") continue;  // all, but only where it is alone
+    entry["value"] = hosts.empty() ? host : hosts + "," + host;
+  }
+}
+
+void add_shared_memory(Json& spec) {
+  Json& volumes = made_list(spec, "volumes");
+  if (!has_named(volumes, kShm)) {
+    volumes.push_back({{"name", kShm}, {"emptyDir", {{"medium", "Memory"}}}});
+  }
+  for (Json& container : spec["containers"]) {
+    Json& mounts = made_list(container, "volumeMounts");
+    const bool taken = std::any_of(mounts.begin(), mounts.end(), [](const Json& mount) {
+      return mount.is_object() && mount.value("mountPath", Json()) == "/dev/shm";
+    });
+    if (!taken) mounts.push_back({{"name", kShm}, {"mountPath", "/dev/shm"}});
+  }
+}
+
+// In a node's network: other jobs have theirs there, and who connects to a stranger waits for ever.
+int host_port(const JobObject& job) {
+  const Sha256Digest digest = sha256(bytes_of(job.uid));
+  const int64_t number = job.status.group.value_or(0) + (digest[0] << 8 | digest[1]);
+  return kMasterPort + static_cast<int>(number % kMasterPorts);
+}
+
+// What depends on all that the template, defaults and patches say.
+void complete(Json& spec, const JobObject& job, const PodSettings& settings) {
+  const bool on_host = spec.value("hostNetwork", Json()) == true;
+  if (on_host && spec.value("dnsPolicy", Json("ClusterFirst")) == "ClusterFirst") {
+    spec["dnsPolicy"] = "ClusterFirstWithHostNet";  // else the supervisor's name is not known there
+  }
+  for (Json& container : made_list(spec, "containers")) {
+    if (!container.is_object()) continue;  // by a patch: the API server says so
+    Json& environment = made_list(container, "env");
+    if (on_host) {
+      set_variable(environment, "ADAPTDL_MASTER_PORT", {{"value", std::to_string(host_port(job))}});
+    }
+    add_no_proxy(environment, host_of(settings.supervisor_url));
+    // Without a limit the runtime would show all GPUs of the node. What stands here goes before
+    // what the kubelet is told by a device plugin.
+    if (!wants_gpu(container) && !has_named(environment, "NVIDIA_VISIBLE_DEVICES")) {
+      set_variable(environment, "NVIDIA_VISIBLE_DEVICES", {{"value", "none"}});
+    }
+  }
+}
+
+void apply_patch(Json& target, const Json& patch, const char* what) {
+  if (patch.is_null() || patch.empty()) return;
+  try {
+    target = target.patch(patch);
+  } catch (const nlohmann::json::exception& error) {
+    fail("{} of the installation does not fit: {}", what, error.what());
+  }
+  if (!target.is_object()) fail("{} of the installation does not fit: no object is left", what);
+}
+
+}  // namespace
+
+std::string pod_name(const JobObject& job, int64_t group, int rank) {
+  return fmt::format("{}-{}-{}-{}", job.name, job.uid, group, rank);
+}
+
+std::string token_secret(const JobObject& job, const std::string& token) {
+  return fmt::format("adaptdl-token-{}-{}", job.name,
+                     to_hex(sha256(bytes_of(token))).substr(0, kTokenDigits));
+}
+
+void add_toleration(Json& spec) {
+  const Json ours = {
+      {"key", kNodeGroup}, {"operator", "Equal"}, {"value", "adaptdl"}, {"effect", "NoSchedule"}};
+  Json& tolerations = made_list(spec, "tolerations");
+  if (std::find(tolerations.begin(), tolerations.end(), ours) == tolerations.end()) {
+    tolerations.push_back(ours);
+  }
+}
+
+Json owner_reference(const JobObject& job, bool controller) {
+  return Json::array({{{"apiVersion", fmt::format("{}/{}", kJobGroup, kJobVersion)},
+                       {"kind", kJobKind},
+                       {"name", job.name},
+                       {"uid", job.uid},
+                       {"controller", controller},
+                       {"blockOwnerDeletion", controller}}});
+}
+
+Json make_token_secret(const JobObject& job, const std::string& token) {
+  return {{"apiVersion", "v1"},
+          {"kind", "Secret"},
+          {"type", "Opaque"},
+          {"metadata",
+           {{"name", token_secret(job, token)},
+            {"namespace", job.job_namespace},
+            {"labels", {{kLabelAdaptdl, "true"}, {kLabelJob, job.name}}},
+            {"ownerReferences", owner_reference(job)}}},
+          {"stringData", {{kTokenKey, token}}}};
+}
+
+Json make_pod(const JobObject& job, const PodPlace& place, const std::string& hostname,
+              const PodSettings& settings) {
+  Json pod = *job.pod_template;
+  if (!pod.is_object()) pod = Json::object();
+  pod["apiVersion"] = "v1";
+  pod["kind"] = "Pod";
+  const int64_t group = job.status.group.value_or(0);
+  const int rank = place.rank;
+
+  Json& metadata = made_object(pod, "metadata");
+  metadata.erase("generateName");
+  metadata["name"] = pod_name(job, group, rank);
+  metadata["namespace"] = job.job_namespace;
+  metadata["ownerReferences"] = owner_reference(job);
+  Json& labels = made_object(metadata, "labels");
+  labels[kLabelAdaptdl] = "true";
+  labels[kLabelJob] = job.name;
+  labels[kNodeGroup] = "all";
+  Json& notes = made_object(metadata, "annotations");
+  notes[kNoteReplicas] = std::to_string(job.status.allocation.size());
+  notes[kNoteGroup] = std::to_string(group);
+  notes[kNoteRank] = std::to_string(rank);
+  notes[kNoteNode] = place.node;
+
+  Json& spec = made_object(pod, "spec");
+  Json& containers = made_list(spec, "containers");
+  if (containers.empty()) fail("spec.template.spec.containers: there is none");
+  spec["restartPolicy"] = "Never";
+  made_object(spec, "nodeSelector")["kubernetes.io/hostname"] = hostname;
+  // A job's name may be as long as a host's may be on its own.
+  const std::string tail = fmt::format("-{}-{}", group, rank);
+  std::string host = job.name.substr(0, kMaxHostname - tail.size());
+  std::replace(host.begin(), host.end(), '.', '-');
+  spec["hostname"] = host + tail;
+  for (Json& container : containers) {
+    if (!container.is_object()) fail("spec.template.spec.containers: an entry is no object");
+    add_environment(container, job, rank, settings);
+    apply_patch(container, settings.patch_containers, "job.patch.containers");
+  }
+  Json& first = containers.front();
+  const bool says_nothing = first.value("resources", Json()).empty();  // also null and {}
+  if (!settings.default_resources.is_null() && says_nothing) {
+    first["resources"] = settings.default_resources;
+  }
+  add_shared_memory(spec);
+  add_toleration(spec);
+  apply_patch(pod, settings.patch_pods, "job.patch.pods");
+  complete(made_object(pod, "spec"), job, settings);
+  return pod;
+}
+
+}  // namespace adaptdl::kubernetes

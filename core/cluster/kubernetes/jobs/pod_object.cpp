@@ -1,0 +1,152 @@
+#include "core/cluster/kubernetes/jobs/pod_object.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "core/base/clock.h"
+#include "core/base/number.h"
+#include "core/formats/json_fields.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr int kAskedToStop = 143;  // 128 + SIGTERM: it has written its checkpoint
+
+int number(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  return value.is_number_integer()
+             ? static_cast<int>(std::clamp<int64_t>(value.get<int64_t>(), -1, 1 << 20))
+             : 0;
+}
+
+double seconds_at(const Json& object, const char* key) {
+  return parse_rfc3339_s(text_at(object, key)).value_or(0);
+}
+
+// Reasons of a failed pod that are the node's or the cluster's, not the program's.
+bool is_disruption(const std::string& reason) {
+  static constexpr std::array<std::string_view, 7> kReasons = {
+      "Evicted", "Preempting", "Preempted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"};
+  return is_node_refusal(reason) ||
+         std::find(kReasons.begin(), kReasons.end(), reason) != kReasons.end();
+}
+
+// Why a container that has not started waits, if that is more than its usual time.
+bool is_trouble(const std::string& reason) {
+  return !reason.empty() && reason != "ContainerCreating" && reason != "PodInitializing";
+}
+
+// Names of the init containers that run beside the others and are restarted whenever they end.
+std::set<std::string> sidecars_of(const Json& spec) {
+  std::set<std::string> names;
+  for (const Json& container : list_at(spec, "initContainers")) {
+    if (text_at(container, "restartPolicy") == "Always") names.insert(text_at(container, "name"));
+  }
+  return names;
+}
+
+// `sidecars`: whose end is not the pod's.
+void look_at_containers(const Json& status, const char* key, const std::set<std::string>& sidecars,
+                        PodFacts& pod) {
+  for (const Json& container : list_at(status, key)) {
+    const Json& state = object_at(container, "state");
+    const Json& waiting = object_at(state, "waiting");
+    if (pod.reason.empty() && is_trouble(text_at(waiting, "reason"))) {
+      pod.reason = text_at(waiting, "reason");
+      pod.message = text_at(waiting, "message");
+    }
+    const Json& ended = object_at(state, "terminated");
+    if (ended.empty() || sidecars.contains(text_at(container, "name"))) continue;
+    const int code = number(ended, "exitCode");
+    const double when = seconds_at(ended, "finishedAt");
+    if (code == 0 || (pod.ended_s > 0 && when >= pod.ended_s)) continue;
+    pod.exit_code = code;
+    pod.ended_s = when;
+    pod.end = code == kAskedToStop                      ? PodEnd::disrupted
+              : text_at(ended, "reason") == "OOMKilled" ? PodEnd::memory
+                                                        : PodEnd::failed;
+    pod.reason = text_at(ended, "reason");
+    pod.message = text_at(ended, "message");
+  }
+}
+
+void read_end(const Json& object, PodFacts& pod) {
+  const Json& status = object_at(object, "status");
+  const std::string phase = text_at(status, "phase");
+  look_at_containers(status, "initContainerStatuses", sidecars_of(object_at(object, "spec")), pod);
+  look_at_containers(status, "containerStatuses", {}, pod);
+  if (phase == "Succeeded") {
+    pod.end = PodEnd::succeeded;
+    pod.reason.clear();
+  } else if (phase == "Failed") {
+    const std::string reason = text_at(status, "reason");
+    if (is_disruption(reason) || pod.end == PodEnd::none) {
+      pod.end = is_disruption(reason) || pod.deleting ? PodEnd::disrupted : PodEnd::failed;
+      pod.reason = reason;
+      pod.message = text_at(status, "message");
+    }
+  }
+}
+
+void read_conditions(const Json& status, PodFacts& pod) {
+  for (const Json& condition : list_at(status, "conditions")) {
+    const std::string type = text_at(condition, "type");
+    const bool is = text_at(condition, "status") == "True";
+    if (type == "PodScheduled") {
+      pod.scheduled = is;
+      if (!is && text_at(condition, "reason") == "Unschedulable") {
+        pod.reason = "Unschedulable";
+        pod.message = text_at(condition, "message");
+      }
+    } else if (type == "Ready") {
+      pod.ready = is;
+    } else if (type == "DisruptionTarget" && is && pod.end != PodEnd::succeeded) {
+      pod.end = PodEnd::disrupted;
+      pod.reason = text_at(condition, "reason");
+      pod.message = text_at(condition, "message");
+    }
+  }
+}
+
+}  // namespace
+
+bool is_node_refusal(std::string_view reason) {
+  static constexpr std::array<std::string_view, 6> kReasons = {"UnexpectedAdmissionError",
+                                                               "TopologyAffinityError",
+                                                               "SMTAlignmentError",
+                                                               "NodeAffinity",
+                                                               "NodePorts",
+                                                               "TaintToleration"};
+  return reason.starts_with("Outof") || reason.starts_with("OutOf") ||
+         std::find(kReasons.begin(), kReasons.end(), reason) != kReasons.end();
+}
+
+PodFacts read_pod(const Json& object) {
+  PodFacts pod;
+  const Json& metadata = object_at(object, "metadata");
+  const Json& notes = object_at(metadata, "annotations");
+  const Json& status = object_at(object, "status");
+  pod.name = text_at(metadata, "name");
+  pod.uid = text_at(metadata, "uid");
+  for (const Json& owner : list_at(metadata, "ownerReferences")) {
+    if (member(owner, "controller") == true) pod.owner_uid = text_at(owner, "uid");
+  }
+  pod.job = text_at(object_at(metadata, "labels"), kLabelJob);
+  pod.group = try_parse<int64_t>(text_at(notes, kNoteGroup)).value_or(-1);
+  pod.rank = try_parse<int>(text_at(notes, kNoteRank)).value_or(-1);
+  pod.replicas = try_parse<int>(text_at(notes, kNoteReplicas)).value_or(-1);
+  pod.node = text_at(notes, kNoteNode);
+  pod.ip = text_at(status, "podIP");
+  pod.created_s = seconds_at(metadata, "creationTimestamp");
+  pod.deleted_s = seconds_at(metadata, "deletionTimestamp");
+  pod.deleting = pod.deleted_s > 0;
+  read_end(object, pod);
+  read_conditions(status, pod);
+  // It was told to go while it worked: what its program then did is no failure.
+  if (pod.deleting && pod.end != PodEnd::succeeded) pod.end = PodEnd::disrupted;
+  return pod;
+}
+
+}  // namespace adaptdl::kubernetes

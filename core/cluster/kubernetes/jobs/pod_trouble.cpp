@@ -1,0 +1,44 @@
+#include "core/cluster/kubernetes/jobs/pod_trouble.h"
+
+#include <algorithm>
+
+#include "core/formats/json_fields.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr double kSilent = 5;  // s that a sound pod may take without a word
+
+// RFC 3339 in UTC, which sorts as text. A series' last moment counts.
+std::string when(const Json& event) {
+  for (const char* key : {"lastTimestamp", "eventTime", "firstTimestamp"}) {
+    const std::string time = text_at(event, key);
+    if (!time.empty()) return time;
+  }
+  return "";
+}
+
+}  // namespace
+
+bool waits_silently(const PodFacts& pod, double now_s) {
+  return pod.scheduled && !pod.ready && !pod.deleting && pod.end == PodEnd::none &&
+         pod.reason.empty() && now_s >= pod.created_s + kSilent;
+}
+
+void read_pod_events(const std::vector<Json>& events, PodFacts& pod) {
+  const Json* newest = nullptr;
+  std::string past;  // when it last had its volumes and its sandbox: a trouble before that is over
+  for (const Json& event : events) {
+    const std::string reason = text_at(event, "reason");
+    if (reason == "Pulling" || reason == "Pulled") past = std::max(past, when(event));
+    if (text_at(event, "type") != "Warning" || reason.empty()) continue;
+    if (reason == "FailedScheduling") continue;  // it has a node by now
+    if (newest == nullptr || when(event) >= when(*newest)) newest = &event;
+  }
+  if (newest == nullptr || when(*newest) <= past) return;
+  pod.reason = text_at(*newest, "reason");
+  pod.message = text_at(*newest, "message");
+}
+
+}  // namespace adaptdl::kubernetes

@@ -1,0 +1,561 @@
+#include "core/cluster/kubernetes/jobs/reconcile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/job/phase.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr double kSlowest = 60;        // s, between tries after failures
+constexpr double kLost = 60;           // s after its grace that a pod of a lost node is removed
+constexpr double kForgiven = 600;      // s of training after which earlier failures do not count
+constexpr double kLongestWait = 60;    // s, between tries to make pods that are refused
+constexpr double kUnschedulable = 60;  // s that no room may be left, as while other pods still stop
+
+// How long all have been running, as the last status said: 0 if they have not.
+double ran_s(const JobStatus& status, double now_s) {
+  for (const JobCondition& condition : status.conditions) {
+    if (condition.type != "Ready" || !condition.is) continue;
+    return now_s - parse_rfc3339_s(condition.since).value_or(now_s);
+  }
+  return 0;
+}
+
+void set_conditions(JobStatus& status, double now_s) {
+  const bool bad = status.phase == "Failed";
+  const std::string reason = status.reason.empty() ? status.phase : status.reason;
+  set_condition(status, "Scheduled", !status.allocation.empty(), reason,
+                status.allocation.empty() ? status.message : status.why, now_s);
+  set_condition(status, "Ready", status.phase == "Running", reason, status.message, now_s);
+  set_condition(status, "Progressing", !status.ended() && status.phase != "Pending", reason,
+                status.message, now_s);
+  set_condition(status, "Complete", status.phase == "Succeeded", reason, "", now_s);
+  set_condition(status, "Failed", bad, reason, bad ? status.message : "", now_s);
+}
+
+bool started(const PodFacts& pod) {
+  return pod.ready || pod.end != PodEnd::none;
+}
+
+// How reconcile() comes to its decision: one object for one call.
+class Reconciler {
+ public:
+  static constexpr double kTrouble = 10;  // s before a pod that waits is shown as the job's reason
+  static constexpr double kSettle = 10;   // s from one start to the next after a disruption
+
+  Reconciler(const JobObject& job, const std::vector<PodFacts>& pods, const ClusterFacts& cluster);
+  JobDecision run(const std::string& problem);
+  JobDecision refused(const std::string& message, Refusal why);
+
+ private:
+  JobDecision finished();
+  static bool is_refusal(std::string_view named);  // a reason that pods_refused() gives
+  void decide(const std::string& problem);
+  bool all_succeeded() const;
+  const PodFacts* first_ended() const;
+  void ended_badly(const PodFacts& pod);
+  static std::string because(const PodFacts& pod);
+  void failure(std::string_view reason, const std::string& what);
+  bool matches_allocation() const;
+  bool complete() const;
+  void start();
+  std::string nodes_text() const;
+  void pending(std::string_view reason, const std::string& message);
+  void count_service();
+  void stop(const std::string& why);
+  void remove_all();
+  void remove(const PodFacts& pod);
+  void lost(const PodFacts& pod);
+  void refused_by(const PodFacts& pod);
+  void end(bool good, std::string_view reason, const std::string& message);
+  void after_end();
+  void look_again(double in_s);
+  // When it will have waited for as long as the next of these; never, if all are over.
+  void look_at(double waited_s, std::initializer_list<double> moments);
+  void event(bool warning, std::string_view reason, const std::string& note);
+
+  // Of a group that runs, or is on its way.
+  void watch_live();
+  void watch_newcomers();
+  static std::string trouble_of(const PodFacts& pod);
+  void watch_group();
+
+  const JobObject& job_;
+  const std::vector<PodFacts>& pods_;
+  const ClusterFacts& cluster_;
+  std::vector<const PodFacts*> group_;     // pods of the present group
+  std::vector<const PodFacts*> deciding_;  // those whose end is its end: all, or the launcher's
+  JobDecision decision_;
+  JobStatus& status_;
+  bool told_lost_ = false;  // lost() has told of a pod
+};
+
+Reconciler::Reconciler(const JobObject& job, const std::vector<PodFacts>& pods,
+                       const ClusterFacts& cluster)
+    : job_(job), pods_(pods), cluster_(cluster), status_(decision_.status) {
+  status_ = job.status;
+  for (const PodFacts& pod : pods) {
+    if (status_.group && pod.group == *status_.group) group_.push_back(&pod);
+  }
+  deciding_ = group_;
+  if (job_.live) std::erase_if(deciding_, [](const PodFacts* pod) { return pod->rank != 0; });
+}
+
+JobDecision Reconciler::run(const std::string& problem) {
+  decide(problem);
+  return finished();
+}
+
+JobDecision Reconciler::refused(const std::string& message, Refusal why) {
+  if (why == Refusal::invalid) {
+    failure(reason::kPodCreationError, message);
+    return finished();
+  }
+  const auto named = why == Refusal::quota ? reason::kQuota : reason::kPodCreationError;
+  // Tried again ever later, without a word, until it is done.
+  const bool again = is_refusal(status_.reason);
+  const double delay = again ? 2 * status_.retry_delay_s.value_or(0) : kSettle;
+  status_.retry_delay_s = std::clamp(delay, kSettle, kLongestWait);
+  status_.retry_s = cluster_.now_s + *status_.retry_delay_s;
+  look_again(*status_.retry_delay_s);
+  if (status_.reason != named) event(true, named, message);
+  if (!job_.live || deciding_.empty()) stop("");  // else those that are there go on
+  status_.reason = named;
+  status_.message = message;
+  return finished();
+}
+
+JobDecision Reconciler::finished() {
+  set_conditions(status_, cluster_.now_s);
+  return std::move(decision_);
+}
+
+bool Reconciler::is_refusal(std::string_view named) {
+  return named == reason::kQuota || named == reason::kPodCreationError;
+}
+
+void Reconciler::decide(const std::string& problem) {
+  if (job_.deleting) return remove_all();
+  if (status_.ended()) return after_end();
+  if (!problem.empty()) return end(false, reason::kInvalid, problem);
+  if (job_.cancelled && !all_succeeded()) {
+    return end(false, reason::kCancelled, "by `adaptdl cancel`");
+  }
+  if (pods_.empty() && !cluster_.expects_pods) {
+    // They went while nobody looked: what they held is counted, and that they stopped is seen.
+    if (status_.phase == phase_name(JobPhase::running)) return stop("its pods are gone");
+    return start();
+  }
+  if (all_succeeded()) {
+    return end(true, "", "");
+  }
+  if (const PodFacts* first = first_ended()) return ended_badly(*first);
+  if (status_.phase == "Stopping") return stop("");
+  if (group_.size() != pods_.size()) return stop("");  // remains of an earlier group
+  if (job_.suspended) {
+    status_.allocation.clear();
+    return stop("it is suspended");
+  }
+  if (job_.live) return watch_live();
+  if (!matches_allocation()) return stop("its allocation has changed");
+  if (!complete()) {
+    if (cluster_.expects_pods) return look_again(kTrouble);
+    return stop("a replica's pod is gone");
+  }
+  watch_group();
+}
+
+bool Reconciler::all_succeeded() const {
+  const auto count = std::count_if(deciding_.begin(), deciding_.end(), [](const PodFacts* pod) {
+    return pod->end == PodEnd::succeeded;
+  });
+  return count > 0 && count == (job_.live ? 1 : deciding_.front()->replicas);
+}
+
+// Of the pods that ended otherwise, the one whose container ended first: the others may have
+// failed since a peer was gone. A disruption without a time comes before failures.
+const PodFacts* Reconciler::first_ended() const {
+  const PodFacts* first = nullptr;
+  const auto when = [](const PodFacts& pod) {
+    return pod.ended_s > 0 || pod.end == PodEnd::disrupted ? pod.ended_s : HUGE_VAL;
+  };
+  for (const PodFacts* pod : deciding_) {
+    if (pod->end == PodEnd::none || pod->end == PodEnd::succeeded) continue;
+    if (first == nullptr || when(*pod) < when(*first)) first = pod;
+  }
+  return first;
+}
+
+void Reconciler::ended_badly(const PodFacts& pod) {
+  // Decided once: while the pods go, they all look ended.
+  if (status_.phase == "Stopping") return stop("");
+  if (pod.end == PodEnd::disrupted) {
+    // A node that refuses at once is not asked again at once; one without room, not at all.
+    if (status_.group_started_s) status_.retry_s = *status_.group_started_s + kSettle;
+    if (is_node_refusal(pod.reason)) {
+      status_.allocation.clear();
+      decision_.refused_by.push_back(pod.node);
+    }
+    return stop(
+        fmt::format("replica {} on {} was asked to go{}", pod.rank, pod.node, because(pod)));
+  }
+  const bool memory = pod.end == PodEnd::memory;
+  const std::string what =
+      memory ? fmt::format(
+                   "replica {} on {}: memory ran out (exit code {}); raise its memory "
+                   "request and limit",
+                   pod.rank, pod.node, pod.exit_code)
+             : fmt::format("replica {} on {}: exit code {}{}", pod.rank, pod.node, pod.exit_code,
+                           because(pod));
+  failure(memory ? reason::kOutOfMemory : reason::kPodFailure, what);
+}
+
+std::string Reconciler::because(const PodFacts& pod) {
+  if (pod.reason.empty()) return "";
+  if (pod.message.empty()) return " (" + pod.reason + ")";
+  return fmt::format(" ({}: {})", pod.reason, pod.message);
+}
+
+void Reconciler::failure(std::string_view reason, const std::string& what) {
+  const bool forgiven = ran_s(job_.status, cluster_.now_s) >= kForgiven;
+  status_.failures = forgiven ? 1 : status_.failures + 1;
+  if (status_.failures > job_.backoff_limit) return end(false, reason, what);
+  const double delay = std::min(kSlowest, std::exp2(std::clamp(status_.failures - 1, 0, 10)));
+  status_.retry_s = cluster_.now_s + delay;
+  status_.reason = reason::kBackoff;
+  status_.message = fmt::format("{}; try {} of {} follows in {} s", what, status_.failures + 1,
+                                job_.backoff_limit + 1, delay);
+  event(true, reason, status_.message);
+  remove_all();
+  status_.phase = phase_name(JobPhase::stopping);
+}
+
+bool Reconciler::matches_allocation() const {
+  if (status_.allocation.empty()) return false;
+  for (const PodFacts* pod : group_) {
+    if (pod->replicas != static_cast<int>(status_.allocation.size()) || pod->rank < 0 ||
+        pod->rank >= pod->replicas ||
+        pod->node != status_.allocation[static_cast<size_t>(pod->rank)]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Reconciler::complete() const {
+  std::set<int> ranks;
+  for (const PodFacts* pod : group_) ranks.insert(pod->rank);
+  return ranks.size() == status_.allocation.size();
+}
+
+// No pod is there.
+void Reconciler::start() {
+  status_.ready = status_.replicas = 0;
+  if (job_.suspended) {
+    status_.allocation.clear();  // others may have been given it
+    return pending(reason::kSuspended, "until `adaptdl resume`");
+  }
+  if (status_.retry_s && *status_.retry_s > cluster_.now_s) {
+    status_.phase = phase_name(JobPhase::pending);
+    decision_.again_s = status_.retry_s;
+    return;
+  }
+  status_.retry_s.reset();
+  if (status_.allocation.empty()) {
+    // What the controller found out about its pods stands until the allocator has an answer.
+    const bool told = status_.reason == reason::kUnschedulable;
+    return pending(told ? std::string_view(reason::kUnschedulable) : reason::kWaiting,
+                   told ? status_.message : status_.why);
+  }
+  status_.group = status_.group ? *status_.group + 1 : 0;
+  status_.phase = phase_name(JobPhase::starting);
+  // What kept the last group from starting stands until this one runs, or tells of other trouble.
+  const bool refused = is_refusal(status_.reason);
+  if (status_.reason != reason::kUnschedulable && !refused) {
+    status_.reason.clear();
+    status_.message.clear();
+  }
+  status_.replicas = static_cast<int>(status_.allocation.size());
+  status_.group_started_s = status_.held_since_s = cluster_.now_s;
+  if (!status_.started_s) status_.started_s = cluster_.now_s;
+  for (const std::string& node : status_.allocation) {
+    decision_.create.push_back({static_cast<int>(decision_.create.size()), node});
+  }
+  if (!refused) {
+    event(false, "Starting",
+          fmt::format("group {}: {} replica{} on {}", *status_.group, status_.replicas,
+                      status_.replicas == 1 ? "" : "s", nodes_text()));
+  }
+  look_again(job_.start_deadline);
+}
+
+std::string Reconciler::nodes_text() const {
+  const std::set<std::string> nodes(status_.allocation.begin(), status_.allocation.end());
+  if (nodes.size() <= 4) return fmt::format("{}", fmt::join(nodes, ", "));
+  return fmt::format("{} nodes", nodes.size());
+}
+
+void Reconciler::pending(std::string_view reason, const std::string& message) {
+  status_.phase = phase_name(JobPhase::pending);
+  status_.reason = reason;
+  status_.message = message;
+}
+
+// The time in which it held what it was given.
+void Reconciler::count_service() {
+  if (status_.phase == phase_name(JobPhase::stopping) || !status_.held_since_s) return;
+  status_.attained_service +=
+      status_.replicas * std::max(0.0, cluster_.now_s - *status_.held_since_s);
+  status_.held_since_s = cluster_.now_s;
+  status_.replicas = 0;
+}
+
+void Reconciler::stop(const std::string& why) {
+  count_service();
+  if (status_.phase != "Stopping" && !why.empty()) event(false, "Stopping", why);
+  status_.phase = phase_name(JobPhase::stopping);
+  if (!why.empty()) {
+    status_.reason.clear();
+    status_.message = why;
+  }
+  remove_all();
+}
+
+// Pods that are not on their way already; those of lost nodes at once, when it is time.
+void Reconciler::remove_all() {
+  status_.ready = 0;
+  for (const PodFacts& pod : pods_) remove(pod);
+}
+
+void Reconciler::remove(const PodFacts& pod) {
+  if (!pod.deleting) return decision_.remove.push_back({pod.name});
+  if (cluster_.now_s < pod.deleted_s + kLost) {
+    look_again(pod.deleted_s + kLost - cluster_.now_s);
+  } else if (std::binary_search(cluster_.nodes.begin(), cluster_.nodes.end(), pod.node)) {
+    lost(pod);
+  } else {
+    decision_.remove.push_back({pod.name, true});
+  }
+}
+
+// Its node is there, but says nothing. Only people can tell whether that machine is off: if it is
+// not, its pod may still write checkpoints. The first such pod is told of, unless the job goes on
+// and has something to say already.
+void Reconciler::lost(const PodFacts& pod) {
+  look_again(kLost);
+  const bool speaks = !status_.reason.empty() && status_.reason != reason::kNodeLost;
+  if (speaks && status_.phase != phase_name(JobPhase::stopping)) return;
+  if (std::exchange(told_lost_, true)) return;
+  const std::string what = fmt::format(
+      "replica {} on {} does not confirm its end: if that machine is off, `kubectl delete node {}` "
+      "or taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+      pod.rank, pod.node, pod.node);
+  if (job_.status.reason != reason::kNodeLost) event(true, reason::kNodeLost, what);
+  status_.reason = reason::kNodeLost;
+  status_.message = what;
+}
+
+void Reconciler::end(bool good, std::string_view reason, const std::string& message) {
+  count_service();
+  status_.phase = phase_name(good ? JobPhase::succeeded : JobPhase::failed);
+  status_.reason = reason;
+  status_.message = message;
+  status_.allocation.clear();
+  status_.completed_s = cluster_.now_s;
+  status_.retry_s.reset();
+  status_.retry_delay_s.reset();
+  event(!good, good ? "Succeeded" : reason, good ? "all replicas have finished" : message);
+  after_end();
+}
+
+// Pods that have finished hold nothing but their logs, and stay.
+void Reconciler::after_end() {
+  status_.ready = 0;
+  if (!status_.completed_s) status_.completed_s = cluster_.now_s;
+  status_.allocation.clear();
+  // That a live job has succeeded is known by its launcher's pod; the others are about to end, too.
+  const bool ends = job_.live && status_.phase == phase_name(JobPhase::succeeded);
+  const double patience = ends ? *status_.completed_s + kSettle - cluster_.now_s : 0;
+  for (const PodFacts& pod : pods_) {
+    const bool finished = pod.end != PodEnd::none && pod.ended_s > 0;
+    if (finished || pod.end == PodEnd::succeeded || pod.deleting) continue;
+    if (patience > 0) {
+      look_again(patience);
+    } else {
+      decision_.remove.push_back({pod.name});
+    }
+  }
+  if (!job_.ttl_s) return;
+  const double over = *status_.completed_s + *job_.ttl_s;
+  decision_.remove_job = cluster_.now_s >= over;
+  if (!decision_.remove_job) decision_.again_s = std::min(decision_.again_s.value_or(over), over);
+}
+
+void Reconciler::look_again(double in_s) {
+  const double when = cluster_.now_s + std::max(in_s, 0.1);
+  decision_.again_s = std::min(decision_.again_s.value_or(when), when);
+}
+
+void Reconciler::look_at(double waited_s, std::initializer_list<double> moments) {
+  for (const double moment : moments) {
+    if (moment > waited_s) look_again(moment - waited_s);
+  }
+}
+
+void Reconciler::event(bool warning, std::string_view reason, const std::string& note) {
+  decision_.events.push_back({warning, std::string(reason), note});
+}
+
+// Its launcher lives. What the others lack or have too much is mended beside those that train.
+void Reconciler::watch_live() {
+  if (deciding_.empty() && cluster_.expects_pods) return look_again(kTrouble);
+  if (status_.allocation.empty()) return stop("its allocation has changed");
+  const LiveGroup fit = fit_live_group(group_, status_.allocation);
+  if (!fit.over.empty()) return stop(fit.over);
+  const int replicas = static_cast<int>(status_.allocation.size());
+  if (status_.replicas != replicas) {
+    const int before = status_.replicas;
+    count_service();
+    event(false, "Rescaling", fmt::format("replicas {} -> {}", before, replicas));
+  }
+  watch_group();
+  if (status_.phase == phase_name(JobPhase::running)) {
+    // What kept newcomers from being made stands until they are.
+    if (!fit.create.empty() && is_refusal(job_.status.reason)) {
+      status_.reason = job_.status.reason;
+      status_.message = job_.status.message;
+      status_.retry_delay_s = job_.status.retry_delay_s;
+    }
+    watch_newcomers();
+  }
+  for (const PodFacts* pod : fit.remove) remove(*pod);
+  if (fit.create.empty() || status_.phase == phase_name(JobPhase::stopping)) return;
+  const double wait_s = std::max(fit.failed_s + kSettle, status_.retry_s.value_or(0));
+  if (cluster_.expects_pods) {
+    look_again(kTrouble);
+  } else if (wait_s > cluster_.now_s) {
+    look_again(wait_s - cluster_.now_s);
+  } else {
+    decision_.create = fit.create;
+  }
+}
+
+// Who does not start beside those that train holds nobody up; without room on its node it goes.
+// Of several the one with the smallest rank is told of.
+void Reconciler::watch_newcomers() {
+  const PodFacts* told = nullptr;
+  for (const PodFacts* pod : group_) {
+    if (started(*pod) || pod->deleting) continue;
+    const double waited = cluster_.now_s - pod->created_s;
+    look_at(waited, {kTrouble, kUnschedulable});
+    if (waited < kTrouble || pod->reason.empty()) continue;
+    if (told == nullptr || pod->rank < told->rank) told = pod;
+    if (pod->reason != reason::kUnschedulable || waited < kUnschedulable) continue;
+    // The last one: the first is the launcher's.
+    const auto place = std::find(status_.allocation.rbegin(), status_.allocation.rend(), pod->node);
+    if (place != status_.allocation.rend()) status_.allocation.erase(std::next(place).base());
+    refused_by(*pod);
+    remove(*pod);
+  }
+  if (told == nullptr || !status_.reason.empty()) return;
+  status_.reason = told->reason;
+  status_.message = trouble_of(*told);
+  if (job_.status.reason != told->reason) event(true, told->reason, status_.message);
+}
+
+// A node on which others of the group run is none that refuses the job.
+void Reconciler::refused_by(const PodFacts& pod) {
+  const bool runs_there = std::any_of(group_.begin(), group_.end(), [&](const PodFacts* other) {
+    return other->node == pod.node && started(*other) && !other->deleting;
+  });
+  if (!runs_there) decision_.refused_by.push_back(pod.node);
+}
+
+std::string Reconciler::trouble_of(const PodFacts& pod) {
+  return fmt::format("replica {} on {}{}{}", pod.rank, pod.node, pod.message.empty() ? "" : ": ",
+                     pod.message);
+}
+
+// Its pods are as allocated, and none has ended badly.
+void Reconciler::watch_group() {
+  status_.replicas = static_cast<int>(status_.allocation.size());
+  status_.ready = static_cast<int>(
+      std::count_if(group_.begin(), group_.end(), [](const PodFacts* pod) { return pod->ready; }));
+  const bool all = std::all_of(deciding_.begin(), deciding_.end(),
+                               [](const PodFacts* pod) { return started(*pod); });
+  if (all || status_.phase == phase_name(JobPhase::running)) {
+    if (status_.phase != phase_name(JobPhase::running)) {
+      event(false, "Running", fmt::format("{} replicas", status_.replicas));
+    }
+    status_.phase = phase_name(JobPhase::running);
+    status_.reason.clear();
+    status_.message.clear();
+    status_.retry_delay_s.reset();
+    return;
+  }
+  status_.phase = phase_name(JobPhase::starting);
+  const double waited = cluster_.now_s - status_.group_started_s.value_or(cluster_.now_s);
+  const auto troubled = std::find_if(group_.begin(), group_.end(), [](const PodFacts* pod) {
+    return !started(*pod) && !pod->reason.empty();
+  });
+  if (troubled != group_.end()) {
+    const PodFacts& pod = **troubled;
+    const std::string what = trouble_of(pod);
+    if (pod.reason == reason::kUnschedulable && waited >= kUnschedulable) {
+      // The node has no room after all, whatever the allocator thought: it is to look again.
+      for (const PodFacts* other : group_) {
+        if (!started(*other) && other->reason == reason::kUnschedulable) refused_by(*other);
+      }
+      status_.reason = reason::kUnschedulable;
+      status_.message = what;
+      status_.allocation.clear();
+      event(true, reason::kUnschedulable, what);
+      return stop("");
+    }
+    if (waited >= kTrouble && status_.reason != pod.reason) event(true, pod.reason, what);
+    if (waited >= kTrouble) {
+      status_.reason = pod.reason;
+      status_.message = what;
+    }
+  }
+  if (waited >= job_.start_deadline) {
+    return failure(reason::kDeadlineExceeded,
+                   fmt::format("not all replicas had started after {} s{}{}", job_.start_deadline,
+                               status_.message.empty() ? "" : ": ", status_.message));
+  }
+  look_at(waited, {kTrouble, kUnschedulable, job_.start_deadline});
+}
+
+}  // namespace
+
+JobDecision reconcile(const JobObject& job, const std::string& problem,
+                      const std::vector<PodFacts>& pods, const ClusterFacts& cluster) {
+  return Reconciler(job, pods, cluster).run(problem);
+}
+
+JobDecision pods_refused(const JobObject& job, const std::vector<PodFacts>& pods,
+                         const std::string& message, Refusal why, const ClusterFacts& cluster) {
+  return Reconciler(job, pods, cluster).refused(message, why);
+}
+
+void set_allocation(JobStatus& status, const std::optional<std::vector<std::string>>& nodes,
+                    const std::string& why, double now_s) {
+  if (nodes) {
+    if (!nodes->empty() && status.group && status.allocation != *nodes) ++status.rescales;
+    status.allocation = *nodes;
+  }
+  status.why = why;
+  if (status.phase == "Pending" && status.reason == reason::kWaiting) status.message = why;
+  if (!status.phase.empty()) set_conditions(status, now_s);
+}
+
+}  // namespace adaptdl::kubernetes

@@ -1,0 +1,63 @@
+#include "core/cluster/kubernetes/jobs/supervisor_backend.h"
+
+#include <map>
+
+#include "core/base/crypto.h"
+
+namespace adaptdl::kubernetes {
+
+std::string job_token(const std::string& key, const JobObject& job) {
+  return to_hex(hmac_sha256(bytes_of(key), bytes_of(job.id() + "/" + job.uid)));
+}
+
+KubernetesSupervisorBackend::KubernetesSupervisorBackend(const ClusterCache& cache, std::string key,
+                                                         TakeHints take_hints)
+    : cache_(cache), key_(std::move(key)), take_hints_(std::move(take_hints)) {}
+
+std::optional<SupervisedJob> KubernetesSupervisorBackend::find(const std::string& job_namespace,
+                                                               const std::string& name) {
+  const auto known = cache_.job(job_namespace + "/" + name);
+  if (!known) return std::nullopt;
+  return SupervisedJob{job_token(key_, known->job)};
+}
+
+// The launcher's is what the others wait for; they come when they come.
+std::optional<std::vector<std::string>> KubernetesSupervisorBackend::live_addresses(
+    const JobObject& job) const {
+  std::map<int, std::string> by_rank;
+  for (const PodFacts& pod : cache_.pods(job)) {
+    if (pod.group == job.status.group && pod.end == PodEnd::none && !pod.ip.empty()) {
+      by_rank[pod.rank] = pod.ip;
+    }
+  }
+  if (!by_rank.contains(0)) return std::nullopt;
+  std::vector<std::string> addresses;
+  for (const auto& [rank, ip] : by_rank) addresses.push_back(ip);
+  return addresses;
+}
+
+std::optional<std::vector<std::string>> KubernetesSupervisorBackend::addresses(
+    const std::string& job_namespace, const std::string& name, int64_t group) {
+  const auto known = cache_.job(job_namespace + "/" + name);
+  if (!known || known->job.status.group != group) return std::nullopt;
+  if (known->job.live) return live_addresses(known->job);
+  std::vector<std::string> addresses(known->job.status.allocation.size());
+  for (const PodFacts& pod : cache_.pods(known->job)) {
+    if (pod.group != group || pod.rank < 0 || pod.rank >= static_cast<int>(addresses.size())) {
+      continue;
+    }
+    addresses[static_cast<size_t>(pod.rank)] = pod.ip;
+  }
+  for (const std::string& address : addresses) {
+    if (address.empty()) return std::nullopt;
+  }
+  if (addresses.empty()) return std::nullopt;
+  return addresses;
+}
+
+void KubernetesSupervisorBackend::hints(const std::string& job_namespace, const std::string& name,
+                                        const SchedulingHints& hints) {
+  take_hints_(job_namespace + "/" + name, to_json(hints));
+}
+
+}  // namespace adaptdl::kubernetes

@@ -1,0 +1,39 @@
+#pragma once
+
+// The jobs of a Kubernetes cluster as the supervisor asks for them. Thread-safe.
+
+#include <functional>
+#include <string>
+
+#include "core/cluster/kubernetes/cluster_cache.h"
+#include "core/sched/supervisor.h"
+
+namespace adaptdl::kubernetes {
+
+// A job's token: derived from the installation's key and the job's uid, so that nobody has to read
+// the jobs' Secrets, and a job that is made anew under its name has another.
+std::string job_token(const std::string& key, const JobObject& job);
+
+class KubernetesSupervisorBackend : public SupervisorBackend {
+ public:
+  using TakeHints = std::function<void(const std::string& id, Json train)>;
+
+  // Borrows `cache` for its life. `key`: of job_token().
+  KubernetesSupervisorBackend(const ClusterCache& cache, std::string key, TakeHints take_hints);
+
+ private:
+  std::optional<SupervisedJob> find(const std::string& job_namespace,
+                                    const std::string& name) override;
+  std::optional<std::vector<std::string>> addresses(const std::string& job_namespace,
+                                                    const std::string& name,
+                                                    int64_t group) override;
+  std::optional<std::vector<std::string>> live_addresses(const JobObject& job) const;
+  void hints(const std::string& job_namespace, const std::string& name,
+             const SchedulingHints& hints) override;
+
+  const ClusterCache& cache_;
+  const std::string key_;
+  const TakeHints take_hints_;
+};
+
+}  // namespace adaptdl::kubernetes

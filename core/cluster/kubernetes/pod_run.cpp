@@ -1,0 +1,191 @@
+#include "core/cluster/kubernetes/pod_run.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+
+#include "core/base/cancellation.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/base/system.h"
+#include "core/formats/json.h"
+#include "core/launch/hosts/agent.h"
+#include "core/net/http.h"
+
+namespace adaptdl::kubernetes {
+namespace {
+
+constexpr Seconds kHintPause{10};    // from one to the next
+constexpr int kDiscoverTimeout = 2;  // s; signals are looked at between
+
+std::string variable(const char* name) {
+  const auto value = environment_variable(name);
+  if (!value || value->empty()) fail("{} is not set, as the operator does in a job's pods", name);
+  return *value;
+}
+
+template <typename T>
+T number(const char* name) {
+  const std::string text = variable(name);
+  const auto value = try_parse<T>(text);
+  if (!value || *value < T{0}) fail("{}: {} is not a number, 0 or more", name, text);
+  return *value;
+}
+
+std::string checkpoint_folder() {
+  const auto folder = environment_variable("ADAPTDL_CHECKPOINT_PATH");
+  if (folder && !folder->empty()) return *folder;
+  fail(
+      "no checkpoint directory: set ADAPTDL_CHECKPOINT_PATH, as `adaptdl submit` does, or give "
+      "--checkpoint-dir; all pods of the job must share it");
+}
+
+// A sentence without the job's token, which is a part of its URLs.
+std::string without_token(const PodRun& pod, std::string text) {
+  for (size_t at = text.find(pod.token); at != std::string::npos; at = text.find(pod.token)) {
+    text.replace(at, pod.token.size(), "...");
+  }
+  return text;
+}
+
+// The supervisor answers when the pod of rank 0 has an address.
+launch::LauncherAddress discover(const PodRun& pod) {
+  HttpRequest request;
+  request.url = fmt::format("{}/discover/{}/{}?timeout={}", pod.supervisor_url, pod.job, pod.group,
+                            kDiscoverTimeout);
+  request.timeout = Seconds(kDiscoverTimeout + 5);
+  request.connect_timeout = Seconds(3);
+  HttpResponse answer;
+  try {
+    answer = HttpClient().send(request);
+  } catch (const Error& error) {
+    fail("{}", without_token(pod, error.what()));
+  }
+  if (answer.status == 408) fail("the pod that has it has no address yet");
+  if (answer.status != 200) fail("the supervisor answers {}: {}", answer.status, answer.body);
+  const Json list = Json::parse(answer.body, nullptr, false);
+  if (!list.is_array() || list.empty() || !list[0].is_string()) {
+    fail("the supervisor does not answer with a list of addresses: {}", answer.body);
+  }
+  return {list[0].get<std::string>(), pod.port};
+}
+
+}  // namespace
+
+std::optional<PodRun> pod_run() {
+  if (environment_variable("ADAPTDL_RESCALE").value_or("") != "live") return std::nullopt;
+  PodRun pod;
+  pod.supervisor_url = variable("ADAPTDL_SUPERVISOR_URL");
+  pod.job = variable("ADAPTDL_JOB_ID");
+  pod.token = variable("ADAPTDL_JOB_TOKEN");
+  pod.group = number<int64_t>("ADAPTDL_NUM_RESTARTS");
+  pod.rank = number<int>("ADAPTDL_REPLICA_RANK");
+  pod.port = number<uint16_t>("ADAPTDL_MASTER_PORT");
+  return pod;
+}
+
+void set_pod_options(const PodRun& pod, const Given& given, launch::RunOptions& options) {
+  const auto lacks = [&](const char* flag) { return !given(flag); };
+  if (lacks("name")) options.name = pod.job.substr(pod.job.find('/') + 1);
+  if (lacks("checkpoint-dir")) options.checkpoint_dir = checkpoint_folder();
+  if (lacks("output")) {
+    options.output_dir =
+        environment_variable("ADAPTDL_SHARE_PATH").value_or(options.checkpoint_dir);
+  }
+  if (lacks("log-dir")) {
+    options.log_dir = environment_variable("TMPDIR").value_or("/tmp") + "/adaptdl-logs";
+  }
+  // Each generation of the secret's pods has its own: a pod of an earlier group is a stranger.
+  options.hosts = launch::HostsOptions{fmt::format("{}/{}", pod.token, pod.group), pod.port};
+  options.echo_logs = true;
+}
+
+struct HintPoster::Impl {
+  Impl(const PodRun& the_pod, launch::Talk the_talk)
+      : pod(the_pod),
+        url(fmt::format("{}/hints/{}", pod.supervisor_url, pod.job)),
+        talk(std::move(the_talk)),
+        thread([this] { run(); }) {}
+
+  void run() {
+    std::unique_lock lock(mutex);
+    while (!quit) {
+      changed.wait(lock, [this] { return quit || !newest.is_null(); });
+      if (quit) return;
+      const std::string body = std::exchange(newest, Json()).dump();
+      lock.unlock();
+      send(body);
+      lock.lock();
+      changed.wait_for(lock, kHintPause, [this] { return quit; });
+    }
+  }
+
+  // The next ones come soon: nothing is tried again.
+  void send(const std::string& body) {
+    std::string problem;
+    try {
+      HttpRequest request;
+      request.method = "PUT";
+      request.url = url;
+      request.headers = {{"Content-Type", "application/json"}};
+      request.body = body;
+      request.cancel = &cancel;
+      const HttpResponse answer = client.send(request);
+      if (answer.status != 200) {
+        problem = fmt::format("the supervisor answers {}: {}", answer.status, answer.body);
+      }
+    } catch (const Cancelled&) {
+      return;
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    if (!problem.empty() && !told) {
+      talk("the scheduler does not get hints: " + without_token(pod, problem));
+    }
+    told = !problem.empty();
+  }
+
+  const PodRun pod;
+  const std::string url;
+  const launch::Talk talk;
+  HttpClient client;
+  bool told = false;  // the thread's own: of the present trouble
+  Cancellation cancel;
+  std::mutex mutex;
+  std::condition_variable changed;
+  Json newest;
+  bool quit = false;
+  std::thread thread;
+};
+
+HintPoster::HintPoster(const PodRun& pod, launch::Talk talk)
+    : impl_(std::make_unique<Impl>(pod, std::move(talk))) {}
+
+HintPoster::~HintPoster() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->quit = true;
+  }
+  impl_->cancel.cancel();
+  impl_->changed.notify_all();
+  impl_->thread.join();
+}
+
+void HintPoster::post(const Json& hints) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->newest = hints;
+  impl_->changed.notify_all();
+}
+
+int run_pod_agent(const PodRun& pod, const launch::RunOptions& options, const launch::Talk& talk) {
+  launch::AgentOptions agent;
+  agent.run = options;
+  agent.slot = pod.rank;
+  agent.host = host_name();
+  agent.find_launcher = [&] { return discover(pod); };
+  return launch::run_agent(agent, talk);
+}
+
+}  // namespace adaptdl::kubernetes

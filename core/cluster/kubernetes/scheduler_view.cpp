@@ -1,0 +1,189 @@
+#include "core/cluster/kubernetes/scheduler_view.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/cluster/kubernetes/nodes/node_affinity.h"
+#include "core/formats/json_fields.h"
+#include "core/job/hints.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr int64_t kPlenty = 1'000'000;
+// s, before a job has measured it.
+constexpr double kRestartCost = 30, kLiveCost = 5;
+constexpr int kUnbounded = 1'000'000;
+constexpr const char* kHostname = "kubernetes.io/hostname";
+
+std::string taint_name(const Json& taint) {
+  return fmt::format("without:{}={}:{}", text_at(taint, "key"), text_at(taint, "value"),
+                     text_at(taint, "effect"));
+}
+
+std::string label_name(const std::string& key, const std::string& value) {
+  return fmt::format("with:{}={}", key, value);
+}
+
+const Json& pod_spec(const JobObject& job) {
+  return object_at(*job.pod_template, "spec");
+}
+
+// Of a replica, with what the installation adds: defaults, patches, a toleration. Where no pod can
+// be made of it (which the controller tells) it counts as it stands.
+Json spec_of_pod(const JobObject& job, const PodSettings& settings) {
+  try {
+    Json spec = make_pod(job, {}, "", settings)["spec"];
+    // It selects the node that it is made for, which is to be found yet: the template's counts.
+    const auto made = node_selector(spec), wanted = node_selector(pod_spec(job));
+    if (const auto found = made.find(kHostname); found != made.end() && found->second.empty()) {
+      spec["nodeSelector"].erase(kHostname);
+      if (const auto own = wanted.find(kHostname); own != wanted.end()) {
+        spec["nodeSelector"][kHostname] = own->second;
+      }
+    }
+    return spec;
+  } catch (const Error&) {
+    return pod_spec(job);
+  }
+}
+
+bool schedulable(const JobObject& job) {
+  return !job.status.ended() && !job.deleting && !job.suspended &&
+         pod_spec(job).contains("containers");
+}
+
+JobPhase phase_named(const std::string& name) {
+  for (const JobPhase phase : {JobPhase::starting, JobPhase::running, JobPhase::stopping}) {
+    if (phase_name(phase) == name) return phase;
+  }
+  return JobPhase::pending;
+}
+
+ClusterJob cluster_job(const JobObject& job, const Json& spec, double wall_s, double now_s) {
+  ClusterJob seen;
+  seen.name = job.id();
+  seen.submitted_s = now_s - std::max(0.0, wall_s - job.created_s);
+  seen.phase = phase_named(job.status.phase);
+  seen.nodes = job.status.allocation;
+  seen.attained_service = job.status.attained_service;
+  if (job.status.held_since_s && job.status.replicas > 0) {
+    seen.attained_service += job.status.replicas * std::max(0.0, wall_s - *job.status.held_since_s);
+  }
+  seen.restarts = job.status.rescales;
+  seen.min_replicas = job.min_replicas;
+  seen.max_replicas = job.max_replicas.value_or(kUnbounded);
+  seen.requested_replicas = job.requested_replicas.value_or(std::max(1, job.min_replicas));
+  seen.preemptible = job.preemptible;
+  seen.anchored = job.live;  // by its launcher
+  seen.request = pod_request(spec);
+  if (!job.status.train.is_null()) {
+    try {
+      std::vector<std::string> ignored;
+      seen.hints = job_hints(hints_from_json(job.status.train, job.id(), ignored));
+    } catch (const Error&) {  // written by somebody else; it is scheduled without
+    }
+  }
+  if (!seen.hints.rescale_cost_s) seen.hints.rescale_cost_s = job.live ? kLiveCost : kRestartCost;
+  return seen;
+}
+
+// Whether only room may keep the job from it.
+bool meets_conditions(const ClusterNode& node, const ClusterJob& job) {
+  return std::all_of(job.request.begin(), job.request.end(), [&](const auto& amount) {
+    return !is_condition(amount.first) || node.free_for_jobs.contains(amount.first);
+  });
+}
+
+void add_refusals(SchedulerView& view, const NodeRefusals& refusals) {
+  for (ClusterJob& job : view.jobs) {
+    const auto found = refusals.find(job.name);
+    if (found == refusals.end()) continue;
+    std::set<std::string> refused = found->second;
+    for (const std::string& node : job.nodes) refused.erase(node);  // it keeps what it has
+    const bool others =
+        std::any_of(view.nodes.begin(), view.nodes.end(), [&](const ClusterNode& node) {
+          return !refused.contains(node.name) && meets_conditions(node, job);
+        });
+    if (refused.empty() || !others) continue;
+    const std::string name = fmt::format("refused:{}", fmt::join(refused, ","));
+    job.request[name] = 1;
+    for (ClusterNode& node : view.nodes) {
+      if (!refused.contains(node.name)) node.free_for_jobs[name] = kPlenty;
+    }
+  }
+}
+
+}  // namespace
+
+SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vector<PodUse>& pods,
+                             const std::vector<JobObject>& jobs, const PodSettings& settings,
+                             double wall_s, double now_s, const NodeRefusals& refusals) {
+  std::map<std::string, Json> taints;  // by the resource's name
+  std::map<std::string, std::pair<std::string, std::string>> labels;
+  std::map<std::string, Json> affinities;
+  for (const NodeFacts& node : nodes) {
+    if (!node.ready || node.leaving) continue;
+    for (const Json& taint : node.taints) taints.emplace(taint_name(taint), taint);
+  }
+  SchedulerView view;
+  for (const JobObject& job : jobs) {
+    if (!schedulable(job)) continue;
+    const Json spec = spec_of_pod(job, settings);
+    ClusterJob seen = cluster_job(job, spec, wall_s, now_s);
+    for (const auto& [name, taint] : taints) {
+      if (!tolerates(spec, Json::array({taint}))) seen.request[name] = 1;
+    }
+    for (const auto& [key, value] : node_selector(spec)) {
+      labels[label_name(key, value)] = {key, value};
+      seen.request[label_name(key, value)] = 1;
+    }
+    if (const Json& required = required_affinity(spec); !required.is_null()) {
+      const std::string name = "affinity:" + affinity_text(required);
+      affinities.emplace(name, required);
+      seen.request[name] = 1;
+    }
+    view.jobs.push_back(std::move(seen));
+  }
+  std::stable_sort(view.jobs.begin(), view.jobs.end(),
+                   [](const ClusterJob& a, const ClusterJob& b) {
+                     return std::tie(a.submitted_s, a.name) < std::tie(b.submitted_s, b.name);
+                   });
+
+  std::map<std::string, size_t> places;
+  for (const NodeFacts& node : nodes) {
+    if (!node.ready || node.leaving) continue;
+    ClusterNode seen{node.name, node.accelerator, node.allocatable};
+    std::set<std::string> own;
+    for (const Json& taint : node.taints) own.insert(taint_name(taint));
+    for (const auto& [name, taint] : taints) {
+      if (!own.contains(name)) seen.free_for_jobs[name] = kPlenty;
+    }
+    for (const auto& [name, label] : labels) {
+      const auto found = node.labels.find(label.first);
+      if (found != node.labels.end() && found->second == label.second) {
+        seen.free_for_jobs[name] = kPlenty;
+      }
+    }
+    for (const auto& [name, required] : affinities) {
+      if (meets_affinity(required, node)) seen.free_for_jobs[name] = kPlenty;
+    }
+    places[node.name] = view.nodes.size();
+    view.nodes.push_back(std::move(seen));
+  }
+  for (const PodUse& pod : pods) {
+    const auto place = places.find(pod.node);
+    if (place == places.end() || pod.movable) continue;
+    Resources& free = view.nodes[place->second].free_for_jobs;
+    for (const auto& [name, amount] : pod.request) {
+      const auto found = free.find(name);
+      if (found != free.end()) found->second = std::max<int64_t>(0, found->second - amount);
+    }
+  }
+  add_refusals(view, refusals);
+  return view;
+}
+
+}  // namespace adaptdl::kubernetes

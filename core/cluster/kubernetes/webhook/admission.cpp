@@ -1,0 +1,114 @@
+#include "core/cluster/kubernetes/webhook/admission.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/log.h"
+#include "core/cluster/kubernetes/jobs/job_object.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr std::array<std::string_view, 8> kMayChange = {
+    "minReplicas", "maxReplicas",  "requestedReplicas",    "suspend",
+    "cancel",      "backoffLimit", "startDeadlineSeconds", "ttlSecondsAfterFinished"};
+
+struct Verdict {
+  bool allowed = true;
+  std::string reason, message;  // of a refusal: "Invalid", "Forbidden"
+  Json warnings = Json::array();
+};
+
+Verdict refuse(const char* reason, const std::string& message) {
+  return {false, reason, message};
+}
+
+bool may_change(std::string_view key) {
+  return std::find(kMayChange.begin(), kMayChange.end(), key) != kMayChange.end();
+}
+
+// The part of a spec that stays as it was submitted.
+Json fixed_part(Json spec) {
+  if (!spec.is_object()) return spec;
+  for (const std::string_view key : kMayChange) spec.erase(std::string(key));
+  return spec;
+}
+
+// The object as the webhook sees it may have no name, uid or namespace yet.
+std::string problem_of(Json job, const std::string& job_namespace) {
+  Json& metadata = job["metadata"];
+  if (!metadata.is_object()) metadata = Json::object();
+  if (!metadata.contains("name")) {
+    metadata["name"] = json_get_or<std::string>(metadata, "generateName", "metadata", "job");
+  }
+  if (!metadata.contains("uid")) metadata["uid"] = "none";
+  metadata["namespace"] = job_namespace;
+  std::string problem;
+  read_job(job, problem);
+  return problem;
+}
+
+void warn_of_unknown(const Json& spec, Json& warnings) {
+  for (const auto& [key, value] : spec.items()) {
+    if (key != "template" && key != "preemptible" && key != "liveRescale" && !may_change(key)) {
+      warnings.push_back(fmt::format("spec.{}: not known, and ignored", key));
+    }
+  }
+}
+
+Verdict judge(const Json& request, const TryTemplate& try_template) {
+  const auto operation = json_get<std::string>(request, "operation", "request");
+  const auto job_namespace = json_get_or<std::string>(request, "namespace", "request", "default");
+  const Json job = json_get_or<Json>(request, "object", "request", Json());
+  if (operation != "CREATE" && operation != "UPDATE") return {};
+  if (!job.is_object()) return refuse("Invalid", "object: it is missing");
+  const Json spec = job.value("spec", Json());
+  if (!spec.is_object()) return refuse("Invalid", "spec: it is missing");
+
+  if (operation == "UPDATE") {
+    const Json before = json_get_or<Json>(request, "oldObject", "request", Json());
+    const Json old_spec = before.is_object() ? before.value("spec", Json()) : Json();
+    if (old_spec == spec) return {};  // labels, finalizers: also of a job that was never valid
+    if (fixed_part(old_spec) != fixed_part(spec)) {
+      return refuse("Forbidden",
+                    fmt::format("updates to job spec are forbidden, but for {}; submit another job",
+                                fmt::join(kMayChange, ", ")));
+    }
+  }
+  if (const std::string problem = problem_of(job, job_namespace); !problem.empty()) {
+    return refuse("Invalid", problem);
+  }
+  Verdict verdict;
+  warn_of_unknown(spec, verdict.warnings);
+  if (operation == "UPDATE") return verdict;
+  if (!spec.contains("template")) return refuse("Invalid", "spec.template: it is missing");
+  try {
+    if (const auto problem = try_template(job_namespace, spec["template"])) {
+      return refuse("Invalid", "spec.template: " + *problem);
+    }
+  } catch (const Error& error) {
+    log_warning("admission: {}", error.what());
+  }
+  return verdict;
+}
+
+}  // namespace
+
+Json review_admission(const Json& review, const TryTemplate& try_template) {
+  if (json_get<std::string>(review, "kind", "AdmissionReview") != "AdmissionReview") {
+    fail("this is no AdmissionReview");
+  }
+  const Json request = json_get<Json>(review, "request", "AdmissionReview");
+  const auto uid = json_get<std::string>(request, "uid", "request");
+  const Verdict verdict = judge(request, try_template);
+  Json response = {{"uid", uid}, {"allowed", verdict.allowed}};
+  if (!verdict.allowed) {
+    response["status"] = {{"code", 422}, {"reason", verdict.reason}, {"message", verdict.message}};
+  }
+  if (!verdict.warnings.empty()) response["warnings"] = verdict.warnings;
+  return {
+      {"apiVersion", "admission.k8s.io/v1"}, {"kind", "AdmissionReview"}, {"response", response}};
+}
+
+}  // namespace adaptdl::kubernetes

@@ -1,0 +1,202 @@
+#include "core/cluster/kubernetes/webhook/webhook.h"
+
+#include <algorithm>
+
+#include "core/base/log.h"
+#include "core/cluster/kubernetes/install/manifests.h"
+#include "core/cluster/kubernetes/webhook/admission.h"
+#include "core/formats/base64.h"
+
+namespace adaptdl::kubernetes {
+
+namespace {
+
+constexpr Seconds kReviewTime{4.0};      // the API server waits for 10 s
+constexpr int kReviewers = 4;            // threads
+constexpr size_t kMostWaiting = 256;     // reviews; more are told to come again
+constexpr size_t kMaxReview = 8u << 20;  // two versions of an object, each below the API's limit
+constexpr double kLooks = 30;            // in the life of a certificate
+constexpr double kShortestLook = 1, kLongestLook = 60;  // s
+const kube::Resource kConfigurations{
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "", "", ""};
+const kube::Resource kPodTemplates{"", "v1", "podtemplates", "", "", ""};
+
+kube::ClientOptions review_options(const Cancellation& stop) {
+  kube::ClientOptions options;
+  options.cancel = &stop;
+  options.timeout = kReviewTime;
+  options.retry_budget = Seconds(0);
+  return options;
+}
+
+}  // namespace
+
+Webhook::Webhook(kube::Client& client, WebhookOptions options)
+    : client_(client),
+      reviewer_(client.config(), review_options(stop_)),
+      options_(std::move(options)),
+      hosts_({fmt::format("{}.{}.svc", kValidatorService, options_.name_space)}),
+      serving_(current_certificates()) {
+  HttpServerOptions how;
+  how.address = options_.address;
+  how.port = options_.port;
+  how.max_body = kMaxReview;
+  how.tls = HttpTls{serving_.server.certificate, serving_.server.key};
+  server_ = std::make_unique<HttpServer>(how, [this](HttpServerRequest request, HttpReply reply) {
+    take(std::move(request), std::move(reply));
+  });
+  threads_.emplace_back([this] { keep_certificates(); });
+  for (int i = 0; i < kReviewers; ++i) threads_.emplace_back([this] { answer_reviews(); });
+}
+
+Webhook::~Webhook() {
+  stop_.cancel();
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  server_->stop(Seconds(1));
+}
+
+// What is in the Secret, or what was to be made and is there now. Whoever else is faster makes it:
+// of two who write at once one is refused, and reads.
+WebhookCertificates Webhook::current_certificates() {
+  const kube::Resource place = kube::kSecrets.in(options_.name_space, kCertificateSecret);
+  for (;;) {
+    std::optional<Json> found = client_.find(place);
+    std::optional<WebhookCertificates> have;
+    if (found) have = from_secret_data(found->value("data", Json::object()));
+    const auto next = renewed(have, hosts_, options_.certificate_life_s, wall_now_s());
+    if (!next) return *have;
+    try {
+      if (found) {
+        (*found)["data"] = secret_data(*next);
+        client_.update(place, *found);
+      } else {
+        client_.create(kube::kSecrets.in(options_.name_space),
+                       {{"apiVersion", "v1"},
+                        {"kind", "Secret"},
+                        {"type", "Opaque"},
+                        {"metadata",
+                         {{"name", place.name},
+                          {"namespace", place.name_space},
+                          {"labels", {{kLabelInstalled, options_.name_space}}}}},
+                        {"data", secret_data(*next)}});
+      }
+      log_info("webhook: made a certificate");
+      return *next;
+    } catch (const kube::ApiError& error) {
+      if (!error.conflict() && !error.already_exists()) throw;
+    }
+  }
+}
+
+void Webhook::publish(const WebhookCertificates& certificates) {
+  const kube::Resource place = kConfigurations.named(kWebhookConfiguration);
+  const auto found = client_.find(place);
+  if (!found) fail("there is no ValidatingWebhookConfiguration {}", kWebhookConfiguration);
+  const std::string wanted = to_base64(certificates.authorities);
+  const Json hooks = found->value("webhooks", Json::array());
+  for (const Json& hook : hooks) {
+    const Json::json_pointer path("/clientConfig/caBundle");
+    if (hook.value("name", "") == kWebhookName && hook.value(path, "") == wanted) return;
+  }
+  client_.patch(
+      place, kube::PatchKind::strategic,
+      {{"webhooks",
+        Json::array({{{"name", kWebhookName}, {"clientConfig", {{"caBundle", wanted}}}}})}});
+}
+
+void Webhook::keep_certificates() {
+  const double pause =
+      std::clamp(options_.certificate_life_s / kLooks, kShortestLook, kLongestLook);
+  std::string said;
+  do {
+    std::string problem;
+    try {
+      const WebhookCertificates now = current_certificates();
+      publish(now);  // first: the API server is to believe what will be served
+      if (!(now == serving_)) server_->set_tls({now.server.certificate, now.server.key});
+      serving_ = now;
+      ready_ = true;
+    } catch (const Cancelled&) {
+      return;
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    if (!problem.empty() && problem != said) log_warning("webhook: {}", problem);
+    said = problem;
+  } while (!stop_.wait_for(Seconds(ready_ ? pause : kShortestLook)));
+}
+
+void Webhook::take(HttpServerRequest request, HttpReply reply) {
+  if (request.path == "/healthz") return reply.send(text_response(200, "ok"));
+  if (request.path != "/validate") {
+    return reply.send(text_response(404, "there are /validate and /healthz"));
+  }
+  if (request.method != "POST") return reply.send(text_response(405, "send an AdmissionReview"));
+  const std::lock_guard lock(mutex_);
+  if (reviews_.size() >= kMostWaiting) {
+    return reply.send(text_response(503, "too many reviews wait: try again"));
+  }
+  reply.hold(2 * kReviewTime, text_response(503, "the operator is being stopped"), {});
+  reviews_.push_back({std::move(request.body), std::move(reply)});
+  wake_.notify_one();
+}
+
+void Webhook::answer_reviews() {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [&] { return over_ || !reviews_.empty(); });
+    if (over_) return;
+    const Review review = std::move(reviews_.front());
+    reviews_.pop_front();
+    lock.unlock();
+    review.reply.send(answer(review.body));
+  }
+}
+
+HttpResponse Webhook::answer(const std::string& body) {
+  try {
+    const Json review = parse_json(body, "AdmissionReview");
+    const Json verdict = review_admission(
+        review,
+        [this](const std::string& space, const Json& pod) { return try_template(space, pod); });
+    return {.status = 200,
+            .headers = {{"Content-Type", "application/json"}},
+            .body = dump_json(verdict)};
+  } catch (const Error& error) {
+    return text_response(400, error.what());
+  } catch (const std::exception& error) {  // whoever reaches the port may send anything
+    log_error("webhook: {}", error.what());
+    return text_response(500, "The webhook failed at this review.");
+  }
+}
+
+std::optional<std::string> Webhook::try_template(const std::string& job_namespace,
+                                                 const Json& pod) {
+  try {
+    reviewer_.create(kPodTemplates.in(job_namespace),
+                     {{"apiVersion", "v1"},
+                      {"kind", "PodTemplate"},
+                      {"metadata", {{"generateName", "adaptdl-"}}},
+                      {"template", pod}},
+                     {.dry_run = true});
+    return std::nullopt;
+  } catch (const kube::ApiError& error) {
+    // Anything else, such as a namespace that is being removed, is not the template's fault.
+    if (!error.invalid() && error.code() != 400) throw;
+    std::string problem;
+    constexpr std::string_view kRoot = "template.";
+    for (const auto& cause : error.status().causes) {
+      const std::string field =
+          cause.field.starts_with(kRoot) ? cause.field.substr(kRoot.size()) : cause.field;
+      problem += fmt::format("{}{}: {}", problem.empty() ? "" : "; ", field, cause.message);
+    }
+    return problem.empty() ? error.status().message : problem;
+  }
+}
+
+}  // namespace adaptdl::kubernetes

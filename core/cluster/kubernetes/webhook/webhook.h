@@ -1,0 +1,72 @@
+#pragma once
+
+// The validating webhook: an HTTPS server that answers /validate by review_admission(), and keeps
+// its certificates by itself, in a Secret that all operators share. Each of them renews it in time,
+// guarded by its version, tells the API server whom to believe, and serves with what is in it.
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/cancellation.h"
+#include "core/cluster/kubernetes/webhook/certificates.h"
+#include "core/kube/client.h"
+#include "core/net/http_server.h"
+
+namespace adaptdl::kubernetes {
+
+struct WebhookOptions {
+  std::string name_space;  // of the Secret and of the service
+  std::string address = "0.0.0.0";
+  uint16_t port = 8443;                    // 0: any free one
+  double certificate_life_s = 90 * 86400;  // > 0
+};
+
+class Webhook {
+ public:
+  // Serves when it returns. Takes `client`'s configuration for reviews, and borrows it for the
+  // certificates. Throws Error if there are none to be had, or it cannot listen.
+  Webhook(kube::Client& client, WebhookOptions options);
+  ~Webhook();
+  Webhook(const Webhook&) = delete;
+  Webhook& operator=(const Webhook&) = delete;
+
+  uint16_t port() const { return server_->port(); }
+  // Whether the API server has been told whom to believe, once. Any thread.
+  bool ready() const { return ready_; }
+
+ private:
+  struct Review {
+    std::string body;
+    HttpReply reply;
+  };
+
+  WebhookCertificates current_certificates();
+  void publish(const WebhookCertificates& certificates);
+  void keep_certificates();
+  void take(HttpServerRequest request, HttpReply reply);
+  void answer_reviews();
+  HttpResponse answer(const std::string& body);
+  std::optional<std::string> try_template(const std::string& job_namespace, const Json& pod);
+
+  kube::Client& client_;
+  Cancellation stop_;
+  kube::Client reviewer_;  // quick to give up: whoever creates a job waits
+  const WebhookOptions options_;
+  const std::vector<std::string> hosts_;
+  WebhookCertificates serving_;  // of keep_certificates()
+  std::atomic<bool> ready_ = false;
+  std::mutex mutex_;  // of reviews_, over_
+  std::condition_variable wake_;
+  std::deque<Review> reviews_;
+  bool over_ = false;
+  std::unique_ptr<HttpServer> server_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace adaptdl::kubernetes

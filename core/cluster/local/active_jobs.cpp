@@ -1,0 +1,116 @@
+#include "core/cluster/local/active_jobs.h"
+
+#include <malloc.h>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/formats/json.h"
+#include "core/job/hints.h"
+
+namespace adaptdl::local {
+namespace {
+
+constexpr std::chrono::seconds kStoreRetry{1};
+
+}  // namespace
+
+ActiveJobs::ActiveJobs(const std::string& database) : store_(database, Database::Mode::write) {}
+
+std::vector<ActiveJobs::Loaded> ActiveJobs::load(const Machine& machine) {
+  std::vector<Loaded> loaded;
+  store_.unfinished([&](JobRecord& record) {
+    const std::string& name = record.name;
+    ActiveJob& job = jobs_[name];
+    job.record = record;
+    loaded.push_back({&job, ""});
+    job.state.wanted = record.replicas;
+    job.state.cancelled = record.cancelled;
+    job.counted = Monotonic::now();
+    try {
+      job.spec = job_spec_from_json(parse_json(record.spec, name), name);
+    } catch (const Error& error) {  // one job that cannot go on is no reason to serve none
+      loaded.back().problem = error.what();
+      return;
+    }
+    job.state.slots_per_replica = slots_per_replica(machine, job.spec);
+    try {
+      std::vector<std::string> ignored;
+      if (!record.hints.empty()) job.hints = job_hints(parse_hints(record.hints, name, ignored));
+    } catch (const Error& error) {  // it will send others
+      log_warning("{}", error.what());
+    }
+  });
+  return loaded;
+}
+
+ActiveJob& ActiveJobs::add(ActiveJob job) {
+  store_.add(job.record);
+  ActiveJob& added = jobs_[job.record.name] = std::move(job);
+  note(added, "Submitted", added.record.message);
+  changed();
+  return added;
+}
+
+ActiveJob* ActiveJobs::find(const std::string& name) {
+  const auto found = jobs_.find(name);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+void ActiveJobs::save(ActiveJob& job) {
+  if (!job.record.ended()) job.record.phase = phase_text(job);
+  try {
+    store_.update(job.record);
+    job.unsaved = false;
+    problem_.clear();
+  } catch (const Error& error) {
+    if (problem_.empty()) log_error("{}; jobs go on, and this is tried again", error.what());
+    problem_ = error.what();
+    job.unsaved = true;
+    retry_at_ = Monotonic::now() + kStoreRetry;
+  }
+}
+
+void ActiveJobs::note(const ActiveJob& job, const char* kind, const std::string& message,
+                      bool warning) {
+  log_at(warning ? LogLevel::warning : LogLevel::info, "{}: {}{}{}", job.record.name, kind,
+         message.empty() ? "" : ": ", message);
+  try {
+    store_.add_event({0, job.record.name, wall_now_s(), kind, message, warning});
+  } catch (const Error& error) {
+    log_warning("an event is lost: {}", error.what());
+  }
+}
+
+void ActiveJobs::end(ActiveJob& job, const std::string& phase, const std::string& reason,
+                     const std::string& message, std::optional<int> exit_code) {
+  job.record.phase = phase;
+  job.record.reason = reason;
+  job.record.message = message;
+  if (exit_code) job.record.exit_code = *exit_code;
+  job.record.ended_s = wall_now_s();
+  job.record.replicas = job.state.wanted = 0;
+  note(job, phase.c_str(), message, phase == "Failed");
+  save(job);
+  changed();
+}
+
+void ActiveJobs::settle() {
+  for (auto& [name, job] : jobs_) {
+    if (job.unsaved && Monotonic::now() >= retry_at_) save(job);
+  }
+  // What cannot be written yet is not forgotten.
+  const size_t ended = std::erase_if(jobs_, [](const auto& entry) {
+    return entry.second.record.ended() && !entry.second.unsaved;
+  });
+  // A service that has had many jobs gives their memory back once it is idle.
+  if (ended > 0 && jobs_.empty()) ::malloc_trim(0);
+}
+
+TimePoint ActiveJobs::retry_at() const {
+  for (const auto& [name, job] : jobs_) {
+    if (job.unsaved) return retry_at_;
+  }
+  return TimePoint::max();
+}
+
+}  // namespace adaptdl::local

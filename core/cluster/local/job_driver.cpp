@@ -1,0 +1,426 @@
+#include "core/cluster/local/job_driver.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "core/cluster/local/runner/run_record.h"
+#include "core/job/hints.h"
+
+namespace adaptdl::local {
+
+namespace {
+
+constexpr std::chrono::milliseconds kAskAgain{1000};  // a job that trains
+constexpr std::chrono::milliseconds kAskSoon{100};    // one that is starting, or changing
+constexpr Seconds kPatience{5};                       // with a runner's answer
+constexpr double kStartsUp = 10;                      // s in which a runner need not answer
+constexpr double kLivedLong = 600;                    // s after which a death is the first again
+constexpr int kMaxDeaths = 10;                        // of runners, in a row without a step
+constexpr Seconds kAfterTrouble{1};
+
+TimePoint after(Seconds seconds) {
+  return Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(seconds);
+}
+
+// The last line that a runner which could not even begin left behind.
+std::string last_words(const JobFolder& folder) {
+  try {
+    std::string text = read_file(folder.runner_errors(), 1u << 20);
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    return text.substr(text.rfind('\n') + 1);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+std::vector<int> numbers_of(const Machine& machine, std::vector<int> slots) {
+  for (int& slot : slots) slot = machine.slot_number(slot);
+  return slots;
+}
+
+}  // namespace
+
+// Trouble with one job: no descriptor is free, or a file of its folder is damaged.
+template <typename Act>
+void JobDriver::for_each_job(const Act& act) {
+  for (auto& [name, job] : parts_.jobs.all()) {
+    try {
+      act(job);
+    } catch (const Error& error) {
+      log_warning("{}: {}", name, error.what());
+      job.ask_at = job.state.retry_at = after(kAfterTrouble);
+    }
+  }
+}
+
+JobFolder JobDriver::folder_of(const ActiveJob& job) const {
+  return {parts_.paths.job(job.record.name)};
+}
+
+void JobDriver::adopt() {
+  for (const auto& [loaded, problem] : parts_.jobs.load(parts_.machine)) {
+    ActiveJob& job = *loaded;
+    const std::string& name = job.record.name;
+    parts_.supervisor.add(name, job.record.token);
+    job.runner = RunnerProcess::find(folder_of(job));
+    if (!problem.empty()) {
+      if (job.runner) job.runner.send_signal(SIGTERM);
+      end(job, "Failed", "Invalid",
+          problem + "; it was submitted to another adaptdl: delete it, and submit it again",
+          std::nullopt);
+    } else if (job.runner) {
+      job.state.live = true;
+      job.runner_since = Monotonic::now();
+      parts_.slots.hold(name, job.record.slots);
+      job.state.granted = parts_.slots.held_by(name);
+    }
+  }
+  for (auto& [name, job] : parts_.jobs.all()) {
+    if (job.state.live || job.record.ended()) continue;
+    const auto last = last_runner(folder_of(job));
+    if (!last) continue;
+    if (!last->this_boot) job.record.failures = 0;  // the machine's, not the job's
+    job.runner_since = Monotonic::now();            // how long it lived is not known
+    runner_ended(job, last->pid, std::nullopt);
+    job.state.retry_at = Monotonic::now();
+  }
+}
+
+TimePoint JobDriver::add_waits(std::vector<pollfd>& waits) const {
+  TimePoint until = parts_.jobs.retry_at();
+  const auto sooner = [&](TimePoint time) { until = std::min(until, time); };
+  waits.push_back({parts_.supervisor.fd(), POLLIN, 0});
+  for (const auto& [name, job] : parts_.jobs.all()) {
+    if (job.state.live) {
+      waits.push_back({job.runner.pidfd(), POLLIN, 0});
+      if (job.query) {
+        waits.push_back({job.query->fd(), POLLIN, 0});
+        sooner(job.query->deadline());
+      } else {
+        sooner(job.ask_at);
+      }
+      if (job.state.stopping) sooner(job.state.kill_at);
+    } else if (job.state.wanted > 0 && job.state.retry_at > Monotonic::now()) {
+      sooner(job.state.retry_at);
+    }
+  }
+  return until;
+}
+
+void JobDriver::take_news() {
+  for_each_job([this](ActiveJob& job) {
+    if (job.state.live && job.runner.ended()) {
+      runner_ended(job, job.runner.pid(), job.runner.reap());
+    }
+  });
+  for (auto& [name, hints] : parts_.supervisor.take_hints()) {
+    if (ActiveJob* const job = parts_.jobs.find(name)) take_hints(*job, hints);
+  }
+  const TimePoint now = Monotonic::now();
+  for_each_job([&](ActiveJob& job) {
+    if (!job.state.live) return;
+    if (job.query) {
+      if (job.query->serve()) take_answer(job);
+    } else if (now >= job.ask_at) {
+      ask(job, job.to_stop ? ActiveJob::Query::stop : ActiveJob::Query::status);
+    }
+  });
+}
+
+void JobDriver::advance() {
+  for_each_job([this](ActiveJob& job) {
+    if (!job.record.ended()) advance(job);
+  });
+}
+
+void JobDriver::advance(ActiveJob& job) {
+  for (;;) {
+    const NextAction next = next_action(job.state, parts_.slots.free(), Monotonic::now());
+    switch (next.kind) {
+      case NextAction::Kind::none:
+        return;
+      case NextAction::Kind::start:
+        start(job, next.take);
+        break;
+      case NextAction::Kind::scale:
+        scale(job, next);
+        return;
+      case NextAction::Kind::stop:
+        job.state.stopping = job.to_stop = true;
+        job.state.kill_at = after(Seconds(job.spec.grace_s + kStopSlack));
+        parts_.jobs.note(job, "Stopping",
+                         job.record.cancelled ? "it was cancelled" : job.record.why);
+        ask(job, ActiveJob::Query::stop);
+        return;
+      case NextAction::Kind::kill:
+        job.state.kill_at = after(Seconds(kStopSlack));
+        job.runner.send_signal(SIGKILL);
+        parts_.jobs.note(job, "Killed", "it did not stop in time", true);
+        return;
+      case NextAction::Kind::cancel:
+        end(job, "Cancelled", "Cancelled", "cancelled by its user", std::nullopt);
+        return;
+    }
+  }
+}
+
+void JobDriver::start(ActiveJob& job, int slots) {
+  const JobFolder folder = folder_of(job);
+  job.state.granted = parts_.slots.take(job.record.name, slots);
+  job.record.slots = job.state.granted;
+  ++job.record.starts;
+  count_slots(job);
+  try {
+    write_job_file(job, parts_.paths, parts_.machine, is_directory(folder.project()));
+    job.runner =
+        RunnerProcess::start(parts_.adaptdl, folder, numbers_of(parts_.machine, job.state.granted),
+                             fmt::format("{}/j/{}", parts_.supervisor.url(), job.record.token));
+  } catch (const Error& error) {
+    parts_.slots.keep_only(job.record.name, {});
+    job.state.granted.clear();
+    job.state.retry_at = after(Seconds(restart_delay_s(++job.record.failures)));
+    parts_.jobs.note(job, "StartFailed", error.what(), true);
+    job.record.message = error.what();
+    parts_.jobs.save(job);
+    return;
+  }
+  job.state.live = true;
+  job.state.stopping = job.state.scaling = false;
+  job.runner_since = Monotonic::now();
+  job.grows_since = job.runner_since;
+  job.ask_at = after(kAskSoon);
+  job.unanswered = job.training = job.present = 0;
+  job.to_stop = false;
+  if (!job.record.started_s) job.record.started_s = wall_now_s();
+  job.record.reason.clear();
+  job.record.message.clear();
+  parts_.jobs.note(job, "Started",
+                   fmt::format("{} on slot{} {}", job.record.starts > 1 ? "again" : "first",
+                               slots == 1 ? "" : "s", fmt::join(job.state.granted, ",")));
+  parts_.jobs.save(job);
+}
+
+void JobDriver::scale(ActiveJob& job, const NextAction& next) {
+  std::vector<int> granted = next.keep;
+  const std::vector<int> more = parts_.slots.take(job.record.name, next.take);
+  granted.insert(granted.end(), more.begin(), more.end());
+  std::sort(granted.begin(), granted.end());
+  count_slots(job);
+  if (next.take > 0) {
+    job.grows_since = Monotonic::now();
+  } else {
+    job.grows_since.reset();
+  }
+  job.state.granted = granted;
+  job.state.scaling = true;
+  job.record.slots = parts_.slots.held_by(job.record.name);
+  parts_.jobs.save(job);
+  ask(job, ActiveJob::Query::scale);
+}
+
+void JobDriver::ask(ActiveJob& job, ActiveJob::Query kind) {
+  Json request = {{"request", "status"}};
+  if (kind == ActiveJob::Query::scale) {
+    request = {
+        {"request", "scale"},
+        {"replicas", static_cast<int>(job.state.granted.size()) / job.state.slots_per_replica},
+        {"slots", numbers_of(parts_.machine, job.state.granted)}};
+  } else if (kind == ActiveJob::Query::stop) {
+    // Not by a signal: a service that was started anew may ask twice, and a second signal would
+    // skip the checkpoint.
+    request = {{"request", "cancel"}, {"checkpoint", true}};
+  }
+  job.query_kind = kind;
+  job.query = std::make_unique<RunnerQuery>(folder_of(job).control_socket(), request, kPatience);
+}
+
+void JobDriver::take_answer(ActiveJob& job) {
+  const Json answer = job.query->answer();
+  job.query.reset();
+  const auto said = answer.find("ok");
+  bool ok = said != answer.end() && *said == true;
+  job.ask_at = after(kAskSoon);
+  if (job.query_kind == ActiveJob::Query::stop) {
+    job.to_stop = !answer.is_object();  // refused: it is ending already
+    return;
+  }
+  if (job.query_kind == ActiveJob::Query::scale) {
+    job.state.scaling = false;  // whether it was understood, the next status tells
+    return;
+  }
+  try {
+    if (ok) take_status(job, answer);
+  } catch (const Error& error) {
+    log_warning("{}: {}", job.record.name, error.what());
+    ok = false;
+  }
+  if (!ok) {
+    job.unanswered = std::min(job.unanswered + 1, 6);
+    if (seconds_since(job.runner_since) > kStartsUp) {
+      job.ask_at = after(kAskAgain * (1 << job.unanswered));
+      if (job.unanswered == 1) return;  // it may be about to end
+      job.record.reason = "NotAnswering";
+      job.record.message = "its runner does not answer; it may be stopped";
+      parts_.jobs.save(job);
+    }
+    return;
+  }
+  job.unanswered = 0;
+  if (job.record.reason == "NotAnswering") {
+    job.record.reason.clear();
+    job.record.message.clear();
+    parts_.jobs.save(job);
+  }
+}
+
+void JobDriver::take_status(ActiveJob& job, const Json& status) {
+  job.training = std::max(0, json_get_or<int>(status, "replicas", "status", 0));
+  const auto members = json_get_or<Json>(status, "members", "status", Json::array());
+  job.present = static_cast<int>(members.size());
+  const auto step = json_get_or<int64_t>(status, "step", "status", 0);
+  if (step > job.step) job.record.failures = 0;
+  job.step = std::max(job.step, step);
+  bool strays = false;  // a service that died before it could say so had started it elsewhere
+  if (const auto held = json_find<std::vector<int>>(status, "slots", "status")) {
+    std::vector<int> kept = job.state.granted;
+    const std::vector<int> ours = parts_.slots.held_by(job.record.name);
+    for (const int number : *held) {
+      kept.push_back(parts_.machine.slot_of(number));
+      strays = strays || std::find(ours.begin(), ours.end(), kept.back()) == ours.end();
+    }
+    const int before = parts_.slots.free();
+    parts_.slots.keep_only(job.record.name, kept);
+    if (parts_.slots.free() != before) {
+      count_slots(job);
+      job.record.slots = parts_.slots.held_by(job.record.name);
+      job.unsaved = true;
+    }
+  }
+  if (const auto hints = json_find<Json>(status, "hints", "status")) take_hints(job, *hints);
+  parts_.supervisor.live(job.record.name, std::max(1, job.state.wanted));
+  // A request that it has not had, or had before it was ready.
+  const int granted = static_cast<int>(job.state.granted.size()) / job.state.slots_per_replica;
+  const int target = json_get_or<int>(status, "target", "status", granted);
+  if (!job.state.stopping && (target != granted || (strays && granted > 0))) {
+    job.state.scaling = true;
+    ask(job, ActiveJob::Query::scale);
+  }
+  if (job.grows_since && job.training == granted) {
+    job.start_s = seconds_since(*job.grows_since);
+    job.grows_since.reset();
+  }
+  const bool settled = job.training == job.state.wanted &&
+                       parts_.slots.held_by(job.record.name).size() == job.state.granted.size();
+  job.ask_at = after(settled ? kAskAgain : kAskSoon);
+  const std::string phase = phase_text(job);
+  if (phase != job.record.phase) job.unsaved = true;
+  if (job.unsaved) parts_.jobs.save(job);
+}
+
+void JobDriver::take_hints(ActiveJob& job, const Json& hints) {
+  std::string text = dump_json(hints);
+  if (text == job.record.hints) return;
+  std::vector<std::string> ignored;
+  try {
+    const JobHints known = job_hints(hints_from_json(hints, "hints", ignored));
+    // What it may be given has grown: it need not wait for the interval's end.
+    const bool more = (!job.hints.perf && known.perf) ||
+                      known.max_profiled_replicas > job.hints.max_profiled_replicas;
+    job.hints = known;
+    job.record.hints = std::move(text);
+    job.unsaved = true;
+    if (more) parts_.jobs.changed();
+  } catch (const Error& error) {
+    parts_.jobs.note(job, "BadHints", error.what(), true);
+  }
+}
+
+void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code) {
+  const JobFolder folder = folder_of(job);
+  const bool was_cancelled = job.state.cancelled;
+  if (code == kRunnerTaken) {  // started by a service that died before it could say so
+    job.runner = RunnerProcess::find(folder);
+    if (job.runner) return;
+  }
+  count_slots(job);
+  job.runner = {};
+  job.query.reset();
+  job.to_stop = false;
+  const bool stopping = job.state.stopping;
+  job.state.live = job.state.stopping = job.state.scaling = false;
+  job.state.granted.clear();
+  job.training = job.present = 0;
+  parts_.slots.keep_only(job.record.name, {});
+  job.record.slots.clear();
+  parts_.supervisor.gone(job.record.name);
+  parts_.jobs.changed();
+
+  const RunnerEnd how = runner_end(folder, pid);
+  if (how.step > job.step || seconds_since(job.runner_since) > kLivedLong) job.record.failures = 0;
+  job.step = std::max(job.step, how.step);
+  // A full disk may have kept it from recording its end: then its exit code says it.
+  const bool recorded = how.state == "finished" || how.state == "failed" ||
+                        how.state == "stopped" || how.state == "cancelled";
+  if (how.state == "finished" || (!recorded && code == kRunnerFinished)) {
+    end(job, "Succeeded", "", "", how.exit_code.value_or(0));
+    return;
+  }
+  if (was_cancelled) {
+    end(job, "Cancelled", "Cancelled", "cancelled by its user", std::nullopt);
+    return;
+  }
+  if (how.state == "failed") {
+    end(job, "Failed", how.cause.empty() ? "RunFailed" : how.cause,
+        how.reason.empty() ? "it failed; its logs may say why" : how.reason,
+        how.program_exit_code.value_or(how.exit_code.value_or(1)));
+    return;
+  }
+  if (how.state == "stopped" || how.state == "cancelled" || (!recorded && code == kRunnerStopped)) {
+    parts_.jobs.note(job, "Stopped", how.step > 0 ? fmt::format("after step {}", how.step) : "");
+    if (!stopping && !job.record.suspended) {
+      // Somebody else told it to stop; it goes on when it is its turn again.
+      job.state.retry_at = after(Seconds(1));
+    }
+    parts_.jobs.save(job);
+    if (!job.unsaved) forget_runner(folder);
+    return;
+  }
+  runner_died(job, stopping, code);
+}
+
+// Killed, or it could not even begin.
+void JobDriver::runner_died(ActiveJob& job, bool stopping, std::optional<int> code) {
+  const JobFolder folder = folder_of(job);
+  const int deaths = ++job.record.failures;
+  std::string message = "its runner was killed";
+  if (code && *code < 128) {
+    const std::string words = last_words(folder);
+    message = words.empty() ? fmt::format("its runner ended with exit code {}", *code) : words;
+  }
+  if (deaths >= kMaxDeaths) {
+    end(job, "Failed", "RunnerDied", fmt::format("{} ({} times in a row)", message, deaths),
+        code.value_or(1));
+    return;
+  }
+  job.state.retry_at = after(Seconds(stopping ? 0 : restart_delay_s(deaths)));
+  job.record.reason = "RunnerDied";
+  job.record.message = message;
+  parts_.jobs.note(job, "RunnerDied", message, true);
+  parts_.jobs.save(job);
+  if (!job.unsaved) forget_runner(folder);
+}
+
+void JobDriver::end(ActiveJob& job, const std::string& phase, const std::string& reason,
+                    const std::string& message, std::optional<int> exit_code) {
+  parts_.supervisor.remove(job.record.name);
+  parts_.jobs.end(job, phase, reason, message, exit_code);
+}
+
+void JobDriver::count_slots(ActiveJob& job) {
+  count_service(job, parts_.slots.held_by(job.record.name).size());
+}
+
+}  // namespace adaptdl::local

@@ -1,0 +1,65 @@
+#pragma once
+
+// Moves each job towards what it was given: starts its runner, tells it of other slots, stops it,
+// and takes in what it says (next_action.h decides).
+
+#include <optional>
+#include <poll.h>
+#include <string>
+#include <vector>
+
+#include "core/cluster/local/active_jobs.h"
+#include "core/cluster/local/local_supervisor.h"
+#include "core/cluster/local/machine.h"
+#include "core/cluster/local/paths.h"
+#include "core/cluster/local/slot_ledger.h"
+#include "core/formats/json.h"
+
+namespace adaptdl::local {
+
+// A part of the service's loop: add_waits(), then, when something has come or it is time,
+// take_news() and advance(). Trouble with one job is no other's: it is logged, and what failed is
+// tried again, a little later.
+class JobDriver {
+ public:
+  struct Parts {
+    ActiveJobs& jobs;
+    SlotLedger& slots;
+    LocalSupervisor& supervisor;
+    const Machine& machine;
+    const LocalPaths& paths;
+    const std::string& adaptdl;  // path of this program, for runners
+  };
+  // Borrows all for its life.
+  explicit JobDriver(const Parts& parts) : parts_(parts) {}
+
+  // Loads the jobs, and finds the runners that live and those that have ended since. Once.
+  void adopt();
+
+  // Adds what to wait for, and returns until when.
+  TimePoint add_waits(std::vector<pollfd>& waits) const;
+  // What runners and programs have said, and runners that have ended.
+  void take_news();
+  void advance();
+
+ private:
+  template <typename Act>
+  void for_each_job(const Act& act);
+  JobFolder folder_of(const ActiveJob& job) const;
+  void advance(ActiveJob& job);
+  void start(ActiveJob& job, int slots);
+  void scale(ActiveJob& job, const NextAction& next);
+  void ask(ActiveJob& job, ActiveJob::Query kind);
+  void take_answer(ActiveJob& job);
+  void take_status(ActiveJob& job, const Json& status);
+  void take_hints(ActiveJob& job, const Json& hints);
+  void runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code);
+  void runner_died(ActiveJob& job, bool stopping, std::optional<int> code);
+  void end(ActiveJob& job, const std::string& phase, const std::string& reason,
+           const std::string& message, std::optional<int> exit_code);
+  void count_slots(ActiveJob& job);
+
+  const Parts parts_;
+};
+
+}  // namespace adaptdl::local

@@ -1,0 +1,158 @@
+#include "core/cluster/local/job_requests.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "core/base/crypto.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/cluster/local/runner/job_folder.h"
+#include "core/formats/json.h"
+
+namespace adaptdl::local {
+
+namespace {
+
+// As Kubernetes makes names: no vowels, so no words; no letters that look alike.
+std::string random_suffix() {
+  static constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";
+  std::string suffix;
+  for (const uint8_t byte : random_bytes(kJobNameSuffix))
+    suffix += kLetters[byte % kLetters.size()];
+  return suffix;
+}
+
+std::string text(const Json& request, const char* key) {
+  return json_get<std::string>(request, key, "request");
+}
+
+}  // namespace
+
+Json JobRequests::carry_out(const std::string& kind, const Json& request) {
+  if (kind == "submit") return submit(request);
+  if (kind == "scale") return scale(request);
+  if (kind == "delete") return remove(request);
+  ActiveJob& job = find(request);
+  if (kind == "suspend") {
+    if (!job.spec.preemptible)
+      fail("job {} is not preemptible; it can be cancelled", job.record.name);
+    if (!job.record.suspended) jobs_.note(job, "Suspended", "by its user");
+    job.record.suspended = true;
+    job.state.wanted = job.record.replicas = 0;
+  } else if (kind == "resume") {
+    if (!job.record.suspended) fail("job {} is not suspended", job.record.name);
+    job.record.suspended = false;
+    jobs_.note(job, "Resumed", "by its user");
+  } else if (kind == "cancel") {
+    if (!job.state.cancelled) jobs_.note(job, "Cancelled", "by its user");
+    job.record.cancelled = job.state.cancelled = true;
+    job.state.wanted = job.record.replicas = 0;
+  } else {
+    fail("unknown request {}", kind);
+  }
+  jobs_.save(job);
+  jobs_.changed();
+  return {{"name", job.record.name}, {"phase", phase_text(job)}};
+}
+
+Json JobRequests::submit(const Json& request) {
+  const auto spec = json_get<Json>(request, "spec", "submit");
+  ActiveJob job;
+  job.spec = job_spec_from_json(spec, "submit");
+  JobRecord& record = job.record;
+  record.name = job.spec.name.empty() ? new_name(job.spec) : job.spec.name;
+  record.spec = dump_json(spec);
+  record.token = to_hex(random_bytes(16));
+  record.submitted_s = wall_now_s();
+  record.phase = phase_text(job);
+  record.min_replicas = job.spec.min_replicas;
+  job.state.slots_per_replica = slots_per_replica(machine_, job.spec);
+  record.max_replicas = job.spec.max_replicas.value_or(most_replicas(job, machine_));
+  note_shortage(job, machine_);
+
+  // The folder first: a job in the store has one. A folder without a job is swept up at the start,
+  // which knows it by its job.json.
+  const JobFolder folder{paths_.job(record.name)};
+  const auto project = json_find<std::string>(request, "project", "submit");
+  if (project && (parent_directory(*project) != paths_.jobs || !is_incoming(file_name(*project)))) {
+    fail("{}: not a folder of {} that a submission made", *project, paths_.jobs);
+  }
+  if (jobs_.store().find(record.name)) {
+    fail("there is a job {} already; `adaptdl delete {}` removes it once it has ended", record.name,
+         record.name);
+  }
+  if (path_exists(folder.path)) {
+    fail("{}: is in the way, and belongs to no job that is known; move it elsewhere", folder.path);
+  }
+  make_directories(folder.path, 0700);
+  try {
+    write_job_file(job, paths_, machine_, project.has_value());
+    if (project && std::rename(project->c_str(), folder.project().c_str()) != 0) {
+      fail_errno(errno, *project);
+    }
+    const ActiveJob& added = jobs_.add(std::move(job));
+    supervisor_.add(added.record.name, added.record.token);
+    return {{"name", added.record.name}, {"message", added.record.message}};
+  } catch (const Error&) {
+    remove_tree(folder.path);
+    throw;
+  }
+}
+
+std::string JobRequests::new_name(const JobSpec& spec) {
+  const std::string prefix =
+      spec.name_prefix.empty() ? job_name_prefix(file_stem(spec.program)) : spec.name_prefix;
+  std::string name;
+  do {
+    name = prefix + random_suffix();
+  } while (jobs_.find(name) != nullptr || path_exists(paths_.job(name)));
+  return name;
+}
+
+Json JobRequests::scale(const Json& request) {
+  ActiveJob& job = find(request);
+  const int low = json_get<int>(request, "min", "scale");
+  const int high = json_get<int>(request, "max", "scale");
+  const int most = machine_.slots / job.state.slots_per_replica;
+  if (low < 0 || high < std::max(1, low)) fail("invalid replica range {}:{}", low, high);
+  if (std::max(1, low) > most) {
+    fail("job {} can have {} replicas at most on this machine", job.record.name, most);
+  }
+  job.record.min_replicas = low;
+  job.record.max_replicas = high;
+  note_shortage(job, machine_);
+  jobs_.note(job, "Scaled", fmt::format("replicas {}:{}", low, high));
+  jobs_.save(job);
+  jobs_.changed();
+  return {{"name", job.record.name}, {"min", low}, {"max", high}};
+}
+
+Json JobRequests::remove(const Json& request) {
+  const std::string name = text(request, "name");
+  if (jobs_.find(name) != nullptr) {
+    fail("job {} has not ended; `adaptdl cancel {}` ends it", name, name);
+  }
+  if (!jobs_.store().find(name)) fail("there is no job {}", name);
+  // The folder first: if this is cut off in between, the next start removes it.
+  const std::string folder = paths_.job(name), removed = paths_.incoming();
+  const bool had_folder = std::rename(folder.c_str(), removed.c_str()) == 0;
+  if (!had_folder && errno != ENOENT) fail_errno(errno, folder);
+  try {
+    jobs_.store().remove(name);
+  } catch (const Error&) {
+    if (had_folder) std::rename(removed.c_str(), folder.c_str());
+    throw;
+  }
+  return {{"name", name}, {"folder", had_folder ? Json(removed) : Json()}};
+}
+
+ActiveJob& JobRequests::find(const Json& request) {
+  const std::string name = text(request, "name");
+  if (ActiveJob* const job = jobs_.find(name)) return *job;
+  const auto ended = jobs_.store().find(name);
+  if (!ended) fail("there is no job {}", name);
+  fail("job {} has ended ({})", name, ended->phase);
+}
+
+}  // namespace adaptdl::local

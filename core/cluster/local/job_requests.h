@@ -1,0 +1,39 @@
+#pragma once
+
+// Requests of the control socket about jobs (client.h).
+
+#include <string>
+
+#include "core/cluster/local/active_jobs.h"
+#include "core/cluster/local/local_supervisor.h"
+#include "core/cluster/local/machine.h"
+#include "core/cluster/local/paths.h"
+#include "core/formats/json.h"
+
+namespace adaptdl::local {
+
+class JobRequests {
+ public:
+  // Borrows all for its life.
+  JobRequests(ActiveJobs& jobs, LocalSupervisor& supervisor, const Machine& machine,
+              const LocalPaths& paths)
+      : jobs_(jobs), supervisor_(supervisor), machine_(machine), paths_(paths) {}
+
+  // submit, scale, suspend, resume, cancel, delete: returns the answer. Throws Error, which
+  // refuses the request; nothing has changed then.
+  Json carry_out(const std::string& kind, const Json& request);
+
+ private:
+  Json submit(const Json& request);
+  Json scale(const Json& request);
+  Json remove(const Json& request);
+  std::string new_name(const JobSpec& spec);
+  ActiveJob& find(const Json& request);
+
+  ActiveJobs& jobs_;
+  LocalSupervisor& supervisor_;
+  const Machine& machine_;
+  const LocalPaths& paths_;
+};
+
+}  // namespace adaptdl::local

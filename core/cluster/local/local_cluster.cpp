@@ -1,0 +1,103 @@
+#include "core/cluster/local/local_cluster.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace adaptdl::local {
+
+namespace {
+
+constexpr double kLiveRescaleCost = 1, kRestartCost = 15;  // s
+
+}  // namespace
+
+void LocalCluster::fit_jobs() {
+  int left = slots_.count();
+  for (const auto& [name, job] : jobs_.all()) {
+    if (job.state.live) left -= static_cast<int>(slots_.held_by(name).size());
+  }
+  for (auto& [name, job] : jobs_.all()) {
+    if (job.record.ended()) continue;
+    bool changed = false;
+    // An earlier version stored that of a job whose fewest replicas did not fit.
+    if (job.record.max_replicas < std::max(1, job.record.min_replicas)) {
+      job.record.max_replicas = most_replicas(job, machine_);
+      changed = true;
+    }
+    if (!job.state.live) {
+      changed = note_shortage(job, machine_) || changed;
+      const int64_t slots = int64_t{job.state.wanted} * job.state.slots_per_replica;
+      if (slots > 0 && (job.record.reason == kUnschedulable || slots > left)) {
+        job.state.wanted = job.record.replicas = 0;
+        changed = true;
+      } else {
+        left -= static_cast<int>(slots);
+      }
+    }
+    if (changed) jobs_.save(job);
+  }
+}
+
+double LocalCluster::now_s() {
+  return monotonic_now_s();
+}
+
+std::vector<ClusterNode> LocalCluster::nodes() {
+  return {node_of(machine_)};
+}
+
+std::vector<ClusterJob> LocalCluster::jobs() {
+  std::vector<ClusterJob> result;
+  const double wall = wall_now_s(), now = now_s();
+  for (auto& [name, job] : jobs_.all()) {
+    if (job.record.ended() || job.record.suspended || job.state.cancelled) continue;
+    if (!shortage(machine_, job.spec, job.record.min_replicas).empty()) continue;
+    count_service(job, slots_.held_by(name).size());
+    ClusterJob seen;
+    seen.name = name;
+    seen.submitted_s = now - std::max(0.0, wall - job.record.submitted_s);
+    seen.phase = phase_of(facts_of(job));
+    seen.nodes.assign(static_cast<size_t>(job.state.wanted), machine_.name);
+    seen.attained_service = job.record.service_s;
+    seen.restarts = job.record.restarts;
+    seen.min_replicas = job.record.min_replicas;
+    seen.max_replicas = job.record.max_replicas;
+    seen.requested_replicas =
+        job.spec.requested_replicas.value_or(std::max(1, job.record.min_replicas));
+    seen.preemptible = job.spec.preemptible;
+    seen.request = request_of(machine_, job.spec);
+    seen.hints = job.hints;
+    // Before a job has measured it: a live rescale, or a Python program's start.
+    if (!seen.hints.rescale_cost_s) {
+      seen.hints.rescale_cost_s =
+          job.spec.kind == JobSpec::Kind::command ? kRestartCost : kLiveRescaleCost;
+    }
+    // A command ends to be rescaled: its start is a part of that.
+    if (job.spec.kind != JobSpec::Kind::command) seen.hints.start_cost_s = job.start_s;
+    result.push_back(std::move(seen));
+  }
+  std::stable_sort(result.begin(), result.end(), [](const ClusterJob& a, const ClusterJob& b) {
+    return a.submitted_s < b.submitted_s;
+  });
+  return result;
+}
+
+void LocalCluster::allocate(const std::string& name, const std::vector<std::string>& nodes,
+                            const std::string& why) {
+  ActiveJob& job = jobs_.all().at(name);
+  const int before = job.state.wanted, after = static_cast<int>(nodes.size());
+  job.state.wanted = after;
+  job.record.replicas = after;
+  job.record.why = why;
+  if (job.record.started_s) ++job.record.restarts;
+  jobs_.note(job, "Scheduled", fmt::format("replicas {} -> {}: {}", before, after, why));
+  jobs_.save(job);
+}
+
+void LocalCluster::explain(const std::string& name, const std::string& why) {
+  ActiveJob& job = jobs_.all().at(name);
+  job.record.why = why;
+  jobs_.save(job);
+}
+
+}  // namespace adaptdl::local

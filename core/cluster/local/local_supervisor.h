@@ -1,0 +1,60 @@
+#pragma once
+
+// The local jobs as the supervisor's thread sees them, and its HTTP server. Kept apart from the
+// service, whose thread tells what has changed and takes the hints that came.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/fd.h"
+#include "core/sched/supervisor.h"
+
+namespace adaptdl::local {
+
+// All jobs are in the namespace "default", on 127.0.0.1.
+class LocalSupervisor : public SupervisorBackend {
+ public:
+  LocalSupervisor();
+  ~LocalSupervisor() override;  // after the last call to it
+
+  // Listens on 127.0.0.1, at `port` if that can be had, else at any. Once.
+  void serve(uint16_t port);
+  uint16_t port() const;
+  std::string url() const;  // http://127.0.0.1:PORT
+
+  void add(const std::string& job, const std::string& token);
+  void live(const std::string& job, int replicas);  // its replicas may ask for each other
+  void gone(const std::string& job);                // it has none
+  void remove(const std::string& job);
+
+  int fd() const { return wake_.get(); }  // readable when hints have come
+  std::vector<std::pair<std::string, nlohmann::json>> take_hints();
+
+ private:
+  struct Job {
+    std::string token;
+    int replicas = 0;
+  };
+
+  std::optional<SupervisedJob> find(const std::string& job_namespace,
+                                    const std::string& name) override;
+  std::optional<std::vector<std::string>> addresses(const std::string& job_namespace,
+                                                    const std::string& name,
+                                                    int64_t group) override;
+  void hints(const std::string& job_namespace, const std::string& name,
+             const SchedulingHints& hints) override;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Job> jobs_;
+  std::vector<std::pair<std::string, nlohmann::json>> hints_;
+  Fd wake_;
+  std::unique_ptr<Supervisor> supervisor_;
+};
+
+}  // namespace adaptdl::local

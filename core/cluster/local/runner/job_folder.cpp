@@ -1,0 +1,80 @@
+#include "core/cluster/local/runner/job_folder.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+
+namespace adaptdl::local {
+
+std::string JobFolder::job_file() const {
+  return join_path(path, "job.json");
+}
+
+std::string JobFolder::project() const {
+  return join_path(path, "project");
+}
+
+std::string JobFolder::runner_file() const {
+  return join_path(path, "runner.json");
+}
+
+std::string JobFolder::lock_file() const {
+  return join_path(path, "run.lock");
+}
+
+std::string JobFolder::control_socket() const {
+  return join_path(path, "control.sock");
+}
+
+std::string JobFolder::run_record() const {
+  return join_path(path, "run.json");
+}
+
+std::string JobFolder::events_file() const {
+  return join_path(path, "events.jsonl");
+}
+
+std::string JobFolder::logs() const {
+  return join_path(path, "logs");
+}
+
+std::string JobFolder::runner_log() const {
+  return join_path(path, "logs/runner.log");
+}
+
+std::string JobFolder::runner_errors() const {
+  return join_path(path, "runner.log");
+}
+
+std::string JobFolder::checkpoints() const {
+  return join_path(path, "checkpoints");
+}
+
+std::string JobFolder::output() const {
+  return join_path(path, "output");
+}
+
+std::string JobFolder::share() const {
+  return join_path(path, "share");
+}
+
+std::string JobFolder::replicas_file() const {
+  return join_path(path, "replicas.json");
+}
+
+std::optional<Fd> lock_job_folder(const JobFolder& folder) {
+  const std::string path = folder.lock_file();
+  Fd lock = open_file(path, O_RDWR | O_CREAT, 0600);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK) fail_errno(errno, path + ": cannot lock");
+  return std::nullopt;
+}
+
+bool had_runner(const JobFolder& folder) {
+  return path_exists(folder.lock_file());
+}
+
+}  // namespace adaptdl::local

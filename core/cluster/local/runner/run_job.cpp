@@ -1,0 +1,79 @@
+#include "core/cluster/local/runner/run_job.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/system.h"
+#include "core/cluster/local/runner/launch_options.h"
+#include "core/cluster/local/runner/line_file.h"
+#include "core/cluster/local/runner/run_record.h"
+#include "core/cluster/local/runner/runner_process.h"
+#include "core/launch/run/run_tensorboard.h"
+#include "core/launch/run/trainer.h"
+
+namespace adaptdl::local {
+namespace {
+
+constexpr int64_t kMaxTalk = 1 << 20;
+
+int run_training(const GrantedJob& job, const JobFolder& folder, const std::vector<int>& slots,
+                 std::vector<launch::EventSink> sinks, const launch::Talk& talk) {
+  launch::RunOptions options = training_options(job, folder, slots);
+  if (!path_exists(options.program)) fail("{}: no such file", options.program);
+  launch::choose_trainer(job.spec.kind == JobSpec::Kind::archive
+                             ? launch::ProgramKind::archive
+                             : launch::program_kind(options.program),
+                         options.program, options);
+  for (const auto& [name, value] : job.spec.environment) setenv(name.c_str(), value.c_str(), 1);
+  const std::string& directory = job.grant.directory;
+  if (!directory.empty() && chdir(directory.c_str()) != 0) {
+    fail_errno(errno, directory + ": cannot go to this folder");
+  }
+  if (!job.grant.tensorboard.empty()) {
+    const auto charts =
+        std::make_shared<launch::TensorBoard>(job.grant.tensorboard, job.grant.name);
+    sinks.push_back([charts](const Json& event) { charts->event(event); });
+  }
+  return launch::run(options, sinks, talk);
+}
+
+int run_job(const JobFolder& folder, const std::vector<int>& slots, const std::string& supervisor,
+            const launch::Talk& talk) {
+  const GrantedJob job = read_granted_job(folder);
+  const auto events = std::make_shared<EventFileSink>(folder.events_file());
+  const std::vector<launch::EventSink> sinks{[events](const Json& event) { events->event(event); }};
+  if (job.spec.kind != JobSpec::Kind::command) return run_training(job, folder, slots, sinks, talk);
+  return launch::run_command(command_options(job, folder, slots, supervisor), sinks, talk);
+}
+
+}  // namespace
+
+int run_job_folder(const JobFolder& folder, const std::vector<int>& slots) {
+  const std::optional<Fd> lock = lock_job_folder(folder);
+  if (!lock) return kRunnerTaken;
+  std::signal(SIGHUP, SIG_IGN);  // it belongs to no terminal
+  record_runner(folder);
+  for (const std::string& path :
+       {folder.checkpoints(), folder.output(), folder.logs(), folder.share()}) {
+    make_directories(path, 0700);
+  }
+  const auto said = std::make_shared<LineFile>(folder.runner_log(), kMaxTalk);
+  const launch::Talk talk = [said](const std::string& line) {
+    said->add(rfc3339(std::chrono::system_clock::now()) + " " + line);
+  };
+  const std::string supervisor = environment_variable("ADAPTDL_SUPERVISOR_URL").value_or("");
+  unsetenv("ADAPTDL_SUPERVISOR_URL");  // it holds a token: for those alone who ask there
+  try {
+    return run_job(folder, slots, supervisor, talk);
+  } catch (const Error& error) {
+    talk(error.what());
+    record_failure(folder, error.what(), static_cast<int>(error.exit_code()));
+    throw;
+  }
+}
+
+}  // namespace adaptdl::local

@@ -1,0 +1,55 @@
+#include "core/formats/yaml_json.h"
+
+#include <cmath>
+
+#include "core/base/number.h"
+#include "core/formats/yaml_parse.h"
+
+namespace adaptdl {
+namespace {
+
+Json scalar_to_json(const YamlValue& value) {
+  const std::string& text = value.text;
+  if (value.quoted) return text;
+  if (text.empty() || text == "null" || text == "Null" || text == "NULL" || text == "~") return {};
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  if (const auto number = try_parse<int64_t>(text)) return *number;
+  if (const auto number = try_parse<uint64_t>(text)) return *number;
+  // Of what from_chars takes, inf and nan are text in YAML.
+  const auto number = try_parse<double>(text);
+  if (number && std::isfinite(*number) && text.find_first_of("0123456789") < 3) return *number;
+  return text;
+}
+
+Json value_to_json(const YamlValue& value) {
+  switch (value.kind) {
+    case YamlValue::Kind::null:
+      return {};
+    case YamlValue::Kind::scalar:
+      return scalar_to_json(value);
+    case YamlValue::Kind::list: {
+      Json list = Json::array();
+      for (const auto& item : value.items) list.push_back(value_to_json(*item));
+      return list;
+    }
+    case YamlValue::Kind::mapping:
+      break;
+  }
+  Json object = Json::object();
+  for (const auto& [key, member] : value.members) object[key] = value_to_json(*member);
+  return object;
+}
+
+}  // namespace
+
+struct YamlJson {
+  static const YamlValue* value(const YamlNode& node) { return node.value_.get(); }
+};
+
+Json yaml_to_json(const YamlNode& node) {
+  const YamlValue* value = YamlJson::value(node);
+  return value == nullptr ? Json() : value_to_json(*value);
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,40 @@
+#pragma once
+
+// From text to what yaml.h reads from. Built on yaml-cpp's events rather than on its nodes: aliases
+// are expanded here, where what they expand to can be counted before it exists. Internal to
+// core/formats.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/formats/yaml.h"
+
+namespace adaptdl {
+
+struct YamlValue {
+  enum class Kind { null, scalar, list, mapping };
+  using Pointer = std::shared_ptr<YamlValue>;
+
+  Kind kind = Kind::null;
+  bool quoted = false;  // scalar: certainly text
+  std::string text;     // scalar
+  std::vector<Pointer> items;
+  std::vector<std::pair<std::string, Pointer>> members;  // in the file's order, keys unique
+  int line = 0;                                          // from 1
+  std::string where;                                     // "FILE:LINE" or "--set KEY=VALUE"
+
+  Pointer* find(std::string_view key) {
+    for (auto& [name, value] : members) {
+      if (name == key) return &value;
+    }
+    return nullptr;
+  }
+};
+
+// One document without overrides. Places are "FILE:LINE", or FILE alone without `lines`.
+YamlValue::Pointer parse_yaml_document(std::string_view text, const std::string& file, bool lines,
+                                       YamlLimits limits);
+
+}  // namespace adaptdl

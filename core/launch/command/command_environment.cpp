@@ -1,0 +1,135 @@
+#include "core/launch/command/command_environment.h"
+
+#include <fcntl.h>
+#include <memory>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <random>
+#include <sys/socket.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/base/poll.h"
+#include "core/base/system.h"
+#include "core/job/worker_environment.h"
+#include "core/launch/slots.h"
+#include "core/net/socket.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr int kFirstPort = 20000, kLastPort = 32000;
+constexpr std::chrono::seconds kProbePatience{1};
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+
+bool is_free(int port) {
+  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) fail_errno(errno, "cannot create a socket");
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  return ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+}
+
+}  // namespace
+
+Variables command_environment(const CommandOptions& options, const CommandPlace& place,
+                              const std::vector<std::string>& gpus, const std::string& no_proxy) {
+  Variables result(options.environment.begin(), options.environment.end());
+  const auto set = [&](const char* name, std::optional<std::string> value) {
+    std::erase_if(result, [&](const auto& entry) { return entry.first == name; });
+    result.emplace_back(name, std::move(value));
+  };
+  const auto given = [&](const char* name) { return options.environment.count(name) != 0; };
+  const auto unless_empty = [](const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional(text);
+  };
+  set("ADAPTDL_JOB_ID", options.job_namespace + "/" + options.name);
+  set("ADAPTDL_NUM_REPLICAS", std::to_string(place.replicas));
+  set("ADAPTDL_REPLICA_RANK", std::to_string(place.rank));
+  set("ADAPTDL_NUM_NODES", "1");
+  set("ADAPTDL_NUM_RESTARTS", std::to_string(place.generation));
+  set("ADAPTDL_MASTER_ADDR", "127.0.0.1");
+  set("ADAPTDL_MASTER_PORT", std::to_string(place.port));
+  set("ADAPTDL_SUPERVISOR_URL", unless_empty(options.supervisor_url));
+  set("ADAPTDL_SCHED_VERSION", kSchedulerVersion);
+  set("ADAPTDL_CHECKPOINT_PATH", options.checkpoint_dir);
+  set("ADAPTDL_SHARE_PATH", options.share_dir);
+  set("ADAPTDL_TENSORBOARD_LOGDIR", unless_empty(options.tensorboard_dir));
+  // Its checkpoints are pickles, which torch since 2.6 loads only if told so.
+  set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1");
+  const std::string hosts = (no_proxy.empty() ? "" : no_proxy + ",") + "127.0.0.1,localhost";
+  set("no_proxy", hosts);
+  set("NO_PROXY", hosts);
+  const std::string threads = std::to_string(place.threads);
+  if (!given("OMP_NUM_THREADS")) set("OMP_NUM_THREADS", threads);
+  if (!given("MKL_NUM_THREADS")) set("MKL_NUM_THREADS", threads);
+  // Into a pipe Python writes by the block: logs would come late, and be lost with a kill.
+  if (!given("PYTHONUNBUFFERED")) set("PYTHONUNBUFFERED", "1");
+  if (options.gpus > 0) set("CUDA_VISIBLE_DEVICES", visible_gpus(gpus, place.slots));
+  return result;
+}
+
+ReservedPort reserve_port() {
+  // One byte of a file for each port.
+  Fd lock = open_file(join_path(runtime_directory(), "ports.lock"), O_RDWR | O_CREAT, 0600);
+  std::random_device random;
+  for (int tries = 0; tries < 1000; ++tries) {
+    const int port = std::uniform_int_distribution<int>(kFirstPort, kLastPort)(random);
+    struct flock range {};
+    range.l_type = F_WRLCK;
+    range.l_whence = SEEK_SET;
+    range.l_start = port;
+    range.l_len = 1;
+    if (fcntl(lock.get(), F_OFD_SETLK, &range) != 0) {
+      if (errno == EAGAIN || errno == EACCES) continue;
+      fail_errno(errno, "ports.lock: cannot lock");
+    }
+    if (is_free(port)) return {port, std::move(lock)};
+    range.l_type = F_UNLCK;
+    fcntl(lock.get(), F_OFD_SETLK, &range);
+  }
+  fail("no TCP port from {} to {} is free for rank 0 of the replicas", kFirstPort, kLastPort);
+}
+
+bool answers(const std::string& url) {
+  const bool plain = url.starts_with("http://"), secure = url.starts_with("https://");
+  if (!plain && !secure) fail("{}: is no http or https address", url);
+  const size_t begin = url.find("//") + 2;
+  const std::string place = url.substr(begin, url.find('/', begin) - begin);
+  const size_t bracket = place.find(']');
+  const size_t colon = place.find(':', bracket == std::string::npos ? 0 : bracket);
+  std::string host = place.substr(0, colon);
+  if (host.starts_with("[") && host.ends_with("]")) host = host.substr(1, host.size() - 2);
+  std::string port = secure ? "443" : "80";
+  if (colon != std::string::npos) port = place.substr(colon + 1);
+  const auto number = try_parse<int>(port);
+  if (host.empty() || !number || *number < 1 || *number > 65535) {
+    fail("{}: has no host and port", url);
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) return false;
+  const std::unique_ptr<addrinfo, FreeAddresses> list(found);
+  const TimePoint deadline = Monotonic::now() + kProbePatience;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    const Fd socket(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket) continue;
+    if (::connect(socket.get(), one->ai_addr, one->ai_addrlen) == 0) return true;
+    if (errno != EINPROGRESS || !wait_ready(socket.get(), POLLOUT, deadline)) continue;
+    int error = 0;
+    socklen_t size = sizeof error;
+    getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace adaptdl::launch

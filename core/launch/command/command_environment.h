@@ -1,0 +1,42 @@
+#pragma once
+
+// What a Python AdaptDL 0.2.11 program finds in its environment, and a port for its rank 0.
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/fd.h"
+#include "core/launch/command/command_run.h"
+
+namespace adaptdl::launch {
+
+struct CommandPlace {
+  int rank = 0, replicas = 1;
+  int64_t generation = 0;  // 0, 1, ...: grows with every start
+  int port = 0;
+  int threads = 1;
+  std::vector<int> slots;
+};
+
+using Variables = std::vector<std::pair<std::string, std::optional<std::string>>>;
+
+// Changes of our own environment, the job's among them. `gpus`: names of all GPUs. `no_proxy`: what
+// the environment says so far.
+Variables command_environment(const CommandOptions& options, const CommandPlace& place,
+                              const std::vector<std::string>& gpus, const std::string& no_proxy);
+
+// A TCP port on which nobody listens, below those that the system gives out by itself. Its lock
+// keeps other runs of this user from choosing it as well. Throws Error if there is none.
+struct ReservedPort {
+  int number = 0;
+  Fd lock;
+};
+ReservedPort reserve_port();
+
+// Whether somebody accepts connections at the host and port of this http(s) URL, within a second.
+// Throws Error for what is no such URL.
+bool answers(const std::string& url);
+
+}  // namespace adaptdl::launch

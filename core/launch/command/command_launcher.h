@@ -1,0 +1,77 @@
+#pragma once
+
+// The launcher of one command run: one thread, one loop, as launcher.h.
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/signals.h"
+#include "core/launch/command/command_processes.h"
+#include "core/launch/command/command_state.h"
+#include "core/launch/io/control.h"
+#include "core/launch/io/run_report.h"
+#include "core/launch/io/run_requests.h"
+#include "core/launch/oom.h"
+
+namespace adaptdl::launch {
+
+class CommandLauncher : private RunControl {
+ public:
+  // Everything is borrowed. Throws Error for what is wrong before the start.
+  CommandLauncher(const CommandOptions& options, RunReport& report, SignalCatcher& signals);
+
+  int run();  // the exit code
+
+ private:
+  // Why the newest generation failed.
+  struct Failure {
+    std::string sentence;  // with its last words; "" if it has not
+    std::string cause = "ReplicaFailed";
+    std::optional<int> exit_code;  // of the replica that failed last, as a shell has it
+  };
+
+  // The loop.
+  void wait();
+  void take_signals();
+  void take_ends();
+  void on_generation_end();
+
+  // What is decided, and what is done about it.
+  void decide_all();
+  void carry_out(const CommandDecision& decision);
+  void start(const CommandDecision& decision);
+  void add_failure(int rank, const ExitStatus& status);
+  void end(const std::string& result, int exit, const std::string& reason);
+
+  // Requests.
+  nlohmann::json status() const override;
+  std::string ending() const override;
+  RunSlots slots() const override;
+  int scale(const ScaleRequest& request) override;
+  void cancel(bool checkpoint) override;
+
+  RecordFacts facts() const;
+  int64_t newest_checkpoint() const;  // number of the newest folder checkpoint-N; -1: none
+
+  const CommandOptions& options_;
+  RunReport& report_;
+  SignalCatcher& signals_;
+  const CommandRules rules_;
+  CommandView view_;
+  ControlServer control_;  // first: whoever has it may kill what an earlier launcher left
+  CommandProcesses processes_;
+  OomWatch oom_;
+  std::optional<TimePoint> deadline_;  // of the newest decision
+  std::string reason_ = "starting", told_reason_;
+  Failure failure_;
+  int64_t checkpoint_before_ = -1;  // newest when the generation started
+  bool checkpointed_ = false;       // the generation before wrote one
+  int starts_ = 0, before_ = 0;     // generations here; replicas of the one before
+  int stop_exit_ = 143;
+  bool cancelled_ = false;
+  std::optional<int> exit_;  // once the run is over
+};
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,182 @@
+#include "core/launch/command/command_processes.h"
+
+#include <algorithm>
+#include <csignal>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/poll.h"
+#include "core/base/system.h"
+#include "core/launch/slots.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr std::chrono::milliseconds kLook{50};  // how often a group without a leader is looked at
+
+bool readable(int fd) {
+  return wait_ready(fd, POLLIN, Monotonic::now());
+}
+
+bool group_lives(pid_t group) {
+  return ::kill(-group, 0) == 0;
+}
+
+// Where the job's own PATH finds it, or as it is.
+std::string find_program(const CommandOptions& options) {
+  const auto path = options.environment.find("PATH");
+  if (path == options.environment.end() || options.program.find('/') != std::string::npos) {
+    return options.program;
+  }
+  for (size_t begin = 0; begin < path->second.size();) {
+    const size_t end = std::min(path->second.find(':', begin), path->second.size());
+    const std::string folder = path->second.substr(begin, end - begin);
+    const std::string found = absolute_path(join_path(folder, options.program), options.directory);
+    if (!folder.empty() && ::access(found.c_str(), X_OK) == 0 && !is_directory(found)) return found;
+    begin = end + 1;
+  }
+  return options.program;
+}
+
+}  // namespace
+
+CommandProcesses::CommandProcesses(const CommandOptions& options, RunReport& report)
+    : options_(options),
+      logs_(options.log_dir, options.log_bytes_max,
+            [&report](std::string line) { report.talk(std::move(line)); }),
+      record_(read_replica_record(options.replicas_file)) {
+  const int killed = kill_leftovers(record_, "ADAPTDL_CHECKPOINT_PATH=" + options.checkpoint_dir);
+  if (killed > 0) {
+    report.talk(fmt::format("killed {} that an earlier launcher had left behind",
+                            killed == 1 ? "a process group" : "process groups"));
+  }
+  record_.processes.clear();
+  record_.boot_id = boot_id();
+}
+
+void CommandProcesses::start(int count, const std::vector<int>& slots, int64_t newest) {
+  try {
+    record_.generation = std::max(record_.generation, newest) + 1;
+    record_.processes.clear();
+    write_replica_record(options_.replicas_file, record_);
+    port_ = reserve_port();
+    const std::vector<std::string> names = options_.gpus > 0 ? gpus() : std::vector<std::string>{};
+    for (int rank = 0; rank < count; ++rank) start_replica(rank, count, slots, names);
+    write_replica_record(options_.replicas_file, record_);
+  } catch (const Error&) {
+    signal_all(SIGKILL);
+    processes_.clear();
+    throw;
+  }
+}
+
+void CommandProcesses::start_replica(int rank, int count, const std::vector<int>& all_slots,
+                                     const std::vector<std::string>& gpus) {
+  const std::vector<int> slots = slots_of(all_slots, rank, options_.slots_per_replica);
+  const CommandPlace place{.rank = rank,
+                           .replicas = count,
+                           .generation = record_.generation,
+                           .port = port_.number,
+                           .threads = threads_for(count),
+                           .slots = slots};
+  const auto told = environment_variable("no_proxy");
+  const std::string no_proxy = told ? *told : environment_variable("NO_PROXY").value_or("");
+  const Fd null = open_file("/dev/null", O_RDONLY);
+  const Fd log = logs_.open(static_cast<MemberId>(rank));
+  SpawnOptions spawn_options;
+  spawn_options.argv = {options_.program};
+  spawn_options.argv.insert(spawn_options.argv.end(), options_.arguments.begin(),
+                            options_.arguments.end());
+  spawn_options.path = find_program(options_);
+  spawn_options.environment =
+      environment_with(command_environment(options_, place, gpus, no_proxy));
+  spawn_options.directory = options_.directory;
+  spawn_options.descriptors = {{null.get(), 0}, {log.get(), 1}, {log.get(), 2}};
+  spawn_options.new_process_group = true;
+  if (options_.gpus == 0 && options_.bound) spawn_options.cores = slots;
+  Process& process = processes_[rank];
+  process.child = spawn(spawn_options);
+  record_.processes.push_back(this_boots_process(process.child.pid()));
+}
+
+void CommandProcesses::signal_all(int number) {
+  for (auto& [rank, process] : processes_) {
+    if (number == SIGKILL) {
+      ::kill(-process.child.pid(), SIGKILL);
+    } else {
+      process.child.send_signal(number);
+      process.child.send_signal(SIGCONT);  // one that was stopped could not end
+    }
+  }
+}
+
+void CommandProcesses::take_ends(CommandView& view) {
+  for (auto entry = processes_.begin(); entry != processes_.end();) {
+    if (!ended(entry->second, view)) {
+      ++entry;
+      continue;
+    }
+    exited(view, entry->first, *entry->second.status, Monotonic::now());
+    entry = processes_.erase(entry);
+  }
+}
+
+// A replica is a whole process group: what its leader leaves behind goes with it. But a shell that
+// SIGTERM ends at once gives those it had started their time.
+bool CommandProcesses::ended(Process& process, const CommandView& view) {
+  const pid_t group = process.child.pid();
+  if (!process.told_group) {
+    if (!readable(process.child.pidfd())) return false;
+    siginfo_t info{};
+    // Not reaped yet, so the number of its group is still its own.
+    waitid(P_PID, static_cast<id_t>(group), &info, WEXITED | WNOHANG | WNOWAIT);
+    const bool terminated = info.si_code == CLD_KILLED && info.si_status == SIGTERM;
+    if (terminated && view.kill_at && !view.killed) {
+      process.told_group = true;
+      ::kill(-group, SIGTERM);
+    } else {
+      ::kill(-group, SIGKILL);
+      process.status = process.child.poll();
+    }
+  }
+  if (process.told_group) {
+    // The leader, a zombie, is a member still: it is reaped to see whether there are others.
+    if (!process.status) process.status = process.child.poll();
+    if (group_lives(group)) return false;
+  }
+  return process.status.has_value();
+}
+
+std::vector<int> CommandProcesses::ranks() const {
+  std::vector<int> result;
+  for (const auto& [rank, process] : processes_) result.push_back(rank);
+  return result;
+}
+
+int CommandProcesses::threads_for(int replicas) const {
+  if (options_.threads > 0) return options_.threads;
+  if (options_.gpus == 0 && !options_.slots.empty()) return options_.slots_per_replica;
+  return std::max(1, available_cores() / std::max(1, replicas));
+}
+
+std::vector<std::string> CommandProcesses::last_lines(int rank) {
+  return logs_.final_lines(static_cast<MemberId>(rank));
+}
+
+void CommandProcesses::add_waits(std::vector<pollfd>& waits) const {
+  for (const auto& [rank, process] : processes_) {
+    if (!process.told_group) waits.push_back({process.child.pidfd(), POLLIN, 0});
+  }
+}
+
+TimePoint CommandProcesses::deadline() const {
+  const bool look = std::any_of(processes_.begin(), processes_.end(),
+                                [](const auto& entry) { return entry.second.told_group; });
+  return look ? Monotonic::now() + kLook : TimePoint::max();
+}
+
+}  // namespace adaptdl::launch

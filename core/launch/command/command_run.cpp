@@ -1,0 +1,50 @@
+#include "core/launch/command/command_run.h"
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/formats/json.h"
+#include "core/launch/command/command_launcher.h"
+#include "core/launch/io/run_report.h"
+#include "core/launch/paths.h"
+#include "core/launch/slots.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+RunIdentity identity_of(const CommandOptions& options) {
+  RunIdentity identity;
+  identity.name = options.name;
+  identity.program = options.program;
+  identity.arguments = options.arguments;
+  identity.checkpoint_dir = options.checkpoint_dir;
+  identity.log_dir = options.log_dir;
+  identity.control_socket = options.control_socket;
+  return identity;
+}
+
+}  // namespace
+
+int run_command(const CommandOptions& options, const std::vector<EventSink>& sinks,
+                const Talk& talk) {
+  check_run_name(options.name);
+  check_bounds(options.replicas);
+  check_slots(options.slots, options.slots_per_replica, options.replicas.initial);
+  if (options.gpus > 0) check_gpus(options.slots, options.gpus);
+  if (!options.supervisor_url.empty()) answers(options.supervisor_url);  // it is an address
+  OutputQueue output(sinks, talk);
+  SignalCatcher signals(caught_signals());
+  RunReport report(identity_of(options), output, [&](const nlohmann::json& record, bool last) {
+    const std::string text = dump_json(record) + "\n";
+    if (last) {
+      write_file_atomic(options.record_file, text, 0600);
+    } else {
+      replace_file(options.record_file, text, 0600);
+    }
+  });
+  const int code = CommandLauncher(options, report, signals).run();
+  output.drain(signals);
+  return code;
+}
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,164 @@
+#include "core/launch/command/command_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+
+#include "core/base/error.h"
+#include "core/launch/slots.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr int kRescheduled = static_cast<int>(ExitCode::terminated);
+
+TimePoint time_after(TimePoint start, Seconds delay) {
+  return start + std::chrono::duration_cast<Monotonic::duration>(delay);
+}
+
+CommandDecision make(CommandAction action, std::string reason,
+                     std::optional<TimePoint> deadline = {}) {
+  CommandDecision decision;
+  decision.action = action;
+  decision.reason = std::move(reason);
+  decision.deadline = deadline;
+  return decision;
+}
+
+CommandDecision keep_waiting(std::string reason, std::optional<TimePoint> deadline = {}) {
+  return make(CommandAction::wait, std::move(reason), deadline);
+}
+
+// What a replica that was asked to stop may end with.
+bool is_clean_stop(const ExitStatus& status) {
+  return status.signaled ? status.value == SIGTERM : status.value == kRescheduled;
+}
+
+// Why the generation cannot stay as it is, or "".
+std::string outdated(const CommandView& view) {
+  const int present = static_cast<int>(view.replicas.size());
+  if (view.target != present) {
+    return fmt::format("from {} to {} replicas", present, view.target);
+  }
+  const bool lost = std::any_of(view.held.begin(), view.held.end(), [&](int slot) {
+    return std::find(view.slots.begin(), view.slots.end(), slot) == view.slots.end();
+  });
+  return lost ? "to other slots" : "";
+}
+
+CommandDecision between(TimePoint now, const CommandView& view, const CommandRules& rules) {
+  if (view.finished) return make(CommandAction::finish, "finished");
+  if (view.stop != CommandStop::none) return make(CommandAction::stopped, "stopped");
+  if (view.failures > rules.max_failures) {
+    return make(CommandAction::give_up, fmt::format("{} failures in a row; {} are allowed",
+                                                    view.failures, rules.max_failures));
+  }
+  if (now < view.retry_at) {
+    return keep_waiting(fmt::format("failed; the next start is the {}. of {} more", view.failures,
+                                    rules.max_failures),
+                        view.retry_at);
+  }
+  if (!view.supervisor_up) {
+    return keep_waiting("waiting for the supervisor to answer", time_after(now, rules.probe));
+  }
+  const int most = view.slots.empty()
+                       ? view.target
+                       : static_cast<int>(view.slots.size()) / rules.slots_per_replica;
+  CommandDecision decision = make(CommandAction::start, "starting");
+  decision.count = std::min(view.target, most);
+  if (!view.slots.empty()) {
+    decision.slots = {view.slots.begin(),
+                      view.slots.begin() + decision.count * rules.slots_per_replica};
+  }
+  return decision;
+}
+
+}  // namespace
+
+int CommandView::living() const {
+  return static_cast<int>(std::count_if(replicas.begin(), replicas.end(),
+                                        [](const CommandReplica& r) { return r.alive; }));
+}
+
+CommandDecision decide(TimePoint now, const CommandView& view, const CommandRules& rules) {
+  if (view.replicas.empty()) return between(now, view, rules);
+  const int all = static_cast<int>(view.replicas.size());
+  const std::string rest = fmt::format("waiting for {} of {} replicas to end", view.living(), all);
+  if (view.killed) return keep_waiting(rest);
+  if (view.stop == CommandStop::now) return make(CommandAction::kill, "stopping at once");
+  if (view.kill_at) {
+    if (now < *view.kill_at) return keep_waiting(rest, view.kill_at);
+    return make(CommandAction::kill,
+                fmt::format("{} of {} replicas did not end in time", view.living(), all));
+  }
+  if (view.stop != CommandStop::none) {
+    return make(CommandAction::terminate, "stopping", time_after(now, rules.grace));
+  }
+  if (view.failed_at) {
+    // All that were asked by a signal from outside write their checkpoint together.
+    const TimePoint until =
+        time_after(*view.failed_at, view.asked_outside ? rules.grace : rules.settle);
+    if (now < until) return keep_waiting(rest, until);
+    return make(CommandAction::terminate, fmt::format("replica {} failed", view.failed_rank),
+                time_after(now, rules.failed_grace));
+  }
+  if (view.living() < all) return keep_waiting("finishing; " + rest);
+  if (const std::string change = outdated(view); !change.empty()) {
+    return make(CommandAction::terminate, "goes " + change, time_after(now, rules.grace));
+  }
+  return keep_waiting(fmt::format("{} replica{} at work", all, all == 1 ? "" : "s"));
+}
+
+void apply(CommandView& view, const CommandDecision& decision, TimePoint now) {
+  switch (decision.action) {
+    case CommandAction::start:
+      view.replicas.assign(static_cast<size_t>(decision.count), {});
+      view.target = decision.count;
+      view.held = decision.slots;
+      view.started = now;
+      break;
+    case CommandAction::terminate:
+      view.kill_at = decision.deadline;
+      break;
+    case CommandAction::kill:
+      view.killed = true;
+      break;
+    default:
+      break;
+  }
+}
+
+void exited(CommandView& view, int rank, const ExitStatus& status, TimePoint now) {
+  CommandReplica& replica = view.replicas.at(static_cast<size_t>(rank));
+  if (!replica.alive) return;
+  replica.alive = false;
+  replica.status = status;
+  if (status.success() || view.failed_at) return;
+  if (view.killed && status.signaled && status.value == SIGKILL) return;
+  if (view.kill_at && is_clean_stop(status)) return;
+  view.failed_at = now;
+  view.failed_rank = rank;
+  view.asked_outside = !view.kill_at && is_clean_stop(status);
+}
+
+void generation_ended(CommandView& view, bool progress, TimePoint now, const CommandRules& rules) {
+  ADAPTDL_CHECK(view.living() == 0);
+  view.finished = std::all_of(view.replicas.begin(), view.replicas.end(),
+                              [](const CommandReplica& r) { return r.status.success(); });
+  const bool asked = view.asked_outside && progress;
+  if (progress || now >= time_after(view.started, rules.long_life)) view.failures = 0;
+  if (view.failed_at && !asked) {
+    const double wait = rules.backoff.count() * std::exp2(std::min(view.failures, 30));
+    view.retry_at = time_after(now, std::min(Seconds(wait), rules.longest_backoff));
+    ++view.failures;
+  }
+  view.replicas.clear();
+  view.held.clear();
+  view.failed_at.reset();
+  view.failed_rank = -1;
+  view.asked_outside = view.killed = false;
+  view.kill_at.reset();
+}
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,122 @@
+#include "core/launch/command/leftovers.h"
+
+#include <algorithm>
+#include <csignal>
+#include <thread>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/base/system.h"
+#include "core/formats/json.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr size_t kMaxProcFile = 4u << 20;
+
+// Of a living process: its group, or nothing. A zombie does not live.
+std::optional<pid_t> group_of(const std::string& pid) {
+  try {
+    const std::string text = read_file("/proc/" + pid + "/stat", kMaxProcFile);
+    const size_t name_end = text.rfind(')');
+    if (name_end == std::string::npos || name_end + 4 >= text.size()) return std::nullopt;
+    const char state = text[name_end + 2];
+    if (state == 'Z' || state == 'X') return std::nullopt;
+    const size_t begin = text.find(' ', name_end + 4) + 1;  // after the parent
+    return try_parse<pid_t>(std::string_view(text).substr(begin, text.find(' ', begin) - begin));
+  } catch (const Error&) {  // it ended
+    return std::nullopt;
+  }
+}
+
+bool has_mark(const std::string& pid, const std::string& mark) {
+  try {
+    const std::string text = '\0' + read_file("/proc/" + pid + "/environ", kMaxProcFile);
+    return text.find('\0' + mark + '\0') != std::string::npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+struct Living {
+  std::string pid;
+  pid_t group;
+};
+
+std::vector<Living> living_in(const std::vector<ReplicaRecord::Process>& leaders) {
+  std::vector<Living> result;
+  for (const std::string& pid : list_directory("/proc")) {
+    if (pid.empty() || pid.front() < '0' || pid.front() > '9') continue;
+    const auto group = group_of(pid);
+    const bool ours = group && std::any_of(leaders.begin(), leaders.end(), [&](const auto& leader) {
+                        return leader.pid == *group;
+                      });
+    if (ours) result.push_back({pid, *group});
+  }
+  return result;
+}
+
+}  // namespace
+
+ReplicaRecord read_replica_record(const std::string& path) {
+  ReplicaRecord record;
+  try {
+    if (!path_exists(path)) return record;
+    const Json json = parse_json(read_file(path, kMaxProcFile), path);
+    record.generation = json_get<int64_t>(json, "generation", path);
+    record.boot_id = json_get<std::string>(json, "boot_id", path);
+    for (const Json& entry : json_get<std::vector<Json>>(json, "replicas", path)) {
+      record.processes.push_back(
+          {json_get<pid_t>(entry, "pid", path), json_get<uint64_t>(entry, "start_time", path)});
+    }
+  } catch (const Error&) {
+    record.processes.clear();
+  }
+  return record;
+}
+
+void write_replica_record(const std::string& path, const ReplicaRecord& record) {
+  Json replicas = Json::array();
+  for (const auto& [pid, start_time] : record.processes) {
+    replicas.push_back({{"pid", pid}, {"start_time", start_time}});
+  }
+  const Json json = {{"format", 1},
+                     {"generation", record.generation},
+                     {"boot_id", record.boot_id},
+                     {"replicas", std::move(replicas)}};
+  replace_file(path, dump_json(json) + "\n", 0600);
+}
+
+ReplicaRecord::Process this_boots_process(pid_t pid) {
+  return {pid, process_start_time(pid).value_or(0)};
+}
+
+int kill_leftovers(const ReplicaRecord& record, const std::string& mark, double seconds) {
+  if (record.processes.empty() || record.boot_id != boot_id()) return 0;
+  std::vector<ReplicaRecord::Process> left;
+  const std::vector<Living> living = living_in(record.processes);
+  for (const auto& leader : record.processes) {
+    if (leader.pid <= 1) continue;
+    const auto started = process_start_time(leader.pid);
+    const bool same = started && *started == leader.start_time;
+    const bool marked =
+        !started && std::any_of(living.begin(), living.end(), [&](const Living& one) {
+          return one.group == leader.pid && has_mark(one.pid, mark);
+        });
+    const bool any = std::any_of(living.begin(), living.end(),
+                                 [&](const Living& one) { return one.group == leader.pid; });
+    if (any && (same || marked)) left.push_back(leader);
+  }
+  for (const auto& leader : left) ::kill(-leader.pid, SIGKILL);
+  const TimePoint deadline =
+      Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(Seconds(seconds));
+  while (!left.empty() && !living_in(left).empty() && Monotonic::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return static_cast<int>(left.size());
+}
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,264 @@
+#include "core/launch/hosts/agent.h"
+
+#include <algorithm>
+#include <map>
+#include <signal.h>
+#include <unistd.h>
+
+#include "core/base/crypto.h"
+#include "core/base/error.h"
+#include "core/base/poll.h"
+#include "core/base/signals.h"
+#include "core/formats/json.h"
+#include "core/launch/io/log_writer.h"
+#include "core/launch/run/replica_starter.h"
+#include "core/net/socket.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr std::chrono::seconds kPause{1};  // between looks for the launcher
+constexpr std::chrono::seconds kConnectPatience{5};
+constexpr std::chrono::seconds kTalkPause{30};
+
+class Agent {
+ public:
+  Agent(const AgentOptions& options, const Talk& talk)
+      : options_(options),
+        talk_(talk),
+        signals_(caught_signals()),
+        logs_(options.run.log_dir, options.run.log_bytes_max, talk, options.run.echo_logs),
+        starter_(options.run, logs_) {}
+
+  int run() {
+    for (;;) {
+      const bool idle = !link_ && workers_.empty() && leaving_ == 0;
+      if (idle && Monotonic::now() >= retry_at_) find_launcher();
+      take_signals();
+      take_link();  // also before the first wait: some of it comes with the welcome
+      take_workers();
+      if (workers_.empty() && exit_) return *exit_;
+      if (workers_.empty() && leaving_ != 0) return 128 + leaving_;
+      wait();
+    }
+  }
+
+ private:
+  struct Worker {
+    LocalProcess process;
+    Channel channel;
+    bool open = true;
+  };
+
+  void find_launcher() {
+    try {
+      const LauncherAddress address = options_.find_launcher();
+      const TimePoint deadline = Monotonic::now() + kConnectPatience;
+      auto link = std::make_unique<Channel>(connect_tcp(address.host, address.port, deadline));
+      watch_peer(link->fd());
+      join(*link, deadline);
+      link_ = std::move(link);
+      told_at_.reset();
+      talk_(fmt::format("joined the run at {} port {} as slot {}", address.host, address.port,
+                        options_.slot));
+    } catch (const Error& error) {
+      const TimePoint now = Monotonic::now();
+      if (!told_at_ || now >= *told_at_ + kTalkPause) {
+        talk_(fmt::format("no launcher yet: {}", error.what()));
+        told_at_ = now;
+      }
+      retry_at_ = now + kPause;
+    }
+  }
+
+  void join(Channel& link, TimePoint deadline) {
+    const nlohmann::json challenge = receive(link, "challenge", deadline);
+    if (json_get<int>(challenge, "protocol", "challenge") > kAgentProtocol) {
+      fail("the launcher is of a newer adaptdl; run both with the same one");
+    }
+    const auto theirs = json_get<std::string>(challenge, "nonce", "challenge");
+    const std::string ours = to_hex(random_bytes(16));
+    const auto proof = [&](const char* side) {
+      return link_proof(options_.run.hosts->secret, side, theirs, ours, options_.slot);
+    };
+    link.send({{"type", "join"},
+               {"nonce", ours},
+               {"proof", proof("agent")},
+               {"slot", options_.slot},
+               {"host", options_.host},
+               {"run", options_.run.name}});
+    const auto answer = json_get<std::string>(receive(link, "joined", deadline), "proof", "joined");
+    if (!equal_constant_time(bytes_of(answer), bytes_of(proof("launcher")))) {
+      fail("what listens there is not this run's launcher");
+    }
+  }
+
+  nlohmann::json receive(Channel& link, const std::string& type, TimePoint deadline) {
+    const auto message = link.receive(deadline);
+    if (!message) fail("the launcher does not answer, or closed the connection");
+    if ((*message)["type"] != type) fail("the launcher says {}, not {}", message->dump(), type);
+    return *message;
+  }
+
+  void wait() {
+    std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
+    TimePoint until = TimePoint::max();
+    if (link_) {
+      waits.push_back(link_->wait());
+    } else if (workers_.empty() && leaving_ == 0) {
+      until = retry_at_;
+    }
+    if (leaving_ != 0) until = std::min(until, kill_at_);
+    for (const auto& [id, worker] : workers_) {
+      waits.push_back({worker->process.descriptor(), POLLIN, 0});
+      if (worker->open) waits.push_back(worker->channel.wait());
+    }
+    poll_until(waits, until);
+  }
+
+  void take_signals() {
+    for (const int number : signals_.take()) {
+      if (number == SIGCHLD) {
+        child_signal_ = true;
+      } else if (leaving_ != 0) {
+        kill_all();
+      } else {
+        leave(number);
+      }
+    }
+    if (leaving_ != 0 && Monotonic::now() >= kill_at_) kill_all();
+  }
+
+  void leave(int signal) {
+    leaving_ = signal;
+    kill_at_ = Monotonic::now() +
+               std::chrono::duration_cast<Monotonic::duration>(Seconds(options_.run.grace_s));
+    if (!workers_.empty()) talk_("this host is to go; its replica leaves the others");
+    post({{"type", "leaving"}});
+  }
+
+  void kill_all() {
+    for (auto& [id, worker] : workers_) worker->process.kill();
+    kill_at_ = TimePoint::max();
+  }
+
+  void take_link() {
+    if (!link_) return;
+    try {
+      const bool open = link_->flush() && link_->drain([this](const nlohmann::json& message) {
+        on_message(message);
+      });
+      if (open) return;
+      if (exit_) return link_.reset();
+      talk_("the launcher is gone; ending the replicas here");
+    } catch (const std::exception& error) {
+      talk_(fmt::format("the launcher says what is no message: {}", error.what()));
+    }
+    link_.reset();
+    kill_all();
+    retry_at_ = Monotonic::now() + kPause;
+  }
+
+  void on_message(const nlohmann::json& message) {
+    const auto& type = message.at("type").get_ref<const std::string&>();
+    if (type == "end") {
+      exit_ = json_get<int>(message, "exit", type);
+      return kill_all();
+    }
+    const auto member = json_get<MemberId>(message, "member", type);
+    if (type == "start") return start(member, message.at("welcome"));
+    const auto found = workers_.find(member);
+    if (found == workers_.end()) return;
+    if (type == "tell" && found->second->open) {
+      nlohmann::json told = message.at("message");
+      // The launcher counts its own host's cores.
+      if (told.contains("threads")) told["threads"] = starter_.threads_for(1);
+      found->second->channel.post(told);
+    }
+    if (type == "kill") found->second->process.kill();
+  }
+
+  void start(MemberId member, nlohmann::json welcome) {
+    try {
+      const int threads = starter_.threads_for(1);
+      auto [child, channel] = starter_.start_worker(member, {0}, threads);
+      starter_.adapt(welcome, options_.run.hosts->secret, threads);
+      channel.post(welcome);
+      post({{"type", "started"}, {"member", member}, {"pid", child.pid()}});
+      workers_[member] =
+          std::unique_ptr<Worker>(new Worker{LocalProcess(std::move(child)), std::move(channel)});
+    } catch (const Error& error) {
+      talk_(error.what());
+      post({{"type", "ended"}, {"member", member}, {"reason", error.what()}});
+    }
+  }
+
+  void take_workers() {
+    for (auto entry = workers_.begin(); entry != workers_.end();) {
+      const MemberId member = entry->first;
+      Worker& worker = *entry->second;
+      while (const auto stopped = child_signal_ ? worker.process.stop_change() : std::nullopt) {
+        post({{"type", "stopped"}, {"member", member}, {"stopped", *stopped}});
+      }
+      const auto status = worker.process.poll();
+      if (worker.open) hear(member, worker);
+      if (!status) {
+        ++entry;
+        continue;
+      }
+      post({{"type", "ended"},
+            {"member", member},
+            {"signaled", status->signaled},
+            {"value", status->value}});
+      entry = workers_.erase(entry);
+    }
+    if (child_signal_ && getpid() == 1) {
+      reap_strangers([this](pid_t pid) {
+        return std::any_of(workers_.begin(), workers_.end(),
+                           [pid](const auto& entry) { return entry.second->process.pid() == pid; });
+      });
+    }
+    child_signal_ = false;
+  }
+
+  void hear(MemberId member, Worker& worker) {
+    try {
+      worker.channel.flush();
+      worker.open = worker.channel.drain([&](nlohmann::json message) {
+        post({{"type", "say"}, {"member", member}, {"message", std::move(message)}});
+      });
+      if (!worker.open) post({{"type", "closed"}, {"member", member}});
+    } catch (const Error& error) {
+      talk_(fmt::format("replica {}: {}; killing it", member, error.what()));
+      worker.open = false;
+      worker.process.kill();
+    }
+  }
+
+  void post(const nlohmann::json& message) {
+    if (link_) link_->post(message);
+  }
+
+  const AgentOptions& options_;
+  const Talk& talk_;
+  SignalCatcher signals_;
+  LogWriter logs_;
+  ReplicaStarter starter_;
+  std::unique_ptr<Channel> link_;
+  std::map<MemberId, std::unique_ptr<Worker>> workers_;
+  std::optional<TimePoint> told_at_;  // that there is no launcher
+  TimePoint retry_at_;
+  TimePoint kill_at_ = TimePoint::max();
+  int leaving_ = 0;  // the signal
+  std::optional<int> exit_;
+  bool child_signal_ = false;
+};
+
+}  // namespace
+
+int run_agent(const AgentOptions& options, const Talk& talk) {
+  return Agent(options, talk).run();
+}
+
+}  // namespace adaptdl::launch

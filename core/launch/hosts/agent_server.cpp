@@ -1,0 +1,282 @@
+#include "core/launch/hosts/agent_server.h"
+
+#include <algorithm>
+#include <deque>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include "core/base/crypto.h"
+#include "core/base/error.h"
+#include "core/base/poll.h"
+#include "core/formats/json.h"
+#include "core/net/socket.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr std::chrono::seconds kJoinPatience{5};  // from the connection to the proof
+constexpr std::chrono::seconds kAgentsPatience{2};
+constexpr size_t kMostStrangers = 64;       // connections without a proof, at once
+constexpr uint32_t kStrangersFrame = 4096;  // bytes
+constexpr int kMostSlots = 1'000'000;
+
+nlohmann::json frame(const char* type, MemberId member) {
+  return {{"type", type}, {"member", member}};
+}
+
+}  // namespace
+
+// A replica at an agent.
+struct AgentServer::Worker {
+  std::unique_ptr<Channel> channel;  // the other end of the launcher's; none: it has ended
+  bool closing = false;              // once the launcher has taken all
+  pid_t pid = 0;
+  std::optional<ExitStatus> status;
+  std::optional<TimePoint> end_by;  // it was told to end it
+  std::deque<bool> stops;
+  std::string lost;
+};
+
+struct AgentServer::Agent {
+  Agent(Fd socket, TimePoint join_by)
+      : channel(std::move(socket), kStrangersFrame),
+        nonce(to_hex(random_bytes(16))),
+        deadline(join_by) {}
+
+  Channel channel;
+  const std::string nonce;
+  const TimePoint deadline;
+  bool proven = false, leaving = false, gone = false;
+  int slot = -1;
+  std::string host;
+  std::map<MemberId, std::shared_ptr<Worker>> workers;
+};
+
+class AgentServer::Process : public ReplicaProcess {
+ public:
+  Process(MemberId id, std::shared_ptr<Agent> agent, std::shared_ptr<Worker> worker,
+          Seconds kill_patience)
+      : id_(id),
+        agent_(std::move(agent)),
+        worker_(std::move(worker)),
+        kill_patience_(std::chrono::duration_cast<Monotonic::duration>(kill_patience)) {}
+  ~Process() override {
+    if (!worker_->status) tell_kill();
+  }
+
+  pid_t pid() const override { return worker_->pid; }
+  void kill() override { tell_kill(); }
+  // All that it said before comes first.
+  std::optional<ExitStatus> poll() override {
+    return worker_->channel ? std::nullopt : worker_->status;
+  }
+  std::optional<bool> stop_change() override {
+    if (worker_->stops.empty()) return std::nullopt;
+    const bool stopped = worker_->stops.front();
+    worker_->stops.pop_front();
+    return stopped;
+  }
+  int descriptor() const override { return -1; }
+  std::string lost() const override { return worker_->lost; }
+
+ private:
+  void tell_kill() {
+    if (agent_->gone) return;
+    agent_->channel.post(frame("kill", id_));
+    if (!worker_->end_by) worker_->end_by = Monotonic::now() + kill_patience_;
+  }
+
+  const MemberId id_;
+  const std::shared_ptr<Agent> agent_;
+  const std::shared_ptr<Worker> worker_;
+  const Monotonic::duration kill_patience_;
+};
+
+AgentServer::AgentServer(HostsOptions options, std::string run, Events events)
+    : options_(std::move(options)),
+      run_(std::move(run)),
+      events_(std::move(events)),
+      listener_(listen_tcp(options_.port)) {}
+
+AgentServer::~AgentServer() = default;
+
+uint16_t AgentServer::port() const {
+  return port_of(listener_.get());
+}
+
+void AgentServer::add_waits(std::vector<pollfd>& waits) const {
+  waits.push_back({listener_.get(), POLLIN, 0});
+  for (const auto& agent : agents_) {
+    waits.push_back(agent->channel.wait());
+    for (const auto& [id, worker] : agent->workers) {
+      if (worker->channel) waits.push_back(worker->channel->wait());
+    }
+  }
+}
+
+TimePoint AgentServer::deadline() const {
+  TimePoint first = TimePoint::max();
+  for (const auto& agent : agents_) {
+    if (!agent->proven) first = std::min(first, agent->deadline);
+    for (const auto& [id, worker] : agent->workers) {
+      if (worker->end_by && !worker->status) first = std::min(first, *worker->end_by);
+    }
+  }
+  return first;
+}
+
+void AgentServer::serve() {
+  accept_all();
+  const std::vector<std::shared_ptr<Agent>> all = agents_;  // joining drops others
+  for (const auto& agent : all) {
+    if (agent->gone) continue;
+    const std::string why = serve(*agent);
+    if (!why.empty()) drop(*agent, why);
+  }
+  std::erase_if(agents_, [](const auto& agent) { return agent->gone; });
+}
+
+void AgentServer::accept_all() {
+  for (;;) {
+    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) return;
+    const auto strangers = std::count_if(agents_.begin(), agents_.end(),
+                                         [](const auto& agent) { return !agent->proven; });
+    if (static_cast<size_t>(strangers) >= kMostStrangers) continue;
+    watch_peer(socket.get());
+    auto agent = std::make_shared<Agent>(std::move(socket), Monotonic::now() + kJoinPatience);
+    agent->channel.post(
+        {{"type", "challenge"}, {"protocol", kAgentProtocol}, {"nonce", agent->nonce}});
+    agents_.push_back(std::move(agent));
+  }
+}
+
+std::string AgentServer::serve(Agent& agent) {
+  if (!agent.proven && Monotonic::now() >= agent.deadline) return "did not prove itself in time";
+  try {
+    if (!agent.channel.flush()) return "is gone";
+    if (!agent.channel.drain([&](const nlohmann::json& message) { on_message(agent, message); })) {
+      return "is gone";
+    }
+    for (auto entry = agent.workers.begin(); entry != agent.workers.end();) {
+      Worker& worker = *entry->second;
+      // All that it had sent by now is read: a launcher that itself stood still blames nobody.
+      if (worker.end_by && !worker.status && Monotonic::now() >= *worker.end_by) {
+        return fmt::format("does not end replica {}", entry->first);
+      }
+      if (worker.channel) {
+        const bool heard =
+            worker.channel->flush() && worker.channel->drain([&](nlohmann::json message) {
+              nlohmann::json told = frame("tell", entry->first);
+              told["message"] = std::move(message);
+              agent.channel.post(told);
+            });
+        if (!heard || (worker.closing && !worker.channel->wants_write())) worker.channel.reset();
+      }
+      entry = !worker.channel && worker.status ? agent.workers.erase(entry) : std::next(entry);
+    }
+  } catch (const std::exception& error) {
+    return std::string("says what is no message: ") + error.what();
+  }
+  return "";
+}
+
+void AgentServer::on_message(Agent& agent, const nlohmann::json& message) {
+  const auto& type = message.at("type").get_ref<const std::string&>();
+  if (!agent.proven) {
+    if (type != "join") fail("a {} before it has joined", type);
+    return on_join(agent, message);
+  }
+  if (type == "leaving") {
+    if (!std::exchange(agent.leaving, true)) events_.left(agent.slot, agent.host, "is to go");
+    return;
+  }
+  const auto member = json_find<MemberId>(message, "member", type);
+  const auto found = member ? agent.workers.find(*member) : agent.workers.end();
+  if (found == agent.workers.end()) return;
+  Worker& worker = *found->second;
+  if (type == "say") {
+    if (worker.channel) worker.channel->post(message.at("message"));
+  } else if (type == "closed") {
+    worker.closing = true;
+  } else if (type == "started") {
+    worker.pid = message.at("pid").get<pid_t>();
+  } else if (type == "stopped") {
+    worker.stops.push_back(message.at("stopped").get<bool>());
+  } else if (type == "ended") {
+    worker.closing = true;
+    worker.lost = message.value("reason", "");
+    worker.status = ExitStatus{message.value("signaled", false), message.value("value", 1)};
+  }
+}
+
+void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
+  const auto nonce = json_get<std::string>(message, "nonce", "join");
+  const auto proof = json_get<std::string>(message, "proof", "join");
+  const auto slot = json_get<int>(message, "slot", "join");
+  const std::string expected = link_proof(options_.secret, "agent", agent.nonce, nonce, slot);
+  if (!equal_constant_time(bytes_of(expected), bytes_of(proof))) fail("another secret");
+  if (json_get<std::string>(message, "run", "join") != run_) fail("an agent of another run");
+  if (slot < 0 || slot > kMostSlots) fail("slot {}", slot);
+  for (const auto& other : agents_) {
+    // It has come anew, and its old connection is not known to be dead yet.
+    if (other->proven && other->slot == slot) drop(*other, "has come again");
+  }
+  agent.proven = true;
+  agent.slot = slot;
+  agent.host = json_get<std::string>(message, "host", "join");
+  agent.channel.set_longest(kMaxFrame);
+  agent.channel.post(
+      {{"type", "joined"},
+       {"proof", link_proof(options_.secret, "launcher", agent.nonce, nonce, slot)}});
+  events_.joined(slot, agent.host);
+}
+
+void AgentServer::drop(Agent& agent, const std::string& why) {
+  if (std::exchange(agent.gone, true)) return;
+  ::shutdown(agent.channel.fd(), SHUT_RDWR);  // replicas may hold it for a while
+  for (const auto& [id, worker] : agent.workers) {
+    if (!worker->status) {
+      worker->status = ExitStatus{true, SIGKILL};
+      worker->lost = fmt::format("its host {} {}", agent.host, why);
+    }
+    worker->channel.reset();
+  }
+  agent.workers.clear();
+  if (agent.proven && !agent.leaving) events_.left(agent.slot, agent.host, why);
+}
+
+std::unique_ptr<Replica> AgentServer::start(MemberId id, int slot, nlohmann::json welcome) {
+  const auto found = std::find_if(agents_.begin(), agents_.end(), [slot](const auto& agent) {
+    return agent->proven && !agent->gone && !agent->leaving && agent->slot == slot;
+  });
+  if (found == agents_.end()) fail("the host of slot {} is gone", slot);
+  welcome.erase("secret");
+  nlohmann::json message = frame("start", id);
+  message["welcome"] = std::move(welcome);
+  (*found)->channel.post(message);
+  auto [ours, theirs] = socket_pair();
+  const auto worker = std::make_shared<Worker>();
+  worker->channel = std::make_unique<Channel>(std::move(theirs));
+  (*found)->workers[id] = worker;
+  auto replica = std::make_unique<Replica>(
+      Replica{id, std::make_unique<Process>(id, *found, worker, options_.kill_patience),
+              Channel(std::move(ours))});
+  replica->slots = {slot};
+  return replica;
+}
+
+void AgentServer::end(int exit) {
+  const TimePoint deadline = Monotonic::now() + kAgentsPatience;
+  for (const auto& agent : agents_) {
+    if (!agent->proven || agent->gone) continue;
+    agent->channel.post({{"type", "end"}, {"exit", exit}});
+    while (agent->channel.wants_write() && Monotonic::now() < deadline) {
+      wait_ready(agent->channel.fd(), POLLOUT, deadline);
+      if (!agent->channel.flush()) break;
+    }
+  }
+}
+
+}  // namespace adaptdl::launch

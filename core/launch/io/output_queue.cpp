@@ -1,0 +1,128 @@
+#include "core/launch/io/output_queue.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <pthread.h>
+#include <thread>
+
+namespace adaptdl::launch {
+
+namespace {
+
+struct Entry {
+  nlohmann::json event;  // null: a sentence
+  std::string line;
+  bool step = false;
+};
+
+}  // namespace
+
+// Outlives the OutputQueue when a sink never comes back.
+struct OutputQueue::Shared {
+  std::vector<EventSink> sinks;
+  Talk talk;
+  size_t capacity;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Entry> queue;
+  size_t steps = 0;  // step events in the queue
+  uint64_t dropped = 0;
+  bool busy = false, quit = false;
+  std::thread thread;
+
+  void put(Entry entry) {
+    {
+      std::lock_guard lock(mutex);
+      steps += entry.step;
+      queue.push_back(std::move(entry));
+      if (queue.size() > capacity && steps > 0) {
+        // Mostly steps wait, so one is found at once.
+        queue.erase(std::find_if(queue.begin(), queue.end(), [](auto& e) { return e.step; }));
+        --steps;
+        ++dropped;
+      }
+    }
+    changed.notify_all();
+  }
+
+  void loop() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [this] { return quit || !queue.empty(); });
+      if (queue.empty()) return;
+      const Entry entry = std::move(queue.front());
+      queue.pop_front();
+      steps -= entry.step;
+      busy = true;
+      lock.unlock();
+      if (!entry.event.is_null()) {
+        for (const EventSink& sink : sinks) sink(entry.event);
+      } else if (talk) {
+        talk(entry.line);
+      }
+      lock.lock();
+      busy = false;
+      changed.notify_all();
+    }
+  }
+};
+
+OutputQueue::OutputQueue(std::vector<EventSink> sinks, Talk talk, size_t capacity)
+    : shared_(std::make_shared<Shared>()) {
+  shared_->sinks = std::move(sinks);
+  shared_->talk = std::move(talk);
+  shared_->capacity = capacity;
+  shared_->thread = std::thread([shared = shared_] {
+    pthread_setname_np(pthread_self(), "output");
+    shared->loop();
+  });
+}
+
+OutputQueue::~OutputQueue() {
+  {
+    std::lock_guard lock(shared_->mutex);
+    shared_->quit = true;
+  }
+  shared_->changed.notify_all();
+  if (shared_->thread.joinable()) shared_->thread.join();
+}
+
+void OutputQueue::event(nlohmann::json event) {
+  const bool step = event.value("event", "") == "step";
+  shared_->put({std::move(event), "", step});
+}
+
+void OutputQueue::talk(std::string line) {
+  shared_->put({nullptr, std::move(line), false});
+}
+
+uint64_t OutputQueue::dropped() const {
+  std::lock_guard lock(shared_->mutex);
+  return shared_->dropped;
+}
+
+bool OutputQueue::drain(TimePoint deadline) {
+  std::unique_lock lock(shared_->mutex);
+  return shared_->changed.wait_until(lock, deadline,
+                                     [this] { return shared_->queue.empty() && !shared_->busy; });
+}
+
+void OutputQueue::drain(SignalCatcher& signals) {
+  while (!drain(Monotonic::now() + std::chrono::milliseconds(100))) {
+    for (const int number : signals.take()) {
+      if (number == SIGCHLD) continue;
+      abandon();
+      return;
+    }
+  }
+}
+
+void OutputQueue::abandon() {
+  if (shared_->thread.joinable()) shared_->thread.detach();
+}
+
+}  // namespace adaptdl::launch

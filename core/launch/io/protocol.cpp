@@ -1,0 +1,125 @@
+#include "core/launch/io/protocol.h"
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "core/base/error.h"
+#include "core/base/poll.h"
+#include "core/net/socket.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr size_t kHeader = 4;
+
+std::string frame_of(const nlohmann::json& message) {
+  std::string frame(kHeader, '\0');
+  // Text from a user's program may be anything; invalid UTF-8 becomes U+FFFD instead of an error.
+  frame += message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const size_t size = frame.size() - kHeader;
+  if (size > kMaxFrame) {
+    fail("control message of {} bytes is larger than the {} allowed", size, kMaxFrame);
+  }
+  for (size_t i = 0; i < kHeader; ++i) frame[i] = static_cast<char>(size >> (8 * i) & 0xff);
+  return frame;
+}
+
+}  // namespace
+
+Channel::Channel(Fd socket, uint32_t longest) : socket_(std::move(socket)), longest_(longest) {}
+
+bool Channel::write_some(const char* data, size_t size, size_t& written) {
+  while (written < size) {
+    const ssize_t n =
+        ::send(socket_.get(), data + written, size - written, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+      written += static_cast<size_t>(n);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return true;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Channel::send(const nlohmann::json& message) {
+  pending_ += frame_of(message);
+  while (flush()) {
+    if (!wants_write()) return true;
+    wait_ready(socket_.get(), POLLOUT);
+  }
+  return false;
+}
+
+bool Channel::post(const nlohmann::json& message) {
+  pending_ += frame_of(message);
+  return flush() && pending_.size() <= kMaxPending;
+}
+
+bool Channel::flush() {
+  size_t written = 0;
+  const bool alive = write_some(pending_.data(), pending_.size(), written);
+  pending_.erase(0, written);
+  return alive;
+}
+
+Channel::Fill Channel::fill() {
+  char chunk[64 << 10];
+  for (;;) {
+    const ssize_t n = ::recv(socket_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
+    if (n > 0) {
+      buffer_.append(chunk, static_cast<size_t>(n));
+      return Fill::more;
+    }
+    if (n == 0) return Fill::closed;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return Fill::open;
+    if (errno != EINTR) return Fill::closed;  // a reset: the peer is gone
+  }
+}
+
+std::optional<nlohmann::json> Channel::next() {
+  const size_t available = buffer_.size() - consumed_;
+  if (available < kHeader) {
+    buffer_.erase(0, std::exchange(consumed_, 0));
+    return std::nullopt;
+  }
+  uint32_t size = 0;
+  for (size_t i = 0; i < kHeader; ++i) {
+    size |= uint32_t{static_cast<unsigned char>(buffer_[consumed_ + i])} << (8 * i);
+  }
+  if (size > longest_) {
+    fail("control channel: a message of {} bytes was announced, {} are allowed", size, longest_);
+  }
+  if (available - kHeader < size) {
+    buffer_.erase(0, std::exchange(consumed_, 0));
+    return std::nullopt;
+  }
+  const char* text = buffer_.data() + consumed_ + kHeader;
+  auto message = nlohmann::json::parse(text, text + size, nullptr, false);
+  consumed_ += kHeader + size;
+  if (!message.is_object() || !message.contains("type") || !message["type"].is_string()) {
+    fail("control channel: a message of {} bytes is not a JSON object with a type", size);
+  }
+  return message;
+}
+
+std::optional<nlohmann::json> Channel::receive(std::optional<TimePoint> deadline) {
+  for (;;) {
+    if (auto message = next()) return message;
+    switch (fill()) {
+      case Fill::more:
+        break;
+      case Fill::open:
+        if (!wait_ready(socket_.get(), POLLIN, deadline)) return std::nullopt;
+        break;
+      case Fill::closed:
+        return std::nullopt;
+    }
+  }
+}
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,191 @@
+#include "core/launch/io/run_report.h"
+
+#include <cmath>
+#include <unistd.h>
+
+namespace adaptdl::launch {
+
+namespace {
+
+using nlohmann::json;
+
+double to_microseconds(double seconds) {
+  return std::round(seconds * 1e6) / 1e6;
+}
+
+template <typename T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+json or_null(const std::string& text) {
+  return text.empty() ? json() : json(text);
+}
+
+}  // namespace
+
+RunReport::RunReport(RunIdentity identity, OutputQueue& output, Keep keep)
+    : identity_(std::move(identity)),
+      output_(output),
+      keep_(std::move(keep)),
+      begun_(Monotonic::now()),
+      started_(rfc3339(std::chrono::system_clock::now())),
+      record_{{"format", kRecordFormat},
+              {"name", identity_.name},
+              {"program", identity_.program},
+              {"arguments", identity_.arguments}} {
+  if (!identity_.settings) return;
+  record_["settings"] = identity_.settings->given;
+  record_["effective_settings"] = identity_.settings->effective;
+}
+
+void RunReport::emit(json event) {
+  event["time_s"] = to_microseconds(elapsed_s());
+  output_.event(std::move(event));
+}
+
+void RunReport::start(const StartFacts& facts) {
+  emit({{"event", "start"},
+        {"format", kEventFormat},
+        {"name", identity_.name},
+        {"run_id", or_null(facts.run_id)},
+        {"program", identity_.program},
+        {"pid", getpid()},
+        {"started", started_},
+        {"replicas", facts.replicas},
+        {"min", facts.min},
+        {"max", facts.max},
+        {"threads", facts.threads},
+        {"gpus", facts.gpus},
+        {"checkpoint_dir", identity_.checkpoint_dir},
+        {"output_dir", or_null(identity_.output_dir)},
+        {"log_dir", identity_.log_dir}});
+}
+
+void RunReport::generation(const GenerationFacts& facts) {
+  emit({{"event", "generation"},
+        {"generation", facts.number},
+        {"members", facts.members},
+        {"replicas", facts.members.size()},
+        {"cause", facts.cause},
+        {"from", facts.from},
+        {"to", facts.members.size()},
+        {"immediate", facts.immediate},
+        {"step", or_null(facts.step)}});
+}
+
+void RunReport::failure(const FailureFacts& facts) {
+  json event = {{"event", "failure"}, {"member", facts.member}, {"reason", facts.reason},
+                {"signal", nullptr},  {"exit_code", nullptr},   {"next", facts.next},
+                {"log", facts.log}};
+  if (facts.status) event[facts.status->signaled ? "signal" : "exit_code"] = facts.status->value;
+  emit(std::move(event));
+}
+
+void RunReport::from_replica(json event) {
+  emit(std::move(event));
+}
+
+void RunReport::rescale(json event, const std::string& cause, int from, size_t to) {
+  event["cause"] = cause;
+  event["from"] = from;
+  event["to"] = to;
+  emit(std::move(event));
+}
+
+void RunReport::end(const EndFacts& facts) {
+  json event = facts.from_replicas;
+  event.update({{"event", "end"},
+                {"result", facts.result},
+                {"exit_code", facts.exit},
+                {"reason", or_null(facts.reason)},
+                {"checkpoint", facts.checkpoint},
+                {"steps", or_null(facts.steps)},
+                {"seconds", to_microseconds(elapsed_s())},
+                {"rescales", facts.rescales},
+                {"lost_s", facts.lost_s ? json(to_microseconds(*facts.lost_s)) : json()},
+                {"dropped_events", output_.dropped()}});
+  take(facts.result, facts.record);
+  record_.update(event);
+  record_.erase("event");
+  record_["cause"] = facts.result == "failed" ? json(facts.cause) : json();
+  write(true);
+  emit(std::move(event));
+}
+
+void RunReport::already_finished(const json& record) {
+  // Whoever started this process looks for a record of this process, and the record file may be
+  // older than the folder's, if a full disk kept it from being written.
+  record_.update(record);
+  record_["pid"] = getpid();
+  write(true);
+  json event = record;
+  event.update({{"event", "end"}, {"time_s", 0.0}, {"exit_code", 0}, {"already", true}});
+  output_.event(std::move(event));
+}
+
+json RunReport::status(const StatusFacts& facts) const {
+  json members = json::array();
+  for (const auto& [member, pid, state] : facts.members) {
+    members.push_back({{"member", member}, {"pid", pid}, {"state", state}});
+  }
+  return {{"name", identity_.name},
+          {"pid", getpid()},
+          {"program", identity_.program},
+          {"state", state_},
+          {"reason", facts.reason},
+          {"generation", facts.generation},
+          {"replicas", facts.replicas},
+          {"members", std::move(members)},
+          {"target", facts.target},
+          {"min", facts.min},
+          {"max", facts.max},
+          {"slots", or_null(facts.slots)},
+          {"hints", facts.hints},
+          {"step", or_null(facts.step)},
+          {"epoch", facts.epoch},
+          {"loss", facts.loss},
+          {"started", started_},
+          {"seconds", elapsed_s()},
+          {"checkpoint_dir", identity_.checkpoint_dir},
+          {"log_dir", identity_.log_dir},
+          {"output_dir", or_null(identity_.output_dir)}};
+}
+
+void RunReport::record(const std::string& state, const RecordFacts& facts) {
+  take(state, facts);
+  write(false);
+}
+
+void RunReport::take(const std::string& state, const RecordFacts& facts) {
+  state_ = state;
+  record_.update({{"state", state},
+                  {"pid", getpid()},
+                  {"started", started_},
+                  {"changed", rfc3339(std::chrono::system_clock::now())},
+                  {"step", or_null(facts.step)},
+                  {"checkpoint_dir", identity_.checkpoint_dir},
+                  {"log_dir", identity_.log_dir},
+                  {"output_dir", or_null(identity_.output_dir)},
+                  {"control_socket", identity_.control_socket}});
+  if (!facts.command) return;
+  record_.update({{"reason", nullptr},
+                  {"cause", nullptr},
+                  {"exit_code", nullptr},
+                  {"program_exit_code", or_null(facts.command->program_exit_code)},
+                  {"checkpoint", facts.command->checkpoint},
+                  {"generation", facts.command->generation},
+                  {"replicas", facts.command->replicas}});
+}
+
+void RunReport::write(bool last) {
+  try {
+    keep_(record_, last);
+  } catch (const std::exception& error) {
+    if (told_problem_ == error.what()) return;
+    told_problem_ = error.what();
+    talk("cannot keep the record of this run: " + told_problem_);
+  }
+}
+
+}  // namespace adaptdl::launch

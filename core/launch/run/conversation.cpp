@@ -1,0 +1,140 @@
+#include "core/launch/run/conversation.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace adaptdl::launch {
+
+void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
+  auto& [view, stream, watch, failures, end, report] = subjects_;
+  const TimePoint now = Monotonic::now();
+  const MemberId id = replica.id;
+  const auto& type = message.at("type").get_ref<const std::string&>();
+  const auto generation = [&] { return message.at("generation").get<uint64_t>(); };
+  if (type == "event") {
+    stream.event(id, message.at("event"));
+  } else if (type == "hello") {
+    on_hello(replica, message);
+  } else if (type == "connected") {
+    said_connected(view, id, generation());
+  } else if (type == "switched") {
+    stream.switched(generation(), message.at("step").get<int64_t>());
+    said_switched(view, id, generation(), now);
+    stream.advance(view);
+  } else if (type == "lost") {
+    said_lost(view, id, generation(), message.value("connecting", false), now);
+    stream.advance(view);
+  } else if (type == "waiting") {
+    replica.waits_in = message.at("waiting").get<bool>() ? generation() : 0;
+    watch.restart();
+  } else if (type == "hints") {
+    on_hints(message);
+  } else if (type == "leaving") {
+    said_leaving(view, id, now);
+  } else if (type == "bye") {
+    on_bye(replica, message);
+  } else if (type == "fatal") {
+    on_fatal(replica, message);
+  }
+  // Unknown types are for later versions.
+}
+
+void Conversation::on_hello(Replica& replica, const nlohmann::json& message) {
+  const int protocol = message.at("protocol").get<int>();
+  if (protocol > kProtocol) {
+    on_fatal(replica,
+             {{"message",
+               fmt::format("{}: made for a newer adaptdl (worker protocol {}, this one speaks {}); "
+                           "run it with that one",
+                           options_.program, protocol, kProtocol)}});
+    return;
+  }
+  replica.said_hello = true;
+  replica.endpoint = message.at("endpoint");
+  said_hello(subjects_.view, replica.id, Monotonic::now());
+}
+
+void Conversation::on_bye(Replica& replica, const nlohmann::json& message) {
+  View& view = subjects_.view;
+  replica.said_bye = true;
+  const std::string result = message.value("result", "");
+  const bool first = !view.current.members.empty() && view.current.members.front() == replica.id;
+  if (first && message.contains("summary") && message["summary"].is_object()) {
+    summary_ = message["summary"];
+  }
+  // Older programs do not say; they end with 1 if the checkpoint of a stop cannot be written.
+  if (first && result != "left") checkpointed_ = message.value("checkpoint", result == "stopped");
+  said_bye(view, replica.id, result == "finished", Monotonic::now());
+  subjects_.stream.advance(view);
+}
+
+void Conversation::on_hints(const nlohmann::json& message) {
+  try {
+    std::vector<std::string> ignored;
+    hints_ = hints_from_json(message.at("hints"), "hints", ignored);
+    if (options_.on_hints) options_.on_hints(hints());
+  } catch (const Error&) {  // of another version: those before stand
+  }
+}
+
+// The replicas know of their own time only; the launcher has seen every rescale of the run.
+nlohmann::json Conversation::hints() const {
+  if (!hints_) return nullptr;
+  SchedulingHints hints = *hints_;
+  if (!hints.rescale_cost_s) hints.rescale_cost_s = subjects_.stream.rescale_cost_s();
+  return to_json(hints);
+}
+
+void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
+  const View& view = subjects_.view;
+  const std::string sentence = bounded(message.value("message", "cannot train"));
+  const Member* member = view.find(replica.id);
+  const bool newcomer =
+      member != nullptr && member->state != MemberState::active && view.trained() > 0;
+  if (newcomer) {
+    replica.fatal = sentence;  // those who train go on
+    replica.process->kill();
+    return;
+  }
+  if (subjects_.end.is("failed")) return;  // all say the same; once is enough
+  subjects_.end.begin(
+      {.result = "failed", .exit = std::max(1, message.value("exit", 1)), .reason = sentence});
+}
+
+void Conversation::on_closed(Replica& replica) {
+  auto& [view, stream, watch, failures, end, report] = subjects_;
+  replica.failed = !replica.said_bye && !replica.expected_end && !end.ending();
+  Member* member = view.find(replica.id);
+  if (member == nullptr || member->state == MemberState::gone) return;
+  replica.state_at_death = member->state;
+  if (end.members_matter()) {
+    died(view, replica.id, Monotonic::now());
+  } else {
+    member->state = MemberState::gone;
+  }
+  stream.advance(view);
+}
+
+void Conversation::on_exit(Replica& replica, const ExitStatus& status) {
+  if (replica.failed) {
+    subjects_.failures.add(replica.id,
+                           replica.fatal.empty() ? replica.process->lost() : replica.fatal, status,
+                           replica.state_at_death);
+  }
+  reaped(subjects_.view, replica.id);
+}
+
+// A stopped process is not a dead one, but everybody waits for it; the user should know for whom.
+void Conversation::on_stop(Replica& replica, bool stopped) {
+  Member* member = subjects_.view.find(replica.id);
+  if (member == nullptr || member->stopped == stopped) return;
+  member->stopped = stopped;
+  subjects_.watch.disturbed();
+  subjects_.report.talk(
+      stopped ? fmt::format("replica {} was stopped; training waits for it (process {})",
+                            replica.id, replica.process->pid())
+              : fmt::format("replica {} goes on", replica.id));
+}
+
+}  // namespace adaptdl::launch

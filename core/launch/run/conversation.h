@@ -1,0 +1,62 @@
+#pragma once
+
+// What replicas say and what becomes of them, as changes of the membership, events and the end of
+// the run.
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "core/job/hints.h"
+#include "core/launch/run/event_stream.h"
+#include "core/launch/run/failures.h"
+#include "core/launch/run/hang_watch.h"
+#include "core/launch/run/membership.h"
+#include "core/launch/run/replica_set.h"
+#include "core/launch/run/run.h"
+#include "core/launch/run/run_end.h"
+
+namespace adaptdl::launch {
+
+// One thread.
+class Conversation : public ReplicaListener {
+ public:
+  // What is changed by it; borrowed.
+  struct Subjects {
+    View& view;
+    EventStream& stream;
+    HangWatch& watch;
+    Failures& failures;
+    RunEnd& end;
+    RunReport& report;
+  };
+  Conversation(const RunOptions& options, const Subjects& subjects)
+      : options_(options), subjects_(subjects) {}
+
+  void on_message(Replica& replica, const nlohmann::json& message) override;
+  void on_closed(Replica& replica) override;
+  void on_exit(Replica& replica, const ExitStatus& status) override;
+  void on_stop(Replica& replica, bool stopped) override;
+
+  // What the job knows of itself, newest; null if it has not said.
+  nlohmann::json hints() const;
+  // What rank 0 said last of what it trained.
+  const nlohmann::json& summary() const { return summary_; }
+  // Whether a checkpoint of the very end is on disk.
+  bool checkpointed() const { return checkpointed_; }
+  void went_on() { checkpointed_ = false; }  // from it: it is not of the end
+
+ private:
+  void on_hello(Replica& replica, const nlohmann::json& message);
+  void on_bye(Replica& replica, const nlohmann::json& message);
+  void on_fatal(Replica& replica, const nlohmann::json& message);
+  void on_hints(const nlohmann::json& message);
+
+  const RunOptions& options_;
+  const Subjects subjects_;
+  std::optional<SchedulingHints> hints_;
+  nlohmann::json summary_ = nlohmann::json::object();
+  bool checkpointed_ = false;
+};
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,121 @@
+#include "core/launch/run/event_stream.h"
+
+#include <algorithm>
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr size_t kMaxPauses = 31;  // that the median is of
+
+template <typename T>
+T get(const nlohmann::json& event, const char* key, T otherwise) {
+  const auto found = event.find(key);
+  return found != event.end() && found->is_number() ? found->get<T>() : otherwise;
+}
+
+// Training began anew: from the beginning or from a checkpoint.
+bool anew(const Generation& generation) {
+  return generation.cause == "start" || generation.cause == "restart";
+}
+
+}  // namespace
+
+void EventStream::event(MemberId from, nlohmann::json event) {
+  if (!event.is_object() || !event.contains("event") || !event["event"].is_string()) return;
+  if (!terms_.empty() && terms_.front().speaker == from) {
+    let_out(std::move(event));
+  } else {
+    held_[from].push_back(std::move(event));
+  }
+}
+
+void EventStream::note(const Generation& current) {
+  if (current.number == number_) return;
+  number_ = current.number;
+  if (number_ == 0) return;
+  const Term term{current, static_cast<int>(members_), current.members.front()};
+  members_ = current.members.size();
+  known_[number_] = term;
+  terms_.push_back(term);
+  if (terms_.size() == 1) begin(term);
+}
+
+void EventStream::advance(const View& view, bool all) {
+  note(view.current);
+  while (terms_.size() > 1) {
+    const Member* speaker = view.find(terms_.front().speaker);
+    const bool over = speaker == nullptr || speaker->state == MemberState::gone ||
+                      speaker->said_bye || speaker->switched > terms_.front().generation.number;
+    if (!over && !all) return;
+    terms_.pop_front();
+    begin(terms_.front());
+  }
+}
+
+void EventStream::begin(const Term& term) {
+  const auto switched = switched_.find(term.generation.number);
+  const int64_t step = switched == switched_.end() ? last_step_ : switched->second;
+  if (anew(term.generation)) last_step_ = step;
+  report_.generation({.number = static_cast<int64_t>(term.generation.number),
+                      .members = term.generation.members,
+                      .from = term.from,
+                      .cause = term.generation.cause,
+                      .immediate = term.generation.immediate,
+                      .step = step});
+  for (nlohmann::json& event : held_[term.speaker]) let_out(std::move(event));
+  held_.erase(term.speaker);
+}
+
+void EventStream::let_out(nlohmann::json event) {
+  const std::string kind = event["event"];
+  if (kind == "step") {
+    step(std::move(event));
+  } else if (kind == "rescale") {
+    rescale(std::move(event));
+  } else if (kind == "end") {
+    end_ = std::move(event);  // the launcher says when it has ended
+  } else {
+    if (kind == "resume") last_step_ = get<int64_t>(event, "step", last_step_);
+    report_.from_replica(std::move(event));
+  }
+}
+
+void EventStream::step(nlohmann::json event) {
+  const auto step = get<int64_t>(event, "step", 0);
+  if (step <= last_step_) return;
+  last_step_ = step;
+  newest_step_ = event;
+  report_.from_replica(std::move(event));
+  if (step <= highest_step_) return;
+  highest_step_ = step;
+  on_step_(step);
+}
+
+void EventStream::rescale(nlohmann::json event) {
+  const auto term = known_.find(get<uint64_t>(event, "generation", 0));
+  if (term == known_.end() || term->second.from == 0) return;  // a start is no rescale
+  ++rescales_;
+  const double pause = get<double>(event, "pause_s", 0.0);
+  lost_s_ += pause;
+  pauses_.push_back(pause);
+  if (pauses_.size() > kMaxPauses) pauses_.pop_front();
+  const Generation& generation = term->second.generation;
+  report_.rescale(std::move(event), generation.cause, term->second.from, generation.members.size());
+}
+
+std::optional<double> EventStream::rescale_cost_s() const {
+  if (pauses_.empty()) return std::nullopt;
+  std::vector<double> sorted(pauses_.begin(), pauses_.end());
+  const auto middle = sorted.begin() + static_cast<long>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return std::max(0.0, *middle);
+}
+
+const nlohmann::json& EventStream::newest(const char* field) const {
+  static const nlohmann::json kNone;
+  const auto found = newest_step_.find(field);
+  return found == newest_step_.end() ? kNone : *found;
+}
+
+}  // namespace adaptdl::launch

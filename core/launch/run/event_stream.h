@@ -1,0 +1,75 @@
+#pragma once
+
+// The run's stream of events, out of what its replicas send and what the launcher itself knows.
+// Rank 0 speaks for a generation; when it changes hands, the new one's events wait until all of the
+// old one's are there, so that the stream stays in order. Steps that were had already are dropped.
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "core/launch/io/run_report.h"
+#include "core/launch/run/membership.h"
+
+namespace adaptdl::launch {
+
+// One thread.
+class EventStream {
+ public:
+  // `on_step` is called for every finished step that no earlier attempt had finished.
+  EventStream(RunReport& report, std::function<void(int64_t step)> on_step)
+      : report_(report), on_step_(std::move(on_step)) {}
+
+  // From a replica, in the order in which it sent them.
+  void event(MemberId from, nlohmann::json event);
+  // A member trains in that generation, which goes on after `step`.
+  void switched(uint64_t generation, int64_t step) { switched_[generation] = step; }
+
+  // Notes which generation is in force, and lets out what no longer has to wait. Call after every
+  // change of the view; at the end with `all`.
+  void advance(const View& view, bool all = false);
+
+  // Of the generation in force nobody is left: the next one starts from a checkpoint.
+  void restarting(const View& view) { members_ = view.current.members.size(); }
+
+  int64_t last_step() const { return last_step_; }
+  int64_t highest_step() const { return highest_step_; }
+  int rescales() const { return rescales_; }
+  double lost_s() const { return lost_s_; }
+  // The median pause of a rescale so far, in seconds.
+  std::optional<double> rescale_cost_s() const;
+  const nlohmann::json& newest(const char* field) const;     // of the step events; null if none
+  const nlohmann::json& worker_end() const { return end_; }  // what rank 0 said of the end, or null
+
+ private:
+  struct Term {  // of one generation's rank 0
+    Generation generation;
+    int from = 0;  // members of the one before; 0: nobody trained
+    MemberId speaker = 0;
+  };
+
+  void note(const Generation& current);
+  void begin(const Term& term);
+  void let_out(nlohmann::json event);
+  void step(nlohmann::json event);
+  void rescale(nlohmann::json event);
+
+  RunReport& report_;
+  const std::function<void(int64_t)> on_step_;
+  uint64_t number_ = 0;  // of the generation in force, and its members
+  size_t members_ = 0;
+  std::deque<Term> terms_;  // the first is under way
+  std::map<MemberId, std::vector<nlohmann::json>> held_;
+  std::map<uint64_t, int64_t> switched_;  // by generation; its members agree
+  std::map<uint64_t, Term> known_;        // by number
+  int64_t last_step_ = 0, highest_step_ = 0;
+  nlohmann::json newest_step_ = nlohmann::json::object(), end_;
+  int rescales_ = 0;
+  double lost_s_ = 0;
+  std::deque<double> pauses_;  // newest
+};
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,304 @@
+#include "core/launch/run/launcher.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/poll.h"
+#include "core/launch/slots.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr int kTerminated = static_cast<int>(ExitCode::terminated);
+
+RendezvousOptions rendezvous_options(const RunOptions& options) {
+  RendezvousOptions result;
+  result.min = options.replicas.min;
+  result.max = options.replicas.max;
+  result.slots = options.slots;
+  result.slots_per_replica = options.slots_per_replica;
+  result.max_restarts = options.max_restarts;
+  result.start_timeout = Seconds(options.start_timeout_s);
+  result.connect_timeout = Seconds(options.connect_timeout_s);
+  result.leave_timeout = Seconds(options.grace_s);
+  return result;
+}
+
+const char* state_name(const Member& member) {
+  static constexpr const char* kStates[] = {"starting", "ready", "active", "gone"};
+  if (member.leaving) return "leaving";
+  return member.stopped ? "stopped" : kStates[static_cast<int>(member.state)];
+}
+
+}  // namespace
+
+Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& signals)
+    : options_(options),
+      report_(report),
+      signals_(signals),
+      rendezvous_(rendezvous_options(options)),
+      stream_(report, [this](int64_t step) { on_step(step); }),
+      replicas_(options, report, host_events()),
+      hung_(options.hang_timeout_s, report),
+      failures_(options.max_restarts, view_, replicas_, report),
+      end_(options, view_, replicas_, stream_, report),
+      conversation_(options, {view_, stream_, hung_.watch(), failures_, end_, report}),
+      control_(options.control_socket,
+               [this](const auto& request) { return answer_request(*this, request); }) {
+  view_.target = options.replicas.initial;
+  view_.forming_since = Monotonic::now();
+}
+
+int Launcher::run() {
+  record("starting");
+  const ReplicaBounds& bounds = options_.replicas;
+  report_.start({.run_id = replicas_.run_id(),
+                 .replicas = bounds.initial,
+                 .min = bounds.min,
+                 .max = bounds.max,
+                 .threads = replicas_.threads_for(bounds.initial),
+                 .gpus = options_.gpus});
+  decide_all();
+  while (!end_.ending() || !replicas_.empty()) {
+    wait();
+    replicas_.serve_hosts();
+    const bool children = take_signals();
+    replicas_.take_stops(conversation_, children);
+    replicas_.take_messages(conversation_);
+    if (replicas_.take_ends(conversation_, children)) {
+      replicas_.take_messages(conversation_);  // to tell of an end takes a while
+    }
+    control_.serve();
+    decide_all();
+    stream_.advance(view_);
+    if (view_.formed && report_.state() == "starting") record("training");
+    if (!end_.ending()) hung_.check(view_, replicas_);
+    end_.check();
+  }
+  return finish();
+}
+
+void Launcher::wait() {
+  std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
+  control_.add_waits(waits);
+  replicas_.add_waits(waits);
+  TimePoint until = std::min({deadline_.value_or(TimePoint::max()), control_.deadline(),
+                              replicas_.deadline(), end_.deadline()});
+  if (hung_.watch().counting()) {
+    const auto look = std::chrono::duration_cast<Monotonic::duration>(HangWatch::kLook);
+    until = std::min(until, Monotonic::now() + look);
+  }
+  poll_until(waits, until);
+}
+
+bool Launcher::take_signals() {
+  bool children = false;
+  for (const int number : signals_.take()) {
+    if (number == SIGCHLD) {
+      children = true;
+    } else if (!end_.ending()) {
+      end_.begin({.result = "stopped", .exit = 128 + number, .repair = true, .checkpoint = true});
+    } else if (!end_.is("finished")) {
+      end_.at_once();  // the second one
+    }
+  }
+  return children;
+}
+
+void Launcher::decide_all() {
+  deadline_.reset();
+  if (view_.finished && !end_.is("finished")) end_.begin({.result = "finished", .exit = 0});
+  while (end_.members_matter()) {
+    const Decision decision = decide(Monotonic::now(), view_, rendezvous_);
+    reason_ = decision.reason;
+    if (decision.action == Action::wait) {
+      deadline_ = decision.deadline;
+      return;
+    }
+    carry_out(decision);
+    apply(view_, decision, Monotonic::now());
+  }
+}
+
+void Launcher::carry_out(const Decision& decision) {
+  switch (decision.action) {
+    case Action::wait:
+      break;
+    case Action::start:
+      start_replicas(decision);
+      break;
+    case Action::announce:
+      replicas_.announce(decision.generation, decision.leavers);
+      break;
+    case Action::dismiss:
+      dismiss(decision);
+      break;
+    case Action::hand_over:
+      hand_over(decision);
+      break;
+    case Action::restart:
+      if (view_.formed) {
+        report_.talk(decision.reason + "; starting again from the newest checkpoint");
+      }
+      stream_.restarting(view_);
+      conversation_.went_on();
+      break;
+    case Action::give_up:
+      give_up(decision.reason);
+      break;
+  }
+}
+
+void Launcher::start_replicas(const Decision& decision) {
+  for (int i = 0; i < decision.count; ++i) {
+    const MemberId id = replicas_.new_id();
+    const std::vector<int> slots = slots_of(decision.slots, i, options_.slots_per_replica);
+    started(view_, id, Monotonic::now(), slots);
+    try {
+      replicas_.start(id, slots, replicas_.threads_for(view_.target),
+                      options_.fresh && !view_.formed);
+    } catch (const Error& error) {
+      died(view_, id, Monotonic::now());
+      failures_.no_start(id, error.what());
+      reaped(view_, id);
+      return;
+    }
+  }
+}
+
+void Launcher::dismiss(const Decision& decision) {
+  for (const MemberId id : decision.dismissed) {
+    Replica* replica = replicas_.find(id);
+    if (replica == nullptr) continue;
+    if (decision.failure) failures_.add(id, decision.reason, view_.find(id)->state);
+    replicas_.kill(*replica);
+  }
+}
+
+void Launcher::hand_over(const Decision& decision) {
+  report_.talk(decision.reason + "; going through a checkpoint");
+  for (const MemberId id : view_.current.members) {
+    Replica* replica = replicas_.find(id);
+    if (replica != nullptr) replicas_.ask_to_stop(*replica, kTerminated);
+  }
+}
+
+void Launcher::give_up(const std::string& reason) {
+  const std::string& last = failures_.last();
+  end_.begin({.result = "failed",
+              .exit = 1,
+              .reason = last.empty() ? reason : fmt::format("{}; {}", last, reason),
+              .repair = true,
+              .checkpoint = true,
+              .last_words = true});
+}
+
+void Launcher::on_step(int64_t step) {
+  step_finished(view_);
+  if (const auto& took = stream_.newest("step_s"); took.is_number()) {
+    hung_.watch().step_took(Seconds(took.get<double>()));
+  }
+  const auto& wanted = options_.replicas_at;
+  for (; next_replicas_at_ < wanted.size() && step >= wanted[next_replicas_at_].first;
+       ++next_replicas_at_) {
+    request_target(view_, wanted[next_replicas_at_].second, "replicas-at", rendezvous_);
+  }
+}
+
+// Each host has one slot, and a replica there as long as it does.
+AgentServer::Events Launcher::host_events() {
+  return {[this](int slot, const std::string& host) {
+            report_.talk(fmt::format("host {} has joined (slot {})", host, slot));
+            rendezvous_.slots.push_back(slot);
+            set_host_slots();
+          },
+          [this](int slot, const std::string& host, const std::string& why) {
+            report_.talk(fmt::format("host {} (slot {}) {}", host, slot, why));
+            std::erase(rendezvous_.slots, slot);
+            set_host_slots();
+          }};
+}
+
+void Launcher::set_host_slots() {
+  if (end_.ending()) return;
+  request_target(view_, static_cast<int>(rendezvous_.slots.size()), "scale", rendezvous_);
+}
+
+nlohmann::json Launcher::status() const {
+  StatusFacts facts;
+  for (const auto& [id, replica] : replicas_.all()) {
+    const Member* member = view_.find(id);
+    if (member == nullptr) continue;
+    facts.members.push_back({id, replica->process->pid(), state_name(*member)});
+  }
+  facts.reason = end_.ending() ? end_.ending()->result : reason_;
+  facts.generation = static_cast<int64_t>(view_.current.number);
+  facts.replicas = static_cast<size_t>(view_.trained());
+  facts.target = view_.target;
+  facts.min = rendezvous_.min;
+  facts.max = rendezvous_.max;
+  if (!options_.slots.empty()) facts.slots = replicas_.held_slots();
+  facts.hints = conversation_.hints();
+  facts.step = stream_.last_step();
+  facts.epoch = stream_.newest("epoch");
+  facts.loss = stream_.newest("loss");
+  return report_.status(facts);
+}
+
+std::string Launcher::ending() const {
+  return end_.ending() ? end_.ending()->result : "";
+}
+
+RunSlots Launcher::slots() const {
+  return {!options_.slots.empty(), rendezvous_.slots, options_.slots_per_replica, options_.gpus};
+}
+
+int Launcher::scale(const ScaleRequest& request) {
+  const int before = view_.target;
+  if (request.slots) rendezvous_.slots = *request.slots;
+  request_target(view_, request.replicas, "scale", rendezvous_);
+  return before;
+}
+
+void Launcher::cancel(bool checkpoint) {
+  end_.begin(
+      {.result = "cancelled", .exit = kTerminated, .repair = checkpoint, .checkpoint = checkpoint});
+}
+
+void Launcher::record(const std::string& state) {
+  report_.record(state, {.step = stream_.last_step()});
+}
+
+int Launcher::finish() {
+  const Ending& ending = *end_.ending();
+  replicas_.end_hosts(ending.exit);
+  stream_.advance(view_, true);
+  std::string reason = ending.reason;
+  if (ending.last_words && !failures_.last_words().empty()) {
+    reason += fmt::format(". The last words of the replica that failed last:\n  {}",
+                          fmt::join(failures_.last_words(), "\n  "));
+  }
+  if (!reason.empty()) report_.talk(reason);
+  const bool stopped = end_.is("stopped") || end_.is("cancelled");
+  if (stopped && !conversation_.checkpointed()) {
+    report_.talk(
+        "stopped without another checkpoint; the same command goes on from the newest one");
+  }
+  EndFacts facts;
+  facts.result = ending.result;
+  facts.exit = ending.exit;
+  facts.reason = reason;
+  facts.cause = failures_.cause();
+  facts.checkpoint = conversation_.checkpointed();
+  facts.steps = stream_.last_step();
+  facts.rescales = stream_.rescales();
+  facts.lost_s = stream_.lost_s();
+  if (stream_.worker_end().is_object()) facts.from_replicas = stream_.worker_end();
+  facts.from_replicas.update(conversation_.summary());
+  facts.record = {.step = stream_.last_step()};
+  report_.end(facts);
+  return ending.exit;
+}
+
+}  // namespace adaptdl::launch

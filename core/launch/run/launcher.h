@@ -1,0 +1,78 @@
+#pragma once
+
+// The launcher of one run: one thread, one loop, which waits for replicas, signals, requests and
+// deadlines, has decide() say what to do, and does it.
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "core/base/signals.h"
+#include "core/launch/io/control.h"
+#include "core/launch/io/run_report.h"
+#include "core/launch/io/run_requests.h"
+#include "core/launch/run/conversation.h"
+#include "core/launch/run/event_stream.h"
+#include "core/launch/run/failures.h"
+#include "core/launch/run/hang_watch.h"
+#include "core/launch/run/rendezvous.h"
+#include "core/launch/run/replica_set.h"
+#include "core/launch/run/run.h"
+#include "core/launch/run/run_end.h"
+
+namespace adaptdl::launch {
+
+class Launcher : private RunControl {
+ public:
+  // `options` with all paths filled in. Everything is borrowed. Throws Error for what is wrong
+  // before the start.
+  Launcher(const RunOptions& options, RunReport& report, SignalCatcher& signals);
+
+  int run();  // the exit code
+
+ private:
+  // The loop.
+  void wait();
+  bool take_signals();  // whether a child has changed
+
+  // What the rendezvous decides, and what is done about it.
+  void decide_all();
+  void carry_out(const Decision& decision);
+  void start_replicas(const Decision& decision);
+  void dismiss(const Decision& decision);
+  void hand_over(const Decision& decision);
+  void give_up(const std::string& reason);
+
+  // What changes the target.
+  void on_step(int64_t step);
+  void set_host_slots();
+  AgentServer::Events host_events();
+
+  // Requests.
+  nlohmann::json status() const override;
+  std::string ending() const override;
+  RunSlots slots() const override;
+  int scale(const ScaleRequest& request) override;
+  void cancel(bool checkpoint) override;
+
+  void record(const std::string& state);
+  int finish();
+
+  const RunOptions& options_;
+  RunReport& report_;
+  SignalCatcher& signals_;
+  View view_;
+  RendezvousOptions rendezvous_;
+  EventStream stream_;
+  ReplicaSet replicas_;
+  HungReplicas hung_;
+  Failures failures_;
+  RunEnd end_;
+  Conversation conversation_;
+  ControlServer control_;
+  std::optional<TimePoint> deadline_;  // of the newest decision
+  std::string reason_;                 // of the newest decision
+  size_t next_replicas_at_ = 0;
+};
+
+}  // namespace adaptdl::launch

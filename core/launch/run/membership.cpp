@@ -1,0 +1,213 @@
+#include "core/launch/run/membership.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace adaptdl::launch {
+
+namespace {
+
+const Generation* pending_generation(const View& view) {
+  return view.pending ? view.generation(*view.pending) : nullptr;
+}
+
+bool immediate_pending(const View& view) {
+  const Generation* pending = pending_generation(view);
+  return pending != nullptr && pending->immediate;
+}
+
+void broke(View& view, TimePoint now, bool death) {
+  if (!view.broken) view.broken = now;
+  view.death = view.death || death;
+}
+
+// Once all members that live have switched, nobody waits for the generation any more.
+void check_complete(View& view) {
+  const Generation* pending = pending_generation(view);
+  if (pending == nullptr || pending->number != view.current.number) return;
+  for (const MemberId id : pending->members) {
+    const Member* member = view.find(id);
+    if (member == nullptr || member->state == MemberState::gone || member->said_bye) continue;
+    if (member->switched < pending->number) return;
+  }
+  view.pending.reset();
+  if (static_cast<int>(view.current.members.size()) == view.target) view.target_cause.clear();
+}
+
+void take_force(View& view, uint64_t number, TimePoint now) {
+  const Generation next = *view.generation(number);
+  view.current = next;
+  view.formed = true;
+  std::erase_if(view.announced, [&](const Generation& g) { return g.number <= number; });
+  if (view.pending && *view.pending < number) view.pending.reset();
+  // It may have been given up because a newcomer died, while its members had agreed to switch.
+  const bool member_dead = std::any_of(next.members.begin(), next.members.end(), [&](MemberId id) {
+    const Member* member = view.find(id);
+    return member == nullptr || member->state == MemberState::gone;
+  });
+  if (member_dead && !(immediate_pending(view) && *view.pending > number)) broke(view, now, true);
+  for (Member& member : view.members) {
+    if (member.state == MemberState::active && !next.holds(member.id)) member.since = now;
+  }
+}
+
+}  // namespace
+
+bool Generation::holds(MemberId id) const {
+  return std::find(members.begin(), members.end(), id) != members.end();
+}
+
+Member* View::find(MemberId id) {
+  const auto found = std::find_if(members.begin(), members.end(),
+                                  [&](const Member& member) { return member.id == id; });
+  return found == members.end() ? nullptr : &*found;
+}
+
+const Member* View::find(MemberId id) const {
+  return const_cast<View*>(this)->find(id);
+}
+
+const Generation* View::generation(uint64_t number) const {
+  if (number != 0 && current.number == number) return &current;
+  for (const Generation& generation : announced) {
+    if (generation.number == number) return &generation;
+  }
+  return nullptr;
+}
+
+int View::trained() const {
+  return static_cast<int>(std::count_if(members.begin(), members.end(), [this](const Member& one) {
+    return one.state == MemberState::active && !one.said_bye && current.holds(one.id);
+  }));
+}
+
+void newcomers_failed(View& view, TimePoint now) {
+  ++view.failed_newcomers;
+  // The first is replaced at once; a second failure in a row is hardly an accident.
+  const double seconds =
+      view.failed_newcomers < 2 ? 0.0 : std::min(8.0, 0.25 * std::exp2(view.failed_newcomers - 2));
+  view.retry_at = now + std::chrono::duration_cast<Monotonic::duration>(Seconds(seconds));
+}
+
+void started(View& view, MemberId id, TimePoint now, std::vector<int> slots) {
+  if (view.find(id) != nullptr) return;
+  Member member;
+  member.id = id;
+  member.started = member.since = now;
+  member.slots = std::move(slots);
+  view.members.push_back(member);
+}
+
+void said_hello(View& view, MemberId id, TimePoint now) {
+  Member* member = view.find(id);
+  if (member == nullptr || member->state != MemberState::starting) return;
+  member->state = MemberState::ready;
+  member->since = now;
+}
+
+void said_connected(View& view, MemberId id, uint64_t number) {
+  Member* member = view.find(id);
+  const Generation* generation = view.generation(number);
+  if (member == nullptr || generation == nullptr || !generation->holds(id)) return;
+  member->connected = std::max(member->connected, number);
+}
+
+void said_switched(View& view, MemberId id, uint64_t number, TimePoint now) {
+  Member* member = view.find(id);
+  const Generation* generation = view.generation(number);
+  if (member == nullptr || member->state == MemberState::gone || generation == nullptr) return;
+  if (!generation->holds(id) || number <= member->switched) return;
+  member->switched = number;
+  member->connected = std::max(member->connected, number);
+  if (member->state != MemberState::active) {
+    member->state = MemberState::active;
+    member->since = now;
+    view.failed_newcomers = 0;
+  }
+  if (number > view.current.number) take_force(view, number, now);
+  check_complete(view);
+}
+
+void said_lost(View& view, MemberId id, uint64_t number, bool connecting, TimePoint now) {
+  const Member* member = view.find(id);
+  if (member == nullptr || member->state == MemberState::gone || member->said_bye) return;
+  const Generation* generation = view.generation(number);
+  if (generation == nullptr || !generation->holds(id) || number < member->switched) return;
+  if (view.finishing && !connecting) view.lost_while_finishing = true;
+  if (immediate_pending(view)) {
+    // An immediate generation on its way is the answer to whatever broke before it.
+    if (number == *view.pending) broke(view, now, false);
+    return;
+  }
+  if (number == view.current.number) {
+    broke(view, now, false);
+  } else if (connecting) {
+    if (view.pending != number) return;
+    view.pending.reset();
+    newcomers_failed(view, now);
+  } else if (member->state == MemberState::active) {
+    take_force(view, number, now);  // it had switched, and what it was to say of it came to nothing
+    broke(view, now, false);
+  }
+}
+
+void said_leaving(View& view, MemberId id, TimePoint now) {
+  Member* member = view.find(id);
+  if (member == nullptr || member->state == MemberState::gone || member->leaving) return;
+  member->leaving = true;
+  member->since = now;
+}
+
+void said_bye(View& view, MemberId id, bool finished, TimePoint now) {
+  Member* member = view.find(id);
+  if (member == nullptr || member->state == MemberState::gone || member->said_bye) return;
+  member->said_bye = true;
+  member->since = now;
+  if (finished && view.current.holds(id)) {
+    view.finishing = true;
+    view.finished = view.finished || view.current.members.front() == id;
+  }
+  check_complete(view);
+}
+
+void died(View& view, MemberId id, TimePoint now) {
+  Member* member = view.find(id);
+  if (member == nullptr || member->state == MemberState::gone) return;
+  const MemberState before = member->state;
+  member->state = MemberState::gone;
+  member->since = now;
+  if (member->said_bye) return;
+
+  const Generation* pending = pending_generation(view);
+  const bool in_pending = pending != nullptr && pending->holds(id);
+  const bool breaks = immediate_pending(view)
+                          ? in_pending
+                          : before == MemberState::active && view.current.holds(id);
+  if (breaks) {
+    // Those who die together count once: only a replica that was started since tells something new.
+    if (view.breakdowns == 0 || member->started > view.breakdown_at) {
+      ++view.breakdowns;
+      view.breakdown_at = now;
+    }
+    broke(view, now, true);
+  } else if (before != MemberState::active) {
+    if (in_pending) {
+      if (pending->number == view.current.number) broke(view, now, true);
+      view.pending.reset();
+    }
+    newcomers_failed(view, now);
+  }
+  check_complete(view);
+}
+
+void reaped(View& view, MemberId id) {
+  std::erase_if(view.members, [&](const Member& member) {
+    return member.id == id && member.state == MemberState::gone;
+  });
+}
+
+void step_finished(View& view) {
+  view.breakdowns = 0;
+}
+
+}  // namespace adaptdl::launch

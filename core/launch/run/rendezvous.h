@@ -1,0 +1,75 @@
+#pragma once
+
+// Who trains together. Membership is a numbered sequence of generations; decide() is a pure
+// function that says what to do next, from what is known about the replicas (membership.h). Nothing
+// here reads a clock, a socket or a process, so that thousands of histories can be played in a
+// test.
+//
+// Invariants (of View and decide; property-tested)
+//  1. Numbers of generations grow and are never used twice.
+//  2. At most one generation is in force: `current`. A step needs all its members.
+//  3. A message about a generation older than the one its sender is in changes nothing.
+//  4. No generation has more than max members, but for one that carries the state to other slots
+//     through a replica of its old ones; one that is formed from nothing, or by choice, has at
+//     least min; only deaths, departures and slots that are taken away make it smaller.
+//  5. An immediate generation holds only members with state, if there is any such member alive.
+//  6. A newcomer that does not come never stops those who train.
+//  7. No slot is given to a replica while another one that has it lives.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/launch/run/membership.h"
+
+namespace adaptdl::launch {
+
+struct RendezvousOptions {
+  int min = 1, max = 1;
+  // What replicas run on (a GPU, a core), each on `slots_per_replica` of its own, all different.
+  // None: no limit. Replicas that have others, because the list has changed, leave.
+  std::vector<int> slots;
+  int slots_per_replica = 1;
+  int max_restarts = 3;         // breakdowns, and failed newcomers, in a row
+  Seconds start_timeout{120};   // from its start until a replica says hello
+  Seconds connect_timeout{30};  // for a newcomer, from the generation message until it is connected
+  Seconds settle{0.5};          // how long ready newcomers wait for those still starting
+  Seconds lost_settle{0.1};     // how long broken links wait for the news of a death
+  Seconds leave_timeout{30};    // for a replica that is no member any more, until it is gone
+};
+
+enum class Action {
+  wait,       // until something happens, or `deadline`
+  start,      // `count` new replicas, on `slots`: those of the first, of the second, ...
+  announce,   // `generation` to its members and `leavers`
+  dismiss,    // kill `dismissed`: they are no members of the current generation
+  hand_over,  // have the last members, all leaving, write a checkpoint and end
+  restart,    // nobody with state is left: form anew from the newest checkpoint
+  give_up,    // end the run as failed
+};
+
+struct Decision {
+  Action action = Action::wait;
+  std::string reason;                 // for people; why this, or what is waited for
+  std::optional<TimePoint> deadline;  // wait: decide again then, whatever happens
+  int count = 0;
+  std::vector<int> slots;  // start: slots_per_replica for each, or none
+  Generation generation;
+  std::vector<MemberId> leavers;  // announce: told as well, because they are left out
+  std::vector<MemberId> dismissed;
+  bool failure = false;  // dismiss: counts as newcomers that failed
+};
+
+// Pure. After every change of the view, and at its deadline: call, carry out, apply(), and again
+// until it says wait.
+Decision decide(TimePoint now, const View& view, const RendezvousOptions& options);
+
+// The view after the decision was carried out; start is told by started() instead.
+void apply(View& view, const Decision& decision, TimePoint now);
+
+// Clamps to the bounds; forgets failed newcomers, so that they are tried again.
+void set_target(View& view, int target, const std::string& cause, const RendezvousOptions& options);
+// A wish of now counts for more than the bounds of the start: they grow to hold it.
+void request_target(View& view, int target, const std::string& cause, RendezvousOptions& options);
+
+}  // namespace adaptdl::launch

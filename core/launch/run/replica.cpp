@@ -1,0 +1,30 @@
+#include "core/launch/run/replica.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+namespace adaptdl::launch {
+
+void LocalProcess::kill() {
+  child_.send_signal(SIGKILL);
+}
+
+std::optional<bool> LocalProcess::stop_change() {
+  siginfo_t info{};
+  const auto pid = static_cast<id_t>(child_.pid());
+  if (waitid(P_PID, pid, &info, WSTOPPED | WCONTINUED | WNOHANG) != 0 || info.si_pid == 0) {
+    return std::nullopt;
+  }
+  return info.si_code == CLD_STOPPED;
+}
+
+void reap_strangers(const std::function<bool(pid_t)>& ours) {
+  for (;;) {
+    siginfo_t info{};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    if (ours(info.si_pid)) return;  // its owner comes for it, and here again
+    waitpid(info.si_pid, nullptr, WNOHANG);
+  }
+}
+
+}  // namespace adaptdl::launch

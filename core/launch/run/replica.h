@@ -1,0 +1,73 @@
+#pragma once
+
+// A replica as its launcher knows it, on this machine or on another host.
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "core/base/process.h"
+#include "core/launch/io/protocol.h"
+#include "core/launch/run/membership.h"
+
+namespace adaptdl::launch {
+
+// One thread. Its end kills the process, if that still runs.
+class ReplicaProcess {
+ public:
+  virtual ~ReplicaProcess() = default;
+
+  virtual pid_t pid() const = 0;  // on its host; 0 while that is not known
+  virtual void kill() = 0;        // SIGKILL
+
+  // How it ended, once that is known.
+  virtual std::optional<ExitStatus> poll() = 0;
+
+  // The oldest change since the last call: it was stopped (true), or goes on.
+  virtual std::optional<bool> stop_change() = 0;
+
+  // To be waited for by poll(2): readable once it has ended. -1: somebody else's descriptors tell.
+  virtual int descriptor() const = 0;
+
+  // Why nothing is known of its end; "" if all is known.
+  virtual std::string lost() const { return ""; }
+};
+
+class LocalProcess : public ReplicaProcess {
+ public:
+  explicit LocalProcess(Child child) : child_(std::move(child)) {}
+
+  pid_t pid() const override { return child_.pid(); }
+  void kill() override;
+  std::optional<ExitStatus> poll() override { return child_.poll(); }
+  std::optional<bool> stop_change() override;
+  int descriptor() const override { return child_.pidfd(); }
+
+ private:
+  Child child_;
+};
+
+struct Replica {
+  MemberId id = 0;
+  std::unique_ptr<ReplicaProcess> process;
+  Channel channel;
+  std::vector<int> slots;   // of the run's, that are its own
+  nlohmann::json endpoint;  // from hello
+  bool open = true;         // the channel has not ended
+  bool said_hello = false, said_bye = false;
+  uint64_t waits_in = 0;      // the generation in whose step it waits for others; 0: does not wait
+  bool failed = false;        // died on its own account while the run went on
+  bool expected_end = false;  // killed or sent away by the launcher: its end is no failure
+  std::string fatal;          // why it cannot train, as it said
+  MemberState state_at_death = MemberState::starting;
+  std::optional<TimePoint> ended_at;  // the channel ended; the process should follow
+};
+
+// For process 1, which inherits the orphans of its replicas: reaps who has ended, but for `ours`.
+void reap_strangers(const std::function<bool(pid_t)>& ours);
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,95 @@
+#pragma once
+
+// The replicas of a run whose processes exist, here and on other hosts: starts them, carries
+// messages to and from them, sees how they end. Part of an event loop: never blocks.
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <string>
+#include <vector>
+
+#include "core/base/process.h"
+#include "core/launch/hosts/agent_server.h"
+#include "core/launch/io/log_writer.h"
+#include "core/launch/io/run_report.h"
+#include "core/launch/run/membership.h"
+#include "core/launch/run/replica.h"
+#include "core/launch/run/replica_starter.h"
+
+namespace adaptdl::launch {
+
+// Hears what becomes of replicas.
+class ReplicaListener {
+ public:
+  virtual ~ReplicaListener() = default;
+
+  // What it throws ends the replica: it is not ours, or has gone mad.
+  virtual void on_message(Replica& replica, const nlohmann::json& message) = 0;
+  // Its channel has ended, after all that it said. Once.
+  virtual void on_closed(Replica& replica) = 0;
+  // Its process has ended, after on_closed().
+  virtual void on_exit(Replica& replica, const ExitStatus& status) = 0;
+  // Its process was stopped, or goes on.
+  virtual void on_stop(Replica& replica, bool stopped) = 0;
+};
+
+// One thread.
+class ReplicaSet {
+ public:
+  // `options` and `report` are borrowed. With agents of other hosts, it listens for them. Throws
+  // Error for what is wrong before the start.
+  ReplicaSet(const RunOptions& options, RunReport& report, AgentServer::Events hosts);
+
+  bool empty() const { return replicas_.empty(); }
+  Replica* find(MemberId id);
+  const std::map<MemberId, std::unique_ptr<Replica>>& all() const { return replicas_; }
+  std::vector<int> held_slots() const;  // sorted
+
+  const std::string& run_id() const { return starter_.run_id(); }
+  int threads_for(int replicas) const { return starter_.threads_for(replicas); }
+
+  MemberId new_id() { return next_id_++; }
+  // Throws Error.
+  void start(MemberId id, const std::vector<int>& slots, int threads, bool fresh);
+  void announce(const Generation& generation, const std::vector<MemberId>& leavers);
+  // It writes a checkpoint with the others and ends with `exit`.
+  void ask_to_stop(Replica& replica, int exit);
+  void kill(Replica& replica);
+  void kill_all();
+
+  // The last lines that it wrote, once it has closed its output; waits no more than a moment.
+  std::vector<std::string> last_lines(MemberId id);
+
+  // Tells the other hosts how the run ended.
+  void end_hosts(int exit);
+
+  // What to wait for, and until when.
+  void add_waits(std::vector<pollfd>& waits) const;
+  TimePoint deadline() const;
+
+  // After the wait: what came from other hosts; then each of the others. `children`: SIGCHLD came.
+  void serve_hosts();
+  void take_stops(ReplicaListener& listener, bool children);
+  void take_messages(ReplicaListener& listener);
+  // Whether any has ended.
+  bool take_ends(ReplicaListener& listener, bool children);
+
+ private:
+  bool drain(Replica& replica, ReplicaListener& listener);  // false: the channel has ended
+  void close(Replica& replica, ReplicaListener& listener);
+
+  const RunOptions& options_;
+  RunReport& report_;
+  LogWriter logs_;
+  ReplicaStarter starter_;
+  std::unique_ptr<AgentServer> agents_;  // none: all replicas are on this host
+  std::map<MemberId, std::unique_ptr<Replica>> replicas_;
+  MemberId next_id_ = 0;
+};
+
+// As much of a sentence that somebody else wrote as people want to read.
+std::string bounded(std::string text);
+
+}  // namespace adaptdl::launch

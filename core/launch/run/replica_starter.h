@@ -1,0 +1,47 @@
+#pragma once
+
+// Starts the processes of replicas on this host.
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/launch/io/log_writer.h"
+#include "core/launch/run/replica.h"
+#include "core/launch/run/run.h"
+
+namespace adaptdl::launch {
+
+class ReplicaStarter {
+ public:
+  // Throws Error when the program or the worker cannot be had.
+  ReplicaStarter(const RunOptions& options, LogWriter& logs);
+
+  // Starts one and sends its welcome. `threads`: what it may use. Throws Error.
+  std::unique_ptr<Replica> start(MemberId id, std::vector<int> slots, int threads, bool fresh);
+
+  // The two halves of start(), where launcher and replica are on different hosts: adapt() makes a
+  // welcome that came from the launcher one of this host.
+  std::pair<Child, Channel> start_worker(MemberId id, const std::vector<int>& slots, int threads);
+  nlohmann::json welcome(MemberId id, int threads, bool fresh) const;
+  void adapt(nlohmann::json& welcome, const std::string& secret, int threads) const;
+
+  int threads_for(int replicas) const;  // each of so many may use; >= 1
+  const std::string& run_id() const { return run_id_; }
+
+ private:
+  std::vector<std::string> environment(const std::vector<int>& slots, int threads) const;
+  const char* device() const;
+
+  const RunOptions& options_;
+  LogWriter& logs_;
+  std::unique_ptr<ExecutableImage> image_;
+  std::vector<std::string> gpus_;
+  int cores_ = 1;
+  std::string run_id_, secret_;
+  Fd null_;
+};
+
+}  // namespace adaptdl::launch

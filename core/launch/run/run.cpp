@@ -1,0 +1,108 @@
+#include "core/launch/run/run.h"
+
+#include <numeric>
+#include <signal.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/launch/io/run_report.h"
+#include "core/launch/paths.h"
+#include "core/launch/run/launcher.h"
+#include "core/launch/run/run_folder.h"
+#include "core/launch/slots.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+RunOptions complete(RunOptions options) {
+  check_run_name(options.name);
+  ReplicaBounds& replicas = options.replicas;
+  if (!options.replicas_at.empty() && options.replicas_at.front().first == 0) {
+    replicas.initial = options.replicas_at.front().second;
+    options.replicas_at.erase(options.replicas_at.begin());
+  }
+  check_bounds(replicas);
+  if (options.hosts) {
+    options.slots = {0};
+    options.slots_per_replica = 1;
+    options.replicas = {1, 1, 1};
+  }
+  int most = replicas.max;
+  for (const auto& [step, count] : options.replicas_at) most = std::max(most, count);
+  if (options.slots.empty() && options.gpus > 0) {
+    if (most > options.gpus) {
+      throw UsageError(
+          fmt::format("{} replicas wanted, each with a GPU; there are {}", most, options.gpus));
+    }
+    options.slots.resize(static_cast<size_t>(options.gpus));
+    std::iota(options.slots.begin(), options.slots.end(), 0);
+  }
+  check_slots(options.slots, options.slots_per_replica, replicas.initial);
+  const RunPaths paths = run_paths(options.name);
+  const auto otherwise = [](std::string& path, const std::string& fallback) {
+    if (path.empty()) path = fallback;
+  };
+  otherwise(options.control_socket, paths.socket);
+  otherwise(options.record_file, paths.record);
+  otherwise(options.checkpoint_dir, paths.checkpoint_dir);
+  otherwise(options.log_dir, paths.log_dir);
+  if (!path_exists(options.program)) fail("{}: no such file", options.program);
+  return options;
+}
+
+RunIdentity identity_of(const RunOptions& options) {
+  RunIdentity identity;
+  identity.name = options.name;
+  identity.program = options.program;
+  identity.arguments = options.arguments;
+  identity.settings = {options.settings, options.effective_settings};
+  identity.checkpoint_dir = options.checkpoint_dir;
+  identity.log_dir = options.log_dir;
+  identity.output_dir = options.output_dir;
+  identity.control_socket = options.control_socket;
+  return identity;
+}
+
+int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signals) {
+  RunFolder folder(options.name, options.checkpoint_dir, options.record_file);
+  RunReport report(identity_of(options), output,
+                   [&](const nlohmann::json& record, bool) { folder.write(record); });
+  if (options.fresh) {
+    folder.clear();
+    if (!options.output_dir.empty()) remove_tree(join_path(options.output_dir, "model.pt"));
+  }
+  for (const std::string& change : folder.changes(report.recorded())) report.talk(change);
+  if (folder.was_finished()) {
+    const auto& last = folder.previous();
+    report.already_finished(last);
+    report.talk(fmt::format("run {} has finished{}; --fresh starts over", options.name,
+                            last.contains("changed") && last["changed"].is_string()
+                                ? " (" + last["changed"].get<std::string>() + ")"
+                                : ""));
+    return 0;
+  }
+  if (!options.output_dir.empty()) make_directories(options.output_dir);
+  return Launcher(options, report, signals).run();
+}
+
+}  // namespace
+
+std::vector<int> caught_signals() {
+  std::vector<int> caught{SIGINT, SIGTERM, SIGCHLD};
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) caught.push_back(SIGHUP);  // nohup keeps its meaning
+  return caught;
+}
+
+int run(const RunOptions& options, const std::vector<EventSink>& sinks, const Talk& talk) {
+  const RunOptions full = complete(options);
+  OutputQueue output(sinks, talk);
+  SignalCatcher signals(caught_signals());
+  const int code = run_it(full, output, signals);
+  output.drain(signals);
+  return code;
+}
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,59 @@
+#pragma once
+
+// How a run ends: who is asked to write a checkpoint, who is killed, and when the time is over.
+
+#include <optional>
+#include <string>
+
+#include "core/base/clock.h"
+#include "core/launch/io/run_report.h"
+#include "core/launch/run/event_stream.h"
+#include "core/launch/run/membership.h"
+#include "core/launch/run/replica_set.h"
+#include "core/launch/run/run.h"
+
+namespace adaptdl::launch {
+
+struct Ending {
+  std::string result;  // finished, stopped, cancelled, failed
+  int exit = 0;
+  std::string reason;       // for people; "" when there is nothing to explain
+  bool repair = false;      // members that lose others meanwhile are brought together again
+  bool checkpoint = false;  // one was asked for
+  bool last_words = false;  // of the replica that failed last: they belong to the reason
+};
+
+// One thread.
+class RunEnd {
+ public:
+  // Everything is borrowed.
+  RunEnd(const RunOptions& options, View& view, ReplicaSet& replicas, const EventStream& stream,
+         RunReport& report)
+      : options_(options), view_(view), replicas_(replicas), stream_(stream), report_(report) {}
+
+  // How it ends, once that is known; a later ending replaces an earlier one.
+  const std::optional<Ending>& ending() const { return ending_; }
+  bool is(const char* result) const { return ending_ && ending_->result == result; }
+  // Whether the rendezvous still decides.
+  bool members_matter() const { return !ending_ || ending_->repair; }
+
+  void begin(Ending ending);
+  void at_once();  // without a checkpoint after all
+
+  // Kills who has not ended by then. Call when anybody has ended, and at the deadline.
+  void check();
+  TimePoint deadline() const { return ending_ ? kill_at_ : TimePoint::max(); }
+
+ private:
+  void kill_all();
+
+  const RunOptions& options_;
+  View& view_;
+  ReplicaSet& replicas_;
+  const EventStream& stream_;
+  RunReport& report_;
+  std::optional<Ending> ending_;
+  TimePoint kill_at_ = TimePoint::max();  // who has not ended by then is killed
+};
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,119 @@
+#include "core/launch/run/run_folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/formats/json.h"
+#include "core/launch/io/run_report.h"
+
+namespace adaptdl::launch {
+
+namespace {
+
+constexpr const char* kLock = "run.lock";
+constexpr const char* kRecord = "run.json";
+constexpr size_t kMaxRecord = 4u << 20;
+
+// What a run makes in its folder (adaptdl-checkpoint(5)), but for the lock: checkpoints, what a
+// killed writer of one leaves, the record, and what a killed writer of that leaves.
+bool is_ours(const std::string& name) {
+  const bool checkpoint =
+      name.size() == 17 && name.starts_with("step-") &&
+      std::all_of(name.begin() + 5, name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return checkpoint || name.starts_with(".partial-") || name == kRecord ||
+         name.starts_with(fmt::format(".{}.tmp-", kRecord));
+}
+
+std::string holder(int lock) {
+  char text[32] = {};
+  const ssize_t n = ::pread(lock, text, sizeof text - 1, 0);
+  const std::string pid(text, n > 0 ? static_cast<size_t>(n) : 0);
+  return pid.substr(0, pid.find('\n'));
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const std::string& name, std::string folder, std::string record_file)
+    : folder_(std::move(folder)), record_file_(std::move(record_file)) {
+  make_directories(folder_);
+  const std::string path = join_path(folder_, kLock);
+  lock_ = open_file(path, O_RDWR | O_CREAT, 0644);
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) fail_errno(errno, path + ": cannot lock");
+    fail(
+        "run {} is live (process {}). Change it with `adaptdl scale {} N`, end it with `adaptdl "
+        "cancel {}`, or give this one another --name",
+        name, holder(lock_.get()), name, name);
+  }
+  const std::string pid = fmt::format("{}\n", getpid());
+  if (::ftruncate(lock_.get(), 0) == 0) {
+    [[maybe_unused]] const ssize_t n = ::pwrite(lock_.get(), pid.data(), pid.size(), 0);
+  }
+
+  const std::string record = join_path(folder_, kRecord);
+  if (!path_exists(record)) return;
+  previous_ = parse_json(read_file(record, kMaxRecord), record);
+  if (json_get<int>(previous_, "format", record) > kRecordFormat) {
+    fail(
+        "{}: written by a newer adaptdl (format {}, this one knows {}); use that version, or "
+        "--fresh "
+        "with another --checkpoint-dir",
+        record, previous_["format"].dump(), kRecordFormat);
+  }
+  const auto owner = json_get<std::string>(previous_, "name", record);
+  if (owner != name) {
+    fail("{}: this folder belongs to run {}; give run {} a folder of its own with --checkpoint-dir",
+         folder_, owner, name);
+  }
+}
+
+std::vector<std::string> RunFolder::changes(const nlohmann::json& record) const {
+  std::vector<std::string> result;
+  if (!previous_.is_object()) return result;
+  const auto show = [](const nlohmann::json& value) {
+    return value.empty() ? "none" : value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  const auto compare = [&](const nlohmann::json& before, const nlohmann::json& now,
+                           const std::string& key) {
+    const nlohmann::json old = before.value(key, nlohmann::json());
+    const nlohmann::json present = now.value(key, nlohmann::json());
+    if (old == present) return;
+    result.push_back(
+        fmt::format("changed since the last run: {}: {} -> {}", key, show(old), show(present)));
+  };
+  compare(previous_, record, "program");
+  compare(previous_, record, "arguments");
+  // What an archive says counts as much as --set; a program of another kind has only the latter.
+  const char* const kEffective = "effective_settings";
+  const nlohmann::json before = previous_.value(kEffective, nlohmann::json::object());
+  const nlohmann::json now = record.value(kEffective, nlohmann::json::object());
+  if (before.empty() || now.empty()) {
+    compare(previous_, record, "settings");
+    return result;
+  }
+  nlohmann::json all = before;
+  all.update(now);
+  for (const auto& item : all.items()) compare(before, now, item.key());
+  return result;
+}
+
+void RunFolder::clear() {
+  for (const std::string& name : list_directory(folder_)) {
+    if (is_ours(name)) remove_tree(join_path(folder_, name));
+  }
+  previous_ = nullptr;
+}
+
+void RunFolder::write(const nlohmann::json& record) const {
+  const std::string text = dump_json(record) + "\n";
+  write_file_atomic(join_path(folder_, kRecord), text);
+  make_directories(parent_directory(record_file_), 0700);
+  write_file_atomic(record_file_, text, 0600);
+}
+
+}  // namespace adaptdl::launch

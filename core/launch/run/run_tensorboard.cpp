@@ -1,0 +1,100 @@
+#include "core/launch/run/run_tensorboard.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/files.h"
+#include "core/base/system.h"
+#include "core/formats/json_fields.h"
+
+namespace adaptdl::launch {
+namespace {
+
+// Every step is written up to the first number; later ones at most so often, since charts show no
+// more and files would grow by a kilobyte a step.
+constexpr int64_t kAllSteps = 10'000;
+constexpr double kStepInterval = 0.1;   // s
+constexpr double kFlushInterval = 5.0;  // s
+
+// Fields of `step` events and their charts.
+constexpr std::pair<const char*, const char*> kStepCharts[] = {
+    {"loss", "loss/train"},
+    {"lr", "train/learning_rate"},
+    {"epoch", "train/epoch"},
+    {"progress", "train/progress"},
+    {"batch", "batch/global"},
+    {"atomic", "batch/atomic"},
+    {"accumulation", "batch/accumulation"},
+    {"replicas", "elastic/replicas"},
+    {"gain", "statistics/gain"},
+    {"efficiency", "statistics/efficiency"},
+    {"noise_scale", "statistics/gradient_noise_scale"},
+    {"samples_per_s", "speed/samples_per_s"},
+    {"goodput", "speed/goodput"},
+    {"step_s", "time/step_s"},
+    {"accum_s", "time/accumulation_s"},
+    {"optim_s", "time/optimizer_s"},
+    {"sync_s", "time/synchronisation_s"},
+};
+
+double number(const Json& event, const char* key) {
+  const auto found = event.find(key);
+  return found != event.end() && found->is_number() ? found->get<double>() : 0.0;
+}
+
+}  // namespace
+
+TensorBoard::TensorBoard(const std::string& folder, const std::string& run)
+    : file_(join_path(folder, run), wall_now_s(), host_name()), start_wall_time_(wall_now_s()) {}
+
+void TensorBoard::step(const Json& event, double wall_time) {
+  if (++steps_ > kAllSteps && wall_time - last_step_time_ < kStepInterval) return;
+  last_step_time_ = wall_time;
+  std::vector<Scalar> scalars;
+  for (const auto& [field, tag] : kStepCharts) {
+    const auto found = event.find(field);
+    if (found != event.end() && found->is_number()) {
+      scalars.push_back({tag, found->get<double>()});
+    }
+  }
+  file_.add(wall_time, static_cast<int64_t>(number(event, "step")), scalars);
+}
+
+void TensorBoard::event(const Json& event) {
+  if (!event.is_object()) return;
+  const std::string kind = text_at(event, "event");
+  const double wall_time = start_wall_time_ + number(event, "time_s");
+  const auto at_step = static_cast<int64_t>(number(event, "step"));
+  if (kind == "step") {
+    step(event, wall_time);
+  } else if (kind == "epoch") {
+    const Scalar loss{"loss/epoch", number(event, "loss")};
+    file_.add(wall_time, at_step, {&loss, 1});
+  } else if (kind == "validation") {
+    const auto metrics = event.find("metrics");
+    if (metrics == event.end() || !metrics->is_object()) return;
+    std::vector<std::string> tags;
+    for (const auto& [name, value] : metrics->items()) tags.push_back("validation/" + name);
+    std::vector<Scalar> scalars;
+    for (const auto& [name, value] : metrics->items()) {
+      const std::string& tag = tags[scalars.size()];
+      scalars.push_back({tag, value.is_number() ? value.template get<double>() : 0.0});
+    }
+    file_.add(wall_time, at_step, scalars);
+  } else if (kind == "rescale") {
+    const Scalar pause{"elastic/pause_s", number(event, "pause_s")};
+    file_.add(wall_time, at_step, {&pause, 1});
+  }
+  if (kind == "end" || wall_time - last_flush_ >= kFlushInterval) {
+    file_.flush();
+    last_flush_ = wall_time;
+  }
+}
+
+std::string TensorBoard::problem() const {
+  if (file_.dropped() == 0) return "";
+  return fmt::format("{}: {} events are missing: {}", file_.path(), file_.dropped(), file_.error());
+}
+
+}  // namespace adaptdl::launch

@@ -1,0 +1,31 @@
+#pragma once
+
+// TensorBoard event files from a run's events.
+
+#include <string>
+
+#include "core/formats/json.h"
+#include "core/tensorboard/event_file.h"
+
+namespace adaptdl::launch {
+
+// One thread (the launcher's output thread).
+class TensorBoard {
+ public:
+  // Writes below `folder`/`run`, so that runs can be compared in one TensorBoard. Throws Error when
+  // the file cannot be created; later trouble only loses charts, and problem() says so.
+  TensorBoard(const std::string& folder, const std::string& run);
+
+  void event(const Json& event);
+  std::string problem() const;  // "" = everything was written
+
+ private:
+  void step(const Json& event, double wall_time);
+
+  EventFile file_;
+  double start_wall_time_;
+  double last_step_time_ = 0.0, last_flush_ = 0.0;
+  int64_t steps_ = 0;
+};
+
+}  // namespace adaptdl::launch

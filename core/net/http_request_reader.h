@@ -1,0 +1,62 @@
+#pragma once
+
+// Requests out of the bytes that come over one connection, in whatever pieces. No sockets, no
+// clock. Not thread-safe.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/net/http_server.h"
+
+namespace adaptdl {
+
+class HttpRequestReader {
+ public:
+  // Limits in bytes, as in HttpServerOptions.
+  HttpRequestReader(size_t max_head, size_t max_body);
+  ~HttpRequestReader();
+  HttpRequestReader(const HttpRequestReader&) = delete;
+  HttpRequestReader& operator=(const HttpRequestReader&) = delete;
+
+  enum class State {
+    empty,    // no byte of a next request is here
+    partial,  // its beginning is
+    whole,    // all of it: take() it. What follows waits unread meanwhile.
+    refused,  // what came is no request that is allowed: send refusal() and close
+  };
+  State add(std::string_view bytes);
+  State state() const { return state_; }
+
+  struct Taken {
+    HttpServerRequest request;
+    bool keep_alive = false;  // the client would keep the connection
+  };
+  // Requires: whole. What follows is read at once: look at state().
+  Taken take();
+
+  // Requires: refused.
+  const HttpResponse& refusal() const { return refusal_; }
+
+  // True once for a request whose client waits for "100 Continue" before it sends the body.
+  bool take_expectation();
+
+  size_t waiting_bytes() const { return input_.size(); }  // unread so far
+
+ private:
+  struct Parser;
+  void read();
+  void parse();
+  void refuse(int status, std::string_view sentence);
+  void check_head();
+
+  size_t max_head_, max_body_;
+  State state_ = State::empty;
+  std::unique_ptr<Parser> parser_;  // of the request that has begun
+  bool head_checked_ = false, expectation_ = false;
+  std::string input_;
+  HttpResponse refusal_;
+};
+
+}  // namespace adaptdl

@@ -1,0 +1,253 @@
+#include "core/net/http_server.h"
+
+#include <algorithm>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <signal.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/fd.h"
+#include "core/base/log.h"
+#include "core/net/http_connection.h"
+
+namespace adaptdl {
+namespace {
+
+using Tcp = asio::ip::tcp;
+using boost::system::error_code;
+
+// After accept() found no descriptor left.
+constexpr Seconds kAcceptPause{0.2};
+
+Monotonic::duration ticks(Seconds duration) {
+  return std::chrono::duration_cast<Monotonic::duration>(duration);
+}
+
+std::shared_ptr<asio::ssl::context> make_tls(const HttpTls& tls) {
+  auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_server);
+  error_code error;
+  context->set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1, error);
+  SSL_CTX_set_mode(context->native_handle(), SSL_MODE_RELEASE_BUFFERS);
+  // Without this OpenSSL would ask at the terminal.
+  context->set_password_callback(
+      [](size_t, asio::ssl::context::password_purpose) { return std::string(); }, error);
+  context->use_certificate_chain(asio::buffer(tls.certificate), error);
+  if (error) fail("the certificate is no PEM text of one: {}", error.message());
+  context->use_private_key(asio::buffer(tls.key), asio::ssl::context::pem, error);
+  if (error) {
+    fail("the key is no PEM text of one without a password, or it is not the certificate's: {}",
+         error.message());
+  }
+  if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
+    fail("the key is not the certificate's: give the two that were made together");
+  }
+  return context;
+}
+
+}  // namespace
+
+struct HttpServer::Core {
+  Core(const HttpServerOptions& options, HttpHandler handler);
+
+  void listen(const Tcp::endpoint& endpoint);
+  void accept_when_ready();
+  void accept();
+  bool accept_one();
+  void run();
+  void stop(Seconds grace);
+  void close_all();
+
+  HttpServerContext context;
+  Tcp::acceptor acceptor;
+  asio::steady_timer timer;  // pause of accept(), then the grace of stop()
+  asio::executor_work_guard<asio::io_context::executor_type> guard;
+  std::shared_ptr<asio::ssl::context> tls;
+  std::unordered_map<HttpConnection*, std::shared_ptr<HttpConnection>> connections;
+  bool accepting = false, told = false;
+  std::optional<Tcp> protocol;
+  uint16_t port = 0;
+  std::thread thread;
+};
+
+HttpServer::Core::Core(const HttpServerOptions& options, HttpHandler handler)
+    : context{options, std::move(handler), std::make_shared<asio::io_context>(1), false, {}},
+      acceptor(*context.io),
+      timer(*context.io),
+      guard(context.io->get_executor()) {
+  ADAPTDL_CHECK(options.max_connections >= 1);
+  try {
+    error_code error;
+    const auto address = asio::ip::make_address(options.address, error);
+    if (error) fail("this is no numeric address, such as 127.0.0.1 or ::1");
+    if (options.tls) tls = make_tls(*options.tls);
+    listen({address, options.port});
+  } catch (const Error& error) {
+    fail("{}:{}: {}", url_host(options.address), options.port, error.what());
+  }
+  context.closed = [this](HttpConnection* connection) {
+    connections.erase(connection);
+    if (!context.stopping) return accept_when_ready();
+    if (connections.empty()) timer.cancel();
+  };
+  accept_when_ready();
+}
+
+// By system calls, since Asio's own sockets are inherited by child processes.
+void HttpServer::Core::listen(const Tcp::endpoint& endpoint) {
+  Fd fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) fail_errno(errno, "cannot make a socket");
+  const int yes = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
+      ::listen(fd.get(), SOMAXCONN) != 0) {
+    const int reason = errno;
+    if (reason == EADDRINUSE) fail("another program listens there: choose another port");
+    fail_errno(reason, "cannot listen");
+  }
+  acceptor.assign(endpoint.protocol(), fd.release());
+  acceptor.native_non_blocking(true);
+  protocol = endpoint.protocol();
+  port = acceptor.local_endpoint().port();
+}
+
+void HttpServer::Core::accept_when_ready() {
+  const bool full = connections.size() >= static_cast<size_t>(context.options.max_connections);
+  if (accepting || full || context.stopping) return;
+  accepting = true;
+  acceptor.async_wait(Tcp::acceptor::wait_read, [this](const error_code& error) {
+    accepting = false;
+    if (error || context.stopping) return;
+    accept();
+  });
+}
+
+void HttpServer::Core::accept() {
+  while (connections.size() < static_cast<size_t>(context.options.max_connections)) {
+    if (accept_one()) continue;
+    const int reason = errno;
+    if (reason == ECONNABORTED || reason == EINTR || reason == EPROTO) continue;
+    if (reason == EAGAIN) break;
+    if (!std::exchange(told, true)) {
+      log_warning("HTTP server, port {}: connections wait: {}", port,
+                  error_code(reason, boost::system::system_category()).message());
+    }
+    accepting = true;
+    timer.expires_after(ticks(kAcceptPause));
+    timer.async_wait([this](const error_code& error) {
+      if (error || context.stopping) return;
+      accepting = false;
+      accept_when_ready();
+    });
+    return;
+  }
+  accept_when_ready();
+}
+
+// False with errno set if there was none.
+bool HttpServer::Core::accept_one() {
+  Fd fd(::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd) return false;
+  Tcp::socket socket(*context.io);
+  error_code error;
+  socket.assign(*protocol, fd.get(), error);
+  if (error) return errno = error.value(), false;
+  fd.release();
+  socket.set_option(Tcp::no_delay(true), error);
+  const auto connection = std::make_shared<HttpConnection>(context, std::move(socket), tls.get());
+  connections.emplace(connection.get(), connection);
+  connection->start();
+  return true;
+}
+
+void HttpServer::Core::run() {
+  for (;;) {
+    try {
+      context.io->run();
+      return;
+    } catch (const std::exception& error) {
+      log_error("HTTP server: {}", error.what());
+    }
+  }
+}
+
+void HttpServer::Core::stop(Seconds grace) {
+  context.stopping = true;
+  error_code ignored;
+  acceptor.close(ignored);
+  guard.reset();
+  for (const auto& [key, connection] : std::unordered_map(connections)) {
+    connection->stop();
+  }
+  timer.expires_after(ticks(grace));
+  if (connections.empty()) {
+    timer.cancel();
+    return;
+  }
+  timer.async_wait([this](const error_code& error) {
+    if (!error) close_all();
+  });
+}
+
+void HttpServer::Core::close_all() {
+  for (const auto& [key, connection] : std::unordered_map(connections)) {
+    connection->close();
+  }
+}
+
+HttpServer::HttpServer(const HttpServerOptions& options, HttpHandler handler)
+    : core_(std::make_unique<Core>(options, std::move(handler))) {
+  // Signals are for the process's own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  core_->thread = std::thread([core = core_.get()] { core->run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+HttpServer::~HttpServer() {
+  stop(Seconds(0));
+}
+
+uint16_t HttpServer::port() const {
+  return core_->port;
+}
+
+void HttpServer::set_tls(const HttpTls& tls) {
+  ADAPTDL_CHECK(core_->context.options.tls.has_value());
+  post([core = core_.get(), made = make_tls(tls)] { core->tls = made; });
+}
+
+void HttpServer::post(std::function<void()> task) {
+  asio::post(*core_->context.io, std::move(task));
+}
+
+void HttpServer::stop(Seconds grace) {
+  if (!core_->thread.joinable()) return;
+  ADAPTDL_CHECK(core_->thread.get_id() != std::this_thread::get_id());
+  post([core = core_.get(), grace] { core->stop(grace); });
+  core_->thread.join();
+}
+
+HttpResponse text_response(int status, std::string_view sentence) {
+  return {status, {{"Content-Type", "text/plain; charset=utf-8"}}, std::string(sentence) + "\n"};
+}
+
+std::optional<std::string> HttpServerRequest::parameter(std::string_view name) const {
+  for (std::string_view rest = query; !rest.empty();) {
+    const size_t end = std::min(rest.find('&'), rest.size());
+    const std::string_view pair = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const size_t equals = std::min(pair.find('='), pair.size());
+    if (pair.substr(0, equals) == name) {
+      return std::string(pair.substr(std::min(equals + 1, pair.size())));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace adaptdl

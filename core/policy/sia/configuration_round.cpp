@@ -1,0 +1,387 @@
+#include "core/policy/sia/configuration_round.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <queue>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/policy/by_name.h"
+#include "core/policy/packing.h"
+#include "core/policy/sia/assignment.h"
+#include "core/policy/sia/sia_perf.h"
+
+namespace adaptdl {
+namespace {
+
+constexpr int kSettle = 4;  // rounds at most after one that left jobs elsewhere than meant
+
+// What each configuration gains over the one with the least goodput.
+std::vector<double> gains_of(std::span<const Configuration> configurations,
+                             std::span<GoodputTable> goodput) {
+  std::vector<double> gains;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Configuration& c : configurations) {
+    gains.push_back(goodput[static_cast<size_t>(c.kind)].at(c.nodes, c.replicas));
+    least = std::min(least, gains.back());
+  }
+  for (double& gain : gains) gain = least > 0 && std::isfinite(gain) ? gain / least : 1;
+  return gains;
+}
+
+struct Option {
+  Configuration configuration;
+  double value = 0;
+  double gain = 1;  // goodput / least goodput of the job's configurations
+};
+
+class Round {
+ public:
+  Round(const Snapshot& snapshot, Valuation& valuation)
+      : snapshot_(snapshot),
+        valuation_(valuation),
+        kinds_(snapshot),
+        perf_(snapshot, kinds_.names),
+        packing_(snapshot, kinds_),
+        empty_(snapshot),
+        choice_(snapshot.jobs.size(), -1),
+        wanted_(snapshot.jobs.size(), -1),
+        pinned_(snapshot.jobs.size()) {}
+
+  Decision decide(const SearchBudget& budget) {
+    keep_pinned();
+    measure_nodes();
+    for (size_t j = 0; j < snapshot_.jobs.size(); ++j) list_options(j);
+    Decision decision;
+    decision.cut_short = choose(budget);
+    const Packing pinned = packing_;
+    pack();
+    if (!settled_) keep_all_if_as_good(pinned);
+    for (size_t j = 0; j < snapshot_.jobs.size(); ++j) {
+      decision.jobs.push_back({nodes(j), reason(j)});
+      decision.objective += value(j, choice_[j]);
+    }
+    return decision;
+  }
+
+  // Everything is where the program wanted it, or stays where it was.
+  bool settled() const { return settled_; }
+
+ private:
+  void keep_pinned() {
+    for (size_t j = 0; j < snapshot_.jobs.size(); ++j) {
+      const JobSnapshot& job = snapshot_.jobs[j];
+      if (job.preemptible || job.nodes.empty()) continue;
+      pinned_[j] = packing_.keep(static_cast<int>(j), job.nodes, true);
+    }
+  }
+
+  // Nodes that are alike, empty and as they are now, are asked once for all.
+  void measure_nodes() {
+    groups_.resize(kinds_.size());
+    for (size_t k = 0; k < kinds_.size(); ++k) {
+      std::map<std::vector<int64_t>, Group> groups;
+      for (const int node : kinds_.nodes[k]) {
+        const auto& capacity = snapshot_.nodes[static_cast<size_t>(node)].capacity;
+        std::vector<int64_t> key = capacity;
+        for (size_t r = 0; r < capacity.size(); ++r) {
+          key.push_back(packing_.free().free(node, static_cast<int>(r)));
+        }
+        Group& group = groups[key];
+        group.node = node;
+        ++group.count;
+      }
+      for (const auto& [key, group] : groups) groups_[k].push_back(group);
+    }
+  }
+
+  KindRoom room_of(size_t j, size_t kind) const {
+    const auto fits = [j](const FreeResources& free, int node) {
+      return static_cast<int>(
+          std::min<int64_t>(free.fits(static_cast<int>(j), node), std::numeric_limits<int>::max()));
+    };
+    KindRoom room;
+    for (const Group& group : groups_[kind]) {
+      room.per_node = std::max(room.per_node, fits(empty_, group.node));
+      room.single = std::max(room.single, fits(packing_.free(), group.node));
+    }
+    for (const Group& group : groups_[kind]) {
+      if (fits(packing_.free(), group.node) >= room.per_node) room.whole_nodes += group.count;
+    }
+    return room;
+  }
+
+  // The configuration of the present allocation, if the job may keep that.
+  std::optional<Configuration> present_of(const JobSnapshot& job) const {
+    const auto replicas = static_cast<int>(job.nodes.size());
+    if (replicas == 0 || replicas < job.min_replicas || replicas > job.max_replicas) {
+      return std::nullopt;
+    }
+    const int kind = kinds_.of_node[static_cast<size_t>(job.nodes.front())];
+    for (const int node : job.nodes) {
+      if (kinds_.of_node[static_cast<size_t>(node)] != kind) return std::nullopt;
+    }
+    return Configuration{kind, distinct_nodes(job.nodes), replicas};
+  }
+
+  void list_options(size_t j) {
+    const JobSnapshot& job = snapshot_.jobs[j];
+    std::vector<KindRoom> rooms;
+    std::vector<GoodputTable> goodput;
+    for (size_t k = 0; k < kinds_.size(); ++k) {
+      rooms.push_back(room_of(j, k));
+      const auto perf = perf_.on(job.hints, k);
+      if (perf && job.hints.batch) {
+        const GoodputModel model(*perf, job.hints.grad.value_or(GradParams{}),
+                                 job.hints.batch->initial);
+        goodput.emplace_back(model, *job.hints.batch);
+      } else {
+        goodput.emplace_back();
+      }
+    }
+    const std::optional<Configuration> present = present_of(job);
+    std::vector<Configuration> configurations =
+        pinned_[j]
+            ? std::vector<Configuration>{}
+            : sia_configurations(rooms, std::max(job.min_replicas, 1), valuation_.limit(job));
+    if (present &&
+        std::find(configurations.begin(), configurations.end(), *present) == configurations.end()) {
+      configurations.push_back(*present);
+    }
+    const JobValues values = valuation_.values(j, configurations, goodput, present);
+    ADAPTDL_CHECK(values.configurations.size() == configurations.size());
+    const std::vector<double> gains = gains_of(configurations, goodput);
+    std::vector<Option> options;
+    for (size_t c = 0; c < configurations.size(); ++c) {
+      if (!std::isfinite(values.configurations[c])) continue;
+      options.push_back({configurations[c], values.configurations[c], gains[c]});
+      // A tie goes to what comes first: to what is.
+      if (configurations[c] == present) std::swap(options.front(), options.back());
+    }
+    unassigned_.push_back(values.unassigned);
+    moving_.push_back(values.moving);
+    present_.push_back(present && !options.empty() && options[0].configuration == *present ? 0
+                                                                                           : -1);
+    options_of_.push_back(std::move(options));
+    if (pinned_[j]) choice_[j] = present_[j];
+  }
+
+  // Solves the integer program; whether the deadline cut it short.
+  bool choose(const SearchBudget& budget) {
+    AssignmentProblem problem;
+    for (const auto& nodes : kinds_.nodes) {
+      int64_t gpus = 0;
+      for (const int node : nodes) gpus += packing_.free().free(node);
+      problem.capacity.push_back(gpus);
+    }
+    std::vector<size_t> jobs;
+    std::vector<int> present;
+    std::vector<int64_t> used(kinds_.size());
+    for (size_t j = 0; j < snapshot_.jobs.size(); ++j) {
+      if (pinned_[j]) continue;
+      std::vector<AssignmentOption> options;
+      for (const Option& option : options_of_[j]) {
+        options.push_back({option.configuration.kind,
+                           option.configuration.replicas * snapshot_.jobs[j].request[0],
+                           option.value - unassigned_[j]});
+      }
+      if (present_[j] == 0) used[static_cast<size_t>(options[0].kind)] += options[0].gpus;
+      jobs.push_back(j);
+      present.push_back(present_[j]);
+      problem.jobs.push_back(std::move(options));
+    }
+    Assignment answer = solve_assignment(problem, budget);
+    bool stay = true;
+    for (size_t k = 0; k < used.size(); ++k) stay = stay && used[k] <= problem.capacity[k];
+    const double gain = stay ? assignment_objective(problem, present) - answer.objective : 1;
+    if (gain <= 1e-12 * std::abs(answer.objective)) answer.choice = present;
+    for (size_t i = 0; i < jobs.size(); ++i) choice_[jobs[i]] = answer.choice[i];
+    wanted_ = choice_;
+    return answer.cut_short;
+  }
+
+  void pack() {
+    packing_.set_moving_costs(moving_);
+    std::vector<int> waiting;
+    for (size_t j = 0; j < snapshot_.jobs.size(); ++j) {
+      const auto job = static_cast<int>(j);
+      if (choice_[j] < 0 || pinned_[j]) continue;
+      const bool stays = choice_[j] == present_[j] && packing_.keep(job, snapshot_.jobs[j].nodes);
+      if (!stays) waiting.push_back(job);
+    }
+    // The largest first; a job that is moved is smaller than the one it makes room for, so this
+    // ends.
+    const auto rank = [&](int job) {
+      const Configuration& c = chosen(job);
+      const int64_t gpus =
+          std::max<int64_t>(snapshot_.jobs[static_cast<size_t>(job)].request[0], 1);
+      return std::tuple(gpus * ((c.replicas - 1) / c.nodes + 1), c.nodes, -job);
+    };
+    std::priority_queue<std::pair<std::tuple<int64_t, int, int>, int>> queue;
+    for (const int job : waiting) queue.push({rank(job), job});
+    std::set<int> homeless;
+    while (!queue.empty()) {
+      const int job = queue.top().second;
+      queue.pop();
+      std::vector<int> moved;
+      if (!packing_.place_moving(job, chosen(job), moved)) homeless.insert(job);
+      for (const int other : moved) queue.push({rank(other), other});
+    }
+    for (const int job : homeless) place_anywhere(job);
+    settled_ = homeless.empty();
+  }
+
+  // What the program chose fits nowhere: the present nodes, else the best that fits.
+  void place_anywhere(int job) {
+    const auto j = static_cast<size_t>(job);
+    choice_[j] = -1;
+    std::vector<int> order(options_of_[j].size());
+    for (size_t o = 0; o < order.size(); ++o) order[o] = static_cast<int>(o);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return value(j, a) < value(j, b); });
+    for (const int o : order) {
+      const auto& option = options_of_[j][static_cast<size_t>(o)];
+      const bool placed = o == present_[j] ? packing_.keep(job, snapshot_.jobs[j].nodes)
+                                           : packing_.place(job, option.configuration);
+      if (!placed) continue;
+      choice_[j] = o;
+      return;
+    }
+  }
+
+  // What the program chose may be worth less than what is, once some of it has fallen back; and two
+  // answers that are worth the same would take turns for ever.
+  void keep_all_if_as_good(Packing packing) {
+    double present = 0, packed = 0;
+    for (size_t j = 0; j < snapshot_.jobs.size(); ++j) {
+      const NodeList& nodes = snapshot_.jobs[j].nodes;
+      const bool to_keep = !nodes.empty() && !pinned_[j];
+      if (to_keep && (present_[j] < 0 || !packing.keep(static_cast<int>(j), nodes))) return;
+      present += value(j, present_[j]);
+      packed += value(j, choice_[j]);
+    }
+    if (present - packed > 1e-12 * std::abs(packed)) return;
+    choice_ = present_;
+    all_stay_ = settled_ = true;
+  }
+
+  const NodeList& nodes(size_t j) const {
+    return all_stay_ ? snapshot_.jobs[j].nodes : packing_.nodes(static_cast<int>(j));
+  }
+
+  const Configuration& chosen(int job) const {
+    const auto j = static_cast<size_t>(job);
+    return options_of_[j][static_cast<size_t>(choice_[j])].configuration;
+  }
+
+  double value(size_t j, int option) const {
+    return option < 0 ? unassigned_[j] : options_of_[j][static_cast<size_t>(option)].value;
+  }
+
+  std::string describe(const Configuration& c) const {
+    const std::string& kind = kinds_.names[static_cast<size_t>(c.kind)];
+    return fmt::format("{} replica{} on {} {}node{}", c.replicas, c.replicas == 1 ? "" : "s",
+                       c.nodes, kind.empty() ? "" : kind + " ", c.nodes == 1 ? "" : "s");
+  }
+
+  // The resources of which no node has enough for one replica.
+  std::string lacking(const JobSnapshot& job) const {
+    std::vector<std::string_view> names;
+    for (size_t r = 0; r < snapshot_.resources.size(); ++r) {
+      const bool somewhere =
+          std::any_of(snapshot_.nodes.begin(), snapshot_.nodes.end(),
+                      [&](const NodeSnapshot& node) { return node.capacity[r] >= job.request[r]; });
+      if (!somewhere) names.push_back(snapshot_.resources[r]);
+    }
+    return names.empty() ? "" : fmt::format("; too little {} on each", fmt::join(names, ", "));
+  }
+
+  std::string reason(size_t j) const {
+    const JobSnapshot& job = snapshot_.jobs[j];
+    const NodeList& nodes = this->nodes(j);
+    if (pinned_[j]) return "keeps what it has: it is not preemptible";
+    if (nodes.empty()) {
+      if (options_of_[j].empty()) {
+        return job.nodes.empty()
+                   ? fmt::format(
+                         "waits: no node here can hold {} of its replicas as it needs them{}",
+                         std::max(job.min_replicas, 1), lacking(job))
+                   : "stops: its nodes are no longer there and it has just been restarted";
+      }
+      const std::string verb = job.nodes.empty() ? "waits" : "stops for now";
+      if (wanted_[j] < 0) return verb + ": other jobs gain more from the GPUs that it would need";
+      const auto& option = options_of_[j][static_cast<size_t>(wanted_[j])];
+      return fmt::format("{}: {} were meant for it, but what is free lies scattered", verb,
+                         describe(option.configuration));
+    }
+    const Option& option = options_of_[j][static_cast<size_t>(choice_[j])];
+    std::string text = describe(option.configuration);
+    if (option.gain > 1) {
+      text += fmt::format(", {:.3g} times the goodput of its slowest configuration", option.gain);
+    }
+    if (nodes == job.nodes) return "stays: " + text;
+    return (job.nodes.empty()           ? "starts: "
+            : choice_[j] == present_[j] ? "moves: "
+                                        : "changes: ") +
+           text;
+  }
+
+  struct Group {
+    int node = 0;  // one of them
+    int count = 0;
+  };
+
+  const Snapshot& snapshot_;
+  Valuation& valuation_;
+  NodeKinds kinds_;
+  PerfEstimate perf_;
+  Packing packing_;
+  FreeResources empty_;                          // what nodes have when nobody is on them
+  std::vector<std::vector<Group>> groups_;       // by kind
+  std::vector<std::vector<Option>> options_of_;  // by job
+  std::vector<double> unassigned_;               // by job: value without allocation
+  std::vector<double> moving_;                   // by job: lost by a move
+  std::vector<int> present_;                     // by job: 0 if its first option is what it has
+  std::vector<int> choice_;                      // by job: an option, or -1
+  std::vector<int> wanted_;                      // the integer program's choice
+  std::vector<bool> pinned_;
+  bool settled_ = true, all_stay_ = false;
+};
+
+Decision decide_in_order(const Snapshot& snapshot, const MakeValuation& make,
+                         const SearchBudget& budget) {
+  const auto valuation = make(snapshot);
+  Round round(snapshot, *valuation);
+  Decision decision = round.decide(budget);
+  bool settled = round.settled();
+  // What did not fit where it was meant to go would be tried again in the next round, and jobs be
+  // moved without news: so it is tried now, from where this round has led.
+  for (int again = 0; again < kSettle && !settled && !decision.cut_short; ++again) {
+    Snapshot next = snapshot;
+    for (size_t j = 0; j < next.jobs.size(); ++j) next.jobs[j].nodes = decision.jobs[j].nodes;
+    const auto valued_next = make(next);
+    Round following(next, *valued_next);
+    Decision better = following.decide(budget);
+    settled = following.settled();
+    const bool same =
+        std::equal(better.jobs.begin(), better.jobs.end(), decision.jobs.begin(),
+                   [](const JobDecision& a, const JobDecision& b) { return a.nodes == b.nodes; });
+    if (same) break;
+    decision = std::move(better);
+  }
+  return decision;
+}
+
+}  // namespace
+
+Decision decide_by_configuration(const Snapshot& snapshot, const MakeValuation& make,
+                                 const SearchBudget& budget) {
+  return decide_by_name(
+      snapshot, [&](const Snapshot& ordered) { return decide_in_order(ordered, make, budget); });
+}
+
+}  // namespace adaptdl

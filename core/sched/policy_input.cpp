@@ -1,0 +1,167 @@
+#include "core/sched/policy_input.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/base/error.h"
+#include "core/policy/feasibility.h"
+
+namespace adaptdl {
+namespace {
+
+bool is_accelerator(const std::string& resource) {
+  return resource.find("gpu") != std::string::npos && !is_condition(resource);
+}
+
+// The resource that policies count first, then the others by name.
+std::vector<std::string> resource_names(const std::vector<ClusterNode>& nodes,
+                                        const std::vector<ClusterJob>& jobs) {
+  Resources total;
+  for (const ClusterJob& job : jobs) {
+    for (const auto& [name, amount] : job.request) total[name] += 0;
+  }
+  for (const ClusterNode& node : nodes) {
+    for (const auto& [name, amount] : node.free_for_jobs) total[name] += amount;
+  }
+  std::string first = "cpu";
+  int64_t most = 0;
+  for (const auto& [name, amount] : total) {
+    if (is_accelerator(name) && amount > most) first = name, most = amount;
+  }
+  std::vector<std::string> names = {first};
+  for (const auto& [name, amount] : total) {
+    if (name != first) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<int64_t> amounts(const Resources& resources, const std::vector<std::string>& names) {
+  std::vector<int64_t> result;
+  for (const std::string& name : names) {
+    const auto found = resources.find(name);
+    result.push_back(found == resources.end() ? 0 : found->second);
+  }
+  return result;
+}
+
+JobSnapshot view_of(const ClusterJob& job, double now_s) {
+  JobSnapshot view;
+  view.name = job.name;
+  view.age_s = std::max(0.0, now_s - job.submitted_s);
+  view.attained_service = job.attained_service;
+  view.restarts = job.restarts;
+  view.min_replicas = job.min_replicas;
+  view.max_replicas = job.max_replicas;
+  view.requested_replicas = job.requested_replicas;
+  view.preemptible = job.preemptible;
+  view.hints = job.hints;
+  return view;
+}
+
+// Builds the jobs of a snapshot, whose nodes are known.
+class JobsTaker {
+ public:
+  JobsTaker(Snapshot& snapshot, std::vector<std::string>& problems)
+      : snapshot_(snapshot), problems_(problems) {
+    for (size_t n = 0; n < snapshot.nodes.size(); ++n) {
+      index_[snapshot.nodes[n].name] = static_cast<int>(n);
+      left_.push_back(snapshot.nodes[n].capacity);
+    }
+  }
+
+  void take(const ClusterJob& job, double now_s) {
+    JobSnapshot view = view_of(job, now_s);
+    view.request = amounts(job.request, snapshot_.resources);
+    view.nodes = nodes_of(job);
+    try {
+      check_hints(view.hints, view.name);
+    } catch (const Error& error) {
+      problems_.push_back(fmt::format("{}; its hints are ignored", error.what()));
+      view.hints = {};
+    }
+    try {
+      if (!names_.insert(job.name).second) fail("there is a job {} already", job.name);
+      check_job(snapshot_, view);
+      if (!view.preemptible && !view.nodes.empty()) keep(view);
+      snapshot_.jobs.push_back(std::move(view));
+    } catch (const Error& error) {
+      problems_.push_back(fmt::format("{}; it keeps what it has", error.what()));
+      leave_out(view);
+    }
+  }
+
+ private:
+  NodeList nodes_of(const ClusterJob& job) const {
+    NodeList nodes;
+    for (const std::string& node : job.nodes) {
+      if (const auto found = index_.find(node); found != index_.end()) {
+        nodes.push_back(found->second);
+      }
+    }
+    // Without some of its replicas it is not what was allocated: it is given nodes anew, unless the
+    // others go on.
+    const bool goes_on = job.anchored && job.preemptible && !job.nodes.empty() &&
+                         index_.contains(job.nodes.front()) &&
+                         nodes.size() >= static_cast<size_t>(std::max(1, job.min_replicas));
+    if (nodes.size() != job.nodes.size() && !goes_on) nodes.clear();
+    return nodes;
+  }
+
+  // What policies may not take from it has to fit into what they see.
+  void keep(const JobSnapshot& job) {
+    if (const auto broken = broken_by_job(snapshot_, job, job.nodes)) fail("{}", *broken);
+    for (const int node : job.nodes) {
+      const auto n = static_cast<size_t>(node);
+      const int64_t count = std::count(job.nodes.begin(), job.nodes.end(), node);
+      for (size_t r = 0; r < job.request.size(); ++r) {
+        if (count * job.request[r] <= left_[n][r]) continue;
+        fail("job {}: node {} has no room for what it was given there: {}", job.name,
+             snapshot_.nodes[n].name, snapshot_.resources[r]);
+      }
+    }
+    for (const int node : job.nodes) take(job, static_cast<size_t>(node));
+  }
+
+  void leave_out(const JobSnapshot& job) {
+    for (const int node : job.nodes) {
+      const auto n = static_cast<size_t>(node);
+      const std::vector<int64_t> before = left_[n];
+      take(job, n);
+      for (size_t r = 0; r < before.size(); ++r) {
+        snapshot_.nodes[n].capacity[r] -= before[r] - left_[n][r];
+      }
+    }
+  }
+
+  // As much of it as there is.
+  void take(const JobSnapshot& job, size_t node) {
+    for (size_t r = 0; r < job.request.size(); ++r) {
+      int64_t& left = left_[node][r];
+      left -= std::clamp<int64_t>(job.request[r], 0, left);
+    }
+  }
+
+  Snapshot& snapshot_;
+  std::vector<std::string>& problems_;
+  std::unordered_map<std::string, int> index_;
+  std::unordered_set<std::string> names_;
+  std::vector<std::vector<int64_t>> left_;  // by node and resource, beside jobs that keep theirs
+};
+
+}  // namespace
+
+Snapshot policy_input(const std::vector<ClusterNode>& nodes, const std::vector<ClusterJob>& jobs,
+                      double now_s, std::vector<std::string>& problems) {
+  Snapshot snapshot;
+  snapshot.resources = resource_names(nodes, jobs);
+  for (const ClusterNode& node : nodes) {
+    snapshot.nodes.push_back(
+        {node.name, node.accelerator, amounts(node.free_for_jobs, snapshot.resources)});
+  }
+  JobsTaker taker(snapshot, problems);
+  for (const ClusterJob& job : jobs) taker.take(job, now_s);
+  return snapshot;
+}
+
+}  // namespace adaptdl

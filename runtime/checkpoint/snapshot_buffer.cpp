@@ -1,0 +1,100 @@
+#include "runtime/checkpoint/snapshot_buffer.h"
+
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace adaptdl {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kPage = 4096;
+
+size_t round_up(size_t value, size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+SnapshotBuffer::~SnapshotBuffer() {
+  release();
+}
+
+SnapshotBuffer::SnapshotBuffer(SnapshotBuffer&& other) noexcept
+    : memory_(std::exchange(other.memory_, nullptr)),
+      capacity_(std::exchange(other.capacity_, 0)),
+      parts_(std::exchange(other.parts_, {})) {}
+
+SnapshotBuffer& SnapshotBuffer::operator=(SnapshotBuffer&& other) noexcept {
+  if (this != &other) {
+    release();
+    memory_ = std::exchange(other.memory_, nullptr);
+    capacity_ = std::exchange(other.capacity_, 0);
+    parts_ = std::exchange(other.parts_, {});
+  }
+  return *this;
+}
+
+void SnapshotBuffer::release() {
+  if (memory_ != nullptr) ::munmap(memory_, capacity_);
+  memory_ = nullptr;
+  capacity_ = 0;
+}
+
+void SnapshotBuffer::reserve(size_t bytes) {
+  if (bytes <= capacity_) return;
+  ADAPTDL_CHECK(bytes <= (size_t{1} << 50));
+  parts_.clear();
+  release();
+  const size_t wanted = round_up(bytes, kHugePage);
+  void* memory =
+      ::mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    fail_errno(errno, fmt::format("no memory for a snapshot of {} bytes", bytes));
+  }
+  memory_ = static_cast<std::byte*>(memory);
+  capacity_ = wanted;
+  ::madvise(memory, wanted, MADV_HUGEPAGE);
+#ifdef MADV_POPULATE_WRITE
+  if (::madvise(memory, wanted, MADV_POPULATE_WRITE) == 0) return;
+#endif
+  for (size_t at = 0; at < wanted; at += kPage) memory_[at] = std::byte{0};
+}
+
+void SnapshotBuffer::layout(std::span<const size_t> sizes) {
+  std::vector<Place> places;
+  size_t offset = 0;
+  for (const size_t size : sizes) {
+    places.push_back({offset, size});
+    offset += round_up(size, kAlignment);
+  }
+  reserve(offset);
+  parts_ = std::move(places);
+}
+
+void SnapshotBuffer::copy_from(std::span<const std::span<const std::byte>> parts) {
+  std::vector<size_t> sizes;
+  for (const auto& part : parts) sizes.push_back(part.size());
+  layout(sizes);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].empty()) {
+      std::memcpy(memory_ + parts_[i].offset, parts[i].data(), parts[i].size());
+    }
+  }
+}
+
+std::span<std::byte> SnapshotBuffer::part(size_t index) {
+  ADAPTDL_CHECK(index < parts_.size());
+  return {memory_ + parts_[index].offset, parts_[index].size};
+}
+
+std::span<const std::byte> SnapshotBuffer::part(size_t index) const {
+  ADAPTDL_CHECK(index < parts_.size());
+  return {memory_ + parts_[index].offset, parts_[index].size};
+}
+
+}  // namespace adaptdl

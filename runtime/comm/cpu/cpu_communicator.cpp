@@ -1,0 +1,170 @@
+#include "runtime/comm/cpu/cpu_communicator.h"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <thread>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/system.h"
+#include "runtime/comm/cpu/staged.h"
+
+namespace adaptdl::comm {
+namespace {
+
+// How long a waiting lane looks at most before it sleeps: several times what a wake-up costs. With
+// fewer cores than lanes, looking keeps the one that is waited for from running.
+constexpr int64_t kSpinNs = 50'000;
+constexpr int64_t kCrowdedSpinNs = 5'000;
+
+int64_t spin_ns(int lanes) {
+  return lanes <= available_cores() ? kSpinNs : kCrowdedSpinNs;
+}
+
+// How long the end of a data link waits for the control link to say why.
+constexpr auto kReasonDelay = std::chrono::milliseconds(50);
+
+}  // namespace
+
+CpuCommunicator::CpuCommunicator(Layout layout, std::unique_ptr<Segment> segment,
+                                 std::vector<Fd> control, std::vector<Fd> data, std::string links,
+                                 DeviceMemory* device)
+    : layout_(std::move(layout)),
+      links_(std::move(links)),
+      device_(device),
+      segment_(std::move(segment)),
+      local_(*segment_, layout_.hosts[static_cast<size_t>(layout_.host)], layout_.lane, over_,
+             spin_ns(layout_.lanes())),
+      uplink_(layout_.generation, std::move(data), over_),
+      mixed_(layout_, local_, uplink_),
+      control_(layout_.generation, std::move(control)) {
+  segment_->close_fd();
+  ControlLinks::Events events;
+  events.aborted = [this](int rank, const std::string& reason) {
+    abort(fmt::format("{} (from rank {})", reason, rank));
+  };
+  events.left = [this](int rank, uint64_t calls) { on_left(rank, calls); };
+  events.lost = [this](int rank) {
+    abort(fmt::format("generation {}: rank {} is gone", generation(), rank));
+  };
+  events.started = [this] { segment_->enter(layout_.lane); };
+  events.stopping = [this] { segment_->leave(layout_.lane); };
+  control_.start(std::move(events));
+}
+
+CpuCommunicator::~CpuCommunicator() {
+  if (!over_.cancelled()) {
+    control_.tell_all({ControlKind::leave, generation(), call_.load(), {}});
+  }
+}
+
+void CpuCommunicator::on_left(int rank, uint64_t calls) {
+  uint64_t until = everybody_until_.load();
+  while (calls < until && !everybody_until_.compare_exchange_weak(until, calls)) {
+  }
+  // Either this sees the collective that has begun, or that one sees everybody_until_.
+  if (call_.load() > calls) {
+    abort(fmt::format("generation {}: rank {} has left the group", generation(), rank));
+  }
+}
+
+void CpuCommunicator::abort(const std::string& reason) noexcept {
+  if (!over_.cancel_first(reason)) return;
+  segment_->abort(reason);
+  control_.tell_all({ControlKind::abort, generation(), call_.load(), reason});
+}
+
+std::optional<TimePoint> CpuCommunicator::waiting_since() const {
+  const TimePoint begun = begun_.load();
+  return begun == TimePoint{} ? std::nullopt : std::optional(begun);
+}
+
+template <typename Body>
+void CpuCommunicator::collective(const Tag& shape, Body&& body) {
+  ADAPTDL_CHECK(begun_.exchange(Monotonic::now()) == TimePoint{});  // one thread at a time
+  struct Done {
+    std::atomic<TimePoint>& begun;
+    ~Done() { begun.store(TimePoint{}); }
+  } done{begun_};
+  Tag tag = shape;
+  tag.generation = generation();
+  tag.call = call_.load() + 1;
+  try {
+    if (over_.cancelled()) throw Aborted(over_.reason());
+    if (segment_->aborted()) throw Aborted(segment_->abort_text());
+    call_.store(tag.call);
+    if (everybody_until_.load() < tag.call) {
+      throw Aborted(fmt::format("generation {}: a member has left the group", generation()));
+    }
+    mixed_.begin(tag);
+    body();
+    return;
+  } catch (const LinkClosed& e) {
+    const TimePoint end = Monotonic::now() + kReasonDelay;
+    while (!over_.cancelled() && Monotonic::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    abort(e.what());
+  } catch (const std::exception& e) {
+    abort(e.what());
+  }
+  throw Aborted(over_.reason());
+}
+
+void CpuCommunicator::all_reduce(void* data, size_t count, Type type, Op op, Memory memory) {
+  const Tag shape{.bytes = count * size_of(type),
+                  .kind = static_cast<uint8_t>(Kind::all_reduce),
+                  .type = static_cast<uint8_t>(type),
+                  .op = static_cast<uint8_t>(op)};
+  const Staged staged(device_, data, shape.bytes, memory);
+  staged.take();
+  collective(shape, [&] {
+    if (one_host()) {
+      local_.all_reduce(staged.data(), count, type, op, op == Op::average ? size() : 1);
+    } else {
+      mixed_.all_reduce(staged.data(), count, type, op);
+    }
+  });
+  staged.put();
+}
+
+void CpuCommunicator::broadcast(void* data, size_t bytes, int root, bool keep, Memory memory) {
+  if (root < 0 || root >= size()) fail("broadcast: no rank {} in a group of {}", root, size());
+  const Tag shape{.bytes = bytes,
+                  .kind = static_cast<uint8_t>(Kind::broadcast),
+                  .root = static_cast<uint32_t>(root)};
+  const bool stores = keep && rank() != root;
+  const Staged staged(device_, data, bytes, stores || rank() == root ? memory : Memory::host);
+  if (rank() == root) staged.take();
+  collective(shape, [&] {
+    if (one_host()) {
+      local_.broadcast(staged.data(), bytes, root, keep);
+    } else {
+      mixed_.broadcast(staged.data(), bytes, root, keep);
+    }
+  });
+  if (stores) staged.put();
+}
+
+void CpuCommunicator::all_gather(const void* mine, size_t bytes, void* all) {
+  const Tag shape{.bytes = bytes, .kind = static_cast<uint8_t>(Kind::all_gather)};
+  collective(shape, [&] {
+    if (one_host()) {
+      local_.all_gather(mine, bytes, all);
+    } else {
+      mixed_.all_gather(mine, bytes, all);
+    }
+  });
+}
+
+void CpuCommunicator::barrier() {
+  collective({.kind = static_cast<uint8_t>(Kind::barrier)}, [&] {
+    if (one_host()) {
+      local_.barrier();
+    } else {
+      mixed_.barrier();
+    }
+  });
+}
+
+}  // namespace adaptdl::comm

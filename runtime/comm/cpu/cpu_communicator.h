@@ -1,0 +1,63 @@
+#pragma once
+
+// The Communicator by way of the CPU: shared memory within a host, TCP between hosts. What lies in
+// a device's memory is copied to the host and back. Made by connect().
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/comm/cpu/control.h"
+#include "runtime/comm/cpu/host_group.h"
+#include "runtime/comm/cpu/mixed_group.h"
+#include "runtime/comm/cpu/segment.h"
+#include "runtime/comm/cpu/uplink.h"
+#include "runtime/comm/device_memory.h"
+
+namespace adaptdl::comm {
+
+class CpuCommunicator final : public Communicator {
+ public:
+  // `control`: sockets by rank; `data`: by host, at lane 0 only; `links`: for describe_links();
+  // `device`: borrowed, may be null.
+  CpuCommunicator(Layout layout, std::unique_ptr<Segment> segment, std::vector<Fd> control,
+                  std::vector<Fd> data, std::string links, DeviceMemory* device);
+  ~CpuCommunicator() override;
+
+  int rank() const override { return layout_.rank; }
+  int size() const override { return layout_.size; }
+  uint64_t generation() const override { return layout_.generation; }
+  void all_reduce(void* data, size_t count, Type type, Op op, Memory memory) override;
+  void broadcast(void* data, size_t bytes, int root, bool keep, Memory memory) override;
+  void all_gather(const void* mine, size_t bytes, void* all) override;
+  void barrier() override;
+  void abort(const std::string& reason) noexcept override;
+  bool aborted() const override { return over_.cancelled() || segment_->aborted(); }
+  std::optional<TimePoint> waiting_since() const override;
+  std::string describe_links() const override { return links_; }
+
+ private:
+  enum class Kind : uint8_t { all_reduce = 1, broadcast, all_gather, barrier };
+  // Runs one collective; every way to fail ends the generation.
+  template <typename Body>
+  void collective(const Tag& shape, Body&& body);
+  bool one_host() const { return layout_.host_count() == 1; }
+  void on_left(int rank, uint64_t calls);
+
+  const Layout layout_;
+  const std::string links_;
+  DeviceMemory* const device_;
+  const std::unique_ptr<Segment> segment_;
+  Cancellation over_;  // cancelled when the generation is over
+  HostGroup local_;
+  Uplink uplink_;
+  MixedGroup mixed_;
+  std::atomic<TimePoint> begun_{TimePoint{}};          // the collective under way; or none
+  std::atomic<uint64_t> call_{0};                      // the latest collective begun
+  std::atomic<uint64_t> everybody_until_{UINT64_MAX};  // the last that nobody has left before
+  ControlLinks control_;                               // last: its thread uses the others
+};
+
+}  // namespace adaptdl::comm

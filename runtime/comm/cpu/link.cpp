@@ -1,0 +1,277 @@
+#include "runtime/comm/cpu/link.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/base/error.h"
+
+namespace adaptdl::comm {
+namespace {
+
+constexpr int kBacklog = 512;
+
+bool peer_is_gone(int error) {
+  return error == ECONNRESET || error == EPIPE || error == ETIMEDOUT || error == ENOTCONN ||
+         error == ECONNABORTED || error == EHOSTUNREACH || error == ENETUNREACH;
+}
+
+struct AbstractName {
+  sockaddr_un address{};
+  socklen_t length;
+  explicit AbstractName(const std::string& name) {
+    address.sun_family = AF_UNIX;
+    if (name.empty() || name.size() + 1 > sizeof address.sun_path) {
+      fail("abstract socket name of {} bytes: must have 1 to {}", name.size(),
+           sizeof address.sun_path - 1);
+    }
+    std::memcpy(address.sun_path + 1, name.data(), name.size());
+    length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+};
+
+struct InternetAddress {
+  sockaddr_storage address{};
+  socklen_t length = 0;
+  explicit InternetAddress(const TcpAddress& from) {
+    auto* v4 = reinterpret_cast<sockaddr_in*>(&address);
+    auto* v6 = reinterpret_cast<sockaddr_in6*>(&address);
+    if (inet_pton(AF_INET, from.host.c_str(), &v4->sin_addr) == 1) {
+      v4->sin_family = AF_INET;
+      v4->sin_port = htons(from.port);
+      length = sizeof *v4;
+    } else if (inet_pton(AF_INET6, from.host.c_str(), &v6->sin6_addr) == 1) {
+      v6->sin6_family = AF_INET6;
+      v6->sin6_port = htons(from.port);
+      length = sizeof *v6;
+    } else {
+      fail("\"{}\" is no numeric IP address", from.host);
+    }
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+};
+
+struct Name {
+  std::string host;
+  uint16_t port = 0;
+};
+
+Name name_of(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "?";
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
+    return {text, ntohs(v4.sin_port)};
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
+  return {text, ntohs(v6.sin6_port)};
+}
+
+Fd new_socket(int family) {
+  Fd socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) fail_errno(errno, "cannot make a socket");
+  return socket;
+}
+
+// Room for one descriptor.
+union Ancillary {
+  cmsghdr header;
+  char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+}  // namespace
+
+void Patience::check() const {
+  if (cancel != nullptr && cancel->cancelled()) throw Aborted(cancel->reason());
+}
+
+bool Patience::wait(int fd, short events) const {
+  for (;;) {
+    check();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Monotonic::now());
+    if (left.count() <= 0) return false;
+    pollfd watched[2] = {{fd, events, 0}, {cancel != nullptr ? cancel->fd() : -1, POLLIN, 0}};
+    const int ready = poll(watched, 2, static_cast<int>(std::min<int64_t>(left.count(), 60'000)));
+    if (ready < 0 && errno != EINTR) fail_errno(errno, "cannot wait for a connection (poll)");
+    if (ready > 0) {
+      check();
+      if (watched[0].revents != 0) return true;
+    }
+  }
+}
+
+Outcome send_whole(int fd, std::string_view bytes, const Patience& patience) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    } else if (errno == EAGAIN) {
+      if (!patience.wait(fd, POLLOUT)) return Outcome::late;
+    } else if (peer_is_gone(errno)) {
+      return Outcome::closed;
+    } else if (errno != EINTR) {
+      fail_errno(errno, "cannot send to a member");
+    }
+  }
+  return Outcome::done;
+}
+
+Outcome receive_whole(int fd, std::span<uint8_t> bytes, const Patience& patience) {
+  while (!bytes.empty()) {
+    const ssize_t got = ::recv(fd, bytes.data(), bytes.size(), 0);
+    if (got > 0) {
+      bytes = bytes.subspan(static_cast<size_t>(got));
+    } else if (got == 0 || peer_is_gone(errno)) {
+      return Outcome::closed;
+    } else if (errno == EAGAIN) {
+      if (!patience.wait(fd, POLLIN)) return Outcome::late;
+    } else if (errno != EINTR) {
+      fail_errno(errno, "cannot receive from a member");
+    }
+  }
+  return Outcome::done;
+}
+
+Outcome send_fd(int socket, std::string_view bytes, int fd, const Patience& patience) {
+  for (;;) {
+    iovec part{const_cast<char*>(bytes.data()), bytes.size()};
+    Ancillary ancillary{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = ancillary.bytes;
+    message.msg_controllen = sizeof ancillary.bytes;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    // The descriptor travels with the first byte.
+    if (sent > 0) return send_whole(socket, bytes.substr(static_cast<size_t>(sent)), patience);
+    if (sent < 0 && errno == EAGAIN) {
+      if (!patience.wait(socket, POLLOUT)) return Outcome::late;
+    } else if (sent < 0 && peer_is_gone(errno)) {
+      return Outcome::closed;
+    } else if (sent < 0 && errno != EINTR) {
+      fail_errno(errno, "cannot hand over shared memory");
+    }
+  }
+}
+
+std::optional<Fd> receive_fd(int socket, std::span<uint8_t> bytes, const Patience& patience) {
+  for (;;) {
+    if (!patience.wait(socket, POLLIN)) return std::nullopt;
+    iovec part{bytes.data(), bytes.size()};
+    Ancillary ancillary{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = ancillary.bytes;
+    message.msg_controllen = sizeof ancillary.bytes;
+    const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (got <= 0) return std::nullopt;
+    Fd received;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+      received = Fd(fd);
+    }
+    if (!received) return std::nullopt;
+    const auto rest = bytes.subspan(static_cast<size_t>(got));
+    if (receive_whole(socket, rest, patience) != Outcome::done) return std::nullopt;
+    return received;
+  }
+}
+
+Fd listen_abstract(const std::string& name) {
+  Fd socket = new_socket(AF_UNIX);
+  const AbstractName address(name);
+  if (bind(socket.get(), address.get(), address.length) != 0 ||
+      listen(socket.get(), kBacklog) != 0) {
+    fail_errno(errno, "cannot listen on a Unix socket");
+  }
+  return socket;
+}
+
+Fd listen_tcp(TcpAddress& address) {
+  const InternetAddress wanted(address);
+  Fd socket = new_socket(wanted.address.ss_family);
+  if (bind(socket.get(), wanted.get(), wanted.length) != 0 || listen(socket.get(), kBacklog) != 0) {
+    fail_errno(errno, fmt::format("cannot listen on {} ({})", address.host, address.interface));
+  }
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    fail_errno(errno, "cannot learn the port of a socket");
+  }
+  address.port = name_of(bound).port;
+  return socket;
+}
+
+Dialled dial_abstract(const std::string& name, const Patience& patience) {
+  const AbstractName address(name);
+  for (;;) {
+    Fd socket = new_socket(AF_UNIX);
+    if (::connect(socket.get(), address.get(), address.length) == 0) return {std::move(socket), ""};
+    if (errno == ECONNREFUSED) return {Fd(), "its process is gone"};
+    if (errno != EAGAIN && errno != EINTR) return {Fd(), std::strerror(errno)};
+    // The queue of the listener is full: there is nothing to wait for but time.
+    if (Monotonic::now() >= patience.deadline) return {Fd(), "it does not accept connections"};
+    patience.check();
+    usleep(1000);
+  }
+}
+
+Dialled dial_tcp(const TcpAddress& address, const Patience& patience) {
+  const InternetAddress to(address);
+  Fd socket = new_socket(to.address.ss_family);
+  if (::connect(socket.get(), to.get(), to.length) != 0) {
+    if (errno != EINPROGRESS && errno != EINTR) return {Fd(), std::strerror(errno)};
+    if (!patience.wait(socket.get(), POLLOUT)) return {Fd(), "no answer in time"};
+    int error = 0;
+    socklen_t length = sizeof error;
+    getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error != 0) return {Fd(), std::strerror(error)};
+  }
+  tune_tcp(socket.get());
+  return {std::move(socket), ""};
+}
+
+void tune_tcp(int fd) {
+  const auto set = [fd](int level, int option, int value) {
+    setsockopt(fd, level, option, &value, sizeof value);  // tuning: nothing depends on success
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 4);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000);
+}
+
+std::string describe_socket(int fd) {
+  sockaddr_storage local{}, remote{};
+  socklen_t local_length = sizeof local, remote_length = sizeof remote;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_length) != 0) return "?";
+  if (local.ss_family == AF_UNIX) return "unix";
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &remote_length) != 0) return "tcp ?";
+  const Name here = name_of(local), there = name_of(remote);
+  return fmt::format("tcp {}:{} -> {}:{} via {}", here.host, here.port, there.host, there.port,
+                     interface_of(here.host));
+}
+
+}  // namespace adaptdl::comm

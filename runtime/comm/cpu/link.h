@@ -1,0 +1,60 @@
+#pragma once
+
+// Sockets between members: made, spoken on with a deadline and a way to be called off, described.
+// All sockets are non-blocking and close-on-exec.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/base/clock.h"
+#include "core/base/fd.h"
+#include "runtime/comm/connect.h"
+#include "runtime/comm/cpu/endpoint.h"
+
+namespace adaptdl::comm {
+
+// How long to wait, and who may end it earlier.
+struct Patience {
+  TimePoint deadline;
+  const Cancellation* cancel = nullptr;  // may be null
+
+  // Waits until `fd` has one of `events` or is broken. Throws Aborted when cancelled; false at the
+  // deadline.
+  bool wait(int fd, short events) const;
+  void check() const;  // throws Aborted when cancelled
+};
+
+enum class Outcome { done, closed, late };
+
+// Sends or receives everything. closed: the peer is gone (end, reset). Throws Aborted when
+// cancelled, Error for what cannot be explained by the peer.
+Outcome send_whole(int fd, std::string_view bytes, const Patience& patience);
+Outcome receive_whole(int fd, std::span<uint8_t> bytes, const Patience& patience);
+
+// One message of fixed size with a descriptor beside it (Unix sockets only). receive_fd: nothing
+// when the peer is gone, late, or sent no descriptor with it.
+Outcome send_fd(int socket, std::string_view bytes, int fd, const Patience& patience);
+std::optional<Fd> receive_fd(int socket, std::span<uint8_t> bytes, const Patience& patience);
+
+// Listening sockets. listen_tcp fills in the port.
+Fd listen_abstract(const std::string& name);
+Fd listen_tcp(TcpAddress& address);
+
+// A connected socket, or the reason why not.
+struct Dialled {
+  Fd socket;
+  std::string problem;
+};
+Dialled dial_abstract(const std::string& name, const Patience& patience);
+Dialled dial_tcp(const TcpAddress& address, const Patience& patience);
+
+// For TCP: no delay of small messages, and a peer whose host vanished is noticed in about 10 s.
+void tune_tcp(int fd);
+
+// "unix", or "tcp LOCAL:PORT -> REMOTE:PORT via INTERFACE".
+std::string describe_socket(int fd);
+
+}  // namespace adaptdl::comm

@@ -1,0 +1,264 @@
+#include "runtime/comm/cpu/mixed_group.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/comm/cpu/reduce.h"
+
+namespace adaptdl::comm {
+namespace {
+
+// Up to this many bytes of all ranks together, an all_reduce gathers everything everywhere.
+constexpr size_t kSmallSum = 64 << 10;
+
+}  // namespace
+
+MixedGroup::MixedGroup(const Layout& layout, HostGroup& local, Uplink& uplink)
+    : layout_(layout), local_(local), segment_(local.segment()), uplink_(uplink) {}
+
+void MixedGroup::begin(const Tag& tag) {
+  call_ = tag.call;
+  local_.begin(tag);
+}
+
+int MixedGroup::host_at(int distance) const {
+  const int hosts = layout_.host_count();
+  return ((layout_.host + distance) % hosts + hosts) % hosts;
+}
+
+// Leaders only. `blocks` holds this host's block and is extended by those of the following hosts,
+// around the ring.
+void MixedGroup::exchange(BlockKind kind, size_t rank_bytes, std::vector<uint8_t>& blocks) {
+  const int hosts = layout_.host_count();
+  // Bytes of the `number` blocks that begin with that of host `first`.
+  const auto bytes_of = [&](int first, int number) {
+    size_t bytes = 0;
+    for (int i = 0; i < number; ++i) bytes += host_size((first + i) % hosts) * rank_bytes;
+    return bytes;
+  };
+  size_t filled = blocks.size();
+  blocks.resize(bytes_of(layout_.host, hosts));
+  uint64_t round = 0;
+  for (int distance = 1; distance < hosts; distance *= 2, ++round) {
+    const int number = std::min(distance, hosts - distance);
+    const int from = host_at(distance);
+    const uint64_t ticket = uplink_.send(host_at(-distance), kind, call_, round, blocks.data(),
+                                         bytes_of(layout_.host, number));
+    const size_t bytes = bytes_of(from, number);
+    uplink_.receive(from, kind, call_, round, blocks.data() + filled, bytes);
+    filled += bytes;
+    uplink_.flush(ticket);
+  }
+}
+
+std::vector<uint8_t> MixedGroup::gather(const void* mine, size_t bytes) {
+  const size_t total = static_cast<size_t>(layout_.size) * bytes;
+  std::vector<uint8_t> blocks(host_size(layout_.host) * bytes);
+  if (local_.lanes() > 1) {
+    local_.all_gather(mine, bytes, blocks.data());
+  } else if (bytes > 0) {
+    std::memcpy(blocks.data(), mine, bytes);
+  }
+  if (leader()) {
+    exchange(BlockKind::gather, bytes, blocks);
+    // From "this host first" to "host 0 first".
+    size_t before = 0;
+    for (int host = 0; host < layout_.host; ++host) before += host_size(host) * bytes;
+    std::rotate(blocks.begin(), blocks.end() - static_cast<std::ptrdiff_t>(before), blocks.end());
+  } else {
+    blocks.resize(total);
+  }
+  if (local_.lanes() > 1) local_.broadcast(blocks.data(), total, 0, true);
+  return blocks;
+}
+
+void MixedGroup::all_gather(const void* mine, size_t bytes, void* all) {
+  const std::vector<uint8_t> blocks = gather(mine, bytes);
+  if (bytes == 0) return;
+  const uint8_t* from = blocks.data();
+  for (const auto& ranks : layout_.hosts) {
+    for (const int rank : ranks) {
+      std::memcpy(static_cast<uint8_t*>(all) + static_cast<size_t>(rank) * bytes, from, bytes);
+      from += bytes;
+    }
+  }
+}
+
+void MixedGroup::barrier() {
+  if (local_.lanes() > 1) local_.barrier();
+  if (leader()) {
+    std::vector<uint8_t> nothing;
+    exchange(BlockKind::barrier, 0, nothing);
+  }
+  if (local_.lanes() > 1) local_.barrier();
+}
+
+void MixedGroup::all_reduce(void* data, size_t count, Type type, Op op) {
+  const size_t bytes = count * size_of(type);
+  if (bytes * static_cast<size_t>(layout_.size) > kSmallSum) {
+    all_reduce_large(data, count, type, op);
+    return;
+  }
+  const std::vector<uint8_t> blocks = gather(data, bytes);
+  std::vector<const void*> sources(static_cast<size_t>(layout_.size));
+  const uint8_t* from = blocks.data();
+  for (const auto& ranks : layout_.hosts) {
+    for (const int rank : ranks) {
+      sources[static_cast<size_t>(rank)] = from;
+      from += bytes;
+    }
+  }
+  reduce(data, nullptr, sources.data(), layout_.size, count, type, op,
+         op == Op::average ? layout_.size : 1);
+}
+
+void MixedGroup::all_reduce_large(void* data, size_t count, Type type, Op op) {
+  const size_t element = size_of(type);
+  const size_t per_chunk = segment_.chunk_bytes() / element;
+  const uint64_t chunks = (count + per_chunk - 1) / per_chunk;
+  const uint64_t first = local_.take_chunks(chunks);
+  const int lanes = local_.lanes(), lane = layout_.lane;
+  const bool first_host = layout_.host == 0;
+  const int next = host_at(1), previous = host_at(-1);
+  const int divisor = last_host() && op == Op::average ? layout_.size : 1;
+  auto* const bytes = static_cast<uint8_t*>(data);
+  std::vector<const void*> sources;
+  std::vector<uint64_t> tickets(segment_.buffers(), 0);  // last send from that buffer's result
+
+  const auto length = [&](uint64_t i) { return std::min(per_chunk, count - i * per_chunk); };
+  const auto copy_in = [&](uint64_t i) {
+    local_.wait_free(first + i);
+    // Nobody writes a result before lane 0 has posted, so it must have sent the old one.
+    if (leader()) uplink_.flush(tickets[(first + i) % segment_.buffers()]);
+    std::memcpy(segment_.slot(first + i, lane), bytes + i * per_chunk * element,
+                length(i) * element);
+    local_.post(first + i);
+  };
+  const auto reduce_share = [&](uint64_t i) {
+    const uint64_t chunk = first + i;
+    const size_t n = length(i);
+    const Share share = share_of(n, element, lane, lanes);
+    local_.wait_posted_all(chunk);
+    sources.clear();
+    if (!first_host) {
+      if (leader()) {
+        uplink_.receive(previous, BlockKind::prefix, call_, i, segment_.extra(chunk), n * element);
+        segment_.post_extra(chunk);
+      } else {
+        local_.wait(0, [&] { return segment_.extra_posted(chunk); });
+      }
+      sources.push_back(segment_.extra(chunk) + share.begin * element);
+    }
+    for (int from = 0; from < lanes; ++from) {
+      sources.push_back(segment_.slot(chunk, from) + share.begin * element);
+    }
+    reduce(segment_.result(chunk) + share.begin * element, nullptr, sources.data(),
+           static_cast<int>(sources.size()), share.end - share.begin, type, op, divisor);
+    segment_.reduced(chunk, lane);
+    if (!leader()) return;
+    for (int other = 1; other < lanes; ++other) {
+      local_.wait(other, [&] { return segment_.reduced_count(other) > chunk; });
+    }
+    tickets[chunk % segment_.buffers()] =
+        uplink_.send(next, last_host() ? BlockKind::final : BlockKind::prefix, call_, i,
+                     segment_.result(chunk), n * element);
+    if (last_host()) segment_.post_result(chunk);
+  };
+  const auto copy_out = [&](uint64_t i) {
+    const uint64_t chunk = first + i;
+    const size_t n = length(i);
+    if (leader() && !last_host()) {
+      uplink_.receive(previous, BlockKind::final, call_, i, segment_.result(chunk), n * element);
+      if (next != layout_.host_count() - 1) {
+        tickets[chunk % segment_.buffers()] =
+            uplink_.send(next, BlockKind::final, call_, i, segment_.result(chunk), n * element);
+      }
+      segment_.post_result(chunk);
+    } else {
+      local_.wait(0, [&] { return segment_.result_posted(chunk); });
+    }
+    std::memcpy(bytes + i * per_chunk * element, segment_.result(chunk), n * element);
+    local_.release(chunk);
+  };
+  // All but one buffer are on their way around the ring.
+  const uint64_t depth = segment_.buffers() - 1;
+  for (uint64_t i = 0; i < chunks + depth; ++i) {
+    if (i < chunks) {
+      copy_in(i);
+      reduce_share(i);
+    }
+    if (i >= depth) copy_out(i - depth);
+  }
+  if (leader()) uplink_.flush_all();
+}
+
+void MixedGroup::broadcast(void* data, size_t bytes, int root, bool keep) {
+  const size_t chunk_bytes = segment_.chunk_bytes();
+  const uint64_t chunks = (bytes + chunk_bytes - 1) / chunk_bytes;
+  const uint64_t first = local_.take_chunks(chunks);
+  const int hosts = layout_.host_count();
+  int root_host = 0;
+  while (std::ranges::count(layout_.hosts[static_cast<size_t>(root_host)], root) == 0) ++root_host;
+  const auto& root_ranks = layout_.hosts[static_cast<size_t>(root_host)];
+
+  // Where the chunks come from and go to among the hosts, counted from the root's.
+  const int place = (layout_.host - root_host + hosts) % hosts;
+  int parent = -1;
+  std::vector<int> children;
+  if (chunks > 1) {
+    if (place > 0) parent = place - 1;
+    if (place + 1 < hosts) children.push_back(place + 1);
+  } else {
+    int bit = 1;
+    while (bit < hosts && (place & bit) == 0) bit *= 2;
+    if (place > 0) parent = place - bit;
+    for (bit /= 2; bit >= 1; bit /= 2) {
+      if (place + bit < hosts) children.push_back(place + bit);
+    }
+  }
+  const auto host_of = [&](int there) { return (there + root_host) % hosts; };
+
+  // The lane that puts the chunks into this host's memory: the root, or the leader.
+  const int source =
+      place == 0 ? static_cast<int>(std::ranges::find(root_ranks, root) - root_ranks.begin()) : 0;
+  const bool is_root = layout_.rank == root;
+  auto* const to = static_cast<uint8_t*>(data);
+  unsent_.clear();
+  const auto settle_one = [&] {
+    uplink_.flush(unsent_.front().second);
+    local_.release(unsent_.front().first);
+    unsent_.pop_front();
+  };
+  for (uint64_t i = 0; i < chunks; ++i) {
+    const uint64_t chunk = first + i;
+    const size_t length = std::min(chunk_bytes, bytes - i * chunk_bytes);
+    uint8_t* const slot = segment_.slot(chunk, source);
+    while (unsent_.size() > segment_.buffers() / 2) settle_one();
+    if (layout_.lane == source) {
+      local_.wait_free(chunk);
+      if (is_root) {
+        std::memcpy(slot, to + i * chunk_bytes, length);
+      } else {
+        uplink_.receive(host_of(parent), BlockKind::broadcast, call_, i, slot, length);
+      }
+      local_.post(chunk);
+    } else {
+      local_.wait_posted(chunk, source);
+    }
+    uint64_t ticket = 0;
+    if (leader()) {
+      for (const int child : children) {
+        ticket = uplink_.send(host_of(child), BlockKind::broadcast, call_, i, slot, length);
+      }
+    }
+    if (keep && !is_root) std::memcpy(to + i * chunk_bytes, slot, length);
+    if (ticket != 0) {
+      unsent_.emplace_back(chunk, ticket);  // the slot is still being read
+    } else {
+      local_.release(chunk);
+    }
+  }
+  while (!unsent_.empty()) settle_one();
+}
+
+}  // namespace adaptdl::comm

@@ -1,0 +1,201 @@
+#pragma once
+
+// Memory shared by the members of one group on one host ("lanes"), and waiting in it.
+//
+// The segment is a ring of `buffers`; each holds one slot per lane, one extra slot (what comes from
+// other hosts) and one result. Collectives number their chunks from 0 through the life of the
+// group; chunk n uses buffer n % buffers. A lane announces each step by a counter; whoever needs it
+// waits for the counter.
+//
+// Invariants:
+//  1. Only lane i writes slot(n, i), its announcement, and lane i's counters. The extra slot and
+//     the announcement of the result belong to lane 0.
+//  2. Counters only grow. Data are written before the counter that announces them.
+//  3. slot(n + buffers, i) is written only once released(j) > n for all lanes j.
+//  4. alive(i) holds the thread of lane i that enter() was called in, until leave(). It is on that
+//     thread's robust list, so the kernel marks it as soon as the thread dies, before it takes the
+//     process's memory apart (which can take longer than everything else here).
+//  5. A waiter registers before it looks a last time and sleeps; an announcer looks for waiters
+//     after announcing. So no wake-up is lost, and announcing to nobody costs no system call.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <linux/futex.h>
+#include <string>
+
+#include "core/base/fd.h"
+#include "runtime/comm/connect.h"
+#include "runtime/comm/cpu/wire.h"
+
+namespace adaptdl::comm {
+
+// What a chunk belongs to; equal on all lanes, or the members have called different collectives.
+struct Tag {
+  uint64_t generation = 0;
+  uint64_t call = 0;
+  uint64_t bytes = 0;
+  uint8_t kind = 0, type = 0, op = 0;
+  uint32_t root = 0;
+  bool operator==(const Tag&) const = default;
+};
+
+// How long to look before sleeping. Looking is right while the other member runs on another core
+// and answers soon; it is a waste when the wait is long, and worse when the other one needs this
+// core. So the time halves with every look in vain and doubles with every one that pays; a full
+// look now and then finds out when things have changed. One thread at a time.
+class SpinBudget {
+ public:
+  explicit SpinBudget(int64_t most_ns) : most_(most_ns), now_(most_ns) {}
+  void begin();
+  bool left();   // false, once, when the time is over
+  bool found();  // true
+
+ private:
+  static constexpr unsigned kFullEvery = 32;
+  static constexpr int64_t kLeastNs = 500;
+  const int64_t most_;
+  int64_t now_;
+  int64_t end_ = 0;
+  unsigned waits_ = 0;
+};
+
+class Segment {
+ public:
+  // Makes the memory: a memfd sealed against resizing, or private memory where lanes is 1.
+  explicit Segment(const SegmentOffer& offer);
+  // Maps one that lane 0 made. Throws Error unless size, seals and header are as `offer` says.
+  Segment(Fd memory, const SegmentOffer& offer);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  int fd() const { return memory_.get(); }
+  void close_fd() { memory_.reset(); }  // the mapping stays
+  const SegmentOffer& offer() const { return offer_; }
+  int lanes() const { return static_cast<int>(offer_.lanes); }
+  uint64_t buffers() const { return offer_.buffers; }
+  size_t chunk_bytes() const { return offer_.chunk_bytes; }
+
+  // chunk_bytes() each, aligned to 64 bytes.
+  uint8_t* slot(uint64_t chunk, int lane) { return place(chunk, lane) + kPostBytes; }
+  uint8_t* extra(uint64_t chunk) { return slot(chunk, lanes()); }
+  uint8_t* result(uint64_t chunk) { return slot(chunk, lanes() + 1); }
+
+  // Announcements by `lane`, and whether they were made.
+  void post(uint64_t chunk, int lane, const Tag& tag);
+  bool posted(uint64_t chunk, int lane) { return at(chunk, lane).number.load() >= chunk + 1; }
+  const Tag& tag(uint64_t chunk, int lane) { return at(chunk, lane).tag; }
+  void post_extra(uint64_t chunk) { announce(at(chunk, lanes()).number, chunk, 0); }
+  bool extra_posted(uint64_t chunk) { return at(chunk, lanes()).number.load() >= chunk + 1; }
+  void post_result(uint64_t chunk) { announce(at(chunk, lanes() + 1).number, chunk, 0); }
+  bool result_posted(uint64_t chunk) { return at(chunk, lanes() + 1).number.load() >= chunk + 1; }
+  void reduced(uint64_t chunk, int lane) { announce(state(lane).reduced, chunk, lane); }
+  uint64_t reduced_count(int lane) { return state(lane).reduced.load(std::memory_order_acquire); }
+  void release(uint64_t chunk, int lane) { announce(state(lane).released, chunk, lane); }
+  uint64_t released_count(int lane) { return state(lane).released.load(std::memory_order_acquire); }
+
+  // Between these, which the same thread must call, the death of this process is noticed by all
+  // who wait for `lane`. The thread must not use robust mutexes.
+  void enter(int lane);
+  void leave(int lane);
+  bool died(int lane) const;
+
+  // Returns true once ready() is true, which must become so by an announcement of `lane`;
+  // false when `over` is cancelled, somebody called abort(), or `lane` has died. Looks for a while,
+  // then sleeps.
+  template <typename Ready>
+  bool wait(int lane, const Cancellation& over, SpinBudget& budget, Ready&& ready) {
+    if (ready()) return true;
+    budget.begin();
+    do {
+      for (int i = 0; i < 32; ++i) {
+        pause();
+        if (ready()) return budget.found();
+      }
+      if (ended(over) || died(lane)) return ready();
+    } while (budget.left());
+    Sleeper sleeper(state(lane));
+    for (;;) {
+      const uint32_t seen = sleeper.seen();
+      if (ready()) return true;
+      if (ended(over) || died(lane)) return ready();
+      sleeper.sleep(seen);
+    }
+  }
+
+  // Marks the generation as over for all lanes and wakes every sleeper. The first text stays.
+  void abort(const std::string& text) noexcept;
+  bool aborted() const;
+  std::string abort_text() const;
+  // Wakes the sleepers in this process and the others, so that they look at their conditions.
+  void wake_all() noexcept;
+
+ private:
+  struct alignas(64) Header;
+  struct alignas(128) LaneState {
+    std::atomic<uint64_t> reduced, released;
+    alignas(64) std::atomic<uint32_t> bell;
+    std::atomic<uint32_t> sleepers;
+    std::atomic<uint32_t> alive;
+  };
+  struct Post {
+    std::atomic<uint64_t> number;
+    Tag tag;
+  };
+  static constexpr size_t kPostBytes = 64;
+  static_assert(sizeof(Post) <= kPostBytes);
+
+  class Sleeper {
+   public:
+    explicit Sleeper(LaneState& lane) : lane_(lane) { lane_.sleepers.fetch_add(1); }
+    ~Sleeper() { lane_.sleepers.fetch_sub(1); }
+    uint32_t seen() const { return lane_.bell.load(); }
+    void sleep(uint32_t seen);
+
+   private:
+    LaneState& lane_;
+  };
+
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  bool ended(const Cancellation& over) const {
+    return over.cancelled() || aborted();
+  }
+  void announce(std::atomic<uint64_t>& counter, uint64_t chunk, int lane) {
+    counter.store(chunk + 1);  // sequentially consistent: before the look at the sleepers
+    if (state(lane).sleepers.load() != 0) ring(lane);
+  }
+  void ring(int lane) noexcept;
+  void measure();
+  size_t slots_offset() const;
+  void map();
+  LaneState& state(int lane) {
+    return states_[lane];
+  }
+  const LaneState& state(int lane) const {
+    return states_[lane];
+  }
+  uint8_t* place(uint64_t chunk, int lane) {
+    return slots_ + ((chunk % offer_.buffers) * (offer_.lanes + 2) + lane) * stride_;
+  }
+  Post& at(uint64_t chunk, int lane) {
+    return *reinterpret_cast<Post*>(place(chunk, lane));
+  }
+
+  SegmentOffer offer_;
+  Fd memory_;
+  size_t bytes_ = 0;
+  size_t stride_ = 0;
+  uint8_t* base_ = nullptr;
+  Header* header_ = nullptr;
+  LaneState* states_ = nullptr;
+  robust_list node_{};  // of the thread that has entered
+  robust_list_head robust_{};
+  uint8_t* slots_ = nullptr;
+};
+
+}  // namespace adaptdl::comm

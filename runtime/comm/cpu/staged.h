@@ -1,0 +1,36 @@
+#pragma once
+
+#include "core/base/error.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/comm/device_memory.h"
+
+namespace adaptdl::comm {
+
+// One collective's buffer where the CPU can work on it: the buffer itself, or, for one in device
+// memory, a copy on the host.
+class Staged {
+ public:
+  Staged(DeviceMemory* device, void* data, size_t bytes, Memory memory)
+      : device_(memory == Memory::device && bytes > 0 ? device : nullptr),
+        data_(data),
+        bytes_(bytes) {
+    if (memory == Memory::device && !device) fail("this group was connected without a device");
+    if (device_) host_ = device_->staging(bytes);
+  }
+
+  void* data() const { return device_ ? host_ : data_; }
+  void take() const {  // before the collective
+    if (device_) device_->to_host(host_, data_, bytes_);
+  }
+  void put() const {  // after it
+    if (device_) device_->to_device(data_, host_, bytes_);
+  }
+
+ private:
+  DeviceMemory* const device_;
+  void* const data_;
+  const size_t bytes_;
+  void* host_ = nullptr;
+};
+
+}  // namespace adaptdl::comm

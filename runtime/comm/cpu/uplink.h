@@ -1,0 +1,69 @@
+#pragma once
+
+// Data between hosts: one TCP connection to the first member of every other host. Sends are queued
+// and move whenever this object waits for something, so two hosts that send to each other at once
+// do not block each other.
+//
+// Blocks are matched by order: the receiver asks for exactly the block that the sender queued
+// next; its header (kind, generation, collective, index, length) is compared before any data are
+// taken.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/fd.h"
+#include "runtime/comm/connect.h"
+#include "runtime/comm/cpu/wire.h"
+
+namespace adaptdl::comm {
+
+// The stream to another host has ended.
+class LinkClosed : public Error {
+ public:
+  using Error::Error;
+};
+
+// One thread at a time. Functions that wait throw Aborted when `over` is cancelled, LinkClosed
+// when a stream has ended, Error when a block is not the expected one.
+class Uplink {
+ public:
+  // `sockets`: by host, this one's own empty; `over` is borrowed.
+  Uplink(uint64_t generation, std::vector<Fd> sockets, const Cancellation& over);
+
+  // Queues a block; `data` must stay as it is until flush(the returned ticket).
+  uint64_t send(int host, BlockKind kind, uint64_t call, uint64_t index, const void* data,
+                size_t bytes);
+  void receive(int host, BlockKind kind, uint64_t call, uint64_t index, void* data, size_t bytes);
+  // Waits until everything up to that ticket has been taken by the kernel.
+  void flush(uint64_t ticket);
+  void flush_all() { flush(last_ticket_); }
+
+ private:
+  struct Outgoing {
+    std::string header;
+    const uint8_t* data;
+    size_t bytes;
+    size_t sent = 0;  // of header and data together
+    uint64_t ticket;
+  };
+  struct Stream {
+    Fd socket;
+    std::deque<Outgoing> queue;
+  };
+
+  void push(Stream& stream);           // sends what can be sent now
+  void wait(const Stream* receiving);  // for room in any queue's socket, or for data
+  void fill(Stream& stream, uint8_t* data, size_t bytes);
+  [[noreturn]] void closed(const Stream& stream) const;
+
+  const uint64_t generation_;
+  std::vector<Stream> streams_;
+  const Cancellation& over_;
+  uint64_t last_ticket_ = 0;
+};
+
+}  // namespace adaptdl::comm

@@ -1,0 +1,27 @@
+#pragma once
+
+// The runtime library for LibTorch programs that train elastically: everything a program needs.
+//
+//   #include <adaptdl/adaptdl.h>
+//
+//   class MyModel : public adaptdl::Program { ... };            // parameters, training_step
+//
+//   int main() {
+//     return adaptdl::run_program(R"(
+//       data: {train: [{path: images.npy}, {path: labels.npy}]}
+//       batch: {initial: 64, adaptive: true, max: 1024}
+//       optimizer: {kind: sgd, lr: 0.1}
+//       epochs: 10
+//     )", [](const adaptdl::ProgramContext& context) {
+//       return std::make_unique<MyModel>(context.device);
+//     });
+//   }
+//
+// Built with
+//   c++ -std=c++20 my-program.cpp $(pkg-config --cflags --libs adaptdl-runtime)
+// and started as `adaptdl run ./my-program --replicas 1:4`; by hand it trains as a lone replica,
+// without checkpoints, reads its data in the current folder, and leaves model.pt there.
+
+#include "adaptdl/named_tensor.h"
+#include "adaptdl/program.h"
+#include "adaptdl/run_program.h"

@@ -1,0 +1,28 @@
+#include "tests/elastic/worker/faults.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "core/base/system.h"
+
+namespace adaptdl {
+namespace {
+
+constexpr const char* kNames[] = {"reduced", "prepared",  "committed",
+                                  "applied", "announced", "syncing"};
+
+}  // namespace
+
+Faults::Faults() : wanted_(environment_variable("ADAPTDL_FAULT").value_or("")) {}
+
+void Faults::reached(StepHooks::Point point, int64_t step, uint64_t member) const {
+  if (wanted_.empty()) return;
+  const std::string here =
+      std::string(kNames[static_cast<int>(point)]) + ":" + std::to_string(step) + ":";
+  for (const std::string& who : {std::string("any"), std::to_string(member)}) {
+    if (here + who == wanted_) kill(getpid(), SIGKILL);
+    if (here + who + ":stop" == wanted_) kill(getpid(), SIGSTOP);
+  }
+}
+
+}  // namespace adaptdl

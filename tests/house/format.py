@@ -1,0 +1,61 @@
+"""Checks that all C++ sources are formatted as .clang-format says.
+
+Usage: format.py SOURCE_ROOT
+Versions of clang-format differ in details. The one that decides is Debian 12's; beside any other
+the test is skipped, and says so. To format: clang-format-14 -i FILE...
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+
+VERSION = 14
+SKIPPED = 77
+
+
+def find_tool():
+    """The path of clang-format, or a sentence why there is none that decides."""
+    found = []
+    for name in (f"clang-format-{VERSION}", "clang-format"):
+        path = shutil.which(name)
+        if not path:
+            continue
+        text = subprocess.run([path, "--version"], capture_output=True, text=True,
+                              check=True).stdout
+        version = re.search(r"version (\d+)", text)
+        if version and int(version.group(1)) == VERSION:
+            return path, ""
+        found.append(text.strip())
+    there = "; ".join(found) or "none is"
+    return None, f"clang-format {VERSION} decides, and is not here ({there})"
+
+
+def badly_formatted(tool, root, files):
+    """Of the files, those that the tool would change, with the first line that it would."""
+    said = subprocess.run([tool, "--dry-run", *files], cwd=root, capture_output=True,
+                          text=True).stderr
+    lines = {}
+    for path, line in re.findall(r"^(\S+?):(\d+):\d+: \w+: .*-Wclang-format", said, re.MULTILINE):
+        lines.setdefault(path, line)
+    return [f"{path}:{line}: is not formatted as .clang-format says"
+            for path, line in lines.items()]
+
+
+def main():
+    root = sys.argv[1]
+    tool, why = find_tool()
+    if not tool:
+        print(f"skipped: {why}")
+        return SKIPPED
+    files = subprocess.run(["git", "ls-files", "*.cpp", "*.h"], cwd=root, capture_output=True,
+                           text=True, check=True).stdout.split()
+    problems = badly_formatted(tool, root, files)
+    if problems:
+        print("\n".join(problems))
+        print(f"To mend this: {tool} -i FILE...")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+"""What the Python tests of all folders share: checks, processes, runs, services, who runs tests.
+
+meson sets PYTHONPATH to the folder above; by hand:
+
+    PYTHONPATH=tests python3 tests/elastic/kills.py build/adaptdl build/tests/elastic/programs
+"""
+
+from .checks import PATIENCE, SKIPPED, Failed, check, shortened, skip, wait_until
+from .files import json_lines, last_lines, logs_below, read, read_json, write
+from .folder import KEPT, MARK, Folder
+from .processes import (Processes, carriers, children_of, cpu_s, end, free_port, free_ports, kill,
+                        kill_child, run_command, stat_fields, status_of)
+from .registry import Registry, has_registry
+from .results import Results, end_by_sigterm, main, skip_all
+from .runs import Run, same_losses
+from .service import ENDED, LIVE_JOBS, Service, service
+from .sockets import answer_at, ask

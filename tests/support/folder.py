@@ -1,0 +1,112 @@
+"""Where one test takes place: nothing outside of it is read, and nothing of it is left."""
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+
+from .checks import PATIENCE, check, wait_until
+from .files import logs_below, write
+from .processes import Processes, carriers, kill, run_command
+from .runs import Run
+
+MARK = "ADAPTDL_TEST_FOLDER"
+# What the built program needs of its surroundings, if it is not the one that is installed.
+KEPT = ("ADAPTDL_LIBTORCH", "ADAPTDL_WORKER")
+
+
+def isolated(path):
+    """The environment of a user whose home is this folder."""
+    environment = {key: value for key, value in os.environ.items()
+                   if key in KEPT or not key.startswith(("ADAPTDL_", "XDG_", "PYTHONPATH"))}
+    return environment | {"HOME": path, "XDG_CONFIG_HOME": os.path.join(path, ".config"),
+                          "XDG_STATE_HOME": os.path.join(path, "state"),
+                          "XDG_RUNTIME_DIR": os.path.join(path, "runtime")}
+
+
+class Folder:
+    """Copies of programs, state, sockets, logs; and all processes that come of them, which it
+    ends."""
+
+    def __init__(self, binary, material=None):
+        self.binary, self.material = binary, material
+        self.path = tempfile.mkdtemp(prefix="adaptdl-test-")
+        self.processes, self.runs = Processes(), []
+        self.tellers = []  # functions that give (title, text) of what a failure should show
+        self.environment = isolated(self.path) | {MARK: self.path}
+        os.mkdir(os.path.join(self.path, "runtime"), 0o700)
+
+    def file(self, *names):
+        return os.path.join(self.path, *names)
+
+    def write(self, name, text=""):
+        return write(self.file(name), text)
+
+    def program(self, name):
+        """The path of a training program in this folder; its data are beside it."""
+        for entry in os.listdir(self.material):
+            target = self.file(entry)
+            if (entry == name + ".pt" or entry.endswith(".npy")) and not os.path.exists(target):
+                os.symlink(os.path.join(self.material, entry), target)
+        return self.file(name + ".pt")
+
+    def run(self, program, *arguments, **environment):
+        run = Run(self, program, arguments, environment)
+        self.runs.append(run)
+        self.tellers.append(lambda: (f"run {run.name}", run.story()))
+        return run
+
+    def command(self, *arguments, environment=None, timeout=PATIENCE):
+        """Another command, to its end: (exit code, stdout, stderr)."""
+        done = run_command([self.binary, *arguments], timeout=timeout, cwd=self.path,
+                           env=environment or self.environment)
+        return done.returncode, done.stdout, done.stderr
+
+    def start(self, words, environment=None, **options):
+        """A process that ends with the test at the latest."""
+        return self.processes.start(words, **{"env": self.environment | (environment or {}),
+                                              "cwd": self.path} | options)
+
+    def load(self, loops=2):
+        """Keeps `loops` cores busy until the end of the test."""
+        for _ in range(loops):
+            self.processes.start([sys.executable, "-c", "while True: pass"])
+
+    def left(self):
+        """Living processes that this folder's runs started, launchers too."""
+        return carriers(MARK, self.path)
+
+    def check_nothing_left(self, seconds=5.0):
+        def names():
+            found = []
+            for pid in self.left():
+                with contextlib.suppress(OSError):
+                    found.append((pid, os.readlink(f"/proc/{pid}/exe")))
+            return found
+
+        wait_until(lambda: not self.left(), "the end of all processes", seconds, tell=names)
+        left = [name for name in os.listdir("/dev/shm") if "adaptdl" in name]
+        check(not left, "shared memory with a name is left", left)
+
+    def logs(self):
+        """[(title, lines)] of what runs and services tell, then of every log below."""
+        found = []
+        for tell in self.tellers:
+            with contextlib.suppress(Exception):  # of a failure's report: the failure itself counts
+                found.append(tell())
+        return found + logs_below(self.path)
+
+    def close(self):
+        for run in self.runs:
+            run.abandon()
+        self.processes.close()
+        for pid in self.left():  # of a test that failed
+            kill(pid)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

@@ -1,0 +1,135 @@
+"""Processes that tests start, and what /proc says of them."""
+
+import contextlib
+import os
+import shlex
+import signal
+import socket
+import subprocess
+
+from .checks import PATIENCE, Failed, check, shortened
+
+
+def run_command(words, code=None, timeout=PATIENCE, text=True, **options):
+    """Runs a program to its end; gives what subprocess.run gives, with stdout and stderr.
+
+    `code`: the exit code that it must have. Without `input` it reads nothing.
+    """
+    if "input" not in options:
+        options.setdefault("stdin", subprocess.DEVNULL)
+    if text:
+        options |= {"encoding": "utf-8", "errors": "replace"}
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    command = shortened(shlex.join(map(str, words)), 300)
+    try:
+        done = subprocess.run(words, timeout=timeout, check=False, **options)
+    except subprocess.TimeoutExpired as late:
+        raise Failed(f"{command}: did not end within {timeout:.0f} s\n{late.stdout}\n"
+                     f"{late.stderr}") from None
+    if code is not None:
+        check(done.returncode == code, f"{command}: exit code {done.returncode}, not {code}",
+              done.stdout, done.stderr)
+    return done
+
+
+def kill(pid, number=signal.SIGKILL):
+    """Whether there was somebody to take the signal."""
+    try:
+        os.kill(pid, number)
+        return True
+    except ProcessLookupError:
+        return False
+
+
+def end(process, patience=20):
+    """Ends a child: by SIGTERM, or by SIGKILL if that does not help. Whether it ended by itself."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(patience)
+        return True
+    except subprocess.TimeoutExpired:
+        kill_child(process)
+        return False
+
+
+def kill_child(process):
+    process.kill()
+    process.wait()
+
+
+class Processes:
+    """Children that are gone when this is closed, whatever happened until then."""
+
+    def __init__(self):
+        self.children = []
+
+    def start(self, words, **options):
+        child = subprocess.Popen(words, **{"stdin": subprocess.DEVNULL} | options)
+        self.children.append(child)
+        return child
+
+    def close(self):
+        for child in reversed(self.children):
+            kill_child(child)
+            for pipe in (child.stdin, child.stdout, child.stderr):
+                if pipe:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+        self.children.clear()
+
+
+def stat_fields(pid):
+    """/proc/PID/stat from the state on; None if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def status_of(pid, key):
+    """The first word at `key` in /proc/PID/status."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        return next(line.split()[1] for line in file if line.startswith(key + ":"))
+
+
+def all_pids():
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def children_of(pid):
+    """{child: its state} of a process."""
+    stats = {child: stat_fields(child) for child in all_pids()}
+    return {child: fields[0] for child, fields in stats.items() if fields and int(fields[1]) == pid}
+
+
+def cpu_s(pid):
+    """Processor seconds of a process so far."""
+    fields = stat_fields(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def carriers(mark, value):
+    """Living processes that were started with this environment variable."""
+    wanted = f"{mark}={value}".encode()
+    found = []
+    for pid in all_pids():
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+            fields = stat_fields(pid) if wanted in file.read().split(b"\0") else None
+            if fields and fields[0] != "Z":
+                found.append(pid)
+    return found
+
+
+def free_ports(count):
+    """Ports that nobody listens on; all of them are held until all are known."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def free_port():
+    return free_ports(1)[0]

@@ -1,0 +1,184 @@
+"""One `adaptdl run`, whose events are followed while it runs."""
+
+import json
+import os
+import subprocess
+import threading
+import time
+
+from .checks import PATIENCE, Failed, check, shortened
+from .files import read
+from .processes import kill_child
+from .sockets import ask
+
+
+class Run:
+    """`adaptdl run -o json` of a program in a support.Folder."""
+
+    def __init__(self, folder, program, arguments, environment):
+        self.folder = folder
+        self.name = os.path.basename(program).removesuffix(".pt")
+        if "--name" in arguments:
+            self.name = arguments[list(arguments).index("--name") + 1]
+        self.started = time.monotonic()
+        self.events, self.changed = [], threading.Condition()
+        self.closed = False
+        self.log = folder.file(f"run-{len(folder.runs)}.log")
+        with open(self.log, "wb") as log:
+            self.process = folder.start(
+                [folder.binary, "run", program, "--threads", "1", "-o", "json", *arguments],
+                environment, stdout=subprocess.PIPE, stderr=log)
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            event = json.loads(line)
+            with self.changed:
+                self.events.append(event)
+                self.changed.notify_all()
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+
+    def said(self):
+        return read(self.log)
+
+    # ---- waiting
+
+    def wait_for(self, condition, sentence, timeout=PATIENCE):
+        """What `condition(events)` gives as soon as it is true."""
+        end = time.monotonic() + timeout
+        with self.changed:
+            while True:
+                value = condition(self.events)
+                if value:
+                    return value
+                left = end - time.monotonic()
+                if self.closed or left <= 0:
+                    why = "it ended" if self.closed else f"waited {timeout:.0f} s"
+                    raise Failed(f"run {self.name}: {why}; expected: {sentence}\n"
+                                 f"the last event: {self.events[-1:]}")
+                self.changed.wait(left)
+
+    def wait_event(self, kind, timeout=PATIENCE, after=0, **fields):
+        """The first event of that kind with these fields, from the `after`-th event on."""
+        def find(events):
+            return next((event for event in events[after:] if event["event"] == kind and
+                         all(event.get(k) == v for k, v in fields.items())), None)
+        return self.wait_for(find, f"{kind} {fields}", timeout)
+
+    def wait_step(self, step, timeout=PATIENCE):
+        self.wait_for(lambda events: any(e["event"] == "step" and e["step"] >= step
+                                         for e in reversed(events)), f"step {step}", timeout)
+
+    def wait_steps_more(self, count, timeout=PATIENCE):
+        self.wait_step(self.last_step() + count, timeout)
+
+    def wait_replicas(self, replicas, timeout=PATIENCE, after=0):
+        return self.wait_event("generation", timeout, after, to=replicas)
+
+    def wait_size(self, replicas):
+        """Until the last generation has so many replicas."""
+        self.wait_for(lambda events: [e for e in events if e["event"] == "generation"][-1]["to"] ==
+                      replicas, f"{replicas} replicas")
+
+    # ---- events
+
+    def of(self, kind):
+        with self.changed:
+            return [event for event in self.events if event["event"] == kind]
+
+    def count(self):
+        with self.changed:
+            return len(self.events)
+
+    def last_step(self):
+        steps = self.of("step")
+        return steps[-1]["step"] if steps else 0
+
+    def end_event(self):
+        ends = self.of("end")
+        check(ends, "nothing was said of the end")
+        return ends[0]
+
+    def losses(self):
+        return {event["step"]: event["loss"] for event in self.of("step")}
+
+    def check_steps(self, first=1, last=None):
+        """Every step exactly once, in order."""
+        steps = [event["step"] for event in self.of("step")]
+        check(steps == list(range(first, first + len(steps))),
+              "steps are lost, or come twice", broken_at(steps, first))
+        for event in self.of("generation"):
+            steps_before = [e["step"] for e in self.events[:self.events.index(event)]
+                            if e["event"] == "step"]
+            before = steps_before[-1] if steps_before else first - 1
+            # A step that a dead rank 0 could not announce any more is announced by the next.
+            check(event["step"] in (before, before + event["immediate"]),
+                  f"generation {event['generation']} is said to begin after {event['step']}, not "
+                  f"{before}")
+        if last is not None:
+            check(steps and steps[-1] == last, f"the last step is {steps[-1:]}, not {last}")
+
+    def story(self):
+        """All that happened but steps, for a failure's report."""
+        with self.changed:
+            steps = [event["step"] for event in self.events if event["event"] == "step"]
+            others = [json.dumps(event) for event in self.events if event["event"] != "step"]
+        return [*(shortened(line, 600) for line in others), f"steps: {steps[:1]}..{steps[-1:]}",
+                f"exit code: {self.process.poll()}"]
+
+    # ---- its processes
+
+    def request(self, **request):
+        return ask(self.folder.file("runtime", "adaptdl", "runs", self.name + ".sock"), **request)
+
+    def members(self):
+        """{member: pid} of those who train, in order of rank."""
+        pids = {m["member"]: m["pid"] for m in self.request(request="status")["members"]
+                if m["state"] in ("active", "leaving", "stopped")}
+        order = self.of("generation")[-1]["members"]
+        return {member: pids[member] for member in order if member in pids}
+
+    def starting(self):
+        """{member: pid} of those who do not train yet."""
+        return {m["member"]: m["pid"] for m in self.request(request="status")["members"]
+                if m["state"] in ("starting", "ready")}
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self, timeout=PATIENCE):
+        """Waits for the end; the exit code."""
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"run {self.name} did not end within {timeout:.0f} s") from None
+        self.reader.join(10)
+        return code
+
+    def expect_end(self, code, timeout=PATIENCE):
+        got = self.end(timeout)
+        check(got == code, f"run {self.name}: exit code {got}, not {code}")
+
+    def abandon(self):
+        kill_child(self.process)
+        self.reader.join(10)
+        self.process.stdout.close()
+
+
+def broken_at(steps, first):
+    for i, step in enumerate(steps):
+        if step != first + i:
+            return f"after {steps[max(0, i - 3):i]} comes {steps[i:i + 3]}"
+    return "nowhere"
+
+
+def same_losses(ours, reference, relative=1e-3):
+    """Each step of `ours` against the same step of `reference`."""
+    check(ours.keys() == reference.keys(), f"{len(ours)} steps, not {len(reference)}")
+    for step, loss in ours.items():
+        other = reference[step]
+        check(abs(loss - other) <= relative * abs(other),
+              f"step {step}: loss {loss}, in the other run {other}")

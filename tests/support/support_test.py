@@ -1,0 +1,109 @@
+"""What these modules promise to tests: outcomes, a screen for a failure, and nothing left."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from support import MARK, carriers, run_command, wait_until
+
+SCRIPT = r"""
+import os, sys, time
+from support import check, main, skip, wait_until
+
+def passes(folder, draw):
+    check(draw.random() < 1, "a number")
+    check(os.path.dirname(folder.environment["XDG_STATE_HOME"]) == folder.path, "a home of its own")
+
+def fails(folder, draw):
+    folder.write("deep/a.log", "first line\nlast line\n")
+    check(1 == 2, "one is two", {"one": 1})
+
+def waits(folder, draw):
+    wait_until(lambda: [], "something", 0.1)
+
+def breaks(folder, draw):
+    {}["nothing"]
+
+def skips(folder, draw):
+    skip("it is Monday")
+
+def leaves(folder, draw):
+    folder.start(["sh", "-c", "setsid sleep 1000 & :"]).wait()
+
+def stays(folder, draw):
+    folder.start(["sleep", "1000"])
+    print(folder.path, flush=True)
+    time.sleep(1000)
+
+main(passes, fails, waits, breaks, skips, leaves, stays)
+"""
+
+
+class Support(unittest.TestCase):
+    def setUp(self):
+        self.work = tempfile.TemporaryDirectory()
+        self.addCleanup(self.work.cleanup)
+        self.script = os.path.join(self.work.name, "script.py")
+        with open(self.script, "w", encoding="utf-8") as file:
+            file.write(SCRIPT)
+        self.environment = os.environ | {"TMPDIR": self.work.name}
+
+    def result(self, test):
+        done = run_command([sys.executable, self.script, "/bin/true", "--only", test],
+                           env=self.environment)
+        self.assertEqual(os.listdir(self.work.name), ["script.py"], "its folder is left")
+        self.assertEqual(done.stderr, "")
+        return done.returncode, done.stdout
+
+    def test_passes(self):
+        code, said = self.result("passes")
+        self.assertEqual(code, 0)
+        self.assertRegex(said, r"^ok passes \(seed 1\) \d+\.\d s\n$")
+
+    def test_a_failure_says_what_came_where_and_what_logs_say(self):
+        code, said = self.result("fails")
+        self.assertEqual(code, 1)
+        lines = said.splitlines()
+        self.assertRegex(lines[0], r"^FAILED fails \(seed 1\) \d+\.\d s: one is two$")
+        self.assertEqual(lines[1:], [
+            "    {'one': 1}",
+            "    at script.py:11, fails: check(1 == 2, \"one is two\", {\"one\": 1})",
+            "    ---- deep/a.log:", "    first line", "    last line"])
+
+    def test_a_wait_says_for_what_and_the_last_value(self):
+        code, said = self.result("waits")
+        self.assertEqual(code, 1)
+        self.assertIn("waited 0.1 s for: something\n    the last value: []\n", said)
+
+    def test_a_bug_of_a_test_is_a_failure(self):
+        code, said = self.result("breaks")
+        self.assertEqual(code, 1)
+        self.assertIn("KeyError: 'nothing'\n    at script.py:17, breaks: {}[\"nothing\"]", said)
+
+    def test_skips(self):
+        code, said = self.result("skips")
+        self.assertEqual(code, 77)
+        self.assertIn("it is Monday", said)
+
+    def test_a_process_that_is_left_is_a_failure_and_ended(self):
+        code, said = self.result("leaves")
+        self.assertEqual(code, 1)
+        self.assertIn("the end of all processes", said)
+        self.assertIn("sleep", said)
+
+    def test_sigterm_ends_what_was_started(self):
+        with subprocess.Popen([sys.executable, self.script, "/bin/true", "--only", "stays"],
+                              env=self.environment, stdout=subprocess.PIPE, text=True) as test:
+            folder = test.stdout.readline().strip()
+            wait_until(lambda: carriers(MARK, folder), "its child")
+            test.send_signal(signal.SIGTERM)
+            self.assertEqual(test.wait(20), 143)
+        self.assertEqual(carriers(MARK, folder), [])
+        self.assertFalse(os.path.exists(folder))
+
+
+if __name__ == "__main__":
+    unittest.main()

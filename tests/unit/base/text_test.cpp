@@ -1,0 +1,41 @@
+#include "core/base/text.h"
+
+#include <doctest/doctest.h>
+
+namespace adaptdl {
+namespace {
+
+TEST_CASE("parts between separators") {
+  CHECK(split("", ',') == std::vector<std::string>{""});
+  CHECK(split("a,,b,", ',') == std::vector<std::string>{"a", "", "b", ""});
+}
+
+TEST_CASE("lower case changes A to Z and nothing else") {
+  CHECK(lower_case("Content-LENGTH [\x41\\]{z}\xc3\x84") == "content-length [a\\]{z}\xc3\x84");
+}
+
+TEST_CASE("edit distance") {
+  CHECK(edit_distance("", "") == 0);
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("run", "run") == 0);
+  CHECK(edit_distance("rnu", "run") == 1);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+  CHECK(edit_distance("sitting", "kitten") == 3);
+}
+
+TEST_CASE("suggestions") {
+  CHECK(nearest_name("inpsect", {"init", "inspect", "ls"}) == "inspect");
+  CHECK(nearest_name("checkpoint", {"checkpoint-dir", "name"}) == "checkpoint-dir");
+  CHECK(nearest_name("xyz", {"init", "ls"}).empty());
+  CHECK(nearest_name("l", {"ls"}) == "ls");
+}
+
+TEST_CASE("no name is meant by a word that shares nothing with it, or by a very long one") {
+  CHECK(nearest_name("x", {"y"}).empty());
+  CHECK(nearest_name("", {"ls"}).empty());
+  const std::string letters(101, 'a');
+  CHECK(nearest_name(letters, {letters}).empty());
+}
+
+}  // namespace
+}  // namespace adaptdl

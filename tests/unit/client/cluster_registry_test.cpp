@@ -1,0 +1,224 @@
+// Images of folders on their way to the registry inside a cluster: an API server that wants its
+// credentials with every request, and a registry behind it that checks what comes.
+
+#include "core/client/kubernetes/cluster_registry.h"
+
+#include <cstdlib>
+#include <doctest/doctest.h>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/system.h"
+#include "core/client/image/project_image.h"
+#include "core/oci/image_output.h"
+#include "core/oci/media_types.h"
+#include "tests/unit/client/kubernetes_choice.h"
+#include "tests/unit/kube/fake_api.h"
+#include "tests/unit/net/certificate.h"
+#include "tests/unit/oci/fake_registry.h"
+
+namespace adaptdl::client {
+namespace {
+
+constexpr const char* kToken = "t0ken";
+const std::string kProxy = "/api/v1/namespaces/tools/services/adaptdl-registry:registry/proxy";
+
+// TLS and a token in front of the fake API server; its service proxy.
+class Cluster {
+ public:
+  explicit Cluster(bool relative_locations)
+      : relative_(relative_locations),
+        api_({{kube::kServices, "Service"}}),
+        front_({.tls = HttpTls{known_.certificate, known_.key}, .max_body = 64u << 20},
+               [this](const HttpServerRequest& request, const HttpReply& reply) {
+                 reply.send(answer(request));
+               }) {
+    replace_file(folder_.file("ca"), known_.certificate);
+  }
+
+  ClusterChoice choice() const {
+    return test_choice(
+        folder_,
+        fmt::format("server: 'https://localhost:{}', certificate-authority: ca", front_.port()),
+        "default", fmt::format("token: {}", kToken));
+  }
+  void add_service(const Json& port, const std::string& name = "adaptdl-registry") {
+    api_.put(kube::kServices.in("tools"),
+             {{"apiVersion", "v1"},
+              {"kind", "Service"},
+              {"metadata", {{"name", name}, {"labels", {{"app", "docker-registry"}}}}},
+              {"spec", {{"ports", Json::array({port})}}}});
+  }
+
+  oci::FakeRegistry registry;
+  std::string refuse;  // whose requests that begin so are answered 403
+  int strangers = 0, proxied = 0;
+
+ private:
+  HttpResponse answer(const HttpServerRequest& request) {
+    if (request.header("authorization") != std::string("Bearer ") + kToken) {
+      ++strangers;
+      return kube::status_response(401, "Unauthorized", "Unauthorized");
+    }
+    if (!refuse.empty() && request.path.starts_with(refuse)) {
+      return kube::status_response(403, "Forbidden", "services is forbidden: not for you");
+    }
+    const bool to_registry = request.path.starts_with(kProxy + "/");
+    HttpRequest on;
+    on.method = request.method;
+    on.url = to_registry ? "http://" + registry.name() + request.path.substr(kProxy.size())
+                         : api_.config().server + request.path;
+    if (!request.query.empty()) on.url += "?" + request.query;
+    on.body = request.body;
+    for (const auto& header : request.headers) {
+      const std::string& name = header.first;
+      if (name == "content-type" || name == "accept" || name == "content-range") {
+        on.headers.push_back(header);
+      }
+    }
+    HttpClient client;
+    HttpResponse answer = client.send(on);
+    if (to_registry) ++proxied;
+    HttpHeaders headers;
+    for (const auto& [name, value] : answer.headers) {
+      if (name == "content-length" || name == "connection" || name == "date") continue;
+      headers.emplace_back(name, name == "location" ? location(value) : value);
+    }
+    answer.headers = headers;
+    return answer;
+  }
+
+  // The API server puts its prefix before a path, and leaves another host's address alone.
+  std::string location(const std::string& given) const {
+    const size_t path = given.find("/v2/");
+    return relative_ ? kProxy + given.substr(path)
+                     : "http://registry.internal" + given.substr(path);
+  }
+
+  const bool relative_;
+  const Certificate known_ = make_certificate();
+  TemporaryDirectory folder_;
+  kube::FakeApi api_;
+  HttpServer front_;
+};
+
+const Json kNodePort = {{"name", "registry"}, {"port", 5000}, {"nodePort", 32000}};
+
+std::string problem(Cluster& lab) {
+  KubernetesConnection cluster(lab.choice(), false);
+  try {
+    find_cluster_registry(cluster, "go elsewhere");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool says(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("an image goes through the API server to the cluster's registry, once") {
+  const TemporaryDirectory project;
+  replace_file(project.file("main.py"), std::string(100'000, 'x'));
+  for (const bool relative : {true, false}) {
+    CAPTURE(relative);
+    Cluster lab(relative);
+    lab.add_service({{"name", "other"}, {"port", 1}, {"nodePort", 30001}}, "docker-registry");
+    lab.add_service(kNodePort);
+    KubernetesConnection cluster(lab.choice(), false);
+    const ClusterRegistry found = find_cluster_registry(cluster, "go elsewhere");
+    CHECK(oci::to_string(found.where) == "localhost:32000/adaptdl-submit");
+    const ProjectImage image{.folder = project.path(), .platform = {"linux", "amd64"}};
+    const ImageTarget target{.where = found.where, .proxy = found.proxy, .quiet = true};
+    const DeliveredImage made = deliver_project(image, target);
+    CHECK(made.image == "localhost:32000/adaptdl-submit@" + made.reference.digest);
+    CHECK(made.bytes_sent > 0);
+    CHECK(made.reference.tag.starts_with("adaptdl-"));
+    const oci::Manifest stored = lab.registry.manifest("adaptdl-submit", made.reference.tag);
+    CHECK(stored.digest == made.reference.digest);
+    CHECK(deliver_project(image, target).bytes_sent == 0);
+    // As a base it is found on the same way.
+    ProjectImage upon = image;
+    upon.base = made.image;
+    CHECK(deliver_project(upon, target).image != made.image);
+    CHECK(lab.strangers == 0);
+    CHECK(lab.proxied > 5);
+    CHECK(lab.registry.problems() == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("what a tool has built goes the same way, and to registries without TLS") {
+  const TemporaryDirectory project, other_project, programs;
+  const oci::Image built = oci::empty_image({"linux", "amd64"});
+  oci::write_image_tar(built, programs.file("saved"), {"localhost", "any", "latest", ""});
+  // docker save -o FILE NAME; it knows no push.
+  replace_file(programs.file("docker"),
+               fmt::format("#!/bin/sh\ncase $1 in\nbuild) echo \"$7\" >> '{}';;\n"
+                           "save) cp '{}' \"$3\";;\npush) exit 1;;\nesac\n",
+                           programs.file("built"), programs.file("saved")),
+               0755);
+  Cluster lab(true);
+  lab.add_service(kNodePort);
+  KubernetesConnection cluster(lab.choice(), false);
+  const ClusterRegistry found = find_cluster_registry(cluster, "go elsewhere");
+  const std::string path = environment_variable("PATH").value_or("");
+  setenv("PATH", (programs.path() + ":" + path).c_str(), 1);
+  const auto deliver = [](const TemporaryDirectory& folder, const ImageTarget& target) {
+    replace_file(folder.file("Dockerfile"), "FROM scratch\nRUN anything\n");
+    return deliver_project({.folder = folder.path(),
+                            .dockerfile = folder.file("Dockerfile"),
+                            .platform = {"linux", "amd64"}},
+                           target);
+  };
+  const ImageTarget proxied{.where = found.where, .proxy = found.proxy, .quiet = true};
+  const DeliveredImage made = deliver(project, proxied);
+  deliver(project, proxied);
+  deliver(other_project, proxied);
+  const DeliveredImage plain =
+      deliver(project, {.where = lab.registry.reference("net", "1"), .quiet = true});
+  setenv("PATH", path.c_str(), 1);
+  CHECK(lab.registry.manifest("net", "1").digest == plain.reference.digest);
+  // The tool's store keeps one image of each project, and never gives one for the other.
+  std::istringstream names(read_file(programs.file("built"), 10'000));
+  std::vector<std::string> kept;
+  for (std::string name; std::getline(names, name);) kept.push_back(name);
+  REQUIRE(kept.size() == 4);
+  CHECK(kept[0] == kept[1]);
+  CHECK(kept[0] != kept[2]);
+  CHECK(kept[0] == kept[3]);
+  CHECK(made.image == "localhost:32000/adaptdl-submit@" + made.reference.digest);
+  CHECK(lab.registry.manifest("adaptdl-submit", made.reference.tag).digest ==
+        made.reference.digest);
+  CHECK(lab.registry.problems() == std::vector<std::string>{});
+}
+
+TEST_CASE("what is wrong with a cluster's registry is told with a way out") {
+  Cluster lab(true);
+  std::string told = problem(lab);
+  CHECK(says(told, "has no registry of its own"));
+  CHECK(says(told, "go elsewhere"));
+  // One that nodes cannot reach is none.
+  lab.add_service({{"name", "registry"}, {"port", 5000}});
+  CHECK(says(problem(lab), "has no registry of its own"));
+  lab.add_service(kNodePort);
+  CHECK(problem(lab) == "");
+  lab.refuse = kProxy;
+  told = problem(lab);
+  CHECK(says(told, "not for you"));
+  CHECK(says(told, "go elsewhere"));
+  // Who may not list all namespaces' services is looked for in the own one.
+  lab.refuse = "/api/v1/services";
+  CHECK(says(problem(lab), "has no registry of its own"));
+  lab.refuse = "";
+  lab.registry.answer_next("GET /v2/", {{503, {}, "busy"}});
+  CHECK(says(problem(lab), "503"));
+  lab.registry.answer_next("GET /v2/", {{401, {}, ""}});
+  CHECK(says(problem(lab), "wants credentials"));
+}
+
+}  // namespace adaptdl::client

@@ -1,0 +1,228 @@
+// The controller on a fake API server: what it writes, and what it does about old news.
+
+#include "core/cluster/kubernetes/jobs/controller.h"
+
+#include <algorithm>
+#include <atomic>
+#include <doctest/doctest.h>
+#include <optional>
+#include <thread>
+
+#include "core/cluster/kubernetes/jobs/supervisor_backend.h"
+#include "core/policy/policy.h"
+#include "tests/unit/cluster/kubernetes/fake_kinds.h"
+#include "tests/unit/cluster/kubernetes/sample_objects.h"
+
+namespace adaptdl::kubernetes {
+namespace {
+
+constexpr const char* kSpace = "team-a";
+const kube::Resource kTestEvents{"events.k8s.io", "v1", "events", "", "", ""};
+
+bool soon(const std::function<bool()>& condition) {
+  const TimePoint begun = Monotonic::now();
+  while (!condition()) {
+    if (seconds_since(begun) > 20) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+// What a leader has, but for the lease. Works from start() to stop().
+class Leader {
+ public:
+  Leader(const kube::FakeApi& api, const std::string& key, bool reconciles = true,
+         bool allocates = false)
+      : client_(api.config()),
+        policy_(make_policy("proportional", {})),
+        cache_(client_, {[this](const std::string& id) {
+                           if (const auto controller = ready_.load()) controller->job_changed(id);
+                         },
+                         [this] {
+                           if (const auto controller = ready_.load())
+                             controller->capacity_changed();
+                         }}) {
+    ControllerOptions options;
+    options.reconciles = reconciles;
+    options.allocates = allocates;
+    options.allocator.event_gap_s = 0.01;
+    options.pods.token = [key](const JobObject& job) { return job_token(key, job); };
+    controller_.emplace(client_, cache_, *policy_, std::move(options));
+    ready_ = &*controller_;
+  }
+  ~Leader() { stop(); }
+  Leader(const Leader&) = delete;
+  Leader& operator=(const Leader&) = delete;
+
+  void start() {
+    REQUIRE(soon([&] { return cache_.synced(); }));
+    goes_on_ = true;
+    thread_ = std::thread([this] { controller_->run([this] { return goes_on_.load(); }); });
+  }
+
+  void stop() {  // after what is under way
+    goes_on_ = false;
+    if (thread_.joinable()) thread_.join();
+  }
+
+  bool has_pods(const JobObject& job) const { return !cache_.pods(job).empty(); }
+  uint64_t reconciled() const { return controller_->figures().reconciled; }
+
+ private:
+  kube::Client client_;
+  const std::unique_ptr<Policy> policy_;
+  std::optional<Controller> controller_;
+  std::atomic<Controller*> ready_ = nullptr;
+  ClusterCache cache_;
+  std::atomic<bool> goes_on_ = false;
+  std::thread thread_;
+};
+
+struct Lab {
+  kube::FakeApi api{operator_kinds()};
+  kube::Client client{api.config()};
+
+  Json put_job(Json status) {
+    Json job = sample_job(Json::object(), std::move(status));
+    job["metadata"].erase("resourceVersion");
+    return api.put(kTestJobs.in(kSpace), std::move(job));
+  }
+  void put_node(const char* name) {
+    Json node = Json::parse(R"({"spec": {}, "status": {
+      "allocatable": {"cpu": "4", "memory": "1Gi", "pods": "10"},
+      "conditions": [{"type": "Ready", "status": "True"}]}})");
+    node["metadata"]["name"] = name;
+    api.put(kube::kNodes, node);
+  }
+  std::vector<Json> all(const kube::Resource& kind) { return client.list(kind.in(kSpace)).items; }
+  Json status() { return client.get(kTestJobs.in(kSpace, "digits"))["status"]; }
+
+  size_t told(const std::string& reason) {
+    const std::vector<Json> events = all(kTestEvents);
+    return static_cast<size_t>(std::count_if(events.begin(), events.end(), [&](const Json& event) {
+      return event["reason"] == reason;
+    }));
+  }
+
+  // The Secret that a pod reads its token from.
+  std::optional<Json> secret_of(const Json& pod) {
+    for (const Json& variable : pod["spec"]["containers"][0]["env"]) {
+      if (variable["name"] == "ADAPTDL_JOB_TOKEN") {
+        return client.find(kube::kSecrets.in(
+            kSpace, variable["valueFrom"]["secretKeyRef"]["name"].get<std::string>()));
+      }
+    }
+    return std::nullopt;
+  }
+};
+
+const Json kStarting =
+    Json::parse(R"({"phase": "Starting", "group": 0, "allocation": ["n1"], "replicas": 1})");
+
+}  // namespace
+
+TEST_CASE("controller: a group has its token, though the one before it did not come to that") {
+  Lab lab;
+  std::string problem;
+  const JobObject job = read_job(lab.put_job(kStarting), problem);  // no pod, and no Secret
+  Leader leader(lab.api, "key");
+  leader.start();
+  REQUIRE(soon([&] { return lab.all(kube::kPods).size() == 1; }));
+  const auto secret = lab.secret_of(lab.all(kube::kPods)[0]);
+  REQUIRE(secret);
+  CHECK((*secret)["stringData"]["token"] == job_token("key", job));
+  CHECK((*secret)["metadata"]["ownerReferences"][0]["uid"] == job.uid);
+}
+
+TEST_CASE("controller: a token of another key, or of another job of the name, is not taken") {
+  Lab lab;
+  std::string problem, key = "key";
+  for (int life = 0; life < 3; ++life) {
+    const JobObject job = read_job(lab.put_job(kStarting), problem);
+    Leader leader(lab.api, key);
+    leader.start();
+    REQUIRE(soon([&] { return lab.all(kube::kPods).size() == 1; }));
+    const Json pod = lab.all(kube::kPods)[0];
+    const auto secret = lab.secret_of(pod);
+    REQUIRE(secret);
+    CHECK((*secret)["stringData"]["token"] == job_token(key, job));
+    leader.stop();
+    lab.api.erase(kube::kPods.in(kSpace, kube::metadata_text(pod, "name")));
+    if (life == 0) key = "of another installation";
+    if (life == 1) lab.api.erase(kTestJobs.in(kSpace, "digits"));  // and made anew
+  }
+  CHECK(lab.all(kube::kSecrets).size() == 3);  // none was removed or changed
+}
+
+TEST_CASE("controller: pods that the watch has not told of keep the next group from starting") {
+  Lab lab;
+  std::atomic<bool> behind = true;
+  lab.api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (!behind || request.path != "/api/v1/pods") return std::nullopt;
+    if (request.query.find("watch=1") != std::string::npos) {
+      return kube::status_response(500, "InternalError", "not now");
+    }
+    return HttpResponse{
+        200,
+        {{"Content-Type", "application/json"}},
+        R"({"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": []})"};
+  });
+  Json status = kStarting;
+  status["phase"] = "Running";
+  std::string problem;
+  JobObject job = read_job(lab.put_job(status), problem);
+  PodSettings settings;
+  Json pod = make_pod(job, {0, "n1"}, "n1", settings);
+  lab.api.put(kube::kPods.in(kSpace), pod);
+
+  Leader leader(lab.api, "key");
+  leader.start();
+  REQUIRE(soon([&] { return leader.reconciled() > 0; }));
+  leader.stop();
+  CHECK(lab.status()["group"] == 0);
+  CHECK(lab.all(kube::kPods).size() == 1);
+
+  // What it was waiting for comes, and goes: then there is a next one.
+  behind = false;
+  leader.start();
+  REQUIRE(soon([&] { return leader.has_pods(job); }));
+  lab.api.erase(kube::kPods.in(kSpace, kube::metadata_text(pod, "name")));
+  REQUIRE(soon([&] { return lab.status()["group"] == 1; }));
+  CHECK(soon([&] { return lab.all(kube::kPods).size() == 1; }));
+}
+
+TEST_CASE("controller: an allocation that was refused is not told of") {
+  Lab lab;
+  std::atomic<int> conflicts = 0;
+  lab.api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.method != "PATCH" || conflicts == 3) return std::nullopt;
+    ++conflicts;
+    return kube::status_response(409, "Conflict", "the object has been modified");
+  });
+  lab.put_node("n1");
+  lab.put_job({{"phase", "Pending"}});
+  Leader leader(lab.api, "key", false, true);
+  leader.start();
+  REQUIRE(soon([&] { return lab.told("Scheduled") > 0; }));
+  leader.stop();
+  CHECK(conflicts == 3);
+  CHECK(lab.status()["allocation"] == Json::array({"n1"}));
+  CHECK(lab.told("Scheduled") == 1);
+}
+
+TEST_CASE("controller: a node that did not take a job's pod is not the next to be tried") {
+  Lab lab;
+  lab.put_node("n1");
+  lab.put_node("n2");
+  std::string problem;
+  const JobObject job = read_job(lab.put_job(kStarting), problem);
+  Json pod = make_pod(job, {0, "n1"}, "n1", PodSettings{});
+  pod["status"] = {{"phase", "Failed"}, {"reason", "NodeAffinity"}, {"message", "not here"}};
+  lab.api.put(kube::kPods.in(kSpace), pod);
+  Leader leader(lab.api, "key", true, true);
+  leader.start();
+  REQUIRE(soon([&] { return lab.status()["group"] == 1; }));
+  CHECK(lab.status()["allocation"] == Json::array({"n2"}));
+}
+
+}  // namespace adaptdl::kubernetes

@@ -1,0 +1,209 @@
+#include "core/cluster/kubernetes/jobs/live_group.h"
+
+#include <algorithm>
+#include <doctest/doctest.h>
+
+#include "core/cluster/kubernetes/jobs/reconcile.h"
+#include "tests/unit/cluster/kubernetes/sample_objects.h"
+
+namespace adaptdl::kubernetes::live_group_test {
+namespace {
+
+constexpr double kNow = 1'769'846'400;  // 2026-01-31 08:00:00
+const std::vector<std::string> kNodes = {"n1", "n2", "n3"};
+
+JobObject live(const std::vector<std::string>& nodes, int replicas) {
+  Json status = Json::parse(R"({"phase": "Running", "group": 0,
+    "groupStartTime": "2026-01-31T07:59:00Z", "heldSince": "2026-01-31T07:59:00Z"})");
+  status["allocation"] = nodes;
+  status["replicas"] = replicas;
+  return read_sample({{"liveRescale", true}}, std::move(status));
+}
+
+JobDecision decide(const JobObject& job, const std::vector<PodFacts>& pods, double now = kNow,
+                   bool expects = false) {
+  return reconcile(job, "", pods, {now, kNodes, expects});
+}
+
+PodFacts ended(PodFacts pod, PodEnd how, double when, bool deleting = false) {
+  pod.end = how;
+  pod.ended_s = when;
+  pod.ready = false;
+  pod.deleting = deleting;
+  return pod;
+}
+
+std::vector<std::string> removed(const JobDecision& decision) {
+  std::vector<std::string> names;
+  for (const PodRemoval& removal : decision.remove) names.push_back(removal.name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("a job that rescales live goes on while pods come and go") {
+  const JobObject job = live({"n1", "n2", "n2"}, 2);
+  std::vector<PodFacts> pods = {sample_pod(0, "n1", 2), sample_pod(1, "n3", 2)};
+  JobDecision decision = decide(job, pods);
+  CHECK(decision.status.phase == "Running");
+  CHECK(decision.status.group == 0);
+  CHECK(decision.status.replicas == 3);
+  CHECK(decision.status.attained_service == doctest::Approx(120));  // two for a minute
+  CHECK(removed(decision) == std::vector<std::string>{"digits-u-1-0-1"});
+  CHECK(decision.create == std::vector<PodPlace>{{2, "n2"}, {3, "n2"}});
+
+  // While those that were made are not seen, no more are.
+  CHECK(decide(job, pods, kNow, true).create.empty());
+
+  // One that was told to go holds nothing up.
+  pods[1] = ended(pods[1], PodEnd::disrupted, kNow, true);
+  pods.push_back(sample_pod(2, "n2", 3));
+  pods.push_back(sample_pod(3, "n2", 3));
+  decision = decide(job, pods);
+  CHECK(decision.create.empty());
+  CHECK(removed(decision).empty());
+  CHECK(decision.status.phase == "Running");
+
+  // Fewer: the last that came go.
+  JobObject fewer = live({"n1", "n2"}, 3);
+  CHECK(removed(decide(fewer, pods)) == std::vector<std::string>{"digits-u-1-0-3"});
+}
+
+TEST_CASE("the launcher's pod decides for its group") {
+  const JobObject job = live({"n1", "n2"}, 2);
+  const PodFacts first = sample_pod(0, "n1", 2), second = sample_pod(1, "n2", 2);
+  JobObject over = job;
+  const std::vector<PodFacts> nearly = {ended(first, PodEnd::succeeded, kNow), second};
+  JobDecision last = decide(job, nearly);
+  CHECK(last.status.phase == "Succeeded");
+  CHECK(removed(last).empty());  // it is about to end, and its log is to stay
+  CHECK(last.again_s == doctest::Approx(kNow + 10));
+  over.status = last.status;
+  CHECK(removed(decide(over, nearly, kNow + 11)) == std::vector<std::string>{second.name});
+  CHECK(decide(job, {first, ended(second, PodEnd::succeeded, kNow)}).status.phase == "Running");
+  const JobDecision failed = decide(job, {ended(first, PodEnd::failed, kNow), second});
+  CHECK(failed.status.phase == "Stopping");
+  CHECK(failed.status.failures == 1);
+  CHECK(decide(job, {ended(first, PodEnd::disrupted, kNow), second}).status.phase == "Stopping");
+  CHECK(decide(job, {second}).status.phase == "Stopping");  // it is gone
+  CHECK(decide(live({"n2", "n3"}, 2), {first, second}).status.phase == "Stopping");
+  CHECK(decide(live({}, 2), {first, second}).status.phase == "Stopping");
+}
+
+TEST_CASE("a pod that ends by itself is replaced after a while") {
+  const JobObject job = live({"n1", "n2"}, 2);
+  const PodFacts first = sample_pod(0, "n1", 2), second = sample_pod(1, "n2", 2);
+  JobDecision decision = decide(job, {first, ended(second, PodEnd::failed, kNow - 1)});
+  CHECK(decision.status.phase == "Running");
+  CHECK(decision.status.failures == 0);
+  CHECK(removed(decision) == std::vector<std::string>{"digits-u-1-0-1"});
+  CHECK(decision.create.empty());
+  CHECK(decision.again_s == doctest::Approx(kNow + 9));
+  decision = decide(job, {first, ended(second, PodEnd::failed, kNow - 10)});
+  CHECK(decision.create == std::vector<PodPlace>{{2, "n2"}});
+  CHECK(decide(job, {first}).create == std::vector<PodPlace>{{1, "n2"}});
+}
+
+TEST_CASE("a newcomer that does not start is told of, and goes if its node has no room") {
+  const JobObject job = live({"n1", "n2"}, 2);
+  const PodFacts first = sample_pod(0, "n1", 2);
+  PodFacts waits = sample_pod(1, "n2", 2);
+  waits.ready = waits.scheduled = false;
+  waits.reason = "ImagePullBackOff";
+  waits.created_s = kNow - 5;
+  JobDecision decision = decide(job, {first, waits});
+  CHECK(decision.status.phase == "Running");
+  CHECK(decision.status.reason.empty());
+  CHECK(decision.again_s == doctest::Approx(kNow + 5));
+  waits.created_s = kNow - 100;
+  decision = decide(job, {first, waits});
+  CHECK(decision.status.phase == "Running");
+  CHECK(decision.status.reason == "ImagePullBackOff");
+  CHECK(decision.status.allocation.size() == 2);
+  waits.reason = reason::kUnschedulable;
+  decision = decide(job, {first, waits});
+  CHECK(decision.status.allocation == std::vector<std::string>{"n1"});
+  CHECK(removed(decision) == std::vector<std::string>{"digits-u-1-0-1"});
+  CHECK(decision.refused_by == std::vector<std::string>{"n2"});
+  waits.node = "n1";  // the launcher's, which stays the first, and takes some of its pods
+  decision = decide(live({"n1", "n2", "n1"}, 2), {first, waits});
+  CHECK(decision.status.allocation == std::vector<std::string>{"n1", "n2"});
+  CHECK(decision.refused_by.empty());
+}
+
+TEST_CASE("newcomers that never start are looked at when something may be due, and told of once") {
+  JobObject job = live({"n1", "n2", "n3"}, 3);
+  const PodFacts first = sample_pod(0, "n1", 3);
+  PodFacts second = sample_pod(1, "n2", 3), third = sample_pod(2, "n3", 3);
+  second.ready = third.ready = false;
+  second.created_s = third.created_s = kNow - 100;
+  CHECK_FALSE(decide(job, {first, second, third}).again_s);
+  third.created_s = kNow - 20;
+  CHECK(decide(job, {first, second, third}).again_s == doctest::Approx(kNow + 40));
+
+  second.reason = "ImagePullBackOff";
+  third.reason = "CreateContainerConfigError";
+  JobDecision decision = decide(job, {first, third, second});
+  CHECK(decision.events.size() == 1);
+  CHECK(decision.status.reason == "ImagePullBackOff");
+  job.status = decision.status;
+  decision = decide(job, {first, second, third}, kNow + 1);
+  CHECK(decision.events.empty());
+  CHECK(decision.status.reason == "ImagePullBackOff");
+}
+
+TEST_CASE("newcomers that a quota forbids are told of once, and tried ever later") {
+  JobObject job = live({"n1", "n2"}, 2);
+  const PodFacts first = sample_pod(0, "n1", 1);
+  job.status = decide(job, {first}).status;
+  const auto refuse = [&](double now) {
+    const JobDecision refused =
+        pods_refused(job, {first}, "exceeded quota: cpu", Refusal::quota, {now, kNodes});
+    job.status = refused.status;
+    return refused.events.size();
+  };
+  CHECK(refuse(kNow) == 1);
+  double now = kNow;
+  for (const double delay : {10.0, 20.0, 40.0, 60.0, 60.0}) {
+    CHECK(job.status.reason == reason::kQuota);
+    CHECK(job.status.message == "exceeded quota: cpu");
+    JobDecision decision = decide(job, {first}, now + delay - 1);
+    CHECK(decision.create.empty());
+    CHECK(decision.events.empty());
+    CHECK(decision.status == job.status);
+    now += delay;
+    decision = decide(job, {first}, now);
+    CHECK(decision.create.size() == 1);
+    CHECK(decision.events.empty());
+    job.status = decision.status;
+    CHECK(refuse(now) == 0);
+  }
+  const JobDecision decision = decide(job, {first, sample_pod(1, "n2", 2)}, now + 60);
+  CHECK(decision.status.reason.empty());
+  CHECK_FALSE(decision.status.retry_delay_s);
+}
+
+TEST_CASE("a live job that is suspended gives back what it had") {
+  JobObject job = live({"n1", "n2"}, 2);
+  job.suspended = true;
+  const JobDecision decision = decide(job, {sample_pod(0, "n1", 2), sample_pod(1, "n2", 2)});
+  CHECK(decision.status.phase == "Stopping");
+  CHECK(decision.status.allocation.empty());
+  CHECK(decision.remove.size() == 2);
+}
+
+TEST_CASE("pods that may not be made leave those that train alone") {
+  const JobObject job = live({"n1", "n2"}, 1);
+  const std::vector<PodFacts> pods = {sample_pod(0, "n1", 1)};
+  const JobDecision refused =
+      pods_refused(job, pods, "exceeded quota: cpu", Refusal::quota, {kNow, kNodes});
+  CHECK(refused.status.phase == "Running");
+  CHECK(refused.remove.empty());
+  CHECK(refused.again_s == doctest::Approx(kNow + 10));
+  JobObject later = job;
+  later.status = refused.status;
+  CHECK(decide(later, pods, kNow + 5).create.empty());
+  CHECK(decide(later, pods, kNow + 10).create.size() == 1);
+}
+
+}  // namespace adaptdl::kubernetes::live_group_test

@@ -1,0 +1,239 @@
+#include "core/cluster/kubernetes/jobs/pod_builder.h"
+
+#include <doctest/doctest.h>
+#include <map>
+
+#include "tests/unit/cluster/kubernetes/sample_objects.h"
+
+using namespace adaptdl;
+using namespace adaptdl::kubernetes;
+
+namespace {
+
+const PodSettings kSettings = {.supervisor_url = "http://sched:8080",
+                               .scheduler_version = "0.2.11"};
+
+JobObject allocated(Json spec = Json::object()) {
+  return read_sample(std::move(spec),
+                     Json::parse(R"({"group": 2, "allocation": ["n1", "n1", "n2"]})"));
+}
+
+std::map<std::string, std::string> variables(const Json& pod) {
+  std::map<std::string, std::string> result;
+  for (const Json& entry : pod["spec"]["containers"][0]["env"]) {
+    const std::string name = entry["name"];
+    CHECK_FALSE(result.contains(name));
+    result[name] = entry.value("value", "");
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("a pod has what AdaptDL's programs look for") {
+  const Json pod = make_pod(allocated(), {1, "n1"}, "host-1", kSettings);
+  const Json& metadata = pod["metadata"];
+  CHECK(metadata["name"] == "digits-u-1-2-1");
+  CHECK(metadata["namespace"] == "team-a");
+  CHECK(metadata["labels"] == Json::parse(R"({"team": "a", "adaptdl": "true",
+                                              "adaptdl/job": "digits",
+                                              "petuum.com/nodegroup": "all"})"));
+  CHECK(metadata["annotations"] ==
+        Json::parse(R"({"adaptdl/replicas": "3", "adaptdl/group": "2", "adaptdl/rank": "1",
+                        "adaptdl/node": "n1"})"));
+  CHECK(metadata["ownerReferences"][0]["uid"] == "u-1");
+  CHECK(pod["spec"]["hostname"] == "digits-2-1");
+  CHECK(pod["spec"]["restartPolicy"] == "Never");
+  CHECK(pod["spec"]["nodeSelector"] == Json{{"kubernetes.io/hostname", "host-1"}});
+  CHECK(pod["spec"]["volumes"][0]["name"] == "adaptdl-shm");
+  auto environment = variables(pod);
+  CHECK(environment["A"] == "1");
+  CHECK(environment["ADAPTDL_JOB_ID"] == "team-a/digits");
+  CHECK(environment["ADAPTDL_MASTER_PORT"] == "47002");
+  CHECK(environment["ADAPTDL_NUM_NODES"] == "2");
+  CHECK(environment["ADAPTDL_NUM_REPLICAS"] == "3");
+  CHECK(environment["ADAPTDL_NUM_RESTARTS"] == "2");
+  CHECK(environment["ADAPTDL_REPLICA_RANK"] == "1");
+  CHECK(environment["ADAPTDL_SCHED_VERSION"] == "0.2.11");
+  CHECK(environment["ADAPTDL_SUPERVISOR_URL"] == "http://sched:8080/j/$(ADAPTDL_JOB_TOKEN)");
+  CHECK(environment["NVIDIA_VISIBLE_DEVICES"] == "none");
+}
+
+TEST_CASE("the Secret of a token is named after what it holds") {
+  PodSettings settings = kSettings;
+  settings.token = [](const JobObject& job) { return "of " + job.uid; };
+  JobObject job = allocated();
+  const auto named = [&] {
+    const Json pod = make_pod(job, {0, "n1"}, "n1", settings);
+    for (const Json& entry : pod["spec"]["containers"][0]["env"]) {
+      if (entry["name"] == "ADAPTDL_JOB_TOKEN") {
+        return entry["valueFrom"]["secretKeyRef"]["name"].get<std::string>();
+      }
+    }
+    return std::string();
+  };
+  const std::string first = named();
+  CHECK(make_token_secret(job, "of u-1")["metadata"]["name"] == Json(first));
+  CHECK(first.starts_with("adaptdl-token-digits-"));
+  CHECK(first == named());
+  job.uid = "u-2";  // made anew
+  CHECK(first != named());
+}
+
+TEST_CASE("what the user set stays, but for what the protocol needs") {
+  const Json pod = make_pod(allocated(Json::parse(R"({"template": {"spec": {
+    "containers": [{"env": [{"name": "ADAPTDL_REPLICA_RANK", "value": "9"},
+                            {"name": "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "value": "0"}],
+                    "volumeMounts": [{"name": "mine", "mountPath": "/dev/shm"}],
+                    "resources": {"limits": {"nvidia.com/gpu": 1}}}],
+    "restartPolicy": "Always", "nodeSelector": {"disk": "ssd"}}}})")),
+                            {0, "n1"}, "n1", kSettings);
+  auto environment = variables(pod);
+  CHECK(environment["ADAPTDL_REPLICA_RANK"] == "0");
+  CHECK(environment["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] == "0");
+  CHECK_FALSE(environment.contains("NVIDIA_VISIBLE_DEVICES"));
+  CHECK(pod["spec"]["nodeSelector"]["disk"] == "ssd");
+  CHECK(pod["spec"]["restartPolicy"] == "Never");
+  CHECK(pod["spec"]["containers"][0]["volumeMounts"].size() == 1);
+}
+
+TEST_CASE("a program with a proxy asks the supervisor without it") {
+  PodSettings settings = kSettings;
+  settings.supervisor_url = "http://sched.lab.svc:8080";
+  const auto with = [&](const char* environment) {
+    return variables(make_pod(
+        allocated(Json::parse(fmt::format(
+            R"({{"template": {{"spec": {{"containers": [{{"env": {}}}]}}}}}})", environment))),
+        {0, "n1"}, "n1", settings));
+  };
+  CHECK_FALSE(with("[]").contains("no_proxy"));
+  auto environment = with(R"([{"name": "HTTP_PROXY", "value": "http://p:1"}])");
+  CHECK(environment["no_proxy"] == "sched.lab.svc");
+  CHECK(environment["NO_PROXY"] == "sched.lab.svc");
+  environment = with(R"([{"name": "http_proxy", "value": "http://p:1"},
+                         {"name": "NO_PROXY", "value": "10.0.0.0/8,.local"}])");
+  CHECK(environment["NO_PROXY"] == "10.0.0.0/8,.local,sched.lab.svc");
+  CHECK_FALSE(environment.contains("no_proxy"));  // it would hide the other
+  environment = with(R"([{"name": "all_proxy", "value": "http://p:1"},
+                         {"name": "no_proxy", "value": "*"}, {"name": "NO_PROXY"}])");
+  CHECK(environment["no_proxy"] == "*");
+  CHECK(environment["NO_PROXY"] == "sched.lab.svc");
+  environment = with(R"([{"name": "http_proxy", "value": "http://p:1"},
+                         {"name": "no_proxy", "valueFrom": {"configMapKeyRef": {}}}])");
+  CHECK(environment["no_proxy"] == "");
+
+  // One that the installation adds.
+  settings.patch_containers = Json::parse(R"([{"op": "add", "path": "/env/-",
+                                               "value": {"name": "http_proxy", "value": "p"}}])");
+  settings.supervisor_url = "http://[fd00::1]:8080";
+  CHECK(with("[]")["no_proxy"] == "fd00::1");
+}
+
+TEST_CASE("only containers that are given no GPU are shown none") {
+  PodSettings settings = kSettings;
+  const auto hidden = [&](const char* resources) {
+    Json container = {{"image", "i"}};
+    if (*resources != '\0') container["resources"] = Json::parse(resources);
+    JobObject job =
+        allocated({{"template", {{"spec", {{"containers", Json::array({container})}}}}}});
+    auto environment = variables(make_pod(job, {0, "n1"}, "n1", settings));
+    return environment["NVIDIA_VISIBLE_DEVICES"] == "none";
+  };
+  for (const char* none :
+       {"", "null", "{}", R"({"limits": {"nvidia.com/gpu": 0, "cpu": 1}, "claims": []})",
+        R"({"limits": {"nvidia.com/gpu": "0"}, "requests": null})"}) {
+    INFO(none);
+    CHECK(hidden(none));
+  }
+  for (const char* some :
+       {R"({"limits": {"nvidia.com/mig-3g.20gb": 1}})",
+        R"({"limits": {"nvidia.com/gpu.shared": 1}})", R"({"limits": {"example.com/vgpu": "1"}})",
+        R"({"requests": {"nvidia.com/gpu": "1"}})", R"({"claims": [{"name": "gpu"}]})"}) {
+    INFO(some);
+    CHECK_FALSE(hidden(some));
+  }
+
+  // By the installation.
+  settings.default_resources = Json::parse(R"({"limits": {"nvidia.com/gpu": 1}})");
+  CHECK_FALSE(hidden(""));
+  settings.default_resources = Json();
+  const Json patch = Json::parse(
+      R"([{"op": "add", "path": "/resources", "value": {"limits": {"nvidia.com/gpu": 1}}}])");
+  settings.patch_containers = patch;
+  CHECK_FALSE(hidden(""));
+  settings.patch_containers = Json();
+  settings.patch_pods = patch;
+  settings.patch_pods[0]["path"] = "/spec/containers/0/resources";
+  CHECK_FALSE(hidden(""));
+}
+
+TEST_CASE("jobs in their nodes' network find the supervisor, and do not meet each other") {
+  PodSettings settings = kSettings;
+  const auto pod_of = [&](const char* spec, const char* uid = "u-1", int group = 2) {
+    JobObject job = allocated({{"template", {{"spec", Json::parse(spec)}}}});
+    job.uid = uid;
+    job.status.group = group;
+    return make_pod(job, {0, "n1"}, "n1", settings);
+  };
+  const auto port_of = [](const Json& pod) { return variables(pod)["ADAPTDL_MASTER_PORT"]; };
+  const char* const usual = R"({"containers": [{"image": "i"}]})";
+  const char* const on_host = R"({"containers": [{"image": "i"}], "hostNetwork": true})";
+  CHECK(port_of(pod_of(usual)) == "47002");
+  CHECK_FALSE(pod_of(usual)["spec"].contains("dnsPolicy"));
+  CHECK(pod_of(on_host)["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet");
+  CHECK(pod_of(R"({"containers": [{"image": "i"}], "hostNetwork": true,
+                   "dnsPolicy": "Default"})")["spec"]["dnsPolicy"] == "Default");
+  const int first = std::stoi(port_of(pod_of(on_host)));
+  CHECK(first >= kMasterPort);
+  CHECK(first < kMasterPort + kMasterPorts);
+  CHECK(port_of(pod_of(on_host)) == std::to_string(first));
+  CHECK(port_of(pod_of(on_host, "u-2")) != std::to_string(first));
+  CHECK(port_of(pod_of(on_host, "u-1", 3)) != std::to_string(first));
+
+  settings.patch_pods =
+      Json::parse(R"([{"op": "add", "path": "/spec/hostNetwork", "value": true}])");
+  CHECK(port_of(pod_of(usual)) == std::to_string(first));
+}
+
+TEST_CASE("a host's name fits, whatever the job's") {
+  JobObject job = allocated();
+  job.name = std::string(50, 'a') + "." + std::string(12, 'b');
+  const std::string host = make_pod(job, {0, "n1"}, "n1", kSettings)["spec"]["hostname"];
+  CHECK(host.size() <= 63);
+  CHECK(host.find('.') == std::string::npos);
+  CHECK(host.ends_with("-2-0"));
+}
+
+TEST_CASE("defaults and patches of the installation") {
+  PodSettings settings = kSettings;
+  settings.default_resources = Json::parse(R"({"requests": {"cpu": 1}})");
+  settings.patch_containers = Json::parse(R"([{"op": "add", "path": "/tty", "value": true}])");
+  settings.patch_pods =
+      Json::parse(R"([{"op": "add", "path": "/spec/priorityClassName", "value": "low"}])");
+  Json pod = make_pod(allocated(), {0, "n1"}, "n1", settings);
+  CHECK(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "500m");  // the user's
+  CHECK(pod["spec"]["containers"][0]["tty"] == true);
+  CHECK(pod["spec"]["priorityClassName"] == "low");
+  for (const char* container :
+       {R"({"image": "i"})", R"({"resources": {}})", R"({"resources": null})"}) {
+    INFO(container);
+    const Json spec = {{"containers", Json::array({Json::parse(container)})}};
+    pod = make_pod(allocated({{"template", {{"spec", spec}}}}), {0, "n1"}, "n1", settings);
+    CHECK(pod["spec"]["containers"][0]["resources"] == settings.default_resources);
+  }
+  settings.patch_containers = Json::parse(R"([{"op": "replace", "path": "", "value": "x"}])");
+  CHECK_THROWS_WITH_AS(make_pod(allocated(), {0, "n1"}, "n1", settings),
+                       doctest::Contains("job.patch.containers"), Error);
+  settings.patch_containers = Json();
+  settings.patch_pods = Json::parse(R"([{"op": "remove", "path": "/spec/none"}])");
+  CHECK_THROWS_WITH_AS(make_pod(allocated(), {0, "n1"}, "n1", settings),
+                       doctest::Contains("job.patch.pods"), Error);
+}
+
+TEST_CASE("a template that makes no pod is an Error") {
+  for (const char* odd :
+       {"null", "{}", R"({"spec": {"containers": "none"}})", R"({"spec": {"containers": [5]}})"}) {
+    CHECK_THROWS_AS(
+        make_pod(allocated({{"template", Json::parse(odd)}}), {0, "n1"}, "n1", kSettings), Error);
+  }
+}

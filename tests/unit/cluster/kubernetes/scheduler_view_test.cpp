@@ -1,0 +1,201 @@
+#include "core/cluster/kubernetes/scheduler_view.h"
+
+#include <algorithm>
+#include <doctest/doctest.h>
+
+#include "core/sched/allocator.h"
+#include "core/sched/policy_input.h"
+#include "tests/unit/cluster/kubernetes/sample_objects.h"
+
+namespace snapshot_test {
+
+using namespace adaptdl;
+using namespace adaptdl::kubernetes;
+
+namespace {
+
+constexpr double kWall = 1'769'846'400;  // when the sample job was made
+
+NodeFacts node(const char* name, Json taints = Json::array()) {
+  NodeFacts result;
+  result.name = result.hostname = name;
+  result.allocatable = {{"cpu", 8000}, {"memory", 1000}, {"pods", 110}};
+  result.ready = true;
+  result.taints = std::move(taints);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("what others take is not ours to give") {
+  const auto view = scheduler_view({node("n1"), node("n2")},
+                                   {{"n1", false, {{"cpu", 1500}, {"pods", 1}}},
+                                    {"n1", true, {{"cpu", 4000}, {"pods", 1}}},
+                                    {"n2", false, {{"cpu", 9000}, {"other", 5}}},
+                                    {"gone", false, {{"cpu", 1}}}},
+                                   {}, PodSettings{}, kWall, 0);
+  REQUIRE(view.nodes.size() == 2);
+  CHECK(view.nodes[0].free_for_jobs == Resources{{"cpu", 6500}, {"memory", 1000}, {"pods", 109}});
+  CHECK(view.nodes[1].free_for_jobs.at("cpu") == 0);
+}
+
+TEST_CASE("nodes that are away or about to go are not offered") {
+  NodeFacts away = node("away"), leaving = node("leaving");
+  away.ready = false;
+  leaving.leaving = true;
+  const auto view = scheduler_view({away, leaving, node("n1")}, {}, {}, PodSettings{}, kWall, 0);
+  REQUIRE(view.nodes.size() == 1);
+  CHECK(view.nodes[0].name == "n1");
+}
+
+TEST_CASE("a job") {
+  JobObject job = read_sample(Json::parse(R"({"minReplicas": 1, "maxReplicas": 3})"),
+                              Json::parse(R"({"phase": "Running", "allocation": ["n1"],
+                                              "rescales": 2,
+                                              "train": {"initBatchSize": 128,
+                                                        "maxBatchSize": 256}})"));
+  const auto view = scheduler_view({node("n1")}, {}, {job}, PodSettings{}, kWall + 60, 1000);
+  REQUIRE(view.jobs.size() == 1);
+  const ClusterJob& seen = view.jobs[0];
+  CHECK(seen.name == "team-a/digits");
+  CHECK(seen.submitted_s == 940);
+  CHECK(seen.phase == JobPhase::running);
+  CHECK(seen.nodes == std::vector<std::string>{"n1"});
+  CHECK(seen.restarts == 2);
+  CHECK(seen.max_replicas == 3);
+  CHECK(seen.request == Resources{{"cpu", 500}, {"pods", 1}});
+  REQUIRE(seen.hints.batch);
+  CHECK(seen.hints.batch->initial == 128);
+  CHECK(seen.hints.rescale_cost_s == 30);
+}
+
+TEST_CASE("jobs that are not to be scheduled, and hints that are nonsense") {
+  std::vector<JobObject> jobs(5, read_sample());
+  jobs[0].status.phase = "Failed";
+  jobs[1].deleting = true;
+  jobs[2].suspended = true;
+  jobs[3].pod_template = std::make_shared<const Json>(Json::object());
+  jobs[4].status.train = Json::parse(R"({"initBatchSize": -5})");
+  const auto view = scheduler_view({node("n1")}, {}, jobs, PodSettings{}, kWall, 0);
+  REQUIRE(view.jobs.size() == 1);
+  CHECK_FALSE(view.jobs[0].hints.batch);
+}
+
+TEST_CASE("taints and node selectors are resources") {
+  const Json taint = Json::parse(R"([{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])");
+  NodeFacts fast = node("fast", taint);
+  fast.labels["disk"] = "ssd";
+  JobObject plain = read_sample(), tolerant = read_sample();
+  tolerant.name = "tolerant";
+  Json pod_template = *tolerant.pod_template;
+  pod_template["spec"]["tolerations"] = Json::parse(R"([{"key": "gpu", "operator": "Exists"}])");
+  pod_template["spec"]["nodeSelector"] = Json::parse(R"({"disk": "ssd"})");
+  tolerant.pod_template = std::make_shared<const Json>(pod_template);
+  const auto view =
+      scheduler_view({fast, node("slow")}, {}, {plain, tolerant}, PodSettings{}, kWall, 0);
+  const char *without = "without:gpu=yes:NoSchedule", *with = "with:disk=ssd";
+  CHECK_FALSE(view.nodes[0].free_for_jobs.contains(without));
+  CHECK(view.nodes[0].free_for_jobs.contains(with));
+  CHECK(view.nodes[1].free_for_jobs.contains(without));
+  CHECK_FALSE(view.nodes[1].free_for_jobs.contains(with));
+  CHECK(view.jobs[0].request.contains(without));
+  CHECK_FALSE(view.jobs[1].request.contains(without));
+  CHECK(view.jobs[1].request.contains(with));
+}
+
+TEST_CASE("nodes that did not take a job's pods are not offered to it, if there are others") {
+  JobObject job = read_sample(Json::object(), {{"phase", "Pending"}});
+  const std::vector<NodeFacts> nodes = {node("n1"), node("n2")};
+  const auto offered = [&](std::set<std::string> refused) {
+    const auto view = scheduler_view(nodes, {}, {job}, PodSettings{}, kWall, 0,
+                                     {{"team-a/digits", std::move(refused)}});
+    std::string names;
+    for (const ClusterNode& each : view.nodes) {
+      const Resources& request = view.jobs[0].request;
+      const bool fits = std::all_of(request.begin(), request.end(), [&](const auto& amount) {
+        const auto found = each.free_for_jobs.find(amount.first);
+        return found != each.free_for_jobs.end() && found->second >= amount.second;
+      });
+      if (fits) names += each.name;
+    }
+    return names;
+  };
+  CHECK(offered({}) == "n1n2");
+  CHECK(offered({"n1"}) == "n2");
+  CHECK(offered({"n1", "gone"}) == "n2");
+  CHECK(offered({"n1", "n2"}) == "n1n2");  // it is tried again rather than not at all
+  job.status.allocation = {"n1"};          // meanwhile it is there
+  CHECK(offered({"n1"}) == "n1n2");
+}
+
+TEST_CASE("a template's own host and affinity are conditions") {
+  JobObject job = read_sample(Json::parse(R"({"template": {"spec": {
+      "nodeSelector": {"kubernetes.io/hostname": "n2"},
+      "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchExpressions": [
+          {"key": "pool", "operator": "In", "values": ["a", "b"]}]}]}}},
+      "containers": [{"image": "i"}]}}})"));
+  NodeFacts first = node("n1"), second = node("n2");
+  for (NodeFacts* one : {&first, &second}) one->labels["kubernetes.io/hostname"] = one->name;
+  first.labels["pool"] = "b";
+  const auto view =
+      scheduler_view({first, second}, {}, {job, read_sample()}, PodSettings{}, kWall, 0);
+  const char *host = "with:kubernetes.io/hostname=n2", *affinity = "affinity:pool In a,b";
+  CHECK(view.jobs[0].request == Resources{{"pods", 1}, {affinity, 1}, {host, 1}});
+  CHECK_FALSE(view.jobs[1].request.contains(affinity));
+  CHECK(view.nodes[0].free_for_jobs.contains(affinity));
+  CHECK_FALSE(view.nodes[0].free_for_jobs.contains(host));
+  CHECK_FALSE(view.nodes[1].free_for_jobs.contains(affinity));
+  CHECK(view.nodes[1].free_for_jobs.contains(host));
+}
+
+TEST_CASE("taints and labels named after GPUs are not what policies count") {
+  NodeFacts gpus = node("gpus", Json::parse(R"([{"key": "nvidia.com/gpu", "value": "present",
+                                                 "effect": "NoSchedule"}])"));
+  gpus.allocatable["nvidia.com/gpu"] = 8;
+  gpus.labels["nvidia.com/gpu.product"] = "A100";
+  JobObject job = read_sample(Json::parse(R"({"template": {"spec": {
+      "nodeSelector": {"nvidia.com/gpu.product": "A100"},
+      "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+      "containers": [{"image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}})"));
+  job.name = "on-gpus";
+  const auto seen =
+      scheduler_view({gpus, node("system")}, {}, {read_sample(), job}, PodSettings{}, kWall, 0);
+  std::vector<std::string> problems;
+  const Snapshot snapshot = policy_input(seen.nodes, seen.jobs, 0, problems);
+  CHECK(snapshot.resources[0] == "nvidia.com/gpu");
+  CHECK(snapshot.nodes[0].capacity[0] == 8);
+  CHECK(problems.empty());
+  for (const ClusterNode& one : seen.nodes) {
+    for (const auto& [name, amount] : one.free_for_jobs) {
+      CHECK(is_condition(name) == (amount == 1'000'000));
+    }
+  }
+}
+
+TEST_CASE("what the installation adds to its pods counts") {
+  JobObject job = read_sample(Json::parse(R"({"template": {"spec": {"containers": [
+      {"image": "i"}]}}})"));
+  PodSettings settings;
+  settings.default_resources = Json::parse(R"({"requests": {"cpu": "1.5", "memory": "2"}})");
+  const Json ours = Json::parse(
+      R"([{"key": "petuum.com/nodegroup", "value": "adaptdl", "effect": "NoSchedule"}])");
+  const auto view = scheduler_view({node("n1", ours)}, {}, {job}, settings, kWall, 0);
+  CHECK(view.jobs[0].request == Resources{{"cpu", 1500}, {"memory", 2}, {"pods", 1}});
+
+  settings.patch_pods =
+      Json::parse(R"([{"op": "add", "path": "/spec/nodeSelector/pool", "value": "ml"}])");
+  NodeFacts pooled = node("n2");
+  pooled.labels["pool"] = "ml";
+  const auto patched = scheduler_view({node("n1"), pooled}, {}, {job}, settings, kWall, 0);
+  CHECK(patched.jobs[0].request.at("with:pool=ml") == 1);
+  CHECK_FALSE(patched.nodes[0].free_for_jobs.contains("with:pool=ml"));
+  CHECK(patched.nodes[1].free_for_jobs.contains("with:pool=ml"));
+  CHECK(patched.jobs[0].request.size() == 4);  // and no hostname, which is of one pod
+
+  // A template of which no pod can be made hinders nobody.
+  job.pod_template = std::make_shared<const Json>(Json::parse(R"({"spec": {"containers": []}})"));
+  CHECK(scheduler_view({node("n1")}, {}, {job}, settings, kWall, 0).jobs.size() == 1);
+}
+
+}  // namespace snapshot_test

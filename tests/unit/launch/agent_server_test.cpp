@@ -1,0 +1,221 @@
+#include "core/launch/hosts/agent_server.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+#include <signal.h>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/poll.h"
+#include "core/net/socket.h"
+
+using namespace adaptdl;
+using namespace adaptdl::launch;
+using nlohmann::json;
+
+namespace {
+
+struct Launcher {
+  Seconds kill_patience = HostsOptions{}.kill_patience;
+  std::vector<std::string> events = {};
+  AgentServer agents{{.secret = "secret", .kill_patience = kill_patience},
+                     "run",
+                     {[this](int slot, const std::string& host) {
+                        events.push_back(fmt::format("{} joined {}", host, slot));
+                      },
+                      [this](int slot, const std::string& host, const std::string& why) {
+                        events.push_back(fmt::format("{} left {}: {}", host, slot, why));
+                      }}};
+
+  // Serves until that is so.
+  template <typename F>
+  bool until(F&& condition) {
+    const TimePoint end = Monotonic::now() + std::chrono::seconds(10);
+    while (Monotonic::now() < end) {
+      agents.serve();
+      if (condition()) return true;
+      std::vector<pollfd> waits;
+      agents.add_waits(waits);
+      ::poll(waits.data(), waits.size(), 5);
+    }
+    return false;
+  }
+};
+
+// The next message, while the launcher serves; null at the end of the stream, or if none comes.
+json hear_from(Launcher& launcher, Channel& channel, bool* open = nullptr) {
+  json heard;
+  bool there = true;
+  launcher.until([&] {
+    if (auto message = channel.receive(Monotonic::now())) {
+      heard = std::move(*message);
+      return true;
+    }
+    // Nothing there, and yet readable: the end.
+    there = !wait_ready(channel.fd(), POLLIN, Monotonic::now());
+    return !there;
+  });
+  if (open != nullptr) *open = there;
+  return heard;
+}
+
+// The other side, by hand.
+struct OtherSide {
+  explicit OtherSide(const Launcher& launcher)
+      : channel(connect_tcp("127.0.0.1", launcher.agents.port(),
+                            Monotonic::now() + std::chrono::seconds(5))) {}
+
+  json hear(Launcher& launcher) { return hear_from(launcher, channel, &open); }
+
+  bool closed(Launcher& launcher) {
+    while (!hear(launcher).is_null()) {
+    }
+    return !open;
+  }
+
+  json join(Launcher& launcher, int slot, const std::string& secret = "secret",
+            const std::string& run = "run") {
+    const json challenge = hear(launcher);
+    CHECK(challenge["type"] == "challenge");
+    const std::string nonce = challenge["nonce"];
+    channel.send({{"type", "join"},
+                  {"nonce", "mine"},
+                  {"proof", link_proof(secret, "agent", nonce, "mine", slot)},
+                  {"slot", slot},
+                  {"host", fmt::format("host-{}", slot)},
+                  {"run", run}});
+    const json answer = hear(launcher);
+    if (!answer.is_null()) {
+      CHECK(answer["proof"] == link_proof(secret, "launcher", nonce, "mine", slot));
+    }
+    return answer;
+  }
+
+  Channel channel;
+  bool open = true;
+};
+
+}  // namespace
+
+TEST_CASE("an agent joins, starts a replica and hands on what it says") {
+  Launcher launcher;
+  OtherSide agent(launcher);
+  CHECK(agent.join(launcher, 3)["type"] == "joined");
+  CHECK(launcher.events == std::vector<std::string>{"host-3 joined 3"});
+  CHECK_THROWS_WITH_AS(launcher.agents.start(0, 4, json::object()),
+                       doctest::Contains("slot 4 is gone"), Error);
+
+  auto replica = launcher.agents.start(7, 3, {{"type", "welcome"}, {"secret", "of the run"}});
+  CHECK(replica->slots == std::vector<int>{3});
+  const json start = agent.hear(launcher);
+  CHECK(start["member"] == 7);
+  CHECK(start["welcome"] == json{{"type", "welcome"}});  // the secret is not told
+  agent.channel.send({{"type", "started"}, {"member", 7}, {"pid", 123}});
+  agent.channel.send({{"type", "say"}, {"member", 7}, {"message", {{"type", "hello"}}}});
+  CHECK(launcher.until([&] { return replica->process->pid() == 123; }));
+  CHECK(hear_from(launcher, replica->channel)["type"] == "hello");
+
+  replica->channel.post({{"type", "stop"}});
+  CHECK(agent.hear(launcher)["message"] == json{{"type", "stop"}});
+  agent.channel.send({{"type", "stopped"}, {"member", 7}, {"stopped", true}});
+  CHECK(launcher.until([&] { return replica->process->stop_change() == true; }));
+  replica->process->kill();
+  CHECK(agent.hear(launcher) == json{{"type", "kill"}, {"member", 7}});
+
+  // How it ended is known only when all that it said is.
+  agent.channel.send({{"type", "say"}, {"member", 7}, {"message", {{"type", "bye"}}}});
+  agent.channel.send({{"type", "ended"}, {"member", 7}, {"signaled", true}, {"value", SIGKILL}});
+  std::optional<ExitStatus> status;
+  CHECK(launcher.until([&] { return (status = replica->process->poll()).has_value(); }));
+  CHECK(status->signaled);
+  CHECK(hear_from(launcher, replica->channel)["type"] == "bye");
+  CHECK(hear_from(launcher, replica->channel).is_null());
+  CHECK(replica->process->lost().empty());
+
+  launcher.agents.end(5);
+  CHECK(agent.hear(launcher) == json{{"type", "end"}, {"exit", 5}});
+}
+
+TEST_CASE("an agent that is gone takes its replicas along, and says why once") {
+  Launcher launcher;
+  std::optional<OtherSide> agent(launcher);
+  agent->join(launcher, 1);
+  const auto replica = launcher.agents.start(0, 1, json::object());
+  agent->channel.send({{"type", "say"}, {"member", 0}, {"message", {{"type", "hello"}}}});
+  agent.reset();
+  CHECK(launcher.until([&] { return replica->process->poll().has_value(); }));
+  CHECK(replica->process->lost() == "its host host-1 is gone");
+  CHECK(hear_from(launcher, replica->channel)["type"] == "hello");
+  CHECK(hear_from(launcher, replica->channel).is_null());
+  CHECK(launcher.events == std::vector<std::string>{"host-1 joined 1", "host-1 left 1: is gone"});
+
+  // One that was to go has left before.
+  OtherSide leaver(launcher);
+  leaver.join(launcher, 2);
+  leaver.channel.send({{"type", "leaving"}});
+  leaver.channel.send({{"type", "leaving"}});
+  CHECK(launcher.until([&] { return launcher.events.size() == 4; }));
+  CHECK(launcher.events.back() == "host-2 left 2: is to go");
+}
+
+TEST_CASE("an agent that does not end what it is told to is given up, and may come again") {
+  Launcher launcher{.kill_patience = Seconds(0.3)};
+  OtherSide agent(launcher);
+  agent.join(launcher, 1);
+  const auto first = launcher.agents.start(0, 1, json::object());
+  first->process->kill();
+  agent.channel.send({{"type", "ended"}, {"member", 0}, {"signaled", true}, {"value", SIGKILL}});
+  CHECK(launcher.until([&] { return first->process->poll().has_value(); }));
+  CHECK(first->process->lost().empty());
+
+  const auto second = launcher.agents.start(1, 1, json::object());
+  const TimePoint begun = Monotonic::now();
+  CHECK(launcher.until([&] { return seconds_since(begun) > 0.5; }));
+  CHECK(launcher.events.size() == 1);  // what ended in time is nobody's fault
+  second->process->kill();
+  CHECK(launcher.agents.deadline() <= Monotonic::now() + std::chrono::milliseconds(300));
+  CHECK(launcher.until([&] { return second->process->poll().has_value(); }));
+  CHECK(second->process->lost() == "its host host-1 does not end replica 1");
+  CHECK(launcher.events.back() == "host-1 left 1: does not end replica 1");
+  CHECK(agent.closed(launcher));
+  OtherSide again(launcher);
+  CHECK(again.join(launcher, 1)["type"] == "joined");
+}
+
+TEST_CASE("a host that comes again takes the place of its old connection") {
+  Launcher launcher;
+  OtherSide before(launcher);
+  before.join(launcher, 1);
+  const auto replica = launcher.agents.start(0, 1, json::object());
+  OtherSide now(launcher);
+  CHECK(now.join(launcher, 1)["type"] == "joined");
+  CHECK(replica->process->poll().has_value());
+  CHECK(launcher.events == std::vector<std::string>{"host-1 joined 1",
+                                                    "host-1 left 1: has come again",
+                                                    "host-1 joined 1"});
+  CHECK(before.closed(launcher));
+}
+
+TEST_CASE("strangers are let go") {
+  Launcher launcher;
+  OtherSide other_secret(launcher), other_run(launcher), loud(launcher), odd(launcher);
+  CHECK(other_secret.join(launcher, 1, "guess").is_null());
+  CHECK(other_run.join(launcher, 1, "secret", "another").is_null());
+  loud.channel.send({{"type", "join"}, {"nonce", std::string(100'000, 'x')}});
+  CHECK(loud.closed(launcher));
+  odd.channel.send({{"type", "say"}, {"member", 0}, {"message", json::object()}});
+  CHECK(odd.closed(launcher));
+  CHECK(launcher.events.empty());
+}
+
+TEST_CASE("what both sides prove says which side, which slot and which connection") {
+  const std::string proof = link_proof("s", "agent", "a", "b", 1);
+  CHECK(proof.size() == 64);
+  CHECK(proof == link_proof("s", "agent", "a", "b", 1));
+  for (const std::string& other :
+       {link_proof("t", "agent", "a", "b", 1), link_proof("s", "launcher", "a", "b", 1),
+        link_proof("s", "agent", "c", "b", 1), link_proof("s", "agent", "a", "c", 1),
+        link_proof("s", "agent", "a", "b", 2), run_secret("s", "a")}) {
+    CHECK(proof != other);
+  }
+}

@@ -1,0 +1,337 @@
+#include "core/net/http_server.h"
+
+#include <atomic>
+#include <dirent.h>
+#include <fcntl.h>
+#include <future>
+#include <mutex>
+#include <stdlib.h>
+#include <thread>
+
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "core/base/poll.h"
+#include "core/net/http.h"
+#include "tests/unit/base/expect_error.h"
+#include "tests/unit/net/certificate.h"
+#include "tests/unit/net/http_peer.h"
+
+namespace adaptdl {
+namespace {
+
+std::string get(const std::string& path, const std::string& headers = "") {
+  return "GET " + path + " HTTP/1.1\r\nHost: a\r\n" + headers + "\r\n";
+}
+
+HttpResponse ok(const std::string& body) {
+  return {200, {{"X-Mine", "1"}}, body};
+}
+
+// Gives back what was asked.
+void echo(const HttpServerRequest& request, const HttpReply& reply) {
+  reply.send(ok(request.method + " " + request.path + "?" + request.query + " " + request.body));
+}
+
+// A server whose handler keeps the replies for the test.
+struct Keeper {
+  explicit Keeper(HttpServerOptions options = {})
+      : server(options, [this](const HttpServerRequest& request, const HttpReply& reply) {
+          if (request.path == "/hold") {
+            reply.hold(Seconds(request.query.empty() ? 600 : 0.05), text_response(408, "late"),
+                       [this] { ++overs; });
+          }
+          const std::lock_guard lock(mutex);
+          replies.push_back(reply);
+        }) {}
+
+  HttpReply next() {
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex);
+        if (!replies.empty()) {
+          const HttpReply reply = replies.back();
+          replies.pop_back();
+          return reply;
+        }
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  void wait_for_overs(int count) const {
+    while (overs < count) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+  std::atomic<int> overs = 0;
+  std::mutex mutex;
+  std::vector<HttpReply> replies;
+  HttpServer server;
+};
+
+}  // namespace
+
+TEST_CASE("a connection serves one request after the other") {
+  HttpServer server({}, echo);
+  CHECK(server.port() != 0);
+  HttpPeer peer(server.port());
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(peer.send(get(fmt::format("/a/{}?b=c", i))));
+    const auto answer = peer.receive().value();
+    CHECK(answer.status == 200);
+    CHECK(answer.body == fmt::format("GET /a/{}?b=c ", i));
+    CHECK(answer.head.starts_with("HTTP/1.1 200 OK\r\nX-Mine: 1\r\nDate: "));
+    CHECK(contains(answer.head, " GMT\r\nContent-Length: 13\r\nConnection: keep-alive\r\n\r\n"));
+  }
+  peer.send("HEAD /x HTTP/1.1\r\nHost: a\r\n\r\n");
+  CHECK(contains(peer.receive(false)->head, "Content-Length: 9\r\n"));
+  peer.send(get("/1") + get("/2") + "PUT /3 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+  CHECK(peer.receive()->body == "GET /1? ");
+  CHECK(peer.receive()->body == "GET /2? ");
+  CHECK(peer.receive()->body == "PUT /3? abc");
+  peer.send(get("/end", "Connection: close\r\n"));
+  CHECK(contains(peer.receive()->head, "Connection: close\r\n"));
+  CHECK(peer.closes());
+}
+
+TEST_CASE("a client that waits for 100 Continue is told to go on, or refused") {
+  HttpServer server({.max_body = 10}, echo);
+  const std::string head = "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: ";
+  HttpPeer peer(server.port());
+  peer.send(head + "3\r\n\r\n");
+  CHECK(peer.receive()->head == "HTTP/1.1 100 Continue\r\n\r\n");
+  peer.send("abc");
+  CHECK(peer.receive()->body == "PUT /? abc");
+  peer.send(head + "11\r\n\r\n");
+  CHECK(peer.receive()->status == 413);
+  CHECK(peer.closes());
+}
+
+TEST_CASE("a refusal reaches a client that is still sending") {
+  HttpServer server({}, echo);
+  HttpPeer peer(server.port());
+  peer.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n");
+  for (int i = 0; i < 100; ++i) peer.send(std::string(10'000, 'x'));
+  const auto answer = peer.receive();
+  REQUIRE(answer);
+  CHECK(answer->status == 413);
+  CHECK(answer->body == "The request's body is longer than 1048576 bytes.\n");
+}
+
+TEST_CASE("a handler that fails, forgets or answers nonsense is a 500") {
+  set_log_level(LogLevel::error);
+  HttpServer server({}, [](const HttpServerRequest& request, const HttpReply& reply) {
+    if (request.path == "/error") fail("the disk is full: make room");
+    if (request.path == "/defect") throw std::out_of_range("secret");
+    if (request.path == "/line") reply.send({200, {{"A", "b\r\nC: d"}}, ""});
+    if (request.path == "/status") reply.send({42, {}, ""});
+    if (request.path == "/empty") reply.send({204, {{"content-length", "7"}}, ""});
+  });
+  HttpPeer peer(server.port());
+  const auto ask = [&](const std::string& path) {
+    peer.send(get(path));
+    return peer.receive().value();
+  };
+  CHECK(ask("/error").status == 500);
+  CHECK(ask("/error").body == "the disk is full: make room\n");
+  CHECK(ask("/defect").status == 500);
+  CHECK_FALSE(contains(ask("/defect").body, "secret"));
+  CHECK(ask("/line").status == 500);
+  CHECK_FALSE(contains(ask("/line").head, "C: d"));
+  CHECK(ask("/status").status == 500);
+  CHECK(ask("/forgotten").body == "The server has no answer to this request.\n");
+  CHECK_FALSE(contains(ask("/empty").head, "ontent-"));
+  set_log_level(LogLevel::info);
+}
+
+TEST_CASE("answers may come later, from another thread, and the first one counts") {
+  Keeper keeper;
+  HttpPeer peer(keeper.server.port());
+  for (int i = 0; i < 20; ++i) {
+    peer.send(get(i % 2 == 0 ? "/hold" : "/keep"));
+    const HttpReply reply = keeper.next();
+    std::thread([&] {
+      reply.send(ok("first"));
+      reply.send(ok("second"));
+    }).join();
+    CHECK(peer.receive()->body == "first");
+  }
+  CHECK(keeper.overs == 0);
+}
+
+TEST_CASE("a held request is answered at its deadline") {
+  Keeper keeper;
+  HttpPeer peer(keeper.server.port());
+  peer.send(get("/hold?short"));
+  const auto answer = peer.receive();
+  CHECK(answer->status == 408);
+  CHECK(answer->body == "late\n");
+  keeper.wait_for_overs(1);
+  keeper.next().send(ok("too late"));
+  peer.send(get("/keep"));
+  keeper.next().send(ok("in time"));
+  CHECK(peer.receive()->body == "in time");
+  CHECK(keeper.overs == 1);
+}
+
+TEST_CASE("a held request ends when its client goes away") {
+  Keeper keeper;
+  for (int i = 0; i < 5; ++i) {
+    HttpPeer peer(keeper.server.port());
+    peer.send(get("/hold"));
+    const HttpReply reply = keeper.next();
+    peer.close();
+    keeper.wait_for_overs(i + 1);
+    std::promise<void> over;  // who holds too late is told at once
+    reply.hold(Seconds(600), text_response(408, ""), [&] { over.set_value(); });
+    over.get_future().wait();
+    reply.send(ok("to nobody"));
+  }
+  CHECK(keeper.overs == 5);
+}
+
+TEST_CASE("slow and idle clients are let go") {
+  HttpServer server({.idle_timeout = Seconds(0.1), .read_timeout = Seconds(0.1)}, echo);
+  HttpPeer idle(server.port()), slow(server.port());
+  slow.send("GET /");
+  CHECK(idle.closes());
+  CHECK(slow.receive()->status == 408);
+  CHECK(slow.closes());
+
+  HttpServer large({.write_timeout = Seconds(0.1)},
+                   [](const HttpServerRequest&, const HttpReply& reply) {
+                     reply.send(ok(std::string(100 << 20, 'x')));
+                   });
+  HttpPeer deaf(large.port());
+  deaf.send(get("/"));
+  CHECK(wait_ready(deaf.fd(), POLLRDHUP, Monotonic::now() + std::chrono::seconds(20)));
+}
+
+TEST_CASE("connections beyond the limit wait") {
+  HttpServer server({.max_connections = 2}, echo);
+  HttpPeer first(server.port()), second(server.port());
+  for (HttpPeer* peer : {&first, &second}) {
+    peer->send(get("/"));
+    CHECK(peer->receive());
+  }
+  HttpPeer third(server.port());
+  third.send(get("/third"));
+  CHECK_FALSE(third.receive(true, Seconds(0.1)));
+  first.close();
+  CHECK(third.receive()->body == "GET /third? ");
+}
+
+TEST_CASE("stop answers what it can and closes the rest") {
+  auto keeper = std::make_unique<Keeper>();
+  const uint16_t port = keeper->server.port();
+  HttpPeer held(port), working(port), idle(port), stuck(port);
+  held.send(get("/hold"));
+  const HttpReply held_reply = keeper->next();
+  working.send(get("/keep"));
+  const HttpReply reply = keeper->next();
+  stuck.send(get("/keep"));
+  const HttpReply stuck_reply = keeper->next();
+  idle.send("");
+  std::thread late([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    reply.send(ok("done"));
+  });
+  keeper->server.stop(Seconds(1));
+  late.join();
+  const auto answer = held.receive();
+  CHECK(answer->status == 408);
+  CHECK(contains(answer->head, "Connection: close\r\n"));
+  CHECK(held.closes());
+  CHECK(keeper->overs == 1);
+  CHECK(working.receive()->body == "done");
+  CHECK(idle.closes());
+  CHECK(stuck.closes());
+  CHECK_FALSE(HttpPeer(port).connected());
+  bool ran = false;
+  keeper->server.post([&ran, reply] { ran = true; });
+  keeper->server.stop(Seconds(1));
+  keeper.reset();
+  CHECK_FALSE(ran);
+  stuck_reply.send(ok("the server has gone"));
+  reply.hold(Seconds(1), ok(""), [&] { ran = true; });
+  CHECK_FALSE(ran);
+
+  // The port is free at once for the next one.
+  const HttpServer next({.port = port}, echo);
+  CHECK(next.port() == port);
+}
+
+TEST_CASE("what is posted and fails does not end the server") {
+  set_log_level(LogLevel::error);
+  HttpServer server({}, echo);
+  server.post([] { fail("this is expected in this test"); });
+  HttpPeer peer(server.port());
+  peer.send(get("/"));
+  CHECK(peer.receive()->status == 200);
+  set_log_level(LogLevel::info);
+}
+
+TEST_CASE("where it cannot listen is an Error that says so") {
+  HttpServer server({}, echo);
+  CHECK_ERROR(HttpServer({.port = server.port()}, echo),
+              fmt::format("127.0.0.1:{}: another program listens there", server.port()));
+  CHECK_ERROR(HttpServer({.address = "localhost"}, echo),
+              "localhost:0: this is no numeric address");
+  CHECK_ERROR(HttpServer({.address = "192.0.2.1"}, echo), "192.0.2.1:0: cannot listen: ");
+  const Certificate a = make_certificate(), b = make_certificate();
+  CHECK_ERROR(HttpServer({.tls = HttpTls{"no PEM", a.key}}, echo), "the certificate is no PEM");
+  CHECK_ERROR(HttpServer({.tls = HttpTls{a.certificate, "no PEM"}}, echo), "the key is no PEM");
+  CHECK_ERROR(HttpServer({.tls = HttpTls{a.certificate, b.key}}, echo), "not the certificate's");
+}
+
+TEST_CASE("no descriptor is left to child processes") {
+  Keeper keeper;
+  HttpPeer peer(keeper.server.port());
+  peer.send(get("/hold"));
+  const HttpReply reply = keeper.next();
+  int sockets = 0;
+  DIR* folder = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(folder)) {
+    const auto fd = try_parse<int>(entry->d_name);
+    if (!fd || *fd <= 2 || *fd == dirfd(folder)) continue;
+    const std::string link = fmt::format("/proc/self/fd/{}", *fd);
+    char target[256] = {};
+    if (readlink(link.c_str(), target, sizeof(target) - 1) < 0) continue;
+    const std::string kind = target;
+    if (!kind.starts_with("socket:") && !kind.starts_with("anon_inode:")) continue;
+    CAPTURE(kind);
+    const bool from_outside = kind.starts_with("socket:") && *fd < 3;
+    CHECK((from_outside || (fcntl(*fd, F_GETFD) & FD_CLOEXEC) != 0));
+    ++sockets;
+  }
+  closedir(folder);
+  CHECK(sockets >= 5);  // listener, both ends of the connection, and what Asio waits with
+}
+
+TEST_CASE("TLS, and another certificate while it runs") {
+  const TemporaryDirectory folder;
+  const auto trust = [&](const Certificate& certificate) {
+    write_file_atomic(folder.file("ca.pem"), certificate.certificate);
+    setenv("SSL_CERT_FILE", folder.file("ca.pem").c_str(), 1);
+  };
+  const Certificate first = make_certificate(), second = make_certificate();
+  trust(first);
+  HttpServer server({.tls = HttpTls{first.certificate, first.key}}, echo);
+  const std::string url = fmt::format("https://localhost:{}/a", server.port());
+  HttpClient old;
+  CHECK(old.send({.url = url}).body == "GET /a? ");
+  const std::string large(200'000, 'x');
+  CHECK(old.send({.method = "PUT", .url = url, .body = large}).body == "PUT /a? " + large);
+  HttpPeer plain(server.port());
+  plain.send(get("/"));
+  const auto told = plain.receive(true, Seconds(5));
+  CHECK_FALSE(told);
+
+  CHECK_ERROR(server.set_tls({second.certificate, first.key}), "not the certificate's");
+  server.set_tls({second.certificate, second.key});
+  CHECK_ERROR(HttpClient().send({.url = url}), "certificate");
+  CHECK(old.send({.url = url}).ok());  // on the connection that it has
+  trust(second);
+  CHECK(HttpClient().send({.url = url}).ok());
+  unsetenv("SSL_CERT_FILE");
+}
+
+}  // namespace adaptdl
