@@ -101,7 +101,8 @@ BatchChoice GoodputModel::optimize(int nodes, int replicas, const BatchBounds& b
     const double local = total / replicas;
     double accum_steps = 0, atomic = initial;
     if (bounds.accumulation) {
-      accum_steps = std::ceil(local / static_cast<double>(atomic_max) - kRound) - 1;
+      // At least one pass, however far below atomic_max the share is.
+      accum_steps = std::max(std::ceil(local / static_cast<double>(atomic_max) - kRound) - 1, 0.0);
       if (replicas == 1 && local > initial + kRound) accum_steps = std::max(accum_steps, 1.0);
       accum_steps = std::min<double>(accum_steps, kMostAccumulation);
       atomic = std::ceil(local / (accum_steps + 1) - kRound);

@@ -139,6 +139,14 @@ TEST_CASE("bounds that ask for absurdly many steps of accumulation overflow noth
   CHECK(choice.goodput > 0);
 }
 
+TEST_CASE("a bound far above the batch is no bound: one pass, whatever it is") {
+  const GoodputModel model({0.1, 0.01, 0.2, 0.01, 0.1, 0.01, 1.5}, {1, 1}, 8);
+  for (const int64_t atomic_max : {int64_t{64}, int64_t{1'000'000'000'000}}) {
+    const BatchChoice choice = model.optimize(1, 2, {8, 32, 1, atomic_max, true});
+    CHECK(choice == model.optimize(1, 2, {8, 32, 1, 32, true}));
+  }
+}
+
 TEST_CASE("parameters and bounds that make no sense are refused") {
   const PerfParams good{0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 2};
   PerfParams bad = good;
