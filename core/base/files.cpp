@@ -198,6 +198,13 @@ std::string absolute_path(const std::string& path, const std::string& base) {
   return normal;
 }
 
+std::string real_path(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
+                                                         &std::free);
+  if (!real) fail_errno(errno, path + ": cannot open");
+  return real.get();
+}
+
 std::string join_path(const std::string& folder, const std::string& name) {
   if (folder.empty() || (!name.empty() && name.front() == '/')) return name;
   return folder.back() == '/' ? folder + name : folder + "/" + name;

@@ -55,6 +55,9 @@ std::vector<std::string> list_directory(const std::string& path);
 // Makes `path` absolute against the current folder, or against `base` (itself absolute), and
 // removes "." and ".." by text; does not ask the disk.
 std::string absolute_path(const std::string& path, const std::string& base = "");
+// The place on the disk: absolute, without symlinks, "." and "..". Throws Error if it does not
+// exist.
+std::string real_path(const std::string& path);
 std::string join_path(const std::string& folder, const std::string& name);  // absolute name wins
 std::string parent_directory(const std::string& path);                      // "." for a bare name
 std::string file_name(const std::string& path);                             // last component

@@ -10,15 +10,10 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/cluster/local/runner/job_folder.h"
 
 namespace adaptdl::client {
 namespace {
-
-std::string resolved_path(const std::string& path) {
-  char resolved[PATH_MAX];
-  if (::realpath(path.c_str(), resolved) == nullptr) fail_errno(errno, path);
-  return resolved;
-}
 
 bool is_below(const std::string& path, const std::string& root) {
   return path == root || (path.starts_with(root) && (root == "/" || path[root.size()] == '/'));
@@ -137,20 +132,21 @@ std::string path_in_job(const std::string& folder, const std::string& path) {
   }
   if (absolute == "/") return folder;
   const std::string first = absolute.substr(1, absolute.find('/', 1) - 1);
-  if (std::find(kJobFolders.begin(), kJobFolders.end(), first) == kJobFolders.end()) {
-    fail("{}: a job has {}", path, fmt::join(kJobFolders, ", "));
+  if (std::find(local::kCopiedFolders.begin(), local::kCopiedFolders.end(), first) ==
+      local::kCopiedFolders.end()) {
+    fail("{}: a job has {}", path, fmt::join(local::kCopiedFolders, ", "));
   }
   return folder + absolute;
 }
 
 CopyResult copy_below(const std::string& from, const std::string& root, const std::string& to,
                       const std::string& target_root) {
-  const std::string real_root = resolved_path(root);
-  const std::string source = resolved_path(from);
+  const std::string real_root = real_path(root);
+  const std::string source = real_path(from);
   if (!is_below(source, real_root)) fail("{}: leads out of {}", from, root);
   std::string target = is_directory(to) ? join_path(to, file_name(absolute_path(from))) : to;
-  const std::string parent = resolved_path(parent_directory(target));
-  if (!target_root.empty() && !is_below(parent, resolved_path(target_root))) {
+  const std::string parent = real_path(parent_directory(target));
+  if (!target_root.empty() && !is_below(parent, real_path(target_root))) {
     fail("{}: leads out of {}", to, target_root);
   }
   target = join_path(parent, file_name(target));

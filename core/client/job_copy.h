@@ -9,12 +9,8 @@
 
 namespace adaptdl::client {
 
-// What a job lets be copied: folders directly in its own.
-inline const std::vector<std::string> kJobFolders = {"checkpoints", "logs", "output", "project",
-                                                     "share"};
-
 // The path in `folder` that "JOB:/path" names; "/" is the folder itself. Throws UsageError for a
-// path that leads out of it (..), and Error for one that is in none of kJobFolders.
+// path that leads out of it (..), and Error for one that is in none of local::kCopiedFolders.
 std::string path_in_job(const std::string& folder, const std::string& path);
 
 struct CopyResult {

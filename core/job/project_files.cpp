@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <map>
-#include <memory>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -15,13 +13,6 @@ namespace {
 constexpr size_t kMaxIgnoreFile = 1u << 20;
 // Before the user's rules, so that these can take them back.
 constexpr const char* kOwnRules = ".git\n*.run/\n";
-
-std::string real_path(const std::string& path) {
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
-                                                         &std::free);
-  if (!real) fail_errno(errno, path + ": cannot open");
-  return real.get();
-}
 
 // What is left of `path` behind `folder`; "." if they are the same, "" if it is elsewhere.
 std::string below(const std::string& path, const std::string& folder) {

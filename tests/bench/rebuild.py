@@ -4,7 +4,7 @@ Usage: rebuild.py BUILD [--files 10] [--seed 1]
 For each of cli, core and runtime some sources are drawn at random. Each is changed (a line is added
 at its end, and taken away again), then the test programs that its library is linked into are built:
 the smallest one that stands for its folder, which then runs. Prints one line of JSON for each area,
-with the median and the longest time. Build everything before: ninja -C BUILD all.
+with the median and the longest time. Build everything before: ninja -C BUILD all meson-test-prereq.
 """
 
 import argparse

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <set>
 
 #include "core/base/error.h"
@@ -14,14 +13,6 @@ namespace adaptdl::client {
 namespace {
 
 using Kind = oci::TarEntry::Kind;
-
-// Links are followed, so that a library has one path whatever it was found by.
-std::string real_path(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path result = std::filesystem::canonical(path, error);
-  if (error) fail("{}: {}", path, error.message());
-  return result.string();
-}
 
 bool has(const std::vector<oci::TarEntry>& entries, const std::string& path) {
   return std::any_of(entries.begin(), entries.end(),

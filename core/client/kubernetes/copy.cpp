@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <csignal>
-#include <cstdlib>
 #include <exception>
 #include <fcntl.h>
 #include <functional>
@@ -306,12 +304,6 @@ CopyResult transfer(KubernetesConnection& cluster, const Json& job, Act act) {
   }
 }
 
-std::string resolved(const std::string& path) {
-  char real[PATH_MAX];
-  if (::realpath(path.c_str(), real) == nullptr) fail_errno(errno, path);
-  return real;
-}
-
 }  // namespace
 
 CopyResult copy_from_storage(KubernetesConnection& cluster, const Json& job,
@@ -338,7 +330,7 @@ CopyResult copy_to_storage(KubernetesConnection& cluster, const std::string& fro
   if (place == kStorageFolder) {
     fail("name one of its folders: {0}/checkpoint, {0}/share", kStorageFolder);
   }
-  const std::string source = resolved(from);
+  const std::string source = real_path(from);
   std::optional<bool> into;  // said once: what a first try leaves may be a folder
   return transfer(cluster, job, [&](Transfer& by) {
     if (!into) into = by.is_folder(place);

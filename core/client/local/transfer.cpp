@@ -30,7 +30,7 @@ class LocalTransfer : public JobTransfer {
 CopyResult copy_all(const std::string& folder, const std::string& to) {
   CopyResult all;
   make_directories(to);
-  for (const std::string& name : kJobFolders) {
+  for (const char* name : local::kCopiedFolders) {
     const std::string from = join_path(folder, name);
     if (!path_exists(from)) continue;
     CopyResult part = copy_below(from, folder, to, "");
@@ -58,7 +58,7 @@ CopyResult LocalTransfer::copy_to(const std::string& from, const std::string& jo
   const std::string folder = folder_of(job);
   const std::string target = path_in_job(folder, path);
   if (target == folder) {
-    fail("{}:{}: name one of its folders: {}", job, path, fmt::join(kJobFolders, ", "));
+    fail("{}:{}: name one of its folders: {}", job, path, fmt::join(local::kCopiedFolders, ", "));
   }
   // Links may lead anywhere in the folder that is copied.
   const std::string root = is_directory(from) ? from : parent_directory(from);

@@ -1,8 +1,6 @@
 #include "core/launch/run/libtorch.h"
 
-#include <cstdlib>
 #include <fmt/format.h>
-#include <memory>
 #include <optional>
 #include <unistd.h>
 
@@ -56,9 +54,7 @@ std::optional<std::string> configured_folder() {
     const std::string text = read_file(file, kMaxVersionFile);
     const std::string folder =
         absolute_path(text.substr(0, text.find('\n')), parent_directory(file));
-    const auto real = std::unique_ptr<char, decltype(&std::free)>(
-        ::realpath(folder.c_str(), nullptr), &std::free);
-    return real ? std::string(real.get()) : folder;
+    return path_exists(folder) ? real_path(folder) : folder;
   }
   return std::nullopt;
 }

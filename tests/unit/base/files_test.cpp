@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
 #include "tests/unit/base/expect_error.h"
 
@@ -108,6 +109,15 @@ TEST_CASE("paths are taken apart and put together") {
   CHECK(file_name("a/b/") == "b");
   CHECK(file_stem("a/b.train.pt") == "b.train");
   CHECK(file_stem(".hidden") == ".hidden");
+}
+
+TEST_CASE("a real path has no symlinks in it") {
+  const TemporaryDirectory folder;
+  const std::string here = real_path(folder.path());
+  make_directories(here + "/a/b");
+  REQUIRE(symlink("a", (here + "/link").c_str()) == 0);
+  CHECK(real_path(here + "/link/b/../b/.") == here + "/a/b");
+  CHECK_ERROR(real_path(here + "/none"), "/none: cannot open: No such file");
 }
 
 TEST_CASE("reading past a file's end says where it ended") {

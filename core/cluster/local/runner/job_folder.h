@@ -20,6 +20,7 @@
 //   replicas.json                 of a command: which processes live, the newest NUM_RESTARTS
 // The job's own program can write all of it, so nothing there is trusted to be well-formed.
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -31,6 +32,9 @@ namespace adaptdl::local {
 inline constexpr int kRunnerFinished = 0;
 inline constexpr int kRunnerTaken = 75;     // EX_TEMPFAIL: another runner has the folder
 inline constexpr int kRunnerStopped = 143;  // as by SIGTERM: after a checkpoint, or cancelled
+
+// The folders that commands copy to and from; the rest is ours.
+inline constexpr std::array kCopiedFolders = {"checkpoints", "logs", "output", "project", "share"};
 
 struct JobFolder {
   std::string path;  // absolute
