@@ -10,7 +10,7 @@
 #include "core/base/system.h"
 #include "runtime/data/convert.h"
 #include "runtime/data/dataset.h"
-#include "runtime/data/readers.h"
+#include "runtime/data/formats/readers.h"
 #include "runtime/data/synthetic.h"
 
 namespace adaptdl::data {
@@ -147,28 +147,35 @@ Array read_array(const DataSource& source, const std::string& path) {
         path);
   }
   if (is_directory(path)) fail("{}: is a folder, not a data file", path);
-  if (source.format == Format::torch) {
-    if (!torch_reader()) fail("{}: tensors saved by torch.save need LibTorch", path);
-    return torch_reader()(path, source.key);
-  }
-  if (file_size(path) == 0) fail("{}: is empty", path);
-  if (source.format == Format::npy) {
-    auto file = std::make_shared<const MappedFile>(path);
-    if (file->text().substr(0, 2) == "PK") return read_npz(path, source.key);
-    if (!source.key.empty()) {
-      fail("{}: is no .npz archive, so it has no member \"{}\"; leave `key` out", path, source.key);
+  if (source.format != Format::torch && file_size(path) == 0) fail("{}: is empty", path);
+  switch (source.format) {
+    case Format::npy: {
+      auto file = std::make_shared<const MappedFile>(path);
+      if (file->text().substr(0, 2) == "PK") return read_npz(path, source.key);
+      if (!source.key.empty()) {
+        fail("{}: is no .npz archive, so it has no member \"{}\"; leave `key` out", path,
+             source.key);
+      }
+      return read_npy(file->bytes(), path, file);
     }
-    return read_npy(file->bytes(), path, file);
+    case Format::idx: {
+      auto file = std::make_shared<const MappedFile>(path);
+      return read_idx(file->bytes(), path, file);
+    }
+    case Format::csv: {
+      const DType wanted =
+          source.dtype.empty() ? DType::float32 : parse_dtype(source.dtype, path + ": dtype");
+      const MappedFile file(path);
+      return read_csv(file.bytes(), path,
+                      {source.header_lines, source.columns, csv_type(source, wanted)});
+    }
+    case Format::torch:
+      if (!torch_reader()) fail("{}: tensors saved by torch.save need LibTorch", path);
+      return torch_reader()(path, source.key);
+    case Format::synthetic:
+      break;  // has no file
   }
-  if (source.format == Format::idx) {
-    auto file = std::make_shared<const MappedFile>(path);
-    return read_idx(file->bytes(), path, file);
-  }
-  const DType wanted =
-      source.dtype.empty() ? DType::float32 : parse_dtype(source.dtype, path + ": dtype");
-  const MappedFile file(path);
-  return read_csv(file.bytes(), path,
-                  {source.header_lines, source.columns, csv_type(source, wanted)});
+  ADAPTDL_CHECK(false);
 }
 
 }  // namespace

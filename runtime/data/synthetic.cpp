@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 #include "runtime/data/convert.h"
-#include "runtime/data/readers.h"
+#include "runtime/data/formats/readers.h"
 
 namespace adaptdl::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/data/readers.h"
+#include "runtime/data/formats/readers.h"
 #include "tests/fuzz/data_fuzz_column.h"
 #include "tests/fuzz/fuzz.h"
 

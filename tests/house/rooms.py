@@ -43,10 +43,7 @@ WITHOUT_HEADER = {
     "runtime/session/program.cpp": "runtime/include/adaptdl/program.h: what other programs include",
     "runtime/comm/alone.cpp": "runtime/comm/connect.h: a group of one",
     "runtime/data/column.cpp": "runtime/data/dataset.h: chooses among readers.h",
-    "runtime/data/csv.cpp": "runtime/data/readers.h: one file for each format",
-    "runtime/data/idx.cpp": "runtime/data/readers.h: one file for each format",
-    "runtime/data/npy.cpp": "runtime/data/readers.h: one file for each format",
-    "runtime/data/npz.cpp": "runtime/data/readers.h: one file for each format",
+    "runtime/data/formats": "runtime/data/formats/readers.h: one file for each format",
 }
 
 

@@ -1,4 +1,4 @@
-#include "runtime/data/readers.h"
+#include "runtime/data/formats/readers.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,9 @@
 #pragma once
 
 // The file formats behind open_column. Each reader works on bytes in memory (a mapping, as a rule)
-// and yields an Array that keeps `owner`; each throws Error "NAME: what is wrong" and checks sizes
-// before it takes memory. Thread-safe.
+// and yields an Array that keeps `owner`. An Array is contiguous: a reader whose columns are
+// interleaved copies them out (spill.h), as read_csv does. Each throws Error "NAME: what is wrong"
+// and checks sizes before it takes memory. Thread-safe.
 
 #include <cstddef>
 #include <memory>

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/formats/csv_scanner.h"
-#include "runtime/data/readers.h"
+#include "runtime/data/formats/readers.h"
 #include "runtime/data/spill.h"
 
 namespace adaptdl::data {

@@ -3,7 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/formats/zip.h"
-#include "runtime/data/readers.h"
+#include "runtime/data/formats/readers.h"
 
 namespace adaptdl::data {
 namespace {

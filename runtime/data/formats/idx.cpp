@@ -1,5 +1,5 @@
 #include "core/base/error.h"
-#include "runtime/data/readers.h"
+#include "runtime/data/formats/readers.h"
 
 namespace adaptdl::data {
 

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "runtime/data/readers.h"
+#include "runtime/data/formats/readers.h"
 
 namespace adaptdl::data {
 namespace {
