@@ -6,29 +6,10 @@ the test is skipped, and says so. To format: clang-format-14 -i FILE...
 """
 
 import re
-import shutil
 import subprocess
 import sys
 
-VERSION = 14
-SKIPPED = 77
-
-
-def find_tool():
-    """The path of clang-format, or a sentence why there is none that decides."""
-    found = []
-    for name in (f"clang-format-{VERSION}", "clang-format"):
-        path = shutil.which(name)
-        if not path:
-            continue
-        text = subprocess.run([path, "--version"], capture_output=True, text=True,
-                              check=True).stdout
-        version = re.search(r"version (\d+)", text)
-        if version and int(version.group(1)) == VERSION:
-            return path, ""
-        found.append(text.strip())
-    there = "; ".join(found) or "none is"
-    return None, f"clang-format {VERSION} decides, and is not here ({there})"
+from clang_tool import SKIPPED, find_tool
 
 
 def badly_formatted(tool, root, files):
@@ -44,7 +25,7 @@ def badly_formatted(tool, root, files):
 
 def main():
     root = sys.argv[1]
-    tool, why = find_tool()
+    tool, why = find_tool("clang-format")
     if not tool:
         print(f"skipped: {why}")
         return SKIPPED
