@@ -43,12 +43,12 @@ ClusterChoice chosen_cluster(const ClusterFlags& flags) {
   const std::string flag = kubernetes_flag(flags);
   if (!flags.cluster.empty()) {
     if (flags.cluster == kLocalCluster && !flag.empty()) {
-      throw UsageError(flag + ": the local cluster has none; leave it or --cluster local out.");
+      throw UsageError(flag + ": not available for the local cluster; omit it or --cluster local.");
     }
     if (flags.cluster != kKubernetesCluster && !flags.context.empty() &&
         flags.cluster != flags.context) {
-      throw UsageError(fmt::format("--cluster {} and --context {} are two clusters.", flags.cluster,
-                                   flags.context));
+      throw UsageError(fmt::format("--cluster {} and --context {} name different clusters.",
+                                   flags.cluster, flags.context));
     }
     return cluster_named(flags.cluster, kByFlag, flags);
   }

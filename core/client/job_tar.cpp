@@ -51,7 +51,7 @@ class Packer {
         return;
       }
     } else if (!S_ISREG(status.st_mode)) {
-      result_.skipped.push_back(from + ": is no file");
+      result_.skipped.push_back(from + ": not a regular file");
       return;
     }
     try {
@@ -59,7 +59,7 @@ class Packer {
     } catch (const oci::FileChanged& change) {
       if (change.went() && depth == 0) throw;
       if (change.went()) return skip_gone(from);
-      result_.changed.push_back(from + ": became shorter; zeros stand for the rest");
+      result_.changed.push_back(from + ": was truncated while it was copied; the rest is zeros");
     }
     if (S_ISREG(status.st_mode)) result_.bytes += static_cast<uint64_t>(status.st_size);
     ++result_.files;
@@ -81,7 +81,7 @@ class Packer {
   }
 
   void skip_gone(const std::string& path) {
-    result_.skipped.push_back(path + ": went while the others were copied");
+    result_.skipped.push_back(path + ": was removed while the others were copied");
   }
 
   oci::TarWriter writer_;

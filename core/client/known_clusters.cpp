@@ -53,8 +53,8 @@ std::string cluster_hint() {
     (*found)["told"] = true;
     write_known(path, known);  // first: a hint that is told again and again is a nuisance
     return fmt::format(
-        "this goes to the local cluster. The kubeconfig's context {} has AdaptDL, too: "
-        "`--cluster kubernetes` goes there, `adaptdl cluster use kubernetes` always.",
+        "the job goes to the local cluster. The kubeconfig's context {} has AdaptDL, too: use it "
+        "with `--cluster kubernetes`, or always with `adaptdl cluster use kubernetes`.",
         config.context);
   } catch (const std::exception&) {
     return "";

@@ -50,12 +50,12 @@ nlohmann::json exchange(Fd socket, const nlohmann::json& request, const std::str
       Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(timeout);
   set_nonblocking(socket.get());
   if (!send_all(socket.get(), dump_json(request) + "\n", deadline)) {
-    fail("{} does not take the request", who);
+    fail("cannot send the request to {}", who);
   }
   std::string answer;
   std::byte chunk[4096];
   while (answer.find('\n') == std::string::npos) {
-    if (answer.size() > kMaxAnswer) fail("{} answers too much", who);
+    if (answer.size() > kMaxAnswer) fail("the answer of {} is too long", who);
     if (!wait_ready(socket.get(), POLLIN, deadline)) {
       fail("{} does not answer within {} s; is it stopped?", who, timeout.count());
     }
@@ -129,9 +129,9 @@ nlohmann::json request(const std::string& name, const nlohmann::json& request, S
     std::vector<std::string> live = live_run_names();
     std::erase_if(live, [](const std::string& other) { return !is_live(other); });
     const std::string others =
-        live.empty() ? "No run is" : fmt::format("Live: {}", fmt::join(live, ", "));
-    if (!path_exists(run_paths(name).record)) fail("no run {} is live. {}", name, others);
-    fail("run {} is not live any more (`adaptdl ls --all` says how it ended). {}", name, others);
+        live.empty() ? "No run is live" : fmt::format("Live runs: {}", fmt::join(live, ", "));
+    if (!path_exists(run_paths(name).record)) fail("run {} not found. {}", name, others);
+    fail("run {} has ended (`adaptdl ls --all` shows how). {}", name, others);
   }
   const std::string who = "run " + name;
   return checked(exchange(std::move(*socket), request, who, timeout), who);

@@ -77,14 +77,14 @@ bool worker_knows_cuda() {
 
 std::string find_worker(const std::string& folder, TrainingFiles& files) {
   if (const auto chosen = environment_variable("ADAPTDL_WORKER")) {
-    if (!path_exists(*chosen)) fail("ADAPTDL_WORKER: {} does not exist.", *chosen);
+    if (!path_exists(*chosen)) fail("ADAPTDL_WORKER: {} does not exist", *chosen);
     return files.worker = absolute_path(*chosen);
   }
   if (launch::worker_image().empty()) {
     fail(
-        "this adaptdl was built without Torch, so an image of it could not train. Build it with "
-        "one "
-        "(`./bootstrap build`, or meson -Dlibtorch=DIR), or name the worker of another build in "
+        "this adaptdl was built without Torch, so an image of it cannot train. Build it with "
+        "LibTorch (`./bootstrap build`, or meson -Dlibtorch=DIR), or name the worker of another "
+        "build in "
         "ADAPTDL_WORKER.");
   }
   const std::string path = join_path(folder, "worker");
@@ -136,7 +136,8 @@ TrainingFiles find_training_files(const std::string& folder) {
   const std::vector<NeededLibrary> needed = needed_libraries(worker, libraries);
   for (const NeededLibrary& library : needed) {
     if (library.path.empty() && !of_gpu_driver(library.name)) {
-      fail("the worker needs {}, which is not there; is LibTorch in {} whole?", library.name, root);
+      fail("the worker needs {}, which was not found; is LibTorch in {} complete?", library.name,
+           root);
     }
   }
   add_libraries(needed, root, files);
@@ -151,9 +152,9 @@ TrainingFiles find_training_files(const std::string& folder) {
     std::string names;
     for (const std::string& name : missing) names += (names.empty() ? "" : ", ") + name;
     files.warnings.push_back(
-        fmt::format("The image trains on CPUs alone: this LibTorch's CUDA half needs what is not "
-                    "there: {}. Install LibTorch with its CUDA (`pip install torch`), and name its "
-                    "folder in ADAPTDL_LIBTORCH.",
+        fmt::format("The image can train on CPUs only: LibTorch's CUDA libraries need files that "
+                    "were not found: {}. Install LibTorch with CUDA (`pip install torch`), and set "
+                    "ADAPTDL_LIBTORCH to its folder.",
                     names));
   }
   return files;

@@ -46,7 +46,7 @@ std::string loader_path() {
 
 std::vector<NeededLibrary> needed_libraries(const std::string& file, const std::string& folder) {
   const std::string loader = loader_path();
-  if (loader.empty()) fail("this adaptdl has no loader that could look for shared libraries");
+  if (loader.empty()) fail("cannot look for shared libraries: this adaptdl has no loader");
   SpawnOptions options;
   options.argv = {loader, file};
   options.environment = environment_with({{"LD_TRACE_LOADED_OBJECTS", "1"},
@@ -54,7 +54,7 @@ std::vector<NeededLibrary> needed_libraries(const std::string& file, const std::
                                           {"LD_PRELOAD", std::nullopt}});
   const CapturedRun run = run_and_capture(options, kLoaderTimeout, true);
   if (!run.status.success()) {
-    fail("{}: the loader cannot say what it is linked with: {}", file,
+    fail("{}: the loader cannot list its shared libraries: {}", file,
          run.output.substr(0, run.output.find('\n')));
   }
   return parse_loader_list(run.output);

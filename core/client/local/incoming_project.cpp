@@ -83,13 +83,14 @@ IncomingProject::IncomingProject(const std::string& source, JobSpec& spec,
   notes.insert(notes.end(), copy.warnings.begin(), copy.warnings.end());
   if (!copy.outside_links.empty()) {
     notes.push_back(fmt::format(
-        "links that lead out of the project lead to the originals, which may change: {}",
+        "symlinks that lead out of the project point to the original files, which may change: {}",
         fmt::join(copy.outside_links, ", ")));
   }
   if (copy.bytes >= kLarge) {
-    notes.push_back(fmt::format(
-        "{} were copied; .adaptdlignore leaves files out, and `data` of the job file links them",
-        format_bytes(copy.bytes)));
+    notes.push_back(
+        fmt::format("{} were copied; .adaptdlignore excludes files, and `data` of the job file "
+                    "links them instead",
+                    format_bytes(copy.bytes)));
   }
 }
 

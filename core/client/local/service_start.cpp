@@ -30,7 +30,7 @@ std::string said(const std::string& path, uint64_t since) {
   for (char& letter : text) {
     if (letter == '\n') letter = ' ';
   }
-  return text.empty() ? "it said nothing" : text;
+  return text.empty() ? "it printed nothing" : text;
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ void start_service() {
     if (gone || seconds_since(begun) > kPatience.count()) {
       const std::string what = said(paths.log, before);
       if (!ended) child.release();  // it may come up yet
-      fail("the service that was to be started does not answer ({}): {}", paths.log, what);
+      fail("the service was started but does not answer ({}): {}", paths.log, what);
     }
     std::this_thread::sleep_for(kStartInterval);
   }

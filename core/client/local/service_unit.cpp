@@ -76,7 +76,7 @@ int install_unit(bool quiet) {
       "Start it now, and with each session:\n  systemctl --user daemon-reload\n"
       "  systemctl --user enable --now adaptdl");
   if (!path_exists("/run/systemd/system")) {
-    talk("systemd does not run here; the unit's command, `adaptdl serve`, works by hand.");
+    talk("systemd is not running here; start the service by hand with `adaptdl serve`.");
   } else if (!path_exists("/var/lib/systemd/linger/" + user_name())) {
     talk(
         fmt::format("It ends when you log out, and does not start with the machine, until "

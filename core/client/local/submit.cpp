@@ -29,7 +29,8 @@ constexpr const char* kVariables[] = {"PATH",          "VIRTUAL_ENV",     "CONDA
 
 std::string current_folder() {
   char path[PATH_MAX];
-  if (::getcwd(path, sizeof path) == nullptr) fail_errno(errno, "the current folder");
+  if (::getcwd(path, sizeof path) == nullptr)
+    fail_errno(errno, "cannot find the working directory");
   return path;
 }
 
@@ -86,8 +87,8 @@ class LocalJobRequest : public JobRequest {
 
   void note_ignored(const std::string& where) {
     if (!job_.ignored.empty()) {
-      notes_.push_back(fmt::format("{}: of no use on one machine, and ignored: {}", where,
-                                   fmt::join(job_.ignored, ", ")));
+      notes_.push_back(
+          fmt::format("{}: ignored on a single machine: {}", where, fmt::join(job_.ignored, ", ")));
     }
     std::vector<std::string> flags;
     if (!options_.image.empty()) flags.push_back("--image");
@@ -95,7 +96,7 @@ class LocalJobRequest : public JobRequest {
     if (options_.dockerfile) flags.push_back("--dockerfile");
     if (options_.platform) flags.push_back("--platform");
     if (flags.empty()) return;
-    notes_.push_back(fmt::format("of no use on one machine, which runs no images, and ignored: {}",
+    notes_.push_back(fmt::format("ignored on a single machine, which runs no images: {}",
                                  fmt::join(flags, ", ")));
   }
 
@@ -106,11 +107,13 @@ class LocalJobRequest : public JobRequest {
   void ensure_service() const {
     if (local::service_runs()) return;
     if (options_.no_start) {
-      fail("no adaptdl service runs, and --no-start says to start none; `adaptdl serve` does");
+      fail(
+          "no adaptdl service is running, and --no-start forbids starting one; start it with "
+          "`adaptdl serve`");
     }
     start_service();
     if (!options_.quiet) {
-      talk("Started the adaptdl service; `adaptdl serve --stop` ends it, and leaves jobs alone.");
+      talk("Started the adaptdl service; `adaptdl serve --stop` stops it, and jobs keep running.");
     }
   }
 

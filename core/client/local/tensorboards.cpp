@@ -82,7 +82,7 @@ class LocalTensorBoards : public TensorBoards {
  public:
   std::string create(const std::string& name, const TensorBoardOptions&) override {
     if (is_directory(tensorboard_folder(name))) {
-      fail("there is a TensorBoard instance {} already", name);
+      fail("TensorBoard instance {} already exists", name);
     }
     make_directories(tensorboard_folder(name), 0700);
     return "";
@@ -93,10 +93,10 @@ class LocalTensorBoards : public TensorBoards {
     { const TensorBoardLock exists(name); }
     const Users of = users()[name];
     if (!of.unfinished.empty()) {
-      fail("{} is written to by {}; cancel that first", name, fmt::join(of.unfinished, ", "));
+      fail("{} is in use by {}; cancel these jobs first", name, fmt::join(of.unfinished, ", "));
     }
     if (tensorboard_is_shown(name))
-      fail("{} is shown by `adaptdl tensorboard proxy`; end that first", name);
+      fail("{} is served by `adaptdl tensorboard proxy`; stop that first", name);
     return fmt::format("{} ({})", folder, format_bytes(size_of(folder)));
   }
 
@@ -124,7 +124,7 @@ class LocalTensorBoards : public TensorBoards {
              std::optional<int> wanted) override {
     const TensorBoardLock lock(name);
     const int port = wanted.value_or(0) != 0 ? *wanted : free_port();
-    if (listens(address, port)) fail("port {} is in use; --port names another", port);
+    if (listens(address, port)) fail("port {} is in use; choose another with --port", port);
     std::vector<std::string> command = tensorboard_command();
     for (const std::string& word :
          {std::string("--logdir"), tensorboard_folder(name), std::string("--host"), address,
@@ -149,7 +149,7 @@ class LocalTensorBoards : public TensorBoards {
         tell_tensorboard(name, address, port);
       }
       if (!ready && seconds_since(begun) > kStartPatience.count()) {
-        fail("TensorBoard does not answer at {}:{} after {} s; is that an address of this machine?",
+        fail("TensorBoard did not answer at {}:{} within {} s; is that an address of this machine?",
              address, port, kStartPatience.count());
       }
     }

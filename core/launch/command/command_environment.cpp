@@ -100,7 +100,7 @@ ReservedPort reserve_port() {
 
 bool answers(const std::string& url) {
   const bool plain = url.starts_with("http://"), secure = url.starts_with("https://");
-  if (!plain && !secure) fail("{}: is no http or https address", url);
+  if (!plain && !secure) fail("{}: not an http or https URL", url);
   const size_t begin = url.find("//") + 2;
   const std::string place = url.substr(begin, url.find('/', begin) - begin);
   const size_t bracket = place.find(']');
@@ -111,7 +111,7 @@ bool answers(const std::string& url) {
   if (colon != std::string::npos) port = place.substr(colon + 1);
   const auto number = try_parse<int>(port);
   if (host.empty() || !number || *number < 1 || *number > 65535) {
-    fail("{}: has no host and port", url);
+    fail("{}: invalid host or port", url);
   }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

@@ -136,7 +136,7 @@ void CommandLauncher::carry_out(const CommandDecision& decision) {
       processes_.signal_all(SIGTERM);
       break;
     case CommandAction::kill:
-      report_.talk(decision.reason + "; killing what is left");
+      report_.talk(decision.reason + "; killing the remaining processes");
       processes_.signal_all(SIGKILL);
       break;
     case CommandAction::finish:
@@ -184,21 +184,20 @@ void CommandLauncher::add_failure(int rank, const ExitStatus& status) {
   const bool memory_ran_out = oom_.explains(status);
   const std::string reason = memory_ran_out ? "killed: memory ran out" : status.describe();
   const std::vector<std::string> log = processes_.last_lines(rank);
-  report_.failure(
-      {.member = static_cast<MemberId>(rank),
-       .reason = reason,
-       .status = status,
-       .next = view_.stop != CommandStop::none
-                   ? "the run is stopping"
-                   : "all are ended, and start again from their newest checkpoint unless that "
-                     "fails too often",
-       .log = log});
+  report_.failure({.member = static_cast<MemberId>(rank),
+                   .reason = reason,
+                   .status = status,
+                   .next = view_.stop != CommandStop::none
+                               ? "the run is stopping"
+                               : "all replicas restart from their newest checkpoint, unless that "
+                                 "has failed too often",
+                   .log = log});
   report_.talk(fmt::format("replica {}: {}", rank, reason));
   failure_.cause = memory_ran_out ? "OutOfMemory" : "ReplicaFailed";
   failure_.exit_code = status.shell_code();
   failure_.sentence = fmt::format("Replica {}: {}", rank, reason);
   if (!log.empty()) {
-    failure_.sentence += fmt::format(". Its last words:\n  {}", fmt::join(log, "\n  "));
+    failure_.sentence += fmt::format(". Its last log lines:\n  {}", fmt::join(log, "\n  "));
   }
 }
 

@@ -39,12 +39,12 @@ bool is_clean_stop(const ExitStatus& status) {
 std::string outdated(const CommandView& view) {
   const int present = static_cast<int>(view.replicas.size());
   if (view.target != present) {
-    return fmt::format("from {} to {} replicas", present, view.target);
+    return fmt::format("rescaling from {} to {} replicas", present, view.target);
   }
   const bool lost = std::any_of(view.held.begin(), view.held.end(), [&](int slot) {
     return std::find(view.slots.begin(), view.slots.end(), slot) == view.slots.end();
   });
-  return lost ? "to other slots" : "";
+  return lost ? "moving to other slots" : "";
 }
 
 CommandDecision between(TimePoint now, const CommandView& view, const CommandRules& rules) {
@@ -55,9 +55,9 @@ CommandDecision between(TimePoint now, const CommandView& view, const CommandRul
                                                     view.failures, rules.max_failures));
   }
   if (now < view.retry_at) {
-    return keep_waiting(fmt::format("failed; the next start is the {}. of {} more", view.failures,
-                                    rules.max_failures),
-                        view.retry_at);
+    return keep_waiting(
+        fmt::format("failed; waiting to restart ({} of {})", view.failures, rules.max_failures),
+        view.retry_at);
   }
   if (!view.supervisor_up) {
     return keep_waiting("waiting for the supervisor to answer", time_after(now, rules.probe));
@@ -105,9 +105,9 @@ CommandDecision decide(TimePoint now, const CommandView& view, const CommandRule
   }
   if (view.living() < all) return keep_waiting("finishing; " + rest);
   if (const std::string change = outdated(view); !change.empty()) {
-    return make(CommandAction::terminate, "goes " + change, time_after(now, rules.grace));
+    return make(CommandAction::terminate, change, time_after(now, rules.grace));
   }
-  return keep_waiting(fmt::format("{} replica{} at work", all, all == 1 ? "" : "s"));
+  return keep_waiting(fmt::format("{} replica{} running", all, all == 1 ? "" : "s"));
 }
 
 void apply(CommandView& view, const CommandDecision& decision, TimePoint now) {

@@ -23,7 +23,7 @@ class AgentServer {
   // Called from serve(). A slot that has joined leaves before it joins again.
   struct Events {
     std::function<void(int slot, const std::string& host)> joined;
-    // It was told to go, or is lost; `why` is a sentence's end, "is to go".
+    // It was told to go, or is lost; `why` is a sentence's end, "was told to stop".
     std::function<void(int slot, const std::string& host, const std::string& why)> left;
   };
 

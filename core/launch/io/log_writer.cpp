@@ -204,7 +204,7 @@ void LogWriter::take(Log& log) {
 
 void LogWriter::complain(const std::string& path, int error) {
   if (!std::exchange(complained_, true)) {
-    talk_(fmt::format("{}: {}; what the replicas print is lost, training goes on", path,
+    talk_(fmt::format("{}: {}; the output of the replicas is lost, training continues", path,
                       std::strerror(error)));
   }
 }

@@ -184,7 +184,7 @@ void RunReport::write(bool last) {
   } catch (const std::exception& error) {
     if (told_problem_ == error.what()) return;
     told_problem_ = error.what();
-    talk("cannot keep the record of this run: " + told_problem_);
+    talk("cannot write the record of this run: " + told_problem_);
   }
 }
 

@@ -43,11 +43,9 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
 void Conversation::on_hello(Replica& replica, const nlohmann::json& message) {
   const int protocol = message.at("protocol").get<int>();
   if (protocol > kProtocol) {
-    on_fatal(replica,
-             {{"message",
-               fmt::format("{}: made for a newer adaptdl (worker protocol {}, this one speaks {}); "
-                           "run it with that one",
-                           options_.program, protocol, kProtocol)}});
+    on_fatal(replica, {{"message", fmt::format("{}: made for a newer adaptdl (worker protocol {}, "
+                                               "this one supports {}); use that version",
+                                               options_.program, protocol, kProtocol)}});
     return;
   }
   replica.said_hello = true;
@@ -134,7 +132,7 @@ void Conversation::on_stop(Replica& replica, bool stopped) {
   subjects_.report.talk(
       stopped ? fmt::format("replica {} was stopped; training waits for it (process {})",
                             replica.id, replica.process->pid())
-              : fmt::format("replica {} goes on", replica.id));
+              : fmt::format("replica {} continues", replica.id));
 }
 
 }  // namespace adaptdl::launch

@@ -70,9 +70,10 @@ void HungReplicas::check(const View& view, ReplicaSet& replicas) {
   const bool over = watch_.waited() >= watch_.patience();
   for (Replica* replica : absent) {
     if (over) {
-      replica->fatal = fmt::format(
-          "{} for {:.0f} s while the others waited for it (--hang-timeout)",
-          view.find(replica->id)->stopped ? "was stopped" : "did nothing", watch_.waited().count());
+      replica->fatal =
+          fmt::format("{} for {:.0f} s while the others waited for it (--hang-timeout)",
+                      view.find(replica->id)->stopped ? "was stopped" : "made no progress",
+                      watch_.waited().count());
       replica->process->kill();
     } else if (!told_ && watch_.waited() >= watch_.patience() / 2) {
       report_.talk(fmt::format(

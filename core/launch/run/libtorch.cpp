@@ -104,7 +104,7 @@ LibTorch examine_libtorch(const std::string& source, const std::string& folder,
                           const std::string& needed) {
   LibTorch found{.source = source, .folder = folder};
   if (!path_exists(join_path(folder, "lib/libtorch_cpu.so"))) {
-    found.problem = fmt::format("{} holds no lib/libtorch_cpu.so", folder);
+    found.problem = fmt::format("{} has no lib/libtorch_cpu.so", folder);
     return found;
   }
   found.version = read_version(folder);
@@ -114,8 +114,8 @@ LibTorch examine_libtorch(const std::string& source, const std::string& folder,
     found.problem = fmt::format("{} is LibTorch {}, but the worker was built against {}", folder,
                                 found.version, needed);
   } else if (is_old(found.version)) {
-    found.problem =
-        fmt::format("{} is LibTorch {}; 2.6 is the oldest that works", folder, found.version);
+    found.problem = fmt::format("{} is LibTorch {}; the oldest supported version is 2.6", folder,
+                                found.version);
   }
   return found;
 }
@@ -148,8 +148,8 @@ LibTorch choose_libtorch() {
   }
   const std::string version = built_with_version();
   fail(
-      "no LibTorch{} can be used.{} Install it (`pip install torch{}`), or name its folder in "
-      "ADAPTDL_LIBTORCH. `adaptdl doctor` shows what was looked at.",
+      "no usable LibTorch{} found.{} Install it (`pip install torch{}`), or set ADAPTDL_LIBTORCH "
+      "to its folder. `adaptdl doctor` lists the places that were searched.",
       version.empty() ? "" : " " + minor_version(version), reasons,
       version.empty() ? "" : fmt::format("=={}.*", minor_version(version)));
 }

@@ -77,7 +77,7 @@ class Deciding {
     if (view_.breakdowns > options_.max_restarts && !view_.stopping) {
       return act(
           Action::give_up,
-          fmt::format("{} breakdowns in a row without a finished step between; {} are allowed",
+          fmt::format("{} breakdowns in a row without a finished step in between; {} are allowed",
                       view_.breakdowns, options_.max_restarts));
     }
     if (view_.finished) return wait("finished; waiting for the replicas to end");
@@ -109,7 +109,7 @@ class Deciding {
     const Ids unheard = unheard_members();
     const TimePoint heard_by = after(*view_.broken, options_.settle);
     if (!unheard.empty() && now_ < heard_by) {
-      return wait("links broke; waiting for what " + names(unheard) + " had to say", heard_by);
+      return wait("links broke; waiting for messages from " + names(unheard), heard_by);
     }
     if (survivors.empty()) {
       if (view_.stopping) return wait("stopping; no replica with state is left");
@@ -121,14 +121,15 @@ class Deciding {
       return wait("finishing; waiting for the replicas to end");
     }
     if (links_only && now_ < after(*view_.broken, options_.lost_settle)) {
-      return wait("links broke; waiting for the news of who died",
+      return wait("links broke; waiting to learn which replica died",
                   after(*view_.broken, options_.lost_settle));
     }
     if (!unheard.empty()) {
-      return dismiss(unheard, names(unheard) + " came too late into what broke", false);
+      return dismiss(unheard, names(unheard) + " joined the broken generation too late", false);
     }
     Decision decision = announce(survivors, true, links_only ? "links" : "death");
-    decision.reason = fmt::format("{} of {} go on", survivors.size(), view_.current.members.size());
+    decision.reason =
+        fmt::format("{} of {} replicas continue", survivors.size(), view_.current.members.size());
     return decision;
   }
 
@@ -155,7 +156,8 @@ class Deciding {
 
   Decision handing_over() const {
     const TimePoint deadline = after(*view_.handing_over, options_.leave_timeout);
-    if (trained_.empty()) return act(Action::restart, "the last members have handed over");
+    if (trained_.empty())
+      return act(Action::restart, "the last members have handed over their state");
     if (now_ < deadline) {
       return wait(names(trained_) + " leaving; writing a checkpoint for the successors", deadline);
     }
@@ -202,7 +204,7 @@ class Deciding {
     if (ready >= view_.target || (ready >= options_.min && (now_ >= deadline || no_more))) {
       Decision decision =
           announce(first(ready_, view_.target), true, view_.formed ? "restart" : "start");
-      decision.reason = fmt::format("{} of {} wanted replicas are ready", ready, view_.target);
+      decision.reason = fmt::format("{} of {} requested replicas are ready", ready, view_.target);
       return decision;
     }
     if (no_more) {
@@ -218,7 +220,7 @@ class Deciding {
     if (auto decision = common()) return *decision;
     const bool failing = view_.failed_newcomers > options_.max_restarts;
     if (failing && !ready_.empty()) {
-      return dismiss(ready_, "newcomers failed too often to try again", false);
+      return dismiss(ready_, "new replicas failed too often", false);
     }
     if (staying_.empty()) return succession(failing);
 
@@ -231,7 +233,7 @@ class Deciding {
     if (moving) {
       const bool blocked = no_place_beside();
       if (blocked && staying_.size() == 1) {
-        return act(Action::hand_over, names(staying_) + " has to make room for its successor");
+        return act(Action::hand_over, names(staying_) + " must free its slots for its successor");
       }
       kept = joining.empty() && !blocked ? staying_ : first(staying_, 1);
     }
@@ -242,8 +244,8 @@ class Deciding {
       for (const MemberId id : joining) earliest = std::min(earliest, view_.find(id)->since);
       const TimePoint settled = after(earliest, options_.settle);
       if (now_ < settled) {
-        return waiting_for_start(fmt::format("{} of {} newcomers are ready", joining.size(), room),
-                                 settled);
+        return waiting_for_start(
+            fmt::format("{} of {} new replicas are ready", joining.size(), room), settled);
       }
     }
     if (someone_out || !joining.empty()) {
@@ -258,16 +260,16 @@ class Deciding {
           fmt::format("{} join, {} leave", joining.size(), trained_.size() - kept.size());
       return decision;
     }
-    if (room == 0) return wait("all wanted replicas train");
+    if (room == 0) return wait("all requested replicas are training");
     if (moving && !failing) {
-      return waiting_for_start(names(staying_) + " have to go to other slots", std::nullopt);
+      return waiting_for_start(names(staying_) + " must move to other slots", std::nullopt);
     }
     if (failing) {
-      return wait(fmt::format("{} newcomers in a row failed; {} of {} replicas go on without more",
+      return wait(fmt::format("{} new replicas in a row failed; {} of {} replicas continue",
                               view_.failed_newcomers, kept.size(), view_.target));
     }
-    return waiting_for_start(fmt::format("{} of {} replicas train", kept.size(), view_.target),
-                             std::nullopt);
+    return waiting_for_start(
+        fmt::format("{} of {} replicas are training", kept.size(), view_.target), std::nullopt);
   }
 
   // Nobody can be started beside the members, and nobody is about to end or to come.
@@ -284,7 +286,8 @@ class Deciding {
     const bool ready = static_cast<int>(ready_.size()) >= std::min(view_.target, free_slots());
     const bool hopeless = starting_.empty() && (failing || free_slots() == 0);
     if (ready || hopeless || now_ >= deadline) {
-      return act(Action::hand_over, names(trained_) + " leaving, and nobody else has the state");
+      return act(Action::hand_over,
+                 names(trained_) + " leaving, and no other replica has the state");
     }
     return waiting_for_start(names(trained_) + " leaving; successors are starting", deadline);
   }
@@ -293,7 +296,7 @@ class Deciding {
   std::optional<Decision> common() const {
     if (!unwanted_.empty()) return dismiss(unwanted_, names(unwanted_) + " asked to leave", false);
     if (!misplaced_.empty()) {
-      return dismiss(misplaced_, names(misplaced_) + " started on slots that were taken away",
+      return dismiss(misplaced_, names(misplaced_) + " started on slots that the run has lost",
                      false);
     }
     Ids late;
@@ -309,11 +312,11 @@ class Deciding {
     const size_t room = target > members ? target - members : 0;
     if (newcomers.size() > room) {
       const Ids surplus(newcomers.begin() + static_cast<long>(room), newcomers.end());
-      return dismiss(surplus, names(surplus) + " not needed any more", false);
+      return dismiss(surplus, names(surplus) + " no longer needed", false);
     }
     const int missing = std::min(static_cast<int>(room - newcomers.size()), free_slots());
     if (missing > 0 && now_ >= view_.retry_at && view_.failed_newcomers <= options_.max_restarts) {
-      Decision decision = act(Action::start, fmt::format("{} more wanted", missing));
+      Decision decision = act(Action::start, fmt::format("{} more replicas requested", missing));
       decision.count = missing;
       if (!free_.empty()) {
         decision.slots.assign(free_.begin(), free_.begin() + missing * options_.slots_per_replica);

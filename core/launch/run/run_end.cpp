@@ -58,7 +58,8 @@ void RunEnd::check() {
   }
   if (Monotonic::now() < kill_at_) return;
   if (ending_->checkpoint && !replicas_.empty()) {
-    report_.talk(fmt::format("no end within {:.0f} s; killing what is left", options_.grace_s));
+    report_.talk(
+        fmt::format("replicas did not end within {:.0f} s; killing them", options_.grace_s));
   }
   kill_all();
 }

@@ -60,7 +60,7 @@ RunFolder::RunFolder(const std::string& name, std::string folder, std::string re
   previous_ = parse_json(read_file(record, kMaxRecord), record);
   if (json_get<int>(previous_, "format", record) > kRecordFormat) {
     fail(
-        "{}: written by a newer adaptdl (format {}, this one knows {}); use that version, or "
+        "{}: written by a newer adaptdl (format {}, this one supports {}); use that version, or "
         "--fresh "
         "with another --checkpoint-dir",
         record, previous_["format"].dump(), kRecordFormat);
