@@ -149,7 +149,7 @@ int use(const Arguments& arguments) {
   if (arguments.json()) {
     print_json({{"cluster", name}});
   } else {
-    print_line(fmt::format("{}: commands about jobs go there from now on", name));
+    print_line(fmt::format("{}: job commands use this cluster from now on", name));
   }
   return 0;
 }

@@ -198,7 +198,7 @@ std::string describe(const std::vector<Finding>& findings, bool color) {
     if (!finding.fix.empty()) text += fmt::format("    {:<18}-> {}\n", "", finding.fix);
   }
   text += all_fine(findings) ? "\nReady to train: adaptdl run train.pt\n"
-                             : "\nTraining needs what is marked !!.\n";
+                             : "\nTraining needs the items marked !!.\n";
   return text;
 }
 

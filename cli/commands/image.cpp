@@ -25,7 +25,7 @@ std::map<std::string, std::string> build_arguments(const Arguments& arguments) {
   for (const std::string& given : arguments.list("build-arg")) {
     const size_t sign = given.find('=');
     if (sign == std::string::npos || sign == 0) {
-      throw UsageError(fmt::format("--build-arg: {} is no NAME=VALUE.", given));
+      throw UsageError(fmt::format("--build-arg: {} is not NAME=VALUE.", given));
     }
     result[given.substr(0, sign)] = given.substr(sign + 1);
   }
@@ -65,25 +65,25 @@ int build(const Arguments& arguments) {
   ProjectImage project;
   project.folder = absolute_path(*arguments.positional("DIR"));
   if (!is_directory(project.folder)) {
-    fail("{}: is no folder; give the project's folder", project.folder);
+    fail("{}: not a folder; give the project's folder", project.folder);
   }
   std::optional<oci::Reference> where;
   if (arguments.given("tag")) where = oci::parse_repository(arguments.text("tag"), "--tag");
   if (!where && !arguments.given("archive")) {
-    throw UsageError("Nothing would come of it: give --tag REPO, --archive FILE, or both.");
+    throw UsageError("the image has no target: give --tag REPO, --archive FILE, or both.");
   }
   project.platform = platform_of(arguments);
   project.arguments = build_arguments(arguments);
   project.base = arguments.text("base");
   const bool based = arguments.given("base");
   if (arguments.given("dockerfile")) {
-    if (based) throw UsageError("--base goes with no Dockerfile, which says FROM.");
+    if (based)
+      throw UsageError("--base: not possible with --dockerfile, whose FROM names the base image.");
     project.dockerfile = absolute_path(arguments.text("dockerfile"));
   } else if (!based) {
     project.dockerfile = join_path(project.folder, "Dockerfile");
     if (!path_exists(project.dockerfile)) {
-      throw UsageError(
-          "There is no Dockerfile: give --base IMAGE, the image to put the folder on.");
+      throw UsageError("no Dockerfile found: give --base IMAGE, the image to put the folder on.");
     }
   }
   return say_result(arguments, deliver_project(project, target_of(arguments, std::move(where))));

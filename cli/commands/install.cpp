@@ -28,7 +28,7 @@ Json image_values(const std::string& image) {
     tag = name.substr(colon + 1);
     name.resize(colon);
   }
-  if (name.empty()) throw UsageError("--image: it names no repository; REPO:TAG or REPO@DIGEST.");
+  if (name.empty()) throw UsageError("--image: no repository; give REPO:TAG or REPO@DIGEST.");
   // null takes away what was given before.
   return {{"image",
            {{"repository", name},
@@ -65,8 +65,8 @@ std::vector<Json> objects_of(const Json& given, const std::string& name_space) {
   const kubernetes::Values values = kubernetes::read_values(given);
   if (values.image().empty()) {
     throw UsageError(
-        "Which image is to run? `adaptdl image push REPO` makes one of this program and prints its "
-        "name, for --image.");
+        "no operator image: give --image NAME; `adaptdl image push REPO` builds one from this "
+        "program and prints its name.");
   }
   return kubernetes::manifests(values, name_space, given, version());
 }
@@ -127,8 +127,8 @@ int install(const Arguments& arguments) {
   kube::Client client = installer_client(arguments);
   if (const auto other = kubernetes::installed_in(client); other && *other != name_space) {
     fail(
-        "it is installed in namespace {}, and a cluster can have one installation: change that by "
-        "`adaptdl upgrade`, or remove it by `adaptdl uninstall`",
+        "AdaptDL is already installed in namespace {}, and a cluster can have only one "
+        "installation: change it with `adaptdl upgrade`, or remove it with `adaptdl uninstall`",
         *other);
   }
   return put_in_place(arguments, client, name_space, objects);
@@ -137,7 +137,7 @@ int install(const Arguments& arguments) {
 int upgrade(const Arguments& arguments) {
   kube::Client client = installer_client(arguments);
   const auto name_space = kubernetes::installed_in(client);
-  if (!name_space) fail("nothing is installed in this cluster: `adaptdl install` does");
+  if (!name_space) fail("AdaptDL is not installed in this cluster; run `adaptdl install`");
   const Json kept = arguments.flag("reset-values")
                         ? Json::object()
                         : kubernetes::installed_values(client, *name_space);

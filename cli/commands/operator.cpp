@@ -42,15 +42,15 @@ kubernetes::OperatorParts parts_option(const Arguments& arguments) {
       {"controller", &parts.controller}, {"allocator", &parts.allocator},
       {"supervisor", &parts.supervisor}, {"webhook", &parts.webhook},
       {"metrics", &parts.metrics},       {"expander", &parts.expander}};
-  if (arguments.text("only").empty()) throw UsageError("--only names no part.");
+  if (arguments.text("only").empty()) throw UsageError("--only: no component given.");
   std::istringstream words(arguments.text("only"));
   for (std::string word; std::getline(words, word, ',');) {
     const auto named = names.find(word);
     if (named == names.end()) {
       std::vector<std::string_view> known;
       for (const auto& [name, part] : names) known.push_back(name);
-      throw UsageError(fmt::format("--only: \"{}\" is no part; the parts are {}.{}", word,
-                                   fmt::join(known, ", "), did_you_mean(word, known)));
+      throw UsageError(fmt::format("--only: unknown component \"{}\"; the components are {}.{}",
+                                   word, fmt::join(known, ", "), did_you_mean(word, known)));
     }
     *named->second = true;
   }

@@ -40,7 +40,7 @@ int show_policy(const Arguments& arguments) {
   }
   if (!rows.empty()) print("\n" + table({"OPTION", "VALUE", "DEFAULT", "UNIT"}, rows));
   if (!arguments.quiet() && now.by != "service" && now.by != "operator") {
-    talk("No service runs; one that starts now goes by " + now.by + " and the defaults.");
+    talk("No service is running; the next one uses " + now.by + " and the defaults.");
   }
   return 0;
 }
@@ -83,7 +83,7 @@ PolicyChoice wanted_policy(const std::vector<std::string>& words, PolicyChoice w
   std::vector<std::string_view> names;
   for (const PolicyInfo& policy : policies()) names.push_back(policy.name);
   if (std::find(names.begin(), names.end(), wanted.name) == names.end()) {
-    throw UsageError(fmt::format("there is no policy {}; there are: {}.{}", wanted.name,
+    throw UsageError(fmt::format("unknown policy {}; the policies are {}.{}", wanted.name,
                                  fmt::join(names, ", "), did_you_mean(wanted.name, names)));
   }
   try {
@@ -116,12 +116,12 @@ int set(const Arguments& arguments) {
     wanted = wanted_policy(arguments.rest(), configured_policy());
     told = set_local(wanted);
     said = fmt::format("Written to {}; {}.", local::config_path(),
-                       told ? "the service goes by it now" : "a service that starts goes by it");
+                       told ? "the service uses it now" : "the next service uses it");
   } else {
     KubernetesPolicy policy(cluster, arguments.verbose());
     wanted = wanted_policy(arguments.rest(), policy.choice());
     policy.set(wanted);
-    said = "The operators start again with it, one after the other; jobs go on.";
+    said = "The operators restart with it, one after the other; jobs keep running.";
   }
   if (arguments.json()) {
     print_json({{"policy", wanted.name}, {"options", wanted.options}, {"reloaded", told}});

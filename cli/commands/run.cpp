@@ -29,7 +29,7 @@ class JsonStream {
     } catch (const OutputClosed&) {
       broken_ = true;
     } catch (const Error& error) {
-      talk(fmt::format("adaptdl: {}; training goes on without its events", error.what()));
+      talk(fmt::format("adaptdl: {}; training continues without the event stream", error.what()));
       broken_ = true;
     }
   }

@@ -179,7 +179,7 @@ int run_simulate(const Arguments& arguments) {
     write_file_atomic(arguments.text("plot"), plot_svg(runs));
   }
   if (!ended_early) return 0;
-  talk("adaptdl: interrupted: these are the figures up to there");
+  talk("adaptdl: interrupted; the figures cover the time until then");
   return static_cast<int>(ExitCode::interrupted);
 }
 

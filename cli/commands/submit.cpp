@@ -41,8 +41,9 @@ int wait_for_end(JobQuery& query, const std::string& name, const Arguments& argu
     if (!arguments.quiet()) talk(result.sentence);
     return static_cast<int>(result.code);
   } catch (const Detached&) {
-    talk(fmt::format("\n{} goes on; `adaptdl wait {}` waits for it, `adaptdl cancel {}` ends it.",
-                     name, name, name));
+    talk(fmt::format(
+        "\n{} keeps running; `adaptdl wait {}` waits for it, `adaptdl cancel {}` ends it.", name,
+        name, name));
     return static_cast<int>(kJobUnfinished);
   }
 }

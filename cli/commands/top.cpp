@@ -23,8 +23,7 @@ std::string picture(JobQuery& query) {
     if (run.live) rows.push_back(run_row(run, now, false));
   });
   return query.headline() + "\n\n" +
-         (rows.empty() ? "Nothing is pending, and nothing trains.\n"
-                       : rows_table(std::move(rows), false));
+         (rows.empty() ? "No job is pending or training.\n" : rows_table(std::move(rows), false));
 }
 
 int terminal_height(int fd) {

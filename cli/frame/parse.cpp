@@ -52,8 +52,8 @@ void check_value(const Option& option, const std::string& value, const std::stri
       if (std::none_of(option.choices.begin(), option.choices.end(), [&](std::string_view choice) {
             return value == choice || (choice.ends_with('=') && value.starts_with(choice));
           })) {
-        throw UsageError(fmt::format("{}: {} is not possible; it is {}.{}", where,
-                                     value.empty() ? "an empty value" : value, join(option.choices),
+        throw UsageError(fmt::format("{}: invalid value {}; use {}.{}", where,
+                                     value.empty() ? "''" : value, join(option.choices),
                                      did_you_mean(value, option.choices)));
       }
       break;
@@ -76,7 +76,7 @@ bool flag_value(const std::string& text, const std::string& where) {
   for (const char* no : {"0", "false", "no", "off"}) {
     if (text == no) return false;
   }
-  throw UsageError(fmt::format("{}: {} is neither 1 (yes) nor 0 (no).", where, text));
+  throw UsageError(fmt::format("{}: invalid value {}; use 1 (yes) or 0 (no).", where, text));
 }
 
 std::vector<std::string> split_blanks(const std::string& text) {
@@ -219,8 +219,8 @@ class Parser {
       if (word == "--") continue;
       if (next == command_->positionals.size()) {
         throw UsageError(fmt::format(
-            "{}: one argument too many.{}", word,
-            command_->arguments_after_dashes ? " Arguments of the program follow --." : ""));
+            "{}: unexpected argument.{}", word,
+            command_->arguments_after_dashes ? " Give arguments of the program after --." : ""));
       }
       const Positional& positional = command_->positionals[next];
       if (positional.kind == Kind::words || positional.repeat) {

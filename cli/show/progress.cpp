@@ -92,13 +92,10 @@ std::string because(const Json& event) {
 // The causes of a generation are words for programs; unknown ones are from a later version.
 std::string because_of_generation(const Json& event) {
   static const std::pair<const char*, const char*> kSentences[] = {
-      {"restart", "all had died"},
-      {"scale", "as asked by adaptdl scale"},
-      {"replicas-at", "as asked by --replicas-at"},
-      {"death", "a replica died"},
-      {"links", "links between replicas broke"},
-      {"leave", "a replica was told to leave"},
-      {"replacement", "in place of a replica that is gone"}};
+      {"restart", "all replicas had died"},          {"scale", "requested by adaptdl scale"},
+      {"replicas-at", "requested by --replicas-at"}, {"death", "a replica died"},
+      {"links", "links between replicas broke"},     {"leave", "a replica was told to leave"},
+      {"replacement", "replaced a lost replica"}};
   const std::string cause = text_at(event, "cause");
   for (const auto& [word, sentence] : kSentences) {
     if (cause == word) return std::string(": ") + sentence;
@@ -275,7 +272,7 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
   if (kind == "start") {
     line = start_line(event);
   } else if (kind == "resume") {
-    line = fmt::format("going on from step {}", integer(event, "step").value_or(0));
+    line = fmt::format("continuing from step {}", integer(event, "step").value_or(0));
     const auto problems = event.find("problems");
     if (problems != event.end() && problems->is_array()) {
       for (const Json& problem : *problems) {

@@ -186,7 +186,7 @@ bool is_current(const std::string& name, const std::string& templates) {
   const std::string path = templates + "/" + name + "/train.pt";
   std::ifstream stored(path, std::ios::binary);
   if (described(fresh) == described(stored)) return true;
-  std::fprintf(stderr, "%s is not what model.py and adaptdl.yaml say: ninja template-archives\n",
+  std::fprintf(stderr, "%s does not match model.py and adaptdl.yaml: run ninja template-archives\n",
                path.c_str());
   return false;
 }

@@ -251,7 +251,7 @@ def reader_leaves(folder, draw):
     with open("/dev/full", "w") as full:
         done = run_command(words(folder, 60, "--name", "full"), 1, env=folder.environment,
                            cwd=folder.path, stdout=full)
-    check("No space left on device; training goes on" in done.stderr, "not said", done.stderr)
+    check("No space left on device; training continues" in done.stderr, "not said", done.stderr)
     # Other commands end quietly.
     done = run_command(["sh", "-c", "\"$0\" --help | head -1", folder.binary], 0,
                        env=folder.environment)

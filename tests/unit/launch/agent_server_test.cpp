@@ -103,7 +103,7 @@ TEST_CASE("an agent joins, starts a replica and hands on what it says") {
   CHECK(agent.join(launcher, 3)["type"] == "joined");
   CHECK(launcher.events == std::vector<std::string>{"host-3 joined 3"});
   CHECK_THROWS_WITH_AS(launcher.agents.start(0, 4, json::object()),
-                       doctest::Contains("slot 4 is gone"), Error);
+                       doctest::Contains("slot 4 has disconnected"), Error);
 
   auto replica = launcher.agents.start(7, 3, {{"type", "welcome"}, {"secret", "of the run"}});
   CHECK(replica->slots == std::vector<int>{3});
