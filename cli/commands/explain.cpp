@@ -66,8 +66,8 @@ std::vector<Alternative> alternatives(const JobView& job, const JobHints& hints,
     } else if (n < job.min_replicas) {
       row.note = "below the job's minimum";
     } else if (n > limit) {
-      row.note = fmt::format("not yet: it has been measured with {} at most",
-                             hints.max_profiled_replicas);
+      row.note =
+          fmt::format("not yet: it has been measured with {} at most", hints.max_profiled_replicas);
     }
     result.push_back(std::move(row));
   }

@@ -179,8 +179,9 @@ TEST_CASE("what changes or goes while it is packed is named, and the rest is the
     tar += bytes;
   });
   CHECK(result.files == 2);
-  CHECK(result.changed == std::vector<std::string>{folder.file("from/a") +
-                                                   ": was truncated while it was copied; the rest is zeros"});
+  CHECK(result.changed ==
+        std::vector<std::string>{folder.file("from/a") +
+                                 ": was truncated while it was copied; the rest is zeros"});
   REQUIRE(result.skipped.size() == 2);
   CHECK(result.skipped[0].starts_with(folder.file("from/b") + ": was removed"));
   CHECK(result.skipped[1].starts_with(folder.file("from/gone") + ": was removed"));
