@@ -7,7 +7,7 @@
 //                             target, min, max, slots, hints, step, epoch, loss, started, seconds,
 //                             checkpoint_dir, log_dir, output_dir}
 //     hints: what the job has measured, as in core/job/hints.h; null until it reports them
-//     seconds: for how long this launcher has been running; `started` is its wall-clock time
+//     seconds: since this launcher started (with a fraction); `started` is that time, RFC 3339
 //     slots: those of the living replicas; null if the run was started without slots
 //   {"request": "scale", "replicas": N} -> {ok, from, to}
 //     may carry "slots": [ids], the run's slots from now on. New replicas get free ones; replicas
