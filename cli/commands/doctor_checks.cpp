@@ -102,7 +102,7 @@ Finding libtorch() {
   return finding;
 }
 
-// The worker is started from memory; where that is refused, from a file in the cache folder.
+// The worker is started from memory, or, if that is refused, from a file in the cache folder.
 Finding memory_execution() {
   Finding finding{.name = "start from memory"};
   bool works = false;

@@ -27,8 +27,8 @@ struct Alternative {
   std::string note;
 };
 
-// How many times as many replicas as a job has measured itself with the policy gives it at most.
-// Of another cluster, where not everybody may see its operator's options, the default policy's.
+// The policy's `growth`: the largest multiple of the replicas measured so far that it gives a job.
+// For another cluster the default policy's, as not every user may read the operator's options.
 double growth(const Arguments& arguments) {
   PolicyChoice policy{.name = std::string(policies()[0].name)};
   try {

@@ -32,7 +32,7 @@ std::map<std::string, std::string> build_arguments(const Arguments& arguments) {
   return result;
 }
 
-// What the command line says of where the image goes.
+// The image's target, from the flags.
 ImageTarget target_of(const Arguments& arguments, std::optional<oci::Reference> where) {
   return {.where = std::move(where),
           .archive = arguments.text("archive"),
@@ -41,7 +41,7 @@ ImageTarget target_of(const Arguments& arguments, std::optional<oci::Reference> 
           .verbose = arguments.verbose()};
 }
 
-// What was made: a line, or a record.
+// Prints the result: a line, or a record.
 int say_result(const Arguments& arguments, const DeliveredImage& made) {
   const std::string output = arguments.text("archive");
   const auto text_or_null = [](const std::string& text) {
@@ -89,7 +89,7 @@ int build(const Arguments& arguments) {
   return say_result(arguments, deliver_project(project, target_of(arguments, std::move(where))));
 }
 
-// To the registry in the cluster of the kubeconfig, as `submit` finds it.
+// Sets the target to the registry in the kubeconfig's cluster, found as in `submit`.
 void aim_at_cluster(const Arguments& arguments, KubernetesConnection& cluster,
                     ImageTarget& target) {
   const ClusterRegistry registry = find_cluster_registry(cluster, "give REPO, REGISTRY/NAME");
@@ -100,7 +100,7 @@ void aim_at_cluster(const Arguments& arguments, KubernetesConnection& cluster,
 
 int push(const Arguments& arguments) {
   const Interruption interruption = sweep_on_signals();
-  std::optional<KubernetesConnection> cluster;  // outlives the target, which may lead through it
+  std::optional<KubernetesConnection> cluster;  // outlives the target, which may use its connection
   ImageTarget target = target_of(arguments, std::nullopt);
   if (const auto repository = arguments.positional("REPO")) {
     target.where = oci::parse_repository(*repository, "REPO");

@@ -45,7 +45,7 @@ int show_policy(const Arguments& arguments) {
   return 0;
 }
 
-// The options of one policy, as OPTION=VALUE words give them; "OPTION=" takes its default again.
+// Sets options of one policy from OPTION=VALUE words; "OPTION=" restores the default.
 void take_options(const std::vector<std::string>& words, size_t first,
                   std::map<std::string, double>& options) {
   for (size_t i = first; i < words.size(); ++i) {
@@ -66,7 +66,7 @@ void take_options(const std::vector<std::string>& words, size_t first,
   }
 }
 
-// As YAML on one line.
+// The options as YAML on one line.
 std::string braces(const std::map<std::string, double>& options) {
   std::string text;
   for (const auto& [name, value] : options) {
@@ -75,7 +75,7 @@ std::string braces(const std::map<std::string, double>& options) {
   return "{" + text + "}";
 }
 
-// What the words make of the present one. Throws UsageError.
+// The present policy with the changes of the words. Throws UsageError.
 PolicyChoice wanted_policy(const std::vector<std::string>& words, PolicyChoice wanted) {
   const bool named = words[0].find('=') == std::string::npos;
   if (named && words[0] != wanted.name) wanted = {.name = words[0]};
@@ -94,7 +94,7 @@ PolicyChoice wanted_policy(const std::vector<std::string>& words, PolicyChoice w
   return wanted;
 }
 
-// Whether a service runs that goes by it now.
+// Returns whether a service runs that uses it now.
 bool set_local(const PolicyChoice& wanted) {
   change_config(
       {{{"local", "policy"}, wanted.name}, {{"local", "options"}, braces(wanted.options)}},

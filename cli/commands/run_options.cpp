@@ -60,7 +60,7 @@ launch::RunOptions run_options(const Arguments& arguments) {
   options.replicas = launch::parse_replicas(arguments.text("replicas"),
                                             options.gpus > 0 ? options.gpus : available_cores());
 
-  // Beside the program, so that the same command finds them from any folder.
+  // Beside the program, so that the same command finds them from every working directory.
   const std::string base = join_path(parent_directory(options.program), options.name + ".run");
   const auto folder = [&](const char* flag, const std::string& otherwise) {
     const std::string chosen = arguments.text(flag);

@@ -23,7 +23,7 @@ namespace {
 
 constexpr Seconds kStopPatience{10};
 
-// One that does not answer, or listens elsewhere.
+// For a service that does not answer, or listens elsewhere.
 int stop_by_signal(const local::ServiceProcess& service) {
   syscall(SYS_pidfd_send_signal, service.pidfd.get(), SIGTERM, nullptr, 0);
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(kStopPatience);
@@ -72,7 +72,7 @@ int run_serve(const Arguments& arguments) {
   if (!options.scheduling.options.empty() && !options.scheduling.policy) {
     throw UsageError("--policy-option: name the --policy too.");
   }
-  raise_descriptor_limit();  // each held poll is one
+  raise_descriptor_limit();  // each long poll needs one
   local::Service(options).run();
   return 0;
 }

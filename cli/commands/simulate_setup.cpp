@@ -74,7 +74,7 @@ void give_option(const std::string& setting, std::vector<SimulatedPolicy>& to) {
                                meant(name, known)));
 }
 
-// Their own words on values out of range.
+// Lets the policies check the ranges of their options.
 void check_options(const SimulatedPolicy& policy) {
   if (policy.options.empty()) return;
   try {

@@ -1,5 +1,5 @@
-// `adaptdl __storage`: what `adaptdl cp` needs in a pod whose image has this program and not much
-// else: neither sleep nor tar. Operators' pods wait by it, too (manifests/operator.yaml).
+// `adaptdl __storage`: the tools of `adaptdl cp` in a pod whose image may have neither sleep nor
+// tar. Operators' pods also use it to wait (manifests/operator.yaml).
 
 #include "core/client/kubernetes/storage.h"
 
@@ -37,7 +37,7 @@ int pack(const std::string& folder, const std::vector<std::string>& members) {
 
 int unpack(const std::string& folder) {
   const auto source = oci::read_descriptor(STDIN_FILENO, "standard input");
-  // Whoever sends is to get rid of all, also when this fails.
+  // Read everything the sender sends, even after a failure.
   const auto drain = [&] {
     while (!source().empty()) continue;
   };

@@ -18,7 +18,7 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// Ctrl-C ends the waiting; a second one ends the process.
+// Ctrl-C ends the wait; a second one ends the process.
 void catch_interrupt() {
   struct sigaction action {};
   action.sa_handler = [](int) { interrupted = 1; };

@@ -31,7 +31,7 @@ int terminal_height(int fd) {
   return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 24;
 }
 
-// The lines of `text` that fit onto the terminal, each cut off where it ends.
+// The lines of `text` that fit on the terminal, each truncated to its width.
 std::string fitted(const std::string& text, int width, int height) {
   std::string result;
   size_t start = 0;

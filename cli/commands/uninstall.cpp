@@ -12,7 +12,7 @@ int run_uninstall(const Arguments& arguments) {
   kube::Client client = installer_client(arguments);
   const auto name_space = kubernetes::remains_in(client);
   if (!name_space) {
-    kubernetes::installed_in(client);  // says so if it is another's
+    kubernetes::installed_in(client);  // throws if the installation is another tool's
     talk("AdaptDL is not installed in this cluster");
     return 0;
   }

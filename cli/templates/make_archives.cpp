@@ -35,7 +35,7 @@ std::string read(const std::string& path) {
   return text.str();
 }
 
-// As PyTorch's layers begin: within 1 / sqrt(inputs) of zero.
+// Initialized like PyTorch's layers: within 1 / sqrt(inputs) of zero.
 at::Tensor uniform(int64_t inputs, at::IntArrayRef shape) {
   const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
   return at::empty(shape).uniform_(-bound, bound);
@@ -167,7 +167,8 @@ Archive make(const std::string& name, const std::string& templates) {
   return {from_python(read(folder + "/model.py")), read(folder + "/adaptdl.yaml")};
 }
 
-// Methods as text, names and shapes of parameters, settings: of an archive that lies in `stream`.
+// A description of the archive in `stream`: methods as text, names and shapes of parameters,
+// settings.
 std::string described(std::istream& stream) {
   torch::jit::ExtraFilesMap extra{{"adaptdl.yaml", ""}};
   const Module module = torch::jit::load(stream, std::nullopt, extra);

@@ -20,7 +20,7 @@ std::string configured(const std::string& path) {
   return name;
 }
 
-// The first of the flags that speak of Kubernetes; "" if none is given.
+// The first flag that is specific to Kubernetes; "" if none is given.
 std::string kubernetes_flag(const ClusterFlags& flags) {
   if (!flags.context.empty()) return "--context";
   if (!flags.kubeconfig.empty()) return "--kubeconfig";
@@ -56,7 +56,7 @@ ClusterChoice chosen_cluster(const ClusterFlags& flags) {
   if (flags.kubectl) return cluster_named(kKubernetesCluster, "kubectl", flags);
   const std::string path = local::config_path();
   const std::string name = configured(path);
-  // A file of its own has other contexts than those that the configuration speaks of.
+  // An explicit kubeconfig has other contexts than those named in the configuration file.
   if (!flag.empty() && (name.empty() || name == kLocalCluster || flag == "--kubeconfig")) {
     return cluster_named(kKubernetesCluster, flag, flags);
   }

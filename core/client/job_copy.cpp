@@ -73,7 +73,7 @@ class Copier {
     ++result_.files;
   }
 
-  // Beside its place first, so that a reader never sees half of it.
+  // Written beside its destination first, so that a reader never sees a partial file.
   void copy_file(const std::string& from, const std::string& to, const struct stat& status) {
     const Fd source = open_file(from, O_RDONLY | O_NOFOLLOW);
     const std::string beside = to + fmt::format(".copying-{}", getpid());

@@ -18,7 +18,7 @@ class Packer {
  public:
   explicit Packer(const std::function<void(std::string_view)>& sink) : writer_(sink) {}
 
-  // `depth`: folders of what is packed that it is in.
+  // `depth`: number of packed folders around it.
   void pack(const std::string& from, const std::string& name, size_t depth) {
     struct stat status {};
     const int failed = depth == 0 ? stat(from.c_str(), &status) : lstat(from.c_str(), &status);
@@ -71,7 +71,7 @@ class Packer {
   }
 
  private:
-  // None: it has gone.
+  // Nothing: the link has disappeared.
   static std::optional<std::string> target_of(const std::string& link) {
     char target[PATH_MAX];
     const ssize_t size = readlink(link.c_str(), target, sizeof target);

@@ -33,7 +33,7 @@ JobFile command_of(const std::vector<std::string>& words) {
   job.spec.kind = Kind::command;
   job.spec.program = words[0];
   job.spec.arguments.assign(words.begin() + 1, words.end());
-  job.spec.max_replicas = 1;  // it is not known that it can be several; --replicas says so
+  job.spec.max_replicas = 1;  // several replicas are not known to work; --replicas permits them
   return job;
 }
 
@@ -117,7 +117,7 @@ class Resolver {
     }
   }
 
-  // "-" is standard input; "": there is none.
+  // "-" is standard input; "": none.
   std::string job_file() const {
     if (options_.file) return *options_.file;
     if (result_.kind != Source::folder) return "";
@@ -156,7 +156,7 @@ class Resolver {
     }
   }
 
-  // What names a job that nobody has named.
+  // The base of the job's name if the user gives none.
   std::string title() const {
     if (result_.kind == Source::folder) return file_name(result_.source);
     return file_stem(result_.spec().program);

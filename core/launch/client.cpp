@@ -38,7 +38,7 @@ bool is_socket(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-// Nobody listened at `path` a moment ago. A new run may have taken it over since.
+// Nobody listened at `path` a moment ago, but a new run may have created the socket again since.
 void remove_stale(const std::string& path) {
   const std::optional<Fd> lock = lock_control_socket(path);
   if (lock && is_socket(path) && !try_connect_unix(path)) ::unlink(path.c_str());
@@ -80,7 +80,7 @@ std::vector<std::string> live_run_names() {
 bool is_live(const std::string& name) {
   try {
     return try_connect_unix(run_paths(name).socket).has_value();
-  } catch (const Error&) {  // there is one, but it cannot be reached
+  } catch (const Error&) {  // the socket exists, but is unreachable
     return true;
   }
 }
@@ -97,7 +97,7 @@ std::vector<RunInfo> list_runs(Seconds timeout) {
     try {
       const nlohmann::json record = read_record(name);
       if (record.is_object()) runs[name] = {name, false, record};
-    } catch (const Error&) {  // a foreign or damaged file is no run
+    } catch (const Error&) {  // ignore a foreign or damaged file
     }
   }
   for (const std::string& name : live_run_names()) {
@@ -113,7 +113,7 @@ std::vector<RunInfo> list_runs(Seconds timeout) {
       } else {
         remove_stale(path);
       }
-    } catch (const Error&) {  // ends at this moment, or is stopped
+    } catch (const Error&) {  // it is ending, or is stopped
     }
   }
   std::vector<RunInfo> result;

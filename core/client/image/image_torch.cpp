@@ -15,7 +15,7 @@ namespace {
 
 using Kind = oci::TarEntry::Kind;
 
-// Links are followed, so that a library has one path whatever it was found by.
+// Follows symlinks, so that a library has a single path.
 std::string real_path(const std::string& path) {
   std::error_code error;
   const std::filesystem::path result = std::filesystem::canonical(path, error);
@@ -28,7 +28,7 @@ bool has(const std::vector<oci::TarEntry>& entries, const std::string& path) {
                      [&](const oci::TarEntry& entry) { return entry.path == path; });
 }
 
-// Libraries that load others by name, which the loader's list therefore lacks.
+// Libraries that others load by name, and that are therefore missing in the loader's list.
 std::vector<NeededLibrary> parts_of(const NeededLibrary& library) {
   struct Rule {
     std::string_view library, parts;
@@ -47,11 +47,11 @@ std::vector<NeededLibrary> parts_of(const NeededLibrary& library) {
   return result;
 }
 
-// What LibTorch's CUDA half consists of and is linked with; what it lacks is in `missing`.
+// LibTorch's CUDA libraries and those that they are linked with; adds missing ones to `missing`.
 std::vector<NeededLibrary> cuda_libraries(const std::string& folder,
                                           std::set<std::string>& missing) {
   std::vector<NeededLibrary> result;
-  // The first is loaded by the worker, and loads the others when it needs them.
+  // The worker loads the first, which loads the others when needed.
   for (const char* name : {"libtorch_cuda.so", "libtorch_cuda_linalg.so", "libcaffe2_nvrtc.so"}) {
     const std::string path = join_path(folder, name);
     if (!path_exists(path)) continue;
@@ -101,7 +101,7 @@ void add_libraries(const std::vector<NeededLibrary>& libraries, const std::strin
     if (library.path.empty() || of_gpu_driver(library.name)) continue;
     if (of_c_library(library.name)) {
       const std::string place = join_path(real_path(parent_directory(library.path)), library.name);
-      // The loader's path is written into every program: it is not another one's.
+      // The loader's path is part of every program, so the loader stays at its own path.
       const std::string& path = library.name.starts_with("ld") ? library.path : place;
       if (!has(files.c_library, path)) {
         files.c_library.push_back({path, Kind::file, library.path, 0755});

@@ -9,7 +9,7 @@
 namespace adaptdl::client {
 namespace {
 
-constexpr int kNames = 2000;  // looked through for a suggestion
+constexpr int kNames = 2000;  // searched for a suggestion
 
 }  // namespace
 

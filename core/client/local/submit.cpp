@@ -21,8 +21,8 @@ using Source = Submission::Source;
 
 constexpr Seconds kAnswerPatience{60};  // the machine may be busy, and the disk slow
 
-// What a command needs to find its program and libraries as here, and not as where the service was
-// started.
+// The variables with which a command finds its program and libraries as in this shell, and not as
+// where the service was started.
 constexpr const char* kVariables[] = {"PATH",          "VIRTUAL_ENV",     "CONDA_PREFIX",
                                       "PYTHONPATH",    "LD_LIBRARY_PATH", "ADAPTDL_LIBTORCH",
                                       "ADAPTDL_WORKER"};
@@ -74,7 +74,7 @@ class LocalJobRequest : public JobRequest {
   }
 
  private:
-  // A command without a source runs here, and nothing is copied for it.
+  // A command without a source runs in the working directory, and nothing is copied.
   void place() {
     if (kind_ == Source::none) {
       const std::string here = current_folder();
@@ -120,7 +120,7 @@ class LocalJobRequest : public JobRequest {
   const SubmitOptions options_;
   const Source kind_;
   JobFile job_;
-  std::string source_;  // what is copied; "": nothing
+  std::string source_;  // the folder or file to copy; "": none
   std::vector<std::string> notes_;
 };
 

@@ -22,7 +22,7 @@
 namespace adaptdl::client {
 namespace {
 
-constexpr Seconds kStartPatience{120};  // it imports a lot
+constexpr Seconds kStartPatience{120};  // its imports are slow
 constexpr Seconds kStopPatience{5};
 
 uint64_t size_of(const std::string& path) {
@@ -61,7 +61,7 @@ sockaddr_in loopback(int port) {
   return address;
 }
 
-// A port that nobody listens at now.
+// A port on which nobody listens at present.
 int free_port() {
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = loopback(0);
@@ -73,7 +73,7 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// Where a browser would look, which need not be loopback.
+// Connects like a browser, to an address that need not be loopback.
 bool listens(const std::string& address, int port) {
   return launch::answers(fmt::format("http://{}:{}", url_host(address), port));
 }

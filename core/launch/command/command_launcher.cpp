@@ -91,7 +91,7 @@ void CommandLauncher::take_ends() {
 
 void CommandLauncher::on_generation_end() {
   const bool progress = newest_checkpoint() > checkpoint_before_;
-  // Told to end by nobody we know of, and without a checkpoint: a failure after all.
+  // An unknown sender asked it to end, and it wrote no checkpoint: count it as a failure.
   if (view_.asked_outside && !progress && view_.stop == CommandStop::none) {
     add_failure(view_.failed_rank,
                 view_.replicas.at(static_cast<size_t>(view_.failed_rank)).status);
@@ -146,7 +146,7 @@ void CommandLauncher::carry_out(const CommandDecision& decision) {
       end(cancelled_ ? "cancelled" : "stopped", stop_exit_, "");
       break;
     case CommandAction::give_up:
-      // Where none is allowed, how many there were says nothing.
+      // If no failure is allowed, their number says nothing.
       end("failed", 1,
           options_.max_failures == 0 && !failure.empty()
               ? failure
@@ -158,10 +158,10 @@ void CommandLauncher::carry_out(const CommandDecision& decision) {
 void CommandLauncher::start(const CommandDecision& decision) {
   try {
     checkpoint_before_ = newest_checkpoint();
-    // Its checkpoint gets the generation's number, and one of that number must not be there yet.
+    // The program names its checkpoint by the generation's number, which must not exist yet.
     processes_.start(decision.count, decision.slots, checkpoint_before_);
   } catch (const Error& error) {
-    // A program that cannot be executed, a full disk: another try would not help.
+    // The program cannot be executed, or the disk is full: another attempt would not help.
     view_.replicas.clear();
     failure_.cause = "CannotStart";
     end("failed", 1, error.what());

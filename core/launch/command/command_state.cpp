@@ -30,12 +30,12 @@ CommandDecision keep_waiting(std::string reason, std::optional<TimePoint> deadli
   return make(CommandAction::wait, std::move(reason), deadline);
 }
 
-// What a replica that was asked to stop may end with.
+// The exit statuses of a replica that was asked to stop.
 bool is_clean_stop(const ExitStatus& status) {
   return status.signaled ? status.value == SIGTERM : status.value == kRescheduled;
 }
 
-// Why the generation cannot stay as it is, or "".
+// Why the generation must change, or "".
 std::string outdated(const CommandView& view) {
   const int present = static_cast<int>(view.replicas.size());
   if (view.target != present) {
@@ -96,7 +96,8 @@ CommandDecision decide(TimePoint now, const CommandView& view, const CommandRule
     return make(CommandAction::terminate, "stopping", time_after(now, rules.grace));
   }
   if (view.failed_at) {
-    // All that were asked by a signal from outside write their checkpoint together.
+    // Others may have received the same signal from outside: let all write their checkpoint
+    // together.
     const TimePoint until =
         time_after(*view.failed_at, view.asked_outside ? rules.grace : rules.settle);
     if (now < until) return keep_waiting(rest, until);

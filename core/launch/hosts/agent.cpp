@@ -18,7 +18,7 @@ namespace adaptdl::launch {
 
 namespace {
 
-constexpr std::chrono::seconds kPause{1};  // between looks for the launcher
+constexpr std::chrono::seconds kPause{1};  // between attempts to find the launcher
 constexpr std::chrono::seconds kConnectPatience{5};
 constexpr std::chrono::seconds kTalkPause{30};
 
@@ -36,7 +36,7 @@ class Agent {
       const bool idle = !link_ && workers_.empty() && leaving_ == 0;
       if (idle && Monotonic::now() >= retry_at_) find_launcher();
       take_signals();
-      take_link();  // also before the first wait: some of it comes with the welcome
+      take_link();  // also before the first wait: messages may follow the welcome at once
       take_workers();
       if (workers_.empty() && exit_) return *exit_;
       if (workers_.empty() && leaving_ != 0) return 128 + leaving_;
@@ -173,7 +173,7 @@ class Agent {
     if (found == workers_.end()) return;
     if (type == "tell" && found->second->open) {
       nlohmann::json told = message.at("message");
-      // The launcher counts its own host's cores.
+      // The launcher's number is for its own host's cores.
       if (told.contains("threads")) told["threads"] = starter_.threads_for(1);
       found->second->channel.post(told);
     }
@@ -248,10 +248,10 @@ class Agent {
   ReplicaStarter starter_;
   std::unique_ptr<Channel> link_;
   std::map<MemberId, std::unique_ptr<Worker>> workers_;
-  std::optional<TimePoint> told_at_;  // that there is no launcher
+  std::optional<TimePoint> told_at_;  // when the user was told that there is no launcher
   TimePoint retry_at_;
   TimePoint kill_at_ = TimePoint::max();
-  int leaving_ = 0;  // the signal
+  int leaving_ = 0;  // the signal's number
   std::optional<int> exit_;
   bool child_signal_ = false;
 };

@@ -23,7 +23,7 @@ void set_option(int socket, int level, int name, int value) {
   setsockopt(socket, level, name, &value, sizeof value);
 }
 
-// Both kinds of addresses where the system has them.
+// Listens on IPv4 and IPv6 addresses if the system has both.
 Fd try_listen(int family, uint16_t port) {
   Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fd;

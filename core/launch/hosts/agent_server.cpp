@@ -27,13 +27,13 @@ nlohmann::json frame(const char* type, MemberId member) {
 
 }  // namespace
 
-// A replica at an agent.
+// A replica on an agent's host.
 struct AgentServer::Worker {
-  std::unique_ptr<Channel> channel;  // the other end of the launcher's; none: it has ended
-  bool closing = false;              // once the launcher has taken all
+  std::unique_ptr<Channel> channel;  // connected to the launcher's channel; none: closed
+  bool closing = false;              // close it once the launcher has read everything
   pid_t pid = 0;
   std::optional<ExitStatus> status;
-  std::optional<TimePoint> end_by;  // it was told to end it
+  std::optional<TimePoint> end_by;  // deadline for its end, once it was told to end
   std::deque<bool> stops;
   std::string lost;
 };
@@ -67,7 +67,7 @@ class AgentServer::Process : public ReplicaProcess {
 
   pid_t pid() const override { return worker_->pid; }
   void kill() override { tell_kill(); }
-  // All that it said before comes first.
+  // Messages that it sent before must be read first.
   std::optional<ExitStatus> poll() override {
     return worker_->channel ? std::nullopt : worker_->status;
   }
@@ -128,7 +128,7 @@ TimePoint AgentServer::deadline() const {
 
 void AgentServer::serve() {
   accept_all();
-  const std::vector<std::shared_ptr<Agent>> all = agents_;  // joining drops others
+  const std::vector<std::shared_ptr<Agent>> all = agents_;  // a joining agent may drop others
   for (const auto& agent : all) {
     if (agent->gone) continue;
     const std::string why = serve(*agent);
@@ -161,7 +161,7 @@ std::string AgentServer::serve(Agent& agent) {
     }
     for (auto entry = agent.workers.begin(); entry != agent.workers.end();) {
       Worker& worker = *entry->second;
-      // All that it had sent by now is read: a launcher that itself stood still blames nobody.
+      // Everything it has sent by now is read, so a pause of the launcher itself is not its fault.
       if (worker.end_by && !worker.status && Monotonic::now() >= *worker.end_by) {
         return fmt::format("did not end replica {} in time", entry->first);
       }
@@ -223,7 +223,7 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
     fail("the agent belongs to another run");
   if (slot < 0 || slot > kMostSlots) fail("invalid slot {}", slot);
   for (const auto& other : agents_) {
-    // It has come anew, and its old connection is not known to be dead yet.
+    // It has reconnected before its old connection was known to be dead.
     if (other->proven && other->slot == slot) drop(*other, "connected again");
   }
   agent.proven = true;
@@ -238,7 +238,7 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
 
 void AgentServer::drop(Agent& agent, const std::string& why) {
   if (std::exchange(agent.gone, true)) return;
-  ::shutdown(agent.channel.fd(), SHUT_RDWR);  // replicas may hold it for a while
+  ::shutdown(agent.channel.fd(), SHUT_RDWR);  // replicas may keep the object alive for a while
   for (const auto& [id, worker] : agent.workers) {
     if (!worker->status) {
       worker->status = ExitStatus{true, SIGKILL};

@@ -67,7 +67,7 @@ int Launcher::run() {
     replicas_.take_stops(conversation_, children);
     replicas_.take_messages(conversation_);
     if (replicas_.take_ends(conversation_, children)) {
-      replicas_.take_messages(conversation_);  // to tell of an end takes a while
+      replicas_.take_messages(conversation_);  // reporting an end takes a while
     }
     control_.serve();
     decide_all();
@@ -100,7 +100,7 @@ bool Launcher::take_signals() {
     } else if (!end_.ending()) {
       end_.begin({.result = "stopped", .exit = 128 + number, .repair = true, .checkpoint = true});
     } else if (!end_.is("finished")) {
-      end_.at_once();  // the second one
+      end_.at_once();  // the second signal
     }
   }
   return children;
@@ -206,7 +206,7 @@ void Launcher::on_step(int64_t step) {
   }
 }
 
-// Each host has one slot, and a replica there as long as it does.
+// Each host has one slot, and a replica while the slot exists.
 AgentServer::Events Launcher::host_events() {
   return {[this](int slot, const std::string& host) {
             report_.talk(fmt::format("host {} has joined (slot {})", host, slot));

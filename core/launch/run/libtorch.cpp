@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kMaxVersionFile = 1 << 20;
 constexpr Seconds kPythonTimeout{5.0};
 
-// The Python package says it in version.py, the C++ package in build-version.
+// The Python package has its version in version.py, the C++ package in build-version.
 std::string read_version(const std::string& folder) {
   try {
     const std::string plain = join_path(folder, "build-version");
@@ -43,8 +43,9 @@ std::string read_version(const std::string& folder) {
   }
 }
 
-// The folder that the build was configured with, as a file beside the program says, or one where
-// `meson install` puts it; relative to the file's folder, so that a build in its tree may be moved.
+// The folder that the build was configured with. A file beside the program, or where `meson
+// install` puts it, contains it, relative to the file's folder, so that a build can be moved with
+// its tree.
 std::optional<std::string> configured_folder() {
   char program[4096];
   const ssize_t size = ::readlink("/proc/self/exe", program, sizeof program);
@@ -63,7 +64,7 @@ std::optional<std::string> configured_folder() {
   return std::nullopt;
 }
 
-// Without importing it, which takes seconds.
+// Does not import torch, which would take seconds.
 std::optional<std::string> ask_python() {
   try {
     const CapturedRun answer =
@@ -121,7 +122,7 @@ LibTorch examine_libtorch(const std::string& source, const std::string& folder,
 }
 
 std::vector<LibTorch> find_libtorch(bool all) {
-  // A worker of the user's own choice was built against a LibTorch that we do not know.
+  // A worker that the user chose was built against an unknown LibTorch.
   const std::string needed =
       environment_variable("ADAPTDL_WORKER") ? std::string() : built_with_version();
   std::vector<LibTorch> places;

@@ -82,7 +82,7 @@ std::pair<Child, Channel> ReplicaStarter::start_worker(MemberId id, const std::v
   spawn_options.environment = environment(slots, threads);
   spawn_options.descriptors = {
       {null_.get(), 0}, {log.get(), 1}, {log.get(), 2}, {theirs.get(), kControlFd}};
-  // A terminal's Ctrl-C is for the launcher, which then tells the replicas what to do.
+  // Ctrl-C in a terminal must reach only the launcher, which then tells the replicas what to do.
   spawn_options.new_process_group = true;
   if (options_.gpus == 0 && options_.bound && !options_.hosts) spawn_options.cores = slots;
   return {spawn(spawn_options), Channel(std::move(ours))};

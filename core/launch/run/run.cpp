@@ -92,7 +92,7 @@ std::vector<int> caught_signals() {
   std::vector<int> caught{SIGINT, SIGTERM, SIGCHLD};
   struct sigaction hangup {};
   sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler != SIG_IGN) caught.push_back(SIGHUP);  // nohup keeps its meaning
+  if (hangup.sa_handler != SIG_IGN) caught.push_back(SIGHUP);  // under nohup it stays ignored
   return caught;
 }
 

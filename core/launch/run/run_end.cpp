@@ -6,7 +6,7 @@ namespace adaptdl::launch {
 
 namespace {
 
-// Time for the other replicas to say what they have to when one of them ends the run.
+// Time for the other replicas' last messages when one of them ends the run.
 constexpr std::chrono::seconds kFailurePatience{2};
 
 }  // namespace
@@ -51,7 +51,7 @@ void RunEnd::check() {
   if (!ending_) return;
   const bool together = ending_->result == "finished" || ending_->checkpoint;
   if (together && view_.trained() == 0) {
-    // Who was on its way into the next generation has nobody to wait for any more.
+    // A replica that was about to join the next generation has nobody to wait for any more.
     for (const auto& [id, replica] : replicas_.all()) {
       if (replica->open && !replica->said_bye) replicas_.kill(*replica);
     }

@@ -69,7 +69,7 @@ ProgramKind program_kind(const std::string& path) {
 
 void choose_trainer(ProgramKind kind, const std::string& shown, RunOptions& options) {
   const std::string& program = options.program;
-  // Mistakes in the settings are told here, before anything is started.
+  // Report invalid settings here, before anything starts.
   TrainingSpec spec;
   if (kind == ProgramKind::archive) {
     spec = parse_training_spec(read_settings(program), join_path(shown, kSettingsFile),
