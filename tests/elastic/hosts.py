@@ -148,7 +148,8 @@ def launcher_goes(folder, draw):
         run.wait_replicas(2)
         # Killed: the agent ends its replica, looks for another launcher, and leaves when told.
         kill(run.process.pid)
-        wait_until(lambda: "lost the connection to the launcher" in other.said(), "an agent that noticed")
+        wait_until(lambda: "lost the connection to the launcher" in other.said(),
+                   "an agent that noticed")
         wait_until(lambda: not worker_of(other), "no replica without a launcher")
         other.signal(signal.SIGTERM)
         check(other.end() == 143, "an agent without a launcher does not leave")
@@ -203,7 +204,8 @@ def strangers(folder, draw):
         loud = socket.create_connection(("127.0.0.1", hosts.port))
         loud.sendall(b"GET / HTTP/1.1\r\n\r\n" * 100)
         other = hosts.pod(1, token="another", name="slow")
-        wait_until(lambda: "cannot reach the launcher yet" in other.said(), "an agent with another secret")
+        wait_until(lambda: "cannot reach the launcher yet" in other.said(),
+                   "an agent with another secret")
         run.wait_steps_more(20)
         check(run.of("generation")[-1]["to"] == 1, "a stranger joined")
         other.signal(signal.SIGTERM)
