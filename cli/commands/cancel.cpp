@@ -10,13 +10,14 @@ namespace {
 int cancel_job(JobControl& control, const std::string& name, const Arguments& arguments) {
   if (arguments.flag("now")) {
     throw UsageError(fmt::format(
-        "--now: {} is a job, not a run; a job has the grace time of its job file to end.", name));
+        "--now: only for runs; {} is a job, which ends within the grace time of its job file.",
+        name));
   }
   const Json phase = control.cancel(name);
   if (arguments.json()) {
     print_json({{"name", name}, {"phase", phase}});
   } else {
-    print_line(fmt::format("{}: ends, and does not go on", name));
+    print_line(fmt::format("{}: ends, and does not continue", name));
   }
   return 0;
 }

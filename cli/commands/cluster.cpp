@@ -15,7 +15,7 @@
 namespace adaptdl::cli {
 namespace {
 
-// What the local service says of itself; null if none runs.
+// The local service's answer to hello; null if none runs.
 Json local_service() {
   return local::service_runs() ? local::request_service({{"request", "hello"}}) : Json();
 }
@@ -142,14 +142,14 @@ int show_cluster(const Arguments& arguments) {
 int use(const Arguments& arguments) {
   const std::string name = *arguments.positional("NAME");
   const ClusterChoice choice = cluster_named(name, "NAME", cluster_flags(arguments));
-  if (!choice.local()) kubernetes_config(choice);  // it is there
+  if (!choice.local()) kubernetes_config(choice);  // throws if it does not exist
   change_config({{{"cluster"}, name}}, [](const std::string& text, const std::string& file) {
     YamlMapping(parse_yaml(text, file)).require("cluster").text();
   });
   if (arguments.json()) {
     print_json({{"cluster", name}});
   } else {
-    print_line(fmt::format("{}: commands about jobs go there from now on", name));
+    print_line(fmt::format("{}: job commands use this cluster from now on", name));
   }
   return 0;
 }

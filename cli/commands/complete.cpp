@@ -1,4 +1,4 @@
-// What the completion scripts ask for.
+// The candidates for the completion scripts.
 
 #include "cli/commands.h"
 #include "cli/frame/cluster_flags.h"
@@ -9,7 +9,7 @@
 namespace adaptdl::cli {
 namespace {
 
-constexpr int kMost = 200;  // of the newest: nobody reads more of them
+constexpr int kMost = 200;  // newest names; more would be unreadable
 
 int run_complete(const Arguments& arguments) {
   const std::string prefix = arguments.positional("PREFIX").value_or("");
@@ -17,7 +17,7 @@ int run_complete(const Arguments& arguments) {
   try {
     names = open_cluster(arguments).query->names(prefix, kMost);
   } catch (const Error&) {
-    return 1;  // what is said here would stand in the middle of the user's line
+    return 1;  // an error message would appear within the user's command line
   }
   for (const std::string& name : names) print_line(name);
   return 0;

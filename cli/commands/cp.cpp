@@ -24,7 +24,7 @@ Place parse_place(const std::string& text) {
 
 CopyResult copy(JobTransfer& files, const Place& from, const Place& to) {
   if (from.job.empty() == to.job.empty()) {
-    throw UsageError("one of the two is JOB:/path, the other a path here.");
+    throw UsageError("give one JOB:/path and one local path.");
   }
   if (!from.job.empty()) return files.copy_from(from.job, from.path, to.path);
   return files.copy_to(from.path, to.job, to.path);

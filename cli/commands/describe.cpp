@@ -17,12 +17,12 @@ namespace {
 
 constexpr size_t kEventsShown = 20;  // the newest
 
-// For people: "key: value" in a column; nothing where there is nothing to say.
+// A "key: value" line for people; nothing if the value is empty.
 void line(std::string& text, const char* key, const std::string& value) {
   if (!value.empty()) text += fmt::format("{:<13}{}\n", fmt::format("{}:", key), value);
 }
 
-// YAML, indented under its heading.
+// Adds a heading and YAML, indented.
 void section(std::string& text, const char* heading, const Json& value) {
   if (value.is_null() || value.empty()) return;
   text += fmt::format("\n{}:\n", heading);
@@ -40,7 +40,7 @@ std::string times(const JobView& job) {
   return text;
 }
 
-// Two blanks in from its heading.
+// Adds a title and a table, indented by two blanks.
 void add_table(std::string& text, const std::string& title, std::vector<std::string> head,
                std::vector<std::vector<std::string>> rows) {
   if (rows.empty()) return;

@@ -102,7 +102,7 @@ Finding libtorch() {
   return finding;
 }
 
-// The worker is started from memory; where that is refused, from a file in the cache folder.
+// The worker is started from memory, or, if that is refused, from a file in the cache folder.
 Finding memory_execution() {
   Finding finding{.name = "start from memory"};
   bool works = false;
@@ -198,7 +198,7 @@ std::string describe(const std::vector<Finding>& findings, bool color) {
     if (!finding.fix.empty()) text += fmt::format("    {:<18}-> {}\n", "", finding.fix);
   }
   text += all_fine(findings) ? "\nReady to train: adaptdl run train.pt\n"
-                             : "\nTraining needs what is marked !!.\n";
+                             : "\nTraining needs the items marked !!.\n";
   return text;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What this machine has for training, found without changing anything.
+// Checks what this machine has for training, without changing anything.
 
 #include <string>
 #include <vector>
@@ -14,19 +14,19 @@ struct Finding {
   std::string name;  // "cores", "libtorch", ...
   Status status = Status::fine;
   std::string detail;  // one sentence without full stop
-  std::string fix;     // a command, or what to do; "" when nothing is missing
+  std::string fix;     // a command, or an instruction; "" if nothing is missing
   Json facts;          // for programs: an object
 };
 
 std::vector<Finding> examine_machine();
 
-// For people: a line each, "ok", "--" or "!!" in front, and the fix below.
+// Text for people: a line for each check, marked "ok", "--" or "!!", and the fix below.
 std::string describe(const std::vector<Finding>& findings, bool color);
 
 // {"ok": ..., "checks": [{name, status, detail, fix, facts}]}
 Json to_json(const std::vector<Finding>& findings);
 
-// Nothing that training an archive needs is missing.
+// Whether everything is there for training an archive.
 bool all_fine(const std::vector<Finding>& findings);
 
 }  // namespace adaptdl::cli

@@ -1,4 +1,4 @@
-// The hidden command that man pages and completions are generated from.
+// The hidden command whose output man pages and completions are generated from.
 
 #include "cli/commands.h"
 #include "cli/frame/help.h"

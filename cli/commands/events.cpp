@@ -47,7 +47,7 @@ int run_events(const Arguments& arguments) {
   if (events.empty() && !follow && !arguments.quiet()) talk("There are no events.");
   while (follow) {
     std::this_thread::sleep_for(kLook);
-    // Asked before reading: events up to the end are then read for sure.
+    // Ask before reading: then events up to the job's end are certainly read.
     const auto job = name.empty() ? std::nullopt : query->look(name);
     print_events(reader->next(), arguments.json());
     if (!name.empty() && (!job || job->ended())) break;

@@ -12,7 +12,8 @@ int run_exec(const Arguments& arguments) {
   ExecRequest request;
   request.job = *arguments.positional("JOB");
   request.words = arguments.rest();
-  if (request.words.empty()) throw UsageError("COMMAND is missing: what to run, behind --.");
+  if (request.words.empty())
+    throw UsageError("COMMAND is missing: give the command to run after --.");
   if (arguments.given("replica")) request.replica = arguments.integer("replica");
   return open_cluster(arguments).transfer->exec(request);
 }

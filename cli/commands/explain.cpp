@@ -27,8 +27,8 @@ struct Alternative {
   std::string note;
 };
 
-// How many times as many replicas as a job has measured itself with the policy gives it at most.
-// Of another cluster, where not everybody may see its operator's options, the default policy's.
+// The policy's `growth`: the largest multiple of the replicas measured so far that it gives a job.
+// For another cluster the default policy's, as not every user may read the operator's options.
 double growth(const Arguments& arguments) {
   PolicyChoice policy{.name = std::string(policies()[0].name)};
   try {
@@ -64,10 +64,10 @@ std::vector<Alternative> alternatives(const JobView& job, const JobHints& hints,
     if (n == job.replicas) {
       row.note = "now";
     } else if (n < job.min_replicas) {
-      row.note = "fewer than it can do with";
+      row.note = "below the job's minimum";
     } else if (n > limit) {
-      row.note = fmt::format("not yet: it has measured itself with {} at most",
-                             hints.max_profiled_replicas);
+      row.note =
+          fmt::format("not yet: it has been measured with {} at most", hints.max_profiled_replicas);
     }
     result.push_back(std::move(row));
   }
@@ -102,7 +102,7 @@ std::string to_text(const std::vector<Alternative>& rows) {
 
 std::string why(const JobView& job) {
   if (job.ended()) return "it has ended";
-  if (job.suspended) return "it is suspended; `adaptdl resume " + job.name + "` lets it go on";
+  if (job.suspended) return "it is suspended; `adaptdl resume " + job.name + "` continues it";
   if (!job.why.empty()) return job.why;
   if (!job.message.empty()) return job.message;
   return "the scheduler has not decided yet";
@@ -133,11 +133,11 @@ int run_explain(const Arguments& arguments) {
   print_line(fmt::format("{} has {} replica{}: {}.", job.name, job.replicas,
                          job.replicas == 1 ? "" : "s", why(job)));
   if (!rows.empty()) {
-    print("\nWhat it could do, by its own measurements:\n" + to_text(rows));
+    print("\nPredictions from its own measurements:\n" + to_text(rows));
   } else if (!problem.empty()) {
-    print_line("Alternatives are not known: " + problem + ".");
+    print_line("Alternatives are unknown: " + problem + ".");
   } else {
-    print_line("Alternatives are not known: it has not told yet how fast it trains.");
+    print_line("Alternatives are unknown: it has not reported its speed yet.");
   }
   return 0;
 }

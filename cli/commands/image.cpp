@@ -25,14 +25,14 @@ std::map<std::string, std::string> build_arguments(const Arguments& arguments) {
   for (const std::string& given : arguments.list("build-arg")) {
     const size_t sign = given.find('=');
     if (sign == std::string::npos || sign == 0) {
-      throw UsageError(fmt::format("--build-arg: {} is no NAME=VALUE.", given));
+      throw UsageError(fmt::format("--build-arg: {} is not NAME=VALUE.", given));
     }
     result[given.substr(0, sign)] = given.substr(sign + 1);
   }
   return result;
 }
 
-// What the command line says of where the image goes.
+// The image's target, from the flags.
 ImageTarget target_of(const Arguments& arguments, std::optional<oci::Reference> where) {
   return {.where = std::move(where),
           .archive = arguments.text("archive"),
@@ -41,7 +41,7 @@ ImageTarget target_of(const Arguments& arguments, std::optional<oci::Reference> 
           .verbose = arguments.verbose()};
 }
 
-// What was made: a line, or a record.
+// Prints the result: a line, or a record.
 int say_result(const Arguments& arguments, const DeliveredImage& made) {
   const std::string output = arguments.text("archive");
   const auto text_or_null = [](const std::string& text) {
@@ -65,31 +65,31 @@ int build(const Arguments& arguments) {
   ProjectImage project;
   project.folder = absolute_path(*arguments.positional("DIR"));
   if (!is_directory(project.folder)) {
-    fail("{}: is no folder; give the project's folder", project.folder);
+    fail("{}: not a folder; give the project's folder", project.folder);
   }
   std::optional<oci::Reference> where;
   if (arguments.given("tag")) where = oci::parse_repository(arguments.text("tag"), "--tag");
   if (!where && !arguments.given("archive")) {
-    throw UsageError("Nothing would come of it: give --tag REPO, --archive FILE, or both.");
+    throw UsageError("the image has no target: give --tag REPO, --archive FILE, or both.");
   }
   project.platform = platform_of(arguments);
   project.arguments = build_arguments(arguments);
   project.base = arguments.text("base");
   const bool based = arguments.given("base");
   if (arguments.given("dockerfile")) {
-    if (based) throw UsageError("--base goes with no Dockerfile, which says FROM.");
+    if (based)
+      throw UsageError("--base: not possible with --dockerfile, whose FROM names the base image.");
     project.dockerfile = absolute_path(arguments.text("dockerfile"));
   } else if (!based) {
     project.dockerfile = join_path(project.folder, "Dockerfile");
     if (!path_exists(project.dockerfile)) {
-      throw UsageError(
-          "There is no Dockerfile: give --base IMAGE, the image to put the folder on.");
+      throw UsageError("no Dockerfile found: give --base IMAGE, the image to put the folder on.");
     }
   }
   return say_result(arguments, deliver_project(project, target_of(arguments, std::move(where))));
 }
 
-// To the registry in the cluster of the kubeconfig, as `submit` finds it.
+// Sets the target to the registry in the kubeconfig's cluster, found as in `submit`.
 void aim_at_cluster(const Arguments& arguments, KubernetesConnection& cluster,
                     ImageTarget& target) {
   const ClusterRegistry registry = find_cluster_registry(cluster, "give REPO, REGISTRY/NAME");
@@ -100,7 +100,7 @@ void aim_at_cluster(const Arguments& arguments, KubernetesConnection& cluster,
 
 int push(const Arguments& arguments) {
   const Interruption interruption = sweep_on_signals();
-  std::optional<KubernetesConnection> cluster;  // outlives the target, which may lead through it
+  std::optional<KubernetesConnection> cluster;  // outlives the target, which may use its connection
   ImageTarget target = target_of(arguments, std::nullopt);
   if (const auto repository = arguments.positional("REPO")) {
     target.where = oci::parse_repository(*repository, "REPO");

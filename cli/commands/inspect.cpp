@@ -57,7 +57,7 @@ Json to_json(const ArchiveSummary& archive, const std::vector<SettingLine>& sett
   return result;
 }
 
-// `width`: of the terminal; 0 = lines may be as long as they are.
+// `width`: the terminal's; 0 = unlimited.
 std::string to_text(const std::string& path, const ArchiveSummary& archive,
                     const std::vector<SettingLine>& settings, size_t width) {
   std::string text = fmt::format(

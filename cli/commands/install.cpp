@@ -17,26 +17,26 @@ using kubernetes::ObjectChange;
 
 constexpr size_t kMaxValues = 1u << 20;
 
-// --image as image.repository, image.tag and image.digest.
+// --image, split into image.repository, image.tag and image.digest.
 Json image_values(const std::string& image) {
   if (image.empty()) return Json::object();
   const size_t at = image.find('@');
   std::string name = image.substr(0, at), tag;
-  // A colon before the last slash is a port's.
+  // A colon before the last slash belongs to a port.
   const size_t colon = name.rfind(':'), slash = name.rfind('/');
   if (colon != std::string::npos && (slash == std::string::npos || colon > slash)) {
     tag = name.substr(colon + 1);
     name.resize(colon);
   }
-  if (name.empty()) throw UsageError("--image: it names no repository; REPO:TAG or REPO@DIGEST.");
-  // null takes away what was given before.
+  if (name.empty()) throw UsageError("--image: no repository; give REPO:TAG or REPO@DIGEST.");
+  // null removes earlier values.
   return {{"image",
            {{"repository", name},
             {"tag", tag.empty() ? Json() : Json(tag)},
             {"digest", at == std::string::npos ? Json() : Json(image.substr(at + 1))}}}};
 }
 
-// A tag takes the place of a digest given before, which would win over it.
+// A new tag removes an earlier digest, which would have precedence.
 void make_way_for_tag(const Json& over, Json& kept) {
   const Json image = over.value("image", Json());
   const bool has_tag = image.is_object() && !image.value("tag", Json()).is_null();
@@ -44,11 +44,11 @@ void make_way_for_tag(const Json& over, Json& kept) {
   if (kept.contains("image") && kept["image"].is_object()) kept["image"].erase("digest");
 }
 
-// All that is given, each over what stands before it: `kept`, the files, --image, --set.
+// All values, later ones with precedence: `kept`, the files, --image, --set.
 Json given_values(const Arguments& arguments, Json kept) {
   for (const std::string& file : arguments.list("values")) {
     const YamlNode node = parse_yaml(read_file(file, kMaxValues), file);
-    kubernetes::read_values(node);  // complains with the line
+    kubernetes::read_values(node);  // its errors name the line
     const Json over = kubernetes::values_json(node);
     make_way_for_tag(over, kept);
     kept = kubernetes::merged_values(std::move(kept), over);
@@ -65,8 +65,8 @@ std::vector<Json> objects_of(const Json& given, const std::string& name_space) {
   const kubernetes::Values values = kubernetes::read_values(given);
   if (values.image().empty()) {
     throw UsageError(
-        "Which image is to run? `adaptdl image push REPO` makes one of this program and prints its "
-        "name, for --image.");
+        "no operator image: give --image NAME; `adaptdl image push REPO` builds one from this "
+        "program and prints its name.");
   }
   return kubernetes::manifests(values, name_space, given, version());
 }
@@ -127,8 +127,8 @@ int install(const Arguments& arguments) {
   kube::Client client = installer_client(arguments);
   if (const auto other = kubernetes::installed_in(client); other && *other != name_space) {
     fail(
-        "it is installed in namespace {}, and a cluster can have one installation: change that by "
-        "`adaptdl upgrade`, or remove it by `adaptdl uninstall`",
+        "AdaptDL is already installed in namespace {}, and a cluster can have only one "
+        "installation: change it with `adaptdl upgrade`, or remove it with `adaptdl uninstall`",
         *other);
   }
   return put_in_place(arguments, client, name_space, objects);
@@ -137,7 +137,7 @@ int install(const Arguments& arguments) {
 int upgrade(const Arguments& arguments) {
   kube::Client client = installer_client(arguments);
   const auto name_space = kubernetes::installed_in(client);
-  if (!name_space) fail("nothing is installed in this cluster: `adaptdl install` does");
+  if (!name_space) fail("AdaptDL is not installed in this cluster; run `adaptdl install`");
   const Json kept = arguments.flag("reset-values")
                         ? Json::object()
                         : kubernetes::installed_values(client, *name_space);

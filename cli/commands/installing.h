@@ -1,19 +1,19 @@
 #pragma once
 
-// What `install`, `upgrade` and `uninstall` share.
+// Shared by `install`, `upgrade` and `uninstall`.
 
 #include "cli/commands.h"
 #include "core/kube/client.h"
 
 namespace adaptdl::cli {
 
-// The cluster of --context and --kubeconfig; -v shows each request.
+// A client for the cluster of --context and --kubeconfig; -v logs each request.
 kube::Client installer_client(const Arguments& arguments);
 
-// Whether a person is there to be asked, and was not told not to.
+// Whether to ask for confirmation: there is a terminal, and --yes is not given.
 bool asks(const Arguments& arguments);
 
-// Asks at the terminal; an empty answer is no.
+// Asks at the terminal; an empty answer means no.
 bool agreed(std::string_view question);
 
 // --timeout, in seconds.

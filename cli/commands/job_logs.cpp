@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto kLogInterval = std::chrono::milliseconds(200);
 
-// Lines are complete, and their output in one piece.
+// Prints complete lines, each in one write.
 LogLine printer(const LogOptions& options) {
   return [options](int64_t replica, const std::string& line) {
     if (options.prefix) {
@@ -30,7 +30,7 @@ bool show_logs(JobQuery& query, const LogOptions& options) {
   const std::unique_ptr<LogReader> reader = query.logs(options);
   const LogLine print_log = printer(options);
   while (options.follow) {
-    // Asked before reading: lines written up to the end are then read for sure.
+    // Ask before reading: then lines up to the end are certainly read.
     const bool more = reader->may_grow();
     const bool any = reader->next(print_log, !more);
     if (!more) break;

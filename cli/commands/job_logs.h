@@ -1,6 +1,6 @@
 #pragma once
 
-// The logs of a job or run on standard output.
+// Prints the logs of a job or run to standard output.
 
 #include <functional>
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace adaptdl::cli {
 
-// Returns when everything is printed that is wanted; false if no replica has a log yet. Throws
-// Error: no such job, run or replica.
+// Returns when everything requested is printed; false if no replica has a log yet. Throws Error if
+// the job, run or replica is not found.
 bool show_logs(JobQuery& query, const LogOptions& options);
 
-// Prints what is new in the logs of a job, each time it is called; once `ended`, also a last line
-// without a newline. One thread.
+// A function that prints new log lines of a job at each call; once `ended`, also an incomplete last
+// line. One thread.
 std::function<void(bool ended)> job_log_printer(JobQuery& query, const std::string& job);
 
 }  // namespace adaptdl::cli

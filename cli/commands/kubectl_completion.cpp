@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostNames = 200;
 
-// One line as far as it goes.
+// A partial command line.
 class Line {
  public:
   Line(const std::vector<std::string>& words, const JobNames& jobs) : jobs_(jobs) {
@@ -43,7 +43,7 @@ class Line {
       ++positionals_;
     } else if (group_ != nullptr) {
       command_ = find_command(std::string(group_->name) + " " + word);
-      if (command_ == nullptr) after_dashes_ = true;  // nothing is known of what follows
+      if (command_ == nullptr) after_dashes_ = true;  // unknown command: nothing can be completed
     } else if ((command_ = find_command(word)) == nullptr && word != "help") {
       group_ = find_group(word);
       if (group_ == nullptr) after_dashes_ = true;
@@ -162,8 +162,8 @@ class Line {
   std::string begun_, flag_;
   const CommandGroup* group_ = nullptr;
   const Command* command_ = nullptr;
-  const Option* awaited_ = nullptr;  // whose value comes next
-  size_t positionals_ = 0;           // that stand there
+  const Option* awaited_ = nullptr;  // the option whose value comes next
+  size_t positionals_ = 0;           // already on the line
   bool after_dashes_ = false;
   std::vector<std::string> cluster_words_;
 };

@@ -15,7 +15,7 @@ namespace {
 
 using Detail = JobQuery::Detail;
 
-// Those runs that `--all` does not need.
+// The runs that are listed without `--all`.
 JobQuery::EachRun live_runs(bool all, JobQuery::EachRun take) {
   return [all, take = std::move(take)](const launch::RunInfo& run) {
     if (run.live || all) take(run);
@@ -24,7 +24,7 @@ JobQuery::EachRun live_runs(bool all, JobQuery::EachRun take) {
 
 std::vector<JobRow> rows(JobQuery& query, bool all, bool wide) {
   std::vector<JobRow> result;
-  result.reserve(size_t{1} << 14);  // some thousands without moving them; costs nothing unused
+  result.reserve(size_t{1} << 14);  // for thousands of jobs; unused memory costs nothing
   const double now = wall_now_s();
   query.each(wide ? Detail::wide : Detail::brief,
              [&](const JobView& job) { result.push_back(job_row(job, now, wide)); });
@@ -56,8 +56,8 @@ void show(JobQuery& query, const Arguments& arguments) {
   }
 }
 
-// As kubectl does it: the table, then a line for each job that is new or has changed. How far a job
-// has trained is no change.
+// Like kubectl: the table, then a line for each new or changed job. Progress of the training does
+// not count as a change.
 void watch(JobQuery& query, const Arguments& arguments) {
   const std::string format = arguments.text("format");
   const bool wide = format == "wide", as_records = is_record_format(format);

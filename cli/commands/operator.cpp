@@ -29,7 +29,7 @@ Json json_option(const Arguments& arguments, const char* name) {
 constexpr double kLongestInterval = 86400;         // s
 constexpr double kLongestLife = 10 * 365 * 86400;  // s
 
-// All parts, or those of --only.
+// All components, or those of --only.
 kubernetes::OperatorParts parts_option(const Arguments& arguments) {
   if (!arguments.given("only")) return {};
   kubernetes::OperatorParts parts{.controller = false,
@@ -42,22 +42,22 @@ kubernetes::OperatorParts parts_option(const Arguments& arguments) {
       {"controller", &parts.controller}, {"allocator", &parts.allocator},
       {"supervisor", &parts.supervisor}, {"webhook", &parts.webhook},
       {"metrics", &parts.metrics},       {"expander", &parts.expander}};
-  if (arguments.text("only").empty()) throw UsageError("--only names no part.");
+  if (arguments.text("only").empty()) throw UsageError("--only: no component given.");
   std::istringstream words(arguments.text("only"));
   for (std::string word; std::getline(words, word, ',');) {
     const auto named = names.find(word);
     if (named == names.end()) {
       std::vector<std::string_view> known;
       for (const auto& [name, part] : names) known.push_back(name);
-      throw UsageError(fmt::format("--only: \"{}\" is no part; the parts are {}.{}", word,
-                                   fmt::join(known, ", "), did_you_mean(word, known)));
+      throw UsageError(fmt::format("--only: unknown component \"{}\"; the components are {}.{}",
+                                   word, fmt::join(known, ", "), did_you_mean(word, known)));
     }
     *named->second = true;
   }
   return parts;
 }
 
-// What a part that was asked for cannot do without.
+// Checks the options that the chosen components require.
 void check_parts(const kubernetes::OperatorOptions& options) {
   if (options.parts.controller && !options.parts.supervisor && options.supervisor_url.empty()) {
     throw UsageError(
@@ -71,7 +71,7 @@ void check_parts(const kubernetes::OperatorOptions& options) {
   }
 }
 
-// The pod's name, or the host's, and something that no earlier process had.
+// The pod's name, or the host's, with a suffix that no earlier process had.
 std::string identity() {
   return fmt::format("{}_{}", host_name(), to_hex(random_bytes(4)));
 }
@@ -129,7 +129,7 @@ void serve(const Arguments& arguments, const Cancellation& stop) {
 }
 
 int run_operator(const Arguments& arguments) {
-  raise_descriptor_limit();  // each held poll is one
+  raise_descriptor_limit();  // each long poll needs one
   Interruption interruption({SIGINT, SIGTERM});
   try {
     serve(arguments, interruption.cancellation());

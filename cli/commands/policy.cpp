@@ -40,12 +40,12 @@ int show_policy(const Arguments& arguments) {
   }
   if (!rows.empty()) print("\n" + table({"OPTION", "VALUE", "DEFAULT", "UNIT"}, rows));
   if (!arguments.quiet() && now.by != "service" && now.by != "operator") {
-    talk("No service runs; one that starts now goes by " + now.by + " and the defaults.");
+    talk("No service is running; the next one uses " + now.by + " and the defaults.");
   }
   return 0;
 }
 
-// The options of one policy, as OPTION=VALUE words give them; "OPTION=" takes its default again.
+// Sets options of one policy from OPTION=VALUE words; "OPTION=" restores the default.
 void take_options(const std::vector<std::string>& words, size_t first,
                   std::map<std::string, double>& options) {
   for (size_t i = first; i < words.size(); ++i) {
@@ -66,7 +66,7 @@ void take_options(const std::vector<std::string>& words, size_t first,
   }
 }
 
-// As YAML on one line.
+// The options as YAML on one line.
 std::string braces(const std::map<std::string, double>& options) {
   std::string text;
   for (const auto& [name, value] : options) {
@@ -75,7 +75,7 @@ std::string braces(const std::map<std::string, double>& options) {
   return "{" + text + "}";
 }
 
-// What the words make of the present one. Throws UsageError.
+// The present policy with the changes of the words. Throws UsageError.
 PolicyChoice wanted_policy(const std::vector<std::string>& words, PolicyChoice wanted) {
   const bool named = words[0].find('=') == std::string::npos;
   if (named && words[0] != wanted.name) wanted = {.name = words[0]};
@@ -83,7 +83,7 @@ PolicyChoice wanted_policy(const std::vector<std::string>& words, PolicyChoice w
   std::vector<std::string_view> names;
   for (const PolicyInfo& policy : policies()) names.push_back(policy.name);
   if (std::find(names.begin(), names.end(), wanted.name) == names.end()) {
-    throw UsageError(fmt::format("there is no policy {}; there are: {}.{}", wanted.name,
+    throw UsageError(fmt::format("unknown policy {}; the policies are {}.{}", wanted.name,
                                  fmt::join(names, ", "), did_you_mean(wanted.name, names)));
   }
   try {
@@ -94,7 +94,7 @@ PolicyChoice wanted_policy(const std::vector<std::string>& words, PolicyChoice w
   return wanted;
 }
 
-// Whether a service runs that goes by it now.
+// Returns whether a service runs that uses it now.
 bool set_local(const PolicyChoice& wanted) {
   change_config(
       {{{"local", "policy"}, wanted.name}, {{"local", "options"}, braces(wanted.options)}},
@@ -116,12 +116,12 @@ int set(const Arguments& arguments) {
     wanted = wanted_policy(arguments.rest(), configured_policy());
     told = set_local(wanted);
     said = fmt::format("Written to {}; {}.", local::config_path(),
-                       told ? "the service goes by it now" : "a service that starts goes by it");
+                       told ? "the service uses it now" : "the next service uses it");
   } else {
     KubernetesPolicy policy(cluster, arguments.verbose());
     wanted = wanted_policy(arguments.rest(), policy.choice());
     policy.set(wanted);
-    said = "The operators start again with it, one after the other; jobs go on.";
+    said = "The operators restart with it, one after the other; jobs keep running.";
   }
   if (arguments.json()) {
     print_json({{"policy", wanted.name}, {"options", wanted.options}, {"reloaded", told}});

@@ -8,7 +8,7 @@
 
 namespace adaptdl::cli {
 
-// Throws UsageError for a word that is none.
+// Throws UsageError for an invalid word.
 std::map<std::string, double> policy_options(const std::vector<std::string>& words);
 
 }  // namespace adaptdl::cli

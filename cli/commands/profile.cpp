@@ -28,8 +28,7 @@ int run_profile(const Arguments& arguments) {
   const std::string name =
       arguments.given("application") ? arguments.text("application") : recording.name();
   if (name.empty() || name.find('/') != std::string::npos) {
-    throw UsageError(
-        fmt::format("--application: '{}' is no name; it becomes that of a file", name));
+    throw UsageError(fmt::format("--application: invalid name '{}'; it becomes a file name", name));
   }
   const std::string path = arguments.given("to") ? arguments.text("to") : name + ".yaml";
   if (path != "-") check_writable(path);

@@ -16,8 +16,8 @@
 namespace adaptdl::cli {
 namespace {
 
-// The event stream on standard output. Once it cannot be written, training goes on without it, and
-// the command ends with exit code 1, and with the reason unless it is that nobody reads any more.
+// The event stream on standard output. If writing fails, training continues without it, and the
+// command exits with 1, and with the reason unless the reader has closed the pipe.
 class JsonStream {
  public:
   explicit JsonStream(int64_t every) : every_(every) {}
@@ -29,7 +29,7 @@ class JsonStream {
     } catch (const OutputClosed&) {
       broken_ = true;
     } catch (const Error& error) {
-      talk(fmt::format("adaptdl: {}; training goes on without its events", error.what()));
+      talk(fmt::format("adaptdl: {}; training continues without the event stream", error.what()));
       broken_ = true;
     }
   }
@@ -51,7 +51,7 @@ class JsonStream {
 Display::Options display_options(const Arguments& arguments) {
   Display::Options options{.fd = STDERR_FILENO, .quiet = arguments.quiet()};
   options.moving = is_fancy(STDERR_FILENO, arguments.flag("no-color"));
-  // Events and a moving display on one screen would write over each other.
+  // Events and a moving display on one terminal would overwrite each other.
   if (arguments.json() && isatty(STDOUT_FILENO) != 0) options.moving = false;
   options.color = options.moving;
   options.verbose = arguments.verbose();
@@ -60,9 +60,9 @@ Display::Options display_options(const Arguments& arguments) {
 }
 
 int run_run(const Arguments& arguments) {
-  raise_descriptor_limit();  // some for each replica
+  raise_descriptor_limit();  // each replica needs some
   launch::RunOptions options = run_options(arguments);
-  // Shared with the sinks: a sink that hangs outlives this function.
+  // Shared with the sinks: a blocked sink outlives this function.
   const auto display = std::make_shared<Display>(display_options(arguments));
   const launch::Talk talk_to = [display](const std::string& line) { display->talk(line); };
   std::unique_ptr<kubernetes::HintPoster> hints;

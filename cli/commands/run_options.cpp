@@ -25,8 +25,8 @@ std::vector<std::pair<int64_t, int>> parse_replicas_at(const std::string& text) 
           "--replicas-at: {} is not STEP:N, such as 100:3 (from step 100 on, 3 replicas).", part));
     }
     if (!result.empty() && *step <= result.back().first) {
-      throw UsageError(fmt::format("--replicas-at: step {} does not follow step {}.", *step,
-                                   result.back().first));
+      throw UsageError(
+          fmt::format("--replicas-at: step {} is not after step {}.", *step, result.back().first));
     }
     result.emplace_back(*step, *count);
     start = end + 1;
@@ -39,7 +39,7 @@ double parse_hang_timeout(const std::string& text) {
   const auto seconds = try_parse<double>(text);
   if (!seconds || !(*seconds >= 1 && *seconds <= 1e9)) {
     throw UsageError(fmt::format(
-        "--hang-timeout: \"{}\" is neither a number of seconds, 1 or more, nor off.", text));
+        "--hang-timeout: invalid value \"{}\"; use a number of seconds, 1 or more, or off.", text));
   }
   return *seconds;
 }
@@ -60,7 +60,7 @@ launch::RunOptions run_options(const Arguments& arguments) {
   options.replicas = launch::parse_replicas(arguments.text("replicas"),
                                             options.gpus > 0 ? options.gpus : available_cores());
 
-  // Beside the program, so that the same command finds them from any folder.
+  // Beside the program, so that the same command finds them from every working directory.
   const std::string base = join_path(parent_directory(options.program), options.name + ".run");
   const auto folder = [&](const char* flag, const std::string& otherwise) {
     const std::string chosen = arguments.text(flag);

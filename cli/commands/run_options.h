@@ -1,6 +1,6 @@
 #pragma once
 
-// From the flags of `adaptdl run` to what the launcher needs.
+// Converts the flags of `adaptdl run` to the launcher's options.
 
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ std::vector<std::pair<int64_t, int>> parse_replicas_at(const std::string& text);
 // "SECONDS" or "off" (0). Throws UsageError.
 double parse_hang_timeout(const std::string& text);
 
-// Checks everything that can be checked without starting a replica: the program and its kind, the
+// Checks everything that can be checked before a replica starts: the program and its kind, the
 // worker and its LibTorch, GPUs. Throws UsageError or Error.
 launch::RunOptions run_options(const Arguments& arguments);
 

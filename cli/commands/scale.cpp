@@ -25,7 +25,7 @@ int scale_job(JobControl& control, const std::string& name, const ReplicaRange& 
 
 int scale_run(const std::string& name, const ReplicaRange& range, const Arguments& arguments) {
   if (range.min != range.max) {
-    throw UsageError("N: nobody would choose for a run of `adaptdl run`; give one number.");
+    throw UsageError("N: a range is only for jobs; give one number for a run of `adaptdl run`.");
   }
   const Json answer = launch::request(name, {{"request", "scale"}, {"replicas", *range.max}});
   if (arguments.json()) {
@@ -36,7 +36,7 @@ int scale_run(const std::string& name, const ReplicaRange& range, const Argument
   }
   print_line(fmt::format("{}: replicas {} -> {}", name,
                          dump_json(answer.value("from", Json(nullptr))), *range.max));
-  if (!arguments.quiet()) talk("It keeps training meanwhile; `adaptdl ls` shows how far it is.");
+  if (!arguments.quiet()) talk("It keeps training; `adaptdl ls` shows the progress.");
   return 0;
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr Seconds kStopPatience{10};
 
-// One that does not answer, or listens elsewhere.
+// For a service that does not answer, or listens elsewhere.
 int stop_by_signal(const local::ServiceProcess& service) {
   syscall(SYS_pidfd_send_signal, service.pidfd.get(), SIGTERM, nullptr, 0);
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(kStopPatience);
@@ -31,7 +31,7 @@ int stop_by_signal(const local::ServiceProcess& service) {
   if (::poll(&wait, 1, static_cast<int>(limit.count())) <= 0) {
     fail("the service (process {}) has not ended in {} s", service.pid, kStopPatience.count());
   }
-  talk("The service has ended; jobs that train go on, and `adaptdl serve` finds them again.");
+  talk("The service has ended; running jobs continue, and `adaptdl serve` takes them over again.");
   return 0;
 }
 
@@ -52,8 +52,8 @@ int stop() {
   }
   const auto jobs = json_get_or<int64_t>(hello, "jobs", "service", 0);
   talk(jobs == 0 ? "The service has ended."
-                 : fmt::format("The service has ended; {} job{} not. Those that train go on; "
-                               "`adaptdl serve` finds them again.",
+                 : fmt::format("The service has ended; {} job{} not. Running jobs continue; "
+                               "`adaptdl serve` takes them over again.",
                                jobs, jobs == 1 ? " has" : "s have"));
   return 0;
 }
@@ -72,7 +72,7 @@ int run_serve(const Arguments& arguments) {
   if (!options.scheduling.options.empty() && !options.scheduling.policy) {
     throw UsageError("--policy-option: name the --policy too.");
   }
-  raise_descriptor_limit();  // each held poll is one
+  raise_descriptor_limit();  // each long poll needs one
   local::Service(options).run();
   return 0;
 }

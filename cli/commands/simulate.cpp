@@ -23,7 +23,7 @@ namespace {
 
 volatile std::sig_atomic_t ended_early = 0;
 
-// Ctrl-C ends the simulation after the round in progress; a second one ends the process.
+// Ctrl-C ends the simulation after the present round; a second one ends the process.
 void stop_at_interrupt() {
   struct sigaction action {};
   action.sa_handler = [](int) { ended_early = 1; };
@@ -37,7 +37,7 @@ std::vector<std::string> application_names(const Profiles& profiles) {
   return names;
 }
 
-// One line that moves on a terminal, nothing elsewhere.
+// A progress line, on a terminal only.
 class ProgressBar {
  public:
   ProgressBar(std::string policy, bool shown) : policy_(std::move(policy)), shown_(shown) {}
@@ -89,7 +89,7 @@ std::string to_text(const std::vector<ExperimentResult>& results) {
                rows);
 }
 
-// `several`: policies were asked for, of which an interrupt may have left one.
+// `several`: several policies were requested; after an interrupt there may be results of only one.
 Json to_json(const std::vector<ExperimentResult>& results, bool several) {
   Json all = Json::array();
   for (const ExperimentResult& result : results) {
@@ -167,7 +167,7 @@ int run_simulate(const Arguments& arguments) {
   } else {
     print(to_text(results));
   }
-  // After the figures, which a full disk must not cost.
+  // After the results: a full disk must not lose them.
   if (timeline) timeline->flush();
   if (arguments.given("plot")) {
     std::vector<PlotRun> runs;
@@ -179,7 +179,7 @@ int run_simulate(const Arguments& arguments) {
     write_file_atomic(arguments.text("plot"), plot_svg(runs));
   }
   if (!ended_early) return 0;
-  talk("adaptdl: interrupted: these are the figures up to there");
+  talk("adaptdl: interrupted; the figures cover the time until then");
   return static_cast<int>(ExitCode::interrupted);
 }
 

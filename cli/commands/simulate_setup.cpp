@@ -67,14 +67,14 @@ void give_option(const std::string& setting, std::vector<SimulatedPolicy>& to) {
     throw UsageError(fmt::format("{}: {} is not simulated; --policy names {}", flag, policy,
                                  fmt::join(asked, ", ")));
   }
-  throw UsageError(fmt::format("{}: there is no such option; {} {} {}.{}", flag,
+  throw UsageError(fmt::format("{}: unknown option; {} {} {}.{}", flag,
                                policy.empty() ? fmt::format("{}", fmt::join(asked, ", ")) : policy,
                                !policy.empty() || asked.size() == 1 ? "has" : "have",
                                known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")),
                                meant(name, known)));
 }
 
-// Their own words on values out of range.
+// Lets the policies check the ranges of their options.
 void check_options(const SimulatedPolicy& policy) {
   if (policy.options.empty()) return;
   try {
@@ -96,7 +96,7 @@ std::vector<SimulatedPolicy> simulated_policies_of(const Arguments& arguments) {
       continue;
     }
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw UsageError(fmt::format("--policy: there is no policy '{}'; there are: {}.{}", name,
+      throw UsageError(fmt::format("--policy: unknown policy '{}'; the policies are {}.{}", name,
                                    fmt::join(known, ", "), meant(name, known)));
     }
     const auto same = [&](const SimulatedPolicy& other) { return other.name == name; };
@@ -132,7 +132,7 @@ ExperimentOptions experiment_options(const Arguments& arguments) {
     return options;
   }
   if (arguments.given("nodes") || arguments.given("gpus-per-node")) {
-    throw UsageError("--cluster says what the nodes are: leave out --nodes and --gpus-per-node");
+    throw UsageError("--cluster defines the nodes: omit --nodes and --gpus-per-node");
   }
   options.nodes = read_cluster(arguments.text("cluster"));
   return options;

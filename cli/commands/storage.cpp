@@ -1,5 +1,5 @@
-// `adaptdl __storage`: what `adaptdl cp` needs in a pod whose image has this program and not much
-// else: neither sleep nor tar. Operators' pods wait by it, too (manifests/operator.yaml).
+// `adaptdl __storage`: the tools of `adaptdl cp` in a pod whose image may have neither sleep nor
+// tar. Operators' pods also use it to wait (manifests/operator.yaml).
 
 #include "core/client/kubernetes/storage.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 int wait(const std::string& seconds) {
   const auto number = try_parse<int>(seconds);
-  if (!number || *number < 0) throw UsageError(seconds + ": is no number of seconds.");
+  if (!number || *number < 0) throw UsageError(seconds + ": not a number of seconds.");
   std::this_thread::sleep_for(Seconds(*number));
   return 0;
 }
@@ -37,7 +37,7 @@ int pack(const std::string& folder, const std::vector<std::string>& members) {
 
 int unpack(const std::string& folder) {
   const auto source = oci::read_descriptor(STDIN_FILENO, "standard input");
-  // Whoever sends is to get rid of all, also when this fails.
+  // Read everything the sender sends, even after a failure.
   const auto drain = [&] {
     while (!source().empty()) continue;
   };
@@ -53,14 +53,14 @@ int unpack(const std::string& folder) {
 
 int run_storage(const Arguments& arguments) {
   std::vector<std::string> words = arguments.rest();
-  if (words.size() < 2) throw UsageError("an action and what it is for are missing.");
+  if (words.size() < 2) throw UsageError("give an action and its argument.");
   const std::string action = words[0], first = words[1];
   words.erase(words.begin(), words.begin() + 2);
   if (action == "wait") return wait(first);
   if (action == "is-folder") return is_directory(first) ? 0 : 1;
   if (action == "pack") return pack(first, words);
   if (action == "unpack") return unpack(first);
-  throw UsageError(action + ": is none of wait, is-folder, pack and unpack.");
+  throw UsageError(action + ": unknown action; use wait, is-folder, pack or unpack.");
 }
 
 }  // namespace

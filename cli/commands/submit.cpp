@@ -18,7 +18,7 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// Ctrl-C ends the waiting; a second one ends the process.
+// Ctrl-C ends the wait; a second one ends the process.
 void catch_interrupt() {
   struct sigaction action {};
   action.sa_handler = [](int) { interrupted = 1; };
@@ -41,8 +41,9 @@ int wait_for_end(JobQuery& query, const std::string& name, const Arguments& argu
     if (!arguments.quiet()) talk(result.sentence);
     return static_cast<int>(result.code);
   } catch (const Detached&) {
-    talk(fmt::format("\n{} goes on; `adaptdl wait {}` waits for it, `adaptdl cancel {}` ends it.",
-                     name, name, name));
+    talk(fmt::format(
+        "\n{} keeps running; `adaptdl wait {}` waits for it, `adaptdl cancel {}` ends it.", name,
+        name, name));
     return static_cast<int>(kJobUnfinished);
   }
 }

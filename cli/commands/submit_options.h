@@ -5,7 +5,7 @@
 
 namespace adaptdl::cli {
 
-// What the flags of `adaptdl submit` say.
+// The options from the flags of `adaptdl submit`.
 client::SubmitOptions submit_options(const Arguments& arguments);
 
 }  // namespace adaptdl::cli

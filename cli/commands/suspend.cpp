@@ -20,11 +20,11 @@ int ask(bool suspended, const char* done, const Arguments& arguments) {
 }
 
 int suspend(const Arguments& arguments) {
-  return ask(true, "is suspended, after a checkpoint", arguments);
+  return ask(true, "suspended, after a checkpoint", arguments);
 }
 
 int resume(const Arguments& arguments) {
-  return ask(false, "waits for replicas again", arguments);
+  return ask(false, "resumed, waiting for replicas", arguments);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ std::string checked_name(const Arguments& arguments) {
   const std::string name = *arguments.positional("NAME");
   if (!valid_job_name(name)) {
     throw UsageError(fmt::format(
-        "NAME: {} cannot name an instance; allowed are lower-case letters, digits and -.", name));
+        "NAME: invalid instance name {}; use lower-case letters, digits and '-'.", name));
   }
   return name;
 }
@@ -43,7 +43,8 @@ int create(const Arguments& arguments) {
   const std::string name = checked_name(arguments);
   for (const char* flag : {"nodeport", "storageclass", "size", "image"}) {
     if (arguments.given(flag) && chosen_cluster(arguments).local()) {
-      throw UsageError(fmt::format("--{}: an instance of this machine is a folder.", flag));
+      throw UsageError(
+          fmt::format("--{}: only for Kubernetes; an instance on this machine is a folder.", flag));
     }
   }
   const std::string note =
@@ -87,7 +88,7 @@ int list_instances(const Arguments& arguments) {
   } else if (!found.rows.empty()) {
     print(table(found.head, found.rows));
   } else if (!arguments.quiet()) {
-    talk("There are no TensorBoard instances; `adaptdl tensorboard create NAME` makes one.");
+    talk("There are no TensorBoard instances; create one with `adaptdl tensorboard create NAME`.");
   }
   return 0;
 }

@@ -5,7 +5,7 @@
 
 namespace adaptdl::cli {
 
-// What the flags of `adaptdl tensorboard create` say.
+// The options from the flags of `adaptdl tensorboard create`.
 client::TensorBoardOptions tensorboard_options(const Arguments& arguments);
 
 }  // namespace adaptdl::cli

@@ -23,8 +23,7 @@ std::string picture(JobQuery& query) {
     if (run.live) rows.push_back(run_row(run, now, false));
   });
   return query.headline() + "\n\n" +
-         (rows.empty() ? "Nothing is pending, and nothing trains.\n"
-                       : rows_table(std::move(rows), false));
+         (rows.empty() ? "No job is pending or training.\n" : rows_table(std::move(rows), false));
 }
 
 int terminal_height(int fd) {
@@ -32,7 +31,7 @@ int terminal_height(int fd) {
   return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 24;
 }
 
-// The lines of `text` that fit onto the terminal, each cut off where it ends.
+// The lines of `text` that fit on the terminal, each truncated to its width.
 std::string fitted(const std::string& text, int width, int height) {
   std::string result;
   size_t start = 0;

@@ -12,17 +12,16 @@ int run_uninstall(const Arguments& arguments) {
   kube::Client client = installer_client(arguments);
   const auto name_space = kubernetes::remains_in(client);
   if (!name_space) {
-    kubernetes::installed_in(client);  // says so if it is another's
-    talk("nothing is installed in this cluster");
+    kubernetes::installed_in(client);  // throws if the installation is another tool's
+    talk("AdaptDL is not installed in this cluster");
     return 0;
   }
   const bool keep = arguments.flag("keep-jobs");
   const size_t jobs = kubernetes::count_jobs(client);
   if (jobs > 0 && !keep) {
     fail(
-        "the cluster has {} AdaptDLJob{}, which would go with their data: delete them first, or "
-        "give "
-        "--keep-jobs, which leaves them and their definition",
+        "the cluster has {} AdaptDLJob{}, which would be removed with their data: delete them "
+        "first, or give --keep-jobs, which keeps them and their definition",
         jobs, jobs == 1 ? "" : "s");
   }
   if (asks(arguments) && !agreed(fmt::format("Remove AdaptDL from {} (namespace {})?",

@@ -1,6 +1,6 @@
 #pragma once
 
-// The flags that say which cluster, and which of its jobs, a command is about.
+// The flags that choose the cluster and the jobs of a command.
 
 #include "cli/frame/parse.h"
 #include "core/client/cluster_choice.h"
@@ -13,7 +13,7 @@ client::ClusterFlags cluster_flags(const Arguments& arguments);
 // By --cluster, --namespace, --context and --kubeconfig: client::chosen_cluster().
 client::ClusterChoice chosen_cluster(const Arguments& arguments);
 
-// That cluster's jobs; of these the ones that --all-namespaces and --selector name, of commands
+// The jobs of that cluster; only those that match --all-namespaces and --selector, for commands
 // that have these flags.
 client::ClusterJobs open_cluster(const Arguments& arguments);
 

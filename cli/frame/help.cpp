@@ -11,7 +11,7 @@ namespace adaptdl::cli {
 namespace {
 
 constexpr size_t kWidth = 80;
-constexpr size_t kIndent = 26;  // where the explanations start
+constexpr size_t kIndent = 26;  // column of the explanations
 
 std::string heading(std::string_view text, bool fancy) {
   return fancy ? fmt::format("\n\x1b[1m{}\x1b[0m\n", text) : fmt::format("\n{}\n", text);
@@ -42,7 +42,7 @@ std::string options_help(const std::vector<Option>& options) {
   return text;
 }
 
-// The manual text is a small Markdown: paragraphs, "## " headings, indented code, `code`.
+// The manual text is in a subset of Markdown: paragraphs, "## " headings, indented code, `code`.
 std::string manual_text(std::string_view markdown, bool fancy) {
   std::string text;
   while (!markdown.empty()) {

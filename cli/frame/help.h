@@ -6,10 +6,10 @@
 
 namespace adaptdl::cli {
 
-// `adaptdl --help`: what it is, the commands, the global flags. `fancy`: with bold headings.
+// `adaptdl --help`: a description, the commands, the global flags. `fancy`: with bold headings.
 std::string program_help(bool fancy);
 
-// `adaptdl GROUP --help`: what it is about, and its commands.
+// `adaptdl GROUP --help`: the group's description and commands.
 std::string group_help(const CommandGroup& group, bool fancy);
 
 // `adaptdl COMMAND --help`: usage, text, arguments, flags, examples, from the table.

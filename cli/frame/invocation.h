@@ -1,7 +1,7 @@
 #pragma once
 
-// As what this program was called. kubectl runs programs of its users by their names:
-// `kubectl adaptdl ls` is `kubectl-adaptdl ls`, and completes it by kubectl_complete-adaptdl.
+// The name by which this program was called. kubectl runs its plugins by file name: `kubectl
+// adaptdl ls` runs `kubectl-adaptdl ls`, and kubectl_complete-adaptdl completes it.
 
 #include <string>
 
@@ -9,12 +9,12 @@ namespace adaptdl::cli {
 
 enum class Invocation { adaptdl, kubectl_plugin, kubectl_completion };
 
-// By argv[0]. To be called once, before all else.
+// From argv[0]. Call once, before everything else.
 Invocation set_invocation(const std::string& argv0);
 
-// What users type: "adaptdl" or "kubectl adaptdl".
+// The command that users type: "adaptdl" or "kubectl adaptdl".
 const char* program_name();
-// As a plugin commands are about kubectl's current context, if nothing else is said.
+// As a plugin, commands use kubectl's current context by default.
 bool is_kubectl_plugin();
 
 }  // namespace adaptdl::cli

@@ -4,7 +4,7 @@ namespace adaptdl::client {}
 
 namespace adaptdl::cli {
 
-// Commands speak of jobs, clusters and images as core/client declares them.
+// Commands use the names of jobs, clusters and images that core/client declares.
 using namespace client;
 
 }  // namespace adaptdl::cli

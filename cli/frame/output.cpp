@@ -41,7 +41,7 @@ std::string table(const std::vector<std::string>& head,
       text += row[i];
       if (i + 1 < row.size()) text.append(widths[i] - row[i].size() + 2, ' ');
     }
-    while (text.ends_with(' ')) text.pop_back();  // where the last columns are empty
+    while (text.ends_with(' ')) text.pop_back();  // the last columns may be empty
     text += '\n';
   };
   add(head);

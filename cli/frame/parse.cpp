@@ -12,7 +12,7 @@
 namespace adaptdl::cli {
 namespace {
 
-// What may stand where a command does: in a group, its verbs.
+// The words that are possible in place of a command; in a group, its verbs.
 std::vector<std::string_view> command_names(const CommandGroup* group) {
   std::vector<std::string_view> names;
   for (const Command& command : commands()) {
@@ -52,8 +52,8 @@ void check_value(const Option& option, const std::string& value, const std::stri
       if (std::none_of(option.choices.begin(), option.choices.end(), [&](std::string_view choice) {
             return value == choice || (choice.ends_with('=') && value.starts_with(choice));
           })) {
-        throw UsageError(fmt::format("{}: {} is not possible; it is {}.{}", where,
-                                     value.empty() ? "an empty value" : value, join(option.choices),
+        throw UsageError(fmt::format("{}: invalid value {}; use {}.{}", where,
+                                     value.empty() ? "''" : value, join(option.choices),
                                      did_you_mean(value, option.choices)));
       }
       break;
@@ -76,7 +76,7 @@ bool flag_value(const std::string& text, const std::string& where) {
   for (const char* no : {"0", "false", "no", "off"}) {
     if (text == no) return false;
   }
-  throw UsageError(fmt::format("{}: {} is neither 1 (yes) nor 0 (no).", where, text));
+  throw UsageError(fmt::format("{}: invalid value {}; use 1 (yes) or 0 (no).", where, text));
 }
 
 std::vector<std::string> split_blanks(const std::string& text) {
@@ -131,8 +131,8 @@ std::optional<std::string> Arguments::positional(std::string_view name) const {
   return found->second;
 }
 
-// One command line, with CLI11 as the tokenizer: what a flag is, where its value stands. Values are
-// checked here, so that those from the environment are treated the same.
+// Parses one command line. CLI11 is the tokenizer: it tells flags and their values apart. Values
+// are checked here, in the same way as those from the environment.
 class Parser {
  public:
   Parser(const Command* command, const Environment& environment)
@@ -154,7 +154,7 @@ class Parser {
         words.erase(dashes, words.end());
       }
     }
-    std::reverse(words.begin(), words.end());  // CLI11 wants them so
+    std::reverse(words.begin(), words.end());  // CLI11 expects this order
     try {
       app_.parse(words);
     } catch (const CLI::ParseError& error) {
@@ -219,8 +219,8 @@ class Parser {
       if (word == "--") continue;
       if (next == command_->positionals.size()) {
         throw UsageError(fmt::format(
-            "{}: one argument too many.{}", word,
-            command_->arguments_after_dashes ? " Arguments of the program follow --." : ""));
+            "{}: unexpected argument.{}", word,
+            command_->arguments_after_dashes ? " Give arguments of the program after --." : ""));
       }
       const Positional& positional = command_->positionals[next];
       if (positional.kind == Kind::words || positional.repeat) {
@@ -257,8 +257,8 @@ class Parser {
 
 namespace {
 
-// The words as the command that they name, and all that is not its name. Global flags take no
-// value, so the first word that is none is the command, and the next one a group's verb.
+// Separates the command's name from the other words. Global flags take no value, so the first word
+// that is not a flag is the command, and the next one a group's verb.
 struct Spoken {
   const Command* command = nullptr;
   const CommandGroup* group = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
 
-// From argv and the environment to the values of one command, by its record in the table.
+// Converts argv and the environment to the values of one command, as its record in the table says.
 // Precedence: flag, then environment variable, then the record's default.
 
 #include <cstdint>
@@ -22,7 +22,7 @@ using Environment = std::function<const char*(const char* name)>;
 class Arguments {
  public:
   bool flag(std::string_view name) const;         // false unless given
-  std::string text(std::string_view name) const;  // "" without value and default
+  std::string text(std::string_view name) const;  // "" without a value or default
   int64_t integer(std::string_view name) const;   // Requires: a value or a default
   // A duration (core/base/number.h) of [low, high] seconds; UsageError for anything else.
   double seconds(std::string_view name, double low = 0.0,
@@ -33,7 +33,7 @@ class Arguments {
   std::optional<std::string> positional(std::string_view name) const;
   const std::vector<std::string>& rest() const {
     return rest_;
-  }  // after --, `words`, repeated ones
+  }  // after --, `words`, or repeated positionals
   bool json() const { return text("format") == "json"; }
 
   bool quiet() const { return flag("quiet"); }
@@ -55,15 +55,15 @@ struct Parsed {
   enum class What { help, version, command };
   What what = What::help;
   const Command* command = nullptr;     // null: help of `group`, or of the program itself
-  const CommandGroup* group = nullptr;  // that was named, with or without a command of it
-  Arguments arguments;  // for What::help, only the global flags are sure to be there
+  const CommandGroup* group = nullptr;  // the named one, with or without a command
+  Arguments arguments;                  // for What::help only the global flags are guaranteed
 };
 
 // Throws UsageError for unknown commands and flags (with a suggestion), bad values, too many or
 // missing arguments. `words` are argv[1..].
 Parsed parse(const std::vector<std::string>& words, const Environment& environment);
 
-// "adaptdl run --help": where to read on after a mistake in these words.
+// "adaptdl run --help": the help for a mistake in these words.
 std::string help_hint(const std::vector<std::string>& words);
 
 }  // namespace adaptdl::cli

@@ -18,8 +18,8 @@ namespace {
 
 constexpr auto kRedraw = std::chrono::milliseconds(200);
 constexpr auto kLastWait = std::chrono::seconds(1);
-constexpr size_t kMaxLines = 1000;  // waiting for a terminal that takes nothing
-constexpr size_t kChunk = 512;      // what a descriptor that polls writable takes without blocking
+constexpr size_t kMaxLines = 1000;  // waiting for a blocked terminal
+constexpr size_t kChunk = 512;      // bytes that a descriptor accepts when poll says it is writable
 
 }  // namespace
 
@@ -50,7 +50,7 @@ struct Display::Shared {
     return closing;
   }
 
-  // False when the descriptor is gone, or the end has come and it still takes nothing.
+  // False when the descriptor is closed, or when it is still blocked at the end.
   bool write(std::string_view text) {
     while (!text.empty()) {
       pollfd ready{.fd = options.fd, .events = POLLOUT, .revents = 0};
@@ -119,7 +119,7 @@ Display::Display(const Options& options) : shared_(std::make_shared<Shared>(opti
     shared_->done = true;
     return;
   }
-  // Detached: should the terminal block it for good, the process ends without it.
+  // Detached: the process can end even if the terminal blocks this thread forever.
   std::thread([shared = shared_] {
     pthread_setname_np(pthread_self(), "adl-display");
     shared->loop();

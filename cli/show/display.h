@@ -1,7 +1,7 @@
 #pragma once
 
 // Shows a run while it lasts: on a terminal two lines that are redrawn a few times a second, with
-// log lines scrolling by above them; elsewhere log lines alone, some of them on progress.
+// log lines scrolling above them; elsewhere only log lines, some of them about progress.
 
 #include <memory>
 #include <string>
@@ -18,7 +18,7 @@ class Display {
     bool color = false;
     bool utf8 = false;
     bool verbose = false;  // more kinds of log lines
-    bool quiet = false;    // shows nothing; the state is kept all the same
+    bool quiet = false;    // shows nothing, but keeps the state
   };
 
   explicit Display(const Options& options);
@@ -26,13 +26,13 @@ class Display {
   Display& operator=(const Display&) = delete;
   ~Display();  // finish()
 
-  // Any thread; neither waits for the terminal: a thread of its own writes, and when it cannot, the
-  // oldest lines are dropped.
+  // Any thread. Neither function waits for the terminal: a thread writes, and drops the oldest
+  // lines when the terminal does not keep up.
   void event(const Json& event);
   void talk(const std::string& line);
 
-  // Writes what is left, leaves the cursor at the start of a free line, and returns what is known
-  // of the run. Waits for a terminal that takes nothing (Ctrl-S) for at most a second.
+  // Writes the remaining lines, leaves the cursor at the start of an empty line, and returns the
+  // state of the run. Waits at most a second for a terminal that is stopped (Ctrl-S).
   RunState finish();
 
  private:

@@ -19,7 +19,7 @@ std::string cell(const Json& status, const char* key) {
   return dump_json(*found);
 }
 
-// The record of a run that was killed still says what it did then.
+// The record of a killed run still has the state that it had then.
 std::string run_state(const launch::RunInfo& run) {
   if (run.live) return run.status.is_object() ? cell(run.status, "state") : "not answering";
   const std::string last = cell(run.status, "state");
@@ -33,7 +33,7 @@ Json time_or_null(const std::optional<double>& wall_s) {
   return wall_s ? Json(rfc3339(*wall_s)) : Json(nullptr);
 }
 
-// Nodes once each, with how many replicas are on them.
+// Each node once, with its number of replicas.
 std::string places_text(const JobView& job) {
   if (!job.slots.empty()) return fmt::format("{}", fmt::join(job.slots, ","));
   std::map<std::string, int> nodes;
@@ -46,7 +46,7 @@ std::string places_text(const JobView& job) {
   return text.empty() ? "-" : text;
 }
 
-// "2 -> 3" on the way there.
+// "2 -> 3" during a rescale.
 std::string replicas_text(const Json& status, int64_t otherwise) {
   const auto now = status.find("replicas"), target = status.find("target");
   if (now == status.end() || !now->is_number_integer()) return std::to_string(otherwise);

@@ -12,9 +12,9 @@
 
 namespace adaptdl::cli {
 
-// One line of `ls` and `top`, of a job or a run; every text is "-" where there is nothing to say.
+// One line of `ls` and `top`, of a job or a run. Texts are "-" where there is no value.
 struct JobRow {
-  std::string name_space;  // shown if asked for
+  std::string name_space;  // shown if requested
   std::string name, kind, status, replicas, step, epoch, loss, age, restarts;
   std::string places, started, runtime, reason, program;  // empty unless `wide`
 };

@@ -10,8 +10,8 @@
 namespace adaptdl::cli {
 namespace {
 
-constexpr double kMemorySeconds = 15.0;  // of the estimate of the time left
-constexpr double kKeep = 0.9;            // of a smoothed number, per step
+constexpr double kMemorySeconds = 15.0;  // time constant of the estimate of the time left
+constexpr double kKeep = 0.9;            // weight of the old value of a smoothed number, per step
 
 std::optional<double> number(const Json& event, const char* key) {
   const auto found = event.find(key);
@@ -68,7 +68,7 @@ std::string describe_metrics(const std::vector<std::pair<std::string, double>>& 
   return line;
 }
 
-// "12.3k": three digits, for places where each column counts.
+// "12.3k": three digits, for narrow columns.
 std::string compact(double value) {
   const char* suffix = "";
   for (const char* next : {"k", "M", "G"}) {
@@ -89,16 +89,13 @@ std::string because(const Json& event) {
   return cause.empty() ? "" : ": " + cause;
 }
 
-// The causes of a generation are words for programs; unknown ones are from a later version.
+// The causes of a generation are words for programs; later versions may add more.
 std::string because_of_generation(const Json& event) {
   static const std::pair<const char*, const char*> kSentences[] = {
-      {"restart", "all had died"},
-      {"scale", "as asked by adaptdl scale"},
-      {"replicas-at", "as asked by --replicas-at"},
-      {"death", "a replica died"},
-      {"links", "links between replicas broke"},
-      {"leave", "a replica was told to leave"},
-      {"replacement", "in place of a replica that is gone"}};
+      {"restart", "all replicas had died"},          {"scale", "requested by adaptdl scale"},
+      {"replicas-at", "requested by --replicas-at"}, {"death", "a replica died"},
+      {"links", "links between replicas broke"},     {"leave", "a replica was told to leave"},
+      {"replacement", "replaced a lost replica"}};
   const std::string cause = text_at(event, "cause");
   for (const auto& [word, sentence] : kSentences) {
     if (cause == word) return std::string(": ") + sentence;
@@ -167,7 +164,7 @@ std::string bar(double fraction, int width, const Look& look) {
   return look.color ? line + "\x1b[0m" : line;
 }
 
-// The fields that fit into `room` columns, two blanks apart.
+// The fields that fit into `room` columns, separated by two blanks.
 std::string fit(const std::vector<std::string>& fields, size_t room) {
   std::string line;
   for (const std::string& field : fields) {
@@ -179,7 +176,7 @@ std::string fit(const std::vector<std::string>& fields, size_t room) {
   return line;
 }
 
-// How far the training is, in [0, 1]; 0 when its end is not known.
+// The finished fraction of the training; 0 if its end is unknown.
 double done(const RunState& state) {
   return state.progress_total > 0.0 ? std::min(1.0, state.progress / state.progress_total) : 0.0;
 }
@@ -188,7 +185,7 @@ std::string percent(double fraction) {
   return fmt::format("{:.0f} %", std::floor(fraction * 100.0));
 }
 
-// "epoch 3/20": the one under way, of how many.
+// "epoch 3/20": the present one, and their total number.
 std::string describe_epoch(const RunState& state, double fraction) {
   const double under_way = std::floor(state.epoch) + 1.0;
   if (fraction <= 0.0 || state.epoch <= 0.0) return fmt::format("epoch {:.0f}", under_way);
@@ -229,7 +226,7 @@ void RunState::apply(const Json& event) {
     take(progress_total, number(event, "progress_total"));
     take(replicas, integer(event, "replicas"));
     take(learning_rate, number(event, "lr"));
-    // A batch event comes with every change; the last step of a pass may be smaller.
+    // A batch event reports every change; the last step of a pass may be smaller.
     if (batch.atomic == 0) batch = batch_shape(event);
     smooth(loss, number(event, "loss"));
     smooth(samples_per_s, number(event, "samples_per_s"));
@@ -275,7 +272,7 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
   if (kind == "start") {
     line = start_line(event);
   } else if (kind == "resume") {
-    line = fmt::format("going on from step {}", integer(event, "step").value_or(0));
+    line = fmt::format("continuing from step {}", integer(event, "step").value_or(0));
     const auto problems = event.find("problems");
     if (problems != event.end() && problems->is_array()) {
       for (const Json& problem : *problems) {
@@ -326,7 +323,7 @@ std::string ProgressLines::event(const RunState& now, const Json& event) {
 }
 
 std::vector<std::string> display_lines(const RunState& state, const Look& look) {
-  // One column stays free: a full line would move the cursor to the next on some terminals.
+  // Leave one column free: on some terminals a full line moves the cursor to the next line.
   const size_t room = static_cast<size_t>(std::max(look.width - 1, 0));
   if (!state.training) {
     const std::string first =
@@ -379,7 +376,7 @@ std::string summary(const RunState& state) {
   const auto row = [&](std::string_view name, const std::string& value) {
     if (!value.empty()) text += fmt::format("  {:<12}{}\n", name, value);
   };
-  // A whole pass says more than the last few steps.
+  // The loss of a whole pass is more accurate than that of the last few steps.
   const std::optional<double> loss = state.epoch_loss ? state.epoch_loss : state.loss;
   if (loss) row("loss", fmt::format("{:.4g}", *loss));
   row("validation", describe_metrics(state.validation));

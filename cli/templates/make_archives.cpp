@@ -35,7 +35,7 @@ std::string read(const std::string& path) {
   return text.str();
 }
 
-// As PyTorch's layers begin: within 1 / sqrt(inputs) of zero.
+// Initialized like PyTorch's layers: within 1 / sqrt(inputs) of zero.
 at::Tensor uniform(int64_t inputs, at::IntArrayRef shape) {
   const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
   return at::empty(shape).uniform_(-bound, bound);
@@ -167,7 +167,8 @@ Archive make(const std::string& name, const std::string& templates) {
   return {from_python(read(folder + "/model.py")), read(folder + "/adaptdl.yaml")};
 }
 
-// Methods as text, names and shapes of parameters, settings: of an archive that lies in `stream`.
+// A description of the archive in `stream`: methods as text, names and shapes of parameters,
+// settings.
 std::string described(std::istream& stream) {
   torch::jit::ExtraFilesMap extra{{"adaptdl.yaml", ""}};
   const Module module = torch::jit::load(stream, std::nullopt, extra);
@@ -186,7 +187,7 @@ bool is_current(const std::string& name, const std::string& templates) {
   const std::string path = templates + "/" + name + "/train.pt";
   std::ifstream stored(path, std::ios::binary);
   if (described(fresh) == described(stored)) return true;
-  std::fprintf(stderr, "%s is not what model.py and adaptdl.yaml say: ninja template-archives\n",
+  std::fprintf(stderr, "%s does not match model.py and adaptdl.yaml: run ninja template-archives\n",
                path.c_str());
   return false;
 }

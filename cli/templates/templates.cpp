@@ -19,7 +19,7 @@ namespace {
 constexpr std::array<Template, 3> kTemplates = {{
     {"digits", "a convolutional net on 1797 real images of handwritten digits", false},
     {"chars", "a small transformer that learns to continue a text", true},
-    {"linear", "linear regression on numbers made up on the spot: the smallest that trains", false},
+    {"linear", "linear regression on generated numbers, the smallest example", false},
 }};
 
 constexpr size_t kMaxText = 256u << 20;
@@ -131,12 +131,9 @@ std::vector<File> chars(const Options& options, std::string& about) {
   for (const std::string& path : paths) text += read_file(path, kMaxText - text.size());
   if (text.size() < kMinText) {
     if (given) {
-      fail("the text is {} bytes long; at least {} are needed to learn from", text.size(),
-           kMinText);
+      fail("the text has {} bytes; training needs at least {}", text.size(), kMinText);
     }
-    fail(
-        "no licence texts are installed under /usr/share/common-licenses; name a text file of "
-        "yours with --text");
+    fail("no licence texts found under /usr/share/common-licenses; give a text file with --text");
   }
   about =
       fmt::format("{} of text from {}", format_bytes(text.size()),
@@ -174,7 +171,7 @@ Written write(std::string_view name, const std::string& folder, const Options& o
     data = chars(options, written.about);
   } else {
     data = linear();
-    written.about = "4096 samples of 8 inputs and one target, made up";
+    written.about = "4096 generated samples of 8 inputs and one target";
   }
   files.insert(files.begin() + 1, std::make_move_iterator(data.begin()),
                std::make_move_iterator(data.end()));
@@ -182,7 +179,7 @@ Written write(std::string_view name, const std::string& folder, const Options& o
     for (const File& file : files) {
       const std::string path = join_path(folder, file.name);
       if (path_exists(path)) {
-        fail("{} is there already; choose another folder, or --force to replace it", path);
+        fail("{} already exists; choose another folder, or give --force to replace it", path);
       }
     }
   }

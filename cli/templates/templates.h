@@ -1,6 +1,6 @@
 #pragma once
 
-// The working examples that `adaptdl init` writes. Everything is compiled in, so that a build
+// The working examples that `adaptdl init` writes. They are embedded in the binary, so that a build
 // without LibTorch has them too. Thread-safe.
 
 #include <span>
@@ -13,30 +13,30 @@ namespace adaptdl::templates {
 struct Template {
   std::string_view name;     // "digits"
   std::string_view summary;  // one line
-  bool takes_text;           // Options::text_files matters
+  bool takes_text;           // whether it uses Options::text_files
 };
 
 std::span<const Template> all();
 
-// nullptr if there is none of this name.
+// nullptr if no example has this name.
 const Template* find(std::string_view name);
 
 struct Options {
-  // chars: the files to learn from, one after the other; at most 256 MiB together. Empty: the
-  // licence texts installed under /usr/share/common-licenses and /usr/share/licenses, about 1 MiB
-  // of them; an Error if there are none.
+  // chars: the files to learn from, concatenated; at most 256 MiB in total. Empty: about 1 MiB of
+  // the licence texts under /usr/share/common-licenses and /usr/share/licenses; Error if there are
+  // none.
   std::vector<std::string> text_files;
-  bool force = false;  // replace files that are there
+  bool force = false;  // replace existing files
 };
 
 struct Written {
-  std::vector<std::string> files;  // names in the folder, in the order to be shown
-  std::string about;               // what it is made of, one sentence ("1797 images ...")
+  std::vector<std::string> files;  // names in the folder, in display order
+  std::string about;               // what it contains, one sentence ("1797 images ...")
 };
 
 // Writes the example into `folder`, which is created if missing: train.pt, its data, adaptdl.yaml,
-// model.py. Throws Error, before anything is written, if one of them is there already and `force`
-// is off, or if the text is missing or too short. Requires: find(name).
+// model.py. Throws Error, before writing anything, if one of them exists and `force` is off, or if
+// the text is missing or too short. Requires: find(name).
 Written write(std::string_view name, const std::string& folder, const Options& options = {});
 
 }  // namespace adaptdl::templates

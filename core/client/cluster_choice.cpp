@@ -20,7 +20,7 @@ std::string configured(const std::string& path) {
   return name;
 }
 
-// The first of the flags that speak of Kubernetes; "" if none is given.
+// The first flag that is specific to Kubernetes; "" if none is given.
 std::string kubernetes_flag(const ClusterFlags& flags) {
   if (!flags.context.empty()) return "--context";
   if (!flags.kubeconfig.empty()) return "--kubeconfig";
@@ -43,12 +43,12 @@ ClusterChoice chosen_cluster(const ClusterFlags& flags) {
   const std::string flag = kubernetes_flag(flags);
   if (!flags.cluster.empty()) {
     if (flags.cluster == kLocalCluster && !flag.empty()) {
-      throw UsageError(flag + ": the local cluster has none; leave it or --cluster local out.");
+      throw UsageError(flag + ": not available for the local cluster; omit it or --cluster local.");
     }
     if (flags.cluster != kKubernetesCluster && !flags.context.empty() &&
         flags.cluster != flags.context) {
-      throw UsageError(fmt::format("--cluster {} and --context {} are two clusters.", flags.cluster,
-                                   flags.context));
+      throw UsageError(fmt::format("--cluster {} and --context {} name different clusters.",
+                                   flags.cluster, flags.context));
     }
     return cluster_named(flags.cluster, kByFlag, flags);
   }
@@ -56,7 +56,7 @@ ClusterChoice chosen_cluster(const ClusterFlags& flags) {
   if (flags.kubectl) return cluster_named(kKubernetesCluster, "kubectl", flags);
   const std::string path = local::config_path();
   const std::string name = configured(path);
-  // A file of its own has other contexts than those that the configuration speaks of.
+  // An explicit kubeconfig has other contexts than those named in the configuration file.
   if (!flag.empty() && (name.empty() || name == kLocalCluster || flag == "--kubeconfig")) {
     return cluster_named(kKubernetesCluster, flag, flags);
   }

@@ -1,8 +1,8 @@
 #pragma once
 
-// Which cluster a command is about: --cluster or ADAPTDL_CLUSTER, else `cluster` of the
-// configuration file, else local; for `kubectl adaptdl` the current context instead of the file's.
-// Nothing here touches a network.
+// Which cluster a command uses: --cluster or ADAPTDL_CLUSTER, else `cluster` of the configuration
+// file, else local. `kubectl adaptdl` uses the current context instead of the file's. Nothing here
+// touches a network.
 
 #include <string>
 
@@ -14,30 +14,30 @@ inline constexpr const char* kLocalCluster = "local";
 inline constexpr const char* kKubernetesCluster = "kubernetes";  // the current context's
 
 struct ClusterChoice {
-  std::string name;  // kLocalCluster, kKubernetesCluster, or the name of a kubeconfig's context
+  std::string name;  // kLocalCluster, kKubernetesCluster, or the name of a kubeconfig context
   std::string by;    // "--cluster or ADAPTDL_CLUSTER", the configuration file's path, or "default"
   kube::ConfigOptions kubernetes = {};  // what to load of kubeconfigs, unless it is local
 
   bool local() const { return name == kLocalCluster; }
 };
 
-// What was said on the command line, or by its variables; "" where nothing was.
+// Values of the flags and their variables; "" if not given.
 struct ClusterFlags {
   std::string cluster, context, kubeconfig, name_space;
-  bool kubectl = false;  // called as its plugin: about its current context, if nothing else is said
+  bool kubectl = false;  // called as kubectl's plugin: uses its current context by default
 };
 
-// --namespace, --context and --kubeconfig mean a Kubernetes cluster, if --cluster does not say
-// which. Throws UsageError if they contradict it, and Error "FILE:LINE: ..." for a configuration
-// file that cannot be read.
+// --namespace, --context and --kubeconfig imply a Kubernetes cluster, if --cluster does not say
+// which. Throws UsageError if they contradict it, and Error "FILE:LINE: ..." for an unreadable
+// configuration file.
 ClusterChoice chosen_cluster(const ClusterFlags& flags);
 
 // As if --cluster said `name`.
 ClusterChoice cluster_named(const std::string& name, const std::string& by,
                             const ClusterFlags& flags);
 
-// The kubeconfig's side of it. Throws Error, which names `--cluster local`, if there is no such
-// context, or no kubeconfig. Requires: it is not local.
+// The kubeconfig's settings of the cluster. Throws an Error that suggests `--cluster local` if the
+// context or a kubeconfig is missing. Requires: the choice is not local.
 kube::Config kubernetes_config(const ClusterChoice& choice);
 
 }  // namespace adaptdl::client

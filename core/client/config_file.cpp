@@ -31,13 +31,13 @@ size_t indent_of(const std::string& line) {
   return std::min(line.find_first_not_of(' '), line.size());
 }
 
-// Says nothing: blank, or a comment.
+// A blank line or a comment.
 bool is_idle(const std::string& line) {
   const size_t begin = line.find_first_not_of(" \t\r");
   return begin == std::string::npos || line[begin] == '#';
 }
 
-// What follows "KEY:" on the line of that key at this depth; null if it is another line.
+// The text after "KEY:" if the line has that key at this depth; else null.
 const char* value_of(const std::string& line, size_t indent, const std::string& key) {
   if (is_idle(line) || indent_of(line) != indent) return nullptr;
   for (const std::string& spelt : {key + ":", "\"" + key + "\":", "'" + key + "':"}) {
@@ -48,7 +48,7 @@ const char* value_of(const std::string& line, size_t indent, const std::string& 
   return nullptr;
 }
 
-// A comment behind a value, with the blanks before it; nothing where quotes make that uncertain.
+// The comment after a value, with the blanks before it; "" where quotes make its start uncertain.
 std::string comment_of(const std::string& rest) {
   const size_t mark = rest.find(" #");
   if (mark == std::string::npos || rest.find_first_of("\"'") < mark) return "";
@@ -56,7 +56,8 @@ std::string comment_of(const std::string& rest) {
   return rest.substr(begin == std::string::npos ? 0 : begin + 1);
 }
 
-// Where the value of the key on line `at` ends. Idle lines before the next key are that key's.
+// The line after the value of the key on line `at`. Idle lines before the next key belong to that
+// key.
 size_t end_of_value(const Lines& lines, size_t at, size_t end, size_t indent) {
   size_t last = at + 1;
   for (size_t i = at + 1; i < end; ++i) {
@@ -75,7 +76,7 @@ std::string with_yaml_value(std::string_view text, const std::vector<std::string
   Lines lines = split_lines(text);
   size_t begin = 0, end = lines.size(), indent = 0, depth = 0;
   for (; depth < path.size(); ++depth) {
-    for (size_t i = begin; i < end; ++i) {  // this mapping stands where its first key does
+    for (size_t i = begin; i < end; ++i) {  // the first key determines the mapping's indentation
       if (is_idle(lines[i]) || lines[i].starts_with("---") || lines[i].starts_with("%")) continue;
       indent = indent_of(lines[i]);
       break;
@@ -99,9 +100,9 @@ std::string with_yaml_value(std::string_view text, const std::vector<std::string
     }
     begin = at + 1;
     end = value_end;
-    indent += 2;  // unless there is a key that says otherwise
+    indent += 2;  // unless a key shows another indentation
   }
-  // Missing: at the end of the mapping that it belongs to.
+  // Missing: append to the mapping that it belongs to.
   Lines added;
   for (size_t i = depth; i < path.size(); ++i) {
     added.push_back(std::string(indent + 2 * (i - depth), ' ') + path[i] +

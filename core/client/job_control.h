@@ -1,6 +1,6 @@
 #pragma once
 
-// Changing the jobs of any cluster.
+// Changes to the jobs of any cluster.
 
 #include <cstdint>
 #include <functional>
@@ -16,22 +16,23 @@ namespace adaptdl::client {
 class JobRequest;   // job_request.h
 struct Submission;  // submission.h
 
-// One thread. Every function throws Error where the cluster cannot be reached, or refuses. Those
-// that change a job return as soon as the cluster has agreed.
+// One thread. Every function throws Error if the cluster is unreachable or refuses. Those that
+// change a job return as soon as the cluster has agreed.
 class JobControl {
  public:
   virtual ~JobControl() = default;
 
-  // Checked for this cluster, which outlives it. Nothing is changed until it is sent.
+  // A checked request for this cluster, which must outlive it. Nothing changes until it is sent.
   virtual std::unique_ptr<JobRequest> request(const Submission& submission) = 0;
 
-  // The phase by then, as JSON.
+  // Returns the new phase, as JSON.
   virtual Json suspend(const std::string& job, bool suspended) = 0;
   virtual Json cancel(const std::string& job) = 0;
   virtual void scale(const std::string& job, int64_t min, int64_t max) = 0;
 
-  // Removes jobs with their files; those that have not ended only by `force`. `told` hears of each
-  // job that is gone, with "", or why it is not: others go all the same.
+  // Removes jobs with their files; those that have not ended only with `force`. Calls `told` for
+  // each job: with "" once it is gone, or with the reason why it is not. A failure does not stop
+  // the others.
   using Told = std::function<void(const JobView& job, const std::string& problem)>;
   virtual void remove(const std::vector<JobView>& jobs, bool force, const Told& told) = 0;
 };

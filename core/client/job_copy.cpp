@@ -33,7 +33,7 @@ class Copier {
     } else if (S_ISREG(status.st_mode)) {
       copy_file(from, to, status);
     } else {
-      result_.skipped.push_back(from + ": is no file");
+      result_.skipped.push_back(from + ": not a regular file");
     }
   }
 
@@ -43,7 +43,7 @@ class Copier {
   void copy_folder(const std::string& from, const std::string& to, const struct stat& status) {
     struct stat there {};
     if (lstat(to.c_str(), &there) == 0 && S_ISLNK(there.st_mode)) {
-      fail("{}: is a symbolic link; nothing is written through it", to);
+      fail("{}: is a symlink; files are not written through symlinks", to);
     }
     if (mkdir(to.c_str(), 0700) != 0 && errno != EEXIST) fail_errno(errno, to);
     for (const std::string& name : list_directory(from)) {
@@ -68,7 +68,7 @@ class Copier {
     ++result_.files;
   }
 
-  // Beside its place first, so that a reader never sees half of it.
+  // Written beside its destination first, so that a reader never sees a partial file.
   void copy_file(const std::string& from, const std::string& to, const struct stat& status) {
     const Fd source = open_file(from, O_RDONLY | O_NOFOLLOW);
     const std::string beside = to + fmt::format(".copying-{}", getpid());
@@ -126,7 +126,7 @@ std::string path_in_job(const std::string& folder, const std::string& path) {
   for (size_t start = 0; start < path.size();) {
     const size_t end = std::min(path.find('/', start), path.size());
     if (path.compare(start, end - start, "..") == 0) {
-      throw UsageError(fmt::format("{}: paths of a job begin in its folder and stay there.", path));
+      throw UsageError(fmt::format("{}: a path in a job must stay in the job's folder.", path));
     }
     start = end + 1;
   }
@@ -134,7 +134,7 @@ std::string path_in_job(const std::string& folder, const std::string& path) {
   const std::string first = absolute.substr(1, absolute.find('/', 1) - 1);
   if (std::find(local::kCopiedFolders.begin(), local::kCopiedFolders.end(), first) ==
       local::kCopiedFolders.end()) {
-    fail("{}: a job has {}", path, fmt::join(local::kCopiedFolders, ", "));
+    fail("{}: not in a folder of the job: {}", path, fmt::join(local::kCopiedFolders, ", "));
   }
   return folder + absolute;
 }
@@ -143,14 +143,14 @@ CopyResult copy_below(const std::string& from, const std::string& root, const st
                       const std::string& target_root) {
   const std::string real_root = real_path(root);
   const std::string source = real_path(from);
-  if (!is_below(source, real_root)) fail("{}: leads out of {}", from, root);
+  if (!is_below(source, real_root)) fail("{}: is outside of {}", from, root);
   std::string target = is_directory(to) ? join_path(to, file_name(absolute_path(from))) : to;
   const std::string parent = real_path(parent_directory(target));
   if (!target_root.empty() && !is_below(parent, real_path(target_root))) {
-    fail("{}: leads out of {}", to, target_root);
+    fail("{}: is outside of {}", to, target_root);
   }
   target = join_path(parent, file_name(target));
-  if (is_below(target, source)) fail("{}: is what would be copied, or in it", to);
+  if (is_below(target, source)) fail("{}: the destination is the source, or inside it", to);
   Copier copier(real_root);
   copier.copy(source, target);
   return std::move(copier.result_);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Copying files to and from a job's folder, such that nothing outside of it is read or written.
+// Copies files to and from a job's folder, without reading or writing outside of it.
 
 #include <cstdint>
 #include <functional>
@@ -10,21 +10,21 @@
 namespace adaptdl::client {
 
 // The path in `folder` that "JOB:/path" names; "/" is the folder itself. Throws UsageError for a
-// path that leads out of it (..), and Error for one that is in none of local::kCopiedFolders.
+// path that leaves it (..), and Error for one that is in none of local::kCopiedFolders.
 std::string path_in_job(const std::string& folder, const std::string& path);
 
 struct CopyResult {
   int64_t files = 0;
   uint64_t bytes = 0;
   std::vector<std::string> skipped;  // one sentence each
-  std::vector<std::string> changed;  // while they were copied; likewise
+  std::vector<std::string> changed;  // while they were copied; one sentence each
 };
 
-// Copies a file, or a folder with all in it, to `to`; into it, if that is a folder that exists.
-// Modes and times are kept. A symbolic link inside of what is copied is copied as a link if it
-// leads to something below `root`, by a relative path; others, and what is no file, are skipped.
-// Throws Error: `from` or its target is not below `root`; `target_root` (if not empty) likewise for
-// `to`; a file cannot be read or written (half a file is not left behind).
+// Copies a file, or a folder with its contents, to `to`, or into it if that is an existing folder.
+// Keeps modes and times. A symlink inside of what is copied is copied as a symlink if it points, by
+// a relative path, to something below `root`. Other symlinks and special files are skipped. Throws
+// Error if `from` or its target is not below `root`, if `to` is not below `target_root` (unless
+// empty), or if a file cannot be read or written; no partial file remains.
 CopyResult copy_below(const std::string& from, const std::string& root, const std::string& to,
                       const std::string& target_root);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Looking at the jobs of any cluster: this machine's (local/query.h) or a Kubernetes cluster's
+// Queries for the jobs of any cluster: this machine's (local/query.h) or a Kubernetes cluster's
 // (kubernetes/query.h). Nothing here changes a job.
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace adaptdl::client {
 
-// Events as they come. One thread.
+// Reads events as they come. One thread.
 class EventReader {
  public:
   virtual ~EventReader() = default;
-  // Those that were not told yet, oldest first; at first all that are kept.
+  // New events, oldest first; the first call returns all that are kept.
   virtual std::vector<JobEvent> next() = 0;
 };
 
@@ -34,29 +34,29 @@ struct LogOptions {
   std::optional<Seconds> since;  // back from now
 };
 
-// What replicas print, as it comes. One thread.
+// Reads what replicas print, as it comes. One thread.
 class LogReader {
  public:
   virtual ~LogReader() = default;
-  // What was not told yet; true if there was anything. `all`: nothing will be added any more, and
-  // incomplete lines are told, too.
+  // Passes on new lines; returns whether there were any. `all`: nothing will follow, so incomplete
+  // lines are passed on, too.
   virtual bool next(const LogLine& take, bool all) = 0;
   virtual bool may_grow() = 0;
   virtual size_t replicas() const = 0;  // seen so far
 };
 
-// Which jobs each() and watch() tell of: --all-namespaces and --selector, of commands that have
-// them. On this machine there is no choice.
+// The jobs that each() and watch() list: --all-namespaces and --selector, for commands that have
+// these flags. Not supported on this machine.
 struct JobScope {
   bool all_namespaces = false;
-  std::string selector;  // of labels, as Kubernetes has them; "": any
+  std::string selector;  // of labels, in Kubernetes syntax; "": any
 };
 
-// One thread. Every function throws Error where the cluster cannot be reached, or refuses.
+// One thread. Every function throws Error if the cluster is unreachable or refuses.
 class JobQuery {
  public:
-  // How much of a job is read: brief is enough for a row of `ls`, wide adds its program, full the
-  // hints and sentences.
+  // How much of a job is read: brief is enough for a row of `ls`; wide adds its program; full adds
+  // the hints and sentences.
   enum class Detail { brief, wide, full };
   using EachJob = std::function<void(const JobView&)>;
   using EachRun = std::function<void(const launch::RunInfo&)>;
@@ -65,31 +65,31 @@ class JobQuery {
 
   virtual std::string title() const = 0;  // "local, this machine"
   virtual std::string headline() = 0;     // the cluster and how busy it is, in one line
-  // The sentence of `ls` when there is nothing to list.
+  // The message of `ls` if there is nothing to list.
   virtual std::string nothing(bool ended_runs_too) const = 0;
 
-  // Every job, by submission.
+  // Every job, in order of submission.
   virtual void each(Detail detail, const EachJob& job) = 0;
   virtual void each_unfinished(const EachJob& job) = 0;
-  // Runs of `adaptdl run`, ended ones too; none but on this machine.
+  // Runs of `adaptdl run`, including ended ones; only on this machine.
   virtual void each_run(const EachRun& run) = 0;
-  // For ever: jobs and runs, all at first, then at least those that have changed; `round` after
-  // each lot.
+  // Runs forever: passes on all jobs and runs first, then at least those that have changed; calls
+  // `round` after each batch.
   virtual void watch(Detail detail, const EachJob& job, const EachRun& run,
                      const std::function<void()>& round) = 0;
 
-  // All that a view has. Throws Error, with what was probably meant, if there is no such job.
+  // All fields of the view. Throws Error, with a suggestion, if the job is not found.
   virtual JobView find(const std::string& name) = 0;
-  // May be asked several times a second; nothing if there is none (any more).
+  // May be called several times a second; nothing if the job does not exist (any more).
   virtual std::optional<JobView> look(const std::string& name) = 0;
-  // The name is a run's: a live one, or one that has ended if there is no such job. Throws Error if
-  // it is neither's.
+  // Whether the name is a run's: a live run, or an ended one if no job has the name. Throws Error
+  // if neither a job nor a run has it.
   virtual bool is_run(const std::string& name) = 0;
-  // Names of jobs (newest first) and live runs, about `most`.
+  // Names of jobs (newest first) and live runs, at most about `most`.
   virtual std::vector<std::string> names(const std::string& prefix, int most) = 0;
 
   virtual JobDetails details(const JobView& job) = 0;
-  // Of one job, or of all if `job` is empty. `follow`: next() will be called again.
+  // Of one job, or of all if `job` is empty. `follow`: the caller will call next() again.
   virtual std::unique_ptr<EventReader> events(const std::string& job, bool follow) = 0;
   virtual std::unique_ptr<LogReader> logs(const LogOptions& options) = 0;
 };

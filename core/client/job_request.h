@@ -1,6 +1,6 @@
 #pragma once
 
-// A submission that a cluster has checked, ready to be handed to it.
+// A submission that a cluster has checked and that is ready to be sent.
 
 #include <memory>
 #include <string>
@@ -13,16 +13,16 @@ namespace adaptdl::client {
 
 struct Submitted {
   std::string name;
-  std::string message;  // why the job cannot run as the cluster is; "" if it can
+  std::string message;  // why the job cannot run in the present cluster; "" if it can
 };
 
-// Everything is checked that can be without changing anything.
+// Everything has been checked that can be without changing anything.
 class JobRequest {
  public:
   virtual ~JobRequest() = default;
   virtual Json spec() const = 0;                       // for --dry-run
   virtual std::vector<std::string> notes() const = 0;  // what was ignored or assumed
-  // Once. Throws Error; nothing is left behind then but what it says.
+  // Call once. Throws Error; then nothing remains except what the message names.
   virtual Submitted send() = 0;
 };
 

@@ -18,7 +18,7 @@ class Packer {
  public:
   explicit Packer(const std::function<void(std::string_view)>& sink) : writer_(sink) {}
 
-  // `depth`: folders of what is packed that it is in.
+  // `depth`: number of packed folders around it.
   void pack(const std::string& from, const std::string& name, size_t depth) {
     struct stat status {};
     const int failed = depth == 0 ? stat(from.c_str(), &status) : lstat(from.c_str(), &status);
@@ -51,7 +51,7 @@ class Packer {
         return;
       }
     } else if (!S_ISREG(status.st_mode)) {
-      result_.skipped.push_back(from + ": is no file");
+      result_.skipped.push_back(from + ": not a regular file");
       return;
     }
     try {
@@ -59,7 +59,7 @@ class Packer {
     } catch (const oci::FileChanged& change) {
       if (change.went() && depth == 0) throw;
       if (change.went()) return skip_gone(from);
-      result_.changed.push_back(from + ": became shorter; zeros stand for the rest");
+      result_.changed.push_back(from + ": was truncated while it was copied; the rest is zeros");
     }
     if (S_ISREG(status.st_mode)) result_.bytes += static_cast<uint64_t>(status.st_size);
     ++result_.files;
@@ -71,7 +71,7 @@ class Packer {
   }
 
  private:
-  // None: it has gone.
+  // Nothing: the link has disappeared.
   static std::optional<std::string> target_of(const std::string& link) {
     char target[PATH_MAX];
     const ssize_t size = readlink(link.c_str(), target, sizeof target);
@@ -81,7 +81,7 @@ class Packer {
   }
 
   void skip_gone(const std::string& path) {
-    result_.skipped.push_back(path + ": went while the others were copied");
+    result_.skipped.push_back(path + ": was removed while the others were copied");
   }
 
   oci::TarWriter writer_;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Files of this machine as a tar file, for a job elsewhere.
+// Packs files of this machine into a tar stream for a job elsewhere.
 
 #include <functional>
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace adaptdl::client {
 
-// Writes a file, or a folder with all in it, under the name `name`, with modes and times. A
-// symbolic link in the folder that may lead out of it (oci::leads_out), and what is no file, are
-// skipped, as is what goes meanwhile. Throws Error for what cannot be read, and what `sink` throws.
+// Writes a file, or a folder with its contents, under the name `name`, with modes and times. Skips
+// symlinks that may lead out of the folder (oci::leads_out), special files, and files that
+// disappear meanwhile. Throws Error for an unreadable file, and what `sink` throws.
 CopyResult pack_tar(const std::string& from, const std::string& name,
                     const std::function<void(std::string_view)>& sink);
 
-// The same of some of a folder's, under their names there.
+// The same for some members of a folder, under their names in it.
 CopyResult pack_members(const std::string& folder, const std::vector<std::string>& members,
                         const std::function<void(std::string_view)>& sink);
 

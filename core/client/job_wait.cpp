@@ -41,13 +41,13 @@ WaitResult wait_for_jobs(JobQuery& jobs, const std::vector<std::string>& names, 
   for (const std::string& name : names) {
     if (jobs.look(name)) continue;
     try {
-      jobs.find(name);  // to say so, with what was probably meant
+      jobs.find(name);  // throws with a suggestion if it is not found
     } catch (const Error& error) {
       throw Error(error.what(), kJobMissing);
     }
   }
   WaitResult result;
-  for (const std::string& name : names) {  // in turn: all have to get there anyway
+  for (const std::string& name : names) {  // in turn: all must reach the goal anyway
     for (;;) {
       const std::optional<JobView> job = jobs.look(name);
       if (!job) {

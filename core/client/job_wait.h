@@ -1,6 +1,6 @@
 #pragma once
 
-// Waiting for what becomes of a job.
+// Waits until jobs reach a state.
 
 #include <functional>
 #include <optional>
@@ -14,27 +14,27 @@
 
 namespace adaptdl::client {
 
-// How a job ended that was waited for, or that it has not: exit codes beside those of ExitCode.
+// Exit codes, beside those of ExitCode, for how a job ended or that it has not.
 inline constexpr ExitCode kJobFailed{100}, kJobUnfinished{101}, kJobMissing{102},
     kJobCancelled{103};
 
-// What is waited for. `ended` is also fine with failure; a job that has succeeded has run.
+// The state to wait for. `ended` includes failure; a job that has succeeded also counts as running.
 enum class WaitGoal { succeeded, ended, running, suspended };
 
-// The goal by its name in --for. Requires: one of them.
+// The goal by its name in --for. Requires: a valid name.
 WaitGoal wait_goal(std::string_view name);
 
-// ok: reached. kJobFailed, kJobCancelled: it can be reached no more. Nothing: it may come.
+// ok: reached. kJobFailed, kJobCancelled: no longer reachable. Nothing: still possible.
 std::optional<ExitCode> outcome(const std::string& phase, WaitGoal goal);
 
 struct WaitResult {
-  ExitCode code = ExitCode::ok;  // also kJobMissing: deleted meanwhile, and timeout
-  std::string sentence;          // which job, and what became of it
+  ExitCode code = ExitCode::ok;  // also kJobMissing (deleted meanwhile) and timeout
+  std::string sentence;          // which job, and its state
 };
 
-// Waits for all of them. Calls `meanwhile` several times a second until then, and once more
-// afterwards. The first job that cannot get there decides the code. Throws Error if there is no job
-// of a name (kJobMissing).
+// Waits for all jobs. Calls `meanwhile` several times a second until then, and once more at the
+// end. The first job that cannot reach the goal determines the code. Throws Error (kJobMissing) if
+// a job is not found.
 WaitResult wait_for_jobs(JobQuery& jobs, const std::vector<std::string>& names, WaitGoal goal,
                          std::optional<Seconds> timeout, const std::function<void()>& meanwhile);
 

@@ -16,7 +16,7 @@ std::string file_path() {
   return join_path(state_directory(), "clusters.json");
 }
 
-// {"SERVER": {"told": whether it has been hinted at}}; empty if there is none, or it is damaged.
+// {"SERVER": {"told": whether the hint was shown}}; empty if the file is missing or damaged.
 Json read_known(const std::string& path) {
   if (!path_exists(path)) return Json::object();
   Json known = parse_json(read_file(path, kMaxFile), path);
@@ -31,7 +31,7 @@ void write_known(const std::string& path, const Json& known) {
 }  // namespace
 
 void remember_cluster(const kube::Config& config) {
-  if (config.context.empty()) return;  // a pod is in its cluster anyway
+  if (config.context.empty()) return;  // a pod uses its own cluster anyway
   try {
     const std::string path = file_path();
     Json known = read_known(path);
@@ -51,10 +51,10 @@ std::string cluster_hint() {
     const auto found = known.find(config.server);
     if (found == known.end() || found->value("told", true)) return "";
     (*found)["told"] = true;
-    write_known(path, known);  // first: a hint that is told again and again is a nuisance
+    write_known(path, known);  // first, so that the hint is not repeated if writing fails
     return fmt::format(
-        "this goes to the local cluster. The kubeconfig's context {} has AdaptDL, too: "
-        "`--cluster kubernetes` goes there, `adaptdl cluster use kubernetes` always.",
+        "the job goes to the local cluster. The kubeconfig's context {} has AdaptDL, too: use it "
+        "with `--cluster kubernetes`, or always with `adaptdl cluster use kubernetes`.",
         config.context);
   } catch (const std::exception&) {
     return "";

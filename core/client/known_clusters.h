@@ -1,7 +1,7 @@
 #pragma once
 
-// The Kubernetes clusters that this user's commands have found AdaptDL in, in
-// STATE/clusters.json. Nothing here touches a network.
+// The Kubernetes clusters in which this user's commands have found AdaptDL, in STATE/clusters.json.
+// Nothing here touches a network.
 
 #include <string>
 
@@ -9,12 +9,12 @@
 
 namespace adaptdl::client {
 
-// After a command has found it there. Costs nothing if it is known; a state directory that cannot
-// be written is no reason to complain.
+// Call after a command has found AdaptDL there. Cheap if the cluster is known. Ignores an
+// unwritable state directory.
 void remember_cluster(const kube::Config& config);
 
-// For what goes to the local cluster: one sentence if the kubeconfig's current context is a cluster
-// that is known, and the sentence has never been told; else "".
+// For a submission to the local cluster: one sentence if the kubeconfig's current context is a
+// known cluster and the sentence has never been shown; else "".
 std::string cluster_hint();
 
 }  // namespace adaptdl::client

@@ -23,7 +23,7 @@ std::optional<int64_t> replica_of(std::string_view name) {
   return try_parse<int64_t>(name);
 }
 
-// Gives out the whole lines of `text`, and keeps what follows the last newline.
+// Passes on the complete lines of `text`, and keeps what follows the last newline.
 void give_lines(std::string& text, int64_t replica, const LogLine& take) {
   size_t start = 0;
   for (size_t end; (end = text.find('\n', start)) != std::string::npos; start = end + 1) {
@@ -99,7 +99,7 @@ bool LogFollower::next(const LogLine& take, bool all) {
     struct stat open {
     }, named{};
     if (fstat(log.file.get(), &open) == 0 && stat(path(replica).c_str(), &named) == 0 &&
-        open.st_ino != named.st_ino) {  // rotated; what came before that has been read
+        open.st_ino != named.st_ino) {  // rotated; the lines before the rotation have been read
       any = read(replica, log, take) || any;
       log.file = open_file(path(replica), O_RDONLY);
       any = read(replica, log, take) || any;

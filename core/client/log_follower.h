@@ -19,15 +19,15 @@ using LogLine = std::function<void(int64_t replica, const std::string& line)>;
 // Reads new lines as they come, across rotations. One thread.
 class LogFollower {
  public:
-  // `only`: of that replica alone. Nothing is read yet; a folder that does not exist is empty.
+  // `only`: reads only that replica's log. Reads nothing yet; a missing folder counts as empty.
   LogFollower(std::string folder, std::optional<int64_t> only);
 
-  // The last `count` lines of each replica (nothing: all that there is) that are not older than
-  // `since`, to the second, replica by replica; later calls of next() start behind them. Throws
-  // Error.
+  // Passes on the last `count` lines of each replica (nothing: all) that are not older than
+  // `since`, to the second, one replica after the other. Later calls of next() start after them.
+  // Throws Error.
   void tail(std::optional<int64_t> count, std::optional<Seconds> since, const LogLine& take);
 
-  // What has come since; true if there was anything. Incomplete lines wait, unless `all`.
+  // Passes on new lines; returns whether there were any. Incomplete lines wait, unless `all`.
   bool next(const LogLine& take, bool all);
 
   // Replicas seen so far.

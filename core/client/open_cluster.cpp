@@ -17,10 +17,10 @@ ClusterJobs open_cluster(const ClusterChoice& choice, bool verbose, const JobSco
             kubernetes_transfer(cluster)};
   }
   if (scope.all_namespaces) {
-    throw UsageError("--all-namespaces: jobs of this machine have no namespaces and labels.");
+    throw UsageError("--all-namespaces: jobs on this machine have no namespaces.");
   }
   if (!scope.selector.empty()) {
-    throw UsageError("--selector: jobs of this machine have no namespaces and labels.");
+    throw UsageError("--selector: jobs on this machine have no labels.");
   }
   return {local_query(), local_control(), local_transfer()};
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The jobs of the cluster that a command is about.
+// The jobs of the cluster that a command uses.
 
 #include <memory>
 
@@ -11,15 +11,15 @@
 
 namespace adaptdl::client {
 
-// Each may outlive the others, and goes its own way to the cluster or shares one.
+// Each member may outlive the others; they share a connection or have their own.
 struct ClusterJobs {
   std::unique_ptr<JobQuery> query;
   std::unique_ptr<JobControl> control;
   std::unique_ptr<JobTransfer> transfer;
 };
 
-// Nothing is asked of the cluster yet. `verbose`: tells each request. Throws UsageError for a
-// JobScope of this machine's jobs, and Error if a kubeconfig cannot be used.
+// Sends nothing to the cluster yet. `verbose`: logs each request. Throws UsageError if the scope is
+// not supported on this machine, and Error for an unusable kubeconfig.
 ClusterJobs open_cluster(const ClusterChoice& choice, bool verbose, const JobScope& scope = {});
 
 }  // namespace adaptdl::client

@@ -30,7 +30,8 @@ const PolicyInfo& info_of(const PolicyChoice& policy) {
   for (const PolicyInfo& known : policies()) {
     if (known.name == policy.name) return known;
   }
-  fail("the {} has a policy {}, which this adaptdl does not know", policy.by, policy.name);
+  fail("the {} uses policy {}, which this version of adaptdl does not know", policy.by,
+       policy.name);
 }
 
 double value_of(const PolicyOption& option, const PolicyChoice& policy) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The policy that shares a cluster among its jobs, as commands know it.
+// The scheduling policy of a cluster, as commands know it.
 
 #include <map>
 #include <string>
@@ -13,20 +13,20 @@ namespace adaptdl::client {
 struct PolicyChoice {
   std::string name;
   std::map<std::string, double> options = {};  // that were given
-  std::string by = {};  // "service", "operator", or the file of what a service would go by
+  std::string by = {};  // "service", "operator", or the file that a new service would read
 };
 
-// What the configuration file says for this machine. Throws Error "FILE:LINE: ...".
+// The policy in this machine's configuration file. Throws Error "FILE:LINE: ...".
 PolicyChoice configured_policy();
 
-// Of the cluster that the command is about: what its operator or service goes by, else what a
-// service would that starts now. Throws Error, also if that may not be read.
+// The policy of the cluster: that of its operator or service, else the one that a new service would
+// use. Throws Error, also if reading it is forbidden.
 PolicyChoice present_policy(const ClusterChoice& cluster, bool verbose);
 
-// Throws Error for one that only another version knows.
+// Throws Error for a policy that this version does not know.
 const PolicyInfo& info_of(const PolicyChoice& policy);
 
-// As given, or else its default.
+// The given value, else the default.
 double value_of(const PolicyOption& option, const PolicyChoice& policy);
 
 }  // namespace adaptdl::client

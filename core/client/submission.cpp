@@ -33,7 +33,7 @@ JobFile command_of(const std::vector<std::string>& words) {
   job.spec.kind = Kind::command;
   job.spec.program = words[0];
   job.spec.arguments.assign(words.begin() + 1, words.end());
-  job.spec.max_replicas = 1;  // it is not known that it can be several; --replicas says so
+  job.spec.max_replicas = 1;  // several replicas are not known to work; --replicas permits them
   return job;
 }
 
@@ -60,8 +60,8 @@ JobFile job_of_file(const std::string& path, const std::vector<std::string>& wor
       job.spec.max_replicas = 1;
       if (access(path.c_str(), X_OK) != 0) {
         fail(
-            "{}: is neither a training archive nor a program that can be executed; a script is run "
-            "by its interpreter: `adaptdl submit DIR -- python3 {}`",
+            "{}: neither a training archive nor an executable program; run a script with its "
+            "interpreter: `adaptdl submit DIR -- python3 {}`",
             path, file_name(path));
       }
   }
@@ -85,8 +85,8 @@ class Resolver {
     const auto& source = options_.source;
     if (!source) return;
     if (!path_exists(*source)) {
-      fail("{}: there is no such file or folder; a command goes behind --: `adaptdl submit -- {}`",
-           *source, *source);
+      fail("{}: no such file or folder; give a command after --: `adaptdl submit -- {}`", *source,
+           *source);
     }
     result_.kind = is_directory(*source) ? Source::folder : Source::file;
     result_.source = absolute_path(*source);
@@ -95,7 +95,7 @@ class Resolver {
   void find_job() {
     const std::vector<std::string>& words = options_.words;
     if (result_.kind == Source::file) {
-      if (options_.file) throw UsageError("--file: a job file is for a folder.");
+      if (options_.file) throw UsageError("--file: a job file needs a folder as SOURCE.");
       result_.job = job_of_file(*options_.source, words);
     } else if (const std::string path = job_file(); !path.empty()) {
       result_.where = path == "-" ? "standard input" : path;
@@ -106,18 +106,18 @@ class Resolver {
       result_.job = command_of(words);
     } else if (result_.kind == Source::none) {
       throw UsageError(
-          "SOURCE is missing: a folder, a train.pt or a program; or a COMMAND behind --.");
+          "SOURCE is missing: a folder, a train.pt or a program; or a COMMAND after --.");
     } else if (path_exists(join_path(result_.source, kArchiveName))) {
       result_.job = archive_of_folder();
     } else {
       fail(
-          "{}: there is neither {} nor {} in it. Write a job file (adaptdl-job(5)), name another "
-          "with --file, or say what to run there: `adaptdl submit {} -- COMMAND`",
+          "{}: contains neither {} nor {}. Write a job file (adaptdl-job(5)), name another with "
+          "--file, or give a command to run: `adaptdl submit {} -- COMMAND`",
           *options_.source, kJobFileName, kArchiveName, *options_.source);
     }
   }
 
-  // "-" is standard input; "": there is none.
+  // "-" is standard input; "": none.
   std::string job_file() const {
     if (options_.file) return *options_.file;
     if (result_.kind != Source::folder) return "";
@@ -132,8 +132,7 @@ class Resolver {
       spec.name_prefix = *options_.name + "-";
       if (!valid_job_name_prefix(spec.name_prefix)) {
         throw UsageError(fmt::format(
-            "--name: {} cannot begin the name of a job; allowed are up to {} lower-case letters, "
-            "digits and '-'.",
+            "--name: invalid prefix {}; use at most {} lower-case letters, digits and '-'.",
             *options_.name, kMaxJobName - kJobNameSuffix - 1));
       }
     }
@@ -143,23 +142,21 @@ class Resolver {
     }
     if (!options_.settings.empty() && spec.kind == Kind::command) {
       throw UsageError(fmt::format(
-          "--set: {} runs a command, whose settings adaptdl does not know; give it arguments "
-          "behind --.",
+          "--set: {} runs a command, which has no settings; give it arguments after --.",
           result_.where.empty() ? "this job" : result_.where));
     }
     spec.settings.insert(spec.settings.end(), options_.settings.begin(), options_.settings.end());
     if (options_.tensorboard) {
       spec.tensorboard = *options_.tensorboard;
       if (!valid_job_name(spec.tensorboard)) {
-        throw UsageError(
-            fmt::format("--tensorboard: {} is no name of a TensorBoard instance; it "
-                        "is made like a job's name.",
-                        spec.tensorboard));
+        throw UsageError(fmt::format(
+            "--tensorboard: invalid instance name {}; use lower-case letters, digits and '-'.",
+            spec.tensorboard));
       }
     }
   }
 
-  // What names a job that nobody has named.
+  // The base of the job's name if the user gives none.
   std::string title() const {
     if (result_.kind == Source::folder) return file_name(result_.source);
     return file_stem(result_.spec().program);

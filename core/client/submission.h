@@ -1,7 +1,7 @@
 #pragma once
 
-// What `adaptdl submit` was told, understood once for any cluster: from the flags, the source and
-// its job file to a job's specification. Clusters differ in carrying it out (job_request.h).
+// The input of `adaptdl submit`, resolved once for all clusters: from the flags, the source and its
+// job file to a job's specification. Clusters differ in how they carry it out (job_request.h).
 
 #include <optional>
 #include <string>
@@ -11,18 +11,18 @@
 
 namespace adaptdl::client {
 
-// What the user said, by flags and their variables. Nothing, or "": not given.
+// Values of the flags and their variables. Nothing, or "": not given.
 struct SubmitOptions {
   std::optional<std::string> source;  // SOURCE: a folder or a file
-  std::vector<std::string> words;     // behind --
+  std::vector<std::string> words;     // after --
   std::optional<std::string> file, name, replicas, tensorboard;
   std::vector<std::string> settings;  // KEY=VALUE
   bool quiet = false, verbose = false;
   bool no_start = false;  // of the service
-  // Of Kubernetes alone.
+  // Only for Kubernetes.
   std::string image, repository, pull_secret;
   std::optional<std::string> base, dockerfile, platform;
-  std::optional<std::string> storage_size;  // none: 1 GiB, or what the job file says
+  std::optional<std::string> storage_size;  // none: 1 GiB, or the value of the job file
   std::string storage_class;
   bool proxy_port = false;  // --proxy-port was given
 };
@@ -31,7 +31,7 @@ struct Submission {
   enum class Source { none, file, folder };
 
   SubmitOptions options;
-  JobFile job;  // its spec has what the flags change; its manifest, if it has one, has not
+  JobFile job;  // its spec includes the flags' changes; its manifest, if any, does not
   Source kind = Source::none;
   std::string source;  // absolute; "": none
   std::string where;   // the job file, in messages; "": none
@@ -41,8 +41,9 @@ struct Submission {
 
 inline constexpr const char* kArchiveName = "train.pt";
 
-// Reads the job file, the archive's or program's first bytes, and the flags, and checks all that
-// does not depend on the cluster. Asks no cluster, and copies nothing. Throws UsageError or Error.
+// Reads the job file, the first bytes of the archive or program, and the flags, and checks
+// everything that does not depend on the cluster. Contacts no cluster, and copies nothing. Throws
+// UsageError or Error.
 Submission resolve_submission(SubmitOptions options);
 
 }  // namespace adaptdl::client

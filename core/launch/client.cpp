@@ -38,7 +38,7 @@ bool is_socket(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-// Nobody listened at `path` a moment ago. A new run may have taken it over since.
+// Nobody listened at `path` a moment ago, but a new run may have created the socket again since.
 void remove_stale(const std::string& path) {
   const std::optional<Fd> lock = lock_control_socket(path);
   if (lock && is_socket(path) && !try_connect_unix(path)) ::unlink(path.c_str());
@@ -50,12 +50,12 @@ nlohmann::json exchange(Fd socket, const nlohmann::json& request, const std::str
       Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(timeout);
   set_nonblocking(socket.get());
   if (!send_all(socket.get(), dump_json(request) + "\n", deadline)) {
-    fail("{} does not take the request", who);
+    fail("cannot send the request to {}", who);
   }
   std::string answer;
   std::byte chunk[4096];
   while (answer.find('\n') == std::string::npos) {
-    if (answer.size() > kMaxAnswer) fail("{} answers too much", who);
+    if (answer.size() > kMaxAnswer) fail("the answer of {} is too long", who);
     if (!wait_ready(socket.get(), POLLIN, deadline)) {
       fail("{} does not answer within {} s; is it stopped?", who, timeout.count());
     }
@@ -80,7 +80,7 @@ std::vector<std::string> live_run_names() {
 bool is_live(const std::string& name) {
   try {
     return try_connect_unix(run_paths(name).socket).has_value();
-  } catch (const Error&) {  // there is one, but it cannot be reached
+  } catch (const Error&) {  // the socket exists, but is unreachable
     return true;
   }
 }
@@ -97,7 +97,7 @@ std::vector<RunInfo> list_runs(Seconds timeout) {
     try {
       const nlohmann::json record = read_record(name);
       if (record.is_object()) runs[name] = {name, false, record};
-    } catch (const Error&) {  // a foreign or damaged file is no run
+    } catch (const Error&) {  // ignore a foreign or damaged file
     }
   }
   for (const std::string& name : live_run_names()) {
@@ -113,7 +113,7 @@ std::vector<RunInfo> list_runs(Seconds timeout) {
       } else {
         remove_stale(path);
       }
-    } catch (const Error&) {  // ends at this moment, or is stopped
+    } catch (const Error&) {  // it is ending, or is stopped
     }
   }
   std::vector<RunInfo> result;
@@ -129,9 +129,9 @@ nlohmann::json request(const std::string& name, const nlohmann::json& request, S
     std::vector<std::string> live = live_run_names();
     std::erase_if(live, [](const std::string& other) { return !is_live(other); });
     const std::string others =
-        live.empty() ? "No run is" : fmt::format("Live: {}", fmt::join(live, ", "));
-    if (!path_exists(run_paths(name).record)) fail("no run {} is live. {}", name, others);
-    fail("run {} is not live any more (`adaptdl ls --all` says how it ended). {}", name, others);
+        live.empty() ? "No run is live" : fmt::format("Live runs: {}", fmt::join(live, ", "));
+    if (!path_exists(run_paths(name).record)) fail("run {} not found. {}", name, others);
+    fail("run {} has ended (`adaptdl ls --all` shows how). {}", name, others);
   }
   const std::string who = "run " + name;
   return checked(exchange(std::move(*socket), request, who, timeout), who);

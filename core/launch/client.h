@@ -1,18 +1,19 @@
 #pragma once
 
-// Talking to runs from outside: who is there, and requests to one. Requests and answers are one
-// line of JSON each over the run's control socket.
+// Requests to runs from outside: lists the runs, and sends a request to one. Requests and answers
+// are one line of JSON each over the run's control socket.
 //
 //   {"request": "status"} -> {ok, name, pid, program, state, reason, generation, replicas, members,
-//                             target, min, max, slots, hints, step, epoch, loss, started,
+//                             target, min, max, slots, hints, step, epoch, loss, started, seconds,
 //                             checkpoint_dir, log_dir, output_dir}
-//     hints: what the job knows of itself, as in core/job/hints.h; null until it does
-//     slots: those that living replicas still have; null if none are anybody's own
+//     hints: what the job has measured, as in core/job/hints.h; null until it reports them
+//     seconds: since this launcher started (with a fraction); `started` is that time, RFC 3339
+//     slots: those of the living replicas; null if the run was started without slots
 //   {"request": "scale", "replicas": N} -> {ok, from, to}
-//     may carry "slots": [ids], what the run has from now on: newcomers get free ones, and replicas
-//     on others leave, as soon as somebody is there to whom they can leave the state
+//     may carry "slots": [ids], the run's slots from now on. New replicas get free ones; replicas
+//     on other slots leave as soon as another replica can take over the state
 //   {"request": "cancel", "checkpoint": true|false} -> {ok}
-// Refused: {"ok": false, "error": "a sentence"}.
+// A refusal: {"ok": false, "error": "a sentence"}.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -22,36 +23,36 @@
 
 namespace adaptdl::launch {
 
-// Number of what is spoken here; grows when an older client would misunderstand.
+// Version of the protocol above; grows when an older client would misunderstand it.
 inline constexpr int kControlProtocol = 1;
 
 struct RunInfo {
   std::string name;
   bool live = false;
-  // A live one: the answer to "status", or null if it did not answer in time. Else its record, as
-  // the run left it (its "state" may still say running: then it was killed).
+  // Of a live run: its answer to "status", or null if it did not answer in time. Otherwise its last
+  // record, whose "state" may still say running: then the launcher was killed.
   nlohmann::json status;
 };
 
-// All runs that this user has, or had, on this machine, by name. Removes sockets of dead ones.
+// All runs that this user has, or had, on this machine, by name. Removes the sockets of dead runs.
 std::vector<RunInfo> list_runs(Seconds timeout = Seconds(1));
 
-// Names of live runs, as fast as can be (for shell completion); may include one that just died.
+// Names of live runs, for shell completion: fast, so it may include a run that has just died.
 std::vector<std::string> live_run_names();
 
-// Whether a launcher of that name is there (it may be stopped, or ending).
+// Whether a launcher of that name exists; it may be stopped or ending.
 bool is_live(const std::string& name);
 
-// Sends a request to the live run of that name. Throws Error: no such run lives (the sentence says
-// which do), it does not answer in time, or it refuses (its sentence).
+// Sends a request to the live run of that name. Throws Error if the run is not live (the message
+// lists the live runs), does not answer in time, or refuses (its message).
 nlohmann::json request(const std::string& name, const nlohmann::json& request,
                        Seconds timeout = Seconds(5));
 
-// As request(), to the socket at `path`; `who` answers there, for the sentences.
+// As request(), but to the socket at `path`. `who`: its owner, for messages.
 nlohmann::json request_at(const std::string& path, const nlohmann::json& request, Seconds timeout,
                           const std::string& who);
 
-// The record of a run that lives or lived; null if there is none of that name.
+// The record of a live or ended run; null if there is none of that name.
 nlohmann::json read_record(const std::string& name);
 
 }  // namespace adaptdl::launch

@@ -11,10 +11,10 @@ namespace adaptdl::launch {
 namespace {
 
 constexpr size_t kMaxKernelFile = 1u << 20;
-// Replicas that are killed together are seen to be dead one after another.
+// Replicas that are killed together are noticed one after another.
 constexpr std::chrono::seconds kMoment{2};
 
-// The number after `key` and a blank, at the beginning of a line.
+// The number after `key` and a blank at the start of a line.
 std::optional<uint64_t> counter(const std::string& path, std::string_view key) {
   try {
     if (!path_exists(path)) return std::nullopt;
@@ -49,7 +49,7 @@ std::optional<uint64_t> oom_kills(const std::string& root) {
   }
   const std::string base = join_path(root, "sys/fs/cgroup");
   if (const auto path = group(groups, "memory")) {
-    // Inside a container the group is mounted as the root of all.
+    // Inside a container the group is mounted as the root.
     for (const std::string& at : {base + "/memory" + *path, base + "/memory"}) {
       if (const auto count = counter(at + "/memory.oom_control", "oom_kill")) return count;
     }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether the system killed a process because memory ran out: nobody tells its parent, but the
-// system counts. Files below `root`, so that tests can bring their own.
+// Whether the system killed a process because memory ran out. The system does not tell the parent,
+// but it counts such kills. Reads files below `root`, so that tests can bring their own.
 
 #include <cstdint>
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace adaptdl::launch {
 
-// How many processes were killed so: in this process's control group (v2 memory.events, v1
-// memory.oom_control), or, where that cannot be read, on this machine. Nothing if nobody counts.
+// The number of processes killed so: in this process's control group (v2 memory.events, v1
+// memory.oom_control), or, if that cannot be read, on this machine. Nothing if there is no count.
 std::optional<uint64_t> oom_kills(const std::string& root = "/");
 
 // One thread.
@@ -20,8 +20,8 @@ class OomWatch {
  public:
   explicit OomWatch(std::string root = "/") : root_(std::move(root)), before_(oom_kills(root_)) {}
 
-  // A child ended so, and nobody of ours had killed it: whether memory had run out. Each rise of
-  // the count explains the deaths of a moment only.
+  // Whether a child that ended so, and that we did not kill, was killed because memory ran out. A
+  // rise of the count explains only deaths within the next moment.
   bool explains(const ExitStatus& status);
 
  private:

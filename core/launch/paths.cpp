@@ -26,8 +26,8 @@ void check_run_name(const std::string& name) {
                     });
   if (good) return;
   throw UsageError(
-      fmt::format("\"{}\" cannot name a run: letters, digits, and . _ - after the first letter or "
-                  "digit, at most 63",
+      fmt::format("invalid run name \"{}\": use at most 63 letters, digits, . _ and -, starting "
+                  "with a letter or digit",
                   name));
 }
 

@@ -1,23 +1,23 @@
 #pragma once
 
-// Where a run keeps what belongs to its name rather than to its folders.
+// Where a run keeps the files that belong to its name.
 
 #include <string>
 
 namespace adaptdl::launch {
 
-// Of the run called `name` (a file name: letters, digits, . _ -):
+// For the run `name` (a file name: letters, digits, . _ -):
 //   record          $XDG_STATE_HOME/adaptdl/runs/NAME.json (~/.local/state without the variable):
-//                   what it is and how it ended, for `ls` and `logs`
-//   checkpoint_dir  $XDG_STATE_HOME/adaptdl/runs/NAME/checkpoints, unless the caller has a better
+//                   what the run is and how it ended, for `ls` and `logs`
+//   checkpoint_dir  $XDG_STATE_HOME/adaptdl/runs/NAME/checkpoints; callers may choose another
 //   log_dir         $XDG_STATE_HOME/adaptdl/runs/NAME/logs, likewise
 //   socket          $XDG_RUNTIME_DIR/adaptdl/runs/NAME.sock (/tmp/adaptdl-UID/runs without it)
 struct RunPaths {
   std::string record, socket, checkpoint_dir, log_dir;
 };
 
-// Makes nothing but the runtime folder (0700). Throws Error if that cannot be had, UsageError for
-// what is not a name.
+// Creates only the runtime folder (0700). Throws Error if that fails, UsageError for an invalid
+// name.
 RunPaths run_paths(const std::string& name);
 
 std::string records_directory();

@@ -11,26 +11,26 @@ namespace adaptdl::launch {
 void check_slots(const std::vector<int>& slots, int per_replica, int replicas) {
   const bool negative = std::any_of(slots.begin(), slots.end(), [](int slot) { return slot < 0; });
   if (negative || std::set<int>(slots.begin(), slots.end()).size() != slots.size()) {
-    throw UsageError(
-        fmt::format("slots {}: they have to be different, and 0 or more", fmt::join(slots, ",")));
+    throw UsageError(fmt::format("invalid slots {}: slot numbers must be distinct and at least 0",
+                                 fmt::join(slots, ",")));
   }
-  if (per_replica < 1) throw UsageError("a replica has to have at least one slot");
+  if (per_replica < 1) throw UsageError("a replica needs at least one slot");
   if (slots.empty() || static_cast<size_t>(replicas) <= slots.size() / per_replica) return;
-  throw UsageError(fmt::format("{} replicas wanted, each on {} of the slots; there are {}",
-                               replicas, per_replica, slots.size()));
+  throw UsageError(fmt::format("too few slots: {} replicas need {} each; there are {}", replicas,
+                               per_replica, slots.size()));
 }
 
 void check_scale(int replicas, const std::vector<int>& slots, int per_replica) {
   check_slots(slots, per_replica, 0);
   const int most = slots.empty() ? kMaxReplicas : static_cast<int>(slots.size()) / per_replica;
   if (replicas >= 1 && replicas <= most) return;
-  fail("invalid number of replicas {}: 1 to {} are possible{}", replicas, most,
+  fail("invalid number of replicas {}: it must be 1 to {}{}", replicas, most,
        slots.empty() ? "" : fmt::format(", each on {} of {} slots", per_replica, slots.size()));
 }
 
 void check_gpus(const std::vector<int>& slots, int gpus) {
   for (const int slot : slots) {
-    if (slot >= gpus) fail("slot {}: there are {} GPUs", slot, gpus);
+    if (slot >= gpus) fail("invalid slot {}: there are {} GPUs", slot, gpus);
   }
 }
 

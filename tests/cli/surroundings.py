@@ -92,9 +92,9 @@ def killed_launcher(folder, draw):
     sockets = folder.file("runtime", "adaptdl", "runs")
     check(os.path.exists(os.path.join(sockets, "gone.sock")), "no socket was left: tests nothing")
     for command, sentence in (
-            (["scale", "gone", "2"], "run gone is not live any more"),
-            (["cancel", "gone"], "run gone is not live any more"),
-            (["scale", "other", "2"], "there is no job or run other")):
+            (["scale", "gone", "2"], "run gone has ended"),
+            (["cancel", "gone"], "run gone has ended"),
+            (["scale", "other", "2"], "job or run other not found")):
         code, out, err = folder.command(*command)
         check(code == 1 and sentence in err and not out, f"{command}", code, out, err)
     code, out, err = folder.command("logs", "gone", "-f")  # which does not wait for ever
@@ -122,7 +122,7 @@ def killed_launcher(folder, draw):
     code, out, err = folder.command("ls", "-a")
     check("cancelled" in out, "not cancelled", out)
     code, out, err = folder.command("scale", "gone", "1")
-    check(code == 1 and "not live any more" in err, "scale of an ended run", code, out, err)
+    check(code == 1 and "has ended" in err, "scale of an ended run", code, out, err)
     check(os.listdir(sockets) == ["gone.sock.lock"], "what is left", os.listdir(sockets))
 
 
@@ -176,7 +176,7 @@ def odd_records(folder, draw):
             check(len(err.splitlines()) == 1 and "unexpected:" not in err, f"{command}", err)
     for command in (["cancel", "../x"], ["logs", "a b"]):
         code, out, err = folder.command(*command)
-        check(code == 2 and "cannot name a run" in err, f"{command}", code, out, err)
+        check(code == 2 and "invalid run name" in err, f"{command}", code, out, err)
 
     run = start(folder, ENDLESS, "--name", "still")
     run.wait_step(5)
@@ -225,7 +225,7 @@ def full_state_disk(folder, draw):
     events = map(json.loads, run.stdout.splitlines())
     steps = [e["step"] for e in events if e["event"] == "step"]
     check(steps == list(range(1, 61)), "not all steps", steps, run.stderr)
-    check("cannot keep the record of this run" in run.stderr, "not said", run.stderr)
+    check("cannot write the record of this run" in run.stderr, "not said", run.stderr)
 
 
 def limited_files(folder, draw):
@@ -251,7 +251,7 @@ def reader_leaves(folder, draw):
     with open("/dev/full", "w") as full:
         done = run_command(words(folder, 60, "--name", "full"), 1, env=folder.environment,
                            cwd=folder.path, stdout=full)
-    check("No space left on device; training goes on" in done.stderr, "not said", done.stderr)
+    check("No space left on device; training continues" in done.stderr, "not said", done.stderr)
     # Other commands end quietly.
     done = run_command(["sh", "-c", "\"$0\" --help | head -1", folder.binary], 0,
                        env=folder.environment)
@@ -317,7 +317,7 @@ def without_home(folder, draw):
                                          "--log-dir", own + "/logs", "--output", own, "--name",
                                          "nowhere", output="text"), user=stranger)
         check(code == 0 and "finished, 20 steps" in out, "a home that cannot be written", out, err)
-        check("cannot keep the record of this run" in err, "not said", err)
+        check("cannot write the record of this run" in err, "not said", err)
         subprocess.run(["rm", "-rf", f"/tmp/adaptdl-{stranger}"], check=True)
 
 

@@ -93,7 +93,7 @@ def hangs(folder, draw):
     run = folder.run(folder.program("hangs"), "--replicas", "2", "--hang-timeout", "3")
     failure = run.wait_event("failure")
     check(failure["signal"] == 9 and "--hang-timeout" in failure["reason"] and
-          "1 of 2 train on" in failure["next"], "an odd failure", failure)
+          "1 of 2 continue" in failure["next"], "an odd failure", failure)
     run.expect_end(0)
     run.check_steps(last=100)
     check(len(run.of("failure")) == 1, "more failures")
@@ -194,7 +194,7 @@ def full_checkpoint_disk(folder, draw):
         fill()
         run.expect_end(0)
         check(run.end_event()["model"] and os.path.exists(run.end_event()["model"]), "no model")
-        check("cannot keep the record" in run.said(), "the user is not told")
+        check("cannot write the record" in run.said(), "the user is not told")
         check(run.end_event()["checkpoint"] is False, "a checkpoint it cannot have written",
               run.end_event())
     finally:

@@ -88,7 +88,7 @@ def comes_and_goes(folder, draw):
         hosts = Hosts(folder, supervisor)
         settings = ("--set", "epochs=30")
         early = hosts.pod(1, *settings)  # before there is anything to join
-        wait_until(lambda: "no launcher yet" in early.said(), "an agent that waits")
+        wait_until(lambda: "cannot reach the launcher yet" in early.said(), "an agent that waits")
         run = hosts.pod(0, *settings)
         run.wait_step(3)
         supervisor.addresses = ["127.0.0.1", "127.0.0.1"]
@@ -148,7 +148,8 @@ def launcher_goes(folder, draw):
         run.wait_replicas(2)
         # Killed: the agent ends its replica, looks for another launcher, and leaves when told.
         kill(run.process.pid)
-        wait_until(lambda: "the launcher is gone" in other.said(), "an agent that noticed")
+        wait_until(lambda: "lost the connection to the launcher" in other.said(),
+                   "an agent that noticed")
         wait_until(lambda: not worker_of(other), "no replica without a launcher")
         other.signal(signal.SIGTERM)
         check(other.end() == 143, "an agent without a launcher does not leave")
@@ -174,7 +175,7 @@ def stands_still(folder, draw):
         seen, stopped = run.count(), freeze()
         run.wait_replicas(1, after=seen)
         run.wait_steps_more(5)
-        check("does not end replica 1" in run.said(), "it does not say why")
+        check("did not end replica 1 in time" in run.said(), "it does not say why")
         for pid in stopped:
             kill(pid, signal.SIGCONT)
         seen = run.count()
@@ -203,7 +204,8 @@ def strangers(folder, draw):
         loud = socket.create_connection(("127.0.0.1", hosts.port))
         loud.sendall(b"GET / HTTP/1.1\r\n\r\n" * 100)
         other = hosts.pod(1, token="another", name="slow")
-        wait_until(lambda: "no launcher yet" in other.said(), "an agent with another secret")
+        wait_until(lambda: "cannot reach the launcher yet" in other.said(),
+                   "an agent with another secret")
         run.wait_steps_more(20)
         check(run.of("generation")[-1]["to"] == 1, "a stranger joined")
         other.signal(signal.SIGTERM)

@@ -281,7 +281,7 @@ def uninstalled(world):
     wait_until(lambda: not world.job("first"), "it is deleted")
     world.run("uninstall")
     _, said = world.run("uninstall")
-    check("nothing is installed" in said, "there is nothing more", said)
+    check("AdaptDL is not installed" in said, "there is nothing more", said)
 
 
 def keeps_images(world):

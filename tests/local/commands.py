@@ -93,7 +93,7 @@ def outcomes(folder, random):
         local.run("wait", name, "--for", "running")
         left.send_signal(signal.SIGINT)
         out, err = left.communicate(timeout=PATIENCE)
-        check(left.returncode == 101 and "goes on" in err, "left", left.returncode, err)
+        check(left.returncode == 101 and "keeps running" in err, "left", left.returncode, err)
         local.run("wait", name, "--timeout", "200ms", code=124)
         folder.write("go")
         local.run("wait", name)

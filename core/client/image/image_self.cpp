@@ -15,7 +15,7 @@ using Kind = oci::TarEntry::Kind;
 constexpr size_t kMaxMaps = 16u << 20;
 constexpr const char* kCertificates = "/etc/ssl/certs/ca-certificates.crt";
 
-// What an image of nothing needs.
+// The files that an image from scratch needs.
 Entries basic_files() {
   Entries entries = {{"tmp", Kind::folder, "", 01777}};
   for (const std::string& path : mapped_libraries(read_file("/proc/self/maps", kMaxMaps))) {
@@ -26,7 +26,7 @@ Entries basic_files() {
   }
   try {
     entries.push_back({kCertificates, Kind::file, find_ca_certificates(), 0644});
-  } catch (const Error&) {  // whoever needs them brings them
+  } catch (const Error&) {  // an image that needs certificates must bring its own
   }
   return entries;
 }
@@ -63,13 +63,13 @@ void append_this_program(oci::Image& image, const std::string& folder,
   Entries program = {{oci::kAppFolder, Kind::folder, "", 0755},
                      {place, Kind::file, "/proc/self/exe", 0755}};
   if (training) {
-    // Always of the same time, so that a large layer stays the same when others change.
+    // A fixed time, so that a large layer stays the same when other layers change.
     oci::LayerOptions plain;
     plain.level = 1;  // a third of the time for a tenth more bytes
     plain.progress = packed;
     add(training->own, "LibTorch", plain);
     set(image, "ADAPTDL_LIBTORCH", kLibTorchPlace);
-    // What the container runtime shall bring of the driver.
+    // The parts of the driver that the container runtime must provide.
     if (training->cuda) set(image, "NVIDIA_DRIVER_CAPABILITIES", "compute,utility");
     if (!training->worker.empty()) {
       const std::string worker = std::string(oci::kAppFolder) + "/adaptdl-worker";

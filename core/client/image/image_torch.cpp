@@ -19,7 +19,7 @@ bool has(const std::vector<oci::TarEntry>& entries, const std::string& path) {
                      [&](const oci::TarEntry& entry) { return entry.path == path; });
 }
 
-// Libraries that load others by name, which the loader's list therefore lacks.
+// Libraries that others load by name, and that are therefore missing in the loader's list.
 std::vector<NeededLibrary> parts_of(const NeededLibrary& library) {
   struct Rule {
     std::string_view library, parts;
@@ -38,11 +38,11 @@ std::vector<NeededLibrary> parts_of(const NeededLibrary& library) {
   return result;
 }
 
-// What LibTorch's CUDA half consists of and is linked with; what it lacks is in `missing`.
+// LibTorch's CUDA libraries and those that they are linked with; adds missing ones to `missing`.
 std::vector<NeededLibrary> cuda_libraries(const std::string& folder,
                                           std::set<std::string>& missing) {
   std::vector<NeededLibrary> result;
-  // The first is loaded by the worker, and loads the others when it needs them.
+  // The worker loads the first, which loads the others when needed.
   for (const char* name : {"libtorch_cuda.so", "libtorch_cuda_linalg.so", "libcaffe2_nvrtc.so"}) {
     const std::string path = join_path(folder, name);
     if (!path_exists(path)) continue;
@@ -68,14 +68,14 @@ bool worker_knows_cuda() {
 
 std::string find_worker(const std::string& folder, TrainingFiles& files) {
   if (const auto chosen = environment_variable("ADAPTDL_WORKER")) {
-    if (!path_exists(*chosen)) fail("ADAPTDL_WORKER: {} does not exist.", *chosen);
+    if (!path_exists(*chosen)) fail("ADAPTDL_WORKER: {} does not exist", *chosen);
     return files.worker = absolute_path(*chosen);
   }
   if (launch::worker_image().empty()) {
     fail(
-        "this adaptdl was built without Torch, so an image of it could not train. Build it with "
-        "one "
-        "(`./bootstrap build`, or meson -Dlibtorch=DIR), or name the worker of another build in "
+        "this adaptdl was built without Torch, so an image of it cannot train. Build it with "
+        "LibTorch (`./bootstrap build`, or meson -Dlibtorch=DIR), or name the worker of another "
+        "build in "
         "ADAPTDL_WORKER.");
   }
   const std::string path = join_path(folder, "worker");
@@ -92,7 +92,7 @@ void add_libraries(const std::vector<NeededLibrary>& libraries, const std::strin
     if (library.path.empty() || of_gpu_driver(library.name)) continue;
     if (of_c_library(library.name)) {
       const std::string place = join_path(real_path(parent_directory(library.path)), library.name);
-      // The loader's path is written into every program: it is not another one's.
+      // The loader's path is part of every program, so the loader stays at its own path.
       const std::string& path = library.name.starts_with("ld") ? library.path : place;
       if (!has(files.c_library, path)) {
         files.c_library.push_back({path, Kind::file, library.path, 0755});
@@ -127,7 +127,8 @@ TrainingFiles find_training_files(const std::string& folder) {
   const std::vector<NeededLibrary> needed = needed_libraries(worker, libraries);
   for (const NeededLibrary& library : needed) {
     if (library.path.empty() && !of_gpu_driver(library.name)) {
-      fail("the worker needs {}, which is not there; is LibTorch in {} whole?", library.name, root);
+      fail("the worker needs {}, which was not found; is LibTorch in {} complete?", library.name,
+           root);
     }
   }
   add_libraries(needed, root, files);
@@ -142,9 +143,9 @@ TrainingFiles find_training_files(const std::string& folder) {
     std::string names;
     for (const std::string& name : missing) names += (names.empty() ? "" : ", ") + name;
     files.warnings.push_back(
-        fmt::format("The image trains on CPUs alone: this LibTorch's CUDA half needs what is not "
-                    "there: {}. Install LibTorch with its CUDA (`pip install torch`), and name its "
-                    "folder in ADAPTDL_LIBTORCH.",
+        fmt::format("The image can train on CPUs only: LibTorch's CUDA libraries need files that "
+                    "were not found: {}. Install LibTorch with CUDA (`pip install torch`), and set "
+                    "ADAPTDL_LIBTORCH to its folder.",
                     names));
   }
   return files;

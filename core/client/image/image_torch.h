@@ -1,7 +1,7 @@
 #pragma once
 
-// What an image needs so that `adaptdl run train.pt` works in it: LibTorch, and the libraries that
-// it and the worker are linked with.
+// The files that an image needs for `adaptdl run train.pt`: LibTorch, and the libraries that
+// LibTorch and the worker are linked with.
 
 #include <string>
 #include <vector>
@@ -12,30 +12,30 @@
 
 namespace adaptdl::client {
 
-// LibTorch's folder in an image, which ADAPTDL_LIBTORCH names there. Not in the folder of projects,
-// which may have one of that name.
+// LibTorch's folder in an image, the value of ADAPTDL_LIBTORCH there. Not in the folder of
+// projects, which may contain one of that name.
 inline constexpr const char* kLibTorchPlace = "/adaptdl-libtorch";
 
 struct TrainingFiles {
   launch::LibTorch libtorch;
-  bool cuda = false;   // with all that a GPU needs but the driver
+  bool cuda = false;   // includes everything for GPUs except the driver
   uint64_t bytes = 0;  // of LibTorch's files
-  // LibTorch's own, with the libraries that were installed with it. Nothing else tells on them: the
-  // same LibTorch gives the same layer.
+  // LibTorch's own files, and the libraries installed with it. The layer depends on nothing else:
+  // the same LibTorch gives the same layer.
   std::vector<oci::TarEntry> own;
-  // Of the system: those which lie beside LibTorch's, and, at the places that they have here, parts
-  // of the C library.
+  // Libraries of the system: those placed beside LibTorch's, and parts of the C library, at the
+  // same paths as here.
   std::vector<oci::TarEntry> system, c_library;
-  std::string worker;                 // the file of ADAPTDL_WORKER; "": the one in this program
+  std::string worker;                 // the path in ADAPTDL_WORKER; "": the embedded worker
   std::vector<std::string> warnings;  // sentences
 };
 
-// With the LibTorch that `adaptdl run` takes. `folder` is for the worker's bytes. Without all that
-// its CUDA half needs, that half is left out, with a warning. Throws Error without a worker,
-// without a LibTorch that can be used, and for a library that is not found.
+// Uses the LibTorch that `adaptdl run` uses. `folder` is for the worker's bytes. Leaves out
+// LibTorch's CUDA libraries, with a warning, if one of their dependencies is missing. Throws Error
+// without a worker, without a usable LibTorch, and for a missing library.
 TrainingFiles find_training_files(const std::string& folder);
 
-// The libraries of a list, put where they belong: for find_training_files(), and tests. `root` is
+// Assigns the libraries of a list to their places; for find_training_files(), and tests. `root` is
 // LibTorch's folder.
 void add_libraries(const std::vector<NeededLibrary>& libraries, const std::string& root,
                    TrainingFiles& files);

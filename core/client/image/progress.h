@@ -8,8 +8,7 @@
 
 namespace adaptdl::client {
 
-// One line about the blob on its way that moves on a terminal; nothing elsewhere. Goes away at the
-// end.
+// A progress line about the present blob, on a terminal only. Cleared at the end.
 class ImageProgress {
  public:
   explicit ImageProgress(bool hidden);
@@ -18,7 +17,7 @@ class ImageProgress {
   ImageProgress& operator=(const ImageProgress&) = delete;
 
   void update(const oci::BlobProgress& blob);
-  // `what` is being done: "packing LibTorch".
+  // `what`: the activity, such as "packing LibTorch".
   void update(const std::string& what, uint64_t bytes, uint64_t size);
   void end();
 

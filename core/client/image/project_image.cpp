@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMaxDockerfile = 1u << 20;
 
-// For what is written under no name.
+// The name of an image that has none.
 oci::Reference local_name() {
   return {"localhost", "adaptdl-image", "latest", ""};
 }
@@ -29,7 +29,7 @@ std::string pinned(const oci::Reference& pushed) {
   return pushed.registry + "/" + pushed.repository + "@" + pushed.digest;
 }
 
-// A registry behind the target's proxy is known to nobody else, and by it alone.
+// A registry behind the target's proxy is reachable only through it, and only for this process.
 std::shared_ptr<oci::Registry> open_registry(const oci::Reference& where, const ImageTarget& target,
                                              ImageProgress& progress) {
   oci::RegistryOptions options;
@@ -48,8 +48,9 @@ oci::Image pull(const oci::Reference& reference, const oci::Platform& platform,
   return oci::pull_image(open_registry(reference, target, progress), reference, platform);
 }
 
-// Under which a tool keeps what we are to push or write: always the same for one build, so that its
-// next one replaces it, and never that of another build beside it.
+// The name under which a build tool keeps the image before we push or write it. It is the same for
+// repeated builds, so that the next one replaces it, and differs from that of concurrent other
+// builds.
 oci::Reference name_in_store(const ProjectImage& project) {
   std::string facts = fmt::format("{}\n{}\n{}\n{}\n", getuid(), project.folder, project.dockerfile,
                                   oci::to_string(project.platform));
@@ -59,8 +60,8 @@ oci::Reference name_in_store(const ProjectImage& project) {
   return name;
 }
 
-// Whether a tool of its own finds the registry and speaks to it as we would: not by a proxy, and
-// not without TLS, which each of them wants to be configured for.
+// Whether the tool itself can reach the registry as we would: without a proxy, and with TLS.
+// Otherwise each tool needs a configuration of its own.
 bool tool_may_push(const ImageTarget& target) {
   return target.where && target.proxy.url.empty() && !target.plain_http &&
          !oci::plain_http_allowed(target.where->registry);
@@ -75,7 +76,7 @@ DeliveredImage deliver_by_tool(const ProjectImage& project, const std::string& t
   request.folder = project.folder;
   request.dockerfile = project.dockerfile;
   request.where = pushes ? *target.where : name_in_store(project);
-  // Never one that somebody else's next push would take away.
+  // A tag that no later push of another project replaces.
   if (request.where.tag.empty()) request.where.tag = "adaptdl-" + to_hex(random_bytes(10));
   request.platform = project.platform;
   request.arguments = project.arguments;
@@ -146,7 +147,7 @@ DeliveredImage deliver_project(const ProjectImage& project, const ImageTarget& t
                    target, progress);
   }
   const std::string text = read_file(project.dockerfile, kMaxDockerfile);
-  const oci::FoundTool found = oci::find_build_tool();  // it may know more than we do
+  const oci::FoundTool found = oci::find_build_tool();  // it may support more than we do
   if (!found.tool.empty()) return deliver_by_tool(project, found.tool, target, progress);
   const oci::Dockerfile file = oci::parse_dockerfile(text, project.dockerfile);
   if (const auto why = oci::why_not_here(file)) {

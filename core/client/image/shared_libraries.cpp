@@ -14,9 +14,9 @@
 namespace adaptdl::client {
 namespace {
 
-constexpr Seconds kLoaderTimeout{60.0};  // a gigabyte may have to come from a slow disk
+constexpr Seconds kLoaderTimeout{60.0};  // reading a gigabyte from a slow disk takes long
 
-// Takes the text up to the end of the line, and the end.
+// Removes the first line, and its newline, from the text.
 std::string_view next_line(std::string_view& text) {
   const size_t end = std::min(text.find('\n'), text.size());
   const std::string_view line = text.substr(0, end);
@@ -27,7 +27,7 @@ std::string_view next_line(std::string_view& text) {
 }  // namespace
 
 std::string loader_path() {
-  // By its own program headers.
+  // From the program's own headers.
   const auto* headers = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
   const auto count = getauxval(AT_PHNUM);
   uintptr_t start = 0;
@@ -46,7 +46,7 @@ std::string loader_path() {
 
 std::vector<NeededLibrary> needed_libraries(const std::string& file, const std::string& folder) {
   const std::string loader = loader_path();
-  if (loader.empty()) fail("this adaptdl has no loader that could look for shared libraries");
+  if (loader.empty()) fail("cannot look for shared libraries: this adaptdl has no loader");
   SpawnOptions options;
   options.argv = {loader, file};
   options.environment = environment_with({{"LD_TRACE_LOADED_OBJECTS", "1"},
@@ -54,7 +54,7 @@ std::vector<NeededLibrary> needed_libraries(const std::string& file, const std::
                                           {"LD_PRELOAD", std::nullopt}});
   const CapturedRun run = run_and_capture(options, kLoaderTimeout, true);
   if (!run.status.success()) {
-    fail("{}: the loader cannot say what it is linked with: {}", file,
+    fail("{}: the loader cannot list its shared libraries: {}", file,
          run.output.substr(0, run.output.find('\n')));
   }
   return parse_loader_list(run.output);
@@ -65,13 +65,13 @@ std::vector<NeededLibrary> parse_loader_list(std::string_view text) {
   std::vector<NeededLibrary> result;
   while (!text.empty()) {
     std::string_view line = next_line(text);
-    // Without the address behind it and the space in front.
+    // Remove the address at the end and the leading space.
     line = line.substr(0, line.rfind(" (0x"));
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
     const size_t arrow = line.find(kArrow);
     const std::string_view place = arrow == line.npos ? line : line.substr(arrow + kArrow.size());
     const bool found = place.starts_with('/');
-    if (arrow == line.npos && !found) continue;  // the kernel's own, and what is no library
+    if (arrow == line.npos && !found) continue;  // the kernel's own library, or another line
     const std::string path(found ? place : std::string_view());
     result.push_back({file_name(std::string(line.substr(0, arrow))), path});
   }

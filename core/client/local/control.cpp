@@ -47,7 +47,7 @@ void LocalControl::remove_one(const JobView& job, bool force) {
   }
   const Json answer = local::request_service({{"request", "delete"}, {"name", job.name}});
   if (const auto folder = json_find<std::string>(answer, "folder", "service")) {
-    remove_tree(*folder);  // Ctrl-C here leaves the rest to the next start of the service
+    remove_tree(*folder);  // after Ctrl-C here, the next start of the service removes the rest
   }
 }
 
@@ -61,7 +61,7 @@ void LocalControl::remove(const std::vector<JobView>& jobs, bool force, const To
       }
     }
   };
-  // All are told before any is waited for: they take their grace time together.
+  // Cancel all before waiting for any, so that their grace times overlap.
   if (force) {
     each([&](const JobView& job) {
       if (!job.ended() && !job.cancelled) ask("cancel", job.name);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Changing the jobs of this machine's cluster: its service does it. No network is touched.
+// Changes to the jobs of this machine's cluster, made by its service. No network is touched.
 
 #include <memory>
 

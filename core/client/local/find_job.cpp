@@ -9,7 +9,7 @@
 namespace adaptdl::client {
 namespace {
 
-constexpr int kNames = 2000;  // looked through for a suggestion
+constexpr int kNames = 2000;  // searched for a suggestion
 
 }  // namespace
 
@@ -29,8 +29,8 @@ local::JobRecord find_job(local::JobStore* store, const std::string& name) {
   }
   std::vector<std::string> names;
   if (store != nullptr) names = store->names("", kNames);
-  throw Error(fmt::format("there is no job {}.{}", name,
-                          names.empty() ? " `adaptdl submit` makes one."
+  throw Error(fmt::format("job {} not found.{}", name,
+                          names.empty() ? " Submit one with `adaptdl submit`."
                                         : did_you_mean(name, std::vector<std::string_view>(
                                                                  names.begin(), names.end()))));
 }
@@ -43,7 +43,7 @@ JobOrRun find_job_or_run(local::JobStore* store, const std::string& name) {
   if (job) return {std::move(job)};
   if (launch::read_record(name).is_object()) return {};
   const std::vector<std::string> names = job_and_run_names(store, "", kNames);
-  fail("there is no job or run {}.{}", name,
+  fail("job or run {} not found.{}", name,
        did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end())));
 }
 

@@ -16,13 +16,13 @@
 namespace adaptdl::client {
 namespace {
 
-constexpr double kQuick = 0.5;  // seconds that need no progress
+constexpr double kQuick = 0.5;  // seconds without a progress line
 constexpr double kRedrawInterval = 0.1;
-constexpr uint64_t kLarge = 1u << 30;  // bytes of a copy whose size deserves a word
+constexpr uint64_t kLarge = 1u << 30;  // bytes of a copy that deserves a note
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// Ctrl-C is seen between two files, so that the half copy can be removed.
+// Ctrl-C takes effect between two files, so that the partial copy can be removed.
 class Interruptible {
  public:
   Interruptible() {
@@ -39,7 +39,7 @@ class Interruptible {
   struct sigaction before_ {};
 };
 
-// One line that moves on a terminal, nothing elsewhere.
+// A progress line, on a terminal only.
 class Progress {
  public:
   explicit Progress(bool shown) : shown_(shown && wants_color(STDERR_FILENO)) {}
@@ -83,20 +83,21 @@ IncomingProject::IncomingProject(const std::string& source, JobSpec& spec,
   notes.insert(notes.end(), copy.warnings.begin(), copy.warnings.end());
   if (!copy.outside_links.empty()) {
     notes.push_back(fmt::format(
-        "links that lead out of the project lead to the originals, which may change: {}",
+        "symlinks that lead out of the project point to the original files, which may change: {}",
         fmt::join(copy.outside_links, ", ")));
   }
   if (copy.bytes >= kLarge) {
-    notes.push_back(fmt::format(
-        "{} were copied; .adaptdlignore leaves files out, and `data` of the job file links them",
-        format_bytes(copy.bytes)));
+    notes.push_back(
+        fmt::format("{} were copied; .adaptdlignore excludes files, and `data` of the job file "
+                    "links them instead",
+                    format_bytes(copy.bytes)));
   }
 }
 
 IncomingProject::~IncomingProject() {
   try {
     if (!path_.empty()) remove_tree(path_);
-  } catch (const Error&) {  // the next service sweeps it up
+  } catch (const Error&) {  // the next service removes it
   }
 }
 

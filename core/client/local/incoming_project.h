@@ -8,13 +8,12 @@
 
 namespace adaptdl::client {
 
-// The copy of a submission's source, in a folder that the service takes over with the request. It
-// is removed at the end unless the service has it.
+// The copy of a submission's source, in a folder that the service takes over with the request. The
+// destructor removes it unless the service has it.
 class IncomingProject {
  public:
-  // Copies `source`, a folder or a file, unless it is "", showing progress on a terminal when it
-  // takes long. Adds to the specification's settings and to the notes what follows from copying.
-  // Ctrl-C ends it. Throws Error.
+  // Copies `source`, a folder or a file, unless it is ""; shows progress on a terminal if it takes
+  // long. Adds settings and notes that result from copying. Ctrl-C interrupts it. Throws Error.
   IncomingProject(const std::string& source, JobSpec& spec, std::vector<std::string>& notes,
                   bool quiet);
   ~IncomingProject();

@@ -17,7 +17,7 @@ constexpr Seconds kStatusPatience{0.5};
 constexpr size_t kMaxRecord = 4u << 20;
 constexpr auto kStateInterval = std::chrono::seconds(1);
 constexpr int kEventPage = 1000;
-constexpr int kEvents = 1000;  // that the store keeps of a job, at most
+constexpr int kEvents = 1000;  // the store's maximum per job
 
 Json parsed(const std::string& text, const char* what) {
   return text.empty() ? Json() : parse_json(text, what);
@@ -40,13 +40,13 @@ std::string log_folder(const std::string& name, bool is_job) {
   if (is_job) return local::JobFolder{local::local_paths().job(name)}.logs();
   const Json record = launch::read_record(name);
   if (record.is_object()) return json_get<std::string>(record, "log_dir", "record of run " + name);
-  // Not known: the request's sentence says which runs there are.
+  // Unknown run: the error of the request lists the live runs.
   const Json status = launch::request(name, {{"request", "status"}});
   return json_get<std::string>(status, "log_dir", "run " + name);
 }
 
-// What its runner says of a job that has replicas now, else what the last one left (with
-// `ended_too`), else null.
+// The status that the job's runner reports while the job has replicas; else the last runner's final
+// one (with `ended_too`), else null.
 Json job_status(const local::JobRecord& job, bool ended_too) {
   if (!job.ended() && (job.replicas > 0 || !job.slots.empty())) {
     if (auto status = local::runner_status(job.name, kStatusPatience)) return std::move(*status);
@@ -55,12 +55,12 @@ Json job_status(const local::JobRecord& job, bool ended_too) {
   const std::string path = local::JobFolder{local::local_paths().job(job.name)}.run_record();
   try {
     if (path_exists(path)) return parse_json(read_file(path, kMaxRecord), path);
-  } catch (const Error&) {  // being removed, or damaged: as if it had none
+  } catch (const Error&) {  // being removed, or damaged: treated as missing
   }
   return nullptr;
 }
 
-// `job` may be moved from.
+// May move from `job`.
 JobView local_view(local::JobRecord&& job, Json status) {
   JobView view;
   view.name = std::move(job.name);
@@ -235,7 +235,7 @@ class LocalQuery : public JobQuery {
   }
 
  private:
-  // Null until a service has made it.
+  // Null until a service has created it.
   local::JobStore* store() {
     if (!store_) store_ = local::open_store();
     return store_.get();

@@ -1,7 +1,7 @@
 #pragma once
 
-// Looking at the jobs of this machine's cluster, and at the runs of `adaptdl run`: in the store,
-// beside the service. No network is touched.
+// Queries for the jobs of this machine's cluster and the runs of `adaptdl run`. Reads the state
+// directly, also while the service is down. No network is touched.
 
 #include <memory>
 

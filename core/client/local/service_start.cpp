@@ -14,12 +14,12 @@
 namespace adaptdl::client {
 namespace {
 
-constexpr Seconds kPatience{20};  // a state of many jobs takes a while to be read
-constexpr Seconds kOther{2};      // for a service that was quicker, once ours has ended
+constexpr Seconds kPatience{20};  // a service with many jobs reads its state for a while
+constexpr Seconds kOther{2};      // for another service that started first, once ours has ended
 constexpr auto kStartInterval = std::chrono::milliseconds(2);
 constexpr size_t kLogShown = 2000;
 
-// What the service has written since the log had this size, on one line.
+// The service's messages since the log had this size, on one line.
 std::string said(const std::string& path, uint64_t since) {
   const Fd log = open_file(path, O_RDONLY);
   const uint64_t size = std::min<uint64_t>(file_size(path), since + kLogShown);
@@ -30,7 +30,7 @@ std::string said(const std::string& path, uint64_t since) {
   for (char& letter : text) {
     if (letter == '\n') letter = ' ';
   }
-  return text.empty() ? "it said nothing" : text;
+  return text.empty() ? "it printed nothing" : text;
 }
 
 }  // namespace
@@ -54,8 +54,8 @@ void start_service() {
     const bool gone = ended && !local::service_locked() && seconds_since(*ended) > kOther.count();
     if (gone || seconds_since(begun) > kPatience.count()) {
       const std::string what = said(paths.log, before);
-      if (!ended) child.release();  // it may come up yet
-      fail("the service that was to be started does not answer ({}): {}", paths.log, what);
+      if (!ended) child.release();  // it may still start
+      fail("the service was started but does not answer ({}): {}", paths.log, what);
     }
     std::this_thread::sleep_for(kStartInterval);
   }

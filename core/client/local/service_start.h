@@ -4,9 +4,9 @@
 
 namespace adaptdl::client {
 
-// Starts `adaptdl serve` in a process group of its own, its messages going to LocalPaths::log, and
-// waits until a service answers: this one, or another that was quicker. Requires: one thread.
-// Throws Error with what the service said if none comes up.
+// Starts `adaptdl serve` in a process group of its own, with its messages in LocalPaths::log, and
+// waits until a service answers: this one, or another that started first. Requires: one thread.
+// Throws Error with the service's messages if none answers.
 void start_service();
 
 }  // namespace adaptdl::client

@@ -24,7 +24,7 @@ std::string user_name() {
   return entry != nullptr ? entry->pw_name : std::to_string(geteuid());
 }
 
-// systemd's quoting: a path may hold blanks and percent signs.
+// Quoted for systemd: a path may contain blanks and percent signs.
 std::string quoted(const std::string& path) {
   std::string result = "\"";
   for (const char c : path) {
@@ -42,7 +42,7 @@ std::string this_program() {
   const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
   if (size <= 0 || size == sizeof path) fail_errno(errno, "/proc/self/exe");
   std::string text(path, static_cast<size_t>(size));
-  // Replaced by a newer one meanwhile: that is what is to be started.
+  // A newer binary replaced this one meanwhile: the unit must start that.
   constexpr std::string_view kDeleted = " (deleted)";
   if (text.ends_with(kDeleted)) text.resize(text.size() - kDeleted.size());
   return text;
@@ -76,7 +76,7 @@ int install_unit(bool quiet) {
       "Start it now, and with each session:\n  systemctl --user daemon-reload\n"
       "  systemctl --user enable --now adaptdl");
   if (!path_exists("/run/systemd/system")) {
-    talk("systemd does not run here; the unit's command, `adaptdl serve`, works by hand.");
+    talk("systemd is not running here; start the service by hand with `adaptdl serve`.");
   } else if (!path_exists("/var/lib/systemd/linger/" + user_name())) {
     talk(
         fmt::format("It ends when you log out, and does not start with the machine, until "

@@ -21,15 +21,16 @@ using Source = Submission::Source;
 
 constexpr Seconds kAnswerPatience{60};  // the machine may be busy, and the disk slow
 
-// What a command needs to find its program and libraries as here, and not as where the service was
-// started.
+// The variables with which a command finds its program and libraries as in this shell, and not as
+// where the service was started.
 constexpr const char* kVariables[] = {"PATH",          "VIRTUAL_ENV",     "CONDA_PREFIX",
                                       "PYTHONPATH",    "LD_LIBRARY_PATH", "ADAPTDL_LIBTORCH",
                                       "ADAPTDL_WORKER"};
 
 std::string current_folder() {
   char path[PATH_MAX];
-  if (::getcwd(path, sizeof path) == nullptr) fail_errno(errno, "the current folder");
+  if (::getcwd(path, sizeof path) == nullptr)
+    fail_errno(errno, "cannot find the working directory");
   return path;
 }
 
@@ -73,7 +74,7 @@ class LocalJobRequest : public JobRequest {
   }
 
  private:
-  // A command without a source runs here, and nothing is copied for it.
+  // A command without a source runs in the working directory, and nothing is copied.
   void place() {
     if (kind_ == Source::none) {
       const std::string here = current_folder();
@@ -86,8 +87,8 @@ class LocalJobRequest : public JobRequest {
 
   void note_ignored(const std::string& where) {
     if (!job_.ignored.empty()) {
-      notes_.push_back(fmt::format("{}: of no use on one machine, and ignored: {}", where,
-                                   fmt::join(job_.ignored, ", ")));
+      notes_.push_back(
+          fmt::format("{}: ignored on a single machine: {}", where, fmt::join(job_.ignored, ", ")));
     }
     std::vector<std::string> flags;
     if (!options_.image.empty()) flags.push_back("--image");
@@ -95,7 +96,7 @@ class LocalJobRequest : public JobRequest {
     if (options_.dockerfile) flags.push_back("--dockerfile");
     if (options_.platform) flags.push_back("--platform");
     if (flags.empty()) return;
-    notes_.push_back(fmt::format("of no use on one machine, which runs no images, and ignored: {}",
+    notes_.push_back(fmt::format("ignored on a single machine, which runs no images: {}",
                                  fmt::join(flags, ", ")));
   }
 
@@ -106,18 +107,20 @@ class LocalJobRequest : public JobRequest {
   void ensure_service() const {
     if (local::service_runs()) return;
     if (options_.no_start) {
-      fail("no adaptdl service runs, and --no-start says to start none; `adaptdl serve` does");
+      fail(
+          "no adaptdl service is running, and --no-start forbids starting one; start it with "
+          "`adaptdl serve`");
     }
     start_service();
     if (!options_.quiet) {
-      talk("Started the adaptdl service; `adaptdl serve --stop` ends it, and leaves jobs alone.");
+      talk("Started the adaptdl service; `adaptdl serve --stop` stops it, and jobs keep running.");
     }
   }
 
   const SubmitOptions options_;
   const Source kind_;
   JobFile job_;
-  std::string source_;  // what is copied; "": nothing
+  std::string source_;  // the folder or file to copy; "": none
   std::vector<std::string> notes_;
 };
 

@@ -8,7 +8,7 @@
 
 namespace adaptdl::client {
 
-// Finds the program on this machine, or in the project. Throws UsageError or Error.
+// Finds the program on this machine or in the project. Throws UsageError or Error.
 std::unique_ptr<JobRequest> local_job_request(const Submission& submission);
 
 }  // namespace adaptdl::client

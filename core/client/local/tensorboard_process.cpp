@@ -80,8 +80,8 @@ TensorBoardLock::TensorBoardLock(const std::string& name) {
   const std::string path = tensorboard_folder(name);
   if (!is_directory(path)) {
     const std::vector<std::string> names = tensorboard_names();
-    fail("there is no TensorBoard instance {}.{} `adaptdl tensorboard create {}` makes it.", name,
-         did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end())), name);
+    fail("TensorBoard instance {} not found.{} Create it with `adaptdl tensorboard create {}`.",
+         name, did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end())), name);
   }
   folder_ = open_file(path, O_RDONLY | O_DIRECTORY);
   if (flock(folder_.get(), LOCK_SH | LOCK_NB) != 0) fail("{}: is being deleted", path);

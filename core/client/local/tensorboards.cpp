@@ -22,7 +22,7 @@
 namespace adaptdl::client {
 namespace {
 
-constexpr Seconds kStartPatience{120};  // it imports a lot
+constexpr Seconds kStartPatience{120};  // its imports are slow
 constexpr Seconds kStopPatience{5};
 
 uint64_t size_of(const std::string& path) {
@@ -61,7 +61,7 @@ sockaddr_in loopback(int port) {
   return address;
 }
 
-// A port that nobody listens at now.
+// A port on which nobody listens at present.
 int free_port() {
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = loopback(0);
@@ -73,7 +73,7 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// Where a browser would look, which need not be loopback.
+// Connects like a browser, to an address that need not be loopback.
 bool listens(const std::string& address, int port) {
   return launch::answers(fmt::format("http://{}:{}", url_host(address), port));
 }
@@ -82,7 +82,7 @@ class LocalTensorBoards : public TensorBoards {
  public:
   std::string create(const std::string& name, const TensorBoardOptions&) override {
     if (is_directory(tensorboard_folder(name))) {
-      fail("there is a TensorBoard instance {} already", name);
+      fail("TensorBoard instance {} already exists", name);
     }
     make_directories(tensorboard_folder(name), 0700);
     return "";
@@ -93,10 +93,10 @@ class LocalTensorBoards : public TensorBoards {
     { const TensorBoardLock exists(name); }
     const Users of = users()[name];
     if (!of.unfinished.empty()) {
-      fail("{} is written to by {}; cancel that first", name, fmt::join(of.unfinished, ", "));
+      fail("{} is in use by {}; cancel these jobs first", name, fmt::join(of.unfinished, ", "));
     }
     if (tensorboard_is_shown(name))
-      fail("{} is shown by `adaptdl tensorboard proxy`; end that first", name);
+      fail("{} is served by `adaptdl tensorboard proxy`; stop that first", name);
     return fmt::format("{} ({})", folder, format_bytes(size_of(folder)));
   }
 
@@ -124,7 +124,7 @@ class LocalTensorBoards : public TensorBoards {
              std::optional<int> wanted) override {
     const TensorBoardLock lock(name);
     const int port = wanted.value_or(0) != 0 ? *wanted : free_port();
-    if (listens(address, port)) fail("port {} is in use; --port names another", port);
+    if (listens(address, port)) fail("port {} is in use; choose another with --port", port);
     std::vector<std::string> command = tensorboard_command();
     for (const std::string& word :
          {std::string("--logdir"), tensorboard_folder(name), std::string("--host"), address,
@@ -149,7 +149,7 @@ class LocalTensorBoards : public TensorBoards {
         tell_tensorboard(name, address, port);
       }
       if (!ready && seconds_since(begun) > kStartPatience.count()) {
-        fail("TensorBoard does not answer at {}:{} after {} s; is that an address of this machine?",
+        fail("TensorBoard did not answer at {}:{} within {} s; is that an address of this machine?",
              address, port, kStartPatience.count());
       }
     }

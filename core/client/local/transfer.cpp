@@ -26,7 +26,7 @@ class LocalTransfer : public JobTransfer {
   int exec(const ExecRequest& request) override;
 };
 
-// "JOB:/" alone: each of its folders, but not what is ours in it.
+// "JOB:/" alone: copies each of its folders, but not the service's files.
 CopyResult copy_all(const std::string& folder, const std::string& to) {
   CopyResult all;
   make_directories(to);
@@ -60,7 +60,7 @@ CopyResult LocalTransfer::copy_to(const std::string& from, const std::string& jo
   if (target == folder) {
     fail("{}:{}: name one of its folders: {}", job, path, fmt::join(local::kCopiedFolders, ", "));
   }
-  // Links may lead anywhere in the folder that is copied.
+  // Symlinks may point to anything in the copied folder.
   const std::string root = is_directory(from) ? from : parent_directory(from);
   return copy_below(from, root, target, folder);
 }
@@ -78,7 +78,7 @@ Variables variables(const local::GrantedJob& job, const local::JobFolder& folder
   return result;
 }
 
-// Becomes the command, in the folder and with the variables of the job's replicas.
+// Replaces this process by the command, in the folder and with the variables of the job's replicas.
 int LocalTransfer::exec(const ExecRequest& request) {
   if (request.replica) {
     throw UsageError("--replica is for Kubernetes: replicas on this machine share a folder.");

@@ -1,7 +1,7 @@
 #pragma once
 
-// Files of the jobs of this machine's cluster, whose folders lie here, and commands beside them. No
-// network is touched.
+// Files of the jobs of this machine's cluster, whose folders are here, and commands in their
+// environment. No network is touched.
 
 #include <memory>
 

@@ -62,7 +62,7 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
   set("ADAPTDL_CHECKPOINT_PATH", options.checkpoint_dir);
   set("ADAPTDL_SHARE_PATH", options.share_dir);
   set("ADAPTDL_TENSORBOARD_LOGDIR", unless_empty(options.tensorboard_dir));
-  // Its checkpoints are pickles, which torch since 2.6 loads only if told so.
+  // AdaptDL's checkpoints are pickles, which torch 2.6 and newer loads only with this setting.
   set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1");
   const std::string hosts = (no_proxy.empty() ? "" : no_proxy + ",") + "127.0.0.1,localhost";
   set("no_proxy", hosts);
@@ -70,14 +70,14 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
   const std::string threads = std::to_string(place.threads);
   if (!given("OMP_NUM_THREADS")) set("OMP_NUM_THREADS", threads);
   if (!given("MKL_NUM_THREADS")) set("MKL_NUM_THREADS", threads);
-  // Into a pipe Python writes by the block: logs would come late, and be lost with a kill.
+  // Python buffers output to a pipe: logs would be late, and lost when the process is killed.
   if (!given("PYTHONUNBUFFERED")) set("PYTHONUNBUFFERED", "1");
   if (options.gpus > 0) set("CUDA_VISIBLE_DEVICES", visible_gpus(gpus, place.slots));
   return result;
 }
 
 ReservedPort reserve_port() {
-  // One byte of a file for each port.
+  // Each port has one byte of the lock file.
   Fd lock = open_file(join_path(runtime_directory(), "ports.lock"), O_RDWR | O_CREAT, 0600);
   std::random_device random;
   for (int tries = 0; tries < 1000; ++tries) {
@@ -100,7 +100,7 @@ ReservedPort reserve_port() {
 
 bool answers(const std::string& url) {
   const bool plain = url.starts_with("http://"), secure = url.starts_with("https://");
-  if (!plain && !secure) fail("{}: is no http or https address", url);
+  if (!plain && !secure) fail("{}: not an http or https URL", url);
   const size_t begin = url.find("//") + 2;
   const std::string place = url.substr(begin, url.find('/', begin) - begin);
   const size_t bracket = place.find(']');
@@ -111,7 +111,7 @@ bool answers(const std::string& url) {
   if (colon != std::string::npos) port = place.substr(colon + 1);
   const auto number = try_parse<int>(port);
   if (host.empty() || !number || *number < 1 || *number > 65535) {
-    fail("{}: has no host and port", url);
+    fail("{}: invalid host or port", url);
   }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a Python AdaptDL 0.2.11 program finds in its environment, and a port for its rank 0.
+// The environment of a Python AdaptDL 0.2.11 program, and a port for its rank 0.
 
 #include <optional>
 #include <string>
@@ -22,13 +22,13 @@ struct CommandPlace {
 
 using Variables = std::vector<std::pair<std::string, std::optional<std::string>>>;
 
-// Changes of our own environment, the job's among them. `gpus`: names of all GPUs. `no_proxy`: what
-// the environment says so far.
+// Changes to our own environment, those of the job included. `gpus`: names of all GPUs. `no_proxy`:
+// the variable's value so far.
 Variables command_environment(const CommandOptions& options, const CommandPlace& place,
                               const std::vector<std::string>& gpus, const std::string& no_proxy);
 
-// A TCP port on which nobody listens, below those that the system gives out by itself. Its lock
-// keeps other runs of this user from choosing it as well. Throws Error if there is none.
+// A TCP port on which nobody listens, below the range of ports that the system assigns by itself.
+// The lock keeps other runs of this user from choosing it as well. Throws Error if there is none.
 struct ReservedPort {
   int number = 0;
   Fd lock;
@@ -36,7 +36,7 @@ struct ReservedPort {
 ReservedPort reserve_port();
 
 // Whether somebody accepts connections at the host and port of this http(s) URL, within a second.
-// Throws Error for what is no such URL.
+// Throws Error for an invalid URL.
 bool answers(const std::string& url);
 
 }  // namespace adaptdl::launch

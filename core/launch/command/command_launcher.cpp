@@ -91,7 +91,7 @@ void CommandLauncher::take_ends() {
 
 void CommandLauncher::on_generation_end() {
   const bool progress = newest_checkpoint() > checkpoint_before_;
-  // Told to end by nobody we know of, and without a checkpoint: a failure after all.
+  // An unknown sender asked it to end, and it wrote no checkpoint: count it as a failure.
   if (view_.asked_outside && !progress && view_.stop == CommandStop::none) {
     add_failure(view_.failed_rank,
                 view_.replicas.at(static_cast<size_t>(view_.failed_rank)).status);
@@ -136,7 +136,7 @@ void CommandLauncher::carry_out(const CommandDecision& decision) {
       processes_.signal_all(SIGTERM);
       break;
     case CommandAction::kill:
-      report_.talk(decision.reason + "; killing what is left");
+      report_.talk(decision.reason + "; killing the remaining processes");
       processes_.signal_all(SIGKILL);
       break;
     case CommandAction::finish:
@@ -146,7 +146,7 @@ void CommandLauncher::carry_out(const CommandDecision& decision) {
       end(cancelled_ ? "cancelled" : "stopped", stop_exit_, "");
       break;
     case CommandAction::give_up:
-      // Where none is allowed, how many there were says nothing.
+      // If no failure is allowed, their number says nothing.
       end("failed", 1,
           options_.max_failures == 0 && !failure.empty()
               ? failure
@@ -158,10 +158,10 @@ void CommandLauncher::carry_out(const CommandDecision& decision) {
 void CommandLauncher::start(const CommandDecision& decision) {
   try {
     checkpoint_before_ = newest_checkpoint();
-    // Its checkpoint gets the generation's number, and one of that number must not be there yet.
+    // The program names its checkpoint by the generation's number, which must not exist yet.
     processes_.start(decision.count, decision.slots, checkpoint_before_);
   } catch (const Error& error) {
-    // A program that cannot be executed, a full disk: another try would not help.
+    // The program cannot be executed, or the disk is full: another attempt would not help.
     view_.replicas.clear();
     failure_.cause = "CannotStart";
     end("failed", 1, error.what());
@@ -184,21 +184,20 @@ void CommandLauncher::add_failure(int rank, const ExitStatus& status) {
   const bool memory_ran_out = oom_.explains(status);
   const std::string reason = memory_ran_out ? "killed: memory ran out" : status.describe();
   const std::vector<std::string> log = processes_.last_lines(rank);
-  report_.failure(
-      {.member = static_cast<MemberId>(rank),
-       .reason = reason,
-       .status = status,
-       .next = view_.stop != CommandStop::none
-                   ? "the run is stopping"
-                   : "all are ended, and start again from their newest checkpoint unless that "
-                     "fails too often",
-       .log = log});
+  report_.failure({.member = static_cast<MemberId>(rank),
+                   .reason = reason,
+                   .status = status,
+                   .next = view_.stop != CommandStop::none
+                               ? "the run is stopping"
+                               : "all replicas restart from their newest checkpoint, unless that "
+                                 "has failed too often",
+                   .log = log});
   report_.talk(fmt::format("replica {}: {}", rank, reason));
   failure_.cause = memory_ran_out ? "OutOfMemory" : "ReplicaFailed";
   failure_.exit_code = status.shell_code();
   failure_.sentence = fmt::format("Replica {}: {}", rank, reason);
   if (!log.empty()) {
-    failure_.sentence += fmt::format(". Its last words:\n  {}", fmt::join(log, "\n  "));
+    failure_.sentence += fmt::format(". Its last log lines:\n  {}", fmt::join(log, "\n  "));
   }
 }
 

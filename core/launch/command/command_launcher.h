@@ -1,6 +1,6 @@
 #pragma once
 
-// The launcher of one command run: one thread, one loop, as launcher.h.
+// The launcher of one command run: one thread, one event loop, as in launcher.h.
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,7 +19,7 @@ namespace adaptdl::launch {
 
 class CommandLauncher : private RunControl {
  public:
-  // Everything is borrowed. Throws Error for what is wrong before the start.
+  // Everything is borrowed. Throws Error for a problem found before the start.
   CommandLauncher(const CommandOptions& options, RunReport& report, SignalCatcher& signals);
 
   int run();  // the exit code
@@ -27,18 +27,18 @@ class CommandLauncher : private RunControl {
  private:
   // Why the newest generation failed.
   struct Failure {
-    std::string sentence;  // with its last words; "" if it has not
+    std::string sentence;  // with its last log lines; "" if it has not failed
     std::string cause = "ReplicaFailed";
-    std::optional<int> exit_code;  // of the replica that failed last, as a shell has it
+    std::optional<int> exit_code;  // of the replica that failed last, as a shell reports it
   };
 
-  // The loop.
+  // The event loop.
   void wait();
   void take_signals();
   void take_ends();
   void on_generation_end();
 
-  // What is decided, and what is done about it.
+  // Decisions, and carrying them out.
   void decide_all();
   void carry_out(const CommandDecision& decision);
   void start(const CommandDecision& decision);
@@ -60,15 +60,15 @@ class CommandLauncher : private RunControl {
   SignalCatcher& signals_;
   const CommandRules rules_;
   CommandView view_;
-  ControlServer control_;  // first: whoever has it may kill what an earlier launcher left
+  ControlServer control_;  // first: its owner may kill the processes that an earlier launcher left
   CommandProcesses processes_;
   OomWatch oom_;
   std::optional<TimePoint> deadline_;  // of the newest decision
   std::string reason_ = "starting", told_reason_;
   Failure failure_;
   int64_t checkpoint_before_ = -1;  // newest when the generation started
-  bool checkpointed_ = false;       // the generation before wrote one
-  int starts_ = 0, before_ = 0;     // generations here; replicas of the one before
+  bool checkpointed_ = false;       // the previous generation wrote one
+  int starts_ = 0, before_ = 0;     // generations started here; replicas of the previous one
   int stop_exit_ = 143;
   bool cancelled_ = false;
   std::optional<int> exit_;  // once the run is over

@@ -16,7 +16,7 @@ namespace adaptdl::launch {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLook{50};  // how often a group without a leader is looked at
+constexpr std::chrono::milliseconds kLook{50};  // time between checks of a group without a leader
 
 bool readable(int fd) {
   return wait_ready(fd, POLLIN, Monotonic::now());
@@ -26,7 +26,7 @@ bool group_lives(pid_t group) {
   return ::kill(-group, 0) == 0;
 }
 
-// Where the job's own PATH finds it, or as it is.
+// The program's path according to the job's own PATH, or unchanged.
 std::string find_program(const CommandOptions& options) {
   const auto path = options.environment.find("PATH");
   if (path == options.environment.end() || options.program.find('/') != std::string::npos) {
@@ -109,7 +109,7 @@ void CommandProcesses::signal_all(int number) {
       ::kill(-process.child.pid(), SIGKILL);
     } else {
       process.child.send_signal(number);
-      process.child.send_signal(SIGCONT);  // one that was stopped could not end
+      process.child.send_signal(SIGCONT);  // a stopped process could not end
     }
   }
 }
@@ -125,14 +125,14 @@ void CommandProcesses::take_ends(CommandView& view) {
   }
 }
 
-// A replica is a whole process group: what its leader leaves behind goes with it. But a shell that
-// SIGTERM ends at once gives those it had started their time.
+// A replica is a whole process group: the group is killed when its leader ends. But if the leader
+// is a shell that SIGTERM ends at once, the processes that it started keep their grace time.
 bool CommandProcesses::ended(Process& process, const CommandView& view) {
   const pid_t group = process.child.pid();
   if (!process.told_group) {
     if (!readable(process.child.pidfd())) return false;
     siginfo_t info{};
-    // Not reaped yet, so the number of its group is still its own.
+    // The leader is not reaped yet, so its process group number cannot have been reused.
     waitid(P_PID, static_cast<id_t>(group), &info, WEXITED | WNOHANG | WNOWAIT);
     const bool terminated = info.si_code == CLD_KILLED && info.si_status == SIGTERM;
     if (terminated && view.kill_at && !view.killed) {
@@ -144,7 +144,7 @@ bool CommandProcesses::ended(Process& process, const CommandView& view) {
     }
   }
   if (process.told_group) {
-    // The leader, a zombie, is a member still: it is reaped to see whether there are others.
+    // The leader, a zombie, still counts as a member: reap it to see whether there are others.
     if (!process.status) process.status = process.child.poll();
     if (group_lives(group)) return false;
   }

@@ -1,7 +1,8 @@
 #pragma once
 
-// The processes of a command run's replicas: one generation at a time, each replica a process group
-// with a log of its own, recorded on disk for the launcher that comes after a crash (leftovers.h).
+// The processes of a command run's replicas. One generation runs at a time. Each replica is a
+// process group with a log of its own, recorded on disk for the next launcher after a crash
+// (leftovers.h).
 
 #include <cstdint>
 #include <map>
@@ -22,29 +23,30 @@ namespace adaptdl::launch {
 // One thread.
 class CommandProcesses {
  public:
-  // Both are borrowed. Kills what an earlier launcher of this folder has left. Throws Error.
+  // Both are borrowed. Kills the processes that an earlier launcher of this folder left. Throws
+  // Error.
   CommandProcesses(const CommandOptions& options, RunReport& report);
 
   // Starts `count` replicas as the next generation, whose number is larger than `newest`. Throws
-  // Error; then none is left.
+  // Error if one cannot start; then none is left.
   void start(int count, const std::vector<int>& slots, int64_t newest);
 
-  // SIGTERM is for the program itself, as in a pod: helpers that it has started would take it too.
-  // SIGKILL is for all.
+  // SIGTERM goes to the program itself, as in a pod: its helpers would receive it too. SIGKILL goes
+  // to the whole process groups.
   void signal_all(int number);
 
-  // Tells the view which replicas have ended, each with all of its group.
+  // Tells the view which replicas have ended, with their whole process groups.
   void take_ends(CommandView& view);
-  // All of the generation have ended: its port is free again.
+  // Call when the whole generation has ended: its port is free again.
   void generation_ended() { port_ = {}; }
 
   int64_t generation() const { return record_.generation; }  // newest number; -1: none
   size_t living() const { return processes_.size(); }
-  std::vector<int> ranks() const;  // of those that live
+  std::vector<int> ranks() const;  // of the living ones
   pid_t pid(int rank) const { return processes_.at(rank).child.pid(); }
-  int threads_for(int replicas) const;  // each of so many may use; >= 1
+  int threads_for(int replicas) const;  // for each of so many replicas; >= 1
 
-  // The last lines that it wrote; waits no more than a moment for them.
+  // The replica's last log lines; waits for them only briefly.
   std::vector<std::string> last_lines(int rank);
 
   void add_waits(std::vector<pollfd>& waits) const;
@@ -53,7 +55,8 @@ class CommandProcesses {
  private:
   struct Process {
     Child child;
-    bool told_group = false;  // its leader has ended by SIGTERM, others of its group write on
+    bool told_group =
+        false;  // its leader was ended by SIGTERM; others of its group are still writing
     std::optional<ExitStatus> status;
   };
 
@@ -65,7 +68,7 @@ class CommandProcesses {
   LogWriter logs_;
   ReplicaRecord record_;
   ReservedPort port_;
-  std::map<int, Process> processes_;  // of the present generation, by rank; those that live
+  std::map<int, Process> processes_;  // living ones of the present generation, by rank
 };
 
 }  // namespace adaptdl::launch

@@ -31,7 +31,7 @@ int run_command(const CommandOptions& options, const std::vector<EventSink>& sin
   check_bounds(options.replicas);
   check_slots(options.slots, options.slots_per_replica, options.replicas.initial);
   if (options.gpus > 0) check_gpus(options.slots, options.gpus);
-  if (!options.supervisor_url.empty()) answers(options.supervisor_url);  // it is an address
+  if (!options.supervisor_url.empty()) answers(options.supervisor_url);  // checks the URL
   OutputQueue output(sinks, talk);
   SignalCatcher signals(caught_signals());
   RunReport report(identity_of(options), output, [&](const nlohmann::json& record, bool last) {

@@ -30,21 +30,21 @@ CommandDecision keep_waiting(std::string reason, std::optional<TimePoint> deadli
   return make(CommandAction::wait, std::move(reason), deadline);
 }
 
-// What a replica that was asked to stop may end with.
+// The exit statuses of a replica that was asked to stop.
 bool is_clean_stop(const ExitStatus& status) {
   return status.signaled ? status.value == SIGTERM : status.value == kRescheduled;
 }
 
-// Why the generation cannot stay as it is, or "".
+// Why the generation must change, or "".
 std::string outdated(const CommandView& view) {
   const int present = static_cast<int>(view.replicas.size());
   if (view.target != present) {
-    return fmt::format("from {} to {} replicas", present, view.target);
+    return fmt::format("rescaling from {} to {} replicas", present, view.target);
   }
   const bool lost = std::any_of(view.held.begin(), view.held.end(), [&](int slot) {
     return std::find(view.slots.begin(), view.slots.end(), slot) == view.slots.end();
   });
-  return lost ? "to other slots" : "";
+  return lost ? "moving to other slots" : "";
 }
 
 CommandDecision between(TimePoint now, const CommandView& view, const CommandRules& rules) {
@@ -55,9 +55,9 @@ CommandDecision between(TimePoint now, const CommandView& view, const CommandRul
                                                     view.failures, rules.max_failures));
   }
   if (now < view.retry_at) {
-    return keep_waiting(fmt::format("failed; the next start is the {}. of {} more", view.failures,
-                                    rules.max_failures),
-                        view.retry_at);
+    return keep_waiting(
+        fmt::format("failed; waiting to restart ({} of {})", view.failures, rules.max_failures),
+        view.retry_at);
   }
   if (!view.supervisor_up) {
     return keep_waiting("waiting for the supervisor to answer", time_after(now, rules.probe));
@@ -96,7 +96,8 @@ CommandDecision decide(TimePoint now, const CommandView& view, const CommandRule
     return make(CommandAction::terminate, "stopping", time_after(now, rules.grace));
   }
   if (view.failed_at) {
-    // All that were asked by a signal from outside write their checkpoint together.
+    // Others may have received the same signal from outside: let all write their checkpoint
+    // together.
     const TimePoint until =
         time_after(*view.failed_at, view.asked_outside ? rules.grace : rules.settle);
     if (now < until) return keep_waiting(rest, until);
@@ -105,9 +106,9 @@ CommandDecision decide(TimePoint now, const CommandView& view, const CommandRule
   }
   if (view.living() < all) return keep_waiting("finishing; " + rest);
   if (const std::string change = outdated(view); !change.empty()) {
-    return make(CommandAction::terminate, "goes " + change, time_after(now, rules.grace));
+    return make(CommandAction::terminate, change, time_after(now, rules.grace));
   }
-  return keep_waiting(fmt::format("{} replica{} at work", all, all == 1 ? "" : "s"));
+  return keep_waiting(fmt::format("{} replica{} running", all, all == 1 ? "" : "s"));
 }
 
 void apply(CommandView& view, const CommandDecision& decision, TimePoint now) {

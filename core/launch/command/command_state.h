@@ -1,9 +1,9 @@
 #pragma once
 
-// A run whose program knows nothing of us (a Python AdaptDL script, any command): its replicas are
-// started together as one generation, and to have another number of them, or other slots, all are
-// asked to stop (SIGTERM: they write a checkpoint and exit 143) and started again. decide() says
-// what to do next; as in rendezvous.h, nothing here reads a clock or touches a process.
+// A run whose program does not know adaptdl (a Python AdaptDL script, any command). Its replicas
+// start together as one generation. To change their number or slots, all are asked to stop
+// (SIGTERM: they write a checkpoint and exit 143) and started again. decide() chooses the next
+// action; as in rendezvous.h, nothing here reads a clock or touches a process.
 //
 // Invariants
 //  1. A generation starts only when no process of the one before lives.
@@ -21,42 +21,43 @@ namespace adaptdl::launch {
 
 struct CommandRules {
   int slots_per_replica = 1;
-  int max_failures = 3;     // generations in a row that fail and get nowhere; more end the run
+  int max_failures = 3;     // generations in a row that fail without progress; more end the run
   Seconds grace{30};        // from SIGTERM to SIGKILL, for a checkpoint
-  Seconds settle{2};        // how long the others may go on after one has failed
+  Seconds settle{2};        // how long the others may continue after one has failed
   Seconds failed_grace{5};  // from SIGTERM to SIGKILL when there is nothing to save
-  Seconds long_life{600};   // a generation that lived so long got somewhere
-  Seconds backoff{1};       // before the start after a failure; doubles
+  Seconds long_life{600};   // a generation that lived this long made progress
+  Seconds backoff{1};       // before the restart after a failure; doubles each time
   Seconds longest_backoff{60};
-  Seconds probe{0.2};  // how often the supervisor is looked for
+  Seconds probe{0.2};  // time between checks of the supervisor
 };
 
 enum class CommandStop { none, checkpoint, now };
 
 struct CommandReplica {
   bool alive = true;
-  ExitStatus status;  // once it is not
+  ExitStatus status;  // once it is dead
 };
 
-// All that is known. Changed only by the functions below.
+// All known facts. Changed only by the functions below.
 struct CommandView {
-  int target = 1;                        // wanted replicas, >= 1
-  std::vector<int> slots;                // that the run has; none: no slot is anybody's own
-  CommandStop stop = CommandStop::none;  // the run is to end
+  int target = 1;                        // requested replicas, >= 1
+  std::vector<int> slots;                // the run's; none: the run shares all cores
+  CommandStop stop = CommandStop::none;  // whether the run is to end
 
-  std::vector<CommandReplica> replicas;  // of the present generation, by rank; none between two
-  std::vector<int> held;                 // its slots: slots_per_replica for each, by rank
+  std::vector<CommandReplica>
+      replicas;           // of the present generation, by rank; none between two generations
+  std::vector<int> held;  // its slots: slots_per_replica for each, by rank
   TimePoint started;
   std::optional<TimePoint> failed_at;  // when the first of its replicas failed
-  int failed_rank = -1;                // that one
-  bool asked_outside = false;          // it ended with 143, although nobody here had asked
-  std::optional<TimePoint> kill_at;    // SIGTERM was sent; SIGKILL follows then
-  bool killed = false;                 // SIGKILL was sent
+  int failed_rank = -1;                // its rank
+  bool asked_outside = false;  // it ended with 143, although this launcher had not asked it to
+  std::optional<TimePoint> kill_at;  // SIGTERM was sent; when to send SIGKILL
+  bool killed = false;               // SIGKILL was sent
 
   bool finished = false;
   int failures = 0;           // in a row
-  TimePoint retry_at;         // not before then does a generation start
-  bool supervisor_up = true;  // whoever the replicas talk to answers
+  TimePoint retry_at;         // no generation starts before
+  bool supervisor_up = true;  // the supervisor that the replicas use answers
 
   int living() const;
 };
@@ -79,15 +80,15 @@ struct CommandDecision {
   std::vector<int> slots;
 };
 
-// Pure. After every change of the view and at its deadline: call, carry out, apply(), again until
-// it says wait or an end.
+// Pure. After every change of the view and at its deadline: call, carry out, apply(), and repeat
+// until it returns wait or an end.
 CommandDecision decide(TimePoint now, const CommandView& view, const CommandRules& rules);
 void apply(CommandView& view, const CommandDecision& decision, TimePoint now);
 
-// A replica's process, and all of its group, has ended.
+// A replica's process and its whole group have ended.
 void exited(CommandView& view, int rank, const ExitStatus& status, TimePoint now);
 
-// All of the generation have ended. `progress`: it left a newer checkpoint than there was before.
+// The whole generation has ended. `progress`: it wrote a newer checkpoint than there was before.
 void generation_ended(CommandView& view, bool progress, TimePoint now, const CommandRules& rules);
 
 }  // namespace adaptdl::launch

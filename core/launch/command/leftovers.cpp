@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxProcFile = 4u << 20;
 
-// Of a living process: its group, or nothing. A zombie does not live.
+// A living process's group, or nothing. A zombie does not count as living.
 std::optional<pid_t> group_of(const std::string& pid) {
   try {
     const std::string text = read_file("/proc/" + pid + "/stat", kMaxProcFile);

@@ -18,7 +18,7 @@ namespace adaptdl::launch {
 
 namespace {
 
-constexpr std::chrono::seconds kPause{1};  // between looks for the launcher
+constexpr std::chrono::seconds kPause{1};  // between attempts to find the launcher
 constexpr std::chrono::seconds kConnectPatience{5};
 constexpr std::chrono::seconds kTalkPause{30};
 
@@ -36,7 +36,7 @@ class Agent {
       const bool idle = !link_ && workers_.empty() && leaving_ == 0;
       if (idle && Monotonic::now() >= retry_at_) find_launcher();
       take_signals();
-      take_link();  // also before the first wait: some of it comes with the welcome
+      take_link();  // also before the first wait: messages may follow the welcome at once
       take_workers();
       if (workers_.empty() && exit_) return *exit_;
       if (workers_.empty() && leaving_ != 0) return 128 + leaving_;
@@ -65,7 +65,7 @@ class Agent {
     } catch (const Error& error) {
       const TimePoint now = Monotonic::now();
       if (!told_at_ || now >= *told_at_ + kTalkPause) {
-        talk_(fmt::format("no launcher yet: {}", error.what()));
+        talk_(fmt::format("cannot reach the launcher yet: {}", error.what()));
         told_at_ = now;
       }
       retry_at_ = now + kPause;
@@ -75,7 +75,7 @@ class Agent {
   void join(Channel& link, TimePoint deadline) {
     const nlohmann::json challenge = receive(link, "challenge", deadline);
     if (json_get<int>(challenge, "protocol", "challenge") > kAgentProtocol) {
-      fail("the launcher is of a newer adaptdl; run both with the same one");
+      fail("the launcher is a newer adaptdl; use the same version for both");
     }
     const auto theirs = json_get<std::string>(challenge, "nonce", "challenge");
     const std::string ours = to_hex(random_bytes(16));
@@ -90,14 +90,15 @@ class Agent {
                {"run", options_.run.name}});
     const auto answer = json_get<std::string>(receive(link, "joined", deadline), "proof", "joined");
     if (!equal_constant_time(bytes_of(answer), bytes_of(proof("launcher")))) {
-      fail("what listens there is not this run's launcher");
+      fail("the process that listens there is not this run's launcher");
     }
   }
 
   nlohmann::json receive(Channel& link, const std::string& type, TimePoint deadline) {
     const auto message = link.receive(deadline);
-    if (!message) fail("the launcher does not answer, or closed the connection");
-    if ((*message)["type"] != type) fail("the launcher says {}, not {}", message->dump(), type);
+    if (!message) fail("the launcher did not answer, or closed the connection");
+    if ((*message)["type"] != type)
+      fail("unexpected message from the launcher: {}, not {}", message->dump(), type);
     return *message;
   }
 
@@ -134,7 +135,7 @@ class Agent {
     leaving_ = signal;
     kill_at_ = Monotonic::now() +
                std::chrono::duration_cast<Monotonic::duration>(Seconds(options_.run.grace_s));
-    if (!workers_.empty()) talk_("this host is to go; its replica leaves the others");
+    if (!workers_.empty()) talk_("this host was told to stop; its replica leaves the run");
     post({{"type", "leaving"}});
   }
 
@@ -151,9 +152,9 @@ class Agent {
       });
       if (open) return;
       if (exit_) return link_.reset();
-      talk_("the launcher is gone; ending the replicas here");
+      talk_("lost the connection to the launcher; ending the replicas here");
     } catch (const std::exception& error) {
-      talk_(fmt::format("the launcher says what is no message: {}", error.what()));
+      talk_(fmt::format("invalid message from the launcher: {}", error.what()));
     }
     link_.reset();
     kill_all();
@@ -172,7 +173,7 @@ class Agent {
     if (found == workers_.end()) return;
     if (type == "tell" && found->second->open) {
       nlohmann::json told = message.at("message");
-      // The launcher counts its own host's cores.
+      // The launcher's number is for its own host's cores.
       if (told.contains("threads")) told["threads"] = starter_.threads_for(1);
       found->second->channel.post(told);
     }
@@ -247,10 +248,10 @@ class Agent {
   ReplicaStarter starter_;
   std::unique_ptr<Channel> link_;
   std::map<MemberId, std::unique_ptr<Worker>> workers_;
-  std::optional<TimePoint> told_at_;  // that there is no launcher
+  std::optional<TimePoint> told_at_;  // when the user was told that there is no launcher
   TimePoint retry_at_;
   TimePoint kill_at_ = TimePoint::max();
-  int leaving_ = 0;  // the signal
+  int leaving_ = 0;  // the signal's number
   std::optional<int> exit_;
   bool child_signal_ = false;
 };

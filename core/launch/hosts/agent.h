@@ -1,7 +1,7 @@
 #pragma once
 
-// A host's part of a run whose launcher is elsewhere: finds the launcher, offers it this host's
-// slot, and starts, watches and ends the replicas that it asks for.
+// A host's part of a run whose launcher is on another host: finds the launcher, offers it this
+// host's slot, and starts, watches and ends the replicas that the launcher requests.
 
 #include <cstdint>
 #include <functional>
@@ -18,20 +18,20 @@ struct LauncherAddress {
 };
 
 struct AgentOptions {
-  // Its program and how it is started here; its name; the secret among `hosts`; where its logs go.
+  // The program and how it is started here; the run's name; the secret in `hosts`; the log folder.
   RunOptions run;
-  int slot = 1;      // unlike that of any other host of the run
+  int slot = 1;      // unlike that of every other host of the run
   std::string host;  // for people
-  // Where the launcher is. Called again and again while there is no connection, so what it throws
-  // (Error) is told and tried again. Should take no more than some seconds.
+  // Returns the launcher's address. Called repeatedly while there is no connection: an Error that
+  // it throws is reported, and the agent tries again. Should return within a few seconds.
   std::function<LauncherAddress()> find_launcher;
 };
 
 // Runs until the launcher says how the run ended (returns its exit code), or until SIGTERM or
-// SIGINT (128 + its number): the replicas here then leave the others first, for which they have
-// run.grace_s; the second signal kills them. Without its launcher it ends the replicas and looks
-// for one. Call from the main thread; signals, processes and process 1 as run() does. Throws Error
-// for what is wrong before the start.
+// SIGINT (128 + its number). At such a signal the replicas here first leave the others, for which
+// they have run.grace_s; a second signal kills them. If the launcher disappears, the agent ends its
+// replicas and looks for the launcher again. Call from the main thread; signals, processes and
+// process 1 as in run(). Throws Error for a problem found before the start.
 int run_agent(const AgentOptions& options, const Talk& talk);
 
 }  // namespace adaptdl::launch

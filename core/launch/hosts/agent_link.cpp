@@ -23,7 +23,7 @@ void set_option(int socket, int level, int name, int value) {
   setsockopt(socket, level, name, &value, sizeof value);
 }
 
-// Both kinds of addresses where the system has them.
+// Listens on IPv4 and IPv6 addresses if the system has both.
 Fd try_listen(int family, uint16_t port) {
   Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fd;
@@ -68,7 +68,7 @@ uint16_t port_of(int listener) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   if (getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    fail_errno(errno, "the port for agents");
+    fail_errno(errno, "cannot find the port for agents");
   }
   return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
                                              : reinterpret_cast<sockaddr_in*>(&address)->sin_port);

@@ -1,25 +1,25 @@
 #pragma once
 
-// How an agent of another host and the launcher of a run come together: one TCP connection with
-// frames as in protocol.h. It begins with a challenge by which both prove that they know the run's
-// secret (HMAC-SHA256 over both nonces and the slot); what follows is not encrypted.
+// The connection of an agent on another host with the launcher of a run: one TCP connection with
+// frames as in protocol.h. It begins with a challenge by which each side proves that it knows the
+// run's secret (HMAC-SHA256 over both nonces and the slot). What follows is not encrypted.
 //
 // launcher -> agent
 //   challenge {protocol, nonce}    the first frame
-//   joined    {proof}              the agent is believed, and may believe the launcher
-//   start     {member, welcome}    start a replica; welcome: of protocol.h, without `secret`, which
-//                                  the agent puts in as it does its own threads and device
-//   tell      {member, message}    hand this on to the replica
+//   joined    {proof}              the agent is accepted, and can verify the launcher
+//   start     {member, welcome}    start a replica; welcome: of protocol.h without `secret`, which
+//                                  the agent adds, as it adds its own threads and device
+//   tell      {member, message}    pass this on to the replica
 //   kill      {member}             by SIGKILL
-//   end       {exit}               the run has ended so; the agent ends with the same code
+//   end       {exit}               the run has ended with this code; the agent exits with it, too
 // agent -> launcher
 //   join      {nonce, proof, slot, host, run}   run: its name
-//   started   {member, pid}, or  ended {member, reason} when it could not be
+//   started   {member, pid}, or  ended {member, reason} if the start failed
 //   say       {member, message}    from the replica
-//   closed    {member}             its channel has ended, after all it said
+//   closed    {member}             its channel has ended, after all its messages
 //   stopped   {member, stopped}    SIGSTOP, SIGCONT
 //   ended     {member, signaled, value}
-//   leaving   {}                   the host is to go (SIGTERM): its slot is taken away
+//   leaving   {}                   the host was told to stop (SIGTERM): its slot is lost
 
 #include <cstdint>
 #include <string>
@@ -31,31 +31,31 @@ namespace adaptdl::launch {
 
 inline constexpr int kAgentProtocol = 1;
 
-// What the coordinator and the agents of one run share.
+// Settings that the launcher and the agents of a run share.
 struct HostsOptions {
   std::string secret;  // not empty
   uint16_t port =
       0;  // the launcher listens there on all addresses; 0: any, see AgentServer::port()
-  // An agent that has not ended a replica so long after it was told to is given up: its process, or
-  // its whole host, stands still, though the connection is there.
+  // An agent that has not ended a replica this long after it was told to is given up: its process,
+  // or its whole host, hangs although the connection is up.
   Seconds kill_patience{10};
 };
 
-// What one side proves to the other; hexadecimal. `side`: "agent" or "launcher", whose proof it is.
+// One side's proof; hexadecimal. `side`: "agent" or "launcher", the side that proves itself.
 std::string link_proof(const std::string& secret, const std::string& side,
                        const std::string& launcher_nonce, const std::string& agent_nonce, int slot);
 
-// The secret of a run's workers: both sides know it without telling. Hexadecimal.
+// The secret of a run's workers, which both sides compute without sending it. Hexadecimal.
 std::string run_secret(const std::string& secret, const std::string& run_id);
 
-// Not blocking. Throws Error.
+// Nonblocking. Throws Error.
 Fd listen_tcp(uint16_t port);
 uint16_t port_of(int listener);
 
-// A connection to host (a name or an address), blocking. Throws Error, also at the deadline.
+// Connects to host (a name or an address); blocks. Throws Error, also at the deadline.
 Fd connect_tcp(const std::string& host, uint16_t port, TimePoint deadline);
 
-// A peer that is gone without a word is noticed within some twenty seconds.
+// Makes the connection fail within about twenty seconds if the peer disappears silently.
 void watch_peer(int socket);
 
 }  // namespace adaptdl::launch

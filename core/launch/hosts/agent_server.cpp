@@ -27,13 +27,13 @@ nlohmann::json frame(const char* type, MemberId member) {
 
 }  // namespace
 
-// A replica at an agent.
+// A replica on an agent's host.
 struct AgentServer::Worker {
-  std::unique_ptr<Channel> channel;  // the other end of the launcher's; none: it has ended
-  bool closing = false;              // once the launcher has taken all
+  std::unique_ptr<Channel> channel;  // connected to the launcher's channel; none: closed
+  bool closing = false;              // close it once the launcher has read everything
   pid_t pid = 0;
   std::optional<ExitStatus> status;
-  std::optional<TimePoint> end_by;  // it was told to end it
+  std::optional<TimePoint> end_by;  // deadline for its end, once it was told to end
   std::deque<bool> stops;
   std::string lost;
 };
@@ -67,7 +67,7 @@ class AgentServer::Process : public ReplicaProcess {
 
   pid_t pid() const override { return worker_->pid; }
   void kill() override { tell_kill(); }
-  // All that it said before comes first.
+  // Messages that it sent before must be read first.
   std::optional<ExitStatus> poll() override {
     return worker_->channel ? std::nullopt : worker_->status;
   }
@@ -128,7 +128,7 @@ TimePoint AgentServer::deadline() const {
 
 void AgentServer::serve() {
   accept_all();
-  const std::vector<std::shared_ptr<Agent>> all = agents_;  // joining drops others
+  const std::vector<std::shared_ptr<Agent>> all = agents_;  // a joining agent may drop others
   for (const auto& agent : all) {
     if (agent->gone) continue;
     const std::string why = serve(*agent);
@@ -153,7 +153,7 @@ void AgentServer::accept_all() {
 }
 
 std::string AgentServer::serve(Agent& agent) {
-  if (!agent.proven && Monotonic::now() >= agent.deadline) return "did not prove itself in time";
+  if (!agent.proven && Monotonic::now() >= agent.deadline) return "did not authenticate in time";
   try {
     if (!agent.channel.flush()) return "is gone";
     if (!agent.channel.drain([&](const nlohmann::json& message) { on_message(agent, message); })) {
@@ -161,9 +161,9 @@ std::string AgentServer::serve(Agent& agent) {
     }
     for (auto entry = agent.workers.begin(); entry != agent.workers.end();) {
       Worker& worker = *entry->second;
-      // All that it had sent by now is read: a launcher that itself stood still blames nobody.
+      // Everything it has sent by now is read, so a pause of the launcher itself is not its fault.
       if (worker.end_by && !worker.status && Monotonic::now() >= *worker.end_by) {
-        return fmt::format("does not end replica {}", entry->first);
+        return fmt::format("did not end replica {} in time", entry->first);
       }
       if (worker.channel) {
         const bool heard =
@@ -177,7 +177,7 @@ std::string AgentServer::serve(Agent& agent) {
       entry = !worker.channel && worker.status ? agent.workers.erase(entry) : std::next(entry);
     }
   } catch (const std::exception& error) {
-    return std::string("says what is no message: ") + error.what();
+    return std::string("sent an invalid message: ") + error.what();
   }
   return "";
 }
@@ -185,11 +185,12 @@ std::string AgentServer::serve(Agent& agent) {
 void AgentServer::on_message(Agent& agent, const nlohmann::json& message) {
   const auto& type = message.at("type").get_ref<const std::string&>();
   if (!agent.proven) {
-    if (type != "join") fail("a {} before it has joined", type);
+    if (type != "join") fail("message {} before the agent has joined", type);
     return on_join(agent, message);
   }
   if (type == "leaving") {
-    if (!std::exchange(agent.leaving, true)) events_.left(agent.slot, agent.host, "is to go");
+    if (!std::exchange(agent.leaving, true))
+      events_.left(agent.slot, agent.host, "was told to stop");
     return;
   }
   const auto member = json_find<MemberId>(message, "member", type);
@@ -216,12 +217,14 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
   const auto proof = json_get<std::string>(message, "proof", "join");
   const auto slot = json_get<int>(message, "slot", "join");
   const std::string expected = link_proof(options_.secret, "agent", agent.nonce, nonce, slot);
-  if (!equal_constant_time(bytes_of(expected), bytes_of(proof))) fail("another secret");
-  if (json_get<std::string>(message, "run", "join") != run_) fail("an agent of another run");
-  if (slot < 0 || slot > kMostSlots) fail("slot {}", slot);
+  if (!equal_constant_time(bytes_of(expected), bytes_of(proof)))
+    fail("the agent has another secret");
+  if (json_get<std::string>(message, "run", "join") != run_)
+    fail("the agent belongs to another run");
+  if (slot < 0 || slot > kMostSlots) fail("invalid slot {}", slot);
   for (const auto& other : agents_) {
-    // It has come anew, and its old connection is not known to be dead yet.
-    if (other->proven && other->slot == slot) drop(*other, "has come again");
+    // It has reconnected before its old connection was known to be dead.
+    if (other->proven && other->slot == slot) drop(*other, "connected again");
   }
   agent.proven = true;
   agent.slot = slot;
@@ -235,7 +238,7 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
 
 void AgentServer::drop(Agent& agent, const std::string& why) {
   if (std::exchange(agent.gone, true)) return;
-  ::shutdown(agent.channel.fd(), SHUT_RDWR);  // replicas may hold it for a while
+  ::shutdown(agent.channel.fd(), SHUT_RDWR);  // replicas may keep the object alive for a while
   for (const auto& [id, worker] : agent.workers) {
     if (!worker->status) {
       worker->status = ExitStatus{true, SIGKILL};
@@ -251,7 +254,7 @@ std::unique_ptr<Replica> AgentServer::start(MemberId id, int slot, nlohmann::jso
   const auto found = std::find_if(agents_.begin(), agents_.end(), [slot](const auto& agent) {
     return agent->proven && !agent->gone && !agent->leaving && agent->slot == slot;
   });
-  if (found == agents_.end()) fail("the host of slot {} is gone", slot);
+  if (found == agents_.end()) fail("the host of slot {} has disconnected", slot);
   welcome.erase("secret");
   nlohmann::json message = frame("start", id);
   message["welcome"] = std::move(welcome);

@@ -1,8 +1,8 @@
 #pragma once
 
-// The launcher's side of replicas on other hosts: agents (agent.h) connect, each offers a slot, and
-// starts on it what it is told to. A replica there is one like any other to the launcher: what it
-// says comes through the agent into a channel of its own. Part of an event loop: never blocks.
+// The launcher's side of replicas on other hosts. Agents (agent.h) connect; each offers a slot, and
+// starts the requested replica on it. The launcher treats such a replica like any other: the agent
+// forwards its messages into a channel of its own. Part of an event loop: never blocks.
 
 #include <functional>
 #include <map>
@@ -20,28 +20,28 @@ namespace adaptdl::launch {
 // One thread.
 class AgentServer {
  public:
-  // Called from serve(). A slot that has joined leaves before it joins again.
+  // Called from serve(). A slot leaves before it joins again.
   struct Events {
     std::function<void(int slot, const std::string& host)> joined;
-    // It was told to go, or is lost; `why` is a sentence's end, "is to go".
+    // The agent was told to stop, or is lost; `why` ends a sentence, such as "was told to stop".
     std::function<void(int slot, const std::string& host, const std::string& why)> left;
   };
 
-  // Listens. `run`: its name, which agents have to have, too. Throws Error.
+  // Starts to listen. `run`: the run's name, which agents must send. Throws Error.
   AgentServer(HostsOptions options, std::string run, Events events);
   ~AgentServer();
 
   uint16_t port() const;
 
-  // What to wait for; then serve() when any of it is ready, or at deadline().
+  // Add the descriptors to poll; then call serve() when one is ready, or at deadline().
   void add_waits(std::vector<pollfd>& waits) const;
   TimePoint deadline() const;
   void serve();
 
-  // Has the agent of that slot start a replica. Throws Error when the agent is gone.
+  // Has the agent of that slot start a replica. Throws Error if the agent has disconnected.
   std::unique_ptr<Replica> start(MemberId id, int slot, nlohmann::json welcome);
 
-  // Tells all how the run ended; waits a moment until they have taken it.
+  // Tells all agents how the run ended; waits briefly until they have read it.
   void end(int exit);
 
  private:
@@ -50,7 +50,7 @@ class AgentServer {
   class Process;
 
   void accept_all();
-  std::string serve(Agent& agent);  // why it is of no more use; "" if it is
+  std::string serve(Agent& agent);  // why it must be dropped; "" if it is fine
   void on_message(Agent& agent, const nlohmann::json& message);
   void on_join(Agent& agent, const nlohmann::json& message);
   void drop(Agent& agent, const std::string& why);

@@ -19,7 +19,7 @@ namespace adaptdl::launch {
 
 namespace {
 
-constexpr size_t kMostAtOnce = 1u << 20;  // bytes taken from a client before others have their turn
+constexpr size_t kMostAtOnce = 1u << 20;  // bytes read from a client in one turn
 constexpr size_t kMaxClients = 16;
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::chrono::milliseconds kLockPatience{500};
@@ -36,7 +36,7 @@ std::optional<Fd> lock_control_socket(const std::string& path) {
 ControlServer::ControlServer(std::string path, Handler handler, size_t max_request)
     : path_(std::move(path)), handler_(std::move(handler)), max_request_(max_request) {
   make_directories(parent_directory(path_), 0700);
-  // `adaptdl ls` holds the lock for a moment when it looks after a dead run.
+  // `adaptdl ls` holds the lock briefly while it checks a dead run.
   const TimePoint deadline = Monotonic::now() + kLockPatience;
   std::optional<Fd> lock;
   while (!(lock = lock_control_socket(path_))) {
@@ -75,7 +75,7 @@ void ControlServer::serve() {
   std::erase_if(clients_, [this](Client& client) {
     try {
       return serve(client);
-    } catch (const Error&) {  // a broken connection is the client's affair
+    } catch (const Error&) {  // a broken connection affects only that client
       return true;
     }
   });
@@ -90,11 +90,12 @@ bool ControlServer::serve(Client& client) {
     taken += *got;
     const std::string_view text(reinterpret_cast<const char*>(chunk), *got);
     const size_t end = text.find('\n');
-    // Of one that is too long the rest is read, too: who still sends does not hear an answer.
+    // Read the rest of an overlong request, too: a client that is still sending reads no answer.
     client.size += std::min(end, text.size());
     if (client.size <= max_request_) client.received.append(text.substr(0, end));
     if (end != std::string_view::npos) {
-      // An answer is smaller than a socket's buffer; who does not even take that gets no more.
+      // An answer fits into a socket's buffer. A client that does not accept even that gets no
+      // more.
       const std::string reply = answer(client) + "\n";
       [[maybe_unused]] const ssize_t sent =
           ::send(client.socket.get(), reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The run's side of its control socket (client.h says what is spoken there). Part of an event loop:
+// The run's side of its control socket (client.h describes the protocol). Part of an event loop:
 // never blocks.
 
 #include <functional>
@@ -21,15 +21,15 @@ class ControlServer {
   // Answers one request. An Error it throws becomes the refusal.
   using Handler = std::function<nlohmann::json(const nlohmann::json& request)>;
 
-  // Listens at `path` (0600, this user only), whose folder it makes (0700); takes over what a dead
-  // process left there. Throws Error if a living one has it. Requests of more than `max_request`
-  // bytes are refused.
+  // Listens at `path` (0600, this user only), creates its folder (0700), and takes over a dead
+  // process's socket. Throws Error if a living process has the socket. Requests of more than
+  // `max_request` bytes are refused.
   ControlServer(std::string path, Handler handler, size_t max_request = 64u << 10);
   ~ControlServer();  // unlinks the socket
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
 
-  // What to wait for; then serve() when any of it is ready, or at deadline().
+  // Add the descriptors to poll; then call serve() when one is ready, or at deadline().
   void add_waits(std::vector<pollfd>& waits) const;
   TimePoint deadline() const;
   void serve();
@@ -38,11 +38,11 @@ class ControlServer {
   struct Client {
     Fd socket;
     std::string received;
-    size_t size = 0;  // of its request, so far; `received` ends at the largest that is taken
+    size_t size = 0;  // of its request so far; `received` is cut at the maximum
     TimePoint deadline;
   };
 
-  // True: done with it.
+  // True: the client is finished.
   bool serve(Client& client);
   std::string answer(const Client& client);
 
@@ -54,8 +54,8 @@ class ControlServer {
   std::vector<Client> clients_;
 };
 
-// Who holds the lock of a control socket (a file beside it, which stays) may replace or remove it.
-// Nothing if another process holds it.
+// The lock of a control socket, a file beside it, which is never removed. Its holder may replace or
+// remove the socket. Nothing if another process holds the lock.
 std::optional<Fd> lock_control_socket(const std::string& path);
 
 }  // namespace adaptdl::launch

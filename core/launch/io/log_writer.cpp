@@ -47,7 +47,7 @@ int64_t log_offset_at(const std::string& path, double wall_s) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) fail_errno(errno, path);
   const auto size = static_cast<int64_t>(status.st_size);
-  if (!path_exists(times)) {  // one of an older version: as a whole
+  if (!path_exists(times)) {  // written by an older version: treat it as one piece
     return static_cast<double>(status.st_mtime) < wall_s ? size : 0;
   }
   const std::string text = read_file(times, 64u << 20);
@@ -67,11 +67,11 @@ int64_t log_offset_at(const std::string& path, double wall_s) {
 struct LogWriter::Log {
   Fd pipe;           // under the mutex
   std::string tail;  // likewise
-  std::string path;  // this and the rest: the thread's own, for disks may be slow
+  std::string path;  // this and the rest are the thread's only, because disks may be slow
   Fd file;
-  int open_error = 0;  // without a file: why
+  int open_error = 0;  // errno, if there is no file
   int64_t size = 0;
-  Fd times;  // none if it cannot be had: only `--since` misses it
+  Fd times;  // none if it cannot be opened: only `--since` needs it
   int64_t times_size = 0;
   bool at_line_start = true;
   double stamped_s = 0;
@@ -81,7 +81,7 @@ struct LogWriter::Log {
     if (tail.size() > 2 * kTailBytes) tail.erase(0, tail.size() - kTailBytes);
   }
 
-  // 0, or the errno with which this much of the log was lost.
+  // 0, or the errno of the write that lost this part of the log.
   int write(std::string_view bytes, int64_t bytes_max) {
     if (size > 0 && size + static_cast<int64_t>(bytes.size()) > bytes_max) rotate();
     if (!file) return open_error;
@@ -97,7 +97,8 @@ struct LogWriter::Log {
     return 0;
   }
 
-  // The bytes that come are of now. Never takes more room than the log itself, or a page.
+  // Records the time of the bytes that follow. The file never grows beyond the log's size, or a
+  // page.
   void stamp() {
     const double now_s = wall_now_s();
     if (!times || std::abs(now_s - stamped_s) < 1 || times_size > size + 4096) return;
@@ -120,7 +121,7 @@ struct LogWriter::Log {
   }
 
   void rotate() {
-    // In a folder that takes no other name the cap still holds.
+    // The cap also holds in a folder where files cannot be renamed.
     const bool renamed = std::rename(path.c_str(), (path + ".1").c_str()) == 0;
     if (!renamed && file && ftruncate(file.get(), 0) == 0) {
       size = 0;
@@ -169,7 +170,7 @@ Fd LogWriter::open(MemberId member) {
   if (pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "cannot create a pipe");
   auto log = std::make_shared<Log>();
   log->pipe = Fd(ends[0]);
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);  // of this end alone
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);  // only this end
   Fd writer(ends[1]);
   log->path = join_path(folder_, file_name(member));
   log->open_file();
@@ -204,7 +205,7 @@ void LogWriter::take(Log& log) {
 
 void LogWriter::complain(const std::string& path, int error) {
   if (!std::exchange(complained_, true)) {
-    talk_(fmt::format("{}: {}; what the replicas print is lost, training goes on", path,
+    talk_(fmt::format("{}: {}; the output of the replicas is lost, training continues", path,
                       std::strerror(error)));
   }
 }
@@ -223,7 +224,7 @@ void LogWriter::loop() {
         waits.push_back({log->pipe.get(), POLLIN, 0});
       }
     }
-    // At the end: what is there already, but nobody who still holds a pipe is waited for.
+    // At the end: read what is there, but do not wait for processes that still hold a pipe.
     const int ready = ::poll(waits.data(), waits.size(), quit ? 0 : -1);
     if (ready < 0) continue;
     if (waits[0].revents != 0) {
@@ -241,7 +242,7 @@ void LogWriter::loop() {
 }
 
 std::vector<std::string> LogWriter::final_lines(MemberId member) {
-  // They are there as soon as the log thread has read them; nothing is held up for long.
+  // They are complete once the log thread has read them, so the wait is short.
   return tail(member, 20, Monotonic::now() + std::chrono::milliseconds(100));
 }
 

@@ -20,7 +20,7 @@ struct Entry {
 
 }  // namespace
 
-// Outlives the OutputQueue when a sink never comes back.
+// Outlives the OutputQueue when a sink never returns.
 struct OutputQueue::Shared {
   std::vector<EventSink> sinks;
   Talk talk;
@@ -40,7 +40,7 @@ struct OutputQueue::Shared {
       steps += entry.step;
       queue.push_back(std::move(entry));
       if (queue.size() > capacity && steps > 0) {
-        // Mostly steps wait, so one is found at once.
+        // Most waiting entries are steps, so the search is short.
         queue.erase(std::find_if(queue.begin(), queue.end(), [](auto& e) { return e.step; }));
         --steps;
         ++dropped;

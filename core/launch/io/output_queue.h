@@ -1,7 +1,7 @@
 #pragma once
 
-// Hands events and sentences to the user's sinks in a thread of its own, so that a stopped
-// terminal, a full pipe or a slow disk holds up nothing but itself.
+// Passes events and messages to the user's sinks on a thread of its own, so that a stopped
+// terminal, a full pipe or a slow disk does not block the run.
 
 #include <functional>
 #include <memory>
@@ -15,20 +15,20 @@
 namespace adaptdl::launch {
 
 // Called on the queue's thread, in order, for each event of adaptdl-events(5), complete with event
-// and time_s. Must not throw. The queue is bounded: when a sink is slow (a stopped terminal),
-// training goes on and the queue drops the oldest `step` events only.
+// and time_s. Must not throw. The queue is bounded: while a sink is slow (a stopped terminal),
+// training continues, and the queue drops the oldest `step` events only.
 using EventSink = std::function<void(const nlohmann::json& event)>;
 
-// Sentences for the user (stderr): progress of starting, rescales, failures. Called on the queue's
+// Messages for the user (stderr): progress of the start, rescales, failures. Called on the queue's
 // thread, like the sinks. Must not throw.
 using Talk = std::function<void(const std::string& line)>;
 
 // Thread-safe.
 class OutputQueue {
  public:
-  // `capacity`: beyond so many waiting entries the oldest `step` events are dropped; others stay.
+  // `capacity`: with more waiting entries the oldest `step` events are dropped; others are kept.
   OutputQueue(std::vector<EventSink> sinks, Talk talk, size_t capacity = 4096);
-  ~OutputQueue();  // hands out the rest, unless abandoned
+  ~OutputQueue();  // passes on the rest, unless abandoned
   OutputQueue(const OutputQueue&) = delete;
   OutputQueue& operator=(const OutputQueue&) = delete;
 
@@ -36,14 +36,14 @@ class OutputQueue {
   void talk(std::string line);
   uint64_t dropped() const;  // step events
 
-  // True once everything has been handed out; waits for that, at most until the deadline.
+  // True once everything has been passed on; waits for that, at most until the deadline.
   bool drain(TimePoint deadline);
 
-  // Waits until the sinks have everything; a signal other than SIGCHLD ends the wait, and abandons
-  // what is left.
+  // Waits until the sinks have everything. A signal other than SIGCHLD ends the wait and abandons
+  // the rest.
   void drain(SignalCatcher& signals);
 
-  // The destructor shall not wait for a sink that does not come back. The sinks must then stay
+  // Makes the destructor return without waiting for a sink that blocks. The sinks must then stay
   // valid until the process ends.
   void abandon();
 

@@ -17,7 +17,7 @@ constexpr size_t kHeader = 4;
 
 std::string frame_of(const nlohmann::json& message) {
   std::string frame(kHeader, '\0');
-  // Text from a user's program may be anything; invalid UTF-8 becomes U+FFFD instead of an error.
+  // Text from a user's program may be invalid UTF-8: replace it by U+FFFD instead of failing.
   frame += message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const size_t size = frame.size() - kHeader;
   if (size > kMaxFrame) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// What launcher and worker say to each other over the inherited control channel: frames of a
-// 4-byte little-endian length and that many bytes of JSON, an object with a "type".
-// The launcher owns every decision on membership; a worker owns its training state.
+// Messages between launcher and worker over the inherited control channel: frames of a 4-byte
+// little-endian length and that many bytes of JSON, an object with a "type". The launcher makes
+// every decision on membership; a worker owns its training state.
 //
 // worker -> launcher
 //   hello      {protocol, pid, endpoint, libtorch, device, parameters, state_bytes}: program loaded
@@ -11,32 +11,33 @@
 //              rank 0 only. Its kinds: step, batch, epoch, validation, checkpoint, failure, and
 //              `rescale` (generation, pause_s, transfer_s, bytes) after the first step of a
 //              generation, and `resume` (step) before the first step after a checkpoint was loaded.
-//              `step` counts finished steps from 1, each exactly once or again (the launcher drops
-//              what it has had), never leaving one out.
-//   connected  {generation}: links of that generation are up.
+//              `step` counts finished steps from 1. Steps may repeat (the launcher drops those that
+//              it has seen), but none is left out.
+//   connected  {generation}: the links of that generation are up.
 //   switched   {generation, step}: this member has the state of that generation, as of its last
 //              finished step `step`, and trains in it.
 //   lost       {generation, reason, connecting}: the communicator of that generation broke; waiting
-//              for the next. With `connecting` true: its links never came up; this member is still
-//              where it was, and trains on if it did.
+//              for the next. With `connecting` true: its links never came up; this member stays in
+//              its previous generation, and continues to train if it did.
 //   waiting    {generation, waiting}: in a step of that generation this member has been waiting for
-//              others for a second or more (again after any progress); or, false, no longer.
-//   hints      {hints: {...}}: what the job knows of itself, for its scheduler (core/job/hints.h);
-//              from rank 0, at most every few seconds.
+//              others for a second or more (again after any progress); false: no longer.
+//   hints      {hints: {...}}: what the job has measured, for its scheduler (core/job/hints.h);
+//   from
+//              rank 0, at most every few seconds.
 //   leaving    {reason}: this replica was told to go (SIGTERM); wants a generation without it.
 //   bye        {result: "finished"|"left"|"stopped", checkpoint, summary}: last message before exit
 //              0/143. From rank 0 with "finished": the model is saved. checkpoint, from rank 0 with
-//              "finished" or "stopped": whether one of the state at the end is on disk; absent, as
-//              of older programs: true when stopped, false when finished.
+//              "finished" or "stopped": whether a checkpoint of the final state is on disk. Older
+//              programs omit it: then true when stopped, false when finished.
 //   fatal      {message, exit}: cannot train at all (bad archive, bad data): a sentence for people.
 //
 // launcher -> worker
 //   welcome    {protocol, member, run_id, secret (hex), settings}: first message. settings: {name,
 //              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, threads,
-//              device: "cpu"|"cuda:0", hosts: whether replicas of other hosts are to reach it}.
+//              device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach it}.
 //   generation {generation, immediate, members: [{member, endpoint}], cause, threads}: rank =
-//              position in members; a worker not listed leaves: at the switch when planned, at once
-//              if immediate. threads: what each replica may use once it trains there.
+//              position in members. A worker that is not listed leaves: at the switch when planned,
+//              at once if immediate. threads: what each replica may use once it trains there.
 //   stop       {mode: "checkpoint"|"now", exit}: end together after a checkpoint (agreed in-band),
 //              or without one.
 
@@ -52,13 +53,13 @@
 
 namespace adaptdl::launch {
 
-// Number of this protocol. A worker or launcher that meets a larger one refuses with a sentence.
+// Version of this protocol. A worker or launcher that meets a larger one refuses with a message.
 inline constexpr int kProtocol = 1;
 
 // A worker finds its end of the channel in this variable (a descriptor number, inherited).
 inline constexpr const char* kControlFdVariable = "ADAPTDL_CONTROL_FD";
 
-// An executable of the runtime library carries this text, so that `run` knows its kind.
+// Every executable of the runtime library contains this text, by which `run` recognizes it.
 inline constexpr const char* kProgramMarker = "adaptdl-runtime-program-protocol=1";
 
 inline constexpr uint32_t kMaxFrame = 16u << 20;
@@ -67,34 +68,33 @@ using MemberId = uint64_t;  // never reused within a run
 
 // One end of a control channel. Not thread-safe, except that one thread may send (or post and
 // flush) while another receives (or drains). Throws Error when a frame is malformed or larger than
-// kMaxFrame; after that, or after the end of the stream, the channel is of no more use.
+// kMaxFrame. The channel is unusable after that, and after the end of the stream.
 class Channel {
  public:
-  // A connected stream socket; blocking or not, both serve. `longest`: what is taken as a frame.
+  // A connected stream socket, blocking or not. `longest`: the largest accepted frame, in bytes.
   explicit Channel(Fd socket, uint32_t longest = kMaxFrame);
   int fd() const { return socket_.get(); }
   void set_longest(uint32_t longest) { longest_ = longest; }
 
-  // Sends whole; blocks while the socket is full. False when the peer is gone.
+  // Sends all; blocks while the socket is full. False when the peer is gone.
   bool send(const nlohmann::json& message);
 
-  // For event loops: as send, but what the socket does not take at once is kept, in order, and
-  // leaves with flush(). False when the peer is gone, or when it leaves more than kMaxPending
-  // unread.
+  // For event loops: as send, but keeps, in order, what the socket does not accept at once, until
+  // flush(). False when the peer is gone, or leaves more than kMaxPending bytes unread.
   bool post(const nlohmann::json& message);
   bool flush();
   bool wants_write() const { return !pending_.empty(); }
-  // What to wait for, before draining and flushing.
+  // What to poll for, before draining and flushing.
   pollfd wait() const {
     return {fd(), static_cast<short>(wants_write() ? POLLIN | POLLOUT : POLLIN), 0};
   }
 
-  // One message; nullopt at the end of the stream, or at the deadline. Blocks.
+  // Receives one message; nullopt at the end of the stream, or at the deadline. Blocks.
   std::optional<nlohmann::json> receive(std::optional<TimePoint> deadline = {});
 
-  // For event loops: reads what is there without blocking; hands each whole message to
-  // `on_message`, in order; false at the end of the stream (after all messages before it).
-  // A frame cut off by the end of the stream is dropped: its sender died while writing it.
+  // For event loops: reads what is available without blocking, and passes each whole message to
+  // `on_message`, in order. False at the end of the stream, after all messages before it. Drops a
+  // frame that the end of the stream cuts off: its sender died while writing it.
   template <typename F>
   bool drain(F&& on_message) {
     for (;;) {
@@ -109,14 +109,14 @@ class Channel {
   static constexpr size_t kMaxPending = 4 * size_t{kMaxFrame};
 
   Fill fill();                           // reads once without blocking
-  std::optional<nlohmann::json> next();  // a whole message out of the buffer
+  std::optional<nlohmann::json> next();  // takes a whole message from the buffer
   bool write_some(const char* data, size_t size, size_t& written);  // false: the peer is gone
 
   Fd socket_;
   uint32_t longest_;
-  std::string buffer_;  // received; the first consumed_ bytes are done with
+  std::string buffer_;  // received; the first consumed_ bytes are processed
   size_t consumed_ = 0;
-  std::string pending_;  // posted, not yet taken by the socket
+  std::string pending_;  // posted, not yet accepted by the socket
 };
 
 }  // namespace adaptdl::launch

@@ -114,8 +114,8 @@ void RunReport::end(const EndFacts& facts) {
 }
 
 void RunReport::already_finished(const json& record) {
-  // Whoever started this process looks for a record of this process, and the record file may be
-  // older than the folder's, if a full disk kept it from being written.
+  // The starter of this process expects a record with its process number. The record file may also
+  // be older than the folder's, if a full disk prevented writing it.
   record_.update(record);
   record_["pid"] = getpid();
   write(true);
@@ -184,7 +184,7 @@ void RunReport::write(bool last) {
   } catch (const std::exception& error) {
     if (told_problem_ == error.what()) return;
     told_problem_ = error.what();
-    talk("cannot keep the record of this run: " + told_problem_);
+    talk("cannot write the record of this run: " + told_problem_);
   }
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 
-// What a run tells of itself, for every launcher in one place: the events of adaptdl-events(5), the
-// status that its control socket answers (client.h), and its record, run.json. Events that a
-// replica sends come complete (runtime/session) and get only the time, and what the launcher alone
-// knows of them.
+// What a run reports, the same for every launcher: the events of adaptdl-events(5), the status for
+// its control socket (client.h), and its record, run.json. A replica's events arrive complete
+// (runtime/session); the launcher adds the time, and the fields that only it knows.
 
 #include <cstdint>
 #include <functional>
@@ -21,11 +20,11 @@
 
 namespace adaptdl::launch {
 
-// The form of the events, as `start` says it in "format", and that of the record.
+// Versions of the events ("format" of `start`) and of the record.
 inline constexpr int kEventFormat = 1;
 inline constexpr int kRecordFormat = 1;
 
-// What stays the same for as long as the run lives.
+// Facts that stay the same while the run lives.
 struct RunIdentity {
   std::string name, program;
   std::vector<std::string> arguments;
@@ -107,31 +106,31 @@ struct StatusFacts {
 // One thread.
 class RunReport {
  public:
-  // Writes the record; `last`: nothing follows it. What it throws is told to the user once: a full
+  // Writes the record; `last`: it is the final one. The user is told once what it throws: a full
   // disk does not end a run.
   using Keep = std::function<void(const nlohmann::json& record, bool last)>;
 
   RunReport(RunIdentity identity, OutputQueue& output, Keep keep);
 
-  // Events, in the order of the calls.
+  // Emit events, in the order of the calls.
   void start(const StartFacts& facts);
   void generation(const GenerationFacts& facts);
   void failure(const FailureFacts& facts);
   void from_replica(nlohmann::json event);
-  // One that a replica has measured; the launcher knows why it was.
+  // A rescale that a replica has measured; the launcher adds why it happened.
   void rescale(nlohmann::json event, const std::string& cause, int from, size_t to);
 
   // The last event, after the last record.
   void end(const EndFacts& facts);
-  // Instead of all others: there is nothing to do, since the run of this record has finished.
+  // The only event of a run whose record says that it has finished.
   void already_finished(const nlohmann::json& record);
 
   nlohmann::json status(const StatusFacts& facts) const;
 
-  // The state of the run from now on, into the record.
+  // Sets the run's state, and writes it into the record.
   void record(const std::string& state, const RecordFacts& facts);
   const std::string& state() const { return state_; }
-  const nlohmann::json& recorded() const { return record_; }  // at first what the run is
+  const nlohmann::json& recorded() const { return record_; }  // at first only what the run is
 
   void talk(std::string line) { output_.talk(std::move(line)); }
   double elapsed_s() const { return seconds_since(begun_); }

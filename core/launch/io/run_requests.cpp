@@ -12,9 +12,9 @@ ScaleRequest read_scale(const nlohmann::json& request, const RunSlots& has) {
   const ScaleRequest wanted{json_get<int>(request, "replicas", "scale"),
                             json_find<std::vector<int>>(request, "slots", "scale")};
   if (wanted.slots && !has.own) {
-    fail("this run shares all cores; it was not started with slots of its own");
+    fail("this run shares all cores: it was started without slots");
   }
-  if (wanted.slots && wanted.slots->empty()) fail("a run cannot go on without any slot");
+  if (wanted.slots && wanted.slots->empty()) fail("a run needs at least one slot");
   check_scale(wanted.replicas, wanted.slots.value_or(has.present), has.per_replica);
   if (wanted.slots && has.gpus > 0) check_gpus(*wanted.slots, has.gpus);
   return wanted;

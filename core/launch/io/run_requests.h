@@ -1,7 +1,6 @@
 #pragma once
 
-// The requests of a run's control socket (client.h), read and checked for every launcher in one
-// place.
+// Requests of a run's control socket (client.h), read and checked in one place for every launcher.
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -12,30 +11,30 @@ namespace adaptdl::launch {
 
 struct ScaleRequest {
   int replicas = 1;
-  std::optional<std::vector<int>> slots;  // that the run has from now on; none: as before
+  std::optional<std::vector<int>> slots;  // the run's slots from now on; none: unchanged
 };
 
 // What the slots of a request are checked against.
 struct RunSlots {
   bool own = false;          // the run was started with slots of its own
-  std::vector<int> present;  // ... and has these now
+  std::vector<int> present;  // ... and these are its present ones
   int per_replica = 1;
-  int gpus = 0;  // of which the slots are some; 0: they are cores
+  int gpus = 0;  // number of GPUs, of which the slots are indices; 0: slots are cores
 };
 
-// What a run does about requests. Called from answer_request().
+// The operations that requests ask of a run. Called from answer_request().
 class RunControl {
  public:
   virtual ~RunControl() = default;
 
   virtual nlohmann::json status() const = 0;
-  virtual std::string ending() const = 0;  // how it is ending; "" while it is not
+  virtual std::string ending() const = 0;  // how the run is ending; "" while it is not
   virtual RunSlots slots() const = 0;
-  virtual int scale(const ScaleRequest& request) = 0;  // the target of before
+  virtual int scale(const ScaleRequest& request) = 0;  // returns the previous target
   virtual void cancel(bool checkpoint) = 0;
 };
 
-// The answer. Throws Error: the refusal.
+// Returns the answer. Throws Error to refuse.
 nlohmann::json answer_request(RunControl& run, const nlohmann::json& request);
 
 }  // namespace adaptdl::launch

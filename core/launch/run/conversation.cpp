@@ -37,17 +37,15 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
   } else if (type == "fatal") {
     on_fatal(replica, message);
   }
-  // Unknown types are for later versions.
+  // Ignore unknown types: later versions may send them.
 }
 
 void Conversation::on_hello(Replica& replica, const nlohmann::json& message) {
   const int protocol = message.at("protocol").get<int>();
   if (protocol > kProtocol) {
-    on_fatal(replica,
-             {{"message",
-               fmt::format("{}: made for a newer adaptdl (worker protocol {}, this one speaks {}); "
-                           "run it with that one",
-                           options_.program, protocol, kProtocol)}});
+    on_fatal(replica, {{"message", fmt::format("{}: made for a newer adaptdl (worker protocol {}, "
+                                               "this one supports {}); use that version",
+                                               options_.program, protocol, kProtocol)}});
     return;
   }
   replica.said_hello = true;
@@ -63,7 +61,7 @@ void Conversation::on_bye(Replica& replica, const nlohmann::json& message) {
   if (first && message.contains("summary") && message["summary"].is_object()) {
     summary_ = message["summary"];
   }
-  // Older programs do not say; they end with 1 if the checkpoint of a stop cannot be written.
+  // Older programs omit it; they exit with 1 if the final checkpoint cannot be written.
   if (first && result != "left") checkpointed_ = message.value("checkpoint", result == "stopped");
   said_bye(view, replica.id, result == "finished", Monotonic::now());
   subjects_.stream.advance(view);
@@ -74,11 +72,11 @@ void Conversation::on_hints(const nlohmann::json& message) {
     std::vector<std::string> ignored;
     hints_ = hints_from_json(message.at("hints"), "hints", ignored);
     if (options_.on_hints) options_.on_hints(hints());
-  } catch (const Error&) {  // of another version: those before stand
+  } catch (const Error&) {  // from another version: keep the previous ones
   }
 }
 
-// The replicas know of their own time only; the launcher has seen every rescale of the run.
+// A replica knows only its own time; the launcher has seen every rescale of the run.
 nlohmann::json Conversation::hints() const {
   if (!hints_) return nullptr;
   SchedulingHints hints = *hints_;
@@ -93,11 +91,11 @@ void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
   const bool newcomer =
       member != nullptr && member->state != MemberState::active && view.trained() > 0;
   if (newcomer) {
-    replica.fatal = sentence;  // those who train go on
+    replica.fatal = sentence;  // the other replicas continue
     replica.process->kill();
     return;
   }
-  if (subjects_.end.is("failed")) return;  // all say the same; once is enough
+  if (subjects_.end.is("failed")) return;  // all replicas send the same; report it once
   subjects_.end.begin(
       {.result = "failed", .exit = std::max(1, message.value("exit", 1)), .reason = sentence});
 }
@@ -125,7 +123,7 @@ void Conversation::on_exit(Replica& replica, const ExitStatus& status) {
   reaped(subjects_.view, replica.id);
 }
 
-// A stopped process is not a dead one, but everybody waits for it; the user should know for whom.
+// A stopped process is not dead, but all others wait for it; the user should know which one it is.
 void Conversation::on_stop(Replica& replica, bool stopped) {
   Member* member = subjects_.view.find(replica.id);
   if (member == nullptr || member->stopped == stopped) return;
@@ -134,7 +132,7 @@ void Conversation::on_stop(Replica& replica, bool stopped) {
   subjects_.report.talk(
       stopped ? fmt::format("replica {} was stopped; training waits for it (process {})",
                             replica.id, replica.process->pid())
-              : fmt::format("replica {} goes on", replica.id));
+              : fmt::format("replica {} continues", replica.id));
 }
 
 }  // namespace adaptdl::launch

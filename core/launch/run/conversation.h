@@ -1,7 +1,6 @@
 #pragma once
 
-// What replicas say and what becomes of them, as changes of the membership, events and the end of
-// the run.
+// Handles the replicas' messages and ends: changes the membership, emits events, and ends the run.
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,7 +20,7 @@ namespace adaptdl::launch {
 // One thread.
 class Conversation : public ReplicaListener {
  public:
-  // What is changed by it; borrowed.
+  // The objects that it changes; borrowed.
   struct Subjects {
     View& view;
     EventStream& stream;
@@ -38,13 +37,13 @@ class Conversation : public ReplicaListener {
   void on_exit(Replica& replica, const ExitStatus& status) override;
   void on_stop(Replica& replica, bool stopped) override;
 
-  // What the job knows of itself, newest; null if it has not said.
+  // The newest facts that the job has reported for its scheduler; null if none.
   nlohmann::json hints() const;
-  // What rank 0 said last of what it trained.
+  // Rank 0's last summary of the training.
   const nlohmann::json& summary() const { return summary_; }
-  // Whether a checkpoint of the very end is on disk.
+  // Whether a checkpoint of the final state is on disk.
   bool checkpointed() const { return checkpointed_; }
-  void went_on() { checkpointed_ = false; }  // from it: it is not of the end
+  void went_on() { checkpointed_ = false; }  // training continued from it: it is not the final one
 
  private:
   void on_hello(Replica& replica, const nlohmann::json& message);

@@ -6,7 +6,7 @@ namespace adaptdl::launch {
 
 namespace {
 
-constexpr size_t kMaxPauses = 31;  // that the median is of
+constexpr size_t kMaxPauses = 31;  // for the median
 
 template <typename T>
 T get(const nlohmann::json& event, const char* key, T otherwise) {
@@ -14,7 +14,7 @@ T get(const nlohmann::json& event, const char* key, T otherwise) {
   return found != event.end() && found->is_number() ? found->get<T>() : otherwise;
 }
 
-// Training began anew: from the beginning or from a checkpoint.
+// Whether the training started again: from scratch or from a checkpoint.
 bool anew(const Generation& generation) {
   return generation.cause == "start" || generation.cause == "restart";
 }
@@ -74,7 +74,7 @@ void EventStream::let_out(nlohmann::json event) {
   } else if (kind == "rescale") {
     rescale(std::move(event));
   } else if (kind == "end") {
-    end_ = std::move(event);  // the launcher says when it has ended
+    end_ = std::move(event);  // the launcher emits it at the end
   } else {
     if (kind == "resume") last_step_ = get<int64_t>(event, "step", last_step_);
     report_.from_replica(std::move(event));

@@ -1,8 +1,9 @@
 #pragma once
 
-// The run's stream of events, out of what its replicas send and what the launcher itself knows.
-// Rank 0 speaks for a generation; when it changes hands, the new one's events wait until all of the
-// old one's are there, so that the stream stays in order. Steps that were had already are dropped.
+// The run's stream of events, from what its replicas send and what the launcher knows. Rank 0
+// speaks for a generation. When rank 0 changes, the events of the new one wait until all events of
+// the old one are there, so that the stream stays in order. Steps that were seen before are
+// dropped.
 
 #include <deque>
 #include <functional>
@@ -19,20 +20,20 @@ namespace adaptdl::launch {
 // One thread.
 class EventStream {
  public:
-  // `on_step` is called for every finished step that no earlier attempt had finished.
+  // Calls `on_step` for every finished step that no earlier attempt had finished.
   EventStream(RunReport& report, std::function<void(int64_t step)> on_step)
       : report_(report), on_step_(std::move(on_step)) {}
 
-  // From a replica, in the order in which it sent them.
+  // An event from a replica, in the order in which it sent them.
   void event(MemberId from, nlohmann::json event);
-  // A member trains in that generation, which goes on after `step`.
+  // A member trains in that generation, which continues after `step`.
   void switched(uint64_t generation, int64_t step) { switched_[generation] = step; }
 
-  // Notes which generation is in force, and lets out what no longer has to wait. Call after every
-  // change of the view; at the end with `all`.
+  // Takes note of the generation in force, and emits the events that no longer need to wait. Call
+  // after every change of the view; at the end with `all`.
   void advance(const View& view, bool all = false);
 
-  // Of the generation in force nobody is left: the next one starts from a checkpoint.
+  // No replica of the generation in force is left: the next one starts from a checkpoint.
   void restarting(const View& view) { members_ = view.current.members.size(); }
 
   int64_t last_step() const { return last_step_; }
@@ -41,13 +42,15 @@ class EventStream {
   double lost_s() const { return lost_s_; }
   // The median pause of a rescale so far, in seconds.
   std::optional<double> rescale_cost_s() const;
-  const nlohmann::json& newest(const char* field) const;     // of the step events; null if none
-  const nlohmann::json& worker_end() const { return end_; }  // what rank 0 said of the end, or null
+  const nlohmann::json& newest(const char* field) const;  // of the step events; null if none
+  const nlohmann::json& worker_end() const {
+    return end_;
+  }  // rank 0's event about the end, or null
 
  private:
   struct Term {  // of one generation's rank 0
     Generation generation;
-    int from = 0;  // members of the one before; 0: nobody trained
+    int from = 0;  // members of the previous one; 0: nobody trained
     MemberId speaker = 0;
   };
 
@@ -61,7 +64,7 @@ class EventStream {
   const std::function<void(int64_t)> on_step_;
   uint64_t number_ = 0;  // of the generation in force, and its members
   size_t members_ = 0;
-  std::deque<Term> terms_;  // the first is under way
+  std::deque<Term> terms_;  // the first is the present one
   std::map<MemberId, std::vector<nlohmann::json>> held_;
   std::map<uint64_t, int64_t> switched_;  // by generation; its members agree
   std::map<uint64_t, Term> known_;        // by number

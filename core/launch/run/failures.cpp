@@ -32,16 +32,17 @@ void Failures::tell(MemberId id, const std::string& reason, std::optional<ExitSt
 
 std::string Failures::what_next(MemberState before) const {
   const int left = view_.trained();
-  if (view_.breakdowns > max_restarts_) return "too often without a finished step between";
+  if (view_.breakdowns > max_restarts_)
+    return "failed too often without a finished step in between";
   const bool another = view_.failed_newcomers <= max_restarts_;
   if (left > 0) {
-    const std::string go_on = fmt::format("{} of {} train on", left, view_.target);
-    if (!another) return go_on + " without another";
+    const std::string go_on = fmt::format("{} of {} continue", left, view_.target);
+    if (!another) return go_on + " without a replacement";
     const bool wanted = left < view_.target && !view_.stopping;
-    return wanted ? go_on + ", another is started" : go_on;
+    return wanted ? go_on + ", a replacement is started" : go_on;
   }
-  if (before == MemberState::active) return "all start again from the newest checkpoint";
-  return another ? "another is started" : "failed too often";
+  if (before == MemberState::active) return "all replicas restart from the newest checkpoint";
+  return another ? "a replacement is started" : "failed too often";
 }
 
 }  // namespace adaptdl::launch

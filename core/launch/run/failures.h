@@ -1,6 +1,6 @@
 #pragma once
 
-// Replicas that failed: what is told of each, and what remains of it for the end of the run.
+// Replicas that failed: reports each, and keeps what the end of the run needs.
 
 #include <optional>
 #include <string>
@@ -20,17 +20,17 @@ class Failures {
   Failures(int max_restarts, const View& view, ReplicaSet& replicas, RunReport& report)
       : max_restarts_(max_restarts), view_(view), replicas_(replicas), report_(report) {}
 
-  // A replica was given up, or could not be started, when it was in that state.
+  // A replica was given up, or failed to start. `before`: its state then.
   void add(MemberId id, const std::string& reason, MemberState before);
-  // Its process ended so. `reason`: known better than from the status; "" if not.
+  // Its process ended. `reason`: if it is known better than from the status; else "".
   void add(MemberId id, std::string reason, const ExitStatus& status, MemberState before);
-  // What could not be started has no log; the error is its last words.
+  // A replica that failed to start has no log; the error takes the place of its last log lines.
   void no_start(MemberId id, const std::string& error);
 
-  // Who failed last, and of what; "" if none has.
+  // The replica that failed last, and why; "" if none has.
   const std::string& last() const { return last_; }
   const std::vector<std::string>& last_words() const { return last_words_; }
-  // For programs.
+  // The newest failure's cause, as a word for programs.
   const char* cause() const { return memory_ran_out_ ? "OutOfMemory" : "ReplicaFailed"; }
 
  private:
@@ -45,7 +45,7 @@ class Failures {
   OomWatch oom_;
   std::string last_;
   std::vector<std::string> last_words_;  // log lines
-  bool memory_ran_out_ = false;          // the newest one's cause
+  bool memory_ran_out_ = false;          // the cause of the newest failure
 };
 
 }  // namespace adaptdl::launch

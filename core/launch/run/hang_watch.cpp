@@ -8,8 +8,8 @@ namespace adaptdl::launch {
 
 namespace {
 
-// Whether members have left the generation in force for it, and wait there. Newcomers do so from
-// the start, while the others finish a step.
+// Whether members have left the generation in force to enter this one, and wait there. Newcomers
+// wait from the start, while the others finish a step.
 bool is_entered(const Generation* generation, const View& view, ReplicaSet& replicas) {
   if (generation == nullptr) return false;
   return std::any_of(generation->members.begin(), generation->members.end(), [&](MemberId id) {
@@ -57,7 +57,7 @@ void HungReplicas::check(const View& view, ReplicaSet& replicas) {
     if (!waits) absent.push_back(replica);
   }
   if (forming && anybody_stopped) {
-    // Nobody comes to a step while one of them cannot be connected.
+    // No member reaches a step while one of them cannot be connected.
     anybody_waits = anybody_runs;
     std::erase_if(absent, [&](Replica* replica) { return !view.find(replica->id)->stopped; });
   }
@@ -70,9 +70,10 @@ void HungReplicas::check(const View& view, ReplicaSet& replicas) {
   const bool over = watch_.waited() >= watch_.patience();
   for (Replica* replica : absent) {
     if (over) {
-      replica->fatal = fmt::format(
-          "{} for {:.0f} s while the others waited for it (--hang-timeout)",
-          view.find(replica->id)->stopped ? "was stopped" : "did nothing", watch_.waited().count());
+      replica->fatal =
+          fmt::format("{} for {:.0f} s while the others waited for it (--hang-timeout)",
+                      view.find(replica->id)->stopped ? "was stopped" : "made no progress",
+                      watch_.waited().count());
       replica->process->kill();
     } else if (!told_ && watch_.waited() >= watch_.patience() / 2) {
       report_.talk(fmt::format(

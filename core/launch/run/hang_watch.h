@@ -1,7 +1,7 @@
 #pragma once
 
-// How long the others wait for a replica that neither dies nor comes: one whose program hangs, or
-// that was stopped. A step needs everybody, so one such replica holds up the whole run.
+// How long the others wait for a replica that neither dies nor arrives: its program hangs, or it
+// was stopped. A step needs all members, so one such replica blocks the whole run.
 
 #include <algorithm>
 
@@ -12,14 +12,14 @@
 
 namespace adaptdl::launch {
 
-// Counts time in which somebody waits. Slow is not hung: the patience grows with the longest step
-// that was seen, and time in which the launcher itself did not run does not count. One thread.
+// Counts the time in which somebody waits. Slow is not hung: the patience grows with the longest
+// step seen, and time in which the launcher itself did not run does not count. One thread.
 class HangWatch {
  public:
   static constexpr double kLongestSteps = 20;
   static constexpr Seconds kLook{1};  // how often to call waiting()
 
-  // `least`: seconds; 0 = never.
+  // `least`: minimum patience in seconds; 0 = never.
   explicit HangWatch(double least) : least_(least) {}
 
   bool on() const { return least_.count() > 0; }
@@ -29,13 +29,13 @@ class HangWatch {
 
   void step_took(Seconds duration);
 
-  // Somebody was stopped, or goes on: what the step takes says nothing about steps.
+  // A replica was stopped or continued: the duration of the present step says nothing about steps.
   void disturbed();
 
-  // Somebody waits, or not.
+  // Call regularly: whether somebody waits.
   void waiting(TimePoint now, bool somebody);
 
-  // Who waits has changed: it begins anew.
+  // Other replicas wait than before: starts counting at zero.
   void restart() { since_ = TimePoint{}, waited_ = Seconds{}; }
 
  private:
@@ -44,15 +44,15 @@ class HangWatch {
   bool disturbed_ = false;
 };
 
-// Finds the replicas that the others wait for, tells the user of them, and at the end of the
-// patience kills them. One thread.
+// Finds the replicas that the others wait for, tells the user, and kills them when the patience
+// ends. One thread.
 class HungReplicas {
  public:
   HungReplicas(double least, RunReport& report) : watch_(least), report_(report) {}
 
   HangWatch& watch() { return watch_; }
 
-  // Call after everything that happens, and every HangWatch::kLook while the watch counts.
+  // Call after every event, and every HangWatch::kLook while the watch counts.
   void check(const View& view, ReplicaSet& replicas);
 
  private:

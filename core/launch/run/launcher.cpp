@@ -67,7 +67,7 @@ int Launcher::run() {
     replicas_.take_stops(conversation_, children);
     replicas_.take_messages(conversation_);
     if (replicas_.take_ends(conversation_, children)) {
-      replicas_.take_messages(conversation_);  // to tell of an end takes a while
+      replicas_.take_messages(conversation_);  // reporting an end takes a while
     }
     control_.serve();
     decide_all();
@@ -100,7 +100,7 @@ bool Launcher::take_signals() {
     } else if (!end_.ending()) {
       end_.begin({.result = "stopped", .exit = 128 + number, .repair = true, .checkpoint = true});
     } else if (!end_.is("finished")) {
-      end_.at_once();  // the second one
+      end_.at_once();  // the second signal
     }
   }
   return children;
@@ -139,7 +139,7 @@ void Launcher::carry_out(const Decision& decision) {
       break;
     case Action::restart:
       if (view_.formed) {
-        report_.talk(decision.reason + "; starting again from the newest checkpoint");
+        report_.talk(decision.reason + "; restarting from the newest checkpoint");
       }
       stream_.restarting(view_);
       conversation_.went_on();
@@ -177,7 +177,7 @@ void Launcher::dismiss(const Decision& decision) {
 }
 
 void Launcher::hand_over(const Decision& decision) {
-  report_.talk(decision.reason + "; going through a checkpoint");
+  report_.talk(decision.reason + "; handing over through a checkpoint");
   for (const MemberId id : view_.current.members) {
     Replica* replica = replicas_.find(id);
     if (replica != nullptr) replicas_.ask_to_stop(*replica, kTerminated);
@@ -206,7 +206,7 @@ void Launcher::on_step(int64_t step) {
   }
 }
 
-// Each host has one slot, and a replica there as long as it does.
+// Each host has one slot, and a replica while the slot exists.
 AgentServer::Events Launcher::host_events() {
   return {[this](int slot, const std::string& host) {
             report_.talk(fmt::format("host {} has joined (slot {})", host, slot));
@@ -276,14 +276,14 @@ int Launcher::finish() {
   stream_.advance(view_, true);
   std::string reason = ending.reason;
   if (ending.last_words && !failures_.last_words().empty()) {
-    reason += fmt::format(". The last words of the replica that failed last:\n  {}",
+    reason += fmt::format(". The last log lines of the replica that failed last:\n  {}",
                           fmt::join(failures_.last_words(), "\n  "));
   }
   if (!reason.empty()) report_.talk(reason);
   const bool stopped = end_.is("stopped") || end_.is("cancelled");
   if (stopped && !conversation_.checkpointed()) {
     report_.talk(
-        "stopped without another checkpoint; the same command goes on from the newest one");
+        "stopped without a final checkpoint; the same command continues from the newest one");
   }
   EndFacts facts;
   facts.result = ending.result;

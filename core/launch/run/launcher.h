@@ -1,7 +1,7 @@
 #pragma once
 
-// The launcher of one run: one thread, one loop, which waits for replicas, signals, requests and
-// deadlines, has decide() say what to do, and does it.
+// The launcher of one run: one thread with one event loop. It waits for replicas, signals, requests
+// and deadlines, asks decide() what to do, and does it.
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,18 +24,18 @@ namespace adaptdl::launch {
 
 class Launcher : private RunControl {
  public:
-  // `options` with all paths filled in. Everything is borrowed. Throws Error for what is wrong
+  // `options` with all paths filled in. Everything is borrowed. Throws Error for a problem found
   // before the start.
   Launcher(const RunOptions& options, RunReport& report, SignalCatcher& signals);
 
   int run();  // the exit code
 
  private:
-  // The loop.
+  // The event loop.
   void wait();
-  bool take_signals();  // whether a child has changed
+  bool take_signals();  // returns whether a child has changed
 
-  // What the rendezvous decides, and what is done about it.
+  // Decisions of the rendezvous, and carrying them out.
   void decide_all();
   void carry_out(const Decision& decision);
   void start_replicas(const Decision& decision);
@@ -43,7 +43,7 @@ class Launcher : private RunControl {
   void hand_over(const Decision& decision);
   void give_up(const std::string& reason);
 
-  // What changes the target.
+  // Changes of the target.
   void on_step(int64_t step);
   void set_host_slots();
   AgentServer::Events host_events();

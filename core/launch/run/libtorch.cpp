@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMaxVersionFile = 1 << 20;
 constexpr Seconds kPythonTimeout{5.0};
 
-// The Python package says it in version.py, the C++ package in build-version.
+// The Python package has its version in version.py, the C++ package in build-version.
 std::string read_version(const std::string& folder) {
   try {
     const std::string plain = join_path(folder, "build-version");
@@ -41,8 +41,9 @@ std::string read_version(const std::string& folder) {
   }
 }
 
-// The folder that the build was configured with, as a file beside the program says, or one where
-// `meson install` puts it; relative to the file's folder, so that a build in its tree may be moved.
+// The folder that the build was configured with. A file beside the program, or where `meson
+// install` puts it, contains it, relative to the file's folder, so that a build can be moved with
+// its tree.
 std::optional<std::string> configured_folder() {
   char program[4096];
   const ssize_t size = ::readlink("/proc/self/exe", program, sizeof program);
@@ -59,7 +60,7 @@ std::optional<std::string> configured_folder() {
   return std::nullopt;
 }
 
-// Without importing it, which takes seconds.
+// Does not import torch, which would take seconds.
 std::optional<std::string> ask_python() {
   try {
     const CapturedRun answer =
@@ -100,7 +101,7 @@ LibTorch examine_libtorch(const std::string& source, const std::string& folder,
                           const std::string& needed) {
   LibTorch found{.source = source, .folder = folder};
   if (!path_exists(join_path(folder, "lib/libtorch_cpu.so"))) {
-    found.problem = fmt::format("{} holds no lib/libtorch_cpu.so", folder);
+    found.problem = fmt::format("{} has no lib/libtorch_cpu.so", folder);
     return found;
   }
   found.version = read_version(folder);
@@ -110,14 +111,14 @@ LibTorch examine_libtorch(const std::string& source, const std::string& folder,
     found.problem = fmt::format("{} is LibTorch {}, but the worker was built against {}", folder,
                                 found.version, needed);
   } else if (is_old(found.version)) {
-    found.problem =
-        fmt::format("{} is LibTorch {}; 2.6 is the oldest that works", folder, found.version);
+    found.problem = fmt::format("{} is LibTorch {}; the oldest supported version is 2.6", folder,
+                                found.version);
   }
   return found;
 }
 
 std::vector<LibTorch> find_libtorch(bool all) {
-  // A worker of the user's own choice was built against a LibTorch that we do not know.
+  // A worker that the user chose was built against an unknown LibTorch.
   const std::string needed =
       environment_variable("ADAPTDL_WORKER") ? std::string() : built_with_version();
   std::vector<LibTorch> places;
@@ -144,8 +145,8 @@ LibTorch choose_libtorch() {
   }
   const std::string version = built_with_version();
   fail(
-      "no LibTorch{} can be used.{} Install it (`pip install torch{}`), or name its folder in "
-      "ADAPTDL_LIBTORCH. `adaptdl doctor` shows what was looked at.",
+      "no usable LibTorch{} found.{} Install it (`pip install torch{}`), or set ADAPTDL_LIBTORCH "
+      "to its folder. `adaptdl doctor` lists the places that were searched.",
       version.empty() ? "" : " " + minor_version(version), reasons,
       version.empty() ? "" : fmt::format("=={}.*", minor_version(version)));
 }

@@ -21,7 +21,7 @@ void broke(View& view, TimePoint now, bool death) {
   view.death = view.death || death;
 }
 
-// Once all members that live have switched, nobody waits for the generation any more.
+// Once all living members have switched, the generation is no longer pending.
 void check_complete(View& view) {
   const Generation* pending = pending_generation(view);
   if (pending == nullptr || pending->number != view.current.number) return;
@@ -40,7 +40,7 @@ void take_force(View& view, uint64_t number, TimePoint now) {
   view.formed = true;
   std::erase_if(view.announced, [&](const Generation& g) { return g.number <= number; });
   if (view.pending && *view.pending < number) view.pending.reset();
-  // It may have been given up because a newcomer died, while its members had agreed to switch.
+  // It may have been given up because a newcomer died after its members had agreed to switch.
   const bool member_dead = std::any_of(next.members.begin(), next.members.end(), [&](MemberId id) {
     const Member* member = view.find(id);
     return member == nullptr || member->state == MemberState::gone;
@@ -83,7 +83,7 @@ int View::trained() const {
 
 void newcomers_failed(View& view, TimePoint now) {
   ++view.failed_newcomers;
-  // The first is replaced at once; a second failure in a row is hardly an accident.
+  // The first is replaced at once; a second failure in a row is hardly a coincidence.
   const double seconds =
       view.failed_newcomers < 2 ? 0.0 : std::min(8.0, 0.25 * std::exp2(view.failed_newcomers - 2));
   view.retry_at = now + std::chrono::duration_cast<Monotonic::duration>(Seconds(seconds));
@@ -135,7 +135,7 @@ void said_lost(View& view, MemberId id, uint64_t number, bool connecting, TimePo
   if (generation == nullptr || !generation->holds(id) || number < member->switched) return;
   if (view.finishing && !connecting) view.lost_while_finishing = true;
   if (immediate_pending(view)) {
-    // An immediate generation on its way is the answer to whatever broke before it.
+    // A pending immediate generation already replaces whatever broke before it.
     if (number == *view.pending) broke(view, now, false);
     return;
   }
@@ -146,7 +146,7 @@ void said_lost(View& view, MemberId id, uint64_t number, bool connecting, TimePo
     view.pending.reset();
     newcomers_failed(view, now);
   } else if (member->state == MemberState::active) {
-    take_force(view, number, now);  // it had switched, and what it was to say of it came to nothing
+    take_force(view, number, now);  // it had switched, but the message about that was lost
     broke(view, now, false);
   }
 }
@@ -184,7 +184,7 @@ void died(View& view, MemberId id, TimePoint now) {
                           ? in_pending
                           : before == MemberState::active && view.current.holds(id);
   if (breaks) {
-    // Those who die together count once: only a replica that was started since tells something new.
+    // Deaths at the same time count once: only a replica that started later is a new breakdown.
     if (view.breakdowns == 0 || member->started > view.breakdown_at) {
       ++view.breakdowns;
       view.breakdown_at = now;

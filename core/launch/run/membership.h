@@ -1,7 +1,7 @@
 #pragma once
 
-// What is known about the members of a run, and what messages and deaths do to it. Pure, as all of
-// the rendezvous (rendezvous.h), which judges it.
+// What is known about the members of a run, and how messages and deaths change it. Pure, like the
+// whole rendezvous (rendezvous.h), which decides on it.
 
 #include <cstdint>
 #include <optional>
@@ -23,48 +23,48 @@ enum class MemberState {
 struct Member {
   MemberId id = 0;
   MemberState state = MemberState::starting;
-  TimePoint started, since;  // since: when it came into its state
-  bool leaving = false;      // asked to be let go
-  bool said_bye = false;     // is no member of anything any more
+  TimePoint started, since;  // since: when it entered its state
+  bool leaving = false;      // asked to leave
+  bool said_bye = false;     // no longer a member of any generation
   bool stopped = false;      // its process is stopped (SIGSTOP): not dead
   uint64_t connected = 0;    // newest generation whose links it has
   uint64_t switched = 0;     // newest generation that it trains in
-  std::vector<int> slots;    // that are its own while its process exists
+  std::vector<int> slots;    // its own while its process exists
 };
 
 struct Generation {
   uint64_t number = 0;            // 0: none
   std::vector<MemberId> members;  // in order of rank
-  bool immediate = false;         // the one before is over; else it is connected beside it
+  bool immediate = false;  // the previous one is over; else this one connects while it trains
   std::string cause;
   TimePoint issued;
 
   bool holds(MemberId id) const;
 };
 
-// All that is known. Changed only by the functions below, apply() and set_target().
+// All known facts. Changed only by the functions below, apply() and set_target().
 struct View {
   std::vector<Member> members;        // in order of id
-  Generation current;                 // in force: somebody trains in it
+  Generation current;                 // in force: at least one member trains in it
   std::vector<Generation> announced;  // sent out, newer than current, in order
-  std::optional<uint64_t> pending;    // newest announced one, while it is waited for
+  std::optional<uint64_t> pending;    // newest announced one, while it is pending
   uint64_t last_generation = 0;       // newest number used
-  int target = 1;                     // wanted members, within the bounds
-  std::string target_cause;           // why the target changed; "" once it was reached
-  TimePoint forming_since;            // since when there has been no current generation
-  bool formed = false;                // there has been one
-  std::optional<TimePoint> broken;    // the current generation cannot go on, since then
+  int target = 1;                     // requested members, within the bounds
+  std::string target_cause;           // why the target changed; "" once it is reached
+  TimePoint forming_since;            // since when there is no current generation
+  bool formed = false;                // there has been a generation
+  std::optional<TimePoint> broken;    // since when the current generation cannot continue
   bool death = false;                 // ... because a member died (else: links broke)
   bool finishing = false;             // a member has finished the whole training
   bool finished = false;              // ... and that was rank 0
-  bool lost_while_finishing = false;  // a member has not, and cannot go on by itself
-  bool stopping = false;              // the run is to end: nobody is added any more
+  bool lost_while_finishing = false;  // a member has not, and cannot continue alone
+  bool stopping = false;              // the run is to end: no replica is added
   std::optional<TimePoint>
       handing_over;    // the last members write a checkpoint for their successors
   int breakdowns = 0;  // in a row without a finished step between
   TimePoint breakdown_at;
   int failed_newcomers = 0;  // in a row without one that joined
-  TimePoint retry_at;        // not before then is another newcomer started or admitted
+  TimePoint retry_at;        // no newcomer is started or admitted before
 
   Member* find(MemberId id);
   const Member* find(MemberId id) const;
@@ -72,19 +72,19 @@ struct View {
   int trained() const;                                  // living members with state
 };
 
-// What happened. Unknown members, and generations that are not the sender's business, are ignored.
+// Events. Unknown members, and generations that are not the sender's, are ignored.
 void started(View& view, MemberId id, TimePoint now, std::vector<int> slots = {});
 void said_hello(View& view, MemberId id, TimePoint now);
 void said_connected(View& view, MemberId id, uint64_t generation);
 void said_switched(View& view, MemberId id, uint64_t generation, TimePoint now);
-// `connecting`: the links never came up, the sender is still where it was.
+// `connecting`: the links never came up, and the sender is still in its previous generation.
 void said_lost(View& view, MemberId id, uint64_t generation, bool connecting, TimePoint now);
 void said_leaving(View& view, MemberId id, TimePoint now);
 void said_bye(View& view, MemberId id, bool finished, TimePoint now);
 void died(View& view, MemberId id, TimePoint now);
-void reaped(View& view, MemberId id);  // its process is no more; after died()
+void reaped(View& view, MemberId id);  // its process is gone; after died()
 void step_finished(View& view);        // one that no earlier attempt had finished
-// One or more newcomers came to nothing: the next try has to wait.
+// One or more newcomers failed: the next attempt must wait.
 void newcomers_failed(View& view, TimePoint now);
 
 }  // namespace adaptdl::launch

@@ -60,7 +60,7 @@ class Deciding {
           trained_.push_back(member.id);
       }
     }
-    // Rank order, so that ranks of survivors change as little as possible.
+    // In rank order, so that the survivors' ranks change as little as possible.
     Ids ordered;
     for (const MemberId id : view.current.members) {
       if (holds(trained_, id)) ordered.push_back(id);
@@ -77,7 +77,7 @@ class Deciding {
     if (view_.breakdowns > options_.max_restarts && !view_.stopping) {
       return act(
           Action::give_up,
-          fmt::format("{} breakdowns in a row without a finished step between; {} are allowed",
+          fmt::format("{} breakdowns in a row without a finished step in between; {} are allowed",
                       view_.breakdowns, options_.max_restarts));
     }
     if (view_.finished) return wait("finished; waiting for the replicas to end");
@@ -97,42 +97,43 @@ class Deciding {
   // --- the generation in force, or the immediate one, broke
   Decision repair() const {
     Ids survivors = staying_;
-    // A generation that leaves members out is under way: they may have left already.
+    // A pending generation leaves members out: they may have left already.
     const Generation* pending = view_.pending ? view_.generation(*view_.pending) : nullptr;
     if (pending != nullptr) {
       std::erase_if(survivors, [&](MemberId id) { return !holds(pending->members, id); });
     }
     if (survivors.empty()) survivors = trained_;
     const bool links_only = !view_.death;
-    // Members that train, or are about to, and have not said so yet: they may have the state too,
-    // and would wait for ever in a generation that others have left.
+    // Members that train, or are about to, and have not reported it yet. They may have the state,
+    // too, and would wait forever in a generation that the others have left.
     const Ids unheard = unheard_members();
     const TimePoint heard_by = after(*view_.broken, options_.settle);
     if (!unheard.empty() && now_ < heard_by) {
-      return wait("links broke; waiting for what " + names(unheard) + " had to say", heard_by);
+      return wait("links broke; waiting for messages from " + names(unheard), heard_by);
     }
     if (survivors.empty()) {
       if (view_.stopping) return wait("stopping; no replica with state is left");
       return act(Action::restart, "no replica with state is left");
     }
-    // While members say bye one after another, a death matters only to those whose work broke by
-    // it.
+    // While members say bye one after another, a death matters only to members that lost their
+    // links.
     if (view_.finishing && view_.death && !view_.lost_while_finishing) {
       return wait("finishing; waiting for the replicas to end");
     }
     if (links_only && now_ < after(*view_.broken, options_.lost_settle)) {
-      return wait("links broke; waiting for the news of who died",
+      return wait("links broke; waiting to learn which replica died",
                   after(*view_.broken, options_.lost_settle));
     }
     if (!unheard.empty()) {
-      return dismiss(unheard, names(unheard) + " came too late into what broke", false);
+      return dismiss(unheard, names(unheard) + " joined the broken generation too late", false);
     }
     Decision decision = announce(survivors, true, links_only ? "links" : "death");
-    decision.reason = fmt::format("{} of {} go on", survivors.size(), view_.current.members.size());
+    decision.reason =
+        fmt::format("{} of {} replicas continue", survivors.size(), view_.current.members.size());
     return decision;
   }
 
-  // Of the generation in force; without those of a later one, which they will come into.
+  // Of the generation in force. Members of a later one are left out: they will join that one.
   Ids unheard_members() const {
     Ids ids;
     for (const MemberId id : view_.current.members) {
@@ -143,7 +144,7 @@ class Deciding {
     return ids;
   }
 
-  // An immediate generation is on its way, and somebody is left to come into it.
+  // Whether an immediate generation is pending and one of its members can still join it.
   bool forming_anew() const {
     if (!view_.pending || !view_.generation(*view_.pending)->immediate) return false;
     const Ids& members = view_.generation(*view_.pending)->members;
@@ -155,7 +156,8 @@ class Deciding {
 
   Decision handing_over() const {
     const TimePoint deadline = after(*view_.handing_over, options_.leave_timeout);
-    if (trained_.empty()) return act(Action::restart, "the last members have handed over");
+    if (trained_.empty())
+      return act(Action::restart, "the last members have handed over their state");
     if (now_ < deadline) {
       return wait(names(trained_) + " leaving; writing a checkpoint for the successors", deadline);
     }
@@ -176,7 +178,7 @@ class Deciding {
           fmt::format("generation {} is connected; waiting for the end of a step", next.number));
     }
     const TimePoint deadline = after(next.issued, options_.connect_timeout);
-    // Members with state are waited for as long as they live: they may be stopped, or slow.
+    // Wait for members with state as long as they live: they may be stopped, or slow.
     const bool fault_of_newcomers =
         !next.immediate && !late.empty() && next.number != view_.current.number;
     if (fault_of_newcomers && now_ >= deadline) {
@@ -192,7 +194,7 @@ class Deciding {
                 fault_of_newcomers ? std::optional(deadline) : std::nullopt);
   }
 
-  // --- nobody trains: wait for all that are wanted, then start together
+  // --- no replica trains: wait for all requested replicas, then start together
   Decision form() const {
     if (auto decision = common()) return *decision;
     const int ready = static_cast<int>(ready_.size());
@@ -202,7 +204,7 @@ class Deciding {
     if (ready >= view_.target || (ready >= options_.min && (now_ >= deadline || no_more))) {
       Decision decision =
           announce(first(ready_, view_.target), true, view_.formed ? "restart" : "start");
-      decision.reason = fmt::format("{} of {} wanted replicas are ready", ready, view_.target);
+      decision.reason = fmt::format("{} of {} requested replicas are ready", ready, view_.target);
       return decision;
     }
     if (no_more) {
@@ -218,12 +220,12 @@ class Deciding {
     if (auto decision = common()) return *decision;
     const bool failing = view_.failed_newcomers > options_.max_restarts;
     if (failing && !ready_.empty()) {
-      return dismiss(ready_, "newcomers failed too often to try again", false);
+      return dismiss(ready_, "new replicas failed too often", false);
     }
     if (staying_.empty()) return succession(failing);
 
-    // When all have to go elsewhere they train on until successors are ready, and one goes with
-    // these until they have its state.
+    // When all members must move to other slots, they train until their successors are ready. One
+    // of them then stays with the successors until these have its state.
     const bool moving = settled_.empty();
     Ids kept = first(settled_, view_.target);
     const size_t room = static_cast<size_t>(view_.target) - kept.size();
@@ -231,7 +233,7 @@ class Deciding {
     if (moving) {
       const bool blocked = no_place_beside();
       if (blocked && staying_.size() == 1) {
-        return act(Action::hand_over, names(staying_) + " has to make room for its successor");
+        return act(Action::hand_over, names(staying_) + " must free its slots for its successor");
       }
       kept = joining.empty() && !blocked ? staying_ : first(staying_, 1);
     }
@@ -242,8 +244,8 @@ class Deciding {
       for (const MemberId id : joining) earliest = std::min(earliest, view_.find(id)->since);
       const TimePoint settled = after(earliest, options_.settle);
       if (now_ < settled) {
-        return waiting_for_start(fmt::format("{} of {} newcomers are ready", joining.size(), room),
-                                 settled);
+        return waiting_for_start(
+            fmt::format("{} of {} new replicas are ready", joining.size(), room), settled);
       }
     }
     if (someone_out || !joining.empty()) {
@@ -258,25 +260,25 @@ class Deciding {
           fmt::format("{} join, {} leave", joining.size(), trained_.size() - kept.size());
       return decision;
     }
-    if (room == 0) return wait("all wanted replicas train");
+    if (room == 0) return wait("all requested replicas are training");
     if (moving && !failing) {
-      return waiting_for_start(names(staying_) + " have to go to other slots", std::nullopt);
+      return waiting_for_start(names(staying_) + " must move to other slots", std::nullopt);
     }
     if (failing) {
-      return wait(fmt::format("{} newcomers in a row failed; {} of {} replicas go on without more",
+      return wait(fmt::format("{} new replicas in a row failed; {} of {} replicas continue",
                               view_.failed_newcomers, kept.size(), view_.target));
     }
-    return waiting_for_start(fmt::format("{} of {} replicas train", kept.size(), view_.target),
-                             std::nullopt);
+    return waiting_for_start(
+        fmt::format("{} of {} replicas are training", kept.size(), view_.target), std::nullopt);
   }
 
-  // Nobody can be started beside the members, and nobody is about to end or to come.
+  // No replica can be started beside the members, and none is about to end or to join.
   bool no_place_beside() const {
     return free_slots() == 0 && ready_.empty() && view_.members.size() == trained_.size();
   }
 
-  // All members want to leave. The bounds may not allow one more beside them, so their successors
-  // take over from a checkpoint that is written when they are ready to read it.
+  // All members want to leave. The bounds may not allow another replica beside them. So their
+  // successors continue from a checkpoint, which is written when they are ready to read it.
   Decision succession(bool failing) const {
     TimePoint since = now_;
     for (const MemberId id : trained_) since = std::min(since, view_.find(id)->since);
@@ -284,7 +286,8 @@ class Deciding {
     const bool ready = static_cast<int>(ready_.size()) >= std::min(view_.target, free_slots());
     const bool hopeless = starting_.empty() && (failing || free_slots() == 0);
     if (ready || hopeless || now_ >= deadline) {
-      return act(Action::hand_over, names(trained_) + " leaving, and nobody else has the state");
+      return act(Action::hand_over,
+                 names(trained_) + " leaving, and no other replica has the state");
     }
     return waiting_for_start(names(trained_) + " leaving; successors are starting", deadline);
   }
@@ -293,7 +296,7 @@ class Deciding {
   std::optional<Decision> common() const {
     if (!unwanted_.empty()) return dismiss(unwanted_, names(unwanted_) + " asked to leave", false);
     if (!misplaced_.empty()) {
-      return dismiss(misplaced_, names(misplaced_) + " started on slots that were taken away",
+      return dismiss(misplaced_, names(misplaced_) + " started on slots that the run has lost",
                      false);
     }
     Ids late;
@@ -302,18 +305,18 @@ class Deciding {
     }
     if (!late.empty()) return dismiss(late, names(late) + " did not start in time", true);
 
-    Ids newcomers = ready_;  // those who are furthest stay
+    Ids newcomers = ready_;  // the most advanced ones stay
     newcomers.insert(newcomers.end(), starting_.begin(), starting_.end());
     const size_t members = view_.current.number == 0 ? 0 : settled_.size();
     const size_t target = static_cast<size_t>(view_.target);
     const size_t room = target > members ? target - members : 0;
     if (newcomers.size() > room) {
       const Ids surplus(newcomers.begin() + static_cast<long>(room), newcomers.end());
-      return dismiss(surplus, names(surplus) + " not needed any more", false);
+      return dismiss(surplus, names(surplus) + " no longer needed", false);
     }
     const int missing = std::min(static_cast<int>(room - newcomers.size()), free_slots());
     if (missing > 0 && now_ >= view_.retry_at && view_.failed_newcomers <= options_.max_restarts) {
-      Decision decision = act(Action::start, fmt::format("{} more wanted", missing));
+      Decision decision = act(Action::start, fmt::format("{} more replicas requested", missing));
       decision.count = missing;
       if (!free_.empty()) {
         decision.slots.assign(free_.begin(), free_.begin() + missing * options_.slots_per_replica);
@@ -323,7 +326,7 @@ class Deciding {
     return std::nullopt;
   }
 
-  // Replicas that are no members any more end by themselves, but not for ever.
+  // Replicas that are no longer members end by themselves, but need a deadline.
   std::optional<Decision> overdue_leavers() const {
     Ids late;
     for (const Member& member : view_.members) {
@@ -396,7 +399,7 @@ class Deciding {
   const RendezvousOptions& options_;
   std::vector<int> free_;            // slots that no process has
   Ids starting_, ready_, unwanted_;  // no members yet; unwanted: asked to leave meanwhile
-  Ids misplaced_;                    // no members yet, on slots that are not the run's any more
+  Ids misplaced_;                    // no members yet, on slots that the run has lost
   Ids trained_;                      // of the current generation, with state; in order of rank
   Ids staying_;                      // ... that have not asked to leave
   Ids settled_;                      // ... and are on slots of the run
@@ -407,7 +410,7 @@ class Deciding {
 Decision decide(TimePoint now, const View& view, const RendezvousOptions& options) {
   Decision decision = Deciding(now, view, options).decide();
   if (decision.action != Action::wait) return decision;
-  // Whatever else is waited for: replicas that shall leave have a deadline.
+  // Leaving replicas have a deadline, whatever else is pending.
   for (const Member& member : view.members) {
     const bool out = member.said_bye || (member.state == MemberState::active &&
                                          !holds(view.current.members, member.id));
@@ -428,8 +431,8 @@ void apply(View& view, const Decision& decision, TimePoint now) {
       break;
     case Action::announce: {
       if (decision.generation.immediate) {
-        // Broken links without a death, and without a stopped replica to explain them, must not go
-        // on for ever either.
+        // Broken links without a death, and without a stopped replica as the cause, must not repeat
+        // forever, either.
         const bool stopped = std::any_of(view.members.begin(), view.members.end(),
                                          [](const Member& member) { return member.stopped; });
         if (view.broken && !view.death && !stopped) ++view.breakdowns;
@@ -459,7 +462,7 @@ void apply(View& view, const Decision& decision, TimePoint now) {
       view.handing_over = now;
       break;
     case Action::restart:
-      // Members that go without a word about why must not have it start over for ever.
+      // Members that leave without a reason must not cause restarts forever.
       if (!view.broken && !view.handing_over) ++view.breakdowns;
       view.current = {};
       view.announced.clear();

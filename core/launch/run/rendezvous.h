@@ -1,9 +1,8 @@
 #pragma once
 
-// Who trains together. Membership is a numbered sequence of generations; decide() is a pure
-// function that says what to do next, from what is known about the replicas (membership.h). Nothing
-// here reads a clock, a socket or a process, so that thousands of histories can be played in a
-// test.
+// Which replicas train together. Membership is a numbered sequence of generations. decide() is a
+// pure function that chooses the next action from what is known about the replicas (membership.h).
+// Nothing here reads a clock, a socket or a process, so a test can play thousands of histories.
 //
 // Invariants (of View and decide; property-tested)
 //  1. Numbers of generations grow and are never used twice.
@@ -26,16 +25,16 @@ namespace adaptdl::launch {
 
 struct RendezvousOptions {
   int min = 1, max = 1;
-  // What replicas run on (a GPU, a core), each on `slots_per_replica` of its own, all different.
-  // None: no limit. Replicas that have others, because the list has changed, leave.
+  // Cores or GPUs of the replicas, `slots_per_replica` distinct ones for each. None: no limit.
+  // Replicas on slots that are no longer in the list leave.
   std::vector<int> slots;
   int slots_per_replica = 1;
   int max_restarts = 3;         // breakdowns, and failed newcomers, in a row
-  Seconds start_timeout{120};   // from its start until a replica says hello
+  Seconds start_timeout{120};   // from the start of a replica until it says hello
   Seconds connect_timeout{30};  // for a newcomer, from the generation message until it is connected
   Seconds settle{0.5};          // how long ready newcomers wait for those still starting
   Seconds lost_settle{0.1};     // how long broken links wait for the news of a death
-  Seconds leave_timeout{30};    // for a replica that is no member any more, until it is gone
+  Seconds leave_timeout{30};    // for a replica that is no longer a member, until it is gone
 };
 
 enum class Action {
@@ -43,33 +42,33 @@ enum class Action {
   start,      // `count` new replicas, on `slots`: those of the first, of the second, ...
   announce,   // `generation` to its members and `leavers`
   dismiss,    // kill `dismissed`: they are no members of the current generation
-  hand_over,  // have the last members, all leaving, write a checkpoint and end
-  restart,    // nobody with state is left: form anew from the newest checkpoint
+  hand_over,  // the last members, all leaving, write a checkpoint and end
+  restart,    // no replica with state is left: form anew from the newest checkpoint
   give_up,    // end the run as failed
 };
 
 struct Decision {
   Action action = Action::wait;
-  std::string reason;                 // for people; why this, or what is waited for
-  std::optional<TimePoint> deadline;  // wait: decide again then, whatever happens
+  std::string reason;                 // for people: the cause, or what is pending
+  std::optional<TimePoint> deadline;  // wait: decide again then, even if nothing happens
   int count = 0;
   std::vector<int> slots;  // start: slots_per_replica for each, or none
   Generation generation;
-  std::vector<MemberId> leavers;  // announce: told as well, because they are left out
+  std::vector<MemberId> leavers;  // announce: told as well, because they are left out of it
   std::vector<MemberId> dismissed;
-  bool failure = false;  // dismiss: counts as newcomers that failed
+  bool failure = false;  // dismiss: counts as failed newcomers
 };
 
-// Pure. After every change of the view, and at its deadline: call, carry out, apply(), and again
-// until it says wait.
+// Pure. After every change of the view, and at its deadline: call, carry out, apply(), and repeat
+// until it returns wait.
 Decision decide(TimePoint now, const View& view, const RendezvousOptions& options);
 
-// The view after the decision was carried out; start is told by started() instead.
+// The view after the decision was carried out; for start, started() does that instead.
 void apply(View& view, const Decision& decision, TimePoint now);
 
-// Clamps to the bounds; forgets failed newcomers, so that they are tried again.
+// Clamps to the bounds, and forgets failed newcomers, so that they are tried again.
 void set_target(View& view, int target, const std::string& cause, const RendezvousOptions& options);
-// A wish of now counts for more than the bounds of the start: they grow to hold it.
+// As set_target(), but a later request overrides the initial bounds: they grow to include it.
 void request_target(View& view, int target, const std::string& cause, RendezvousOptions& options);
 
 }  // namespace adaptdl::launch

@@ -22,7 +22,7 @@ void reap_strangers(const std::function<bool(pid_t)>& ours) {
   for (;;) {
     siginfo_t info{};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    if (ours(info.si_pid)) return;  // its owner comes for it, and here again
+    if (ours(info.si_pid)) return;  // its owner reaps it, then calls this again
     waitpid(info.si_pid, nullptr, WNOHANG);
   }
 }

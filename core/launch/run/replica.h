@@ -16,24 +16,24 @@
 
 namespace adaptdl::launch {
 
-// One thread. Its end kills the process, if that still runs.
+// One thread. The destructor kills the process if it still runs.
 class ReplicaProcess {
  public:
   virtual ~ReplicaProcess() = default;
 
-  virtual pid_t pid() const = 0;  // on its host; 0 while that is not known
+  virtual pid_t pid() const = 0;  // on its host; 0 while unknown
   virtual void kill() = 0;        // SIGKILL
 
-  // How it ended, once that is known.
+  // How the process ended, once that is known.
   virtual std::optional<ExitStatus> poll() = 0;
 
-  // The oldest change since the last call: it was stopped (true), or goes on.
+  // The oldest change since the last call: it was stopped (true) or continued (false).
   virtual std::optional<bool> stop_change() = 0;
 
-  // To be waited for by poll(2): readable once it has ended. -1: somebody else's descriptors tell.
+  // A descriptor for poll(2), readable once the process has ended. -1: it has none of its own.
   virtual int descriptor() const = 0;
 
-  // Why nothing is known of its end; "" if all is known.
+  // Why its end is unknown; "" if it is known.
   virtual std::string lost() const { return ""; }
 };
 
@@ -55,19 +55,20 @@ struct Replica {
   MemberId id = 0;
   std::unique_ptr<ReplicaProcess> process;
   Channel channel;
-  std::vector<int> slots;   // of the run's, that are its own
+  std::vector<int> slots;   // its own ones of the run's
   nlohmann::json endpoint;  // from hello
   bool open = true;         // the channel has not ended
   bool said_hello = false, said_bye = false;
   uint64_t waits_in = 0;      // the generation in whose step it waits for others; 0: does not wait
-  bool failed = false;        // died on its own account while the run went on
+  bool failed = false;        // died by itself while the run continued
   bool expected_end = false;  // killed or sent away by the launcher: its end is no failure
-  std::string fatal;          // why it cannot train, as it said
+  std::string fatal;          // why it cannot train, in its words
   MemberState state_at_death = MemberState::starting;
   std::optional<TimePoint> ended_at;  // the channel ended; the process should follow
 };
 
-// For process 1, which inherits the orphans of its replicas: reaps who has ended, but for `ours`.
+// For process 1, which inherits the orphans of its replicas: reaps ended processes other than
+// `ours`.
 void reap_strangers(const std::function<bool(pid_t)>& ours);
 
 }  // namespace adaptdl::launch

@@ -20,7 +20,7 @@ ReplicaBounds parse_replicas(const std::string& text, int available) {
 
 void check_bounds(const ReplicaBounds& bounds) {
   if (bounds.min >= 1 && bounds.initial >= bounds.min && bounds.max >= bounds.initial) return;
-  throw UsageError(fmt::format("replicas: {} to {}, starting with {}, cannot be", bounds.min,
+  throw UsageError(fmt::format("invalid replica range: {} to {}, starting with {}", bounds.min,
                                bounds.max, bounds.initial));
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 
-// How many replicas a run may have.
+// The range of a run's number of replicas.
 
 #include <string>
 
 namespace adaptdl::launch {
 
-// The most replicas that anybody may ask for.
+// The largest number of replicas.
 inline constexpr int kMaxReplicas = 1024;
 
 // 1 <= min <= initial <= max.
@@ -18,7 +18,7 @@ struct ReplicaBounds {
 // that affinity and cgroup limits leave; starts with the most). Throws UsageError.
 ReplicaBounds parse_replicas(const std::string& text, int available);
 
-// Throws UsageError for bounds that are out of order.
+// Throws UsageError for an invalid range.
 void check_bounds(const ReplicaBounds& bounds);
 
 }  // namespace adaptdl::launch

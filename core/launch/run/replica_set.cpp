@@ -9,7 +9,7 @@ namespace adaptdl::launch {
 
 namespace {
 
-// A process whose channel has ended is about to end; it is helped along after this.
+// A process whose channel has ended should end soon; it is killed after this time.
 constexpr std::chrono::seconds kEndPatience{2};
 constexpr size_t kMaxSentence = 4000;
 
@@ -127,7 +127,7 @@ bool ReplicaSet::drain(Replica& replica, ReplicaListener& listener) {
     return replica.channel.drain(
         [&](const nlohmann::json& message) { listener.on_message(replica, message); });
   } catch (const std::exception& error) {
-    // Nothing it says can be trusted any more.
+    // Its further messages cannot be trusted.
     report_.talk(fmt::format("replica {}: {}; killing it", replica.id, bounded(error.what())));
     replica.process->kill();
     return false;
@@ -141,9 +141,9 @@ void ReplicaSet::close(Replica& replica, ReplicaListener& listener) {
   listener.on_closed(replica);
 }
 
-// What anybody said before somebody died comes before that death, or a survivor might count as one
-// who has no state yet. It may have been said after its channel was looked at: so once one is found
-// to have ended, all others are looked at again.
+// Messages that any replica sent before another one died must be read before that death is handled.
+// Otherwise a survivor might count as one without state. A message may arrive after its channel was
+// read. So once a channel is found to have ended, all others are read again.
 void ReplicaSet::take_messages(ReplicaListener& listener) {
   std::vector<Replica*> ended;
   size_t known;
@@ -172,7 +172,7 @@ bool ReplicaSet::take_ends(ReplicaListener& listener, bool children) {
       ++entry;
       continue;
     }
-    if (replica.open) take_messages(listener);  // all that was said before it died counts
+    if (replica.open) take_messages(listener);  // messages sent before the death count
     close(replica, listener);
     listener.on_exit(replica, *status);
     entry = replicas_.erase(entry);

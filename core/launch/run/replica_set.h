@@ -1,7 +1,7 @@
 #pragma once
 
-// The replicas of a run whose processes exist, here and on other hosts: starts them, carries
-// messages to and from them, sees how they end. Part of an event loop: never blocks.
+// The replicas of a run whose processes exist, here and on other hosts: starts them, passes
+// messages, notices their ends. Part of an event loop: never blocks.
 
 #include <map>
 #include <memory>
@@ -20,26 +20,26 @@
 
 namespace adaptdl::launch {
 
-// Hears what becomes of replicas.
+// Called about events of replicas.
 class ReplicaListener {
  public:
   virtual ~ReplicaListener() = default;
 
-  // What it throws ends the replica: it is not ours, or has gone mad.
+  // An exception ends the replica: it is not ours, or sends nonsense.
   virtual void on_message(Replica& replica, const nlohmann::json& message) = 0;
-  // Its channel has ended, after all that it said. Once.
+  // Its channel has ended, after all its messages. Once.
   virtual void on_closed(Replica& replica) = 0;
   // Its process has ended, after on_closed().
   virtual void on_exit(Replica& replica, const ExitStatus& status) = 0;
-  // Its process was stopped, or goes on.
+  // Its process was stopped or continued.
   virtual void on_stop(Replica& replica, bool stopped) = 0;
 };
 
 // One thread.
 class ReplicaSet {
  public:
-  // `options` and `report` are borrowed. With agents of other hosts, it listens for them. Throws
-  // Error for what is wrong before the start.
+  // `options` and `report` are borrowed. Listens for agents if the run uses other hosts. Throws
+  // Error for a problem found before the start.
   ReplicaSet(const RunOptions& options, RunReport& report, AgentServer::Events hosts);
 
   bool empty() const { return replicas_.empty(); }
@@ -54,26 +54,26 @@ class ReplicaSet {
   // Throws Error.
   void start(MemberId id, const std::vector<int>& slots, int threads, bool fresh);
   void announce(const Generation& generation, const std::vector<MemberId>& leavers);
-  // It writes a checkpoint with the others and ends with `exit`.
+  // Asks it to write a checkpoint together with the others and to end with `exit`.
   void ask_to_stop(Replica& replica, int exit);
   void kill(Replica& replica);
   void kill_all();
 
-  // The last lines that it wrote, once it has closed its output; waits no more than a moment.
+  // Its last log lines, once it has closed its output; waits only briefly.
   std::vector<std::string> last_lines(MemberId id);
 
   // Tells the other hosts how the run ended.
   void end_hosts(int exit);
 
-  // What to wait for, and until when.
+  // Descriptors to poll, and until when.
   void add_waits(std::vector<pollfd>& waits) const;
   TimePoint deadline() const;
 
-  // After the wait: what came from other hosts; then each of the others. `children`: SIGCHLD came.
+  // Call after the poll: first serve_hosts(), then each of the others. `children`: SIGCHLD came.
   void serve_hosts();
   void take_stops(ReplicaListener& listener, bool children);
   void take_messages(ReplicaListener& listener);
-  // Whether any has ended.
+  // Returns whether any replica has ended.
   bool take_ends(ReplicaListener& listener, bool children);
 
  private:
@@ -89,7 +89,7 @@ class ReplicaSet {
   MemberId next_id_ = 0;
 };
 
-// As much of a sentence that somebody else wrote as people want to read.
+// Cuts a sentence from another program to a readable length.
 std::string bounded(std::string text);
 
 }  // namespace adaptdl::launch

@@ -32,7 +32,7 @@ ReplicaStarter::ReplicaStarter(const RunOptions& options, LogWriter& logs)
       null_(open_file("/dev/null", O_RDONLY)) {
   if (options.worker_path.empty()) {
     if (options.worker_image.empty()) {
-      fail("{}: no worker to train it with: this build has none, and ADAPTDL_WORKER is not set",
+      fail("{}: no worker can train it: this build has none, and ADAPTDL_WORKER is not set",
            options.program);
     }
     image_ = std::make_unique<ExecutableImage>(
@@ -42,7 +42,7 @@ ReplicaStarter::ReplicaStarter(const RunOptions& options, LogWriter& logs)
   if (options.gpus > 0) {
     gpus_ = gpus();
     if (static_cast<int>(gpus_.size()) < options.gpus) {
-      fail("{} GPUs wanted, but this machine shows {}", options.gpus, gpus_.size());
+      fail("{} GPUs requested, but this machine has {}", options.gpus, gpus_.size());
     }
   }
 }
@@ -82,7 +82,7 @@ std::pair<Child, Channel> ReplicaStarter::start_worker(MemberId id, const std::v
   spawn_options.environment = environment(slots, threads);
   spawn_options.descriptors = {
       {null_.get(), 0}, {log.get(), 1}, {log.get(), 2}, {theirs.get(), kControlFd}};
-  // A terminal's Ctrl-C is for the launcher, which then tells the replicas what to do.
+  // Ctrl-C in a terminal must reach only the launcher, which then tells the replicas what to do.
   spawn_options.new_process_group = true;
   if (options_.gpus == 0 && options_.bound && !options_.hosts) spawn_options.cores = slots;
   return {spawn(spawn_options), Channel(std::move(ours))};

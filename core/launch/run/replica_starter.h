@@ -16,19 +16,19 @@ namespace adaptdl::launch {
 
 class ReplicaStarter {
  public:
-  // Throws Error when the program or the worker cannot be had.
+  // Throws Error if the program or the worker is unusable.
   ReplicaStarter(const RunOptions& options, LogWriter& logs);
 
-  // Starts one and sends its welcome. `threads`: what it may use. Throws Error.
+  // Starts a replica and sends its welcome. `threads`: how many it may use. Throws Error.
   std::unique_ptr<Replica> start(MemberId id, std::vector<int> slots, int threads, bool fresh);
 
-  // The two halves of start(), where launcher and replica are on different hosts: adapt() makes a
-  // welcome that came from the launcher one of this host.
+  // The two halves of start() when launcher and replica are on different hosts: adapt() changes a
+  // welcome from the launcher into one for this host.
   std::pair<Child, Channel> start_worker(MemberId id, const std::vector<int>& slots, int threads);
   nlohmann::json welcome(MemberId id, int threads, bool fresh) const;
   void adapt(nlohmann::json& welcome, const std::string& secret, int threads) const;
 
-  int threads_for(int replicas) const;  // each of so many may use; >= 1
+  int threads_for(int replicas) const;  // for each of so many replicas; >= 1
   const std::string& run_id() const { return run_id_; }
 
  private:

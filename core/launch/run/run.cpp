@@ -33,7 +33,7 @@ RunOptions complete(RunOptions options) {
   if (options.slots.empty() && options.gpus > 0) {
     if (most > options.gpus) {
       throw UsageError(
-          fmt::format("{} replicas wanted, each with a GPU; there are {}", most, options.gpus));
+          fmt::format("{} replicas requested, each with a GPU; there are {}", most, options.gpus));
     }
     options.slots.resize(static_cast<size_t>(options.gpus));
     std::iota(options.slots.begin(), options.slots.end(), 0);
@@ -76,7 +76,7 @@ int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signal
   if (folder.was_finished()) {
     const auto& last = folder.previous();
     report.already_finished(last);
-    report.talk(fmt::format("run {} has finished{}; --fresh starts over", options.name,
+    report.talk(fmt::format("run {} has finished{}; --fresh trains from scratch", options.name,
                             last.contains("changed") && last["changed"].is_string()
                                 ? " (" + last["changed"].get<std::string>() + ")"
                                 : ""));
@@ -92,7 +92,7 @@ std::vector<int> caught_signals() {
   std::vector<int> caught{SIGINT, SIGTERM, SIGCHLD};
   struct sigaction hangup {};
   sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler != SIG_IGN) caught.push_back(SIGHUP);  // nohup keeps its meaning
+  if (hangup.sa_handler != SIG_IGN) caught.push_back(SIGHUP);  // under nohup it stays ignored
   return caught;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Runs one training job on this machine: starts the replicas, keeps as many of them as wanted,
-// decides who is a member (rendezvous.h), and hands out the stream of events.
+// Runs one training job on this machine: starts the replicas, keeps the requested number of them,
+// decides on their membership (rendezvous.h), and emits the stream of events.
 
 #include <cstdint>
 #include <functional>
@@ -24,62 +24,63 @@ struct RunOptions {
   std::string program;                 // train.pt, or an executable of the runtime library
   std::vector<std::string> arguments;  // passed to an executable
   std::vector<std::string> settings;   // --set key=value, for the program's settings
-  // Of a training archive: every setting in force as text, to tell what changed since the last run.
+  // Training archives: every setting in force as text, to report what changed since the last run.
   std::map<std::string, std::string> effective_settings;
-  std::string checkpoint_dir;  // of this run alone
-  std::string output_dir;      // where model.pt goes
+  std::string checkpoint_dir;  // used by this run only
+  std::string output_dir;      // folder for model.pt
   std::string log_dir;         // replica-<member>.log
   ReplicaBounds replicas;
-  // At step, go to that many; in order of step. As a scale request, it may lie outside of
-  // `replicas`, which then grow to hold it.
+  // Rescale to that many replicas at the step; in order of step. Like a scale request, the number
+  // may lie outside of `replicas`, which then grow to include it.
   std::vector<std::pair<int64_t, int>> replicas_at;
-  // Breakdowns in a row without a finished step between; deaths of replicas that were all running
-  // when the first of them died are one. Newcomers that fail in a row have the same limit, after
-  // which those who train go on without more (or, if nobody trains, the run fails).
+  // Breakdowns in a row without a finished step in between. Deaths of replicas that were all
+  // running when the first of them died count as one. Newcomers that fail in a row have the same
+  // limit: then the other replicas continue without more, or, if none trains, the run fails.
   int max_restarts = 3;
-  bool fresh = false;  // ignore (and remove) what an earlier run left
+  bool fresh = false;  // ignore (and remove) the files of an earlier run
   int threads = 0;     // per replica; 0 = cores / replicas, at least 1
-  int gpus = 0;        // GPUs that replicas share out, one each; 0 = CPU
-  // What the replicas may run on, each on `slots_per_replica` of its own: cores by their numbers,
-  // to which it is bound and for each of which it has a thread; with `gpus`, indices of gpus().
-  // None: no core is anybody's own, and all of the GPUs are shared out.
+  int gpus = 0;        // GPUs to divide among the replicas, one each; 0 = CPU
+  // The cores or GPUs of the replicas, `slots_per_replica` distinct ones for each. A replica is
+  // bound to its cores (by their numbers), and has a thread for each. With `gpus`, slots are
+  // indices of gpus(). None: replicas share all cores, or divide all of the GPUs.
   std::vector<int> slots;
-  bool bound = true;  // false, without `gpus`: slots only count replicas, whatever cores there are
+  bool bound = true;  // false, without `gpus`: slots only limit replicas, whatever cores there are
   int slots_per_replica = 1;
   int64_t log_bytes_max = 10 << 20;  // per replica log file, one rotation kept
   std::string control_socket;        // Unix socket for scale/cancel/ls; mode 0600; "": run_paths()
-  std::string record_file;           // what `ls` and `logs` know of the run; "": run_paths()
-  // What starts a worker: a path (ADAPTDL_WORKER, or an executable program), or empty for the
+  std::string record_file;           // the run's record for `ls` and `logs`; "": run_paths()
+  // The worker's executable: a path (ADAPTDL_WORKER, or an executable program), or empty for the
   // embedded image.
   std::string worker_path;
   std::string_view worker_image;  // ELF bytes, borrowed for the whole run
   std::string libtorch_dir;       // its lib/ goes into the worker's LD_LIBRARY_PATH; "" = as built
-  // With agents of other hosts (agent.h): then this host has one slot, 0, and one more replica is
-  // wanted for each agent that joins.
+  // For agents of other hosts (agent.h): then this host has one slot, 0, and the run wants one more
+  // replica for each agent that joins.
   std::optional<HostsOptions> hosts;
-  bool echo_logs = false;  // what replicas print goes to standard error, too
-  // Hears what the job knows of itself (core/job/hints.h), on the launcher's thread: must not
-  // block.
+  bool echo_logs = false;  // also write the replicas' output to standard error
+  // Called on the launcher's thread with what the job reports for its scheduler (core/job/hints.h).
+  // Must not block.
   std::function<void(const nlohmann::json& hints)> on_hints;
   double start_timeout_s = 120;   // for a replica, until it says hello
   double connect_timeout_s = 30;  // for a newcomer, until it has its links
-  // A replica for which the others have waited that long in a step, and 20 times as long as the
-  // longest step took, is killed and replaced; 0 = never.
+  // A replica for which the others have waited this long in a step, and 20 times the longest step,
+  // is killed and replaced; 0 = never.
   double hang_timeout_s = 300;
-  double grace_s = 30;  // for a checkpoint at the end, and for a replica that leaves
+  double grace_s = 30;  // for a checkpoint at the end, and for a leaving replica
 };
 
 // Runs to the end. Returns the process's exit code: 0 finished (also when it had finished before),
-// 1 failed, 130/143 stopped by SIGINT/SIGTERM after a checkpoint (129 by SIGHUP); or what a replica
-// gave with `fatal`. Call from the main thread, which must live as long as the run (replicas are
-// tied to it); installs handlers for SIGINT, SIGTERM, SIGHUP (unless ignored), SIGPIPE and SIGCHLD
-// for the time of the call. A second SIGINT or SIGTERM skips the checkpoint. As process 1 it reaps
-// every child. Returns only after all sinks have had all events; a signal at that time makes it
-// return earlier, and the process should then end. Throws Error for what is wrong before the start
-// (a live run of the same name, an unreadable program).
+// 1 failed, 130/143 stopped by SIGINT/SIGTERM after a checkpoint (129 by SIGHUP), or a replica's
+// code from `fatal`. Call from the main thread, which must live as long as the run (replicas are
+// tied to it). Handles SIGINT, SIGTERM, SIGHUP (unless ignored), SIGPIPE and SIGCHLD during the
+// call. A second SIGINT or SIGTERM skips the checkpoint. As process 1 it reaps every child. Returns
+// when all sinks have had all events; a signal at that time makes it return earlier, and the
+// process should then end. Throws Error for a problem found before the start (a live run of the
+// same name, an unreadable program).
 int run(const RunOptions& options, const std::vector<EventSink>& sinks, const Talk& talk);
 
-// What a run catches: SIGINT, SIGTERM, SIGCHLD, and SIGHUP unless it is ignored (nohup).
+// The signals that a run catches: SIGINT, SIGTERM, SIGCHLD, and SIGHUP unless it is ignored
+// (nohup).
 std::vector<int> caught_signals();
 
 }  // namespace adaptdl::launch

@@ -6,7 +6,7 @@ namespace adaptdl::launch {
 
 namespace {
 
-// Time for the other replicas to say what they have to when one of them ends the run.
+// Time for the other replicas' last messages when one of them ends the run.
 constexpr std::chrono::seconds kFailurePatience{2};
 
 }  // namespace
@@ -51,14 +51,15 @@ void RunEnd::check() {
   if (!ending_) return;
   const bool together = ending_->result == "finished" || ending_->checkpoint;
   if (together && view_.trained() == 0) {
-    // Who was on its way into the next generation has nobody to wait for any more.
+    // A replica that was about to join the next generation has nobody to wait for any more.
     for (const auto& [id, replica] : replicas_.all()) {
       if (replica->open && !replica->said_bye) replicas_.kill(*replica);
     }
   }
   if (Monotonic::now() < kill_at_) return;
   if (ending_->checkpoint && !replicas_.empty()) {
-    report_.talk(fmt::format("no end within {:.0f} s; killing what is left", options_.grace_s));
+    report_.talk(
+        fmt::format("replicas did not end within {:.0f} s; killing them", options_.grace_s));
   }
   kill_all();
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// How a run ends: who is asked to write a checkpoint, who is killed, and when the time is over.
+// How a run ends: asks replicas to write a checkpoint, kills replicas, and watches the deadline.
 
 #include <optional>
 #include <string>
@@ -18,9 +18,9 @@ struct Ending {
   std::string result;  // finished, stopped, cancelled, failed
   int exit = 0;
   std::string reason;       // for people; "" when there is nothing to explain
-  bool repair = false;      // members that lose others meanwhile are brought together again
-  bool checkpoint = false;  // one was asked for
-  bool last_words = false;  // of the replica that failed last: they belong to the reason
+  bool repair = false;      // members that lose others meanwhile form a new generation
+  bool checkpoint = false;  // a checkpoint was requested
+  bool last_words = false;  // append the log lines of the replica that failed last to the reason
 };
 
 // One thread.
@@ -31,16 +31,17 @@ class RunEnd {
          RunReport& report)
       : options_(options), view_(view), replicas_(replicas), stream_(stream), report_(report) {}
 
-  // How it ends, once that is known; a later ending replaces an earlier one.
+  // How the run ends, once that is known; a later ending replaces an earlier one.
   const std::optional<Ending>& ending() const { return ending_; }
   bool is(const char* result) const { return ending_ && ending_->result == result; }
   // Whether the rendezvous still decides.
   bool members_matter() const { return !ending_ || ending_->repair; }
 
   void begin(Ending ending);
-  void at_once();  // without a checkpoint after all
+  void at_once();  // end without a checkpoint after all
 
-  // Kills who has not ended by then. Call when anybody has ended, and at the deadline.
+  // Kills the replicas that have not ended in time. Call when a replica has ended, and at the
+  // deadline.
   void check();
   TimePoint deadline() const { return ending_ ? kill_at_ : TimePoint::max(); }
 
@@ -53,7 +54,7 @@ class RunEnd {
   const EventStream& stream_;
   RunReport& report_;
   std::optional<Ending> ending_;
-  TimePoint kill_at_ = TimePoint::max();  // who has not ended by then is killed
+  TimePoint kill_at_ = TimePoint::max();  // replicas that have not ended by then are killed
 };
 
 }  // namespace adaptdl::launch

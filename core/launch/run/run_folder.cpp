@@ -19,8 +19,8 @@ constexpr const char* kLock = "run.lock";
 constexpr const char* kRecord = "run.json";
 constexpr size_t kMaxRecord = 4u << 20;
 
-// What a run makes in its folder (adaptdl-checkpoint(5)), but for the lock: checkpoints, what a
-// killed writer of one leaves, the record, and what a killed writer of that leaves.
+// The files that a run creates in its folder (adaptdl-checkpoint(5)), except the lock: checkpoints,
+// the record, and temporary files of killed writers of both.
 bool is_ours(const std::string& name) {
   const bool checkpoint =
       name.size() == 17 && name.starts_with("step-") &&
@@ -60,7 +60,7 @@ RunFolder::RunFolder(const std::string& name, std::string folder, std::string re
   previous_ = parse_json(read_file(record, kMaxRecord), record);
   if (json_get<int>(previous_, "format", record) > kRecordFormat) {
     fail(
-        "{}: written by a newer adaptdl (format {}, this one knows {}); use that version, or "
+        "{}: written by a newer adaptdl (format {}, this one supports {}); use that version, or "
         "--fresh "
         "with another --checkpoint-dir",
         record, previous_["format"].dump(), kRecordFormat);
@@ -88,7 +88,7 @@ std::vector<std::string> RunFolder::changes(const nlohmann::json& record) const 
   };
   compare(previous_, record, "program");
   compare(previous_, record, "arguments");
-  // What an archive says counts as much as --set; a program of another kind has only the latter.
+  // An archive's own settings count as much as --set; other programs have only --set.
   const char* const kEffective = "effective_settings";
   const nlohmann::json before = previous_.value(kEffective, nlohmann::json::object());
   const nlohmann::json now = record.value(kEffective, nlohmann::json::object());

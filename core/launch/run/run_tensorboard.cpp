@@ -11,13 +11,13 @@
 namespace adaptdl::launch {
 namespace {
 
-// Every step is written up to the first number; later ones at most so often, since charts show no
-// more and files would grow by a kilobyte a step.
+// Every step is written up to the first number. Later steps are written at most this often: charts
+// show no more, and files would grow by a kilobyte a step.
 constexpr int64_t kAllSteps = 10'000;
 constexpr double kStepInterval = 0.1;   // s
 constexpr double kFlushInterval = 5.0;  // s
 
-// Fields of `step` events and their charts.
+// Fields of `step` events, and their charts.
 constexpr std::pair<const char*, const char*> kStepCharts[] = {
     {"loss", "loss/train"},
     {"lr", "train/learning_rate"},

@@ -12,8 +12,8 @@ namespace adaptdl::launch {
 // One thread (the launcher's output thread).
 class TensorBoard {
  public:
-  // Writes below `folder`/`run`, so that runs can be compared in one TensorBoard. Throws Error when
-  // the file cannot be created; later trouble only loses charts, and problem() says so.
+  // Writes below `folder`/`run`, so that one TensorBoard can compare runs. Throws Error if the file
+  // cannot be created; later errors only lose charts, and problem() reports them.
   TensorBoard(const std::string& folder, const std::string& run);
 
   void event(const Json& event);

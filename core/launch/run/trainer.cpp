@@ -34,7 +34,7 @@ void choose_worker(ProgramKind kind, RunOptions& options) {
       break;
   }
   if (chosen) {
-    if (!path_exists(*chosen)) fail("ADAPTDL_WORKER: {} does not exist.", *chosen);
+    if (!path_exists(*chosen)) fail("ADAPTDL_WORKER: {} does not exist", *chosen);
     options.worker_path = absolute_path(*chosen);
     if (const auto folder = environment_variable("ADAPTDL_LIBTORCH")) {
       options.libtorch_dir = *folder;
@@ -44,8 +44,8 @@ void choose_worker(ProgramKind kind, RunOptions& options) {
   options.worker_image = worker_image();
   if (options.worker_image.empty()) {
     fail(
-        "{}: this adaptdl was built without Torch, so it has no worker that could train an "
-        "archive. Build it with one (`./bootstrap build`, or meson -Dlibtorch=DIR), or name the "
+        "{}: this adaptdl was built without Torch, so it cannot train archives. Build it with "
+        "LibTorch (`./bootstrap build`, or meson -Dlibtorch=DIR), or name the "
         "worker of another build in ADAPTDL_WORKER.",
         program);
   }
@@ -55,7 +55,7 @@ void choose_worker(ProgramKind kind, RunOptions& options) {
 }  // namespace
 
 ProgramKind program_kind(const std::string& path) {
-  if (is_directory(path)) fail("{}: is a folder; name the training archive inside it.", path);
+  if (is_directory(path)) fail("{}: is a folder; name the training archive in it", path);
   const MappedFile file(path);
   const std::string_view bytes = file.text();
   if (bytes.starts_with("PK\x03\x04") || path.ends_with(".pt")) return ProgramKind::archive;
@@ -69,7 +69,7 @@ ProgramKind program_kind(const std::string& path) {
 
 void choose_trainer(ProgramKind kind, const std::string& shown, RunOptions& options) {
   const std::string& program = options.program;
-  // Mistakes in the settings are told here, before anything is started.
+  // Report invalid settings here, before anything starts.
   TrainingSpec spec;
   if (kind == ProgramKind::archive) {
     spec = parse_training_spec(read_settings(program), join_path(shown, kSettingsFile),
@@ -94,7 +94,7 @@ int choose_gpus(const std::string& device, const std::string& libtorch) {
   const bool able = environment_variable("ADAPTDL_WORKER").has_value();
 #endif
   if (device == "gpu") {
-    if (count == 0) fail("--device gpu: this machine shows no NVIDIA GPU (see `adaptdl doctor`).");
+    if (count == 0) fail("--device gpu: no NVIDIA GPU found (see `adaptdl doctor`)");
     if (!able) {
       fail(
           "--device gpu: the worker in this binary was built without CUDA. Build with "

@@ -2,7 +2,7 @@
 simulation
 adaptdl simulate
 adaptdl simulate --profiles profiles
-adaptdl simulate --policy poluxx 2>&1 | sed 's/there are: [^.]*/there are: .../' >&2
+adaptdl simulate --policy poluxx 2>&1 | sed 's/the policies are [^.]*/the policies are .../' >&2
 adaptdl simulate --policy pollux,pollux
 adaptdl simulate --policy pollux --policy-option fairnes=1
 adaptdl simulate --policy pollux --policy-option fairness

@@ -88,7 +88,7 @@ TEST_CASE("log lines") {
                     {"cause", "scale"},
                     {"pause_s", 0.1234}},
                    true) ==
-        "    12.3 s  replicas 1 -> 3: as asked by adaptdl scale; paused 0.123 s");
+        "    12.3 s  replicas 1 -> 3: requested by adaptdl scale; paused 0.123 s");
   CHECK(
       event_line(state,
                  {{"event", "rescale"}, {"time_s", 1.0}, {"from", 1}, {"to", 2}, {"cause", "new"}},

@@ -45,7 +45,7 @@ TEST_CASE("what a program is linked with") {
   const TemporaryDirectory folder;
   replace_file(folder.file("text"), "no program", 0700);
   CHECK_ERROR(needed_libraries(folder.file("text"), ""),
-              "the loader cannot say what it is linked with");
+              "the loader cannot list its shared libraries");
 }
 
 TEST_CASE("libraries that a process has mapped") {

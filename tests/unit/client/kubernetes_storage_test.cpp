@@ -144,7 +144,7 @@ TEST_CASE("what is packed unpacks as it was") {
   CHECK(result.bytes == 5);
   CHECK(result.skipped ==
         std::vector<std::string>{
-            folder.file("way/fifo") + ": is no file",
+            folder.file("way/fifo") + ": not a regular file",
             folder.file("way/out") + ": leads to ../x, outside of what is copied"});
   bool given = false;
   oci::untar(
@@ -179,11 +179,12 @@ TEST_CASE("what changes or goes while it is packed is named, and the rest is the
     tar += bytes;
   });
   CHECK(result.files == 2);
-  CHECK(result.changed == std::vector<std::string>{folder.file("from/a") +
-                                                   ": became shorter; zeros stand for the rest"});
+  CHECK(result.changed ==
+        std::vector<std::string>{folder.file("from/a") +
+                                 ": was truncated while it was copied; the rest is zeros"});
   REQUIRE(result.skipped.size() == 2);
-  CHECK(result.skipped[0].starts_with(folder.file("from/b") + ": went"));
-  CHECK(result.skipped[1].starts_with(folder.file("from/gone") + ": went"));
+  CHECK(result.skipped[0].starts_with(folder.file("from/b") + ": was removed"));
+  CHECK(result.skipped[1].starts_with(folder.file("from/gone") + ": was removed"));
   bool given = false;
   oci::untar(
       [&]() -> std::string_view {

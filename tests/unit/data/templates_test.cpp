@@ -29,7 +29,7 @@ TEST_CASE("every example's settings and data fit together") {
     REQUIRE(data.validation.has_value());
     CHECK(data.train.columns().size() == 2);
 
-    CHECK(contains(error_of([&] { templates::write(name, out, options); }), "is there already"));
+    CHECK(contains(error_of([&] { templates::write(name, out, options); }), "already exists"));
     options.force = true;
     templates::write(name, out, options);
   }
@@ -55,7 +55,7 @@ TEST_CASE("text that is missing or too short is refused before anything is writt
   const TemporaryDirectory folder;
   const std::string text = fixtures::write(folder, "text", "too short");
   const std::string out = folder.file("out");
-  CHECK(contains(error_of([&] { templates::write("chars", out, {{text}}); }), "9 bytes long"));
+  CHECK(contains(error_of([&] { templates::write("chars", out, {{text}}); }), "has 9 bytes"));
   CHECK_FALSE(error_of([&] { templates::write("chars", out, {{"/no/such/file"}}); }).empty());
   CHECK_FALSE(path_exists(out));
 }

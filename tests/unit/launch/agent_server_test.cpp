@@ -103,7 +103,7 @@ TEST_CASE("an agent joins, starts a replica and hands on what it says") {
   CHECK(agent.join(launcher, 3)["type"] == "joined");
   CHECK(launcher.events == std::vector<std::string>{"host-3 joined 3"});
   CHECK_THROWS_WITH_AS(launcher.agents.start(0, 4, json::object()),
-                       doctest::Contains("slot 4 is gone"), Error);
+                       doctest::Contains("slot 4 has disconnected"), Error);
 
   auto replica = launcher.agents.start(7, 3, {{"type", "welcome"}, {"secret", "of the run"}});
   CHECK(replica->slots == std::vector<int>{3});
@@ -155,7 +155,7 @@ TEST_CASE("an agent that is gone takes its replicas along, and says why once") {
   leaver.channel.send({{"type", "leaving"}});
   leaver.channel.send({{"type", "leaving"}});
   CHECK(launcher.until([&] { return launcher.events.size() == 4; }));
-  CHECK(launcher.events.back() == "host-2 left 2: is to go");
+  CHECK(launcher.events.back() == "host-2 left 2: was told to stop");
 }
 
 TEST_CASE("an agent that does not end what it is told to is given up, and may come again") {
@@ -175,8 +175,8 @@ TEST_CASE("an agent that does not end what it is told to is given up, and may co
   second->process->kill();
   CHECK(launcher.agents.deadline() <= Monotonic::now() + std::chrono::milliseconds(300));
   CHECK(launcher.until([&] { return second->process->poll().has_value(); }));
-  CHECK(second->process->lost() == "its host host-1 does not end replica 1");
-  CHECK(launcher.events.back() == "host-1 left 1: does not end replica 1");
+  CHECK(second->process->lost() == "its host host-1 did not end replica 1 in time");
+  CHECK(launcher.events.back() == "host-1 left 1: did not end replica 1 in time");
   CHECK(agent.closed(launcher));
   OtherSide again(launcher);
   CHECK(again.join(launcher, 1)["type"] == "joined");
@@ -191,7 +191,7 @@ TEST_CASE("a host that comes again takes the place of its old connection") {
   CHECK(now.join(launcher, 1)["type"] == "joined");
   CHECK(replica->process->poll().has_value());
   CHECK(launcher.events == std::vector<std::string>{"host-1 joined 1",
-                                                    "host-1 left 1: has come again",
+                                                    "host-1 left 1: connected again",
                                                     "host-1 joined 1"});
   CHECK(before.closed(launcher));
 }

@@ -118,5 +118,5 @@ TEST_CASE("report: a record that cannot be written is told of once") {
     report.record("training", {});
     CHECK(report.recorded()["state"] == "training");
   }
-  CHECK(said == std::vector<std::string>{"cannot keep the record of this run: disk full"});
+  CHECK(said == std::vector<std::string>{"cannot write the record of this run: disk full"});
 }

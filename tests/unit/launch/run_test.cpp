@@ -138,7 +138,7 @@ TEST_CASE("run: kill -9 of any member costs no finished step") {
   for (const auto& failure : failures) {
     CHECK(failure["signal"] == SIGKILL);
     CHECK(failure["exit_code"].is_null());
-    CHECK(failure["next"] == "2 of 3 train on, another is started");
+    CHECK(failure["next"] == "2 of 3 continue, a replacement is started");
   }
   const auto list = causes(run);
   CHECK(std::count(list.begin(), list.end(), "death") == 3);
@@ -424,8 +424,8 @@ TEST_CASE("run: a replica that hangs is killed and replaced, whoever it is") {
     const auto failures = run.events("failure");
     REQUIRE(failures.size() == 1);
     CHECK(failures[0]["member"] == how[5] - '0');
-    CHECK(failures[0]["reason"].get<std::string>().find("did nothing for") == 0);
-    CHECK(failures[0]["next"] == "2 of 3 train on, another is started");
+    CHECK(failures[0]["reason"].get<std::string>().find("made no progress for") == 0);
+    CHECK(failures[0]["next"] == "2 of 3 continue, a replacement is started");
     CHECK(run.talk().find("the others have been waiting for replica") != std::string::npos);
     const auto list = causes(run);
     CHECK(std::count(list.begin(), list.end(), "replacement") == 1);
