@@ -169,7 +169,7 @@ std::string cache_directory() {
 std::string runtime_directory() {
   const auto base = environment_variable("XDG_RUNTIME_DIR");
   const bool usable = base && base->front() == '/' && is_directory(*base);
-  const std::string path =
+  std::string path =
       usable ? join_path(*base, "adaptdl") : fmt::format("/tmp/adaptdl-{}", geteuid());
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     fail_errno(errno, path + ": cannot create this folder");

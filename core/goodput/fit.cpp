@@ -11,10 +11,11 @@
 namespace adaptdl {
 namespace {
 
-// The parameters in a row; times as logarithms, because they range over nine decades.
-enum Index { alpha_c, beta_c, alpha_n, beta_n, alpha_r, beta_r, gamma_, kCount };
-using Vector = std::array<double, kCount>;
-using Matrix = std::array<Vector, kCount>;
+// The parameters in a row; times as logarithms, because they range over nine decades;
+// `overlap` is gamma.
+enum Index { alpha_c, beta_c, alpha_n, beta_n, alpha_r, beta_r, overlap, parameters };
+using Vector = std::array<double, parameters>;
+using Matrix = std::array<Vector, parameters>;
 
 constexpr double kLowest = 1e-8;
 constexpr double kSmallestRmse = 1e-13;  // keeps the curvature finite where a fit is exact
@@ -27,7 +28,7 @@ PerfParams unpack(const Vector& x) {
           std::exp(x[beta_n]),
           std::exp(x[alpha_r]),
           std::exp(x[beta_r]),
-          x[gamma_]};
+          x[overlap]};
 }
 
 struct Row {
@@ -80,7 +81,7 @@ struct Residuals {
   void add(double residual, const Vector& jacobian, bool derive) {
     squares += residual * residual;
     if (!derive) return;
-    for (int i = 0; i < kCount; ++i) {
+    for (int i = 0; i < parameters; ++i) {
       if (jacobian[i] == 0) continue;
       jr[i] += jacobian[i] * residual;
       for (int j = 0; j <= i; ++j) jj[i][j] += jacobian[i] * jacobian[j];
@@ -91,7 +92,7 @@ struct Residuals {
     const double rmse = std::sqrt(squares / count);
     if (!local) return rmse;
     const double floor = std::max(rmse, kSmallestRmse);
-    for (int i = 0; i < kCount; ++i) {
+    for (int i = 0; i < parameters; ++i) {
       const double slope = jr[i] / (count * floor);
       local->gradient[i] += slope;
       for (int j = 0; j <= i; ++j) {
@@ -152,7 +153,7 @@ double Problem::evaluate(const PerfParams& p, Local* local) const {
         jacobian[row.network] = (1 - compute_share) * alpha / network;
         jacobian[row.network + 1] = (1 - compute_share) - jacobian[row.network];
       }
-      jacobian[gamma_] = -(log1p_t / p.gamma + std::abs(apart) * t / (1 + t)) / p.gamma;
+      jacobian[overlap] = -(log1p_t / p.gamma + std::abs(apart) * t / (1 + t)) / p.gamma;
     }
     optim.add(log_optim - row.log_optim, jacobian, derive);
   }
@@ -161,9 +162,9 @@ double Problem::evaluate(const PerfParams& p, Local* local) const {
   const double over = p.gamma - 1;
   value += 1e-3 * over * over;
   if (local) {
-    local->gradient[gamma_] += 2e-3 * over;
-    local->smooth[gamma_][gamma_] += 2e-3;
-    local->kink[gamma_][gamma_] += 2e-3;
+    local->gradient[overlap] += 2e-3 * over;
+    local->smooth[overlap][overlap] += 2e-3;
+    local->kink[overlap][overlap] += 2e-3;
   }
   value += add_ratio_penalty(p.alpha_n, p.beta_n, alpha_n, local);
   value += add_ratio_penalty(p.alpha_r, p.beta_r, alpha_r, local);
@@ -172,16 +173,16 @@ double Problem::evaluate(const PerfParams& p, Local* local) const {
 
 struct Bounds {
   Vector low, high;
-  std::array<bool, kCount> fixed{};
+  std::array<bool, parameters> fixed{};
 };
 
 // Solves (H + damping diag(H)) step = -gradient over the free variables, by Cholesky. False when
 // the damped matrix is not positive definite.
-bool solve(const Matrix& h, const Vector& gradient, const std::array<bool, kCount>& free,
+bool solve(const Matrix& h, const Vector& gradient, const std::array<bool, parameters>& free,
            double damping, Vector& step) {
-  std::array<int, kCount> index{};
+  std::array<int, parameters> index{};
   int n = 0;
-  for (int i = 0; i < kCount; ++i) {
+  for (int i = 0; i < parameters; ++i) {
     step[i] = 0;
     if (free[i]) index[n++] = i;
   }
@@ -221,9 +222,9 @@ double minimise(const Problem& problem, const Bounds& bounds, Vector& x) {
   bool kink_leads = false;
   Local here = problem.local(x);
   for (int iteration = 0; iteration < kMaxIterations && damping < 1e8; ++iteration) {
-    std::array<bool, kCount> free{};
+    std::array<bool, parameters> free{};
     double slope = 0;
-    for (int i = 0; i < kCount; ++i) {
+    for (int i = 0; i < parameters; ++i) {
       const bool held = (x[i] <= bounds.low[i] && here.gradient[i] > 0) ||
                         (x[i] >= bounds.high[i] && here.gradient[i] < 0);
       free[i] = !bounds.fixed[i] && !held;
@@ -238,7 +239,7 @@ double minimise(const Problem& problem, const Bounds& bounds, Vector& x) {
       // What the models leave out makes steps short near the end, so a longer one is tried too.
       for (const double length : {1.0, 2.0}) {
         Vector next = x;
-        for (int i = 0; i < kCount; ++i) {
+        for (int i = 0; i < parameters; ++i) {
           const double bounded = std::clamp(length * step[i], -kLongestStep, kLongestStep);
           if (free[i]) next[i] = std::clamp(x[i] + bounded, bounds.low[i], bounds.high[i]);
         }
@@ -334,8 +335,8 @@ PerfParams fit_perf_params(std::span<const PerfObservation> observations) {
   Bounds bounds;
   bounds.low.fill(lowest);
   bounds.high.fill(std::log(1e12));
-  bounds.low[gamma_] = 1;
-  bounds.high[gamma_] = 10;
+  bounds.low[overlap] = 1;
+  bounds.high[overlap] = 10;
   Vector fixed_at;
   fixed_at.fill(lowest);
   if (one_atomic) {
@@ -364,7 +365,7 @@ PerfParams fit_perf_params(std::span<const PerfObservation> observations) {
              std::log(start.alpha_r),
              std::log(start.beta_r),
              start.gamma};
-    for (int i = 0; i < kCount; ++i) {
+    for (int i = 0; i < parameters; ++i) {
       x[i] = bounds.fixed[i] ? fixed_at[i] : std::clamp(x[i], bounds.low[i], bounds.high[i]);
     }
     const double value = minimise(problem, bounds, x);

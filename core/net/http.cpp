@@ -212,7 +212,7 @@ std::string find_ca_certificates(const std::string& root) {
            "etc/ssl/cert.pem",                                  // Alpine
            "etc/ssl/ca-bundle.pem",                             // SUSE
        }) {
-    const std::string whole = join_path(root, path);
+    std::string whole = join_path(root, path);
     if (path_exists(whole)) return whole;
   }
   fail(

@@ -70,7 +70,7 @@ void set_up_tls(CURL* curl, const HttpClientOptions& options, bool needed) {
 void append(CurlList& list, const std::string& line) {
   curl_slist* longer = curl_slist_append(list.get(), line.c_str());
   ADAPTDL_CHECK(longer != nullptr);
-  list.release();
+  (void)list.release();  // now a part of `longer`
   list.reset(longer);
 }
 

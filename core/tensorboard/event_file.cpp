@@ -41,10 +41,10 @@ void put_bytes(std::string& out, unsigned field, std::string_view value) {
 
 // Field numbers of event.proto and summary.proto.
 namespace event {
-constexpr unsigned wall_time = 1, step = 2, file_version = 3, summary = 5;
+enum : unsigned { wall_time = 1, step = 2, file_version = 3, summary = 5 };
 }
 namespace summary {
-constexpr unsigned value = 1, tag = 1, simple_value = 2;
+enum : unsigned { value = 1, tag = 1, simple_value = 2 };
 }
 
 std::string event_at(double wall_time_s) {
