@@ -74,7 +74,7 @@ void ExecutableImage::store(std::string_view program) {
                       static_cast<size_t>(info.st_size) == program.size();
     if (ours && contents() == program) return;
   }
-  fail("{}: cannot keep a program there; another user seems to change it", path);
+  fail("{}: cannot store the program there: another user seems to modify the file", path);
 }
 
 }  // namespace adaptdl

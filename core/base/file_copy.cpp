@@ -38,7 +38,7 @@ class Copier {
     struct stat before {};
     for (int i = 0; i == 0 || (copied.changed && i < kTries); ++i) {
       before = status();
-      if (!S_ISREG(before.st_mode)) fail("{}: is no file any more", from_);
+      if (!S_ISREG(before.st_mode)) fail("{}: is no longer a regular file", from_);
       copied.bytes = static_cast<uint64_t>(before.st_size);
       copy_bytes(before.st_size);
       const struct stat after = status();

@@ -95,7 +95,7 @@ void replace(const std::string& path, std::string_view bytes, mode_t mode, bool 
     if (sync && fsync(fd.get()) != 0) fail_errno(errno, path + ": cannot write");
     if (::close(fd.release()) != 0 && errno != EINTR) fail_errno(errno, path + ": cannot write");
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
-      fail_errno(errno, path + ": cannot be replaced");
+      fail_errno(errno, path + ": cannot replace");
     }
   } catch (...) {
     ::unlink(temporary.c_str());
@@ -187,7 +187,7 @@ std::string absolute_path(const std::string& path, const std::string& base) {
     if (base.empty()) {
       std::error_code error;
       const std::filesystem::path current = std::filesystem::current_path(error);
-      if (error) fail("cannot tell the current folder: {}", error.message());
+      if (error) fail("cannot determine the working directory: {}", error.message());
       whole = current / whole;
     } else {
       whole = std::filesystem::path(base) / whole;

@@ -95,7 +95,7 @@ Plan make_plan(const SpawnOptions& options) {
   plan.bind = !options.cores.empty();
   CPU_ZERO(&plan.cores);
   for (const int core : options.cores) {
-    if (core < 0 || core >= CPU_SETSIZE) fail("core {}: there is none of that number", core);
+    if (core < 0 || core >= CPU_SETSIZE) fail("core {}: no such core number", core);
     CPU_SET(static_cast<size_t>(core), &plan.cores);
   }
   return plan;
@@ -205,13 +205,13 @@ std::pair<Child, Report> attempt(Plan& plan) {
 [[noreturn]] void explain(const Report& report, const SpawnOptions& options) {
   const std::string program = options.path.empty() ? options.argv[0] : options.path;
   if (report.step == Step::directory) {
-    fail_errno(report.error, options.directory + ": cannot go to this folder");
+    fail_errno(report.error, options.directory + ": cannot change to this folder");
   }
   if (report.step == Step::descriptors) {
-    fail_errno(report.error, program + ": cannot pass on descriptors");
+    fail_errno(report.error, program + ": cannot pass file descriptors to the program");
   }
   if (report.step == Step::cores) {
-    fail_errno(report.error, fmt::format("{}: cannot be bound to cores {}", program,
+    fail_errno(report.error, fmt::format("{}: cannot bind the program to cores {}", program,
                                          fmt::join(options.cores, ", ")));
   }
   fail_errno(report.error, program + ": cannot execute");

@@ -27,7 +27,7 @@ std::string home_directory() {
   if (getpwuid_r(geteuid(), &entry, buffer, sizeof(buffer), &found) == 0 && found != nullptr) {
     return found->pw_dir;
   }
-  fail("cannot tell your home folder: set HOME");
+  fail("cannot determine your home folder: set HOME");
 }
 
 std::string xdg_directory(const char* variable, const char* below_home) {
@@ -178,7 +178,7 @@ std::string runtime_directory() {
   if (lstat(path.c_str(), &info) != 0) fail_errno(errno, path);
   if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 0077) != 0) {
     fail(
-        "{}: must be a folder of yours that others cannot enter (chmod 700); or set "
+        "{}: must be a folder that you own and others cannot enter (chmod 700); fix it, or set "
         "XDG_RUNTIME_DIR to such a folder",
         path);
   }
