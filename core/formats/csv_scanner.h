@@ -61,7 +61,7 @@ class CsvScanner {
       place_ = end + 1;
       while (!at_end() && (text_[place_] == ' ' || text_[place_] == '\t')) ++place_;
       if (!at_end() && text_[place_] != ',' && text_[place_] != '\n' && text_[place_] != '\r') {
-        fail("{}:{}: text follows a closing quote; a comma or the line's end belongs there", name_,
+        fail("{}:{}: text follows a closing quote; only a comma or the end of the line may", name_,
              line_);
       }
     } else {

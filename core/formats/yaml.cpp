@@ -67,12 +67,15 @@ Pointer& descend(Pointer& parent, const std::string& part, const std::string& wh
     const auto index = try_parse<size_t>(part);
     const size_t size = parent->items.size();
     if (!index || *index > size) {
-      fail("{}: '{}' is no place in that list; give 0 to {} ({} appends)", where, part, size, size);
+      fail("{}: '{}' is not an index of that list; give 0 to {} ({} appends)", where, part, size,
+           size);
     }
     if (*index == size) parent->items.push_back(nullptr);
     return parent->items[*index];
   }
-  if (parent->kind == Kind::scalar) fail("{}: '{}' is inside a plain value", where, part);
+  if (parent->kind == Kind::scalar) {
+    fail("{}: cannot set '{}': its parent is a plain value", where, part);
+  }
   parent->kind = Kind::mapping;
   if (Pointer* found = parent->find(part)) return *found;
   return parent->members.emplace_back(part, nullptr).second;

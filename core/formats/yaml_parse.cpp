@@ -84,7 +84,7 @@ class Builder : public YAML::EventHandler {
 
   Pointer make(const YAML::Mark& mark, Kind kind) {
     if (++nodes_ > limits_.max_nodes) {
-      refuse(mark, fmt::format("more than {} values, aliases expanded", limits_.max_nodes));
+      refuse(mark, fmt::format("more than {} values after expanding aliases", limits_.max_nodes));
     }
     auto value = std::make_shared<YamlValue>();
     value->kind = kind;
@@ -146,7 +146,8 @@ class Builder : public YAML::EventHandler {
     // has the better explanation.
     if (key.kind != Kind::scalar && problem_.empty()) problem_ = key.where + ": a key must be text";
     if (const Pointer* first = parent.value->find(key.text)) {
-      fail("{}: {}: is given twice; it is also on line {}", key.where, key.text, (*first)->line);
+      fail("{}: {}: is given twice; it is first given on line {}", key.where, key.text,
+           (*first)->line);
     }
     parent.key = key.text;
     parent.have_key = true;

@@ -88,10 +88,10 @@ ZipReader::Directory ZipReader::find_directory() const {
     disks = number(at + 16, 4) | number(at + 20, 4);
     limit = at;
   }
-  if (disks != 0) fail("{}: is a part of an archive of several files", what_);
+  if (disks != 0) fail("{}: is one part of a multi-part archive", what_);
   if (directory.offset > limit || limit - directory.offset < directory.size ||
       directory.count > directory.size / kEntrySize) {
-    damaged("its directory does not fit");
+    damaged("its directory does not fit into the file");
   }
   return directory;
 }
@@ -106,7 +106,7 @@ void ZipReader::read_directory(const Directory& directory) {
             [&](size_t a, size_t b) { return members_[a].name < members_[b].name; });
   for (size_t i = 1; i < by_name_.size(); ++i) {
     const std::string& name = members_[by_name_[i]].name;
-    if (name == members_[by_name_[i - 1]].name) damaged(fmt::format("it holds {} twice", name));
+    if (name == members_[by_name_[i - 1]].name) damaged(fmt::format("it contains {} twice", name));
   }
 }
 
@@ -122,7 +122,7 @@ uint64_t ZipReader::read_entry(uint64_t at, const Directory& directory) {
 
   ZipMember member;
   member.name.assign(reinterpret_cast<const char*>(bytes_.data() + at + kEntrySize), name_size);
-  if (!safe_name(member.name)) fail("{}: holds a member of a forbidden name", what_);
+  if (!safe_name(member.name)) fail("{}: contains a member with a forbidden name", what_);
   const uint64_t flags = number(at + 8, 2);
   member.method = (flags & 1) != 0 ? kEncryptedMethod : static_cast<uint16_t>(number(at + 10, 2));
   member.crc32 = static_cast<uint32_t>(number(at + 16, 4));
@@ -203,10 +203,14 @@ std::string ZipReader::read(const ZipMember& member, uint64_t max_bytes) const {
   if (member.method == kStored) {
     content.assign(reinterpret_cast<const char*>(data.data()), data.size());
   } else if (member.method == kDeflate) {
-    if (member.size / kMaxRatio > member.compressed_size) fail("{}: damaged: absurd size", what);
+    if (member.size / kMaxRatio > member.compressed_size) {
+      fail("{}: damaged: its size is impossible", what);
+    }
     content.resize(member.size);
     z_stream stream{};
-    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail("{}: no memory to decompress", what);
+    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
+      fail("{}: not enough memory to decompress", what);
+    }
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(data.data()));
     stream.next_out = reinterpret_cast<Bytef*>(content.data());
     uint64_t in_left = data.size(), out_left = content.size();
@@ -234,7 +238,7 @@ std::string ZipReader::read(const ZipMember& member, uint64_t max_bytes) const {
     if (result != Z_STREAM_END || out_left != 0) fail("{}: its compressed data are damaged", what);
   } else {
     const bool encrypted = member.method == kEncryptedMethod;
-    fail("{}: {}; store it plain or with deflate", what,
+    fail("{}: {}; store it uncompressed or with deflate", what,
          encrypted ? "is encrypted" : fmt::format("is compressed by method {}", member.method));
   }
   const uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size());
