@@ -69,7 +69,7 @@ size_t on_read(char* data, size_t, size_t room, void* source) {
   const auto size = static_cast<size_t>(std::min<uint64_t>(room, file.size - answer.sent));
   try {
     read_exactly_at(file.fd, {reinterpret_cast<std::byte*>(data), size}, file.offset + answer.sent,
-                    "the file that is sent");
+                    "the uploaded file");
     answer.sent += size;
     if (answer.request.on_sent) answer.request.on_sent(answer.sent);
     return size;
@@ -202,7 +202,7 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
 
 std::string find_ca_certificates(const std::string& root) {
   if (const auto given = environment_variable("SSL_CERT_FILE")) {
-    if (!path_exists(*given)) fail("SSL_CERT_FILE: there is no file {}", *given);
+    if (!path_exists(*given)) fail("SSL_CERT_FILE: {}: not found", *given);
     return *given;
   }
   for (const char* path : {
@@ -216,8 +216,8 @@ std::string find_ca_certificates(const std::string& root) {
     if (path_exists(whole)) return whole;
   }
   fail(
-      "no certificates of authorities found: install the package ca-certificates, or name a file "
-      "of them in SSL_CERT_FILE");
+      "no CA certificates found: install the package ca-certificates, or set SSL_CERT_FILE to a "
+      "file of CA certificates");
 }
 
 }  // namespace adaptdl

@@ -68,15 +68,16 @@ struct HttpReply::Handle {
   }
 
   ~Handle() {
-    if (!held && !sent) answer(text_response(500, "The server has no answer to this request."));
+    if (!held && !sent) answer(text_response(500, "The server did not answer this request."));
   }
 };
 
 void HttpReply::send(HttpResponse response) const {
   if (handle_->sent.exchange(true)) return;
   if (response.status < 200 || response.status > 599 || breaks_line(response)) {
-    log_error("an answer of status {} to an HTTP request cannot be sent", response.status);
-    response = text_response(500, "The server's answer to this request could not be sent.");
+    log_error("cannot send an HTTP response: its status {} or a header is invalid",
+              response.status);
+    response = text_response(500, "The server made an invalid answer to this request.");
   }
   handle_->answer(std::move(response));
 }
@@ -199,7 +200,7 @@ void HttpConnection::handle() {
     reply.send(text_response(500, error.what()));
   } catch (const std::exception& error) {
     log_error("{}: {}", what, error.what());
-    reply.send(text_response(500, "The server failed at this request."));
+    reply.send(text_response(500, "The server failed to handle this request."));
   }
 }
 
@@ -324,7 +325,7 @@ void HttpConnection::on_deadline() {
       keep_ = false;
       is_head_ = false;
       state_ = State::handling;
-      return answer(++request_, text_response(408, "The request did not come in time."));
+      return answer(++request_, text_response(408, "The request timed out."));
     case State::handling: {
       const auto over = std::exchange(over_, nullptr);
       answer(request_, std::move(otherwise_.value()));

@@ -136,7 +136,7 @@ void read_header_line(std::string_view line, HttpHeaders& headers) {
 
 void check_header_text(const std::string& text, const char* what) {
   if (text.find_first_of("\r\n") != std::string::npos || text.find('\0') != std::string::npos) {
-    fail("a {} of an HTTP request holds a line break", what);
+    fail("a {} of an HTTP request contains a line break", what);
   }
 }
 
@@ -162,8 +162,8 @@ HttpError transfer_error(CURL* curl, CURLcode code, const HttpClientOptions& opt
   if (code == CURLE_PEER_FAILED_VERIFICATION) {
     text = fmt::format("the server's certificate is not trusted: {}; {}", text,
                        options.authorities.empty()
-                           ? "if it is right, name its authority's certificates in SSL_CERT_FILE"
-                           : "the authorities' certificates given for this server are others");
+                           ? "if you trust it, set SSL_CERT_FILE to a file with its CA certificate"
+                           : "it does not match the CA certificates configured for this server");
   }
   return {what + ": " + text, sent > 0};
 }

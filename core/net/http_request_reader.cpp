@@ -80,7 +80,7 @@ void HttpRequestReader::parse() {
       return refuse(505, "This server speaks HTTP/1.1.");
     }
     if (error && error != http::error::need_more) {
-      return refuse(400, fmt::format("This is no HTTP request: {}.", error.message()));
+      return refuse(400, fmt::format("This is not an HTTP request: {}.", error.message()));
     }
     if (!head_checked_ && parser_->is_header_done()) check_head();
     if (state_ == State::refused) return;

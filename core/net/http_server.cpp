@@ -37,14 +37,14 @@ std::shared_ptr<asio::ssl::context> make_tls(const HttpTls& tls) {
   context->set_password_callback(
       [](size_t, asio::ssl::context::password_purpose) { return std::string(); }, error);
   context->use_certificate_chain(asio::buffer(tls.certificate), error);
-  if (error) fail("the certificate is no PEM text of one: {}", error.message());
+  if (error) fail("the certificate is not valid PEM: {}", error.message());
   context->use_private_key(asio::buffer(tls.key), asio::ssl::context::pem, error);
   if (error) {
-    fail("the key is no PEM text of one without a password, or it is not the certificate's: {}",
+    fail("the key is not a PEM key without a password, or it does not match the certificate: {}",
          error.message());
   }
   if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
-    fail("the key is not the certificate's: give the two that were made together");
+    fail("the key does not match the certificate: give a matching pair");
   }
   return context;
 }
@@ -83,7 +83,7 @@ HttpServer::Core::Core(const HttpServerOptions& options, HttpHandler handler)
   try {
     error_code error;
     const auto address = asio::ip::make_address(options.address, error);
-    if (error) fail("this is no numeric address, such as 127.0.0.1 or ::1");
+    if (error) fail("not a numeric address; give one such as 127.0.0.1 or ::1");
     if (options.tls) tls = make_tls(*options.tls);
     listen({address, options.port});
   } catch (const Error& error) {
@@ -100,7 +100,7 @@ HttpServer::Core::Core(const HttpServerOptions& options, HttpHandler handler)
 // By system calls, since Asio's own sockets are inherited by child processes.
 void HttpServer::Core::listen(const Tcp::endpoint& endpoint) {
   Fd fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) fail_errno(errno, "cannot make a socket");
+  if (!fd) fail_errno(errno, "cannot create a socket");
   const int yes = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   if (::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
@@ -133,7 +133,7 @@ void HttpServer::Core::accept() {
     if (reason == ECONNABORTED || reason == EINTR || reason == EPROTO) continue;
     if (reason == EAGAIN) break;
     if (!std::exchange(told, true)) {
-      log_warning("HTTP server, port {}: connections wait: {}", port,
+      log_warning("HTTP server, port {}: cannot accept connections, so they wait: {}", port,
                   error_code(reason, boost::system::system_category()).message());
     }
     accepting = true;
