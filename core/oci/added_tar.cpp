@@ -29,7 +29,7 @@ std::vector<TarEntry> unpack_tar(const std::string& archive, const std::string& 
   };
   const Fd file = open_file(archive, O_RDONLY | O_NONBLOCK);
   const UntarResult result = untar(read_descriptor(file.get(), archive), folder, options);
-  if (!result.skipped.empty()) fail("it holds {}", result.skipped[0]);
+  if (!result.skipped.empty()) fail("unsupported entry {}", result.skipped[0]);
   return entries;
 }
 

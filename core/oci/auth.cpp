@@ -164,12 +164,12 @@ HttpResponse RegistryAuth::get(const std::vector<std::string>& scopes) {
 
 RegistryAuth::Token RegistryAuth::fetch(const std::vector<std::string>& scopes) {
   const std::string realm = url_origin(challenge_.parameter("realm"));
-  if (realm.empty()) fail("{}: it asks for a token of no server that could be asked", registry_);
+  if (realm.empty()) fail("{}: its token server (realm) is not a valid URL", registry_);
   const bool plain = origin_.starts_with("http://") &&
                      (realm == origin_ || plain_http_allowed(realm.substr(realm.find("://") + 3)));
   if (!realm.starts_with("https://") && !plain) {
     fail(
-        "{}: it asks for a token of {}, where credentials would be readable on the way; its "
+        "{}: its token server {} does not use https, so others could read the credentials; the "
         "realm must be https",
         registry_, realm);
   }

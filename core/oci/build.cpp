@@ -29,7 +29,7 @@ class Builder {
       at_ = &instruction;
       step();
     }
-    if (!image_) fail("{}: lacks FROM", file_.path);
+    if (!image_) fail("{}: has no FROM", file_.path);
     return *image_;
   }
 
@@ -64,7 +64,7 @@ class Builder {
     } else if (name == "MAINTAINER") {
       image_->config["author"] = at_->text;
     } else {
-      fail_at(file_, *at_, fmt::format("{} cannot be done here; {}", name, kInstead));
+      fail_at(file_, *at_, fmt::format("{} is not supported here; {}", name, kInstead));
     }
     note_setting(*image_, name + " " + at_->text);
   }
@@ -100,14 +100,14 @@ class Builder {
     std::vector<std::pair<std::string, std::string>> result;
     if (!all.empty() && all[0].find('=') == std::string::npos) {  // NAME and all the rest, of old
       const size_t end = at_->text.find_first_of(" \t");
-      if (end == std::string::npos) fail_at(file_, *at_, at_->name + " lacks a value");
+      if (end == std::string::npos) fail_at(file_, *at_, at_->name + " has no value");
       const std::string rest = at_->text.substr(at_->text.find_first_not_of(" \t", end));
       return {{all[0], unquoted(expanded(rest), file_.escape, where())}};
     }
     for (const std::string& word : all) {
       const size_t sign = word.find('=');
       if (sign == std::string::npos || sign == 0) {
-        fail_at(file_, *at_, fmt::format("{} is no NAME=VALUE", word));
+        fail_at(file_, *at_, fmt::format("{} is not NAME=VALUE", word));
       }
       result.emplace_back(word.substr(0, sign), word.substr(sign + 1));
     }
@@ -153,7 +153,7 @@ class Builder {
     if (before && !stage_.empty()) stages_[stage_] = {*before, folders_};
     const std::vector<std::string> all = words();
     const bool named = all.size() == 3 && (all[1] == "AS" || all[1] == "as");
-    if (all.size() != 1 && !named) fail_at(file_, *at_, "FROM looks like FROM IMAGE [AS NAME]");
+    if (all.size() != 1 && !named) fail_at(file_, *at_, "expected FROM IMAGE [AS NAME]");
     Platform platform = options_.platform;
     for (const auto& [name, value] : at_->flags) {
       if (name != "platform") unknown_flag(name);
@@ -174,7 +174,8 @@ class Builder {
   }
 
   [[noreturn]] void unknown_flag(const std::string& name) const {
-    fail_at(file_, *at_, fmt::format("{} --{} cannot be done here; {}", at_->name, name, kInstead));
+    fail_at(file_, *at_,
+            fmt::format("{} --{} is not supported here; {}", at_->name, name, kInstead));
   }
 
   // A path in the image, against the working directory.
@@ -244,8 +245,7 @@ class Builder {
       const auto parsed = try_parse<uint32_t>(name);
       if (!parsed) {
         fail_at(file_, *at_,
-                fmt::format("--chown={}: names of users are the image's to know; give "
-                            "numbers, or {}",
+                fmt::format("--chown={}: only the image knows its user names; give numbers, or {}",
                             both, kInstead));
       }
       return *parsed;
@@ -275,8 +275,8 @@ std::optional<std::string> why_not_here(const Dockerfile& file) {
     const bool from = std::any_of(instruction.flags.begin(), instruction.flags.end(),
                                   [](const auto& flag) { return flag.first == "from"; });
     if (known && !from && !instruction.here_document) continue;
-    return fmt::format("{}:{}: {}{} cannot be done without a program that builds images; {}",
-                       file.path, instruction.line, instruction.name,
+    return fmt::format("{}:{}: {}{} needs a build tool; {}", file.path, instruction.line,
+                       instruction.name,
                        from                        ? " --from"
                        : instruction.here_document ? " with <<"
                                                    : "",

@@ -23,7 +23,7 @@ void run_tool(const std::vector<std::string>& command) {
   options.descriptors = {{STDERR_FILENO, STDOUT_FILENO}};
   const ExitStatus status = spawn(options).wait();
   if (!status.success()) {
-    fail("`{} {}` failed: {}; what it said is above", command[0], command[1], status.describe());
+    fail("`{} {}` failed: {}; see its output above", command[0], command[1], status.describe());
   }
 }
 
@@ -128,7 +128,7 @@ Reference build_with_tool(const ToolRequest& request) {
   if (request.push) {
     result.digest = pushed_digest(request);
     if (!is_digest(result.digest)) {
-      fail("{} does not say the digest of what it pushed as {}", request.tool,
+      fail("{} did not report the digest of the image that it pushed as {}", request.tool,
            full_name(request.where));
     }
   }

@@ -41,7 +41,7 @@ void walk(BuildContext& context, const DockerIgnore& rules, const LeftOut& left_
       if (size < 0) fail_errno(errno, whole + ": cannot read");
       file.target.assign(target.data(), static_cast<size_t>(size));
     } else if (!S_ISREG(status.st_mode)) {
-      context.warnings.push_back(whole + ": is neither a file, a folder nor a link: left out");
+      context.warnings.push_back(whole + ": left out: not a file, folder or symlink");
       continue;
     }
     const size_t place = context.files.size();
@@ -110,7 +110,7 @@ std::string follow_links(const BuildContext& context, const std::string& path) {
       done = next;
       continue;
     }
-    if (++links > kMaxLinks) fail("{}: its links lead in a circle", path);
+    if (++links > kMaxLinks) fail("{}: its symlinks form a loop", path);
     rest = absolute_path(link->target + "/" + rest, "/" + done).substr(1);
     done.clear();
   }

@@ -96,7 +96,7 @@ class Copy {
   void find(const std::string& source, std::vector<Source>& found) const {
     if (source.starts_with("http://") || source.starts_with("https://") ||
         source.starts_with("git@") || source.starts_with("<<")) {
-      fail("{} is no file of the folder; {}", source, kInstead);
+      fail("{} is not a file in the folder; {}", source, kInstead);
     }
     const std::string path = absolute_path(source, "/").substr(1);
     if (follow(path, found)) return;
@@ -110,11 +110,11 @@ class Copy {
       if (!file.path.starts_with(start)) continue;
       if (fnmatch(pattern.c_str(), file.path.c_str() + start.size(), FNM_PATHNAME) != 0) continue;
       if (follow(file.path, found)) continue;
-      fail("{} is a link to {}, which is not in {}, or .dockerignore leaves it out", file.path,
+      fail("{} is a symlink to {}, which is not in {} or is excluded by .dockerignore", file.path,
            file.target, context_.folder);
     }
     if (found.size() == before) {
-      fail("{} is not in {}, or .dockerignore leaves it out", source, context_.folder);
+      fail("{} is not in {} or is excluded by .dockerignore", source, context_.folder);
     }
   }
 
@@ -161,8 +161,7 @@ class Copy {
         entries_.push_back(std::move(entry));
       }
     } catch (const Error& error) {
-      fail("{} cannot be unpacked here: {}; COPY its files, or {}", source.path, error.what(),
-           kInstead);
+      fail("cannot unpack {} here: {}; COPY its files, or {}", source.path, error.what(), kInstead);
     }
   }
 
@@ -172,8 +171,8 @@ class Copy {
     check_link(place);
     if (looks_like_file(place, source)) return;
     fail(
-        "{} may be a folder of the base, which the file {} would replace; write {}/ to copy into "
-        "it, or, if it is to be that file, call the source {}, too, or {}",
+        "{} may be a folder of the base image, which the file {} would replace; write {}/ to copy "
+        "into the folder, rename the source to {} to create that file, or {}",
         place, source, place, file_name(place), kInstead);
   }
 
@@ -181,7 +180,7 @@ class Copy {
     for (const char* link : kLikelyLinks) {
       if (path != link && !path.starts_with(std::string(link) + "/")) continue;
       fail(
-          "{} is a link in most images, which a layer made here would replace; copy to /usr{} or "
+          "{} is a symlink in most images, which this layer would replace; copy to /usr{} or "
           "/usr/local instead, or {}",
           link, link, kInstead);
     }

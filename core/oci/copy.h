@@ -13,7 +13,7 @@
 namespace adaptdl::oci {
 
 // What does all that is refused here; the end of messages.
-inline constexpr const char* kInstead = "install docker, podman or buildctl, which can";
+inline constexpr const char* kInstead = "install docker, podman or buildctl";
 
 // What is known of an image's folders: those that its base has by its settings (working directory,
 // PATH, HOME) or by custom, and those that a build makes. A value; paths are absolute.

@@ -52,7 +52,7 @@ Instruction read_instruction(const std::string& whole, int line, const Dockerfil
   Instruction result{.line = line, .name = capitals(rest.substr(0, end))};
   rest = trimmed(rest.substr(end));
   if (std::find(kNames.begin(), kNames.end(), result.name) == kNames.end()) {
-    fail_at(file, result, fmt::format("{} is no instruction", result.name));
+    fail_at(file, result, fmt::format("{} is not an instruction", result.name));
   }
   while (rest.starts_with("--")) {
     const size_t stop = std::min(rest.find_first_of(kBlank), rest.size());
@@ -63,8 +63,7 @@ Instruction read_instruction(const std::string& whole, int line, const Dockerfil
     rest = trimmed(rest.substr(stop));
   }
   result.text = rest;
-  if (result.text.empty())
-    fail_at(file, result, fmt::format("{} lacks its arguments", result.name));
+  if (result.text.empty()) fail_at(file, result, fmt::format("{} has no arguments", result.name));
   return result;
 }
 
@@ -107,17 +106,15 @@ std::string variable(std::string_view text, size_t& at, char quote, const Variab
     return value.value_or("");
   }
   const size_t close = text.find('}', end);
-  if (name.empty() || close == std::string_view::npos) fail("{}: ${{ lacks its name or }}", where);
+  if (name.empty() || close == std::string_view::npos) fail("{}: ${{ has no name or no }}", where);
   const std::string_view how = text.substr(end, close - end);
   at = close + 1;
   const bool set = value && !value->empty();
   if (how.empty()) return value.value_or("");
   if (how.starts_with(":-")) return set ? *value : inner(how.substr(2));
   if (how.starts_with(":+")) return set ? inner(how.substr(2)) : "";
-  fail(
-      "{}: ${{{}{}}} is not understood here; there are ${{NAME}}, ${{NAME:-otherwise}} and "
-      "${{NAME:+instead}}",
-      where, name, how);
+  fail("{}: ${{{}{}}} is not supported; use ${{NAME}}, ${{NAME:-otherwise}} or ${{NAME:+instead}}",
+       where, name, how);
 }
 
 // `quote` is what stands open at the text's front.
@@ -184,7 +181,7 @@ std::vector<std::string> words_of(std::string_view text, char escape, std::strin
       open = true;
     }
   }
-  if (quote != '\0') fail("{}: a quote {} does not end", where, quote);
+  if (quote != '\0') fail("{}: the quote {} is not closed", where, quote);
   if (open) words.push_back(word);
   return words;
 }

@@ -84,10 +84,8 @@ void write_image_tar(const Image& image, const std::string& path, const Referenc
   Json files = Json::array();
   for (const Layer& layer : layers_of(image)) {
     if (layer.foreign) {
-      fail(
-          "{}: the layer {} of the base may be handed out by its makers alone; push the image "
-          "instead",
-          path, layer.digest);
+      fail("{}: only its vendor may distribute the base's layer {}; push the image instead", path,
+           layer.digest);
     }
     files.push_back(blob_name(layer.digest));
   }

@@ -80,7 +80,7 @@ void sort_entries(std::vector<TarEntry>& entries) {
   for (const TarEntry& entry : entries) {
     while (!above.empty() && !entry.path.starts_with(above.back()->path + "/")) above.pop_back();
     if (!above.empty() && above.back()->kind != TarEntry::Kind::folder) {
-      fail("{} cannot be put into an image below {}, which is no folder", entry.path,
+      fail("cannot put {} into an image below {}, which is not a folder", entry.path,
            above.back()->path);
     }
     above.push_back(&entry);
@@ -98,17 +98,17 @@ std::string checked_layer_path(const std::string& path) {
   std::string result = path;
   while (result.starts_with('/')) result.erase(0, 1);
   while (result.ends_with('/')) result.pop_back();
-  if (result.empty()) fail("{}: is no place in an image", path.empty() ? "\"\"" : path);
+  if (result.empty()) fail("{}: is not a path in an image", path.empty() ? "\"\"" : path);
   for (size_t begin = 0; begin <= result.size();) {
     const size_t end = std::min(result.find('/', begin), result.size());
     const std::string_view name = std::string_view(result).substr(begin, end - begin);
     if (name.empty() || name == "." || name == ".." || name.find('\0') != name.npos) {
-      fail("{}: is no place in an image", path);
+      fail("{}: is not a path in an image", path);
     }
     if (name.starts_with(kWhiteout)) {
       fail(
-          "{}: a name that begins with .wh. would remove files of the image; rename it, or leave "
-          "it out by .dockerignore",
+          "{}: a name that begins with .wh. would remove files of the image; rename the file, or "
+          "exclude it in .dockerignore",
           path);
     }
     begin = end + 1;

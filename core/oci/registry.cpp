@@ -61,15 +61,15 @@ Manifest Registry::manifest(const std::string& repository, const std::string& ve
   }
   const HttpResponse answer = transport_.send(request);
   const std::string what = fmt::format("{}: {}:{}", name(), repository, version);
-  if (answer.status == 404) fail("{}: there is no such image", what);
-  if (!answer.ok()) fail("{}: cannot read it: {}", what, registry_problem(answer));
+  if (answer.status == 404) fail("{}: image not found", what);
+  if (!answer.ok()) fail("{}: cannot read the image: {}", what, registry_problem(answer));
   Manifest manifest{answer.header("content-type").value_or(""), digest_of(answer.body),
                     answer.body};
   manifest.media_type.resize(std::min(manifest.media_type.find(';'), manifest.media_type.size()));
   const std::string promised =
       is_digest(version) ? version : answer.header("docker-content-digest").value_or("");
   if (!promised.empty() && promised != manifest.digest) {
-    fail("{}: what came has the digest {}, not {}; something on the way changed it", what,
+    fail("{}: received digest {}, expected {}; the data was changed in transit", what,
          manifest.digest, promised);
   }
   return manifest;
@@ -84,14 +84,14 @@ std::string Registry::blob(const std::string& repository, const std::string& dig
   request.before_try = [&] { text.clear(); };
   request.on_body = [&](std::string_view bytes) {
     if (bytes.size() > max_bytes - text.size()) {
-      fail("{}: {}: holds more than {} bytes", name(), digest, max_bytes);
+      fail("{}: {}: is larger than {} bytes", name(), digest, max_bytes);
     }
     text += bytes;
   };
   const HttpResponse answer = transport_.send(request);
   if (!answer.ok()) fail("{}: cannot read {}: {}", name(), digest, registry_problem(answer));
   if (digest_of(text) != digest) {
-    fail("{}: what it gives for {} has another digest; something on the way changed it", name(),
+    fail("{}: the data received for {} has another digest; it was changed in transit", name(),
          digest);
   }
   return text;
@@ -114,7 +114,7 @@ void Registry::download(const std::string& repository, const std::string& digest
   };
   request.on_body = [&](std::string_view bytes) {
     if (bytes.size() > size - received) {
-      fail("{}: {}: holds more than the {} bytes it should", name(), digest, size);
+      fail("{}: {}: is larger than the expected {} bytes", name(), digest, size);
     }
     write_all(file.get(), bytes, path);
     digester.add(bytes);
@@ -125,7 +125,7 @@ void Registry::download(const std::string& repository, const std::string& digest
     const HttpResponse answer = transport_.send(request);
     if (!answer.ok()) fail("{}: cannot read {}: {}", name(), digest, registry_problem(answer));
     if (received != size || digester.finish() != digest) {
-      fail("{}: what it gives for {} has another digest; something on the way changed it", name(),
+      fail("{}: the data received for {} has another digest; it was changed in transit", name(),
            digest);
     }
   } catch (...) {
@@ -285,8 +285,10 @@ std::string Registry::put_manifest(const std::string& repository, const std::str
   }
   const std::string stored = answer.header("docker-content-digest").value_or(digest);
   if (stored != digest) {
-    fail("{}: it stored the image in {} as {}, not {}; something on the way changed it", name(),
-         repository, stored, digest);
+    fail(
+        "{}: it stored the image in {} with digest {}, expected {}; the data was changed in "
+        "transit",
+        name(), repository, stored, digest);
   }
   return digest;
 }

@@ -111,7 +111,7 @@ HttpResponse Transport::with_retries(bool retry, const std::function<HttpRespons
       if (last) throw;
       why = error.what();
     }
-    log_debug("{}: {}; trying again in {}", registry_, why, format_duration(pause.count()));
+    log_debug("{}: {}; retrying in {}", registry_, why, format_duration(pause.count()));
     options_.pause(pause);
   }
 }
@@ -136,7 +136,7 @@ void Transport::connect() {
   const auto ping_well = [&](const std::string& base) {
     const HttpResponse answer = with_retries(true, [&] { return ping(base); });
     if (!answer.ok() && answer.status != 401 && answer.status != 403 && answer.status != 404) {
-      fail("{}: it does not answer as a registry does: {}", registry_, registry_problem(answer));
+      fail("{}: does not answer like a registry: {}", registry_, registry_problem(answer));
     }
     accept(base, answer);
   };
@@ -152,7 +152,7 @@ void Transport::connect() {
     try {
       answer = with_retries(true, [&] { return ping("http://" + host); });
     } catch (const HttpError& plain) {
-      fail("{}: no registry answers there, by HTTPS ({}) or by HTTP ({})", registry_, secure.what(),
+      fail("{}: no registry answers there over HTTPS ({}) or HTTP ({})", registry_, secure.what(),
            plain.what());
     }
     if (!answer.ok() && answer.status != 401) throw;  // it does speak TLS: the first is why
@@ -167,7 +167,7 @@ std::string Transport::url(const std::string& path) {
 
 std::string Transport::location(const HttpResponse& answer, const std::string& asked) {
   const auto given = answer.header("location");
-  if (!given) fail("{}: its answer lacks the address to go on with (Location)", registry_);
+  if (!given) fail("{}: its answer has no Location header", registry_);
   std::string whole = resolve_location(asked, *given);
   const std::string& proxy = options_.proxy.url;
   // Behind a proxy the registry may not know how it is reached.
@@ -208,7 +208,7 @@ Transport::Answer Transport::send_following(const RegistryRequest& request,
     if (!reading || !is_redirect(answer) || redirects == kMaxRedirects) return {answer, own};
     const std::string next = resolve_location(one.url, *answer.header("location"));
     if (one.url.starts_with("https:") && !next.starts_with("https:")) {
-      fail("{}: it leads from https to {}, which anybody on the way could change", registry_,
+      fail("{}: it redirects from https to {}, where others could change the data", registry_,
            url_origin(next));
     }
     one.url = next;
@@ -232,7 +232,7 @@ HttpResponse Transport::send_authorised(const RegistryRequest& request) {
       fmt::format("{}: {} {} is refused: {}; {}: `docker login {}` or `podman login {}`", registry_,
                   request.method, without_query(request.url), registry_problem(last.response),
                   auth_.has_credential() ? "log in with an account that may do this"
-                                         : "there are no credentials for it, log in",
+                                         : "no credentials found for it, log in",
                   registry_, registry_),
       ExitCode::auth);
 }

@@ -26,7 +26,7 @@ using Names = std::vector<std::string>;  // of a path, from the top
 // Throws Error for a path that is absolute or has "..".
 Names names_of(std::string_view path) {
   const auto refuse = [&](const char* why) {
-    fail("the archive holds {}, {}; nothing is written there", path, why);
+    fail("the archive contains {}, {}; refusing to write it", path, why);
   };
   if (path.starts_with('/')) refuse("an absolute path");
   Names names;
@@ -104,7 +104,7 @@ class Unpacker {
   void take(archive_entry* entry) {
     const char* name = archive_entry_pathname(entry);
     if (name == nullptr) name = archive_entry_pathname_utf8(entry);
-    if (name == nullptr) fail("the archive holds a name that cannot be read");
+    if (name == nullptr) fail("the archive contains an unreadable name");
     Names names = names_of(name);
     if (names.empty()) return;  // "./"
     if (!options_.names.empty()) rename_top(names, name);
@@ -123,7 +123,9 @@ class Unpacker {
 
   void rename_top(Names& names, const char* whole) const {
     const auto found = options_.names.find(names[0]);
-    if (found == options_.names.end()) fail("the archive holds {}, which nobody asked for", whole);
+    if (found == options_.names.end()) {
+      fail("the archive contains {}, which was not requested", whole);
+    }
     names[0] = found->second;
   }
 
@@ -143,7 +145,7 @@ class Unpacker {
       }
       if (!next && !make) return -1;
       if (!next && (errno == ELOOP || errno == ENOTDIR)) {
-        fail("{}: {} is a symbolic link or no folder; nothing is written through it",
+        fail("{}: {} is a symlink or not a folder; refusing to write through it",
              join_path(path_, joined(names)), folders[i]);
       }
       if (!next) problem(names);
@@ -209,7 +211,7 @@ class Unpacker {
     if (mkdirat(above, names.back().c_str(), 0700) != 0) {
       if (errno != EEXIST) problem(names);
       if (const Fd there(openat(above, names.back().c_str(), kFolder)); !there) {
-        fail("{}: is a symbolic link or no folder; nothing is written through it",
+        fail("{}: is a symlink or not a folder; refusing to write through it",
              join_path(path_, joined(names)));
       }
     }
@@ -264,7 +266,7 @@ class Unpacker {
     if (other < 0 || fstatat(other, first.back().c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(status.st_mode)) {
       result_.skipped.push_back(
-          fmt::format("{}: is another name of {}, which is no file here", joined(names), target));
+          fmt::format("{}: is a hard link to {}, which is not a file here", joined(names), target));
       return;
     }
     const Fd from(dup(other));  // parent() keeps one
