@@ -10,7 +10,7 @@ ApiError refusal(Client& client, const Resource& resource, const std::string& pa
   const std::string what = "connect to " + resource.describe();
   Status reason;
   reason.code = status;
-  reason.message = "the server refuses";
+  reason.message = "the server refused the connection";
   try {
     const HttpResponse plain = client.pass({.url = path});
     if (plain.status >= 400 && plain.body.find("pgrade request required") == std::string::npos) {
@@ -42,7 +42,7 @@ std::unique_ptr<WebSocket> open_channels(Client& client, const Resource& resourc
       auto socket = std::make_unique<WebSocket>(options);
       if (socket->protocol().empty()) {
         throw HttpError("connect to " + resource.describe() +
-                            ": the server speaks none of the protocols that we do",
+                            ": the server supports none of the client's protocols",
                         true);
       }
       return socket;

@@ -60,7 +60,7 @@ bool is_named(const Json& object) {
 
 Json parse_object(const HttpResponse& response, const std::string& what) {
   Json object = parse_json(response.body, what);
-  if (!object.is_object()) fail("{}: the answer is no object", what);
+  if (!object.is_object()) fail("{}: the answer is not an object", what);
   return object;
 }
 
@@ -198,7 +198,7 @@ HttpResponse Client::send(HttpRequest request, Repeat repeat, const std::string&
       if (lost) std::rethrow_exception(lost);
       throw ApiError(what, outcome.status);
     }
-    log_debug("{}: {}; again in {:.1f} s", what, reason, delay->count());
+    log_debug("{}: {}; retrying in {:.1f} s", what, reason, delay->count());
     if (cancel == nullptr) {
       std::this_thread::sleep_for(*delay);
     } else if (cancel->wait_for(*delay)) {
@@ -280,14 +280,14 @@ ObjectList Client::list(const Resource& collection, const ListOptions& options) 
                                      Repeat::always, what);
         Json page = parse_json(response.body, what, {.max_bytes = response.body.size()});
         response = {};  // its memory, before the objects take theirs
-        if (!page.is_object()) fail("{}: the answer is no list", what);
+        if (!page.is_object()) fail("{}: the answer is not a list", what);
         const Json& metadata = object_at(page, "metadata");
         result.resource_version = text_at(metadata, "resourceVersion");
         next = text_at(metadata, "continue");
         Json& items = page["items"];
-        if (!items.is_array() && !items.is_null()) fail("{}: items is no list", what);
+        if (!items.is_array() && !items.is_null()) fail("{}: items is not a list", what);
         for (Json& item : items) {
-          if (!item.is_object()) fail("{}: an item is no object", what);
+          if (!item.is_object()) fail("{}: an item is not an object", what);
           if (options.trim) options.trim(item);
           result.items.push_back(std::move(item));
         }

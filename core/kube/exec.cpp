@@ -56,7 +56,7 @@ class Session {
       }
       if (!status_) throw;
     }
-    if (!status_) throw HttpError(what_ + ": the connection ended before the command", true);
+    if (!status_) throw HttpError(what_ + ": the connection closed before the command ended", true);
     return exit_code(what_, *status_);
   }
 
@@ -107,7 +107,7 @@ class Session {
     piece[0] = kInput;
     const ssize_t got = ::read(options_.input, piece.data() + 1, kPiece);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
-    if (got < 0) fail_errno(errno, what_ + ": its input");
+    if (got < 0) fail_errno(errno, what_ + ": cannot read the command's input");
     if (got > 0) return socket_->send({piece.data(), static_cast<size_t>(got) + 1});
     reading_ = false;
     if (can_end_input_) {
@@ -179,7 +179,7 @@ int exit_code(const std::string& what, const Json& json) {
     const auto code = try_parse<int>(cause.message);
     if (code && *code > 0 && *code < 256) return *code;
   }
-  if (status.message.empty()) status.message = "the command could not be run";
+  if (status.message.empty()) status.message = "the server could not run the command";
   throw ApiError(what, status);
 }
 

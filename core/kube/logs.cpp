@@ -30,7 +30,7 @@ bool has_ended(Client& client, const Resource& pod, const std::string& container
     throw;
   }
   const Json found = parse_json(text, object.describe());
-  if (!found.is_object()) fail("GET {}: the answer is no object", object.describe());
+  if (!found.is_object()) fail("GET {}: the answer is not an object", object.describe());
   const Json status = found.value("status", Json::object());
   const std::string phase = json_get_or<std::string>(status, "phase", "pod", "");
   if (phase == "Succeeded" || phase == "Failed") return true;

@@ -35,14 +35,14 @@ Addresses look_up(const std::string& address, uint16_t port) {
     problem = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
     if (problem == 0) return {found, &freeaddrinfo};
   }
-  fail("{}: there is no such address here: {}", address, gai_strerror(problem));
+  fail("{}: cannot resolve this address: {}", address, gai_strerror(problem));
 }
 
 Fd listen_on(const std::string& address, uint16_t port, uint16_t& chosen) {
   const std::string what = fmt::format("{}:{}", url_host(address), port);
   const Addresses found = look_up(address, port);
   Fd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) fail_errno(errno, what + ": cannot make a socket");
+  if (!fd) fail_errno(errno, what + ": cannot create a socket");
   const int yes = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   if (::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 ||

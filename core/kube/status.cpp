@@ -47,7 +47,7 @@ std::string sentence(const std::string& what, const Status& status) {
   text += status.reason.empty() ? fmt::format(" ({})", status.code)
                                 : fmt::format(" ({} {})", status.code, status.reason);
   if (status.code == 401) text += "; log in again, or renew the credentials in the kubeconfig";
-  if (status.code == 403) text += "; ask whoever runs the cluster for this right";
+  if (status.code == 403) text += "; ask the cluster's administrator for this permission";
   return text;
 }
 
@@ -92,7 +92,7 @@ Status parse_status(std::string_view body, int http_status) {
     while (status.message.ends_with('\n')) status.message.pop_back();
   }
   if (status.reason.empty()) status.reason = reason_of(status.code);
-  if (status.message.empty()) status.message = "the server gives no reason";
+  if (status.message.empty()) status.message = "the server gave no reason";
   return status;
 }
 
