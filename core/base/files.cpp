@@ -34,7 +34,7 @@ std::string read_file(const std::string& path, size_t max_bytes) {
   const auto too_large = [&] { fail("{}: is larger than {} bytes", path, max_bytes); };
   if (info.st_size > 0 && static_cast<uint64_t>(info.st_size) > max_bytes) too_large();
 
-  // Files of /proc say size 0, and any file may grow meanwhile, so read until the end comes.
+  // Files of /proc have size 0, and any file may grow, so read to the end.
   std::string text;
   size_t used = 0;
   text.resize(std::min<size_t>(max_bytes, static_cast<size_t>(info.st_size)) + 1);
@@ -140,7 +140,7 @@ void make_directories(const std::string& path, mode_t mode) {
 
 namespace {
 
-// Lets their owner into these folders, and change them; those that cannot be changed stay.
+// Gives the owner full permissions on these folders; ignores failures.
 void open_folders(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return;
@@ -231,7 +231,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) fail_errno(errno, path + ": cannot read");
   if (!S_ISREG(info.st_mode)) fail("{}: is not a regular file", path);
-  if (info.st_size == 0) return;  // an empty mapping is refused by the kernel
+  if (info.st_size == 0) return;  // the kernel rejects an empty mapping
   void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) fail_errno(errno, path + ": cannot map into memory");
   data_ = static_cast<const std::byte*>(data);
@@ -264,7 +264,7 @@ TemporaryDirectory::TemporaryDirectory(const std::string& prefix) {
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code error;  // nothing useful to do about it here
+  std::error_code error;  // ignored: nothing useful to do here
   std::filesystem::remove_all(path_, error);
   forget_temporary_path(path_);
 }

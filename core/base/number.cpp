@@ -147,7 +147,7 @@ std::string format_bytes(uint64_t bytes) {
   static constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes) / 1024.0;
   size_t unit = 0;
-  // 1023.95 would be shown as 1024.0 of the smaller unit.
+  // 1023.95 would be printed as 1024.0 of the smaller unit.
   while (value >= 1023.95 && unit + 1 < kUnits.size()) {
     value /= 1024.0;
     ++unit;

@@ -10,7 +10,7 @@
 namespace adaptdl {
 namespace {
 
-constexpr size_t kMaxFields = 64;  // of one line; no table of ours has as many
+constexpr size_t kMaxFields = 64;  // of one line; no table here has as many
 constexpr size_t kMaxShown = 40;
 
 std::string list_of(const std::vector<std::string>& names) {
@@ -138,7 +138,7 @@ std::string CsvTable::text(size_t row, std::string_view column) const {
   return std::string(value);
 }
 
-// The place is put into words only for a value that is refused: files have many numbers.
+// Formats the place only for a rejected value, because files have many numbers.
 int64_t CsvTable::integer(size_t row, std::string_view column, int64_t low, int64_t high) const {
   const std::string_view value = field(row, column);
   const auto parsed = try_parse<int64_t>(value);
@@ -155,7 +155,7 @@ double CsvTable::number(size_t row, std::string_view column, double low, double 
   return parse_double(value, place(row, column), low, high);
 }
 
-// What is wrong will be shown in a message of one line.
+// Keeps the message on one line.
 void CsvTable::refuse_long(size_t row, std::string_view column, std::string_view value) const {
   if (value.size() <= kMaxShown) return;
   refuse(row, column, fmt::format("'{}...' is not a number; give a number", shown(value)));

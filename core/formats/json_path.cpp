@@ -11,7 +11,7 @@
 namespace adaptdl {
 namespace {
 
-constexpr int kDeepest = 16;  // ranges and filters within each other
+constexpr int kDeepest = 16;  // nested ranges and filters
 
 struct Path;
 
@@ -20,7 +20,7 @@ struct PathStep {
   Kind kind = Kind::all;
   std::string name;
   int64_t index = 0;
-  // A filter: the items of which `path` is there and, unless `sign` is empty, compares so.
+  // A filter: selects the items in which `path` exists and, unless `sign` is empty, compares true.
   std::shared_ptr<const Path> path;
   std::string sign;
   Json literal;

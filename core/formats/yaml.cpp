@@ -54,14 +54,14 @@ Pointer override_value(std::string_view text, const std::string& where, YamlLimi
     value = std::make_shared<YamlValue>();
     value->kind = Kind::scalar;
     value->text = text;
-    value->quoted = text.empty();  // given, and empty
+    value->quoted = text.empty();  // explicitly empty
   }
   value->line = 0;
   value->where = where;
   return value;
 }
 
-// Where the value for the next part of a path goes, made if it may be.
+// The slot for the next part of a path; creates it if allowed.
 Pointer& descend(Pointer& parent, const std::string& part, const std::string& where) {
   if (parent->kind == Kind::list) {
     const auto index = try_parse<size_t>(part);

@@ -12,7 +12,7 @@ namespace adaptdl {
 
 namespace {
 
-constexpr double kEarlier = 300;  // s that a certificate holds before it is made
+constexpr double kEarlier = 300;  // s that a certificate is valid before its creation
 constexpr size_t kSerialBytes = 16;
 
 template <auto Free>
@@ -126,7 +126,7 @@ KeyPair make_server_certificate(const KeyPair& authority, const std::vector<std:
   add_extension(cert.get(), issuer.get(), NID_basic_constraints, "critical,CA:FALSE");
   add_extension(cert.get(), issuer.get(), NID_key_usage, "critical,digitalSignature");
   add_extension(cert.get(), issuer.get(), NID_ext_key_usage, "serverAuth");
-  // Of two authorities of one name this says which.
+  // Distinguishes two authorities of the same name.
   add_extension(cert.get(), issuer.get(), NID_authority_key_identifier, "keyid");
   return finish(std::move(cert), key, signer.get());
 }

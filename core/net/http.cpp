@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kMaxHeaderBytes = 1u << 20;
 
-// What the callbacks fill; exceptions must not pass through C, so what ends the transfer is noted.
+// The callbacks fill this. Exceptions must not pass through C, so the one that ends the transfer is
+// stored.
 struct Answer {
   CURL* curl;
   const HttpRequest& request;
@@ -79,7 +80,7 @@ size_t on_read(char* data, size_t, size_t room, void* source) {
   }
 }
 
-// libcurl sends again what a kept connection lost.
+// libcurl repeats a request that a kept connection lost.
 int on_seek(void* source, curl_off_t offset, int origin) {
   auto& answer = *static_cast<Answer*>(source);
   if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
@@ -99,7 +100,7 @@ struct HttpClient::Handle {
     ADAPTDL_CHECK(multi != nullptr);
   }
 
-  // As curl_easy_perform, which cannot be woken; nothing if cancelled.
+  // Like curl_easy_perform, which cannot be interrupted; nothing if cancelled.
   std::optional<CURLcode> perform(const Cancellation* cancel);
 
   const HttpClientOptions options;

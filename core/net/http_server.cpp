@@ -21,7 +21,7 @@ namespace {
 using Tcp = asio::ip::tcp;
 using boost::system::error_code;
 
-// After accept() found no descriptor left.
+// Pause after accept() found no free descriptor.
 constexpr Seconds kAcceptPause{0.2};
 
 Monotonic::duration ticks(Seconds duration) {
@@ -33,7 +33,7 @@ std::shared_ptr<asio::ssl::context> make_tls(const HttpTls& tls) {
   error_code error;
   context->set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1, error);
   SSL_CTX_set_mode(context->native_handle(), SSL_MODE_RELEASE_BUFFERS);
-  // Without this OpenSSL would ask at the terminal.
+  // Otherwise OpenSSL would ask for a password at the terminal.
   context->set_password_callback(
       [](size_t, asio::ssl::context::password_purpose) { return std::string(); }, error);
   context->use_certificate_chain(asio::buffer(tls.certificate), error);
@@ -97,7 +97,7 @@ HttpServer::Core::Core(const HttpServerOptions& options, HttpHandler handler)
   accept_when_ready();
 }
 
-// By system calls, since Asio's own sockets are inherited by child processes.
+// Uses system calls, because child processes inherit Asio's own sockets.
 void HttpServer::Core::listen(const Tcp::endpoint& endpoint) {
   Fd fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) fail_errno(errno, "cannot create a socket");
@@ -201,7 +201,7 @@ void HttpServer::Core::close_all() {
 
 HttpServer::HttpServer(const HttpServerOptions& options, HttpHandler handler)
     : core_(std::make_unique<Core>(options, std::move(handler))) {
-  // Signals are for the process's own threads.
+  // The process's own threads handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

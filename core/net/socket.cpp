@@ -21,8 +21,8 @@ namespace {
 
 constexpr useconds_t kNoDescriptor = 20'000;  // microseconds; the listener stays ready meanwhile
 
-// The kernel takes paths of at most 107 bytes; a longer one is reached through its folder's
-// descriptor, which must stay open until the address has been used.
+// The kernel accepts paths of at most 107 bytes. A longer one goes through its folder's descriptor,
+// which must stay open until the address has been used.
 struct Address {
   sockaddr_un name{};
   Fd folder;
