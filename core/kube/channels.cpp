@@ -5,7 +5,7 @@
 namespace adaptdl::kube {
 namespace {
 
-// An upgrade that is refused comes without its reason; a plain request is refused by the same one.
+// A refused upgrade has no reason; a plain request gets the same refusal with its reason.
 ApiError refusal(Client& client, const Resource& resource, const std::string& path, int status) {
   const std::string what = "connect to " + resource.describe();
   Status reason;
@@ -17,7 +17,7 @@ ApiError refusal(Client& client, const Resource& resource, const std::string& pa
       reason = status_of(plain);
     }
   } catch (const HttpError&) {
-    // what is known must do
+    // report what is known
   }
   return {what, reason};
 }

@@ -33,7 +33,7 @@ std::string data_at(const YamlNode& mapping, const std::string& key) {
 std::string proxy_at(const YamlNode& cluster) {
   const std::string proxy = node_text(cluster, "proxy-url");
   if (proxy.empty() || proxy.starts_with("http://") || proxy.starts_with("https://")) return proxy;
-  // The proxy looks names up: they may be known only where it is.
+  // The proxy resolves names, because they may be known only in its network.
   if (proxy.starts_with("socks5://")) return "socks5h" + proxy.substr(6);
   if (proxy.starts_with("socks5h://")) return proxy;
   node_at(cluster, "proxy-url").refuse("must begin with http://, https:// or socks5://");
@@ -72,7 +72,7 @@ void read_cluster(Config& config, const YamlNode& cluster, const std::string& fo
   }
 }
 
-// What a program is told of the cluster (ExecCredential's spec.cluster).
+// The cluster information for a plugin (ExecCredential's spec.cluster).
 Json cluster_for_plugin(const Config& config, const YamlNode& cluster) {
   const HttpClientOptions& connection = config.connection;
   Json told{{"server", config.server}, {"config", nullptr}};
@@ -210,7 +210,7 @@ Config chosen(const Kubeconfig& files, const ConfigOptions& options) {
   return config;
 }
 
-// Of the pod that we are in.
+// The configuration of this pod's service account.
 Config of_pod(const std::string& host, const std::string& port, const std::string& root) {
   const std::string folder = join_path(root, std::string(kServiceAccount));
   Config config;
@@ -233,7 +233,7 @@ void read_authorities(Config& config) {
       to_base64(config.connection.authorities);
 }
 
-// Those that the options or the environment name; empty if there are none.
+// Reads the files that the options or the environment name; empty if there are none.
 Kubeconfig read_files(const ConfigOptions& options, Environment environment) {
   Kubeconfig files;
   const auto add = [&](const std::string& file) {

@@ -34,7 +34,7 @@ void Credentials::read_files() {
       if (token.empty()) fail("{}: is empty; it must contain a token", user_.token_file);
       token_ = std::move(token);
     }
-    // Both or neither: they belong together.
+    // Replace both or neither, because they belong together.
     std::string certificate = certificate_, key = key_;
     if (!user_.certificate_file.empty()) {
       certificate = read_file(user_.certificate_file, kMaxCredential);
@@ -43,7 +43,7 @@ void Credentials::read_files() {
     certificate_ = std::move(certificate);
     key_ = std::move(key);
   } catch (const Error& error) {
-    // What was read before may still be good; the server will say.
+    // The values read before may still be valid; the server decides.
     if (!read_) throw Error(fmt::format("{}: {}", source_, error.what()), ExitCode::auth);
     log_warning("{}: {}; using what was read before", source_, error.what());
   }

@@ -63,7 +63,7 @@ ExecCredential parse_exec_credential(std::string_view text, const ExecPlugin& pl
   try {
     answer = parse_json(text, what, {kMaxPluginAnswer, 16});
   } catch (const Error&) {
-    fail("{}: its output is not JSON", what);  // the reason would quote it, and it may be a secret
+    fail("{}: its output is not JSON", what);  // the reason would quote it, maybe a secret
   }
   const auto kind = json_get_or<std::string>(answer, "kind", what, "");
   if (kind != "ExecCredential") fail("{}: its output is not an ExecCredential", what);

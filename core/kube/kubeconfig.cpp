@@ -9,7 +9,7 @@
 namespace adaptdl::kube {
 namespace {
 
-// Of a company's hundred clusters, certificates included.
+// Enough for a hundred clusters with their certificates.
 constexpr YamlLimits kLimits{.max_bytes = 16u << 20, .max_nodes = 200'000, .max_depth = 64};
 
 void add_entries(std::vector<KubeconfigEntry>& entries, const YamlNode& root, std::string_view list,
@@ -60,7 +60,7 @@ YamlNode node_at(const YamlNode& mapping, std::string_view key) {
 std::string node_text(const YamlNode& mapping, std::string_view key) {
   const YamlNode node = node_at(mapping, key);
   if (!node.present()) return "";
-  if (node.is_list() || node.is_mapping()) return node.text();  // refuses it
+  if (node.is_list() || node.is_mapping()) return node.text();  // throws Error
   return node.is_scalar() ? node.text() : "";
 }
 

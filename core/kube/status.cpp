@@ -38,7 +38,7 @@ std::string reason_of(int code) {
 
 std::string sentence(const std::string& what, const Status& status) {
   std::string text = what.empty() ? status.message : what + ": " + status.message;
-  // The message of an invalid object holds its causes already.
+  // The message of an invalid object already contains its causes.
   for (const Status::Cause& cause : status.causes) {
     if (status.message.find(cause.message) != std::string::npos) continue;
     text += cause.field.empty() ? "; " + cause.message

@@ -22,7 +22,7 @@ std::vector<TarEntry> unpack_tar(const std::string& archive, const std::string& 
   make_directories(folder, 0700);
   std::vector<TarEntry> entries;
   UntarOptions options;
-  options.any_links = true;  // they are for the image
+  options.any_links = true;  // they are resolved inside the image
   options.placed = [&](const TarEntry& entry) {
     entries.push_back(entry);
     entries.back().path = join_path(place, entry.path);

@@ -60,7 +60,7 @@ class Builder {
       has_command_ = true;
     } else if (name == "ENTRYPOINT") {
       config["Entrypoint"] = program();
-      if (!has_command_) config.erase("Cmd");  // the base's was for the base's
+      if (!has_command_) config.erase("Cmd");  // the base's Cmd was for the base's Entrypoint
     } else if (name == "MAINTAINER") {
       image_->config["author"] = at_->text;
     } else {
@@ -78,7 +78,7 @@ class Builder {
     return found == arguments_.end() ? std::nullopt : std::optional(found->second);
   }
   std::string where() const { return fmt::format("{}:{}", file_.path, at_->line); }
-  // With its variables' values, which split_words() gives back.
+  // Expands variables; split_words() returns their values unchanged.
   std::string expanded(const std::string& text) const {
     const auto lookup = [this](const std::string& name, char quote) -> std::optional<std::string> {
       const auto value = value_of(name);
@@ -98,7 +98,7 @@ class Builder {
   std::vector<std::pair<std::string, std::string>> pairs() const {
     const std::vector<std::string> all = words();
     std::vector<std::pair<std::string, std::string>> result;
-    if (!all.empty() && all[0].find('=') == std::string::npos) {  // NAME and all the rest, of old
+    if (!all.empty() && all[0].find('=') == std::string::npos) {  // the old form: NAME VALUE
       const size_t end = at_->text.find_first_of(" \t");
       if (end == std::string::npos) fail_at(file_, *at_, at_->name + " has no value");
       const std::string rest = at_->text.substr(at_->text.find_first_not_of(" \t", end));
@@ -119,7 +119,7 @@ class Builder {
     return {"/bin/sh", "-c", at_->text};
   }
 
-  // The arguments that nobody has to give. FROM sees them, and a stage by `ARG NAME`.
+  // The predefined arguments. FROM can use them; a stage needs `ARG NAME`.
   void predefine(const std::string& side, const Platform& platform) {
     for (const auto& [what, value] : {std::pair("PLATFORM", to_string(platform)),
                                       {"OS", platform.os},
@@ -178,7 +178,7 @@ class Builder {
             fmt::format("{} --{} is not supported here; {}", at_->name, name, kInstead));
   }
 
-  // A path in the image, against the working directory.
+  // A path in the image, relative to the working directory.
   std::string placed(const std::string& path) const {
     const Json inner = json_get_or<Json>(image_->config, "config", "config", Json::object());
     const auto directory = json_get_or<std::string>(inner, "WorkingDir", "config", "");

@@ -27,7 +27,7 @@ void run_tool(const std::vector<std::string>& command) {
   }
 }
 
-// docker says the digest with the repository's name, among others of the same image.
+// docker lists the digest with the repository's name, among other names of the same image.
 std::string docker_digest(const Reference& where) {
   SpawnOptions options;
   options.argv = {"docker",        "image", "inspect", "--format", "{{json .RepoDigests}}",
@@ -111,7 +111,7 @@ FoundTool find_build_tool() {
     try {
       run = run_and_capture(options, kAnswers, true);
       if (run.status.success()) return {question[0], ""};
-    } catch (const Error&) {  // it is not there, or does not answer
+    } catch (const Error&) {  // not installed, or does not answer
       continue;
     }
     std::string said = run.output;

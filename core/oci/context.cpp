@@ -14,7 +14,7 @@ namespace adaptdl::oci {
 namespace {
 
 constexpr size_t kMaxIgnoreFile = 1u << 20;
-constexpr int kMaxLinks = 40;  // on one path, as Linux has it
+constexpr int kMaxLinks = 40;  // on one path, as in Linux
 
 void walk(BuildContext& context, const DockerIgnore& rules, const LeftOut& left_out,
           const std::string& below) {
@@ -48,7 +48,7 @@ void walk(BuildContext& context, const DockerIgnore& rules, const LeftOut& left_
     if (!ignored) context.files.push_back(file);
     if (!is_folder) continue;
     walk(context, rules, left_out, path);
-    // An ignored folder stays for what was taken back from it.
+    // Keep an ignored folder if paths below it were re-included.
     if (ignored && context.files.size() > place) {
       context.files.insert(context.files.begin() + static_cast<ptrdiff_t>(place), file);
     }

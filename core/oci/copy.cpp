@@ -12,10 +12,10 @@
 namespace adaptdl::oci {
 namespace {
 
-// Links in most images, which a folder of that name in a layer would replace.
+// Symlinks in most images; a folder of that name in a layer would replace them.
 constexpr std::array kLikelyLinks = {"/bin",   "/sbin",   "/lib",     "/lib32",
                                      "/lib64", "/libx32", "/var/run", "/var/lock"};
-// Folders in most images: a copy to there goes into them.
+// Folders in most images: a copy to one of them goes into it.
 constexpr std::array kLikelyFolders = {"/boot",
                                        "/dev",
                                        "/etc",
@@ -49,9 +49,9 @@ constexpr std::array kLikelyFolders = {"/boot",
                                        "/var/spool",
                                        "/var/tmp"};
 
-// Whether the name of a place that is not known looks like a file's, though a folder may have it:
-// it is the source's (but for ".sh"), it has a dot (folders "x.d" have one, too), or it stands
-// where programs and pieces of settings do.
+// Whether an unknown destination looks like a file, although it may be a folder: it has the
+// source's name (with or without ".sh"), it has a dot (but not as in "x.d", a folder), or it is in
+// a folder of programs or configuration fragments.
 bool looks_like_file(const std::string& place, const std::string& source) {
   const std::string name = file_name(place), above = file_name(parent_directory(place));
   if (name == source || name + ".sh" == source) return true;
@@ -81,7 +81,7 @@ class Copy {
   }
 
  private:
-  // Of a link, what it leads to by the link's name. Null is the context's folder itself.
+  // For a symlink: its target, under the symlink's name. Null is the context's folder itself.
   struct Source {
     const ContextFile* file;
     std::string name;
@@ -100,7 +100,7 @@ class Copy {
     }
     const std::string path = absolute_path(source, "/").substr(1);
     if (follow(path, found)) return;
-    // Links are followed up to the first name with wildcards, and at the end.
+    // Symlinks are followed up to the first name with wildcards, and at the end.
     const size_t name = path.rfind('/', path.find_first_of("*?[\\")) + 1;
     const std::string above = follow_links(context_, path.substr(0, name > 0 ? name - 1 : 0));
     const std::string start = above.empty() ? "" : above + "/";
@@ -118,7 +118,7 @@ class Copy {
     }
   }
 
-  // False if there is nothing.
+  // False if the path does not exist.
   bool follow(const std::string& path, std::vector<Source>& found) const {
     const std::string end = follow_links(context_, path);
     const ContextFile* file = file_at(end);
@@ -145,8 +145,8 @@ class Copy {
     }
   }
 
-  // A folder that the base has keeps its owner and mode. Any other is named: what unpacks layers
-  // makes the folders above an entry, but docker makes them for root alone.
+  // A folder of the base keeps its owner and mode. Any other folder gets an entry: docker creates
+  // missing folders above an entry with access for root only.
   void add_place() {
     if (request_.place == "/" || folders_.base_has(request_.place)) return;
     entries_.push_back({request_.place, TarEntry::Kind::folder, "", 0755});

@@ -15,11 +15,11 @@ namespace adaptdl::oci {
 namespace {
 
 constexpr size_t kMaxFile = 4u << 20, kMaxHelperAnswer = 1u << 20;
-constexpr Seconds kHelperTimeout{60.0};  // it may ask its user
+constexpr Seconds kHelperTimeout{60.0};  // it may ask the user
 constexpr const char* kHubKey = "https://index.docker.io/v1/";
 constexpr const char* kTokenUser = "<token>";
 
-// What docker calls the registry in its files and to its helpers.
+// The registry's name in docker's files and for its helpers.
 std::string docker_key(const std::string& registry) {
   return registry == "docker.io" ? kHubKey : registry;
 }
@@ -59,7 +59,7 @@ bool is_helper_name(const std::string& name) {
   return !name.empty() && name.find('/') == std::string::npos;
 }
 
-// Nothing if it knows nothing.
+// Nothing if the helper has no credential.
 std::optional<Credential> ask_helper(const std::string& name, const std::string& key) {
   const std::string program = "docker-credential-" + name;
   try {

@@ -67,7 +67,7 @@ Instruction read_instruction(const std::string& whole, int line, const Dockerfil
   return result;
 }
 
-// The words that end the here-documents of an instruction: of <<WORD, <<-WORD and <<"WORD".
+// The words that end an instruction's here-documents: from <<WORD, <<-WORD and <<"WORD".
 std::vector<std::string> here_documents(const Instruction& instruction) {
   std::vector<std::string> ends;
   if (instruction.name != "RUN" && instruction.name != "COPY" && instruction.name != "ADD")
@@ -86,7 +86,7 @@ std::vector<std::string> here_documents(const Instruction& instruction) {
   return ends;
 }
 
-// What stands at text[at], a dollar sign, becomes; `at` moves behind it.
+// Expands the variable at text[at], a dollar sign; moves `at` after it.
 std::string variable(std::string_view text, size_t& at, char quote, const VariableLookup& lookup,
                      const std::function<std::string(std::string_view)>& inner,
                      const std::string& where) {
@@ -117,7 +117,7 @@ std::string variable(std::string_view text, size_t& at, char quote, const Variab
        where, name, how);
 }
 
-// `quote` is what stands open at the text's front.
+// `quote` is the quote that is open at the beginning of the text.
 std::string expand_within(char quote, std::string_view text, char escape,
                           const VariableLookup& lookup, const std::string& where) {
   const auto inner = [&](std::string_view part) {
@@ -146,7 +146,7 @@ std::string expand_within(char quote, std::string_view text, char escape,
   return result;
 }
 
-// Whether the escape character before it is one within double quotes.
+// Whether the escape character escapes `c` within double quotes.
 bool is_escaped_in_quotes(char c, char escape) {
   return c == '"' || c == '$' || c == escape;
 }
@@ -198,7 +198,7 @@ Dockerfile parse_dockerfile(std::string_view text, const std::string& path) {
   std::string whole;
   bool in_head = true;
   int first = 0;
-  std::vector<std::string> ends;  // of here-documents that go on, the next one last
+  std::vector<std::string> ends;  // of open here-documents, the next one last
   const auto take = [&] {
     file.instructions.push_back(read_instruction(whole, first, file));
     whole.clear();
@@ -264,7 +264,7 @@ bool json_words(std::string_view text, std::vector<std::string>& words) {
     }
     words = std::move(found);
     return true;
-  } catch (const Error&) {  // then it is words in the shell's form, as with docker
+  } catch (const Error&) {  // then the words are in the shell's form, as in docker
     return false;
   }
 }

@@ -14,9 +14,9 @@ namespace adaptdl::oci {
 namespace {
 
 constexpr size_t kMaxConfig = 16u << 20;
-constexpr size_t kMaxLayers = 1000;  // far more than any runtime takes
+constexpr size_t kMaxLayers = 1000;  // far more than any runtime supports
 
-// Lower-case names of fields with their values, of a layer or a config in a manifest.
+// Checks the descriptor of a layer or a config in a manifest.
 void check_descriptor(const Json& descriptor, const std::string& what) {
   if (!is_digest(json_get<std::string>(descriptor, "digest", what))) {
     fail("{}: digest: only sha256 is supported", what);
@@ -137,7 +137,7 @@ std::string choose_manifest(std::string_view index, const Platform& platform,
   for (const Json& entry : json_get<std::vector<Json>>(json, "manifests", what)) {
     const Json described = json_get_or<Json>(entry, "platform", what, Json::object());
     const Platform found = config_platform(described);
-    if (found.os == "unknown") continue;  // no image, but what is said about one
+    if (found.os == "unknown") continue;  // an attestation, not an image
     if (matches(platform, found)) {
       const auto digest = json_get<std::string>(entry, "digest", what);
       if (!is_digest(digest)) fail("{}: digest: only sha256 is supported", what);

@@ -17,7 +17,8 @@ namespace {
 constexpr int kGzip = 15 + 16;  // window bits, and a gzip header: without name and time
 constexpr std::string_view kWhiteout = ".wh.";
 
-// Takes the tar, piece by piece: its digest, compression, the digest of that, the file.
+// Processes the tar piece by piece: computes its digest, compresses it, computes the digest of the
+// result, and writes the file.
 class Sink {
  public:
   Sink(const std::string& path, int level)
@@ -60,7 +61,7 @@ class Sink {
   uint64_t size_ = 0;
 };
 
-// By the names on the way, so that a folder stands before all that is in it.
+// Sorts by path components, so that a folder comes before its content.
 bool stands_before(const TarEntry& a, const TarEntry& b) {
   return std::lexicographical_compare(
       a.path.begin(), a.path.end(), b.path.begin(), b.path.end(), [](char x, char y) {

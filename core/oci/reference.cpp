@@ -27,7 +27,7 @@ bool is_word(char c) {
   return is_lower(c) || is_upper(c) || is_digit(c);
 }
 
-// Letters and digits with ., -, -- and so on, _ or __ between them.
+// Letters and digits, separated by ".", "_", "__" or any number of "-".
 bool is_path_part(std::string_view part) {
   const auto letter = [](char c) { return is_lower(c) || is_digit(c); };
   if (part.empty() || !letter(part.front()) || !letter(part.back())) return false;

@@ -17,7 +17,7 @@
 namespace adaptdl::oci {
 namespace {
 
-constexpr uint64_t kPiece = 16u << 20;  // Some registries take none below 5 MB.
+constexpr uint64_t kPiece = 16u << 20;  // Some registries reject pieces below 5 MB.
 constexpr const char* kBytes = "application/octet-stream";
 
 std::string pull_scope(const std::string& repository) {
@@ -30,7 +30,7 @@ std::string blob_path(const std::string& repository, const std::string& digest) 
   return "/v2/" + repository + "/blobs/" + digest;
 }
 
-// A proxy, or a registry itself, that takes no body of this size, or no whole one.
+// The status of a proxy or a registry that rejects a body of this size, or a monolithic upload.
 bool wants_pieces(int status) {
   return status == 413 || status == 405 || status == 501;
 }
@@ -154,7 +154,7 @@ bool Registry::mount(const std::string& repository, const std::string& digest,
       with_parameter(transport_.url("/v2/" + repository + "/blobs/uploads/"), "mount", digest),
       "from", from);
   request.scopes = {push_scope(repository), pull_scope(from)};
-  // Whoever may not read `from` gets no token for it; the blob is sent then.
+  // Without permission to read `from` there is no token for it; then send the blob.
   HttpResponse answer;
   try {
     answer = transport_.send(request);
@@ -167,7 +167,7 @@ bool Registry::mount(const std::string& repository, const std::string& digest,
     return true;
   }
   if (answer.status == 202 && answer.header("location")) {
-    // An upload was begun instead; it is not gone on with.
+    // The registry started an upload instead; abort it.
     RegistryRequest end;
     end.method = "DELETE";
     end.url = transport_.location(answer, request.url);
@@ -175,7 +175,7 @@ bool Registry::mount(const std::string& repository, const std::string& digest,
     end.retry = false;
     try {
       transport_.send(end);
-    } catch (const Error&) {  // the registry ends it some day
+    } catch (const Error&) {  // the registry expires it eventually
     }
   }
   return false;
@@ -209,7 +209,7 @@ HttpResponse Registry::try_upload(const std::string& repository, const Blob& blo
     report(blob.digest, BlobProgress::State::sending, sent, blob.size);
   };
   put.scopes = {push_scope(repository)};
-  put.retry = false;  // an upload that failed half way is begun anew
+  put.retry = false;  // a failed upload must start again from the beginning
   if (file < 0) bytes_sent_ += blob.size;
   answer = transport_.send(put);
   if (!wants_pieces(answer.status)) return answer;
@@ -259,7 +259,7 @@ void Registry::upload(const std::string& repository, const Blob& blob) {
   const Fd file = blob.path.empty() ? Fd() : open_file(blob.path, O_RDONLY);
   const HttpResponse answer = transport_.retry([&] {
     HttpResponse tried = try_upload(repository, blob, file.get());
-    // 201 is what says that it is stored; some proxies make another of it.
+    // 201 means stored; some proxies change it to another status.
     if (tried.ok() && tried.status != 201 && !has_blob(repository, blob.digest)) tried.status = 500;
     return tried;
   });

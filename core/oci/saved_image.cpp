@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMaxText = 16u << 20;
 constexpr const char* kPlainLayer = "application/vnd.oci.image.layer.v1.tar";
 
-// A file that the archive names: whatever it says, one below the folder.
+// A file that the archive names; it must be below the folder.
 std::string inside(const std::string& folder, const std::string& name, const std::string& path) {
   const std::string file = join_path(folder, name);
   std::error_code error;

@@ -56,7 +56,7 @@ void TarWriter::check(int code) {
 }
 
 void TarWriter::add_header(archive_entry* header) {
-  // A warning: the name is no text in the locale (C, as nobody sets another), and goes as bytes.
+  // A warning: the name is not text in the locale (always C), so it is written as bytes.
   const int code = archive_write_header(archive_.get(), header);
   check(code == ARCHIVE_WARN ? ARCHIVE_OK : code);
 }
