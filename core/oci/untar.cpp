@@ -117,7 +117,7 @@ class Unpacker {
       case AE_IFLNK:
         return put_link(names, entry);
       default:
-        result_.skipped.push_back(joined(names) + ": is no file");
+        result_.skipped.push_back(joined(names) + ": not a regular file");
     }
   }
 

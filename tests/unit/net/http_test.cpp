@@ -117,8 +117,7 @@ TEST_CASE("TLS: only a trusted certificate of the right name") {
   write_file_atomic(folder.file("ca.pem"), stranger.certificate());
   CHECK_ERROR(HttpClient().send({.url = server.url("/echo")}), "certificate is not trusted");
   setenv("SSL_CERT_FILE", folder.file("none").c_str(), 1);
-  CHECK_ERROR(HttpClient().send({.url = server.url("/echo")}),
-              "SSL_CERT_FILE: " + folder.file("none") + ": not found");
+  CHECK_ERROR(HttpClient().send({.url = server.url("/echo")}), "none: not found");
   unsetenv("SSL_CERT_FILE");
 }
 

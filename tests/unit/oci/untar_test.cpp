@@ -165,7 +165,7 @@ TEST_CASE("links that lead out, devices and strangers are left out") {
         std::vector<std::string>{"a/out: leads to ../../victim, outside of what is copied",
                                  "a/abs: leads to /etc/passwd, outside of what is copied",
                                  "a/loop: leads to in/../.., outside of what is copied",
-                                 "a/null: is no file", "a/fifo: is no file"});
+                                 "a/null: not a regular file", "a/fifo: not a regular file"});
   const UntarOptions named{.names = {{"t", "u"}}};
   CHECK_ERROR(place.take(entry(kFile, "other", "x"), named), "which was not requested");
   CHECK(place.take(entry(kLink, "t", "", "victim"), named).skipped.size() == 1);
