@@ -15,7 +15,7 @@ Cancellation::Cancellation() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 
 void Cancellation::cancel() noexcept {
   const uint64_t one = 1;
-  // Fails only once the counter is full, which says the same.
+  // Fails only if the counter is full, which also means cancelled.
   [[maybe_unused]] const auto written = ::write(fd_.get(), &one, sizeof(one));
 }
 

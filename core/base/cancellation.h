@@ -1,6 +1,6 @@
 #pragma once
 
-// Asks work that waits on another thread to end.
+// Cancels work that waits on another thread.
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
@@ -8,15 +8,15 @@
 
 namespace adaptdl {
 
-// What work ends with that was asked to: nobody waits for its result any more.
+// Thrown by work that was cancelled: nobody waits for its result any more.
 class Cancelled : public Error {
  public:
   explicit Cancelled(const std::string& what)
       : Error(what + ": cancelled", ExitCode::interrupted) {}
 };
 
-// For good: it cannot be taken back. Any thread, and signal handlers, may call any function. It
-// outlives the work that looks at it.
+// Cancelling is final. Any thread and any signal handler may call any function. The object outlives
+// the work that checks it.
 class Cancellation {
  public:
   Cancellation();  // throws Error if the process has no descriptor left
@@ -27,7 +27,7 @@ class Cancellation {
   bool cancelled() const noexcept;
   int fd() const { return fd_.get(); }  // for poll(2): readable once cancelled
 
-  // Sleeps; true, and early, if cancelled.
+  // Sleeps; returns true, and early, if cancelled.
   bool wait_for(Seconds duration) const;
 
  private:

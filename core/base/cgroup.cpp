@@ -1,6 +1,6 @@
 // Limits of control groups. /proc/self/cgroup says which groups this process is in,
-// /proc/self/mountinfo where their files are; in a container the latter may show only a part of
-// the tree, whose top then stands for all that is above.
+// /proc/self/mountinfo where their files are; in a container the latter may show only a part of the
+// tree; its top then represents the groups above.
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ std::optional<std::string> slurp(const std::string& path) {
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return text;
   } catch (const Error&) {
-    return std::nullopt;  // optional information: absent is as good as unreadable
+    return std::nullopt;  // optional information: an unreadable file counts as absent
   }
 }
 
@@ -50,7 +50,7 @@ std::string unescape(const std::string& text) {
 }
 
 struct Mount {
-  std::string top, point;  // the group shown at the mount point, and that point
+  std::string top, point;  // the group at the mount point, and the mount point
 };
 
 // `controller` "" = the v2 hierarchy.
@@ -101,7 +101,7 @@ void walk(const std::string& root, const std::string& controller,
   }
   const std::string point = absolute_path("./" + mount->point, absolute_path(root));
   const std::string folder = absolute_path("./" + below, point);
-  // ".." in the group: it lies outside of what this process may see.
+  // ".." in the group: it is outside of the tree that this process can see.
   const bool inside = folder == point || folder.starts_with(point == "/" ? "/" : point + "/");
   for (std::string at = inside ? folder : point;; at = parent_directory(at)) {
     visit(at);

@@ -10,7 +10,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// `count` digits at the front of `text`, taken off; -1 if there are fewer.
+// Removes `count` digits from the front of `text` and returns their value; -1 if there are fewer.
 int take_number(std::string_view& text, size_t count) {
   if (text.size() < count) return -1;
   int value = 0;

@@ -19,13 +19,13 @@ inline double seconds_since(TimePoint from) {
   return seconds_between(from, Monotonic::now());
 }
 
-// Seconds of the monotonic clock since some moment that all processes of this boot share: for what
-// counts in plain numbers. Comparable between processes of one machine, not between machines.
+// Seconds of the monotonic clock since a moment that all processes of this boot share. Comparable
+// between processes of one machine, not between machines.
 inline double monotonic_now_s() {
   return Seconds(Monotonic::now().time_since_epoch()).count();
 }
 
-// The wall clock may jump: it is for records that others read. In plain numbers, seconds since
+// The wall clock may jump: use it for records that others read. Plain numbers are seconds since
 // 1970.
 using WallTime = std::chrono::system_clock::time_point;
 
@@ -45,8 +45,8 @@ inline std::string rfc3339(double wall_s, int digits = 3) {
   return rfc3339(wall_time(wall_s), digits);
 }
 
-// The time that RFC 3339 text names, with any number of digits of a second, down to nanoseconds,
-// and in any zone; years 1970 to 2200. Nothing for other text.
+// Parses RFC 3339 text with any number of fractional digits (precise to nanoseconds), in any time
+// zone, for the years 1970 to 2200. Returns nothing for other text.
 std::optional<WallTime> parse_rfc3339(std::string_view text);
 std::optional<double> parse_rfc3339_s(std::string_view text);  // in seconds since 1970
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where words go: results to standard output, talk to standard error.
+// Console output: results go to standard output, messages to standard error.
 
 #include <string>
 #include <string_view>
@@ -9,17 +9,17 @@
 
 namespace adaptdl {
 
-// Nobody reads standard output any more (`adaptdl ls | head -1`): exit 1, without a word.
+// The reader of standard output is gone (`adaptdl ls | head -1`): exit 1 without a message.
 class OutputClosed : public Error {
  public:
   OutputClosed() : Error("standard output is closed") {}
 };
 
-// Writes everything to standard output, at once. Throws OutputClosed, or Error for a full disk.
+// Writes everything to standard output, unbuffered. Throws OutputClosed, or Error for a full disk.
 void print(std::string_view text);
 void print_line(std::string_view line);
 
-// Standard error; problems are ignored, as there is nobody left to tell.
+// Writes to standard error; ignores errors, because there is nowhere to report them.
 void talk(std::string_view line);
 
 }  // namespace adaptdl

@@ -12,7 +12,7 @@ namespace adaptdl {
 
 namespace {
 
-// Without this OpenSSL would read the machine's openssl.cnf, which may name modules to load.
+// Otherwise OpenSSL would read the machine's openssl.cnf, which may load modules.
 void prepare_openssl() {
   static const bool done = OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr) == 1;
   ADAPTDL_CHECK(done);

@@ -27,7 +27,7 @@ bool equal_constant_time(std::span<const uint8_t> a, std::span<const uint8_t> b)
 void random_bytes(std::span<uint8_t> bytes);
 std::vector<uint8_t> random_bytes(size_t count);
 
-// Lower-case hexadecimal, two digits a byte; from_hex takes either case and throws Error naming
+// Lower-case hexadecimal, two digits a byte. from_hex accepts both cases and throws an Error naming
 // `what` for an odd length or another character.
 std::string to_hex(std::span<const uint8_t> bytes);
 std::vector<uint8_t> from_hex(std::string_view text, std::string_view what);

@@ -1,10 +1,10 @@
 #pragma once
 
-// Two families of failure, and no third:
+// There are two families of failure:
 //  - Error: expected (bad input, a missing file, a lost connection). Says what failed, where, and
 //    what to do next. Carries the exit code the process should end with if nobody catches it.
 //    Caught only at main, a request handler, a tick of a loop, or the root of a thread.
-//  - a broken invariant: a defect of ours. ADAPTDL_CHECK prints the location and aborts.
+//  - a broken invariant: a bug. ADAPTDL_CHECK prints the location and aborts.
 
 #include <fmt/format.h>
 #include <stdexcept>

@@ -13,7 +13,7 @@ namespace adaptdl {
 
 namespace {
 
-// -1 with errno if the kernel makes no executable memfd.
+// -1 with errno if the kernel does not create an executable memfd.
 int executable_memfd(const std::string& name) {
   constexpr unsigned kExecutable = 0x10;  // MFD_EXEC, Linux 6.3; before, all were executable
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -58,8 +58,8 @@ void ExecutableImage::store(std::string_view program) {
   const std::string path = join_path(cache_folder_, name_ + "-" + digest);
   in_memory_ = false;
   make_directories(cache_folder_, 0700);
-  // An earlier run's file serves if it is ours and still holds these bytes; checked through the
-  // descriptor that will be executed.
+  // Reuse an earlier run's file if it is ours and has the same bytes; check the descriptor that
+  // will be executed.
   for (const bool fresh : {false, true}) {
     if (fresh) {
       write_file_atomic(path, program, 0700);
@@ -74,7 +74,7 @@ void ExecutableImage::store(std::string_view program) {
                       static_cast<size_t>(info.st_size) == program.size();
     if (ours && contents() == program) return;
   }
-  fail("{}: cannot keep a program there; another user seems to change it", path);
+  fail("{}: cannot store the program there: another user seems to modify the file", path);
 }
 
 }  // namespace adaptdl

@@ -5,7 +5,7 @@
 
 namespace adaptdl {
 
-// Owns one file descriptor; closes it when it goes. Movable, not copyable.
+// Owns one file descriptor; its destructor closes it. Movable, not copyable.
 class Fd {
  public:
   Fd() = default;

@@ -26,7 +26,7 @@ class Copier {
       : from_(from), to_(to), progress_(progress) {}
 
   CopiedFile run() {
-    // Neither a link nor a pipe that took the file's place is followed or waited for.
+    // If a symlink or a pipe has replaced the file, do not follow it or wait for it.
     in_ = Fd(::open(from_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!in_) {
       if (errno == ENOENT) return {.found = false};
@@ -38,7 +38,7 @@ class Copier {
     struct stat before {};
     for (int i = 0; i == 0 || (copied.changed && i < kTries); ++i) {
       before = status();
-      if (!S_ISREG(before.st_mode)) fail("{}: is no file any more", from_);
+      if (!S_ISREG(before.st_mode)) fail("{}: is no longer a regular file", from_);
       copied.bytes = static_cast<uint64_t>(before.st_size);
       copy_bytes(before.st_size);
       const struct stat after = status();
@@ -49,7 +49,7 @@ class Copier {
     if (::fchmod(out_.get(), before.st_mode & 0777) != 0) fail_to_write(errno, to_);
     const struct timespec times[2] = {before.st_atim, before.st_mtim};
     if (::futimens(out_.get(), times) != 0) fail_to_write(errno, to_);
-    // Some file systems say only here that the disk was full.
+    // Some file systems report a full disk only here.
     if (::close(out_.release()) != 0) fail_to_write(errno, to_);
     return copied;
   }
@@ -76,14 +76,14 @@ class Copier {
       off_t data = ::lseek(in_.get(), at, SEEK_DATA);
       if (data < 0 && errno == ENXIO) break;  // a hole up to the end
       off_t hole = data < 0 ? size : ::lseek(in_.get(), data, SEEK_HOLE);
-      if (data < 0) data = at;  // the file system does not know
+      if (data < 0) data = at;  // the file system does not support SEEK_DATA
       if (hole < 0) hole = size;
       hole = std::min(hole, size);
       at = data;
       while (at < hole) {
         const auto count = std::min<off_t>(hole - at, kChunk);
         const off_t done = copy_range(at, static_cast<size_t>(count));
-        if (done == 0) return;  // it became shorter, which is noticed
+        if (done == 0) return;  // it became shorter; run() notices that
         at += done;
         report(static_cast<uint64_t>(done));
       }
@@ -99,7 +99,7 @@ class Copier {
       if (done > 0) return done;
       if (done < 0 && errno == EINTR) continue;
       if (done < 0 && (errno == ENOSPC || errno == EDQUOT)) fail_to_write(errno, to_);
-      // Not between these file systems, or some other reason that reading and writing will tell.
+      // Not supported between these file systems, or an error that read and write will report.
       in_kernel_ = false;
     }
     buffer_.resize(kChunk);

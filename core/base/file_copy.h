@@ -1,6 +1,6 @@
 #pragma once
 
-// Copying one file, by sharing its blocks where the file system can, and always without its holes.
+// Copies one file: shares its blocks where the file system can, and keeps its holes.
 
 #include <cstdint>
 #include <functional>
@@ -9,21 +9,21 @@
 namespace adaptdl {
 
 struct CopiedFile {
-  bool found = true;     // false: there is no such file (any more), and nothing was made
-  bool changed = false;  // it was written to meanwhile, each time it was tried
+  bool found = true;     // false: the file does not exist (any more); nothing was created
+  bool changed = false;  // it was modified during every attempt
   uint64_t bytes = 0;
 };
 
 // Copies the regular file `from` (no link) to `to`, which must not exist: bytes, permissions
-// without set-user-ID and the like, and times. A file that changes meanwhile is copied again a few
-// times. `progress`, if given, hears of bytes as they are copied; what it throws ends the copy.
-// Throws Error with the path and the system's reason; for a full disk it says so. `to` may then be
-// left, in part.
+// without set-user-ID and the like, and times. A file that changes during the copy is copied again
+// a few times. `progress`, if given, is called with the number of bytes just copied; an exception
+// from it aborts the copy. Throws Error with the path and the system's reason; the message names a
+// full disk. A partial `to` may then remain.
 CopiedFile copy_file(const std::string& from, const std::string& to,
                      const std::function<void(uint64_t bytes)>& progress = {});
 
-// Throws the Error for making or writing `path`: as fail_errno(), with what to do when it is a full
-// disk.
+// Throws the Error for creating or writing `path`: as fail_errno(), with advice if the disk is
+// full.
 [[noreturn]] void fail_to_write(int error_number, const std::string& path);
 
 }  // namespace adaptdl

@@ -34,7 +34,7 @@ std::string read_file(const std::string& path, size_t max_bytes) {
   const auto too_large = [&] { fail("{}: is larger than {} bytes", path, max_bytes); };
   if (info.st_size > 0 && static_cast<uint64_t>(info.st_size) > max_bytes) too_large();
 
-  // Files of /proc say size 0, and any file may grow meanwhile, so read until the end comes.
+  // Files of /proc have size 0, and any file may grow, so read to the end.
   std::string text;
   size_t used = 0;
   text.resize(std::min<size_t>(max_bytes, static_cast<size_t>(info.st_size)) + 1);
@@ -95,7 +95,7 @@ void replace(const std::string& path, std::string_view bytes, mode_t mode, bool 
     if (sync && fsync(fd.get()) != 0) fail_errno(errno, path + ": cannot write");
     if (::close(fd.release()) != 0 && errno != EINTR) fail_errno(errno, path + ": cannot write");
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
-      fail_errno(errno, path + ": cannot be replaced");
+      fail_errno(errno, path + ": cannot replace");
     }
   } catch (...) {
     ::unlink(temporary.c_str());
@@ -140,7 +140,7 @@ void make_directories(const std::string& path, mode_t mode) {
 
 namespace {
 
-// Lets their owner into these folders, and change them; those that cannot be changed stay.
+// Gives the owner full permissions on these folders; ignores failures.
 void open_folders(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return;
@@ -187,7 +187,7 @@ std::string absolute_path(const std::string& path, const std::string& base) {
     if (base.empty()) {
       std::error_code error;
       const std::filesystem::path current = std::filesystem::current_path(error);
-      if (error) fail("cannot tell the current folder: {}", error.message());
+      if (error) fail("cannot determine the working directory: {}", error.message());
       whole = current / whole;
     } else {
       whole = std::filesystem::path(base) / whole;
@@ -238,7 +238,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) fail_errno(errno, path + ": cannot read");
   if (!S_ISREG(info.st_mode)) fail("{}: is not a regular file", path);
-  if (info.st_size == 0) return;  // an empty mapping is refused by the kernel
+  if (info.st_size == 0) return;  // the kernel rejects an empty mapping
   void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) fail_errno(errno, path + ": cannot map into memory");
   data_ = static_cast<const std::byte*>(data);
@@ -271,7 +271,7 @@ TemporaryDirectory::TemporaryDirectory(const std::string& prefix) {
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code error;  // nothing useful to do about it here
+  std::error_code error;  // ignored: nothing useful to do here
   std::filesystem::remove_all(path_, error);
   forget_temporary_path(path_);
 }

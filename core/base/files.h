@@ -18,42 +18,44 @@ namespace adaptdl {
 // open(2) with O_CLOEXEC.
 Fd open_file(const std::string& path, int flags, mode_t mode = 0666);
 
-// The whole file. Refuses one that is larger than `max_bytes`, before or while reading.
+// Reads the whole file. Rejects a file larger than `max_bytes`, before or while reading.
 std::string read_file(const std::string& path, size_t max_bytes);
 
-// Replaces or creates `path` such that a reader, and the disk after a power cut, sees the old or
-// the new content whole: temporary file in the same folder, fsync, rename, fsync of the folder.
-// A symbolic link at `path` is replaced, not followed. `mode` is subject to the umask.
+// Replaces or creates `path` atomically: a reader, and the disk after a power cut, has either the
+// whole old or the whole new content. Writes a temporary file in the same folder, then fsync,
+// rename, and fsync of the folder. A symlink at `path` is replaced, not followed. `mode` is subject
+// to the umask.
 void write_file_atomic(const std::string& path, std::string_view bytes, mode_t mode = 0666);
 
-// As write_file_atomic, but for what need not survive a power cut, which may leave the old, the
-// new, or an empty file. Takes microseconds.
+// As write_file_atomic, but without fsync: a power cut may leave the old, the new, or an empty
+// file. Takes microseconds.
 void replace_file(const std::string& path, std::string_view bytes, mode_t mode = 0666);
 
-// Makes renames and new names in this folder last.
+// Makes renames and new names in this folder durable (fsync).
 void sync_directory(const std::string& path);
 
 // Writes everything, also when interrupted. `what` names the target in the Error.
 void write_all(int fd, std::string_view bytes, std::string_view what);
 
-// Fills `bytes` from the file's `offset`. An Error says so if the file ends earlier.
+// Fills `bytes` from the file's `offset`. Throws Error if the file ends earlier.
 void read_exactly_at(int fd, std::span<std::byte> bytes, uint64_t offset, std::string_view what);
 
-bool path_exists(const std::string& path);   // follows links; a dangling link does not exist
+bool path_exists(const std::string& path);   // follows symlinks; false for a dangling one
 bool is_directory(const std::string& path);  // follows links
 uint64_t file_size(const std::string& path);
 
-// Creates the folder and its parents; those created get `mode` less the umask. Fine if it exists.
+// Creates the folder and its parents with `mode` less the umask. An existing folder is no error.
 void make_directories(const std::string& path, mode_t mode = 0777);
 
-// Removes a file, a link itself, or a folder with all in it, read-only or not. Fine if missing.
+// Removes a file, a symlink (not its target), or a folder with all its content, read-only or not. A
+// missing path is no error.
 void remove_tree(const std::string& path);
 
 // Names (not paths) in the folder, sorted, without . and ..
 std::vector<std::string> list_directory(const std::string& path);
 
-// Makes `path` absolute against the current folder, or against `base` (itself absolute), and
-// removes "." and ".." by text; does not ask the disk.
+// Makes `path` absolute relative to the working directory, or to `base` (itself absolute), and
+// removes "." and ".." textually, without looking at the disk.
 std::string absolute_path(const std::string& path, const std::string& base = "");
 // The place on the disk: absolute, without symlinks, "." and "..". Throws Error if it does not
 // exist.
@@ -63,9 +65,9 @@ std::string parent_directory(const std::string& path);                      // "
 std::string file_name(const std::string& path);                             // last component
 std::string file_stem(const std::string& path);  // last component without its last .suffix
 
-// A file mapped for reading. Movable. The bytes stay valid until it goes; a file that others
-// truncate meanwhile raises SIGBUS on access, as with any mapping, so map only files that are
-// replaced by renaming.
+// A file mapped for reading. Movable. The bytes stay valid as long as the object. If another
+// process truncates the file, an access raises SIGBUS, so map only files that are replaced by
+// renaming.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -86,7 +88,7 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// A fresh folder (0700) under TMPDIR or /tmp, removed with its content at the end.
+// A new folder (0700) under TMPDIR or /tmp; the destructor removes it with its content.
 class TemporaryDirectory {
  public:
   explicit TemporaryDirectory(const std::string& prefix = "adaptdl");

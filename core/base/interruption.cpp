@@ -44,7 +44,7 @@ Interruption sweep_on_signals() {
     sweep_temporary_paths();
     std::signal(number, SIG_DFL);
     std::raise(number);
-    _exit(128 + number);  // process 1 does not end by a signal
+    _exit(128 + number);  // a raised signal does not end process 1
   });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Signals that end what a command does, such that it can clean up.
+// Signals that interrupt a command, such that it can clean up.
 
 #include <atomic>
 #include <functional>
@@ -12,18 +12,18 @@
 
 namespace adaptdl {
 
-// Catches the signals for its life: the first one cancels, and the second one ends the process at
-// once. At most one object at a time.
+// Catches the signals during its lifetime: the first one cancels, the second one ends the process
+// at once. At most one object at a time.
 class Interruption {
  public:
-  // `act` hears the first one on another thread.
+  // `act` is called with the first signal, on another thread.
   explicit Interruption(const std::vector<int>& signals, std::function<void(int)> act = {});
   ~Interruption();
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
 
-  Cancellation& cancellation() { return cancellation_; }  // anybody may cancel
-  int signal() const { return signal_; }                  // that came; 0: none
+  Cancellation& cancellation() { return cancellation_; }  // any thread may cancel
+  int signal() const { return signal_; }                  // the signal received; 0: none
 
  private:
   void watch();
@@ -35,8 +35,8 @@ class Interruption {
   std::thread thread_;
 };
 
-// For work that nothing else cancels: SIGINT, SIGTERM and SIGHUP, unless they are ignored, remove
-// what sweep_temporary_paths() does, and then end the process.
+// For work without other cancellation: on SIGINT, SIGTERM and SIGHUP (unless ignored), calls
+// sweep_temporary_paths() and then ends the process.
 Interruption sweep_on_signals();
 
 }  // namespace adaptdl

@@ -23,7 +23,7 @@ std::string& log_name() {
   return name;
 }
 
-// Further lines stand under the first.
+// Indents further lines below the first one.
 void append_indented(std::string& line, std::string_view text) {
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
   for (const char c : printable(text)) {

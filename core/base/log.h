@@ -1,9 +1,9 @@
 #pragma once
 
-// What a process says about its own work, to people: one line on standard error each,
+// Log lines for people. Each is one line on standard error,
 //   2026-01-31T08:05:09.123Z warning worker 3: text
-// in one write, so that lines of several threads and processes do not mix. Thread-safe. A standard
-// error that is closed or full loses lines; nothing else happens.
+// written at once, so that lines of several threads and processes do not mix. Thread-safe. If
+// standard error is closed or full, lines are lost; nothing else happens.
 
 #include <fmt/format.h>
 #include <string>
@@ -17,19 +17,19 @@ enum class LogLevel : int { error, warning, info, debug };
 // "error", "warning", "info" or "debug"; throws UsageError naming `what`.
 LogLevel parse_log_level(std::string_view text, std::string_view what);
 
-// Lines above this level are dropped; at first: info.
+// Lines above this level are dropped. Default: info.
 void set_log_level(LogLevel level);
 bool log_enabled(LogLevel level);
 
-// Put before every text, as "worker 3: "; at first empty. Call before threads start.
+// Prefix of every text, such as "worker 3: ". Default: none. Call before threads start.
 void set_log_name(const std::string& name);
 
-// The text with its control characters, but newlines and tabs, as escapes such as \x1b: what came
-// from a file or another program may not steer a terminal.
+// The text with its control characters, except newlines and tabs, as escapes such as \x1b, so that
+// text from a file or another program cannot control a terminal.
 std::string printable(std::string_view text);
 
-// Writes the line, whatever the level. Further lines of a text are indented, and control
-// characters shown as escapes: a log is read on terminals.
+// Writes the line at any level. Further lines of a text are indented; control characters are shown
+// as escapes, because terminals display logs.
 void log_line(LogLevel level, std::string_view text);
 
 template <typename... Args>

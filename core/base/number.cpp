@@ -99,8 +99,8 @@ double parse_double(std::string_view text, std::string_view what, double low, do
 
 uint64_t parse_bytes(std::string_view text, std::string_view what, uint64_t low, uint64_t high) {
   const auto refuse = [&] {
-    fail("{}: '{}' is not allowed; give a size{} bytes, as 4096, 64KiB, 10MB or 1.5GiB", what, text,
-         range_text(low, high));
+    fail("{}: '{}' is not allowed; give a size{} bytes, such as 4096, 64KiB, 10MB or 1.5GiB", what,
+         text, range_text(low, high));
   };
   std::optional<uint64_t> bytes = try_parse<uint64_t>(text);  // exact above 2^53
   if (!bytes) {
@@ -118,8 +118,8 @@ uint64_t parse_bytes(std::string_view text, std::string_view what, uint64_t low,
 
 double parse_duration(std::string_view text, std::string_view what, double low, double high) {
   const auto refuse = [&] {
-    fail("{}: '{}' is not allowed; give a duration{} seconds, as 90, 500ms, 1.5h or 2m30s", what,
-         text, range_text(low, high));
+    fail("{}: '{}' is not allowed; give a duration{} seconds, such as 90, 500ms, 1.5h or 2m30s",
+         what, text, range_text(low, high));
   };
   double seconds = 0.0;
   std::string_view rest = text;
@@ -147,7 +147,7 @@ std::string format_bytes(uint64_t bytes) {
   static constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes) / 1024.0;
   size_t unit = 0;
-  // 1023.95 would be shown as 1024.0 of the smaller unit.
+  // 1023.95 would be printed as 1024.0 of the smaller unit.
   while (value >= 1023.95 && unit + 1 < kUnits.size()) {
     value /= 1024.0;
     ++unit;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Numbers as text, the same in every locale. Parsing takes the whole text or throws Error
-// "WHAT: ...; what is allowed"; there are no surrounding blanks, no plus sign, no hexadecimal.
+// Numbers as text, the same in every locale. Parsing takes the whole text or throws Error "WHAT:
+// ...; what is allowed"; surrounding blanks, a plus sign and hexadecimal are not allowed.
 
 #include <charconv>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace adaptdl {
 
-// The number that the whole text is, if it is one that T can hold. T: an integer or float type.
-// Texts such as inf and nan parse as floats.
+// Parses the whole text as a T, an integer or float type; nothing if it is not a number or does not
+// fit. Texts such as inf and nan parse as floats.
 template <typename T>
 std::optional<T> try_parse(std::string_view text) {
   T value{};
@@ -47,8 +47,8 @@ double parse_duration(std::string_view text, std::string_view what, double low =
 // The shortest text that reads back as the same number: 0.1, 1e-05, 3.
 std::string format_number(double value);
 
-// For people. Bytes: "512 B", "1.4 GiB". Seconds: "450 ms", "4.2 s", "2 m 03 s", "1 h 02 m",
-// "3 d 04 h"; a negative or not finite one is "?". Rates: three digits of value, "1.25 k UNIT/s".
+// For people. Bytes: "512 B", "1.4 GiB". Seconds: "450 ms", "4.2 s", "2 m 03 s", "1 h 02 m", "3 d
+// 04 h"; negative or not finite seconds give "?". Rates: three digits of value, "1.25 k UNIT/s".
 std::string format_bytes(uint64_t bytes);
 std::string format_duration(double seconds);
 std::string format_rate(double per_second, std::string_view unit);

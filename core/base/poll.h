@@ -15,8 +15,8 @@ void set_nonblocking(int fd, bool on = true);
 // Waits until `fd` has one of the poll(2) `events`, an error or a hang-up; false at the deadline.
 bool wait_ready(int fd, short events, std::optional<TimePoint> deadline = {});
 
-// poll(2) until `deadline`, if there is one before TimePoint::max(), and then a moment more. For
-// event loops: may return earlier, as after a signal.
+// poll(2) until slightly after `deadline`; TimePoint::max() means no deadline. For event loops: may
+// return earlier, for example after a signal.
 void poll_until(std::vector<pollfd>& waits, TimePoint deadline);
 
 }  // namespace adaptdl

@@ -34,8 +34,8 @@ struct Report {
 // The limit of descriptors before raise_descriptor_limit(), which children get.
 std::optional<rlimit> inherited_descriptors;
 
-// Everything the child needs, laid out before the fork: between fork and exec only
-// async-signal-safe calls are allowed, so nothing there may allocate or lock.
+// Everything the child needs, prepared before the fork: between fork and exec only
+// async-signal-safe calls are allowed, so the child may not allocate or lock.
 struct Plan {
   std::vector<char*> argv, envp;
   std::vector<std::string> candidates;  // paths to try
@@ -96,7 +96,7 @@ Plan make_plan(const SpawnOptions& options) {
   plan.bind = !options.cores.empty();
   CPU_ZERO(&plan.cores);
   for (const int core : options.cores) {
-    if (core < 0 || core >= CPU_SETSIZE) fail("core {}: there is none of that number", core);
+    if (core < 0 || core >= CPU_SETSIZE) fail("core {}: no such core number", core);
     CPU_SET(static_cast<size_t>(core), &plan.cores);
   }
   return plan;
@@ -136,7 +136,8 @@ void mark_close_on_exec(int from, int limit) {
     give_up(report_fd, Step::directory);
   }
 
-  // Copies above every wanted number first, so that none is overwritten before it is used.
+  // First duplicate the descriptors above every wanted number, so that none is overwritten before
+  // use.
   const int report = lift(report_fd, plan.lowest_free);
   if (report < 0) give_up(report_fd, Step::descriptors);
   for (size_t i = 0; i < plan.descriptors.size(); ++i) {
@@ -166,7 +167,7 @@ void mark_close_on_exec(int from, int limit) {
   int error = ENOENT;
   for (const std::string& candidate : plan.candidates) {
     execve(candidate.c_str(), plan.argv.data(), envp);
-    // As execvp: a file that may not be executed does not end the search, but is remembered.
+    // As execvp: a file without permission does not end the search, but its error is kept.
     if (errno != ENOENT && errno != ENOTDIR) error = errno;
     if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) break;
   }
@@ -180,7 +181,7 @@ std::pair<Child, Report> attempt(Plan& plan) {
   if (pipe2(pipe_fds, O_CLOEXEC) != 0) fail_errno(errno, "cannot create a pipe");
   Fd reader(pipe_fds[0]), writer(pipe_fds[1]);
 
-  // No handler of ours may run in the child before it has reset them.
+  // Our signal handlers must not run in the child before it has reset them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -206,13 +207,13 @@ std::pair<Child, Report> attempt(Plan& plan) {
 [[noreturn]] void explain(const Report& report, const SpawnOptions& options) {
   const std::string program = options.path.empty() ? options.argv[0] : options.path;
   if (report.step == Step::directory) {
-    fail_errno(report.error, options.directory + ": cannot go to this folder");
+    fail_errno(report.error, options.directory + ": cannot change to this folder");
   }
   if (report.step == Step::descriptors) {
-    fail_errno(report.error, program + ": cannot pass on descriptors");
+    fail_errno(report.error, program + ": cannot pass file descriptors to the program");
   }
   if (report.step == Step::cores) {
-    fail_errno(report.error, fmt::format("{}: cannot be bound to cores {}", program,
+    fail_errno(report.error, fmt::format("{}: cannot bind the program to cores {}", program,
                                          fmt::join(options.cores, ", ")));
   }
   fail_errno(report.error, program + ": cannot execute");
@@ -230,7 +231,7 @@ Child spawn(const SpawnOptions& options) {
     if (execution && refused && options.image != nullptr && options.image->in_memory()) {
       options.image->move_to_file();
     } else if (execution && report.error == ETXTBSY && tries < 50) {
-      // Another thread's child still holds, for a moment, the descriptor that wrote the file.
+      // Another thread's child briefly holds the descriptor that wrote the file.
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     } else {
       explain(report, options);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Child processes. The child gets exactly what is written down here: the listed descriptors and
-// standard ones, default signal handlers, an empty signal mask. Needs Linux 5.3 (pidfds).
+// Child processes. The child gets only the listed descriptors and the standard ones, default signal
+// handlers and an empty signal mask. Needs Linux 5.3 (pidfds).
 
 #include <optional>
 #include <span>
@@ -26,19 +26,20 @@ struct ExitStatus {
 };
 ExitStatus decode_wait_status(int status);  // of waitpid(2)
 
-// A program that is bytes in this process rather than a file. Kept in a sealed memfd; where the
-// kernel refuses to execute those (vm.memfd_noexec), as a 0700 file in `cache_folder`, made when
-// first needed and shared by all who bring the same bytes. Not thread-safe while spawning.
+// A program held as bytes in this process rather than in a file. Kept in a sealed memfd. Where the
+// kernel refuses to execute memfds (vm.memfd_noexec), it becomes a 0700 file in `cache_folder`,
+// created when first needed and shared by all processes with the same bytes. Not thread-safe while
+// spawning.
 class ExecutableImage {
  public:
-  // Copies. `name` is what /proc shows. Throws Error if neither way can be had.
+  // Copies the bytes. /proc shows `name`. Throws Error if neither way works.
   ExecutableImage(std::span<const std::byte> program, const std::string& name,
                   const std::string& cache_folder);
 
   int fd() const { return fd_.get(); }
   bool in_memory() const { return in_memory_; }
 
-  // Moves to the cache file; for spawn, when executing the memfd was refused.
+  // Moves to the cache file. spawn() calls it when the kernel refuses to execute the memfd.
   void move_to_file();
 
  private:
@@ -60,14 +61,14 @@ struct SpawnOptions {
   // {descriptor here, its number in the child}. 0, 1 and 2 are inherited unless set here; nothing
   // else is. The descriptors here stay open and unchanged.
   std::vector<std::pair<int, int>> descriptors;
-  // SIGKILL for the child when the *thread* that spawns it ends, however it ends: spawn from a
-  // thread that lives as long as the process.
+  // The kernel sends SIGKILL to the child when the *thread* that spawned it ends, for any reason:
+  // spawn from a thread that lives as long as the process.
   bool die_with_parent = true;
   bool new_process_group = false;  // so that the terminal's Ctrl-C does not reach it
-  std::vector<int> cores;          // the only ones it may run on, by number; none: as this thread
+  std::vector<int> cores;          // the cores it may run on; empty: as this thread
 };
 
-// A child of this process; kills and reaps it at the end if it still runs. Movable. One thread.
+// A child of this process. The destructor kills and reaps it if it still runs. Movable. One thread.
 class Child {
  public:
   Child() = default;
@@ -81,13 +82,15 @@ class Child {
   int pidfd() const { return pidfd_.get(); }  // readable once it has ended
   bool running() const { return pid_ > 0 && !status_; }
 
-  // Lets it go on without this object, which then has none; its number. Nobody kills or reaps it.
+  // Detaches the child and returns its pid; this object is then empty. Nobody kills or reaps it.
   pid_t release();
 
-  // Sends a signal; false if it has ended. Never reaches another process that got its number.
+  // Sends a signal; false if the child has ended. Never signals another process that reused its
+  // pid.
   bool send_signal(int signal);
 
-  // How it ended, reaping it: now if it has (poll), by the deadline (wait_until), whenever (wait).
+  // Reaps the child and returns how it ended: without waiting (poll), waiting until the deadline
+  // (wait_until), or without limit (wait).
   std::optional<ExitStatus> poll();
   std::optional<ExitStatus> wait_until(TimePoint deadline);
   ExitStatus wait();
@@ -100,17 +103,18 @@ class Child {
   std::optional<ExitStatus> status_;
 };
 
-// Starts a program. An Error says which step failed (folder, descriptor, cores, execution) and why;
-// then there is no child. Thread-safe, but see die_with_parent.
+// Starts a program. On failure no child exists, and the Error names the step (folder, descriptor,
+// cores, execution) and the reason. Thread-safe, but see die_with_parent.
 Child spawn(const SpawnOptions& options);
 
-// Lets this process have as many descriptors open as the system's hard limit allows, up to 65,536.
-// Children start with the limit that was before: a program that uses select() may rely on it. Call
-// once, before other threads spawn. Does nothing where the limit is high enough already.
+// Raises this process's limit of open descriptors to the hard limit, at most 65,536. Children get
+// the previous limit, because a program that uses select() may rely on it. Call once, before other
+// threads spawn. Does nothing if the limit is already high enough.
 void raise_descriptor_limit();
 
-// Runs to the end and captures standard output (and error, if asked), at most `max_bytes`; past
-// the deadline, or beyond the bound, the child is killed and an Error thrown.
+// Runs the program to its end and captures at most `max_bytes` of standard output (and of standard
+// error if `with_stderr`). After `timeout`, or beyond `max_bytes`, kills the child and throws
+// Error.
 struct CapturedRun {
   ExitStatus status;
   std::string output;

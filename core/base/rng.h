@@ -40,8 +40,7 @@ class Rng {
   // A multiple of 2^-53 in [0, 1), all equally likely.
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
-  // An integer in [0, count). Requires: count >= 1. Some are likelier than others by a share of
-  // count / 2^64.
+  // An integer in [0, count). Requires: count >= 1. The bias is at most count / 2^64.
   uint64_t below(uint64_t count) { return bits() % count; }
 
   // True with that probability: never for 0, always for 1.

@@ -41,7 +41,7 @@ SignalCatcher::SignalCatcher(const std::vector<int>& signals) {
   };
   for (const int number : signals) install(number, on_signal);
   install(SIGPIPE, SIG_IGN);
-  install(SIGXFSZ, SIG_IGN);  // under a limit of file sizes, writing fails instead
+  install(SIGXFSZ, SIG_IGN);  // beyond the file size limit, write() then fails with EFBIG
 }
 
 SignalCatcher::~SignalCatcher() {

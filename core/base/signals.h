@@ -10,8 +10,9 @@
 
 namespace adaptdl {
 
-// Catches the given signals (also as process 1, where nothing is caught by default) for its life,
-// and ignores SIGPIPE and SIGXFSZ; then puts back what was there. At most one object at a time.
+// During its lifetime, catches the given signals (also as process 1, where the defaults do nothing)
+// and ignores SIGPIPE and SIGXFSZ; then restores the previous handlers. At most one object at a
+// time.
 class SignalCatcher {
  public:
   explicit SignalCatcher(const std::vector<int>& signals);
@@ -20,7 +21,7 @@ class SignalCatcher {
   SignalCatcher& operator=(const SignalCatcher&) = delete;
 
   int fd() const { return reader_.get(); }  // readable when a signal has come
-  std::vector<int> take();                  // those that came since, in order; does not block
+  std::vector<int> take();  // the signals received since the last call, in order; does not block
 
  private:
   Fd reader_, writer_;

@@ -27,7 +27,7 @@ std::string home_directory() {
   if (getpwuid_r(geteuid(), &entry, buffer, sizeof(buffer), &found) == 0 && found != nullptr) {
     return found->pw_dir;
   }
-  fail("cannot tell your home folder: set HOME");
+  fail("cannot determine your home folder: set HOME");
 }
 
 std::string xdg_directory(const char* variable, const char* below_home) {
@@ -55,7 +55,7 @@ size_t count_gpus(const std::string& root) {
   const std::string driver = join_path(root, "proc/driver/nvidia/gpus");
   const size_t devices = numbered_entries(join_path(root, "dev"), "nvidia").size();
   if (!is_directory(driver)) return devices;
-  // The driver lists all of the machine's; a container has device files for its own only.
+  // The driver lists all GPUs of the machine; a container has device files only for its own.
   const size_t listed = list_directory(driver).size();
   return devices == 0 ? listed : std::min(devices, listed);
 }
@@ -99,8 +99,8 @@ std::vector<std::string> gpus(const std::string& root, std::optional<std::string
     for (size_t i = 0; i < count; ++i) found.push_back(fmt::format("{}", i));
     return found;
   }
-  // As the CUDA driver reads it: the first entry that names no device, or names one again, ends
-  // the list. Names by UUID (GPU-..., MIG-...) cannot be checked without a library.
+  // As in the CUDA driver: the first entry that is invalid or a duplicate ends the list. Names by
+  // UUID (GPU-..., MIG-...) cannot be checked without a library.
   for (size_t begin = 0; count > 0 && begin <= visible->size();) {
     const size_t end = std::min(visible->find(',', begin), visible->size());
     std::string_view entry = visible->substr(begin, end - begin);
@@ -136,7 +136,7 @@ std::optional<uint64_t> process_start_time(pid_t pid, const std::string& root) {
   } catch (const Error&) {
     return std::nullopt;  // it ended
   }
-  // Field 22; fields are counted after the name, which may hold blanks and parentheses.
+  // Field 22; count fields after the name, which may contain blanks and parentheses.
   size_t at = text.rfind(')');
   for (int field = 2; at != std::string::npos && field < 22; ++field) at = text.find(' ', at + 1);
   if (at == std::string::npos) return std::nullopt;
@@ -178,7 +178,7 @@ std::string runtime_directory() {
   if (lstat(path.c_str(), &info) != 0) fail_errno(errno, path);
   if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 0077) != 0) {
     fail(
-        "{}: must be a folder of yours that others cannot enter (chmod 700); or set "
+        "{}: must be a folder that you own and others cannot enter (chmod 700); fix it, or set "
         "XDG_RUNTIME_DIR to such a folder",
         path);
   }

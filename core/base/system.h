@@ -1,8 +1,8 @@
 #pragma once
 
-// What this machine, and this process's share of it, offers. Functions with a `root` read /proc and
-// /sys below it, so that tests can bring their own; all else is the machine's. Thread-safe as long
-// as nobody changes the environment meanwhile.
+// The resources of this machine and this process's share of them. Functions with a `root` read
+// /proc and /sys below it, so that tests can provide their own. Thread-safe as long as nobody
+// changes the environment.
 
 #include <cstdint>
 #include <optional>
@@ -35,11 +35,11 @@ uint64_t available_memory(const std::string& root = "/");
 std::vector<std::string> gpus(const std::string& root, std::optional<std::string_view> visible);
 std::vector<std::string> gpus();  // this machine's, by its CUDA_VISIBLE_DEVICES
 
-// Differs between boots of a machine; "" where the kernel does not say.
+// Differs between boots of a machine; "" if the kernel does not provide it.
 std::string boot_id(const std::string& root = "/");
 
-// When a process started, in clock ticks since boot: with its number and boot_id() it identifies
-// the process for ever. Nothing if there is no such process.
+// When a process started, in clock ticks since boot: with its pid and boot_id() it identifies the
+// process uniquely. Nothing if the process does not exist.
 std::optional<uint64_t> process_start_time(pid_t pid, const std::string& root = "/");
 
 std::string host_name();
@@ -47,13 +47,13 @@ std::string host_name();
 // A variable's value; nothing if unset, or if empty unless `empty_counts`.
 std::optional<std::string> environment_variable(const char* name, bool empty_counts = false);
 
-// Where this user's files of ours go (XDG base directories; the folders may not exist yet):
+// AdaptDL's folders of this user (XDG base directories; they may not exist yet):
 // $XDG_STATE_HOME/adaptdl or ~/.local/state/adaptdl, and so on.
 std::string state_directory();
 std::string config_directory();
 std::string cache_directory();
-// $XDG_RUNTIME_DIR/adaptdl, else /tmp/adaptdl-UID; made (0700) if missing. Throws Error if it
-// belongs to somebody else or others may enter it.
+// $XDG_RUNTIME_DIR/adaptdl, else /tmp/adaptdl-UID; created (0700) if missing. Throws Error if
+// another user owns it or others may enter it.
 std::string runtime_directory();
 
 bool is_terminal(int fd);

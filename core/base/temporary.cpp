@@ -29,7 +29,7 @@ void forget_temporary_path(const std::string& path) noexcept {
 void sweep_temporary_paths() noexcept {
   const std::lock_guard lock(mutex);
   for (const std::string& path : paths()) {
-    std::error_code error;  // nothing useful to do about it here
+    std::error_code error;  // ignored: nothing useful to do here
     std::filesystem::remove_all(path, error);
   }
   paths().clear();

@@ -1,17 +1,17 @@
 #pragma once
 
-// Files and folders that are not to outlive the program. Thread-safe.
+// Files and folders that must not outlive the program. Thread-safe.
 
 #include <string>
 
 namespace adaptdl {
 
-// From then on until it is forgotten, sweep_temporary_paths() removes it with its content.
-// TemporaryDirectory does both for its own.
+// Registers a path that sweep_temporary_paths() removes with its content, until it is forgotten.
+// TemporaryDirectory does both for its folder.
 void note_temporary_path(const std::string& path);
 void forget_temporary_path(const std::string& path) noexcept;
 
-// For a program that a signal ends now.
+// For a program that is about to end by a signal.
 void sweep_temporary_paths() noexcept;
 
 }  // namespace adaptdl

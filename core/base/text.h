@@ -11,16 +11,16 @@ namespace adaptdl {
 // The parts between the separators, empty ones too: one more than there are separators.
 std::vector<std::string> split(std::string_view text, char separator);
 
-// With the letters A to Z in lower case, whatever the locale.
+// Converts the letters A to Z to lower case, in any locale.
 std::string lower_case(std::string_view text);
 
 // Smallest number of insertions, deletions, substitutions and swaps of neighbours between two
 // words.
 int edit_distance(std::string_view from, std::string_view to);
 
-// The candidate that `word` was probably meant to be: the nearest, where a third of its letters
-// (at least one) may differ but not all, or the only one that starts with it. Empty when there is
-// none, and for words of more than 100 letters, which nobody mistyped.
+// The candidate that `word` probably means: the nearest one, where up to a third of its letters (at
+// least one) but not all may differ, or else the only one that starts with it. Empty if there is
+// none, and for words of more than 100 letters, which are not typing errors.
 std::string nearest_name(std::string_view word, const std::vector<std::string_view>& candidates);
 
 // " Did you mean X?", or nothing.

@@ -48,14 +48,16 @@ std::string from_base64(std::string_view text, std::string_view what) {
     if (c == '=') {
       ++padding;
     } else if (value < 0 || padding > 0) {
-      fail("{}: this is no base64 text", what);
+      fail("{}: not valid base64", what);
     } else {
       ++digits;
       bits = (bits << 6) | static_cast<uint32_t>(value);
       if ((count += 6) >= 8) bytes += static_cast<char>(bits >> (count -= 8));
     }
   }
-  if (padding > 2 || (digits + padding) % 4 != 0) fail("{}: this base64 text is cut short", what);
+  if (padding > 2 || (digits + padding) % 4 != 0) {
+    fail("{}: not valid base64: it is truncated", what);
+  }
   return bytes;
 }
 

@@ -9,8 +9,8 @@ namespace adaptdl {
 
 std::string to_base64(std::string_view bytes);
 
-// Blanks and line ends are skipped. Throws Error naming `what`, but not the text, which may be
-// secret, for other characters and a wrong length.
+// Skips blanks and line ends. Throws an Error for other characters and a wrong length; the message
+// names `what`, but not the text, which may be secret.
 std::string from_base64(std::string_view text, std::string_view what);
 
 }  // namespace adaptdl

@@ -13,8 +13,8 @@ std::string zstd_decompress(std::span<const std::byte> compressed, size_t max_by
   const auto release = [](ZSTD_DCtx* context) { ZSTD_freeDCtx(context); };
   const std::unique_ptr<ZSTD_DCtx, decltype(release)> context(ZSTD_createDCtx(), release);
   ADAPTDL_CHECK(context != nullptr);
-  // Streaming, so that no size written in the data is trusted: memory grows with what comes out.
-  // The size that a frame declares only helps to grow once.
+  // Streaming, because the declared size is not trusted: memory grows with the output. The declared
+  // size only reduces the number of reallocations.
   const unsigned long long declared =
       ZSTD_getFrameContentSize(compressed.data(), compressed.size());
   const bool known = declared != ZSTD_CONTENTSIZE_UNKNOWN && declared != ZSTD_CONTENTSIZE_ERROR;

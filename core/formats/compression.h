@@ -7,8 +7,8 @@
 
 namespace adaptdl {
 
-// Decompresses zstd frames (RFC 8878) of at most `max_bytes` together. Throws Error naming `what`
-// if they are damaged, truncated, or hold more. Thread-safe.
+// Decompresses zstd frames (RFC 8878) to at most `max_bytes` in total. Throws an Error naming
+// `what` if they are damaged, truncated or larger. Thread-safe.
 std::string zstd_decompress(std::span<const std::byte> compressed, size_t max_bytes,
                             std::string_view what);
 

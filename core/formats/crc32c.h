@@ -20,7 +20,7 @@ inline uint32_t masked_crc32c(uint32_t crc) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-// The one without special instructions, for tests.
+// The version without special instructions, for tests.
 uint32_t crc32c_portable(std::span<const std::byte> bytes, uint32_t before = 0);
 
 }  // namespace adaptdl

@@ -10,7 +10,7 @@
 namespace adaptdl {
 namespace {
 
-constexpr size_t kMaxFields = 64;  // of one line; no table of ours has as many
+constexpr size_t kMaxFields = 64;  // of one line; no table here has as many
 constexpr size_t kMaxShown = 40;
 
 std::string list_of(const std::vector<std::string>& names) {
@@ -68,7 +68,7 @@ CsvTable::CsvTable(std::string text, std::string path, std::vector<std::string> 
   CsvScanner scanner(text_, path_);
   while (!scanner.at_end() && scanner.skip_blank_line()) continue;
   if (scanner.at_end()) {
-    fail("{}: is empty; a line naming the columns {} belongs first", path_, list_of(columns_));
+    fail("{}: is empty; the first line must name the columns {}", path_, list_of(columns_));
   }
   const int64_t header = scanner.line();
   read_header(next_line(scanner, path_), header);
@@ -105,7 +105,7 @@ void CsvTable::read_header(const std::vector<std::string_view>& names, int64_t l
   }
   for (const auto& name : names) {
     if (std::find(columns_.begin(), columns_.end(), name) == columns_.end()) {
-      fail("{}:{}: {}: unknown column; those known are {}", path_, line, shown(name),
+      fail("{}:{}: {}: unknown column; known columns: {}", path_, line, shown(name),
            list_of(columns_));
     }
   }
@@ -132,13 +132,13 @@ std::string CsvTable::text(size_t row, std::string_view column) const {
   const std::string_view value = field(row, column);
   if (value.empty()) refuse(row, column, "is empty; give some text");
   if (value.find('"') != std::string_view::npos) {
-    refuse(row, column, "holds a quote; text without quotes is allowed");
+    refuse(row, column, "contains a quote; give text without quotes");
   }
   if (!is_utf8(value)) refuse(row, column, "is not UTF-8; save the file in that encoding");
   return std::string(value);
 }
 
-// The place is put into words only for a value that is refused: files have many numbers.
+// Formats the place only for a rejected value, because files have many numbers.
 int64_t CsvTable::integer(size_t row, std::string_view column, int64_t low, int64_t high) const {
   const std::string_view value = field(row, column);
   const auto parsed = try_parse<int64_t>(value);
@@ -155,10 +155,10 @@ double CsvTable::number(size_t row, std::string_view column, double low, double 
   return parse_double(value, place(row, column), low, high);
 }
 
-// What is wrong will be shown in a message of one line.
+// Keeps the message on one line.
 void CsvTable::refuse_long(size_t row, std::string_view column, std::string_view value) const {
   if (value.size() <= kMaxShown) return;
-  refuse(row, column, fmt::format("'{}...' is no number; give a number", shown(value)));
+  refuse(row, column, fmt::format("'{}...' is not a number; give a number", shown(value)));
 }
 
 }  // namespace adaptdl

@@ -1,7 +1,7 @@
 #pragma once
 
 // Strict reading of tables: comma-separated values below a header row that names the columns. Every
-// complaint is an Error
+// problem is an Error
 //   PATH:LINE: COLUMN: what is wrong; what is allowed
 //
 //   const CsvTable table(read_file(path, kLargest), path, {"name", "time"});
@@ -26,15 +26,15 @@ struct CsvLimits {
 // Immutable after construction; safe to read from many threads. Owns its text.
 class CsvTable {
  public:
-  // The header must name exactly `columns`, in any order; every row has as many fields; there is
-  // one row at least. Blank lines are skipped. Throws Error.
+  // The header must name exactly `columns`, in any order; every row must have that many fields; at
+  // least one row is needed. Blank lines are skipped. Throws Error.
   CsvTable(std::string text, std::string path, std::vector<std::string> columns,
            CsvLimits limits = {});
 
   size_t rows() const { return lines_.size(); }
 
-  // Requires: row < rows(), and a column given to the constructor. Text is not empty and is UTF-8,
-  // numbers are finite and within [low, high], or Error.
+  // Requires: row < rows(), and a column given to the constructor. Throws Error unless text is
+  // non-empty UTF-8 and numbers are finite and within [low, high].
   std::string text(size_t row, std::string_view column) const;
   int64_t integer(size_t row, std::string_view column,
                   int64_t low = std::numeric_limits<int64_t>::min(),

@@ -11,9 +11,9 @@
 
 namespace adaptdl {
 
-// Goes through a text of comma-separated values field by field. Lines end with LF or CRLF, a field
-// may stand in double quotes. Borrows both arguments; one thread at a time. Inline, because
-// training data of gigabytes goes through it.
+// Scans comma-separated values field by field. Lines end with LF or CRLF; a field may be in double
+// quotes. Borrows both arguments; one thread at a time. Inline, because it reads gigabytes of
+// training data.
 class CsvScanner {
  public:
   CsvScanner(std::string_view text, const std::string& name) : text_(text), name_(name) {
@@ -41,8 +41,8 @@ class CsvScanner {
   }
 
   // The next field, a part of the text without quotes and surrounding blanks (a doubled quote
-  // inside stays doubled). `last`: the line ends behind it. Throws Error "NAME:LINE: ..." for a
-  // quote that is not closed, or text behind one.
+  // inside stays doubled). `last`: the line ends after it. Throws Error "NAME:LINE: ..." for an
+  // unclosed quote, or text after a closing quote.
   std::string_view field(bool& last) {
     size_t start = place_;
     while (start < text_.size() && (text_[start] == ' ' || text_[start] == '\t')) ++start;
@@ -61,7 +61,7 @@ class CsvScanner {
       place_ = end + 1;
       while (!at_end() && (text_[place_] == ' ' || text_[place_] == '\t')) ++place_;
       if (!at_end() && text_[place_] != ',' && text_[place_] != '\n' && text_[place_] != '\r') {
-        fail("{}:{}: text follows a closing quote; a comma or the line's end belongs there", name_,
+        fail("{}:{}: text follows a closing quote; only a comma or the end of the line may", name_,
              line_);
       }
     } else {

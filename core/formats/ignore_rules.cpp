@@ -29,7 +29,7 @@ bool in_class(std::string_view name, unsigned char c, bool& known) {
   return false;
 }
 
-// Spaces at the end do not count, unless a backslash stands before them.
+// Removes trailing spaces, unless a backslash precedes them.
 std::string_view without_trailing_spaces(std::string_view line) {
   size_t end = 0;
   for (size_t i = 0; i < line.size(); ++i) {
@@ -68,8 +68,8 @@ void IgnoreRules::add_line(std::string_view line) {
   }
   rule.anchored = line.find('/') != std::string_view::npos;
   if (line.starts_with('/')) line.remove_prefix(1);
-  // git compares what is literal at a pattern's begin by itself, and lets a pattern begin after it:
-  // so the asterisks of /a**/b span folders although no slash stands before them.
+  // git compares a pattern's literal prefix separately, and treats the rest as a new pattern: so
+  // the asterisks of /a**/b span folders although no slash precedes them.
   const size_t literal = std::min(line.find_first_of("*?[\\"), line.size());
   rule.prefix = line.substr(0, literal);
   if (rule.prefix.empty() && literal == line.size()) return;
@@ -109,14 +109,14 @@ bool IgnoreRules::compile(std::string_view pattern, Rule& rule) {
   return true;
 }
 
-// The set that begins behind its bracket, at `at`, which then is behind the closing one. False if
-// it is not closed or names an unknown class.
+// Parses the set after its opening bracket at `at`, and moves `at` after the closing one. False if
+// it is not closed or has an unknown class.
 bool IgnoreRules::compile_set(std::string_view pattern, size_t& at) {
   const auto peek = [&](size_t index) { return index < pattern.size() ? pattern[index] : '\0'; };
   std::bitset<256> set;
   const bool negated = peek(at) == '!' || peek(at) == '^';
   if (negated) ++at;
-  int from = -1;  // the character before, which a '-' makes the begin of a range
+  int from = -1;  // the previous character, the start of a range if '-' follows
   for (bool first = true; first || peek(at) != ']'; first = false) {
     if (at >= pattern.size()) return false;
     char c = pattern[at++];
@@ -155,8 +155,8 @@ bool IgnoreRules::compile_set(std::string_view pattern, size_t& at) {
   return true;
 }
 
-// Follows all ways through the pattern at once, so that no pattern takes long: the time is at most
-// tokens times characters.
+// Follows all paths through the pattern at once (as an NFA), so the time is at most tokens times
+// characters.
 bool IgnoreRules::matches(const Rule& rule, std::string_view text) const {
   using Kind = Token::Kind;
   if (!text.starts_with(rule.prefix)) return false;

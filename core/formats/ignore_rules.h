@@ -1,9 +1,9 @@
 #pragma once
 
-// Which paths a file of ignore rules names, in the language of gitignore(5): a pattern a line, the
-// last one that matches decides, "!" takes back, "/" anchors or asks for a folder, "**" spans
-// folders, "\" takes the next character as it stands, "#" begins a comment. Used for
-// .adaptdlignore. Immutable, safe to share between threads; matching needs no disk.
+// Matches paths against a file of ignore rules in the syntax of gitignore(5): one pattern a line;
+// the last matching one decides; "!" re-includes; "/" anchors a pattern, or at its end matches only
+// folders; "**" spans folders; "\" quotes the next character; "#" begins a comment. Used for
+// .adaptdlignore. Immutable, safe to share between threads; matching does not access the disk.
 
 #include <bitset>
 #include <string>
@@ -14,17 +14,17 @@ namespace adaptdl {
 
 class IgnoreRules {
  public:
-  // Never fails: as with git, a line that is no sound pattern matches nothing.
+  // Never fails: as in git, an invalid pattern matches nothing.
   explicit IgnoreRules(std::string_view text = "");
 
-  // What the rules say of this path alone, or nothing. `path` is relative to the folder that the
-  // rules are for, with single slashes between its names and none at its ends: "src/a.py". For one
-  // who walks the tree from the top and does not enter folders that are left out.
+  // What the rules say about this path alone. `path` is relative to the folder of the rules, with
+  // single slashes between its names and none at its ends: "src/a.py". For callers that walk the
+  // tree from the top and do not enter ignored folders.
   enum class Verdict { none, ignored, kept };
   Verdict verdict(std::string_view path, bool is_directory) const;
 
-  // Whether the path is left out: by its own verdict, or because a folder above it is, in which
-  // case nothing can take it back.
+  // Whether the path is ignored: by its own verdict, or because a folder above it is ignored; then
+  // no rule can re-include it.
   bool ignored(std::string_view path, bool is_directory) const;
 
  private:

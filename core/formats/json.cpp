@@ -14,8 +14,8 @@ std::string place(std::string_view text, size_t offset) {
   return fmt::format("line {}, column {}", line, column);
 }
 
-// The parser itself is not recursive, but printing and comparing what it returns is. Exact for
-// valid JSON; of invalid JSON only the valid beginning matters, since the parser stops there.
+// The parser is not recursive, but printing and comparing its result is. Exact for valid JSON; of
+// invalid JSON only the valid beginning matters, because the parser stops there.
 void check_depth(std::string_view text, std::string_view what, int max_depth) {
   int depth = 0;
   bool quoted = false;

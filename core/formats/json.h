@@ -27,8 +27,8 @@ struct JsonLimits {
 // UTF-8, is too large or nested too deeply.
 Json parse_json(std::string_view text, std::string_view what, JsonLimits limits = {});
 
-// One line, never throwing on bytes that are not UTF-8 (they become U+FFFD). Not a number and the
-// infinities become null, as JSON has none.
+// One line. Never throws: bytes that are not UTF-8 become U+FFFD; NaN and the infinities become
+// null, because JSON has neither.
 std::string dump_json(const Json& value);
 
 namespace json_detail {
@@ -88,8 +88,8 @@ T convert(const Json& value, std::string_view key, std::string_view what) {
 }  // namespace json_detail
 
 // object[key] as T: bool, an integer type (must fit), double, std::string, Json, or a vector of
-// these. Throws Error "WHAT: KEY: ..." if `object` is none, the key is missing, or the type
-// differs.
+// these. Throws Error "WHAT: KEY: ..." if `object` is not an object, the key is missing, or the
+// type differs.
 template <typename T>
 T json_get(const Json& object, std::string_view key, std::string_view what) {
   const Json* value = json_detail::find(object, key, what);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Fields of JSON that others wrote: what is missing, or of another type, reads as empty. json_get()
-// (json.h) is for JSON that must be right. Pure; never throw. `object` may be of any type. What is
-// returned by reference lives as long as `object`.
+// Fields of JSON from others: a field that is missing, or of another type, reads as empty. For JSON
+// that must be valid use json_get() (json.h). Pure; never throws. `object` may be of any type.
+// Returned references are valid as long as `object`.
 
 #include <string>
 #include <string_view>
@@ -16,8 +16,7 @@ const Json& object_at(const Json& object, std::string_view key);  // {} where th
 const Json& list_at(const Json& object, std::string_view key);    // [] where there is no list
 std::string text_at(const Json& object, std::string_view key);    // "" where there is no text
 
-// The same by the keys and indices on the way there, as a JSON pointer: "/spec/containers/0/name",
-// with ~1 for a slash in a key.
+// The same by a JSON pointer: "/spec/containers/0/name", with ~1 for a slash in a key.
 const Json& value_at_pointer(const Json& object, const char* pointer);
 std::string text_at_pointer(const Json& object, const char* pointer);
 

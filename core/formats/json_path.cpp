@@ -11,7 +11,7 @@
 namespace adaptdl {
 namespace {
 
-constexpr int kDeepest = 16;  // ranges and filters within each other
+constexpr int kDeepest = 16;  // nested ranges and filters
 
 struct Path;
 
@@ -20,7 +20,7 @@ struct PathStep {
   Kind kind = Kind::all;
   std::string name;
   int64_t index = 0;
-  // A filter: the items of which `path` is there and, unless `sign` is empty, compares so.
+  // A filter: selects the items in which `path` exists and, unless `sign` is empty, compares true.
   std::shared_ptr<const Path> path;
   std::string sign;
   Json literal;
@@ -70,7 +70,7 @@ class Reader {
 
   // Up to the text's end, or the {end} of a range.
   std::vector<Node> read_nodes(int depth) {
-    if (depth > kDeepest) refuse("too many ranges within each other");
+    if (depth > kDeepest) refuse("ranges are nested too deeply");
     std::vector<Node> nodes;
     while (at_ < text_.size()) {
       const size_t before = at_;
@@ -130,7 +130,7 @@ class Reader {
                                   text_[at_] == '_' || text_[at_] == '-' || text_[at_] == '/')) {
       ++at_;
     }
-    if (at_ == begin) refuse("a name is missing, as in .name");
+    if (at_ == begin) refuse("expected a name, as in .name");
     return std::string(text_.substr(begin, at_ - begin));
   }
 
@@ -142,7 +142,7 @@ class Reader {
     for (;;) {
       if (take(".")) {
         any = true;
-        if (at_ < text_.size() && text_[at_] == '.') refuse("..name is not known here");
+        if (at_ < text_.size() && text_[at_] == '.') refuse("..name is not supported");
         if (take("*")) {
           path.steps.push_back({.kind = PathStep::Kind::all});
         } else if (at_ < text_.size() && (text_[at_] == '}' || text_[at_] == '[')) {
@@ -158,7 +158,7 @@ class Reader {
       }
     }
     skip_blanks();
-    if (!any) refuse("a path begins with a dot, as in {.jobs[*].name}");
+    if (!any) refuse("a path must begin with a dot, as in {.jobs[*].name}");
     return path;
   }
 
@@ -177,7 +177,7 @@ class Reader {
     }
     const size_t end = std::min(text_.find(']', at_), text_.size());
     const auto index = try_parse<int64_t>(text_.substr(at_, end - at_));
-    if (!index) refuse("in brackets stand *, a number, a name in quotes, or ?(...)");
+    if (!index) refuse("brackets take *, a number, a quoted name or ?(...)");
     at_ = end;
     need("]");
     step.kind = PathStep::Kind::index;
@@ -186,7 +186,7 @@ class Reader {
   }
 
   PathStep read_filter(int depth) {
-    if (depth > kDeepest) refuse("too many filters within each other");
+    if (depth > kDeepest) refuse("filters are nested too deeply");
     PathStep step;
     step.kind = PathStep::Kind::filter;
     skip_blanks();
@@ -203,7 +203,7 @@ class Reader {
       while (word.ends_with(' ')) word.pop_back();
       const auto number = try_parse<double>(word);
       if (!number && word != "true" && word != "false" && word != "null") {
-        refuse("to be compared with are numbers, true, false, null, and text in quotes");
+        refuse("a filter compares with a number, true, false, null or quoted text");
       }
       step.literal = number ? Json(*number) : word == "null" ? Json() : Json(word == "true");
       at_ = end;

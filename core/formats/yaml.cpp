@@ -54,25 +54,28 @@ Pointer override_value(std::string_view text, const std::string& where, YamlLimi
     value = std::make_shared<YamlValue>();
     value->kind = Kind::scalar;
     value->text = text;
-    value->quoted = text.empty();  // given, and empty
+    value->quoted = text.empty();  // explicitly empty
   }
   value->line = 0;
   value->where = where;
   return value;
 }
 
-// Where the value for the next part of a path goes, made if it may be.
+// The slot for the next part of a path; creates it if allowed.
 Pointer& descend(Pointer& parent, const std::string& part, const std::string& where) {
   if (parent->kind == Kind::list) {
     const auto index = try_parse<size_t>(part);
     const size_t size = parent->items.size();
     if (!index || *index > size) {
-      fail("{}: '{}' is no place in that list; give 0 to {} ({} appends)", where, part, size, size);
+      fail("{}: '{}' is not an index of that list; give 0 to {} ({} appends)", where, part, size,
+           size);
     }
     if (*index == size) parent->items.push_back(nullptr);
     return parent->items[*index];
   }
-  if (parent->kind == Kind::scalar) fail("{}: '{}' is inside a plain value", where, part);
+  if (parent->kind == Kind::scalar) {
+    fail("{}: cannot set '{}': its parent is a plain value", where, part);
+  }
   parent->kind = Kind::mapping;
   if (Pointer* found = parent->find(part)) return *found;
   return parent->members.emplace_back(part, nullptr).second;

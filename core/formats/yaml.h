@@ -1,9 +1,9 @@
 #pragma once
 
-// Strict reading of YAML written by people. Every complaint is an Error
+// Strict reading of YAML written by people. Every problem is an Error
 //   FILE:LINE: FIELD: what is wrong; what is allowed
-// with FIELD a dotted path such as data.train.0.path. Refused: anchors' aliases that expand to too
-// much, tags, duplicate keys, keys that are not text, several documents, and keys nobody asked for.
+// with FIELD a dotted path such as data.train.0.path. Rejected: aliases that expand to too much,
+// tags, duplicate keys, keys that are not text, several documents, and unknown keys.
 //
 //   const YamlNode root = parse_yaml(text, "adaptdl.yaml", {"optimizer.lr=0.1"});
 //   YamlMapping top(root);
@@ -56,8 +56,8 @@ inline NumberBounds from_to_below(double low, double high) {
 
 struct YamlValue;  // yaml.cpp
 
-// One value of the document, with its place. Also stands for a key that is missing: then present()
-// is false and every read complains that it is missing.
+// One value of the document, with its place. Also represents a missing key: then present() is false
+// and every read throws an Error that says so.
 class YamlNode {
  public:
   YamlNode() = default;
@@ -69,19 +69,19 @@ class YamlNode {
   bool is_list() const;
   bool is_mapping() const;
 
-  std::string text() const;  // any scalar but an empty one; quote "" to give empty text
+  std::string text() const;  // any non-empty scalar; empty text must be quoted: ""
   int64_t integer(int64_t low = std::numeric_limits<int64_t>::min(),
                   int64_t high = std::numeric_limits<int64_t>::max()) const;  // 3, -3, not 3.0
   double number(NumberBounds bounds = {}) const;                              // finite
   bool boolean() const;                                                       // true, false
-  // Index of the text among `names`; complains with the list of them, and the nearest.
+  // Index of the text among `names`; the Error lists them and suggests the nearest.
   size_t choice(const std::vector<std::string>& names) const;
   std::vector<YamlNode> list(size_t min_items = 0,
                              size_t max_items = std::numeric_limits<size_t>::max()) const;
 
   const std::string& path() const { return path_; }  // "" for the root
-  int line() const;                                  // from 1; 0 for what an override set
-  std::string place() const;                         // "FILE:LINE: PATH", as complaints begin
+  int line() const;                                  // from 1; 0 for an override
+  std::string place() const;                         // "FILE:LINE: PATH", the beginning of Errors
 
   // Throws the Error for this place. `problem` = "what is wrong; what is allowed".
   [[noreturn]] void refuse(const std::string& problem) const;
@@ -95,19 +95,19 @@ class YamlNode {
 
   std::shared_ptr<const YamlValue> value_;
   std::string path_;
-  std::string where_;  // file, line of the value, or of what lacks it
+  std::string where_;  // file and line of the value, or of the mapping that lacks it
 };
 
-// Reads a mapping key by key and knows which were asked for. An absent node, and an empty value
+// Reads a mapping key by key and remembers which keys were read. An absent node, and an empty value
 // (`data:` alone), read as an empty mapping if `optional`.
 class YamlMapping {
  public:
   explicit YamlMapping(const YamlNode& node, bool optional = false);
 
   const YamlNode& node() const { return node_; }
-  YamlNode find(std::string_view key);     // maybe not present()
-  YamlNode require(std::string_view key);  // complains if missing
-  std::vector<std::string> keys() const;   // in the file's order; does not count as asking
+  YamlNode find(std::string_view key);     // may not be present()
+  YamlNode require(std::string_view key);  // throws Error if missing
+  std::vector<std::string> keys() const;   // in the file's order; does not mark them as read
 
   // Each leaves `value` alone and returns false when the key is missing.
   bool read(std::string_view key, std::string& value);
@@ -132,7 +132,7 @@ class YamlMapping {
     return true;
   }
 
-  // Complains about the first key that nobody asked for, naming those that are known here.
+  // Throws an Error for the first key that was not read; it lists the known keys.
   void finish() const;
 
  private:
@@ -140,10 +140,10 @@ class YamlMapping {
   std::vector<std::string> asked_;
 };
 
-// Parses one document; empty text is an empty mapping. `overrides` ("a.b.0.c=value") are applied
-// in order: they replace or add a key, replace a list's item, or append to a list by the index one
-// past its end; missing mappings on the way are made. A value that begins with [ { " or ' is read
-// as YAML, any other is taken as it stands.
+// Parses one document; empty text is an empty mapping. `overrides` ("a.b.0.c=value") are applied in
+// order: they replace or add a key, replace a list's item, or append to a list by the index one
+// past its end; missing mappings on the way are created. A value that begins with [ { " or ' is
+// parsed as YAML; any other is literal text.
 YamlNode parse_yaml(std::string_view text, const std::string& file,
                     const std::vector<std::string>& overrides = {}, YamlLimits limits = {});
 

@@ -16,7 +16,7 @@ Json scalar_to_json(const YamlValue& value) {
   if (text == "false" || text == "False" || text == "FALSE") return false;
   if (const auto number = try_parse<int64_t>(text)) return *number;
   if (const auto number = try_parse<uint64_t>(text)) return *number;
-  // Of what from_chars takes, inf and nan are text in YAML.
+  // from_chars accepts inf and nan, which are text in YAML.
   const auto number = try_parse<double>(text);
   if (number && std::isfinite(*number) && text.find_first_of("0123456789") < 3) return *number;
   return text;

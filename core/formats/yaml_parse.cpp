@@ -60,7 +60,7 @@ class Builder : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
-    // An anchor is known from its end on, so a value cannot contain itself.
+    // An anchor is registered at its end, so a value cannot contain itself.
     if (found == anchors_.end()) refuse(mark, "an alias inside its own anchor is not allowed");
     add(copy(mark, *found->second, static_cast<int>(open_.size())), 0);
   }
@@ -84,7 +84,7 @@ class Builder : public YAML::EventHandler {
 
   Pointer make(const YAML::Mark& mark, Kind kind) {
     if (++nodes_ > limits_.max_nodes) {
-      refuse(mark, fmt::format("more than {} values, aliases expanded", limits_.max_nodes));
+      refuse(mark, fmt::format("more than {} values after expanding aliases", limits_.max_nodes));
     }
     auto value = std::make_shared<YamlValue>();
     value->kind = kind;
@@ -142,11 +142,12 @@ class Builder : public YAML::EventHandler {
   }
 
   void take_key(Open& parent, const YamlValue& key) {
-    // Told only at the end: an unclosed bracket looks like this at first, and yaml-cpp then
-    // has the better explanation.
+    // Reported only at the end: an unclosed bracket first looks like this, and yaml-cpp then has
+    // the better message.
     if (key.kind != Kind::scalar && problem_.empty()) problem_ = key.where + ": a key must be text";
     if (const Pointer* first = parent.value->find(key.text)) {
-      fail("{}: {}: is given twice; it is also on line {}", key.where, key.text, (*first)->line);
+      fail("{}: {}: is given twice; it is first given on line {}", key.where, key.text,
+           (*first)->line);
     }
     parent.key = key.text;
     parent.have_key = true;

@@ -1,8 +1,7 @@
 #pragma once
 
-// From text to what yaml.h reads from. Built on yaml-cpp's events rather than on its nodes: aliases
-// are expanded here, where what they expand to can be counted before it exists. Internal to
-// core/formats.
+// Parses text into the values that yaml.h reads. Uses yaml-cpp's events rather than its nodes,
+// because it can then count the values of an alias before expanding it. Internal to core/formats.
 
 #include <memory>
 #include <string>

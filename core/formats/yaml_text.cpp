@@ -8,7 +8,7 @@
 namespace adaptdl {
 namespace {
 
-// Text that YAML takes as that very text without quotes.
+// Whether YAML reads the unquoted text as the same text.
 bool is_plain(const std::string& text) {
   if (text.empty() || text.find(": ") != std::string::npos || text.back() == ':' ||
       text.find(" #") != std::string::npos || text.front() == ' ' || text.back() == ' ') {
@@ -42,7 +42,7 @@ void write(const Json& value, size_t indent, std::string& text) {
       if (is_block(item)) {
         std::string block;
         write(item, indent + 2, block);
-        text += " " + block.substr(indent + 2);  // its first line stands behind the dash
+        text += " " + block.substr(indent + 2);  // its first line follows the dash
       } else {
         text += " " + scalar(item) + "\n";
       }
@@ -60,7 +60,7 @@ void write(const Json& value, size_t indent, std::string& text) {
   }
 }
 
-// Without null members, and without mappings that have no other.
+// Removes null members, and mappings that have only null members.
 Json without_nulls(const Json& value) {
   if (!value.is_object()) return value;
   Json result = Json::object();

@@ -19,7 +19,7 @@ constexpr uint32_t kEntryMark = 0x02014b50, kLocalMark = 0x04034b50;
 constexpr uint64_t kMaxComment = 65535;
 constexpr uint16_t kZip64Extra = 1;
 constexpr uint16_t kStored = 0, kDeflate = 8;
-constexpr uint16_t kEncryptedMethod = 0xffff;  // ours: encrypted, by whatever method
+constexpr uint16_t kEncryptedMethod = 0xffff;  // our own value: encrypted, with any method
 
 // Deflate cannot compress better than 1032 to 1.
 constexpr uint64_t kMaxRatio = 1032;
@@ -67,7 +67,7 @@ uint64_t ZipReader::number(uint64_t offset, int width) const {
 ZipReader::Directory ZipReader::find_directory() const {
   const uint64_t size = bytes_.size();
   if (size < kEndSize) damaged("it is too short");
-  // The end record comes last, but for a comment whose length it states.
+  // The end record comes last, except for a comment whose length it contains.
   uint64_t end = size - kEndSize;
   const uint64_t first = end > kMaxComment ? end - kMaxComment : 0;
   while (number(end, 4) != kEndMark || number(end + 20, 2) != size - end - kEndSize) {
@@ -88,10 +88,10 @@ ZipReader::Directory ZipReader::find_directory() const {
     disks = number(at + 16, 4) | number(at + 20, 4);
     limit = at;
   }
-  if (disks != 0) fail("{}: is a part of an archive of several files", what_);
+  if (disks != 0) fail("{}: is one part of a multi-part archive", what_);
   if (directory.offset > limit || limit - directory.offset < directory.size ||
       directory.count > directory.size / kEntrySize) {
-    damaged("its directory does not fit");
+    damaged("its directory does not fit into the file");
   }
   return directory;
 }
@@ -106,7 +106,7 @@ void ZipReader::read_directory(const Directory& directory) {
             [&](size_t a, size_t b) { return members_[a].name < members_[b].name; });
   for (size_t i = 1; i < by_name_.size(); ++i) {
     const std::string& name = members_[by_name_[i]].name;
-    if (name == members_[by_name_[i - 1]].name) damaged(fmt::format("it holds {} twice", name));
+    if (name == members_[by_name_[i - 1]].name) damaged(fmt::format("it contains {} twice", name));
   }
 }
 
@@ -122,7 +122,7 @@ uint64_t ZipReader::read_entry(uint64_t at, const Directory& directory) {
 
   ZipMember member;
   member.name.assign(reinterpret_cast<const char*>(bytes_.data() + at + kEntrySize), name_size);
-  if (!safe_name(member.name)) fail("{}: holds a member of a forbidden name", what_);
+  if (!safe_name(member.name)) fail("{}: contains a member with a forbidden name", what_);
   const uint64_t flags = number(at + 8, 2);
   member.method = (flags & 1) != 0 ? kEncryptedMethod : static_cast<uint16_t>(number(at + 10, 2));
   member.crc32 = static_cast<uint32_t>(number(at + 16, 4));
@@ -130,14 +130,14 @@ uint64_t ZipReader::read_entry(uint64_t at, const Directory& directory) {
   member.size = number(at + 24, 4);
   uint64_t header = number(at + 42, 4);
 
-  // Numbers that need more than 32 bits stand in an extra field, in this order.
+  // Numbers that need more than 32 bits are in an extra field, in this order.
   uint64_t extra = at + kEntrySize + name_size;
   const uint64_t extra_end = extra + extra_size;
   while (extra_end - extra >= 4) {
     const uint64_t id = number(extra, 2), field_size = number(extra + 2, 2);
     uint64_t field = extra + 4;
     const uint64_t field_end = field + field_size;
-    if (field_end > extra_end) break;  // some writers pad with zeros; what follows is not for us
+    if (field_end > extra_end) break;  // some writers pad with zeros; ignore the rest
     if (id == kZip64Extra) {
       for (uint64_t* value : {&member.size, &member.compressed_size, &header}) {
         if (*value != 0xffffffff) continue;
@@ -172,7 +172,7 @@ uint64_t ZipReader::read_entry(uint64_t at, const Directory& directory) {
 }
 
 void ZipReader::check_overlaps() const {
-  // Members that share bytes are how small archives claim to hold much more than they can.
+  // Zip bombs use members that share bytes.
   auto sorted = extents_;
   std::sort(sorted.begin(), sorted.end());
   for (size_t i = 1; i < sorted.size(); ++i) {
@@ -203,10 +203,14 @@ std::string ZipReader::read(const ZipMember& member, uint64_t max_bytes) const {
   if (member.method == kStored) {
     content.assign(reinterpret_cast<const char*>(data.data()), data.size());
   } else if (member.method == kDeflate) {
-    if (member.size / kMaxRatio > member.compressed_size) fail("{}: damaged: absurd size", what);
+    if (member.size / kMaxRatio > member.compressed_size) {
+      fail("{}: damaged: its size is impossible", what);
+    }
     content.resize(member.size);
     z_stream stream{};
-    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail("{}: no memory to decompress", what);
+    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
+      fail("{}: not enough memory to decompress", what);
+    }
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(data.data()));
     stream.next_out = reinterpret_cast<Bytef*>(content.data());
     uint64_t in_left = data.size(), out_left = content.size();
@@ -221,7 +225,7 @@ std::string ZipReader::read(const ZipMember& member, uint64_t max_bytes) const {
       in_left -= in - stream.avail_in;
       out_left -= out - stream.avail_out;
     } while (result == Z_OK && in_left > 0 && out_left > 0);
-    // A block that fills the buffer exactly may leave its end mark still to be read.
+    // If a block fills the buffer exactly, its end mark may still be unread.
     if (result == Z_OK && out_left == 0) {
       Bytef none = 0;
       stream.next_out = &none;
@@ -234,7 +238,7 @@ std::string ZipReader::read(const ZipMember& member, uint64_t max_bytes) const {
     if (result != Z_STREAM_END || out_left != 0) fail("{}: its compressed data are damaged", what);
   } else {
     const bool encrypted = member.method == kEncryptedMethod;
-    fail("{}: {}; store it plain or with deflate", what,
+    fail("{}: {}; store it uncompressed or with deflate", what,
          encrypted ? "is encrypted" : fmt::format("is compressed by method {}", member.method));
   }
   const uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size());

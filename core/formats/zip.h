@@ -1,7 +1,7 @@
 #pragma once
 
-// Reading ZIP archives (APPNOTE 6.3, ZIP64 included): train.pt and .npz. Made for files that others
-// give us: everything is checked against the bytes that are there before memory is taken.
+// Reading ZIP archives (APPNOTE 6.3, ZIP64 included): train.pt and .npz. For untrusted files: every
+// size is checked against the bytes present before memory is allocated.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ struct ZipMember {
   uint32_t crc32 = 0;
   uint16_t method = 0;
 
-  // Stored as it is: the data are `size` bytes of the file from `offset` on.
+  // Uncompressed: the data are `size` bytes of the file from `offset` on.
   bool stored() const { return method == 0; }
 };
 
@@ -28,14 +28,14 @@ struct ZipMember {
 // share between threads.
 class ZipReader {
  public:
-  // `what` names the archive in messages. Throws Error if the bytes are no sound archive:
-  // truncated, several disks, members that overlap, two of one name, a name that leaves the
-  // archive, or more members than `max_members`. Folders are left out.
+  // `what` names the archive in messages. Throws Error for an invalid archive: truncated,
+  // multi-part, overlapping members, two members of one name, a name that leads out of the archive,
+  // or more than `max_members` members. Folders are omitted.
   ZipReader(std::span<const std::byte> archive, std::string what, size_t max_members = 100'000);
 
   const std::vector<ZipMember>& members() const { return members_; }  // in the archive's order
 
-  // nullptr if there is none. Cost O(log members).
+  // nullptr if not found. O(log members).
   const ZipMember* find(std::string_view name) const;
 
   // The member's content, its checksum verified. Throws Error if it is larger than `max_bytes`,

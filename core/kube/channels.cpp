@@ -5,19 +5,19 @@
 namespace adaptdl::kube {
 namespace {
 
-// An upgrade that is refused comes without its reason; a plain request is refused by the same one.
+// A refused upgrade has no reason; a plain request gets the same refusal with its reason.
 ApiError refusal(Client& client, const Resource& resource, const std::string& path, int status) {
   const std::string what = "connect to " + resource.describe();
   Status reason;
   reason.code = status;
-  reason.message = "the server refuses";
+  reason.message = "the server refused the connection";
   try {
     const HttpResponse plain = client.pass({.url = path});
     if (plain.status >= 400 && plain.body.find("pgrade request required") == std::string::npos) {
       reason = status_of(plain);
     }
   } catch (const HttpError&) {
-    // what is known must do
+    // report what is known
   }
   return {what, reason};
 }
@@ -42,7 +42,7 @@ std::unique_ptr<WebSocket> open_channels(Client& client, const Resource& resourc
       auto socket = std::make_unique<WebSocket>(options);
       if (socket->protocol().empty()) {
         throw HttpError("connect to " + resource.describe() +
-                            ": the server speaks none of the protocols that we do",
+                            ": the server supports none of the client's protocols",
                         true);
       }
       return socket;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Inside exec and port_forward: the API server's WebSockets of several channels. The first byte of
-// a message is its channel.
+// Internal to exec and port_forward: the API server's multiplexed WebSockets. The first byte of a
+// message is its channel.
 
 #include <memory>
 
@@ -10,7 +10,8 @@
 
 namespace adaptdl::kube {
 
-// Throws ApiError with the server's reason if it refuses, HttpError if it does not answer.
+// Opens the WebSocket. Throws ApiError with the server's reason if it refuses, HttpError if it does
+// not answer.
 std::unique_ptr<WebSocket> open_channels(Client& client, const Resource& resource,
                                          const Query& query,
                                          const std::vector<std::string>& protocols);

@@ -53,24 +53,24 @@ void add_selectors(Query& query, const ListOptions& options) {
   if (!options.fields.empty()) query.emplace_back("fieldSelector", options.fields);
 }
 
-// Named, the answer to a second creation says that the first was done.
+// With a name, the answer to a second creation shows that the first one succeeded.
 bool is_named(const Json& object) {
   return object_at(object, "metadata").contains("name");
 }
 
 Json parse_object(const HttpResponse& response, const std::string& what) {
   Json object = parse_json(response.body, what);
-  if (!object.is_object()) fail("{}: the answer is no object", what);
+  if (!object.is_object()) fail("{}: the answer is not an object", what);
   return object;
 }
 
 }  // namespace
 
-// Connections that wait for their next request, and what else threads share.
+// Idle connections and other state that threads share.
 struct Client::Pool {
   struct Idle {
     HttpClient client;
-    std::string certificate;  // it was made with
+    std::string certificate;  // the client's certificate
   };
   std::mutex mutex;
   std::vector<Idle> idle;
@@ -84,7 +84,7 @@ struct Client::Pool {
   }
 };
 
-// A connection for one request, given back at the end.
+// A connection for one request; the destructor returns it to the pool.
 class Client::Lease {
  public:
   Lease(Client& owner, const Identity& identity) : owner_(owner), idle_(take(owner, identity)) {}
@@ -164,7 +164,7 @@ HttpResponse Client::send_traced(const HttpRequest& request, const Identity& ide
   }
 }
 
-// `begun` turns true when a part of the answer was used: then it is too late to begin again.
+// `begun` becomes true when a part of the answer was used: then a retry is too late.
 HttpResponse Client::send(HttpRequest request, Repeat repeat, const std::string& what,
                           const bool* begun) {
   const TimePoint start = Monotonic::now();
@@ -198,7 +198,7 @@ HttpResponse Client::send(HttpRequest request, Repeat repeat, const std::string&
       if (lost) std::rethrow_exception(lost);
       throw ApiError(what, outcome.status);
     }
-    log_debug("{}: {}; again in {:.1f} s", what, reason, delay->count());
+    log_debug("{}: {}; retrying in {:.1f} s", what, reason, delay->count());
     if (cancel == nullptr) {
       std::this_thread::sleep_for(*delay);
     } else if (cancel->wait_for(*delay)) {
@@ -207,7 +207,7 @@ HttpResponse Client::send(HttpRequest request, Repeat repeat, const std::string&
   }
 }
 
-// The server's own warnings, such as of a deprecated version, each once: 299 - "TEXT".
+// Logs the server's warnings, such as of a deprecated version, each once: 299 - "TEXT".
 void Client::warn(const HttpResponse& response) {
   for (const auto& [name, value] : response.headers) {
     if (name != "warning") continue;
@@ -264,7 +264,7 @@ std::optional<Json> Client::find(const Resource& object) {
 
 ObjectList Client::list(const Resource& collection, const ListOptions& options) {
   const std::string what = "list " + collection.describe();
-  // A page is kept for minutes; one that is gone every time means something else.
+  // The server keeps a page for minutes; if it is gone every time, there is another fault.
   constexpr int kMaxRestarts = 5;
   int restarts = 0;
   for (ObjectList result;;) {
@@ -279,15 +279,15 @@ ObjectList Client::list(const Resource& collection, const ListOptions& options) 
                                       .timeout = options_.timeout},
                                      Repeat::always, what);
         Json page = parse_json(response.body, what, {.max_bytes = response.body.size()});
-        response = {};  // its memory, before the objects take theirs
-        if (!page.is_object()) fail("{}: the answer is no list", what);
+        response = {};  // free its memory before the objects need theirs
+        if (!page.is_object()) fail("{}: the answer is not a list", what);
         const Json& metadata = object_at(page, "metadata");
         result.resource_version = text_at(metadata, "resourceVersion");
         next = text_at(metadata, "continue");
         Json& items = page["items"];
-        if (!items.is_array() && !items.is_null()) fail("{}: items is no list", what);
+        if (!items.is_array() && !items.is_null()) fail("{}: items is not a list", what);
         for (Json& item : items) {
-          if (!item.is_object()) fail("{}: an item is no object", what);
+          if (!item.is_object()) fail("{}: an item is not an object", what);
           if (options.trim) options.trim(item);
           result.items.push_back(std::move(item));
         }

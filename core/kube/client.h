@@ -2,11 +2,11 @@
 
 // Requests to an API server. https://kubernetes.io/docs/reference/using-api/api-concepts
 //
-// A client is thread-safe: requests of several threads run beside each other, each on a connection
-// of its own, which is kept for the next. Each throws ApiError if it is refused, HttpError if there
-// is no answer, Cancelled. What may be sent again is (retry.h), within a budget of time; creations
-// and JSON patches that may have arrived are not, since they could be done twice. After a 401 the
-// credentials are renewed once.
+// A client is thread-safe: requests of several threads run in parallel, each on its own connection,
+// which is kept for later requests. A request throws ApiError if the server refuses it, HttpError
+// if there is no answer, and Cancelled. The client retries requests (retry.h) within a time budget,
+// except creations and JSON patches that may have arrived, because the server could do them twice.
+// After a 401 it renews the credentials once.
 
 #include <cstdint>
 #include <functional>
@@ -29,42 +29,43 @@ namespace adaptdl::kube {
 
 struct ClientOptions {
   Seconds timeout{30.0};                  // for one attempt
-  Seconds retry_budget{30.0};             // no attempt begins later than this; 0: no second one
-  std::string field_manager = "adaptdl";  // whose changes these are; apply() may say another
-  std::function<void(const std::string&)> trace = {};  // told of each attempt, without secrets
-  const Cancellation* cancel = nullptr;                // ends every request; outlives the client
+  Seconds retry_budget{30.0};             // no attempt starts later than this; 0: no retries
+  std::string field_manager = "adaptdl";  // the fieldManager of changes; apply() may set another
+  std::function<void(const std::string&)> trace = {};  // called for each attempt, without secrets
+  const Cancellation* cancel = nullptr;                // cancels every request; outlives the client
 };
 
 struct ListOptions {
   std::string labels, fields;            // selectors: "a=b,c!=d", "spec.nodeName=n1"
-  int page = 500;                        // objects in one answer, >= 1
+  int page = 500;                        // objects per answer, >= 1
   std::function<void(Json&)> trim = {};  // called for each object before the next page is read
 };
 struct ObjectList {
-  std::string resource_version;  // of the whole, to watch from
-  std::vector<Json> items;       // as the server gives them: without apiVersion and kind
+  std::string resource_version;  // of the list, to watch from
+  std::vector<Json> items;       // as in the server's answer: without apiVersion and kind
 };
 
 struct WriteOptions {
-  bool dry_run = false;  // checked and answered as if, but nothing is stored
-  // create(): a 429 is repeated. False for evictions, where it means that a budget forbids one now.
+  bool dry_run = false;  // the server validates and answers, but stores nothing
+  // create(): retry after a 429. False for evictions, where a 429 means that a PodDisruptionBudget
+  // forbids one now.
   bool insist = true;
 };
-enum class PatchKind { json, merge, strategic };  // custom resources take no strategic ones
+enum class PatchKind { json, merge, strategic };  // custom resources do not support strategic ones
 struct ApplyOptions {
   std::string field_manager;  // "": the client's
-  bool force = false;         // takes fields over from other managers; else those are a conflict
+  bool force = false;         // takes over fields of other managers; else they are a conflict
   bool dry_run = false;
 };
 struct DeleteOptions {
   enum class Propagation { as_usual, background, foreground, orphan };
-  std::string uid, resource_version;  // preconditions, else a conflict; "": any
+  std::string uid, resource_version;  // preconditions; a mismatch is a conflict; "": any
   Propagation propagation = Propagation::as_usual;
   std::optional<int> grace_period_s;  // 0: at once
   bool dry_run = false;
 };
 
-// How many attempts there were, by method and by the answer's status; 0: there was none.
+// Number of attempts by method and the answer's status; status 0: no answer.
 using RequestCounts = std::map<std::pair<std::string, int>, uint64_t>;
 
 class Client {
@@ -80,35 +81,36 @@ class Client {
   RequestCounts requests() const;  // so far; a watch counts when it ends
 
   Json get(const Resource& object);
-  std::optional<Json> find(const Resource& object);  // nothing if there is none
+  std::optional<Json> find(const Resource& object);  // nothing if not found
 
-  // All of a collection, page by page; from the start again if a page is no longer kept.
+  // Lists a whole collection page by page; starts again if the server no longer has a page.
   ObjectList list(const Resource& collection, const ListOptions& options = {});
 
-  // `object` has apiVersion, kind and metadata.name or generateName. The answer is what is stored.
+  // `object` has apiVersion, kind and metadata.name or generateName. Returns the stored object.
   // `resource` names the collection, or an object and its subresource ("eviction", "binding").
   Json create(const Resource& resource, const Json& object, WriteOptions options = {});
-  // Replaces; with metadata.resourceVersion only if nobody changed it since, else a conflict.
+  // Replaces the object. With metadata.resourceVersion, a change by somebody else since then is a
+  // conflict.
   Json update(const Resource& object, const Json& value, WriteOptions options = {});
   Json patch(const Resource& object, PatchKind kind, const Json& patch, WriteOptions options = {});
-  // Server-side apply: creates it, or makes these fields so and drops those that the manager
-  // applied before and no longer does.
+  // Server-side apply: creates the object, or sets these fields and removes those that the manager
+  // applied before but no longer does.
   Json apply(const Resource& object, const Json& value, const ApplyOptions& options = {});
-  // False if there is none. True as soon as the server has agreed: with finalizers or a grace
-  // period it is there a while longer.
+  // False if not found. True as soon as the server accepts: with finalizers or a grace period the
+  // object exists a while longer.
   bool remove(const Resource& object, const DeleteOptions& options = {});
-  // All that match, in one request.
+  // Deletes all objects that match, in one request.
   void remove_all(const Resource& collection, const ListOptions& which,
                   const DeleteOptions& options = {});
 
-  // GET with an answer that comes bit by bit, and may have no end: `on_bytes` gets it. Returns at
-  // its end. `timeout` is for all of it. Repeated only before the first byte.
+  // GET of an answer that may be endless: calls `on_bytes` with each piece and returns at the end.
+  // `timeout` is for the whole request. Retries only before the first byte.
   void stream(const Resource& resource, const Query& query, Seconds timeout,
               const std::function<void(std::string_view)>& on_bytes,
               const Cancellation* cancel = nullptr);
 
-  // Any request, whose url is a path with its query, such as service_proxy_path(): with the
-  // credentials, not repeated, and every answer is one.
+  // Sends any request with the credentials. Its url is a path with a query, such as
+  // service_proxy_path(). Does not retry, and returns answers of any status.
   HttpResponse pass(HttpRequest request);
 
  private:

@@ -33,7 +33,7 @@ std::string data_at(const YamlNode& mapping, const std::string& key) {
 std::string proxy_at(const YamlNode& cluster) {
   const std::string proxy = node_text(cluster, "proxy-url");
   if (proxy.empty() || proxy.starts_with("http://") || proxy.starts_with("https://")) return proxy;
-  // The proxy looks names up: they may be known only where it is.
+  // The proxy resolves names, because they may be known only in its network.
   if (proxy.starts_with("socks5://")) return "socks5h" + proxy.substr(6);
   if (proxy.starts_with("socks5h://")) return proxy;
   node_at(cluster, "proxy-url").refuse("must begin with http://, https:// or socks5://");
@@ -49,7 +49,7 @@ void read_cluster(Config& config, const YamlNode& cluster, const std::string& fo
                               server.present() ? "" : "is missing; it "));
   }
   if (config.server.find('@') != std::string::npos) {
-    node_at(cluster, "server").refuse("must not hold a user; give it under users");
+    node_at(cluster, "server").refuse("must not contain a user; set it under users");
   }
   while (config.server.ends_with('/')) config.server.pop_back();
   connection.server_name = node_text(cluster, "tls-server-name");
@@ -62,17 +62,17 @@ void read_cluster(Config& config, const YamlNode& cluster, const std::string& fo
   if (connection.verify) return;
   if (!connection.authorities.empty() || !config.authorities_file.empty()) {
     node_at(cluster, "insecure-skip-tls-verify")
-        .refuse("there is a certificate-authority too, which would not be asked; remove one");
+        .refuse("certificate-authority is also set, but would be ignored; remove one");
   }
   if (secure) {
     log_warning(
-        "{}: the certificate of {} is not checked (insecure-skip-tls-verify): whoever is between "
-        "can read and change everything, your credentials too",
+        "{}: the certificate of {} is not verified (insecure-skip-tls-verify): an attacker on the "
+        "network can read and change everything, including your credentials",
         config.source, config.server);
   }
 }
 
-// What a program is told of the cluster (ExecCredential's spec.cluster).
+// The cluster information for a plugin (ExecCredential's spec.cluster).
 Json cluster_for_plugin(const Config& config, const YamlNode& cluster) {
   const HttpClientOptions& connection = config.connection;
   Json told{{"server", config.server}, {"config", nullptr}};
@@ -96,10 +96,10 @@ ExecPlugin read_plugin(const YamlNode& exec, const std::string& folder) {
   plugin.api_version = node_text(exec, "apiVersion");
   const bool v1 = plugin.api_version == "client.authentication.k8s.io/v1";
   if (!v1 && plugin.api_version != "client.authentication.k8s.io/v1beta1") {
-    exec.refuse(fmt::format(
-        "apiVersion is {}; it must be client.authentication.k8s.io/v1 or /v1beta1: renew the "
-        "cluster's entry in this file, and the program that writes it",
-        plugin.api_version.empty() ? "missing" : plugin.api_version));
+    exec.refuse(
+        fmt::format("apiVersion is {}; it must be client.authentication.k8s.io/v1 or /v1beta1: "
+                    "update the program that writes this file, and let it write the entry again",
+                    plugin.api_version.empty() ? "missing" : plugin.api_version));
   }
   plugin.command = node_text(exec, "command");
   if (plugin.command.empty()) exec.refuse("command is missing");
@@ -109,7 +109,9 @@ ExecPlugin read_plugin(const YamlNode& exec, const std::string& folder) {
   for (const YamlNode& item : items_at(exec, "args")) plugin.arguments.push_back(item.text());
   for (const YamlNode& item : items_at(exec, "env")) {
     const std::string name = node_text(item, "name");
-    if (name.empty() || name.find('=') != std::string::npos) item.refuse("name is no name");
+    if (name.empty() || name.find('=') != std::string::npos) {
+      item.refuse("name is not a variable name");
+    }
     plugin.environment.emplace_back(name, node_text(item, "value"));
   }
   plugin.install_hint = node_text(exec, "installHint");
@@ -137,7 +139,9 @@ HttpHeaders read_impersonation(const YamlNode& user) {
       headers.emplace_back("Impersonate-Extra-" + key, value.text());
     }
   }
-  if (as.empty() && !headers.empty()) user.refuse("as is missing, with which the others go");
+  if (as.empty() && !headers.empty()) {
+    user.refuse("as is missing; as-uid, as-groups and as-user-extra need it");
+  }
   return headers;
 }
 
@@ -147,9 +151,10 @@ User read_user(const Config& config, const YamlNode& user, const std::string& na
   result.name = name;
   const YamlNode provider = node_at(user, "auth-provider");
   if (provider.present() && provider.is_mapping()) {
-    provider.refuse(fmt::format(
-        "the provider {} was removed from Kubernetes; use the program that replaces it, under exec",
-        node_text(provider, "name")));
+    provider.refuse(
+        fmt::format("the provider {} was removed from Kubernetes; configure the program that "
+                    "replaces it under exec",
+                    node_text(provider, "name")));
   }
   result.token = node_text(user, "token");
   result.token_file = path_at(user, "tokenFile", folder);
@@ -185,10 +190,10 @@ Config chosen(const Kubeconfig& files, const ConfigOptions& options) {
   Config config;
   config.context = options.context.empty() ? files.current_context : options.context;
   if (config.context.empty()) {
-    if (files.contexts.empty()) fail("{}: there is no context", files.source());
+    if (files.contexts.empty()) fail("{}: no context is defined", files.source());
     fail(
-        "{}: no context is chosen: choose one by --context, or name it as current-context; the "
-        "first is {}",
+        "{}: no context is selected: use --context, or set current-context; the first context is "
+        "{}",
         files.source(), files.contexts.front().name);
   }
   config.source = fmt::format("context {} of {}", config.context, files.source());
@@ -205,7 +210,7 @@ Config chosen(const Kubeconfig& files, const ConfigOptions& options) {
   return config;
 }
 
-// Of the pod that we are in.
+// The configuration of this pod's service account.
 Config of_pod(const std::string& host, const std::string& port, const std::string& root) {
   const std::string folder = join_path(root, std::string(kServiceAccount));
   Config config;
@@ -228,7 +233,7 @@ void read_authorities(Config& config) {
       to_base64(config.connection.authorities);
 }
 
-// Those that the options or the environment name; empty if there are none.
+// Reads the files that the options or the environment name; empty if there are none.
 Kubeconfig read_files(const ConfigOptions& options, Environment environment) {
   Kubeconfig files;
   const auto add = [&](const std::string& file) {
@@ -276,10 +281,10 @@ Config load_config(const ConfigOptions& options, Environment environment, const 
   }
   const auto listed = environment("KUBECONFIG");
   fail(
-      "no Kubernetes cluster is configured: {}; name a kubeconfig file by --kubeconfig or in "
-      "KUBECONFIG",
+      "no Kubernetes cluster is configured: {}; set --kubeconfig or KUBECONFIG to a kubeconfig "
+      "file",
       listed ? fmt::format("KUBECONFIG={} names no file with a cluster", *listed)
-             : "there is no ~/.kube/config with one");
+             : "~/.kube/config does not exist or defines no cluster");
 }
 
 std::vector<ContextName> list_contexts(const ConfigOptions& options) {

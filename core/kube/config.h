@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the API server is, and who asks: from kubeconfig files, or from a pod's service account.
-// https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig
+// The API server's address and the user's identity: from kubeconfig files, or from a pod's service
+// account. https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig
 
 #include <optional>
 #include <string>
@@ -14,14 +14,14 @@
 
 namespace adaptdl::kube {
 
-// What the command line says; "" for what it does not.
+// Settings of the command line; "" if not given.
 struct ConfigOptions {
   std::string kubeconfig;  // this file alone; else $KUBECONFIG's files, else ~/.kube/config
   std::string context;     // else the files' current-context
   std::string name_space;  // else the context's, else "default"
 };
 
-// A user of a kubeconfig. Files are read when they are needed, by Credentials, since they change.
+// A user of a kubeconfig. Credentials reads the files when they are needed, because they change.
 struct User {
   std::string name;
   std::string token, token_file;  // the file wins
@@ -42,11 +42,11 @@ struct Config {
   User user;
 };
 
-// In a pod, if no kubeconfig file is named or found, its service account. Files of $KUBECONFIG that
-// do not exist are skipped; of each cluster, user and context the first one found counts, as of
-// current-context. Paths in a file start at its folder. A cluster whose certificate is not to be
-// checked is warned of in the log. Throws Error "FILE:LINE: FIELD: ..." for what is wrong in the
-// chosen context, cluster and user, and says what to do when there is no configuration.
+// Loads the configuration; in a pod without a kubeconfig file, from its service account. Skips
+// files of $KUBECONFIG that do not exist; the first definition of each cluster, user and context,
+// and of current-context, counts. Paths in a file are relative to its folder. Logs a warning if the
+// cluster's certificate is not verified. Throws Error "FILE:LINE: FIELD: ..." for a fault in the
+// selected context, cluster or user, and an Error with advice if there is no configuration.
 Config load_config(const ConfigOptions& options);
 
 // As load_config, for tests: `environment` gives a variable's value or nothing; a pod's files are
@@ -54,17 +54,17 @@ Config load_config(const ConfigOptions& options);
 using Environment = std::optional<std::string> (*)(const char* name);
 Config load_config(const ConfigOptions& options, Environment environment, const std::string& root);
 
-// What one kubeconfig text says of the chosen context, without reading any file. `file` names it in
-// messages, and its folder begins the paths in it.
+// Reads the selected context from one kubeconfig text, without reading any file. `file` names it in
+// messages; paths in it are relative to the folder of `file`.
 Config parse_config(std::string_view text, const std::string& file, const ConfigOptions& options);
 
-// What ConfigOptions::context could name, in the files' order.
+// A context that ConfigOptions::context can name. list_contexts() keeps the files' order.
 struct ContextName {
-  std::string name, server, name_space;  // "" for what the files do not say
+  std::string name, server, name_space;  // "" if not in the files
   bool current = false;
 };
 
-// None if there is no kubeconfig. Throws Error for a file that is none.
+// Empty if there is no kubeconfig. Throws Error for an invalid file.
 std::vector<ContextName> list_contexts(const ConfigOptions& options);
 // The same, for tests.
 std::vector<ContextName> list_contexts(const ConfigOptions& options, Environment environment);

@@ -31,10 +31,10 @@ void Credentials::read_files() {
   try {
     if (!user_.token_file.empty()) {
       std::string token = without_line_end(read_file(user_.token_file, kMaxCredential));
-      if (token.empty()) fail("{}: is empty; it must hold a token", user_.token_file);
+      if (token.empty()) fail("{}: is empty; it must contain a token", user_.token_file);
       token_ = std::move(token);
     }
-    // Both or neither: they belong together.
+    // Replace both or neither, because they belong together.
     std::string certificate = certificate_, key = key_;
     if (!user_.certificate_file.empty()) {
       certificate = read_file(user_.certificate_file, kMaxCredential);
@@ -43,9 +43,9 @@ void Credentials::read_files() {
     certificate_ = std::move(certificate);
     key_ = std::move(key);
   } catch (const Error& error) {
-    // What was read before may still be good; the server will say.
+    // The values read before may still be valid; the server decides.
     if (!read_) throw Error(fmt::format("{}: {}", source_, error.what()), ExitCode::auth);
-    log_warning("{}: {}; going on with what was read before", source_, error.what());
+    log_warning("{}: {}; using what was read before", source_, error.what());
   }
   read_ = true;
   read_at_ = Monotonic::now();

@@ -1,6 +1,6 @@
 #pragma once
 
-// What requests of a user carry.
+// The credentials that a user's requests carry.
 
 #include <mutex>
 #include <optional>
@@ -18,19 +18,19 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 
-// Knows the user's identity as it is now. Files of tokens and certificates are read again when they
-// are older than ten seconds here, since they are rotated; a program is run again when what it gave
-// has expired. Thread-safe: while one thread waits for a program, so do the others.
+// Knows the user's current identity. Reads files of tokens and certificates again after ten
+// seconds, because they are rotated; runs a credential plugin again when its credential has
+// expired. Thread-safe: while one thread waits for a plugin, the others wait too.
 class Credentials {
  public:
-  // Nothing is sent over plain HTTP.
+  // Over plain HTTP the identity is empty: nothing is sent.
   explicit Credentials(const Config& config);
 
-  // Throws Error if a file cannot be read or is empty and was never read, or a program fails.
+  // Throws Error if a file that was never read before is unreadable or empty, or if a plugin fails.
   Identity current();
 
-  // The server answered 401 to `refused`: reads and runs anew, but once if many threads say so.
-  // False if nothing else came out.
+  // The server answered 401 to `refused`: reads the files and runs the plugin again, once for all
+  // threads that report the same identity. False if the identity is unchanged.
   bool renew(const Identity& refused);
 
  private:

@@ -16,8 +16,8 @@ constexpr char kInput = 0, kOutput = 1, kErrors = 2, kStatus = 3, kResize = 4;
 constexpr char kClose = static_cast<char>(255);
 constexpr size_t kPiece = 32u << 10;
 constexpr int kBurst = 16;         // messages
-constexpr double kPings = 12;      // while the server may be silent
-constexpr Seconds kFarewell{2.0};  // for its close, after it has told how the command ended
+constexpr double kPings = 12;      // per period of silence
+constexpr Seconds kFarewell{2.0};  // for the server's close, after the command's status
 
 class Session {
  public:
@@ -47,22 +47,22 @@ class Session {
         hear();
       }
     } catch (const HttpError&) {
-      // The command may have ended, and the server with it, while its input was on the way.
+      // The command and the connection may have ended while input was being sent.
       try {
         do hear();
         while (more_);
       } catch (const HttpError&) {
-        // nothing more is there
+        // no more messages
       }
       if (!status_) throw;
     }
-    if (!status_) throw HttpError(what_ + ": the connection ended before the command", true);
+    if (!status_) throw HttpError(what_ + ": the connection closed before the command ended", true);
     return exit_code(what_, *status_);
   }
 
  private:
   void hear() {
-    // Not more at once: one who writes and writes does not keep us from input and `cancel_`.
+    // At most a burst: constant output must not delay input and `cancel_`.
     for (int i = 0; i < kBurst; ++i) {
       const auto message = socket_->receive();
       more_ = message.has_value();
@@ -88,8 +88,8 @@ class Session {
     ask();
   }
 
-  // Silence is counted from a ping, and not while we did not listen: a reader of our output may
-  // keep us for long, or a signal may stop us.
+  // Silence counts from a ping, but not while this process did not listen: a slow reader of the
+  // output may block it, or a signal may stop it.
   void ask() {
     if (asked_) {
       if (seconds_since(*asked_) <= options_.silence.count()) return;
@@ -107,7 +107,7 @@ class Session {
     piece[0] = kInput;
     const ssize_t got = ::read(options_.input, piece.data() + 1, kPiece);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
-    if (got < 0) fail_errno(errno, what_ + ": its input");
+    if (got < 0) fail_errno(errno, what_ + ": cannot read the command's input");
     if (got > 0) return socket_->send({piece.data(), static_cast<size_t>(got) + 1});
     reading_ = false;
     if (can_end_input_) {
@@ -139,7 +139,7 @@ class Session {
         farewell_ = Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(kFarewell);
         break;
       default:
-        break;  // ends of channels
+        break;  // closed channels
     }
   }
 
@@ -157,10 +157,10 @@ class Session {
   const std::string what_;
   std::unique_ptr<WebSocket> socket_;
   bool can_end_input_ = false, reading_ = false, closed_ = false;
-  bool more_ = false;  // messages may be there, in memory, where poll(2) does not see them
+  bool more_ = false;  // messages may be in memory, where poll(2) does not see them
   TerminalSize size_{0, 0};
   TimePoint pinged_ = Monotonic::now(), farewell_{};
-  std::optional<TimePoint> asked_;  // by a ping; nothing was heard since
+  std::optional<TimePoint> asked_;  // time of the ping without an answer
   std::optional<Json> status_;
 };
 
@@ -179,7 +179,7 @@ int exit_code(const std::string& what, const Json& json) {
     const auto code = try_parse<int>(cause.message);
     if (code && *code > 0 && *code < 256) return *code;
   }
-  if (status.message.empty()) status.message = "the command could not be run";
+  if (status.message.empty()) status.message = "the server could not run the command";
   throw ApiError(what, status);
 }
 

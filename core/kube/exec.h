@@ -20,27 +20,26 @@ struct TerminalSize {
 struct ExecOptions {
   std::string container;             // "": the pod's only or default one
   std::vector<std::string> command;  // not through a shell; at least the program
-  bool terminal = false;             // it gets one; its standard error comes with its output then
-  int input = -1;                    // descriptor whose bytes it reads, to its end; -1: it has none
-  // Servers before 1.30 cannot end a command's input: that is an Error when `input` ends, unless
-  // the command ends by itself (head -c SIZE).
+  bool terminal = false;             // with a terminal, which merges standard error into the output
+  int input = -1;                    // descriptor of its standard input, read to its end; -1: none
+  // Servers before 1.30 cannot close a command's input: the end of `input` is then an Error, unless
+  // the command knows its input's length (head -c SIZE) and this is true.
   bool input_is_counted = false;
-  std::function<void(std::string_view)> output, errors;  // what it writes; empty: dropped
-  // With a terminal: its size; asked at first and about once a second.
+  std::function<void(std::string_view)> output, errors;  // called with its output; empty: dropped
+  // With a terminal: returns its size; called at the start and about once a second.
   std::function<TerminalSize()> size;
-  Seconds silence{60.0};  // for which the server may leave a ping unanswered; then it is gone. > 0
+  Seconds silence{60.0};  // how long a ping may go unanswered; then the connection is lost. > 0
 };
 
-// Runs it to its end and returns its exit code. Throws ApiError if it cannot be started (no such
-// program, container or pod), HttpError if the connection is lost meanwhile: the command may go on.
-// That `output` and `errors` take long loses nothing.
-// Of a command that ends while more than about a megabyte of its input is unread, some nodes
-// (containerd 1.6) never tell the end: then only `cancel` ends this.
+// Runs the command to its end and returns its exit code. Throws ApiError if it cannot start
+// (program, container or pod not found), HttpError if the connection is lost: the command may still
+// run. Slow `output` and `errors` functions lose nothing. If a command ends while more than about a
+// megabyte of its input is unread, some nodes (containerd 1.6) never report the end: then only
+// `cancel` ends this call.
 int exec(Client& client, const Resource& pod, const ExecOptions& options,
          const Cancellation* cancel = nullptr);
 
-// The exit code that a Status of the error channel tells: 0 for success. Throws ApiError for one
-// that tells none.
+// The exit code in a Status of the error channel: 0 for success. Throws ApiError if it has none.
 int exit_code(const std::string& what, const Json& status);
 
 }  // namespace adaptdl::kube

@@ -26,7 +26,7 @@ ExecCredential run_exec_plugin(const ExecPlugin& plugin, const std::string& user
   const std::string what = fmt::format("user {}: {}", user, plugin.command);
   const bool interactive = plugin.interaction != Interaction::never && is_terminal(0);
   if (plugin.interaction == Interaction::always && !interactive) {
-    fail("{}: it asks at the terminal, and standard input is none", what);
+    fail("{}: it needs a terminal, but standard input is not one", what);
   }
   Json spec{{"interactive", interactive}};
   if (!plugin.cluster.is_null()) spec["cluster"] = plugin.cluster;
@@ -63,21 +63,23 @@ ExecCredential parse_exec_credential(std::string_view text, const ExecPlugin& pl
   try {
     answer = parse_json(text, what, {kMaxPluginAnswer, 16});
   } catch (const Error&) {
-    fail("{}: its answer is no JSON", what);  // the reason would quote it, and it may be a secret
+    fail("{}: its output is not JSON", what);  // the reason would quote it, maybe a secret
   }
   const auto kind = json_get_or<std::string>(answer, "kind", what, "");
-  if (kind != "ExecCredential") fail("{}: its answer is no ExecCredential", what);
+  if (kind != "ExecCredential") fail("{}: its output is not an ExecCredential", what);
   const auto version = json_get_or<std::string>(answer, "apiVersion", what, "");
   if (version != plugin.api_version) {
-    fail("{}: it answers as {}, but the kubeconfig says {}; make apiVersion there the same", what,
-         version, plugin.api_version);
+    fail(
+        "{}: its output has the apiVersion {}, but the kubeconfig expects {}; set the same "
+        "apiVersion there",
+        what, version, plugin.api_version);
   }
   const auto status = json_find<Json>(answer, "status", what);
-  if (!status || !status->is_object()) fail("{}: its answer has no status", what);
+  if (!status || !status->is_object()) fail("{}: its output has no status", what);
   const auto read = [&](const char* key) {
     const auto found = status->find(key);
     if (found == status->end() || found->is_null()) return std::string();
-    if (!found->is_string()) fail("{}: its answer's {} is no text", what, key);
+    if (!found->is_string()) fail("{}: {} in its output is not text", what, key);
     return found->get<std::string>();
   };
   ExecCredential credential;
@@ -85,15 +87,17 @@ ExecCredential parse_exec_credential(std::string_view text, const ExecPlugin& pl
   credential.certificate = read("clientCertificateData");
   credential.key = read("clientKeyData");
   if (credential.certificate.empty() != credential.key.empty()) {
-    fail("{}: it gives only one of certificate and key", what);
+    fail("{}: its output has only one of certificate and key", what);
   }
   if (credential.token.empty() && credential.key.empty()) {
-    fail("{}: it gives neither a token nor a certificate", what);
+    fail("{}: its output has neither a token nor a certificate", what);
   }
   const std::string expires = read("expirationTimestamp");
   if (!expires.empty()) {
     credential.expires = parse_rfc3339(expires);
-    if (!credential.expires) fail("{}: expirationTimestamp {} is no time", what, expires);
+    if (!credential.expires) {
+      fail("{}: expirationTimestamp {} is not an RFC 3339 time", what, expires);
+    }
   }
   return credential;
 }

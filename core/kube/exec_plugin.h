@@ -1,6 +1,6 @@
 #pragma once
 
-// Programs that hand out credentials: `exec` of a kubeconfig's user.
+// Credential plugins: `exec` of a kubeconfig's user.
 // https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct ExecPlugin {
   std::vector<std::pair<std::string, std::string>> environment;  // added to this process's
   std::string install_hint;
   Interaction interaction = Interaction::if_available;
-  Json cluster;  // what the program is told of the cluster; null: it does not want to know
+  Json cluster;  // cluster information for the plugin; null: it does not request it
 };
 
 // At least a token, or certificate and key.
@@ -33,12 +33,12 @@ struct ExecCredential {
   std::optional<std::chrono::system_clock::time_point> expires;  // none: until it is refused
 };
 
-// Runs it; it may talk to the user over standard input, where that is a terminal, and standard
-// error. `user` is for messages. Throws Error if it cannot be run (with its installHint), fails, or
-// gives an answer of another version or kind.
+// Runs the plugin. It may interact with the user over standard input, if that is a terminal, and
+// standard error. `user` is for messages. Throws Error if it cannot be run (with its installHint),
+// fails, or returns another version or kind.
 ExecCredential run_exec_plugin(const ExecPlugin& plugin, const std::string& user);
 
-// Reads what it printed.
+// Parses the plugin's output.
 ExecCredential parse_exec_credential(std::string_view text, const ExecPlugin& plugin,
                                      const std::string& what);
 

@@ -56,7 +56,7 @@ void Informer::replace(ObjectList list) {
     put(std::make_shared<const Json>(std::move(item)));
   }
   std::vector<ObjectName> gone;
-  for (const auto& [name, object] : objects_) {  // only this thread changes it
+  for (const auto& [name, object] : objects_) {  // only this thread modifies it
     if (!listed.contains(name)) gone.push_back(name);
   }
   for (const ObjectName& name : gone) take(name);

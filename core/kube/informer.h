@@ -21,40 +21,41 @@ namespace adaptdl::kube {
 using Object = std::shared_ptr<const Json>;
 using ObjectName = std::pair<std::string, std::string>;  // namespace ("" for none), name
 
-// Called on the informer's thread, after the copy has changed; they may read it, and wait for
-// nothing. An object that was deleted and made anew under its name is deleted, then added.
+// Called on the informer's thread, after the copy has changed. They may read the copy, but must not
+// block. An object that was deleted and recreated under its name is reported as deleted, then
+// added.
 struct InformerCallbacks {
   std::function<void(const Object& now)> added;
   std::function<void(const Object& before, const Object& now)> updated;
   std::function<void(const Object& before)> deleted;
-  std::function<void()> synced;  // once, when all there was at first has been added
+  std::function<void()> synced;  // once, after the initial objects have been added
 };
 
 struct InformerOptions {
   std::string labels, fields;  // selectors
-  // Leaves out of an object what nobody asks for: memory is what this costs. managedFields are
-  // left out anyway; metadata's name, namespace, uid and resourceVersion must stay.
+  // Removes unneeded fields of an object to save memory. managedFields are always removed;
+  // metadata's name, namespace, uid and resourceVersion must stay.
   std::function<void(Json&)> trim;
 };
 
 class Informer {
  public:
-  // Begins. `client` must outlive it.
+  // Starts the thread. `client` must outlive the informer.
   Informer(Client& client, Resource collection, InformerOptions options = {},
            InformerCallbacks callbacks = {});
   ~Informer();  // ends the thread; no callback is called after it
   Informer(const Informer&) = delete;
   Informer& operator=(const Informer&) = delete;
 
-  // These may be called by any thread.
+  // Any thread may call the following functions.
   bool synced() const;
-  // Waits until it is, for at most that long; false if it is not.
+  // Waits at most that long until synced; false if it is not.
   bool wait_synced(Seconds at_most) const;
   Object find(const std::string& name_space, const std::string& name) const;  // null if none
   std::vector<Object> all() const;  // by namespace and name
   std::vector<Object> all(const std::string& name_space) const;
   size_t size() const;
-  std::string problem() const;  // why it does not get on; "" while it does
+  std::string problem() const;  // why it cannot update; "" if it can
 
  private:
   void run();
@@ -76,7 +77,7 @@ class Informer {
   std::thread thread_;
 };
 
-// Of an object: "" where there is no text.
+// A text of an object's metadata; "" if it has none.
 std::string metadata_text(const Json& object, const char* key);
 ObjectName name_of(const Json& object);
 

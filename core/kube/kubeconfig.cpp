@@ -9,7 +9,7 @@
 namespace adaptdl::kube {
 namespace {
 
-// Of a company's hundred clusters, certificates included.
+// Enough for a hundred clusters with their certificates.
 constexpr YamlLimits kLimits{.max_bytes = 16u << 20, .max_nodes = 200'000, .max_depth = 64};
 
 void add_entries(std::vector<KubeconfigEntry>& entries, const YamlNode& root, std::string_view list,
@@ -27,7 +27,9 @@ void add_entries(std::vector<KubeconfigEntry>& entries, const YamlNode& root, st
 
 void Kubeconfig::merge(std::string_view text, const std::string& file) {
   const YamlNode root = parse_yaml(text, file, {}, kLimits);
-  if (!root.is_mapping()) root.refuse("is no kubeconfig: it must be a mapping of keys to values");
+  if (!root.is_mapping()) {
+    root.refuse("is not a kubeconfig: it must be a mapping of keys to values");
+  }
   const std::string folder = parent_directory(absolute_path(file));
   if (current_context.empty()) current_context = node_text(root, "current-context");
   add_entries(clusters, root, "clusters", "cluster", folder);
@@ -47,8 +49,8 @@ const KubeconfigEntry& Kubeconfig::find(const std::vector<KubeconfigEntry>& amon
     if (entry.name == name) return entry;
     names.push_back(entry.name);
   }
-  if (names.empty()) fail("{}: there is no {} {}, nor any other", source(), kind, name);
-  fail("{}: there is no {} {}; there are: {}", source(), kind, name, fmt::join(names, ", "));
+  if (names.empty()) fail("{}: {} {} not found; none is defined", source(), kind, name);
+  fail("{}: {} {} not found; available: {}", source(), kind, name, fmt::join(names, ", "));
 }
 
 YamlNode node_at(const YamlNode& mapping, std::string_view key) {
@@ -58,7 +60,7 @@ YamlNode node_at(const YamlNode& mapping, std::string_view key) {
 std::string node_text(const YamlNode& mapping, std::string_view key) {
   const YamlNode node = node_at(mapping, key);
   if (!node.present()) return "";
-  if (node.is_list() || node.is_mapping()) return node.text();  // refuses it
+  if (node.is_list() || node.is_mapping()) return node.text();  // throws Error
   return node.is_scalar() ? node.text() : "";
 }
 

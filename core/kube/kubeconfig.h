@@ -1,6 +1,6 @@
 #pragma once
 
-// Inside config.cpp: kubeconfig files as they are, merged.
+// Internal to config.cpp: merged kubeconfig files.
 
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace adaptdl::kube {
 
-// A named cluster, user or context, and the folder that paths in it start at.
+// A named cluster, user or context, and the folder that its paths are relative to.
 struct KubeconfigEntry {
   std::string name;
   YamlNode value;
@@ -22,14 +22,14 @@ struct Kubeconfig {
   std::vector<KubeconfigEntry> clusters, users, contexts;
   std::vector<std::string> files;
 
-  // Takes from a further file what none before it has named. Throws Error "FILE:LINE: ..." for
-  // what is no kubeconfig; what is in its entries is looked at when they are used.
+  // Adds the entries of another file whose names are new. Throws Error "FILE:LINE: ..." if it is
+  // not a kubeconfig. Entries are checked when they are used.
   void merge(std::string_view text, const std::string& file);
 
   bool empty() const { return clusters.empty() && users.empty() && contexts.empty(); }
   std::string source() const;  // for messages: the files' names
 
-  // Throws Error that lists what there is.
+  // Throws an Error that lists the available names.
   const KubeconfigEntry& find(const std::vector<KubeconfigEntry>& among, const std::string& name,
                               std::string_view kind) const;
 };

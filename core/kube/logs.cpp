@@ -10,18 +10,18 @@
 namespace adaptdl::kube {
 namespace {
 
-// Of one request; those who follow ask again.
+// For one request; following sends another one.
 constexpr Seconds kAtMost{6 * 3600.0};
 constexpr double kPause = 0.3;
 
-// Its state is over, or it is gone.
+// Whether the container has terminated, or the pod is gone.
 bool has_ended(Client& client, const Resource& pod, const std::string& container,
                const Cancellation* cancel) {
   Resource object = pod;
   object.subresource.clear();
   std::string text;
   try {
-    // A stream, as these can be cancelled.
+    // A stream, because it can be cancelled.
     client.stream(
         object, {}, client.options().timeout, [&](std::string_view piece) { text += piece; },
         cancel);
@@ -30,7 +30,7 @@ bool has_ended(Client& client, const Resource& pod, const std::string& container
     throw;
   }
   const Json found = parse_json(text, object.describe());
-  if (!found.is_object()) fail("GET {}: the answer is no object", object.describe());
+  if (!found.is_object()) fail("GET {}: the answer is not an object", object.describe());
   const Json status = found.value("status", Json::object());
   const std::string phase = json_get_or<std::string>(status, "phase", "pod", "");
   if (phase == "Succeeded" || phase == "Failed") return true;
@@ -62,25 +62,25 @@ class Reader {
       came_ = false;
       reading_.reset();
       try {
-        // Asked before the lines are read: what it writes in between is not lost.
+        // Check before reading, so that lines written in between are not lost.
         ended = has_ended(client_, pod_, options_.container, cancel_);
         reading_ = Monotonic::now();
         read();
         if (ended) return;
         failures_ = 0;
       } catch (const ApiError& error) {
-        if (error.not_found() && last_) return;  // removed with all that it said
+        if (error.not_found() && last_) return;  // the pod was removed after its last line
         if (error.code() >= 500 || error.too_many_requests()) {
           if (!may_go_on(false)) throw;
         } else if (ended || (error.code() != 400 && !error.not_found())) {
           throw;
         } else {
-          // 400: it has not begun. 404: it is gone, as the next look says; or its node does not
-          // know of it yet.
+          // 400: the container has not started. 404: it is gone, as the next check shows, or its
+          // node does not know it yet.
           failures_ = 0;
         }
       } catch (const HttpError&) {
-        // A quiet one is cut off by whatever is between.
+        // Proxies cut off idle connections.
         if (!may_go_on(reading_ && seconds_since(*reading_) > kSound)) throw;
       }
       pause();
@@ -91,7 +91,7 @@ class Reader {
   static constexpr int kPatience = 10;    // failures in a row, minutes in all
   static constexpr double kSound = 50.0;  // s; longer than connecting takes
 
-  // Counts a failure. It is the first in a row after something good.
+  // Counts a failure; after a success it is the first in a row.
   bool may_go_on(bool after_good) {
     failures_ = after_good || came_ ? 1 : failures_ + 1;
     return failures_ <= kPatience;
@@ -120,7 +120,7 @@ class Reader {
     if (!rest.empty()) take(rest);
   }
 
-  // sinceTime counts whole seconds, so lines come again that were told.
+  // sinceTime has whole seconds, so some lines arrive again.
   void take(std::string_view line) {
     const size_t space = std::min(line.find(' '), line.size());
     const auto time = parse_rfc3339(line.substr(0, space));
@@ -152,10 +152,10 @@ class Reader {
   const Cancellation* cancel_;
   std::optional<WallTime> last_;
   std::string last_text_;
-  bool again_ = false;  // the lines come from an earlier one on
+  bool again_ = false;  // the stream repeats earlier lines
   int failures_ = 0;    // in a row
-  // Of this look and read:
-  bool came_ = false;  // a line that was not told before
+  // Of the current check and read:
+  bool came_ = false;  // a new line arrived
   std::optional<TimePoint> reading_;
 };
 

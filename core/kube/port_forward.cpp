@@ -23,7 +23,7 @@ constexpr size_t kSocketPiece = 32u << 10;
 constexpr Seconds kAfterEnd{2.0};
 constexpr Seconds kPing{5.0};
 
-// Of a name that has both, such as localhost, the address of version 4.
+// Prefers IPv4 if a name, such as localhost, has both.
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 Addresses look_up(const std::string& address, uint16_t port) {
   addrinfo hints{}, *found = nullptr;
@@ -35,14 +35,14 @@ Addresses look_up(const std::string& address, uint16_t port) {
     problem = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
     if (problem == 0) return {found, &freeaddrinfo};
   }
-  fail("{}: there is no such address here: {}", address, gai_strerror(problem));
+  fail("{}: cannot resolve this address: {}", address, gai_strerror(problem));
 }
 
 Fd listen_on(const std::string& address, uint16_t port, uint16_t& chosen) {
   const std::string what = fmt::format("{}:{}", url_host(address), port);
   const Addresses found = look_up(address, port);
   Fd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) fail_errno(errno, what + ": cannot make a socket");
+  if (!fd) fail_errno(errno, what + ": cannot create a socket");
   const int yes = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   if (::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 ||
@@ -54,18 +54,18 @@ Fd listen_on(const std::string& address, uint16_t port, uint16_t& chosen) {
   socklen_t size = sizeof(name);
   auto* generic = reinterpret_cast<sockaddr*>(&name);
   ADAPTDL_CHECK(::getsockname(fd.get(), generic, &size) == 0);
-  // Both versions have it at the same place.
+  // The port is at the same offset for IPv4 and IPv6.
   chosen = ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port);
   return fd;
 }
 
-// One connection, from both sides.
+// Forwards one connection in both directions.
 class Bridge {
  public:
   Bridge(WebSocket& remote, int local, const Cancellation& cancel)
       : remote_(remote), local_(local), cancel_(cancel) {}
 
-  // What the pod's side says is wrong, or "".
+  // Returns the error of the pod's side, or "".
   std::string run() {
     while (!over_) {
       wait();
@@ -80,7 +80,7 @@ class Bridge {
 
  private:
   void wait() {
-    // Neither side is read faster than the other takes it.
+    // Read each side no faster than the other side accepts.
     const bool read = !local_ended_ && !remote_.has_unsent();
     const short local_events =
         static_cast<short>((read ? POLLIN : 0) | (to_local_.empty() ? 0 : POLLOUT));
@@ -106,8 +106,8 @@ class Bridge {
   void hear() {
     for (more_ = false; !over_;) {
       if (is_full()) {
-        more_ = true;               // perhaps in memory already, where poll(2) does not see it
-        heard_ = Monotonic::now();  // it is we who do not listen
+        more_ = true;               // messages may be in memory, where poll(2) does not see them
+        heard_ = Monotonic::now();  // the pause is on this side
         return;
       }
       const auto message = remote_.receive();
@@ -192,7 +192,7 @@ void PortForward::listen() {
     if (::poll(fds.data(), fds.size(), -1) < 0 || fds[0].revents == 0) continue;
     Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
-      cancel_.wait_for(Seconds(0.1));  // no descriptor is left, or it has gone again
+      cancel_.wait_for(Seconds(0.1));  // no free descriptor, or the client is gone
       continue;
     }
     connections_.remove_if([&](Connection& connection) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Ports of pods on this machine.
+// Forwards local ports to pods.
 
 #include <cstdint>
 #include <list>
@@ -14,15 +14,15 @@
 
 namespace adaptdl::kube {
 
-// Listens, and passes each connection on to a pod's port through the API server (WebSocket
-// v4.channel.k8s.io). A thread for the listener and one for each connection. The protocol cannot
-// pass on that one side has said its last: when a local program ends its sending, the pod's answers
-// are still passed until it is silent for two seconds.
+// Listens, and forwards each connection to a pod's port through the API server (WebSocket
+// v4.channel.k8s.io). Uses one thread for the listener and one for each connection. The protocol
+// has no half-close: after a local program closes its sending side, the pod's answers are still
+// forwarded until the pod is silent for two seconds.
 class PortForward {
  public:
-  // `port` 0: any free one. `address`: one of this machine, or a name of it. `client` must outlive
-  // it. Throws Error if it cannot listen there; that the pod cannot be reached is logged when
-  // somebody connects.
+  // `port` 0: any free port. `address`: an address or a name of this machine. `client` must outlive
+  // this object. Throws Error if it cannot listen there. An unreachable pod is logged at the next
+  // connection.
   PortForward(Client& client, Resource pod, uint16_t pod_port, uint16_t port = 0,
               const std::string& address = "127.0.0.1");
   ~PortForward();  // ends all connections

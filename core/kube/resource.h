@@ -1,6 +1,6 @@
 #pragma once
 
-// What a request is about, and what it asks for. Pure.
+// The object and the parameters of a request. Pure.
 
 #include <string>
 #include <string_view>
@@ -53,8 +53,8 @@ using Query = std::vector<std::pair<std::string, std::string>>;
 // "?a=b&c=d", "" for none.
 std::string query_text(const Query& query);
 
-// The path by which the API server passes requests on to a service's port (a name or a number),
-// without `rest` "/" at its end.
+// The path of the API server's proxy to a service's port (a name or a number). Without `rest` it
+// ends in "/".
 std::string service_proxy_path(std::string_view name_space, std::string_view service,
                                std::string_view port, std::string_view rest = "/");
 

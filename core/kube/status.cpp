@@ -38,7 +38,7 @@ std::string reason_of(int code) {
 
 std::string sentence(const std::string& what, const Status& status) {
   std::string text = what.empty() ? status.message : what + ": " + status.message;
-  // The message of an invalid object holds its causes already.
+  // The message of an invalid object already contains its causes.
   for (const Status::Cause& cause : status.causes) {
     if (status.message.find(cause.message) != std::string::npos) continue;
     text += cause.field.empty() ? "; " + cause.message
@@ -47,7 +47,7 @@ std::string sentence(const std::string& what, const Status& status) {
   text += status.reason.empty() ? fmt::format(" ({})", status.code)
                                 : fmt::format(" ({} {})", status.code, status.reason);
   if (status.code == 401) text += "; log in again, or renew the credentials in the kubeconfig";
-  if (status.code == 403) text += "; ask whoever runs the cluster for this right";
+  if (status.code == 403) text += "; ask the cluster's administrator for this permission";
   return text;
 }
 
@@ -92,7 +92,7 @@ Status parse_status(std::string_view body, int http_status) {
     while (status.message.ends_with('\n')) status.message.pop_back();
   }
   if (status.reason.empty()) status.reason = reason_of(status.code);
-  if (status.message.empty()) status.message = "the server gives no reason";
+  if (status.message.empty()) status.message = "the server gave no reason";
   return status;
 }
 

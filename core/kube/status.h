@@ -13,7 +13,7 @@
 
 namespace adaptdl::kube {
 
-// metav1.Status, as far as anybody needs it; "" and 0 for what it does not say.
+// The used parts of metav1.Status; "" and 0 for missing fields.
 struct Status {
   struct Cause {
     std::string reason, message, field;
@@ -26,14 +26,14 @@ struct Status {
   Seconds retry_after{0.0};
 };
 
-// Reads one; an answer that is none (a proxy's page) becomes one with that text, cut short, as its
+// Parses a Status. Any other answer (such as a proxy's page) becomes one with its truncated text as
 // message. Never throws.
 Status parse_status(std::string_view body, int http_status);
 Status status_from(const Json& json, int http_status);
 Status status_of(const HttpResponse& response);
 
-// What a request ends with that was answered by a refusal. The sentence is `what`, the server's
-// message and reason, each cause with its field, and what to do about 401 and 403.
+// Thrown if the server refuses a request. The message is `what`, the server's message and reason,
+// each cause with its field, and advice for 401 and 403.
 class ApiError : public Error {
  public:
   ApiError(const std::string& what, Status status);
@@ -44,8 +44,8 @@ class ApiError : public Error {
 
   bool not_found() const { return code() == 404; }
   bool already_exists() const { return reason() == "AlreadyExists"; }
-  bool conflict() const { return code() == 409 && !already_exists(); }  // somebody else changed it
-  bool gone() const { return code() == 410; }  // that resourceVersion or page is no longer kept
+  bool conflict() const { return code() == 409 && !already_exists(); }  // another client changed it
+  bool gone() const { return code() == 410; }  // that resourceVersion or page no longer exists
   bool forbidden() const { return code() == 403; }
   bool unauthorized() const { return code() == 401; }
   bool invalid() const { return code() == 422; }  // status().causes name the fields

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMaxBody = 4096;
 
-// A parameter's value is shown unless its name says that it is a secret.
+// Shows a parameter's value unless its name indicates a secret.
 std::string shown_query(std::string_view url) {
   const size_t begin = url.find('?');
   if (begin == std::string_view::npos) return "";
@@ -39,7 +39,7 @@ std::string shown(const std::string& url) {
   return text + shown_query(url);
 }
 
-// By path rather than by kind: a patch of a secret does not say what it patches.
+// By path rather than by kind, because a patch of a Secret does not contain its kind.
 bool secret_path(std::string_view url) {
   const std::string_view path = url.substr(0, url.find('?'));
   for (const std::string_view part : {"/secrets", "/token", "/tokenreviews", "/proxy/"}) {

@@ -10,7 +10,7 @@
 namespace adaptdl::kube {
 namespace {
 
-// A watch that lasted this long was no failure: the next pause is the shortest again.
+// A watch that lasted this long (s) is no failure: the next pause is the shortest again.
 constexpr double kSound = 30.0;
 
 // Lists, then watches until something goes wrong or `cancel`.
@@ -61,7 +61,7 @@ class Follower {
       callbacks_.listed(std::move(all));
       version_ = version;
     }
-    // Each watch that ends in order is followed by the next at once.
+    // After a watch ends normally, the next one starts at once.
     for (TimePoint start = Monotonic::now(); !cancel_.cancelled();) {
       tell("");
       watch_once(
@@ -74,7 +74,7 @@ class Follower {
             version_ = std::move(version);
           },
           &cancel_);
-      if (seconds_since(start) < 1.0) return;  // a server that ends them at once is not pressed
+      if (seconds_since(start) < 1.0) return;  // do not press a server that ends watches at once
       start = Monotonic::now();
     }
   }
@@ -93,7 +93,7 @@ class Follower {
   Rng rng_;
   std::optional<std::string> version_;
   std::string told_;
-  bool progressed_ = false;  // a watch brought news
+  bool progressed_ = false;  // the watch delivered an event
 };
 
 }  // namespace
@@ -158,7 +158,7 @@ std::string watch_once(Client& client, const Resource& collection, std::string r
   if (!options.labels.empty()) query.emplace_back("labelSelector", options.labels);
   if (!options.fields.empty()) query.emplace_back("fieldSelector", options.fields);
   LineReader lines;
-  // A server that is gone without a word is noticed by TCP's keep-alive, else by this.
+  // TCP keep-alive detects a silently lost server; otherwise this timeout does.
   client.stream(
       collection, query, Seconds(static_cast<double>(seconds) + 30.0),
       [&](std::string_view piece) {

@@ -12,7 +12,7 @@ namespace adaptdl {
 
 namespace {
 
-constexpr double kEarlier = 300;  // s that a certificate holds before it is made
+constexpr double kEarlier = 300;  // s that a certificate is valid before its creation
 constexpr size_t kSerialBytes = 16;
 
 template <auto Free>
@@ -112,10 +112,10 @@ KeyPair make_server_certificate(const KeyPair& authority, const std::vector<std:
   const Cert issuer = read_certificate(authority.certificate);
   const Key signer(PEM_read_bio_PrivateKey(reader(authority.key).get(), nullptr, nullptr, nullptr));
   if (issuer == nullptr || signer == nullptr) {
-    fail("the certificate authority is no certificate and key in PEM");
+    fail("the certificate authority is not a certificate and key in PEM");
   }
   if (X509_check_private_key(issuer.get(), signer.get()) != 1) {
-    fail("the certificate authority's key is not that of its certificate");
+    fail("the certificate authority's key does not match its certificate");
   }
   const Key key = new_key();
   Cert cert = begin_certificate(key.get(), hosts.front(), now_s, life_s);
@@ -126,7 +126,7 @@ KeyPair make_server_certificate(const KeyPair& authority, const std::vector<std:
   add_extension(cert.get(), issuer.get(), NID_basic_constraints, "critical,CA:FALSE");
   add_extension(cert.get(), issuer.get(), NID_key_usage, "critical,digitalSignature");
   add_extension(cert.get(), issuer.get(), NID_ext_key_usage, "serverAuth");
-  // Of two authorities of one name this says which.
+  // Distinguishes two authorities of the same name.
   add_extension(cert.get(), issuer.get(), NID_authority_key_identifier, "keyid");
   return finish(std::move(cert), key, signer.get());
 }

@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kMaxHeaderBytes = 1u << 20;
 
-// What the callbacks fill; exceptions must not pass through C, so what ends the transfer is noted.
+// The callbacks fill this. Exceptions must not pass through C, so the one that ends the transfer is
+// stored.
 struct Answer {
   CURL* curl;
   const HttpRequest& request;
@@ -69,7 +70,7 @@ size_t on_read(char* data, size_t, size_t room, void* source) {
   const auto size = static_cast<size_t>(std::min<uint64_t>(room, file.size - answer.sent));
   try {
     read_exactly_at(file.fd, {reinterpret_cast<std::byte*>(data), size}, file.offset + answer.sent,
-                    "the file that is sent");
+                    "the uploaded file");
     answer.sent += size;
     if (answer.request.on_sent) answer.request.on_sent(answer.sent);
     return size;
@@ -79,7 +80,7 @@ size_t on_read(char* data, size_t, size_t room, void* source) {
   }
 }
 
-// libcurl sends again what a kept connection lost.
+// libcurl repeats a request that a kept connection lost.
 int on_seek(void* source, curl_off_t offset, int origin) {
   auto& answer = *static_cast<Answer*>(source);
   if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
@@ -99,7 +100,7 @@ struct HttpClient::Handle {
     ADAPTDL_CHECK(multi != nullptr);
   }
 
-  // As curl_easy_perform, which cannot be woken; nothing if cancelled.
+  // Like curl_easy_perform, which cannot be interrupted; nothing if cancelled.
   std::optional<CURLcode> perform(const Cancellation* cancel);
 
   const HttpClientOptions options;
@@ -202,7 +203,7 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
 
 std::string find_ca_certificates(const std::string& root) {
   if (const auto given = environment_variable("SSL_CERT_FILE")) {
-    if (!path_exists(*given)) fail("SSL_CERT_FILE: there is no file {}", *given);
+    if (!path_exists(*given)) fail("SSL_CERT_FILE: {}: not found", *given);
     return *given;
   }
   for (const char* path : {
@@ -216,8 +217,8 @@ std::string find_ca_certificates(const std::string& root) {
     if (path_exists(whole)) return whole;
   }
   fail(
-      "no certificates of authorities found: install the package ca-certificates, or name a file "
-      "of them in SSL_CERT_FILE");
+      "no CA certificates found: install the package ca-certificates, or set SSL_CERT_FILE to a "
+      "file of CA certificates");
 }
 
 }  // namespace adaptdl

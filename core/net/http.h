@@ -16,21 +16,21 @@
 
 namespace adaptdl {
 
-// How servers are reached and known, and who asks. PEM texts.
+// How to reach and verify servers, and the client's identity. Certificates and keys are PEM texts.
 struct HttpClientOptions {
-  std::string authorities;  // whose word on a server is taken; "": find_ca_certificates()
+  std::string authorities;  // trusted CA certificates; "": find_ca_certificates()
   std::string certificate;  // this client's own, with its chain; "": none
-  std::string key;          // the certificate's, without a password
-  std::string server_name;  // asked for and checked instead of the URL's host; "": that host
-  bool verify = true;       // false: any server is believed, for users who said so in as many words
-  std::string proxy;        // http://, https:// or socks5://HOST:PORT; "": the usual variables'
+  std::string key;          // the certificate's key, without a password
+  std::string server_name;  // requested (SNI) and verified instead of the URL's host; "": that host
+  bool verify = true;       // false: no verification, only on the user's explicit request
+  std::string proxy;        // http://, https:// or socks5://HOST:PORT; "": from the environment
 
   bool operator==(const HttpClientOptions&) const = default;
 };
 
 // A part of an open file, sent as a body.
 struct HttpFilePart {
-  int fd = -1;  // -1: none; stays its owner's
+  int fd = -1;  // -1: none; not owned
   uint64_t offset = 0, size = 0;
 };
 
@@ -39,23 +39,23 @@ struct HttpRequest {
   std::string url;  // http:// or https://
   HttpHeaders headers;
   std::string body;
-  Seconds timeout{30.0};          // for all of it; 0: none
+  Seconds timeout{30.0};          // for the whole request; 0: none
   Seconds connect_timeout{10.0};  // for name, connection and TLS; > 0
   size_t max_body = 64u << 20;    // bytes of the answer's body that are kept
   int max_redirects = 0;          // followed for GET and HEAD only; 0: a 3xx is an answer
-  // If given, gets the bodies of answers 200 to 299 piece by piece as they come; they are not kept
-  // then. What it throws ends the request and leaves send().
+  // If given, it is called with each piece of the body of a 2xx answer as it arrives; the body is
+  // not kept then. An exception from it ends the request, and send() throws it.
   std::function<void(std::string_view)> on_body = {};
   HttpFilePart body_file = {};                 // instead of `body`, for what is large
-  std::function<void(uint64_t)> on_sent = {};  // hears how much of body_file was sent so far
-  Seconds stall_timeout{0.0};                  // in which nothing moves; 0: none
+  std::function<void(uint64_t)> on_sent = {};  // called with the bytes of body_file sent so far
+  Seconds stall_timeout{0.0};                  // without any data; 0: none
   const Cancellation* cancel = nullptr;        // once cancelled, send() throws Cancelled soon
-  // On a connection of its own. On one that was kept libcurl may send a request twice: when the
-  // server closes it just then, nobody knows whether the first was read.
+  // Uses a new connection. On a kept one libcurl may send a request twice: if the server closes it
+  // at that moment, the client cannot know whether the server read the first one.
   bool only_once = false;
 };
 
-// No whole answer came.
+// No complete answer arrived.
 class HttpError : public Error {
  public:
   HttpError(const std::string& message, bool may_have_arrived)
@@ -75,8 +75,8 @@ class HttpClient {
   HttpClient& operator=(HttpClient&&) noexcept;
   ~HttpClient();
 
-  // Throws HttpError "METHOD URL: ..." if no whole answer came: no such host, refused, an untrusted
-  // certificate, out of time, an answer larger than allowed. The URL is shown without user,
+  // Throws HttpError "METHOD URL: ..." if no complete answer arrived: unknown host, connection
+  // refused, untrusted certificate, timeout, answer too large. The URL is shown without user,
   // password and query, which may be secret.
   HttpResponse send(const HttpRequest& request);
 
@@ -85,8 +85,8 @@ class HttpClient {
   std::unique_ptr<Handle> handle_;
 };
 
-// Where the certificates of the authorities are: SSL_CERT_FILE, else the usual files of Debian,
-// Red Hat, Alpine and others below `root`. Throws Error with what to do if there are none.
+// The file of CA certificates: SSL_CERT_FILE, else the usual files of Debian, Red Hat, Alpine and
+// others below `root`. Throws Error with advice if there is none.
 std::string find_ca_certificates(const std::string& root = "/");
 
 }  // namespace adaptdl

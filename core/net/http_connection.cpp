@@ -22,10 +22,10 @@ using boost::system::error_code;
 // How long a client may take to read the last answer and close.
 constexpr Seconds kEnding{2.0};
 
-// For ever, in ticks that do not overflow.
+// Practically for ever, without overflowing the clock's ticks.
 constexpr Seconds kLongest{1e9};
 
-// Further requests that a client sends before it has its answer wait up to here, then in the
+// Bytes of further requests that a client sends before it has its answer; the rest waits in the
 // socket.
 constexpr size_t kMostAhead = 16u << 10;
 
@@ -51,7 +51,7 @@ struct HttpReply::Handle {
   uint64_t request = 0;
   std::atomic<bool> held = false, sent = false;
 
-  // On the server's thread; with nullptr when the connection has gone.
+  // Calls `action` on the server's thread, with nullptr if the connection is gone.
   template <typename Action>
   void on_connection(Action action) {
     const auto alive_io = io.lock();
@@ -68,15 +68,16 @@ struct HttpReply::Handle {
   }
 
   ~Handle() {
-    if (!held && !sent) answer(text_response(500, "The server has no answer to this request."));
+    if (!held && !sent) answer(text_response(500, "The server did not answer this request."));
   }
 };
 
 void HttpReply::send(HttpResponse response) const {
   if (handle_->sent.exchange(true)) return;
   if (response.status < 200 || response.status > 599 || breaks_line(response)) {
-    log_error("an answer of status {} to an HTTP request cannot be sent", response.status);
-    response = text_response(500, "The server's answer to this request could not be sent.");
+    log_error("cannot send an HTTP response: its status {} or a header is invalid",
+              response.status);
+    response = text_response(500, "The server made an invalid answer to this request.");
   }
   handle_->answer(std::move(response));
 }
@@ -143,7 +144,7 @@ void HttpConnection::on_read(const error_code& error, size_t size) {
   if (state_ == State::closed) return;
   if (error) {
     ended_ = true;
-    // What is being written may still be read, by a client that sends no more.
+    // A client that has closed its sending side may still read the answer.
     if (state_ != State::writing) close();
     return;
   }
@@ -154,7 +155,7 @@ void HttpConnection::on_read(const error_code& error, size_t size) {
   read();
 }
 
-// Looks at what has been read of the next request.
+// Checks how much of the next request has been read.
 void HttpConnection::proceed() {
   switch (reader_.state()) {
     case HttpRequestReader::State::empty:
@@ -199,7 +200,7 @@ void HttpConnection::handle() {
     reply.send(text_response(500, error.what()));
   } catch (const std::exception& error) {
     log_error("{}: {}", what, error.what());
-    reply.send(text_response(500, "The server failed at this request."));
+    reply.send(text_response(500, "The server failed to handle this request."));
   }
 }
 
@@ -266,7 +267,7 @@ void HttpConnection::on_written() {
   read();
 }
 
-// Closing at once while unread bytes are there would take the answer back from the client (RST).
+// Closing at once with unread bytes would send RST, and the client would lose the answer.
 void HttpConnection::end() {
   if (ended_ && !tls_) return close();
   state_ = State::ending;
@@ -309,7 +310,7 @@ void HttpConnection::expire_at(TimePoint time) {
   timer_.expires_at(time);
   if (time == TimePoint::max()) return;
   timer_.async_wait([this, self = shared_from_this()](const error_code& error) {
-    // One that was due when it was set anew is still called.
+    // A handler that was already due when the timer was reset is still called.
     if (!error && state_ != State::closed && timer_.expiry() <= Monotonic::now()) on_deadline();
   });
 }
@@ -324,7 +325,7 @@ void HttpConnection::on_deadline() {
       keep_ = false;
       is_head_ = false;
       state_ = State::handling;
-      return answer(++request_, text_response(408, "The request did not come in time."));
+      return answer(++request_, text_response(408, "The request timed out."));
     case State::handling: {
       const auto over = std::exchange(over_, nullptr);
       answer(request_, std::move(otherwise_.value()));
@@ -332,7 +333,7 @@ void HttpConnection::on_deadline() {
       return;
     }
     case State::writing: {
-      // What the client does not take would stay in the kernel for many minutes: it is thrown away.
+      // The kernel would keep unsent data for many minutes: discard it.
       error_code ignored;
       socket_.set_option(Tcp::socket::linger(true, 0), ignored);
       return close();

@@ -1,7 +1,7 @@
 #pragma once
 
-// Inside http_server: one client's connection. Everything here runs on the server's thread, but for
-// HttpReply, which posts to it. The server owns a connection until that says that it is closed.
+// Inside http_server: one client's connection. Everything here runs on the server's thread, except
+// HttpReply, which posts to it. The server owns a connection until the connection calls `closed`.
 
 #include <array>
 #include <boost/asio/io_context.hpp>
@@ -23,7 +23,7 @@ namespace asio = boost::asio;
 
 class HttpConnection;
 
-// What connections share of their server. `closed` is called once by each.
+// Server state that connections share. Each connection calls `closed` once.
 struct HttpServerContext {
   HttpServerOptions options;
   HttpHandler handler;
@@ -34,29 +34,29 @@ struct HttpServerContext {
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  // With `tls`, speaks it. `server` outlives all connections.
+  // Speaks TLS if `tls` is not null. `server` outlives all connections.
   HttpConnection(HttpServerContext& server, asio::ip::tcp::socket socket, asio::ssl::context* tls);
 
   void start();
 
-  // Of the request of that number, if it still waits.
+  // Answers the request of that number, if it still waits.
   void answer(uint64_t request, HttpResponse response);
-  // The same; false if it waits no more.
+  // Holds that request; false if it no longer waits.
   bool hold(uint64_t request, TimePoint until, HttpResponse otherwise,
             const std::function<void()>& over);
 
-  // The server stops: ends now if nobody waits for an answer, else after that.
+  // The server stops: closes now if no request waits for an answer, else after the answer.
   void stop();
   void close();
 
  private:
   enum class State {
     handshake,
-    idle,      // waits for a request's first byte
-    reading,   // for the rest
-    handling,  // for the handler's answer; reads meanwhile, to see the client go
-    writing,   // for the client to take the answer
-    ending,    // all is said: waits for the client to close, so that it reads all that was sent
+    idle,      // waiting for a request's first byte
+    reading,   // waiting for the rest of the request
+    handling,  // waiting for the handler; keeps reading to notice that the client disconnects
+    writing,   // waiting for the client to receive the answer
+    ending,    // waiting for the client to close, so that it can read all that was sent
     closed,
   };
 
@@ -78,7 +78,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   asio::steady_timer timer_;
   State state_ = State::idle;
   bool is_reading_ = false, is_writing_ = false;
-  bool ended_ = false;  // the client sends no more
+  bool ended_ = false;  // the client has closed its sending side
   bool keep_ = true, is_head_ = false;
   uint64_t request_ = 0;  // number of the last one
   HttpRequestReader reader_;

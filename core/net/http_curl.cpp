@@ -51,7 +51,7 @@ void set_up_tls(CURL* curl, const HttpClientOptions& options, bool needed) {
     const curl_blob blob = borrowed(options.authorities);
     curl_easy_setopt(curl, CURLOPT_CAINFO_BLOB, &blob);
   } else {
-    // A plain request that may be redirected does not fail here for lack of certificates.
+    // A plain HTTP request that may be redirected must not fail here for lack of certificates.
     try {
       curl_easy_setopt(curl, CURLOPT_CAINFO, find_ca_certificates().c_str());
     } catch (const Error&) {
@@ -90,8 +90,8 @@ CurlLists set_up_transfer(CURL* curl, const HttpClientOptions& options, const st
   if (options.server_name.empty()) {
     curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
   } else {
-    // libcurl asks for and checks the name in the URL: that becomes the wanted one, and the
-    // connection goes where the URL said, as does the header Host.
+    // libcurl requests (SNI) and verifies the name in the URL: so put the wanted name there, and
+    // keep the URL's host for the connection and the header Host.
     const UrlParts parts = parts_of(url);
     const std::string name = url_host(options.server_name);
     curl_easy_setopt(curl, CURLOPT_URL, (parts.scheme + name + parts.port + parts.rest).c_str());
@@ -106,17 +106,17 @@ CurlLists set_up_transfer(CURL* curl, const HttpClientOptions& options, const st
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "adaptdl");
   if (!options.proxy.empty()) {
     curl_easy_setopt(curl, CURLOPT_PROXY, options.proxy.c_str());
-    curl_easy_setopt(curl, CURLOPT_NOPROXY, "");  // NO_PROXY is about those of the environment
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "");  // NO_PROXY is for the environment's proxies
     if (options.proxy.starts_with("https:")) {
       curl_easy_setopt(curl, CURLOPT_PROXY_CAINFO, find_ca_certificates().c_str());
     }
   }
   if (is_secure(url) || may_redirect) set_up_tls(curl, options, is_secure(url));
-  append(lists.headers, "Expect:");  // no waiting for a 100 that many servers never send
+  append(lists.headers, "Expect:");  // do not wait for a 100 that many servers never send
   for (const auto& [name, value] : headers) {
     check_header_text(name, "header");
     check_header_text(value, "header");
-    // With nothing after the colon curl would leave the header out.
+    // With nothing after the colon curl would omit the header.
     append(lists.headers, value.empty() ? name + ";" : name + ": " + value);
   }
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, lists.headers.get());
@@ -136,7 +136,7 @@ void read_header_line(std::string_view line, HttpHeaders& headers) {
 
 void check_header_text(const std::string& text, const char* what) {
   if (text.find_first_of("\r\n") != std::string::npos || text.find('\0') != std::string::npos) {
-    fail("a {} of an HTTP request holds a line break", what);
+    fail("a {} of an HTTP request contains a line break", what);
   }
 }
 
@@ -162,8 +162,8 @@ HttpError transfer_error(CURL* curl, CURLcode code, const HttpClientOptions& opt
   if (code == CURLE_PEER_FAILED_VERIFICATION) {
     text = fmt::format("the server's certificate is not trusted: {}; {}", text,
                        options.authorities.empty()
-                           ? "if it is right, name its authority's certificates in SSL_CERT_FILE"
-                           : "the authorities' certificates given for this server are others");
+                           ? "if you trust it, set SSL_CERT_FILE to a file with its CA certificate"
+                           : "it does not match the CA certificates configured for this server");
   }
   return {what + ": " + text, sent > 0};
 }

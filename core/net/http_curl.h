@@ -1,6 +1,6 @@
 #pragma once
 
-// Inside http.cpp and websocket.cpp: what both ask of libcurl.
+// Internal to http.cpp and websocket.cpp: their common use of libcurl.
 
 #include <curl/curl.h>
 #include <memory>
@@ -26,9 +26,9 @@ struct CurlLists {
   CurlList headers, connect_to;
 };
 
-// Sets the URL, the headers, and how the server is reached and known. `options` and what is
-// returned must live as long as the transfer. Throws Error for a line break in a header, and where
-// certificates are needed and missing.
+// Sets the URL, the headers, and how to reach and verify the server. `options` and the returned
+// lists must live as long as the transfer. Throws Error for a line break in a header, and if CA
+// certificates are needed but missing.
 [[nodiscard]] CurlLists set_up_transfer(CURL* curl, const HttpClientOptions& options,
                                         const std::string& url, HttpHeaders headers,
                                         bool may_redirect);
@@ -39,7 +39,7 @@ void read_header_line(std::string_view line, HttpHeaders& headers);
 void check_header_text(const std::string& text, const char* what);
 long curl_milliseconds(Seconds seconds);
 
-// For messages: user, password and query may hold secrets.
+// The URL for messages: without user, password and query, which may be secret.
 std::string shown_url(const std::string& url);
 
 // The Error for a transfer that did not end well. `reason` is CURLOPT_ERRORBUFFER's.

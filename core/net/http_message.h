@@ -1,6 +1,6 @@
 #pragma once
 
-// What an HTTP client and a server both speak of.
+// Types that the HTTP client and the server share.
 
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace adaptdl {
 
-// As URLs have it before a port: an IPv6 address in brackets.
+// The host as in a URL: an IPv6 address in brackets.
 inline std::string url_host(const std::string& address) {
   return address.find(':') == std::string::npos ? address : "[" + address + "]";
 }

@@ -16,11 +16,12 @@ std::string_view view(boost::beast::string_view text) {
   return {text.data(), text.size()};
 }
 
-// What is left of a chunked body is never shorter than its end, "0\r\n\r\n". Given less of that
-// than this, Boost 1.74's parser aborts in an assertion.
+// The rest of a chunked body is never shorter than its end, "0\r\n\r\n". With fewer bytes, Boost
+// 1.74's parser aborts in an assertion.
 constexpr size_t kLeastOfChunks = 5;
 
-// "http://host/path", as proxies are asked, without the host; nothing for what is no path.
+// The path and query, also of "http://host/path" (the form for proxies); nothing if there is no
+// path.
 std::optional<std::string_view> path_and_query(std::string_view target) {
   const size_t scheme = target.find("://");
   if (scheme != std::string_view::npos && !target.starts_with('/')) {
@@ -55,7 +56,7 @@ void HttpRequestReader::read() {
   if (input_.empty()) return;
   if (!parser_) {
     parser_ = std::make_unique<Parser>();
-    parser_->eager(false);  // stops after the head, which is looked at before the body
+    parser_->eager(false);  // stops after the head, to check it before the body
     parser_->header_limit(static_cast<uint32_t>(max_head_));
     parser_->body_limit(max_body_);
     head_checked_ = expectation_ = false;
@@ -80,7 +81,7 @@ void HttpRequestReader::parse() {
       return refuse(505, "This server speaks HTTP/1.1.");
     }
     if (error && error != http::error::need_more) {
-      return refuse(400, fmt::format("This is no HTTP request: {}.", error.message()));
+      return refuse(400, fmt::format("This is not an HTTP request: {}.", error.message()));
     }
     if (!head_checked_ && parser_->is_header_done()) check_head();
     if (state_ == State::refused) return;
@@ -89,7 +90,7 @@ void HttpRequestReader::parse() {
   if (parser_->is_done()) {
     state_ = State::whole;
   } else if (input_.size() > max_head_) {
-    // Only a head, a chunk's head or a trailer leaves bytes that nothing was made of yet.
+    // Only a head, a chunk's head or a trailer leaves unparsed bytes.
     refuse(431, fmt::format("A part of the request's head is longer than {} bytes.", max_head_));
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Requests out of the bytes that come over one connection, in whatever pieces. No sockets, no
+// Parses requests from the bytes of one connection, in pieces of any size. Uses no sockets and no
 // clock. Not thread-safe.
 
 #include <memory>
@@ -21,19 +21,19 @@ class HttpRequestReader {
   HttpRequestReader& operator=(const HttpRequestReader&) = delete;
 
   enum class State {
-    empty,    // no byte of a next request is here
-    partial,  // its beginning is
-    whole,    // all of it: take() it. What follows waits unread meanwhile.
-    refused,  // what came is no request that is allowed: send refusal() and close
+    empty,    // no byte of the next request has arrived
+    partial,  // a part of it has arrived
+    whole,    // all of it has arrived: take() it. Following bytes stay unparsed until then.
+    refused,  // the input is not an allowed request: send refusal() and close
   };
   State add(std::string_view bytes);
   State state() const { return state_; }
 
   struct Taken {
     HttpServerRequest request;
-    bool keep_alive = false;  // the client would keep the connection
+    bool keep_alive = false;  // the client wants to keep the connection
   };
-  // Requires: whole. What follows is read at once: look at state().
+  // Requires: whole. Parses the following bytes at once: check state().
   Taken take();
 
   // Requires: refused.
@@ -53,7 +53,7 @@ class HttpRequestReader {
 
   size_t max_head_, max_body_;
   State state_ = State::empty;
-  std::unique_ptr<Parser> parser_;  // of the request that has begun
+  std::unique_ptr<Parser> parser_;  // of the current request
   bool head_checked_ = false, expectation_ = false;
   std::string input_;
   HttpResponse refusal_;

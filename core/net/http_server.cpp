@@ -21,7 +21,7 @@ namespace {
 using Tcp = asio::ip::tcp;
 using boost::system::error_code;
 
-// After accept() found no descriptor left.
+// Pause after accept() found no free descriptor.
 constexpr Seconds kAcceptPause{0.2};
 
 Monotonic::duration ticks(Seconds duration) {
@@ -33,18 +33,18 @@ std::shared_ptr<asio::ssl::context> make_tls(const HttpTls& tls) {
   error_code error;
   context->set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1, error);
   SSL_CTX_set_mode(context->native_handle(), SSL_MODE_RELEASE_BUFFERS);
-  // Without this OpenSSL would ask at the terminal.
+  // Otherwise OpenSSL would ask for a password at the terminal.
   context->set_password_callback(
       [](size_t, asio::ssl::context::password_purpose) { return std::string(); }, error);
   context->use_certificate_chain(asio::buffer(tls.certificate), error);
-  if (error) fail("the certificate is no PEM text of one: {}", error.message());
+  if (error) fail("the certificate is not valid PEM: {}", error.message());
   context->use_private_key(asio::buffer(tls.key), asio::ssl::context::pem, error);
   if (error) {
-    fail("the key is no PEM text of one without a password, or it is not the certificate's: {}",
+    fail("the key is not a PEM key without a password, or it does not match the certificate: {}",
          error.message());
   }
   if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
-    fail("the key is not the certificate's: give the two that were made together");
+    fail("the key does not match the certificate: give a matching pair");
   }
   return context;
 }
@@ -83,7 +83,7 @@ HttpServer::Core::Core(const HttpServerOptions& options, HttpHandler handler)
   try {
     error_code error;
     const auto address = asio::ip::make_address(options.address, error);
-    if (error) fail("this is no numeric address, such as 127.0.0.1 or ::1");
+    if (error) fail("not a numeric address; give one such as 127.0.0.1 or ::1");
     if (options.tls) tls = make_tls(*options.tls);
     listen({address, options.port});
   } catch (const Error& error) {
@@ -97,10 +97,10 @@ HttpServer::Core::Core(const HttpServerOptions& options, HttpHandler handler)
   accept_when_ready();
 }
 
-// By system calls, since Asio's own sockets are inherited by child processes.
+// Uses system calls, because child processes inherit Asio's own sockets.
 void HttpServer::Core::listen(const Tcp::endpoint& endpoint) {
   Fd fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) fail_errno(errno, "cannot make a socket");
+  if (!fd) fail_errno(errno, "cannot create a socket");
   const int yes = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   if (::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
@@ -133,7 +133,7 @@ void HttpServer::Core::accept() {
     if (reason == ECONNABORTED || reason == EINTR || reason == EPROTO) continue;
     if (reason == EAGAIN) break;
     if (!std::exchange(told, true)) {
-      log_warning("HTTP server, port {}: connections wait: {}", port,
+      log_warning("HTTP server, port {}: cannot accept connections, so they wait: {}", port,
                   error_code(reason, boost::system::system_category()).message());
     }
     accepting = true;
@@ -201,7 +201,7 @@ void HttpServer::Core::close_all() {
 
 HttpServer::HttpServer(const HttpServerOptions& options, HttpHandler handler)
     : core_(std::make_unique<Core>(options, std::move(handler))) {
-  // Signals are for the process's own threads.
+  // The process's own threads handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -21,8 +21,8 @@ namespace {
 
 constexpr useconds_t kNoDescriptor = 20'000;  // microseconds; the listener stays ready meanwhile
 
-// The kernel takes paths of at most 107 bytes; a longer one is reached through its folder's
-// descriptor, which must stay open until the address has been used.
+// The kernel accepts paths of at most 107 bytes. A longer one goes through its folder's descriptor,
+// which must stay open until the address has been used.
 struct Address {
   sockaddr_un name{};
   Fd folder;
@@ -34,7 +34,7 @@ struct Address {
       folder = open_file(parent_directory(path), O_PATH | O_DIRECTORY);
       shown = fmt::format("/proc/self/fd/{}/{}", folder.get(), file_name(path));
     }
-    if (shown.size() >= sizeof(name.sun_path)) fail("{}: this name is too long", path);
+    if (shown.size() >= sizeof(name.sun_path)) fail("{}: the path is too long", path);
     std::memcpy(name.sun_path, shown.data(), shown.size());
   }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
@@ -67,7 +67,7 @@ bool peer_gone(int error) {
 Fd listen_unix(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0) {
-    if (!S_ISSOCK(info.st_mode)) fail("{}: is in the way; remove it", path);
+    if (!S_ISSOCK(info.st_mode)) fail("{}: exists and is not a socket; remove it", path);
     if (try_connect_unix(path)) fail("{}: another process is listening there", path);
     ::unlink(path.c_str());
   }
@@ -95,7 +95,7 @@ std::optional<Fd> try_connect_unix(const std::string& path, bool may_block) {
 
 Fd connect_unix(const std::string& path) {
   std::optional<Fd> fd = try_connect_unix(path);
-  if (!fd) fail("{}: nobody is listening there", path);
+  if (!fd) fail("{}: no process is listening there", path);
   return std::move(*fd);
 }
 
@@ -120,7 +120,7 @@ Peer peer_of(int socket) {
   ucred credentials{};
   socklen_t size = sizeof(credentials);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
-    fail_errno(errno, "cannot tell who is at the other end of a socket");
+    fail_errno(errno, "cannot read which process is at the other end of a socket");
   }
   return {credentials.uid, credentials.pid};
 }

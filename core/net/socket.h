@@ -1,7 +1,7 @@
 #pragma once
 
-// Stream sockets inside one machine: named ones that only their owner may talk to, pairs for a
-// child, and whole sends and receives. Thread-safe as the system calls are.
+// Stream sockets inside one machine: named sockets for processes of one user, pairs for a child,
+// and complete sends and receives. Thread-safe as the system calls are.
 
 #include <chrono>
 #include <cstddef>
@@ -18,20 +18,21 @@
 
 namespace adaptdl {
 
-// Listens at `path` (mode 0600; any length of path). A socket that a dead process left there is
-// replaced; one that answers is an Error, as is a file of another kind. The caller unlinks `path`.
+// Listens at `path` (mode 0600; any length of path). Replaces a socket that a dead process left
+// there. Throws Error if a process listens there, or if the file is not a socket. The caller
+// unlinks `path`.
 Fd listen_unix(const std::string& path);
 
-// Connects to the listener at `path`. An Error says if nobody listens there.
+// Connects to the listener at `path`. Throws Error if no process listens there.
 Fd connect_unix(const std::string& path);
 
-// As connect_unix, but nothing when there is no socket or nobody listens. A listener that is
-// stopped lets connections wait, until so many do that the next one blocks; unless `may_block`,
-// that one finds nobody.
+// As connect_unix, but returns nothing if the socket does not exist or no process listens. If the
+// listener does not accept, connections wait in its queue; when that is full, connecting blocks, or
+// returns nothing unless `may_block`.
 std::optional<Fd> try_connect_unix(const std::string& path, bool may_block = true);
 
-// The next connection, blocking. Nothing if none waits and the listener does not block, or if no
-// descriptor is free. One of another user (SO_PEERCRED; root is let in) is closed and skipped.
+// The next connection, blocking. Nothing if none waits and the listener is non-blocking, or if no
+// descriptor is free. Connections of other users except root (SO_PEERCRED) are closed and skipped.
 std::optional<Fd> accept_same_user(int listener);
 
 // The user and process at the other end when it connected.
@@ -44,15 +45,15 @@ Peer peer_of(int socket);
 // Two connected stream sockets, close-on-exec.
 std::pair<Fd, Fd> socket_pair();
 
-// Sends everything; waits while a buffer is full, on non-blocking sockets too. False when the
-// peer is gone (no SIGPIPE) or the deadline passed. Throws Error for anything else.
+// Sends everything; waits while a buffer is full, also on non-blocking sockets. False if the peer
+// is gone (no SIGPIPE) or the deadline has passed. Throws Error for other failures.
 bool send_all(int socket, std::string_view bytes, std::optional<TimePoint> deadline = {});
 
-// Fills `bytes` whole. False when the stream ended or broke before, or the deadline passed.
+// Fills all of `bytes`. False if the stream ends or breaks before, or the deadline passes.
 bool recv_exactly(int socket, std::span<std::byte> bytes, std::optional<TimePoint> deadline = {});
 
-// Reads what is there: number of bytes; 0 at the end of the stream (a reset counts as one);
-// nothing when a non-blocking socket has none.
+// Reads the available bytes and returns their number: 0 at the end of the stream (or after a
+// reset); nothing if a non-blocking socket has none.
 std::optional<size_t> recv_some(int socket, std::span<std::byte> bytes);
 
 }  // namespace adaptdl

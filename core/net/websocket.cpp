@@ -52,7 +52,7 @@ WebSocket::WebSocket(const WebSocketOptions& options) : handle_(std::make_unique
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_websocket_header);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &answered);
   curl_easy_setopt(curl, CURLOPT_CONNECT_ONLY, 2L);
-  // libcurl would answer a ping in the middle of a message that is being sent, and fail.
+  // libcurl would answer a ping in the middle of sending a message, and fail.
   curl_easy_setopt(curl, CURLOPT_WS_OPTIONS, static_cast<long>(CURLWS_NOAUTOPONG));
   const CURLcode code = curl_easy_perform(curl);
   if (code == CURLE_HTTP_RETURNED_ERROR) {

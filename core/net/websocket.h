@@ -24,11 +24,11 @@ struct WebSocketOptions {
 struct WebSocketMessage {
   enum class Type { data, close };
   Type type = Type::data;
-  std::string data;  // whole; of a close, the reason
+  std::string data;  // the whole message; of a close, the reason
   int code = 0;      // of a close; 1006: the connection ended without one
 };
 
-// The server answered something else than 101, whose body is not known.
+// The server answered with a status other than 101; the body is not known.
 class WebSocketRefused : public HttpError {
  public:
   WebSocketRefused(const std::string& message, int status)
@@ -39,8 +39,8 @@ class WebSocketRefused : public HttpError {
   int status_;
 };
 
-// One thread. Nothing here waits but the constructor: poll(2) fd() for reading, and for writing
-// while has_unsent(). Pings of the server are answered by receive().
+// One thread. Only the constructor blocks: poll(2) fd() for reading, and for writing while
+// has_unsent(). receive() answers the server's pings.
 class WebSocket {
  public:
   // Throws WebSocketRefused, or HttpError if there is no answer.
@@ -52,12 +52,11 @@ class WebSocket {
   const std::string& protocol() const { return protocol_; }  // the server's choice; "": none
   int fd() const;
 
-  // The next message that is there whole; call until there is none before waiting. After a close
-  // there are no more. Throws HttpError if the connection breaks or a message is larger than 16
-  // MiB.
+  // The next complete message; call until it returns nothing before waiting. After a close it
+  // returns nothing. Throws HttpError if the connection breaks or a message is larger than 16 MiB.
   std::optional<WebSocketMessage> receive();
 
-  // Binary messages, and pings, in this order; what cannot be sent now is kept for flush().
+  // Queue binary messages and pings in order; what cannot be sent now waits for flush().
   void send(std::string_view data);
   void ping();
   void close();

@@ -22,14 +22,14 @@ std::vector<TarEntry> unpack_tar(const std::string& archive, const std::string& 
   make_directories(folder, 0700);
   std::vector<TarEntry> entries;
   UntarOptions options;
-  options.any_links = true;  // they are for the image
+  options.any_links = true;  // they are resolved inside the image
   options.placed = [&](const TarEntry& entry) {
     entries.push_back(entry);
     entries.back().path = join_path(place, entry.path);
   };
   const Fd file = open_file(archive, O_RDONLY | O_NONBLOCK);
   const UntarResult result = untar(read_descriptor(file.get(), archive), folder, options);
-  if (!result.skipped.empty()) fail("it holds {}", result.skipped[0]);
+  if (!result.skipped.empty()) fail("unsupported entry {}", result.skipped[0]);
   return entries;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// ADD of a tar file: what is in it goes into the image.
+// ADD of a tar file: its content goes into the image.
 
 #include <string>
 #include <vector>
@@ -12,9 +12,9 @@ namespace adaptdl::oci {
 // Whether ADD unpacks a file of that name.
 bool is_tar_name(const std::string& path);
 
-// Unpacks `archive` into `folder`, which is made and stays for as long as the entries are used:
-// they lie below `place` in the image, with the archive's modes, but not its owners and times.
-// Throws Error for what untar() refuses or skips.
+// Unpacks `archive` into `folder`, which it creates and which must exist as long as the entries are
+// used. The entries go below `place` in the image, with the archive's modes, but not its owners and
+// times. Throws Error for entries that untar() refuses or skips.
 std::vector<TarEntry> unpack_tar(const std::string& archive, const std::string& folder,
                                  const std::string& place);
 

@@ -11,8 +11,8 @@
 namespace adaptdl::oci {
 namespace {
 
-constexpr double kUsualLife = 60.0;    // seconds, of a token that does not say
-constexpr double kUsedPart = 0.8;      // of a token's life
+constexpr double kUsualLife = 60.0;    // seconds, of a token without expires_in
+constexpr double kUsedPart = 0.8;      // of a token's lifetime; then fetch a new one
 constexpr size_t kMaxChallenges = 16;  // of one header
 
 bool is_token_character(char c) {
@@ -41,7 +41,7 @@ class Reader {
   }
   std::string value() {
     if (next() != '"') {
-      // Unquoted ones may be base64 or addresses, whatever the standard says.
+      // Unquoted values may be base64 or URLs, against the standard.
       const size_t end = std::min(text_.find_first_of(", \t"), text_.size());
       std::string result(text_.substr(0, end));
       text_.remove_prefix(end);
@@ -87,7 +87,7 @@ std::vector<Challenge> parse_challenges(std::string_view header) {
     reader.skip_any(" \t,");
     if (reader.at_end()) return result;
     const std::string word = lower(reader.token());
-    if (word.empty()) {  // no header of this kind: passes over the piece
+    if (word.empty()) {  // not valid here: skip it
       reader.value();
       continue;
     }
@@ -164,12 +164,12 @@ HttpResponse RegistryAuth::get(const std::vector<std::string>& scopes) {
 
 RegistryAuth::Token RegistryAuth::fetch(const std::vector<std::string>& scopes) {
   const std::string realm = url_origin(challenge_.parameter("realm"));
-  if (realm.empty()) fail("{}: it asks for a token of no server that could be asked", registry_);
+  if (realm.empty()) fail("{}: its token server (realm) is not a valid URL", registry_);
   const bool plain = origin_.starts_with("http://") &&
                      (realm == origin_ || plain_http_allowed(realm.substr(realm.find("://") + 3)));
   if (!realm.starts_with("https://") && !plain) {
     fail(
-        "{}: it asks for a token of {}, where credentials would be readable on the way; its "
+        "{}: its token server {} does not use https, so others could read the credentials; the "
         "realm must be https",
         registry_, realm);
   }

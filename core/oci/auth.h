@@ -1,7 +1,7 @@
 #pragma once
 
-// Proving to a registry who asks: plainly (Basic), or by tokens that a server of its choice gives
-// for credentials (Bearer; the distribution project's "token authentication").
+// Authentication to a registry: by credentials (Basic), or by tokens that the registry's token
+// server gives for credentials (Bearer; the distribution project's "token authentication").
 
 #include <functional>
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace adaptdl::oci {
 
-// One way that a header WWW-Authenticate offers. Names are in lower case.
+// One scheme that a header WWW-Authenticate offers. Names are in lower case.
 struct Challenge {
   std::string scheme;  // "basic", "bearer"
   std::map<std::string, std::string> parameters;
@@ -23,31 +23,30 @@ struct Challenge {
   std::string parameter(const std::string& name) const;  // "" if missing
 };
 
-// All that the header offers; what it cannot make sense of is left out. Never fails.
+// All schemes that the header offers; invalid parts are skipped. Never fails.
 std::vector<Challenge> parse_challenges(std::string_view header);
 
-// Sends a request to a token server: with retries, followed by whoever listens.
+// Sends a request to a token server, with retries and tracing.
 using TokenRequest = std::function<HttpResponse(const HttpRequest&)>;
 
-// One thread. Holds secrets: what it returns goes into a header Authorization, to the registry it
-// is for and nowhere else.
+// One thread. Holds secrets: send its result in a header Authorization to its registry only.
 class RegistryAuth {
  public:
   // `registry` is for messages.
   RegistryAuth(std::string registry, Credential credential, TokenRequest send);
 
-  // Takes in what the registry asks for, from an answer of 401; without a challenge in it nothing
-  // changes. `origin` is the registry's url_origin(): one that is spoken to by plain HTTP may have
-  // a plain token server, if that is itself or where plain_http_allowed() says so.
+  // Reads the challenge from a 401 answer; an answer without one changes nothing. `origin` is the
+  // registry's url_origin(). A registry over plain HTTP may have a token server over plain HTTP, if
+  // that is the registry itself or plain_http_allowed() accepts it.
   void challenge(const HttpResponse& answer, const std::string& origin);
 
-  // The header's value for actions in these scopes, "repository:NAME:pull,push", the one that
-  // pushes first; "" if the registry asked for nothing. May ask the token server. Throws Error,
-  // with ExitCode::auth if the credentials are refused or missing, for a realm that is not https,
-  // and for answers without a token.
+  // The header's value for these scopes, "repository:NAME:pull,push", the push scope first; "" if
+  // the registry needs no authentication. May ask the token server. Throws Error if the credentials
+  // are refused or missing (with ExitCode::auth), if the realm is not https, and for answers
+  // without a token.
   std::string header(const std::vector<std::string>& scopes);
 
-  // The registry refused what header() gave for these scopes: the next one is a new one.
+  // The registry refused header() for these scopes: the next call fetches a new token.
   void forget(const std::vector<std::string>& scopes);
 
   bool has_credential() const { return !credential_.empty(); }

@@ -29,7 +29,7 @@ class Builder {
       at_ = &instruction;
       step();
     }
-    if (!image_) fail("{}: lacks FROM", file_.path);
+    if (!image_) fail("{}: has no FROM", file_.path);
     return *image_;
   }
 
@@ -60,11 +60,11 @@ class Builder {
       has_command_ = true;
     } else if (name == "ENTRYPOINT") {
       config["Entrypoint"] = program();
-      if (!has_command_) config.erase("Cmd");  // the base's was for the base's
+      if (!has_command_) config.erase("Cmd");  // the base's Cmd was for the base's Entrypoint
     } else if (name == "MAINTAINER") {
       image_->config["author"] = at_->text;
     } else {
-      fail_at(file_, *at_, fmt::format("{} cannot be done here; {}", name, kInstead));
+      fail_at(file_, *at_, fmt::format("{} is not supported here; {}", name, kInstead));
     }
     note_setting(*image_, name + " " + at_->text);
   }
@@ -78,7 +78,7 @@ class Builder {
     return found == arguments_.end() ? std::nullopt : std::optional(found->second);
   }
   std::string where() const { return fmt::format("{}:{}", file_.path, at_->line); }
-  // With its variables' values, which split_words() gives back.
+  // Expands variables; split_words() returns their values unchanged.
   std::string expanded(const std::string& text) const {
     const auto lookup = [this](const std::string& name, char quote) -> std::optional<std::string> {
       const auto value = value_of(name);
@@ -98,16 +98,16 @@ class Builder {
   std::vector<std::pair<std::string, std::string>> pairs() const {
     const std::vector<std::string> all = words();
     std::vector<std::pair<std::string, std::string>> result;
-    if (!all.empty() && all[0].find('=') == std::string::npos) {  // NAME and all the rest, of old
+    if (!all.empty() && all[0].find('=') == std::string::npos) {  // the old form: NAME VALUE
       const size_t end = at_->text.find_first_of(" \t");
-      if (end == std::string::npos) fail_at(file_, *at_, at_->name + " lacks a value");
+      if (end == std::string::npos) fail_at(file_, *at_, at_->name + " has no value");
       const std::string rest = at_->text.substr(at_->text.find_first_not_of(" \t", end));
       return {{all[0], unquoted(expanded(rest), file_.escape, where())}};
     }
     for (const std::string& word : all) {
       const size_t sign = word.find('=');
       if (sign == std::string::npos || sign == 0) {
-        fail_at(file_, *at_, fmt::format("{} is no NAME=VALUE", word));
+        fail_at(file_, *at_, fmt::format("{} is not NAME=VALUE", word));
       }
       result.emplace_back(word.substr(0, sign), word.substr(sign + 1));
     }
@@ -119,7 +119,7 @@ class Builder {
     return {"/bin/sh", "-c", at_->text};
   }
 
-  // The arguments that nobody has to give. FROM sees them, and a stage by `ARG NAME`.
+  // The predefined arguments. FROM can use them; a stage needs `ARG NAME`.
   void predefine(const std::string& side, const Platform& platform) {
     for (const auto& [what, value] : {std::pair("PLATFORM", to_string(platform)),
                                       {"OS", platform.os},
@@ -153,7 +153,7 @@ class Builder {
     if (before && !stage_.empty()) stages_[stage_] = {*before, folders_};
     const std::vector<std::string> all = words();
     const bool named = all.size() == 3 && (all[1] == "AS" || all[1] == "as");
-    if (all.size() != 1 && !named) fail_at(file_, *at_, "FROM looks like FROM IMAGE [AS NAME]");
+    if (all.size() != 1 && !named) fail_at(file_, *at_, "expected FROM IMAGE [AS NAME]");
     Platform platform = options_.platform;
     for (const auto& [name, value] : at_->flags) {
       if (name != "platform") unknown_flag(name);
@@ -174,10 +174,11 @@ class Builder {
   }
 
   [[noreturn]] void unknown_flag(const std::string& name) const {
-    fail_at(file_, *at_, fmt::format("{} --{} cannot be done here; {}", at_->name, name, kInstead));
+    fail_at(file_, *at_,
+            fmt::format("{} --{} is not supported here; {}", at_->name, name, kInstead));
   }
 
-  // A path in the image, against the working directory.
+  // A path in the image, relative to the working directory.
   std::string placed(const std::string& path) const {
     const Json inner = json_get_or<Json>(image_->config, "config", "config", Json::object());
     const auto directory = json_get_or<std::string>(inner, "WorkingDir", "config", "");
@@ -244,8 +245,7 @@ class Builder {
       const auto parsed = try_parse<uint32_t>(name);
       if (!parsed) {
         fail_at(file_, *at_,
-                fmt::format("--chown={}: names of users are the image's to know; give "
-                            "numbers, or {}",
+                fmt::format("--chown={}: only the image knows its user names; give numbers, or {}",
                             both, kInstead));
       }
       return *parsed;
@@ -275,8 +275,8 @@ std::optional<std::string> why_not_here(const Dockerfile& file) {
     const bool from = std::any_of(instruction.flags.begin(), instruction.flags.end(),
                                   [](const auto& flag) { return flag.first == "from"; });
     if (known && !from && !instruction.here_document) continue;
-    return fmt::format("{}:{}: {}{} cannot be done without a program that builds images; {}",
-                       file.path, instruction.line, instruction.name,
+    return fmt::format("{}:{}: {}{} needs a build tool; {}", file.path, instruction.line,
+                       instruction.name,
                        from                        ? " --from"
                        : instruction.here_document ? " with <<"
                                                    : "",

@@ -23,11 +23,11 @@ void run_tool(const std::vector<std::string>& command) {
   options.descriptors = {{STDERR_FILENO, STDOUT_FILENO}};
   const ExitStatus status = spawn(options).wait();
   if (!status.success()) {
-    fail("`{} {}` failed: {}; what it said is above", command[0], command[1], status.describe());
+    fail("`{} {}` failed: {}; see its output above", command[0], command[1], status.describe());
   }
 }
 
-// docker says the digest with the repository's name, among others of the same image.
+// docker lists the digest with the repository's name, among other names of the same image.
 std::string docker_digest(const Reference& where) {
   SpawnOptions options;
   options.argv = {"docker",        "image", "inspect", "--format", "{{json .RepoDigests}}",
@@ -111,7 +111,7 @@ FoundTool find_build_tool() {
     try {
       run = run_and_capture(options, kAnswers, true);
       if (run.status.success()) return {question[0], ""};
-    } catch (const Error&) {  // it is not there, or does not answer
+    } catch (const Error&) {  // not installed, or does not answer
       continue;
     }
     std::string said = run.output;
@@ -128,7 +128,7 @@ Reference build_with_tool(const ToolRequest& request) {
   if (request.push) {
     result.digest = pushed_digest(request);
     if (!is_digest(result.digest)) {
-      fail("{} does not say the digest of what it pushed as {}", request.tool,
+      fail("{} did not report the digest of the image that it pushed as {}", request.tool,
            full_name(request.where));
     }
   }

@@ -22,18 +22,19 @@ struct ToolRequest {
   std::string notes;        // a file that the tool writes the digest to
 };
 
-// What is run, one after the other. For tests.
+// The command lines to run, in order. For tests.
 std::vector<std::vector<std::string>> tool_commands(const ToolRequest& request);
 
 struct FoundTool {
-  std::string tool;     // "" if none can be used
-  std::string problem;  // "docker is installed, but ..." of those that cannot; "" without any
+  std::string tool;  // "" if none can be used
+  std::string
+      problem;  // "docker is installed, but ...": why it cannot be used; "" if none is there
 };
 // The first of docker, podman and buildctl in PATH that answers.
 FoundTool find_build_tool();
 
-// Builds, and pushes or writes. Its output goes to standard error. The image with its digest if it
-// was pushed. Throws Error if the tool fails.
+// Runs the tool to build, and to push or write. Its output goes to standard error. Returns the
+// reference, with the digest if it was pushed. Throws Error if the tool fails.
 Reference build_with_tool(const ToolRequest& request);
 
 }  // namespace adaptdl::oci

@@ -14,7 +14,7 @@ namespace adaptdl::oci {
 namespace {
 
 constexpr size_t kMaxIgnoreFile = 1u << 20;
-constexpr int kMaxLinks = 40;  // on one path, as Linux has it
+constexpr int kMaxLinks = 40;  // on one path, as in Linux
 
 void walk(BuildContext& context, const DockerIgnore& rules, const LeftOut& left_out,
           const std::string& below) {
@@ -41,14 +41,14 @@ void walk(BuildContext& context, const DockerIgnore& rules, const LeftOut& left_
       if (size < 0) fail_errno(errno, whole + ": cannot read");
       file.target.assign(target.data(), static_cast<size_t>(size));
     } else if (!S_ISREG(status.st_mode)) {
-      context.warnings.push_back(whole + ": is neither a file, a folder nor a link: left out");
+      context.warnings.push_back(whole + ": left out: not a file, folder or symlink");
       continue;
     }
     const size_t place = context.files.size();
     if (!ignored) context.files.push_back(file);
     if (!is_folder) continue;
     walk(context, rules, left_out, path);
-    // An ignored folder stays for what was taken back from it.
+    // Keep an ignored folder if paths below it were re-included.
     if (ignored && context.files.size() > place) {
       context.files.insert(context.files.begin() + static_cast<ptrdiff_t>(place), file);
     }
@@ -110,7 +110,7 @@ std::string follow_links(const BuildContext& context, const std::string& path) {
       done = next;
       continue;
     }
-    if (++links > kMaxLinks) fail("{}: its links lead in a circle", path);
+    if (++links > kMaxLinks) fail("{}: its symlinks form a loop", path);
     rest = absolute_path(link->target + "/" + rest, "/" + done).substr(1);
     done.clear();
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The files that a build may copy from: a folder, less what .dockerignore leaves out.
+// The files that a build may copy: a folder without what .dockerignore excludes.
 
 #include <functional>
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace adaptdl::oci {
 
-// Rules in docker's form: like gitignore(5), but each is for the whole path from the folder, the
-// last one that names a path or a folder above it decides, and "!" takes back from within folders,
-// too. Immutable.
+// Rules in docker's syntax. Differences to gitignore(5): a rule matches the whole path from the
+// folder, the last rule that matches a path or a folder above it decides, and "!" also re-includes
+// paths within ignored folders. Immutable.
 class DockerIgnore {
  public:
   explicit DockerIgnore(std::string_view text = "");
 
   // `path` is relative, as IgnoreRules has it.
   bool ignored(std::string_view path) const;
-  // Whether nothing below an ignored folder can be taken back.
+  // Whether no rule can re-include a path below an ignored folder.
   bool final_for_folders() const { return !negates_; }
 
  private:
@@ -40,22 +40,21 @@ struct ContextFile {
   unsigned mode = 0;   // permissions
 };
 
-// Whether a further rule leaves the path out.
+// Whether an additional rule excludes the path.
 using LeftOut = std::function<bool(const std::string& path, bool is_folder)>;
 
 struct BuildContext {
   std::string folder;
   std::vector<ContextFile> files;     // folders before what is in them, sorted
-  std::vector<std::string> warnings;  // sentences: sockets and the like are passed over
+  std::vector<std::string> warnings;  // sentences: sockets and similar files are skipped
 };
 
-// Reads the folder with its .dockerignore. Links are not followed. Throws Error for what cannot be
-// read.
+// Reads the folder with its .dockerignore. Does not follow symlinks. Throws Error for an unreadable
+// file or folder.
 BuildContext read_context(const std::string& folder, const LeftOut& left_out = {});
 
-// Where a path in the context leads when the links on its way and at its end are followed, as if
-// the folder were the root: "" is the folder itself. There may be nothing. Throws Error for links
-// that lead in a circle.
+// The target of a path in the context after following all symlinks in it, as if the folder were the
+// root: "" is the folder itself. The target may not exist. Throws Error for a loop of symlinks.
 std::string follow_links(const BuildContext& context, const std::string& path);
 
 }  // namespace adaptdl::oci

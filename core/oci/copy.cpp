@@ -12,10 +12,10 @@
 namespace adaptdl::oci {
 namespace {
 
-// Links in most images, which a folder of that name in a layer would replace.
+// Symlinks in most images; a folder of that name in a layer would replace them.
 constexpr std::array kLikelyLinks = {"/bin",   "/sbin",   "/lib",     "/lib32",
                                      "/lib64", "/libx32", "/var/run", "/var/lock"};
-// Folders in most images: a copy to there goes into them.
+// Folders in most images: a copy to one of them goes into it.
 constexpr std::array kLikelyFolders = {"/boot",
                                        "/dev",
                                        "/etc",
@@ -49,9 +49,9 @@ constexpr std::array kLikelyFolders = {"/boot",
                                        "/var/spool",
                                        "/var/tmp"};
 
-// Whether the name of a place that is not known looks like a file's, though a folder may have it:
-// it is the source's (but for ".sh"), it has a dot (folders "x.d" have one, too), or it stands
-// where programs and pieces of settings do.
+// Whether an unknown destination looks like a file, although it may be a folder: it has the
+// source's name (with or without ".sh"), it has a dot (but not as in "x.d", a folder), or it is in
+// a folder of programs or configuration fragments.
 bool looks_like_file(const std::string& place, const std::string& source) {
   const std::string name = file_name(place), above = file_name(parent_directory(place));
   if (name == source || name + ".sh" == source) return true;
@@ -81,7 +81,7 @@ class Copy {
   }
 
  private:
-  // Of a link, what it leads to by the link's name. Null is the context's folder itself.
+  // For a symlink: its target, under the symlink's name. Null is the context's folder itself.
   struct Source {
     const ContextFile* file;
     std::string name;
@@ -96,11 +96,11 @@ class Copy {
   void find(const std::string& source, std::vector<Source>& found) const {
     if (source.starts_with("http://") || source.starts_with("https://") ||
         source.starts_with("git@") || source.starts_with("<<")) {
-      fail("{} is no file of the folder; {}", source, kInstead);
+      fail("{} is not a file in the folder; {}", source, kInstead);
     }
     const std::string path = absolute_path(source, "/").substr(1);
     if (follow(path, found)) return;
-    // Links are followed up to the first name with wildcards, and at the end.
+    // Symlinks are followed up to the first name with wildcards, and at the end.
     const size_t name = path.rfind('/', path.find_first_of("*?[\\")) + 1;
     const std::string above = follow_links(context_, path.substr(0, name > 0 ? name - 1 : 0));
     const std::string start = above.empty() ? "" : above + "/";
@@ -110,15 +110,15 @@ class Copy {
       if (!file.path.starts_with(start)) continue;
       if (fnmatch(pattern.c_str(), file.path.c_str() + start.size(), FNM_PATHNAME) != 0) continue;
       if (follow(file.path, found)) continue;
-      fail("{} is a link to {}, which is not in {}, or .dockerignore leaves it out", file.path,
+      fail("{} is a symlink to {}, which is not in {} or is excluded by .dockerignore", file.path,
            file.target, context_.folder);
     }
     if (found.size() == before) {
-      fail("{} is not in {}, or .dockerignore leaves it out", source, context_.folder);
+      fail("{} is not in {} or is excluded by .dockerignore", source, context_.folder);
     }
   }
 
-  // False if there is nothing.
+  // False if the path does not exist.
   bool follow(const std::string& path, std::vector<Source>& found) const {
     const std::string end = follow_links(context_, path);
     const ContextFile* file = file_at(end);
@@ -145,8 +145,8 @@ class Copy {
     }
   }
 
-  // A folder that the base has keeps its owner and mode. Any other is named: what unpacks layers
-  // makes the folders above an entry, but docker makes them for root alone.
+  // A folder of the base keeps its owner and mode. Any other folder gets an entry: docker creates
+  // missing folders above an entry with access for root only.
   void add_place() {
     if (request_.place == "/" || folders_.base_has(request_.place)) return;
     entries_.push_back({request_.place, TarEntry::Kind::folder, "", 0755});
@@ -161,8 +161,7 @@ class Copy {
         entries_.push_back(std::move(entry));
       }
     } catch (const Error& error) {
-      fail("{} cannot be unpacked here: {}; COPY its files, or {}", source.path, error.what(),
-           kInstead);
+      fail("cannot unpack {} here: {}; COPY its files, or {}", source.path, error.what(), kInstead);
     }
   }
 
@@ -172,8 +171,8 @@ class Copy {
     check_link(place);
     if (looks_like_file(place, source)) return;
     fail(
-        "{} may be a folder of the base, which the file {} would replace; write {}/ to copy into "
-        "it, or, if it is to be that file, call the source {}, too, or {}",
+        "{} may be a folder of the base image, which the file {} would replace; write {}/ to copy "
+        "into the folder, rename the source to {} to create that file, or {}",
         place, source, place, file_name(place), kInstead);
   }
 
@@ -181,7 +180,7 @@ class Copy {
     for (const char* link : kLikelyLinks) {
       if (path != link && !path.starts_with(std::string(link) + "/")) continue;
       fail(
-          "{} is a link in most images, which a layer made here would replace; copy to /usr{} or "
+          "{} is a symlink in most images, which this layer would replace; copy to /usr{} or "
           "/usr/local instead, or {}",
           link, link, kInstead);
     }

@@ -15,11 +15,11 @@ namespace adaptdl::oci {
 namespace {
 
 constexpr size_t kMaxFile = 4u << 20, kMaxHelperAnswer = 1u << 20;
-constexpr Seconds kHelperTimeout{60.0};  // it may ask its user
+constexpr Seconds kHelperTimeout{60.0};  // it may ask the user
 constexpr const char* kHubKey = "https://index.docker.io/v1/";
 constexpr const char* kTokenUser = "<token>";
 
-// What docker calls the registry in its files and to its helpers.
+// The registry's name in docker's files and for its helpers.
 std::string docker_key(const std::string& registry) {
   return registry == "docker.io" ? kHubKey : registry;
 }
@@ -51,7 +51,7 @@ Credential read_entry(const Json& entry, const std::string& where) {
   std::string both = from_base64(auth, where + ": auth");
   while (!both.empty() && both.back() == '\0') both.pop_back();  // old versions of docker
   const size_t colon = both.find(':');
-  if (colon == std::string::npos) fail("{}: auth: it is no USER:PASSWORD in base64", where);
+  if (colon == std::string::npos) fail("{}: auth: not USER:PASSWORD in base64", where);
   return from_pair(both.substr(0, colon), both.substr(colon + 1));
 }
 
@@ -59,12 +59,12 @@ bool is_helper_name(const std::string& name) {
   return !name.empty() && name.find('/') == std::string::npos;
 }
 
-// Nothing if it knows nothing.
+// Nothing if the helper has no credential.
 std::optional<Credential> ask_helper(const std::string& name, const std::string& key) {
   const std::string program = "docker-credential-" + name;
   try {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "cannot make a pipe");
+    if (pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "cannot create a pipe");
     const Fd reader(ends[0]);
     Fd writer(ends[1]);
     write_all(writer.get(), key, program);  // a name fits into any pipe
@@ -81,7 +81,7 @@ std::optional<Credential> ask_helper(const std::string& name, const std::string&
     return from_pair(json_get<std::string>(answer, "Username", "its answer"),
                      json_get<std::string>(answer, "Secret", "its answer"));
   } catch (const Error& error) {
-    log_warning("{} get, for {}: {}; going on without it", program, key, error.what());
+    log_warning("{} get, for {}: {}; continuing without it", program, key, error.what());
     return std::nullopt;
   }
 }
@@ -126,7 +126,7 @@ CredentialPlaces credential_places() {
 Credential stored_credential(const Json& file, const std::string& registry,
                              const std::string& repository, std::string_view what) {
   const Json auths = json_get_or<Json>(file, "auths", what, Json::object());
-  if (!auths.is_object()) fail("{}: auths: is no mapping of registries", what);
+  if (!auths.is_object()) fail("{}: auths: is not a mapping of registries", what);
   std::vector<std::string> names;
   for (std::string name = registry + "/" + repository; name.size() > registry.size();
        name.resize(name.rfind('/'))) {
@@ -149,7 +149,7 @@ Credential find_credential(const std::string& registry, const std::string& repos
   for (const std::string& path : places.files) {
     if (!path_exists(path)) continue;
     const Json file = parse_json(read_file(path, kMaxFile), path);
-    if (!file.is_object()) fail("{}: is no JSON object", path);
+    if (!file.is_object()) fail("{}: is not a JSON object", path);
     const std::optional<Credential> helped = from_helpers(file, registry, path);
     if (helped && !helped->empty()) return *helped;
     const Credential found = stored_credential(file, registry, repository, path);

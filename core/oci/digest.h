@@ -8,7 +8,7 @@
 
 namespace adaptdl::oci {
 
-// Of bytes that come in pieces. One thread.
+// Digests bytes that come in pieces. One thread.
 class Digester {
  public:
   Digester();
@@ -17,7 +17,7 @@ class Digester {
   Digester& operator=(Digester&&) noexcept;
 
   void add(std::string_view bytes);
-  // Of all that was added; nothing is added after it.
+  // The digest of everything added; add nothing after it.
   std::string finish();
 
  private:

@@ -52,7 +52,7 @@ Instruction read_instruction(const std::string& whole, int line, const Dockerfil
   Instruction result{.line = line, .name = capitals(rest.substr(0, end))};
   rest = trimmed(rest.substr(end));
   if (std::find(kNames.begin(), kNames.end(), result.name) == kNames.end()) {
-    fail_at(file, result, fmt::format("{} is no instruction", result.name));
+    fail_at(file, result, fmt::format("{} is not an instruction", result.name));
   }
   while (rest.starts_with("--")) {
     const size_t stop = std::min(rest.find_first_of(kBlank), rest.size());
@@ -63,12 +63,11 @@ Instruction read_instruction(const std::string& whole, int line, const Dockerfil
     rest = trimmed(rest.substr(stop));
   }
   result.text = rest;
-  if (result.text.empty())
-    fail_at(file, result, fmt::format("{} lacks its arguments", result.name));
+  if (result.text.empty()) fail_at(file, result, fmt::format("{} has no arguments", result.name));
   return result;
 }
 
-// The words that end the here-documents of an instruction: of <<WORD, <<-WORD and <<"WORD".
+// The words that end an instruction's here-documents: from <<WORD, <<-WORD and <<"WORD".
 std::vector<std::string> here_documents(const Instruction& instruction) {
   std::vector<std::string> ends;
   if (instruction.name != "RUN" && instruction.name != "COPY" && instruction.name != "ADD")
@@ -87,7 +86,7 @@ std::vector<std::string> here_documents(const Instruction& instruction) {
   return ends;
 }
 
-// What stands at text[at], a dollar sign, becomes; `at` moves behind it.
+// Expands the variable at text[at], a dollar sign; moves `at` after it.
 std::string variable(std::string_view text, size_t& at, char quote, const VariableLookup& lookup,
                      const std::function<std::string(std::string_view)>& inner,
                      const std::string& where) {
@@ -107,20 +106,18 @@ std::string variable(std::string_view text, size_t& at, char quote, const Variab
     return value.value_or("");
   }
   const size_t close = text.find('}', end);
-  if (name.empty() || close == std::string_view::npos) fail("{}: ${{ lacks its name or }}", where);
+  if (name.empty() || close == std::string_view::npos) fail("{}: ${{ has no name or no }}", where);
   const std::string_view how = text.substr(end, close - end);
   at = close + 1;
   const bool set = value && !value->empty();
   if (how.empty()) return value.value_or("");
   if (how.starts_with(":-")) return set ? *value : inner(how.substr(2));
   if (how.starts_with(":+")) return set ? inner(how.substr(2)) : "";
-  fail(
-      "{}: ${{{}{}}} is not understood here; there are ${{NAME}}, ${{NAME:-otherwise}} and "
-      "${{NAME:+instead}}",
-      where, name, how);
+  fail("{}: ${{{}{}}} is not supported; use ${{NAME}}, ${{NAME:-otherwise}} or ${{NAME:+instead}}",
+       where, name, how);
 }
 
-// `quote` is what stands open at the text's front.
+// `quote` is the quote that is open at the beginning of the text.
 std::string expand_within(char quote, std::string_view text, char escape,
                           const VariableLookup& lookup, const std::string& where) {
   const auto inner = [&](std::string_view part) {
@@ -149,7 +146,7 @@ std::string expand_within(char quote, std::string_view text, char escape,
   return result;
 }
 
-// Whether the escape character before it is one within double quotes.
+// Whether the escape character escapes `c` within double quotes.
 bool is_escaped_in_quotes(char c, char escape) {
   return c == '"' || c == '$' || c == escape;
 }
@@ -184,7 +181,7 @@ std::vector<std::string> words_of(std::string_view text, char escape, std::strin
       open = true;
     }
   }
-  if (quote != '\0') fail("{}: a quote {} does not end", where, quote);
+  if (quote != '\0') fail("{}: the quote {} is not closed", where, quote);
   if (open) words.push_back(word);
   return words;
 }
@@ -201,7 +198,7 @@ Dockerfile parse_dockerfile(std::string_view text, const std::string& path) {
   std::string whole;
   bool in_head = true;
   int first = 0;
-  std::vector<std::string> ends;  // of here-documents that go on, the next one last
+  std::vector<std::string> ends;  // of open here-documents, the next one last
   const auto take = [&] {
     file.instructions.push_back(read_instruction(whole, first, file));
     whole.clear();
@@ -267,7 +264,7 @@ bool json_words(std::string_view text, std::vector<std::string>& words) {
     }
     words = std::move(found);
     return true;
-  } catch (const Error&) {  // then it is words in the shell's form, as with docker
+  } catch (const Error&) {  // then the words are in the shell's form, as in docker
     return false;
   }
 }

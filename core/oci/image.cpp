@@ -14,12 +14,12 @@ namespace adaptdl::oci {
 namespace {
 
 constexpr size_t kMaxConfig = 16u << 20;
-constexpr size_t kMaxLayers = 1000;  // far more than any runtime takes
+constexpr size_t kMaxLayers = 1000;  // far more than any runtime supports
 
-// Lower-case names of fields with their values, of a layer or a config in a manifest.
+// Checks the descriptor of a layer or a config in a manifest.
 void check_descriptor(const Json& descriptor, const std::string& what) {
   if (!is_digest(json_get<std::string>(descriptor, "digest", what))) {
-    fail("{}: digest: only sha256 is understood", what);
+    fail("{}: digest: only sha256 is supported", what);
   }
   json_get<uint64_t>(descriptor, "size", what);
   json_get<std::string>(descriptor, "mediaType", what);
@@ -73,7 +73,7 @@ Platform parse_platform(std::string_view text, std::string_view what) {
       parts.size() <= 3 &&
       std::none_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); });
   if (!sound)
-    fail("{}: {} is no platform; it looks like linux/amd64 or linux/arm64/v8", what, text);
+    fail("{}: {} is not a platform; write it like linux/amd64 or linux/arm64/v8", what, text);
   return {parts[0], parts[1], parts.size() == 3 ? parts[2] : ""};
 }
 
@@ -108,13 +108,13 @@ Image read_image(const Manifest& manifest, std::string_view config, std::string_
   image.media_type =
       json_get_or<std::string>(image.manifest, "mediaType", where, manifest.media_type);
   if (image.media_type != kOciManifest && image.media_type != kDockerManifest) {
-    fail(
-        "{}: it is of the type \"{}\", no image for containers of today; rebuild it with a newer "
-        "tool",
-        where, image.media_type);
+    fail("{}: unsupported type \"{}\"; rebuild the image with a newer tool", where,
+         image.media_type);
   }
   const Json layers = json_get<Json>(image.manifest, "layers", where);
-  if (!layers.is_array() || layers.size() > kMaxLayers) fail("{}: layers: is no such list", where);
+  if (!layers.is_array() || layers.size() > kMaxLayers) {
+    fail("{}: layers: is not a list, or is too long", where);
+  }
   for (const Json& layer : layers) check_descriptor(layer, where + ": layers");
   check_descriptor(json_get<Json>(image.manifest, "config", where), where + ": config");
   const std::string in_config = fmt::format("{}: config", what);
@@ -137,15 +137,15 @@ std::string choose_manifest(std::string_view index, const Platform& platform,
   for (const Json& entry : json_get<std::vector<Json>>(json, "manifests", what)) {
     const Json described = json_get_or<Json>(entry, "platform", what, Json::object());
     const Platform found = config_platform(described);
-    if (found.os == "unknown") continue;  // no image, but what is said about one
+    if (found.os == "unknown") continue;  // an attestation, not an image
     if (matches(platform, found)) {
       const auto digest = json_get<std::string>(entry, "digest", what);
-      if (!is_digest(digest)) fail("{}: digest: only sha256 is understood", what);
+      if (!is_digest(digest)) fail("{}: digest: only sha256 is supported", what);
       return digest;
     }
     there += (there.empty() ? "" : ", ") + to_string(found);
   }
-  fail("{}: there is no image for {}; there are: {}", what, to_string(platform),
+  fail("{}: no image for {}; available: {}", what, to_string(platform),
        there.empty() ? "none" : there);
 }
 
@@ -161,12 +161,14 @@ Image pull_image(std::shared_ptr<Registry> registry, const Reference& reference,
   const Json json = parse_json(manifest.text, what);
   const Json described = json_get_or<Json>(json, "config", what, Json::object());
   const auto digest = json_get_or<std::string>(described, "digest", what, "");
-  if (!is_digest(digest)) fail("{}: is in a form of old, or none that is known; rebuild it", what);
+  if (!is_digest(digest)) {
+    fail("{}: unknown or outdated image format; rebuild the image with a newer tool", what);
+  }
   Image image =
       read_image(manifest, registry->blob(reference.repository, digest, kMaxConfig), what);
   const Platform found = config_platform(image.config);
   if (!matches(platform, found)) {
-    fail("{}: is for {}, not {}; give a base for that platform", what, to_string(found),
+    fail("{}: is for {}, not {}; give a base image for that platform", what, to_string(found),
          to_string(platform));
   }
   image.source = std::move(registry);

@@ -11,7 +11,7 @@
 namespace adaptdl::oci {
 namespace {
 
-constexpr size_t kTagDigits = 20;  // of the digest: no two images meet
+constexpr size_t kTagDigits = 20;  // of the digest: enough to be unique
 
 // A layer of the image's manifest.
 struct Layer {
@@ -29,7 +29,7 @@ std::vector<Layer> layers_of(const Image& image) {
   return layers;
 }
 
-// Where the layer lies; fetches it into `file` if need be.
+// The layer's local file; downloads it into `file` if it is not local.
 std::string local_file(const Image& image, const Layer& layer, const std::string& file) {
   const auto here = image.files.find(layer.digest);
   if (here != image.files.end()) return here->second;
@@ -84,10 +84,8 @@ void write_image_tar(const Image& image, const std::string& path, const Referenc
   Json files = Json::array();
   for (const Layer& layer : layers_of(image)) {
     if (layer.foreign) {
-      fail(
-          "{}: the layer {} of the base may be handed out by its makers alone; push the image "
-          "instead",
-          path, layer.digest);
+      fail("{}: only its vendor may distribute the base's layer {}; push the image instead", path,
+           layer.digest);
     }
     files.push_back(blob_name(layer.digest));
   }

@@ -13,17 +13,17 @@ namespace adaptdl::oci {
 
 struct PushedImage {
   Reference reference;      // with the tag and the digest
-  uint64_t bytes_sent = 0;  // of blobs; what was there already, or could be mounted, is not sent
+  uint64_t bytes_sent = 0;  // of blobs; not counting blobs that existed or were mounted
 };
 
-// Sends what the registry lacks, then the manifest. Without a tag a unique one is made of the
-// digest, so that the image stays reachable whatever is pushed later. Foreign layers are named and
-// not sent. Layers of a base in another registry pass through a temporary file, one at a time.
+// Sends the missing blobs, then the manifest. Without a tag, makes a unique one from the digest, so
+// that later pushes do not replace the image. Foreign layers are referenced but not sent. Layers of
+// a base in another registry are downloaded to a temporary file, one at a time.
 PushedImage push_image(const Image& image, Registry& to, const Reference& where);
 
-// Writes an archive that is an OCI layout and what `docker save` writes at once, for `ctr image
-// import`, `docker load` and `podman load`. `name` is the image's in there. Reads the layers of
-// the base. Throws Error for an image with foreign layers.
+// Writes an archive that is both an OCI layout and in the format of `docker save`, for `ctr image
+// import`, `docker load` and `podman load`. `name` is the image's name in it. Downloads the layers
+// of the base. Throws Error for an image with foreign layers.
 void write_image_tar(const Image& image, const std::string& path, const Reference& name);
 
 }  // namespace adaptdl::oci

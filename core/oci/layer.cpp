@@ -17,7 +17,8 @@ namespace {
 constexpr int kGzip = 15 + 16;  // window bits, and a gzip header: without name and time
 constexpr std::string_view kWhiteout = ".wh.";
 
-// Takes the tar, piece by piece: its digest, compression, the digest of that, the file.
+// Processes the tar piece by piece: computes its digest, compresses it, computes the digest of the
+// result, and writes the file.
 class Sink {
  public:
   Sink(const std::string& path, int level)
@@ -60,7 +61,7 @@ class Sink {
   uint64_t size_ = 0;
 };
 
-// By the names on the way, so that a folder stands before all that is in it.
+// Sorts by path components, so that a folder comes before its content.
 bool stands_before(const TarEntry& a, const TarEntry& b) {
   return std::lexicographical_compare(
       a.path.begin(), a.path.end(), b.path.begin(), b.path.end(), [](char x, char y) {
@@ -80,7 +81,7 @@ void sort_entries(std::vector<TarEntry>& entries) {
   for (const TarEntry& entry : entries) {
     while (!above.empty() && !entry.path.starts_with(above.back()->path + "/")) above.pop_back();
     if (!above.empty() && above.back()->kind != TarEntry::Kind::folder) {
-      fail("{} cannot be put into an image below {}, which is no folder", entry.path,
+      fail("cannot put {} into an image below {}, which is not a folder", entry.path,
            above.back()->path);
     }
     above.push_back(&entry);
@@ -98,17 +99,17 @@ std::string checked_layer_path(const std::string& path) {
   std::string result = path;
   while (result.starts_with('/')) result.erase(0, 1);
   while (result.ends_with('/')) result.pop_back();
-  if (result.empty()) fail("{}: is no place in an image", path.empty() ? "\"\"" : path);
+  if (result.empty()) fail("{}: is not a path in an image", path.empty() ? "\"\"" : path);
   for (size_t begin = 0; begin <= result.size();) {
     const size_t end = std::min(result.find('/', begin), result.size());
     const std::string_view name = std::string_view(result).substr(begin, end - begin);
     if (name.empty() || name == "." || name == ".." || name.find('\0') != name.npos) {
-      fail("{}: is no place in an image", path);
+      fail("{}: is not a path in an image", path);
     }
     if (name.starts_with(kWhiteout)) {
       fail(
-          "{}: a name that begins with .wh. would remove files of the image; rename it, or leave "
-          "it out by .dockerignore",
+          "{}: a name that begins with .wh. would remove files of the image; rename the file, or "
+          "exclude it in .dockerignore",
           path);
     }
     begin = end + 1;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Names of what registries hold, in the OCI's and in Docker's spelling. Both mean the same.
+// Media types of registry objects, in OCI's and in Docker's spelling. Both mean the same.
 
 #include <string_view>
 
@@ -21,7 +21,7 @@ inline bool is_index(std::string_view type) {
   return type == kOciIndex || type == kDockerIndex;
 }
 
-// Layers that their makers alone hand out: they are named, never sent.
+// Layers that only their vendors may distribute: images refer to them, but they are never sent.
 inline bool is_foreign_layer(std::string_view type) {
   return type.find(".foreign.") != std::string_view::npos ||
          type.find(".nondistributable.") != std::string_view::npos;

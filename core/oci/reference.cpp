@@ -27,7 +27,7 @@ bool is_word(char c) {
   return is_lower(c) || is_upper(c) || is_digit(c);
 }
 
-// Letters and digits with ., -, -- and so on, _ or __ between them.
+// Letters and digits, separated by ".", "_", "__" or any number of "-".
 bool is_path_part(std::string_view part) {
   const auto letter = [](char c) { return is_lower(c) || is_digit(c); };
   if (part.empty() || !letter(part.front()) || !letter(part.back())) return false;
@@ -97,8 +97,10 @@ bool is_digest(std::string_view text) {
 Reference parse_repository(std::string_view text, std::string_view what) {
   const Reference reference = parse_reference(text, what);
   if (!reference.digest.empty()) {
-    fail("{}: {} names a digest, which follows from what is pushed; give the repository alone",
-         what, text);
+    fail(
+        "{}: {} names a digest, but the pushed image determines its digest; give only the "
+        "repository",
+        what, text);
   }
   Reference result = reference;
   const size_t name = text.rfind('/') == std::string_view::npos ? 0 : text.rfind('/');
@@ -110,14 +112,14 @@ Reference parse_reference(std::string_view text, std::string_view what) {
   Reference result;
   std::string_view rest = text;
   const auto refuse = [&](std::string_view why) {
-    fail("{}: {} is no name of an image: {}; it looks like registry.example.com/team/name:tag",
-         what, text.empty() ? "\"\"" : text, why);
+    fail("{}: {} is not an image name: {}; write it like registry.example.com/team/name:tag", what,
+         text.empty() ? "\"\"" : text, why);
   };
   if (const size_t at = rest.find('@'); at != std::string_view::npos) {
     result.digest = rest.substr(at + 1);
     rest = rest.substr(0, at);
     if (!is_digest(result.digest)) {
-      refuse("after @ comes a digest, sha256: and 64 digits of 0-9, a-f");
+      refuse("a digest must follow @: sha256: and 64 digits of 0-9, a-f");
     }
   }
   const size_t slash = rest.find('/');
@@ -127,7 +129,7 @@ Reference parse_reference(std::string_view text, std::string_view what) {
       (first.find_first_of(".:[") != std::string_view::npos || first == "localhost" ||
        std::any_of(first.begin(), first.end(), is_upper));
   if (has_registry) {
-    if (!is_registry(first)) refuse(fmt::format("{} is no registry's host", first));
+    if (!is_registry(first)) refuse(fmt::format("{} is not a registry host", first));
     result.registry = first;
     rest.remove_prefix(slash + 1);
   } else {
@@ -141,7 +143,7 @@ Reference parse_reference(std::string_view text, std::string_view what) {
     result.tag = rest.substr(colon + 1);
     rest = rest.substr(0, colon);
     if (!is_tag(result.tag)) {
-      refuse("a tag has at most 128 letters, digits, and _ . - but for its first");
+      refuse("a tag has at most 128 letters, digits, _ . and -, and does not begin with . or -");
     }
   }
   if (result.tag.empty() && result.digest.empty()) result.tag = "latest";

@@ -17,7 +17,7 @@
 namespace adaptdl::oci {
 namespace {
 
-constexpr uint64_t kPiece = 16u << 20;  // Some registries take none below 5 MB.
+constexpr uint64_t kPiece = 16u << 20;  // Some registries reject pieces below 5 MB.
 constexpr const char* kBytes = "application/octet-stream";
 
 std::string pull_scope(const std::string& repository) {
@@ -30,7 +30,7 @@ std::string blob_path(const std::string& repository, const std::string& digest) 
   return "/v2/" + repository + "/blobs/" + digest;
 }
 
-// A proxy, or a registry itself, that takes no body of this size, or no whole one.
+// The status of a proxy or a registry that rejects a body of this size, or a monolithic upload.
 bool wants_pieces(int status) {
   return status == 413 || status == 405 || status == 501;
 }
@@ -61,15 +61,15 @@ Manifest Registry::manifest(const std::string& repository, const std::string& ve
   }
   const HttpResponse answer = transport_.send(request);
   const std::string what = fmt::format("{}: {}:{}", name(), repository, version);
-  if (answer.status == 404) fail("{}: there is no such image", what);
-  if (!answer.ok()) fail("{}: cannot read it: {}", what, registry_problem(answer));
+  if (answer.status == 404) fail("{}: image not found", what);
+  if (!answer.ok()) fail("{}: cannot read the image: {}", what, registry_problem(answer));
   Manifest manifest{answer.header("content-type").value_or(""), digest_of(answer.body),
                     answer.body};
   manifest.media_type.resize(std::min(manifest.media_type.find(';'), manifest.media_type.size()));
   const std::string promised =
       is_digest(version) ? version : answer.header("docker-content-digest").value_or("");
   if (!promised.empty() && promised != manifest.digest) {
-    fail("{}: what came has the digest {}, not {}; something on the way changed it", what,
+    fail("{}: received digest {}, expected {}; the data was changed in transit", what,
          manifest.digest, promised);
   }
   return manifest;
@@ -84,14 +84,14 @@ std::string Registry::blob(const std::string& repository, const std::string& dig
   request.before_try = [&] { text.clear(); };
   request.on_body = [&](std::string_view bytes) {
     if (bytes.size() > max_bytes - text.size()) {
-      fail("{}: {}: holds more than {} bytes", name(), digest, max_bytes);
+      fail("{}: {}: is larger than {} bytes", name(), digest, max_bytes);
     }
     text += bytes;
   };
   const HttpResponse answer = transport_.send(request);
   if (!answer.ok()) fail("{}: cannot read {}: {}", name(), digest, registry_problem(answer));
   if (digest_of(text) != digest) {
-    fail("{}: what it gives for {} has another digest; something on the way changed it", name(),
+    fail("{}: the data received for {} has another digest; it was changed in transit", name(),
          digest);
   }
   return text;
@@ -114,7 +114,7 @@ void Registry::download(const std::string& repository, const std::string& digest
   };
   request.on_body = [&](std::string_view bytes) {
     if (bytes.size() > size - received) {
-      fail("{}: {}: holds more than the {} bytes it should", name(), digest, size);
+      fail("{}: {}: is larger than the expected {} bytes", name(), digest, size);
     }
     write_all(file.get(), bytes, path);
     digester.add(bytes);
@@ -125,7 +125,7 @@ void Registry::download(const std::string& repository, const std::string& digest
     const HttpResponse answer = transport_.send(request);
     if (!answer.ok()) fail("{}: cannot read {}: {}", name(), digest, registry_problem(answer));
     if (received != size || digester.finish() != digest) {
-      fail("{}: what it gives for {} has another digest; something on the way changed it", name(),
+      fail("{}: the data received for {} has another digest; it was changed in transit", name(),
            digest);
     }
   } catch (...) {
@@ -154,7 +154,7 @@ bool Registry::mount(const std::string& repository, const std::string& digest,
       with_parameter(transport_.url("/v2/" + repository + "/blobs/uploads/"), "mount", digest),
       "from", from);
   request.scopes = {push_scope(repository), pull_scope(from)};
-  // Whoever may not read `from` gets no token for it; the blob is sent then.
+  // Without permission to read `from` there is no token for it; then send the blob.
   HttpResponse answer;
   try {
     answer = transport_.send(request);
@@ -167,7 +167,7 @@ bool Registry::mount(const std::string& repository, const std::string& digest,
     return true;
   }
   if (answer.status == 202 && answer.header("location")) {
-    // An upload was begun instead; it is not gone on with.
+    // The registry started an upload instead; abort it.
     RegistryRequest end;
     end.method = "DELETE";
     end.url = transport_.location(answer, request.url);
@@ -175,7 +175,7 @@ bool Registry::mount(const std::string& repository, const std::string& digest,
     end.retry = false;
     try {
       transport_.send(end);
-    } catch (const Error&) {  // the registry ends it some day
+    } catch (const Error&) {  // the registry expires it eventually
     }
   }
   return false;
@@ -209,7 +209,7 @@ HttpResponse Registry::try_upload(const std::string& repository, const Blob& blo
     report(blob.digest, BlobProgress::State::sending, sent, blob.size);
   };
   put.scopes = {push_scope(repository)};
-  put.retry = false;  // an upload that failed half way is begun anew
+  put.retry = false;  // a failed upload must start again from the beginning
   if (file < 0) bytes_sent_ += blob.size;
   answer = transport_.send(put);
   if (!wants_pieces(answer.status)) return answer;
@@ -259,7 +259,7 @@ void Registry::upload(const std::string& repository, const Blob& blob) {
   const Fd file = blob.path.empty() ? Fd() : open_file(blob.path, O_RDONLY);
   const HttpResponse answer = transport_.retry([&] {
     HttpResponse tried = try_upload(repository, blob, file.get());
-    // 201 is what says that it is stored; some proxies make another of it.
+    // 201 means stored; some proxies change it to another status.
     if (tried.ok() && tried.status != 201 && !has_blob(repository, blob.digest)) tried.status = 500;
     return tried;
   });
@@ -285,8 +285,10 @@ std::string Registry::put_manifest(const std::string& repository, const std::str
   }
   const std::string stored = answer.header("docker-content-digest").value_or(digest);
   if (stored != digest) {
-    fail("{}: it stored the image in {} as {}, not {}; something on the way changed it", name(),
-         repository, stored, digest);
+    fail(
+        "{}: it stored the image in {} with digest {}, expected {}; the data was changed in "
+        "transit",
+        name(), repository, stored, digest);
   }
   return digest;
 }

@@ -11,7 +11,7 @@
 
 namespace adaptdl::oci {
 
-// Bytes with their digest: in a file, if `path` is not "", else `bytes` themselves.
+// Bytes with their digest: in the file `path`, or in `bytes` if `path` is "".
 struct Blob {
   std::string digest;
   uint64_t size = 0;
@@ -26,8 +26,8 @@ struct Manifest {
   std::string text;
 };
 
-// One thread. Keeps connections and tokens. Functions throw Error "REGISTRY: ..." with what the
-// registry says, with ExitCode::auth if it refuses access.
+// One thread. Keeps connections and tokens. Functions throw Error "REGISTRY: ..." with the
+// registry's message, with ExitCode::auth if it refuses access.
 class Registry {
  public:
   // For the registry of `where`, with the credentials that `places` know for its repository.
@@ -36,32 +36,32 @@ class Registry {
 
   const std::string& name() const { return transport_.registry(); }
 
-  // The manifest or index of that tag or digest; what comes is checked against its digest. An Error
-  // says if there is none.
+  // The manifest or index of that tag or digest, verified against its digest. Throws Error if it is
+  // not found.
   Manifest manifest(const std::string& repository, const std::string& version);
 
-  // A small blob, checked against its digest; at most `max_bytes`.
+  // A small blob of at most `max_bytes`, verified against its digest.
   std::string blob(const std::string& repository, const std::string& digest, size_t max_bytes);
 
-  // A blob of `size` bytes into the file `path`, checked against its digest; on failure there is no
-  // such file.
+  // Downloads a blob of `size` bytes into the file `path` and verifies its digest; removes the file
+  // on failure.
   void download(const std::string& repository, const std::string& digest, uint64_t size,
                 const std::string& path);
 
   bool has_blob(const std::string& repository, const std::string& digest);
 
-  // Makes a blob of another repository of this registry one of this, which moves no bytes. False if
-  // the registry would not.
+  // Mounts a blob of the repository `from` of this registry, which transfers no data. False if the
+  // registry refuses.
   bool mount(const std::string& repository, const std::string& digest, const std::string& from);
 
-  // Sends a blob, unless it is there. In one request, and in pieces where that is refused.
+  // Sends a blob, unless it exists. Uses one request, or pieces if the registry refuses that.
   void upload(const std::string& repository, const Blob& blob);
 
-  // Stores the manifest under the tag, or, without one, its digest; the digest.
+  // Stores the manifest under the tag, or without one under its digest. Returns the digest.
   std::string put_manifest(const std::string& repository, const std::string& tag,
                            const std::string& media_type, const std::string& text);
 
-  uint64_t bytes_sent() const { return bytes_sent_; }  // of blobs, what was sent again included
+  uint64_t bytes_sent() const { return bytes_sent_; }  // of blobs, including repeated attempts
 
  private:
   HttpResponse try_upload(const std::string& repository, const Blob& blob, int file);

@@ -15,14 +15,14 @@ namespace {
 constexpr size_t kMaxText = 16u << 20;
 constexpr const char* kPlainLayer = "application/vnd.oci.image.layer.v1.tar";
 
-// A file that the archive names: whatever it says, one below the folder.
+// A file that the archive names; it must be below the folder.
 std::string inside(const std::string& folder, const std::string& name, const std::string& path) {
   const std::string file = join_path(folder, name);
   std::error_code error;
   const std::string real = std::filesystem::canonical(file, error).string();
   const std::string top = std::filesystem::canonical(folder).string() + "/";
   if (error || !real.starts_with(top))
-    fail("{}: manifest.json names {}, which it lacks", path, name);
+    fail("{}: manifest.json names {}, which is not in the archive", path, name);
   return real;
 }
 
@@ -34,7 +34,7 @@ Image read_saved_image(const std::string& path, const std::string& folder) {
   const std::string what = path + ": manifest.json";
   const Json saved = parse_json(read_file(inside(folder, "manifest.json", path), kMaxText), what);
   if (!saved.is_array() || saved.size() != 1)
-    fail("{}: it has {} images, not one", what, saved.size());
+    fail("{}: the archive has {} images, expected one", what, saved.size());
   const std::string config =
       read_file(inside(folder, json_get<std::string>(saved[0], "Config", what), path), kMaxText);
   const Json parsed = parse_json(config, path + ": config");

@@ -1,6 +1,6 @@
 #pragma once
 
-// Images that tools have written as archives.
+// Reads images that build tools have written as archives.
 
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace adaptdl::oci {
 
-// Of what `docker save` and its like write. The layers are unpacked into `folder`, which exists,
-// and stay there until the image is pushed or written. Throws Error for what is no such archive.
+// Reads an archive of `docker save` or a similar tool. Unpacks the layers into `folder`, which must
+// exist until the image is pushed or written. Throws Error for an invalid archive.
 Image read_saved_image(const std::string& path, const std::string& folder);
 
 }  // namespace adaptdl::oci

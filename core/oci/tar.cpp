@@ -19,7 +19,7 @@ Fd open_readable(const std::string& path) {
   for (;;) {
     Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (file) return file;
-    if (is_gone(errno)) throw FileChanged(path + ": cannot open: it is not there", true);
+    if (is_gone(errno)) throw FileChanged(path + ": cannot open: not found", true);
     if (errno != EINTR) fail_errno(errno, path + ": cannot open");
   }
 }
@@ -56,7 +56,7 @@ void TarWriter::check(int code) {
 }
 
 void TarWriter::add_header(archive_entry* header) {
-  // A warning: the name is no text in the locale (C, as nobody sets another), and goes as bytes.
+  // A warning: the name is not text in the locale (always C), so it is written as bytes.
   const int code = archive_write_header(archive_.get(), header);
   check(code == ARCHIVE_WARN ? ARCHIVE_OK : code);
 }
@@ -73,7 +73,7 @@ void TarWriter::add_file(archive_entry* header, const std::string& path) {
   const Fd file = open_readable(path);
   struct stat status {};
   if (fstat(file.get(), &status) != 0) fail_errno(errno, path + ": cannot read");
-  if (!S_ISREG(status.st_mode)) fail("{}: is no regular file", path);
+  if (!S_ISREG(status.st_mode)) fail("{}: is not a regular file", path);
   archive_entry_set_size(header, status.st_size);
   add_header(header);
   std::array<char, 1 << 16> piece;

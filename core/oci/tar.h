@@ -1,6 +1,6 @@
 #pragma once
 
-// Writing tar files, by libarchive: pax, with names as bytes, whatever the locale.
+// Writes tar files with libarchive: pax format, names as bytes in any locale.
 
 #include <cstdint>
 #include <exception>
@@ -17,21 +17,21 @@ struct archive_entry;
 
 namespace adaptdl::oci {
 
-// Whether a path that was there is not any more; on the file system of a network also by ESTALE.
+// Whether the error means that a path no longer exists; on network file systems also ESTALE.
 bool is_gone(int error_number);
 
-// Something in an archive.
+// One entry of an archive.
 struct TarEntry {
   enum class Kind { file, bytes, folder, link };
   std::string path;  // relative, without slashes at its ends
   Kind kind = Kind::file;
-  std::string source;  // of a file: where it is here; of bytes: themselves; of a link: its target
+  std::string source;  // file: the local path; bytes: the content; link: the target
   mode_t mode = 0644;  // permissions; a link's are ignored
   uint32_t user = 0, group = 0;
 };
 
-// A file is not there, or became shorter while it was read. More may be added after it: the archive
-// has nothing of the one, and zeros for what is missing of the other.
+// A file does not exist (`went`), or became shorter while it was read. More entries may be added
+// afterwards: the archive omits a missing file, and fills a shortened one with zeros.
 class FileChanged : public Error {
  public:
   FileChanged(const std::string& sentence, bool went) : Error(sentence), went_(went) {}
@@ -44,15 +44,15 @@ class FileChanged : public Error {
 // One thread.
 class TarWriter {
  public:
-  // `sink` gets the archive piece by piece; what it throws leaves add() or close().
+  // `sink` is called with each piece of the archive; its exceptions leave add() or close().
   explicit TarWriter(std::function<void(std::string_view)> sink);
   TarWriter(const TarWriter&) = delete;
   TarWriter& operator=(const TarWriter&) = delete;
 
-  // `time`: seconds since 1970. Throws FileChanged, and Error for a file that cannot be read or is
-  // no regular one.
+  // `time`: seconds since 1970. Throws FileChanged, and Error for a file that is unreadable or not
+  // a regular file.
   void add(const TarEntry& entry, int64_t time);
-  // Ends the archive; nothing is added after it.
+  // Ends the archive; add nothing after it.
   void close();
 
  private:

@@ -14,10 +14,10 @@ namespace adaptdl::oci {
 namespace {
 
 constexpr Seconds kPauses[] = {Seconds(1.0), Seconds(3.0)};
-constexpr double kLongestPause = 120.0;  // s; whoever asks for more is not waited for
+constexpr double kLongestPause = 120.0;  // s; a longer Retry-After ends the attempts
 constexpr int kMaxRedirects = 5;
 constexpr size_t kMaxAnswer = 16u << 20;
-// Nothing moves for so long: a registry that checks a large blob takes its time.
+// Long without any data, because a registry may take long to check a large blob.
 constexpr Seconds kStalled{300.0};
 
 bool is_passing(int status) {
@@ -34,7 +34,7 @@ std::string without_query(const std::string& url) {
   return url.substr(0, url.find('?'));
 }
 
-// Retry-After in seconds; a date there is rare, and the usual pause does.
+// Retry-After in seconds; for a date, which is rare, the usual pause is enough.
 std::optional<double> retry_after(const HttpResponse& answer) {
   const auto seconds = try_parse<double>(answer.header("retry-after").value_or(""));
   return seconds && std::isfinite(*seconds) && *seconds >= 0 ? seconds : std::nullopt;
@@ -53,7 +53,7 @@ std::string registry_problem(const HttpResponse& answer) {
     const auto message = json_get_or<std::string>(errors[0], "message", "answer", "");
     const std::string both = code + (code.empty() || message.empty() ? "" : ": ") + message;
     return both.empty() ? status : fmt::format("{} ({})", both.substr(0, 400), status);
-  } catch (const Error&) {  // a page of some proxy
+  } catch (const Error&) {  // the page of a proxy
     return status;
   }
 }
@@ -111,7 +111,7 @@ HttpResponse Transport::with_retries(bool retry, const std::function<HttpRespons
       if (last) throw;
       why = error.what();
     }
-    log_debug("{}: {}; trying again in {}", registry_, why, format_duration(pause.count()));
+    log_debug("{}: {}; retrying in {}", registry_, why, format_duration(pause.count()));
     options_.pause(pause);
   }
 }
@@ -136,7 +136,7 @@ void Transport::connect() {
   const auto ping_well = [&](const std::string& base) {
     const HttpResponse answer = with_retries(true, [&] { return ping(base); });
     if (!answer.ok() && answer.status != 401 && answer.status != 403 && answer.status != 404) {
-      fail("{}: it does not answer as a registry does: {}", registry_, registry_problem(answer));
+      fail("{}: does not answer like a registry: {}", registry_, registry_problem(answer));
     }
     accept(base, answer);
   };
@@ -144,7 +144,7 @@ void Transport::connect() {
   const std::string host = registry_host(registry_);
   if (options_.plain_http) return ping_well("http://" + host);
   if (!plain_http_allowed(host)) return ping_well("https://" + host);
-  // A registry of this machine or network: TLS if it speaks that.
+  // A registry of this machine or network: prefer TLS.
   try {
     accept("https://" + host, ping("https://" + host));
   } catch (const HttpError& secure) {
@@ -152,10 +152,10 @@ void Transport::connect() {
     try {
       answer = with_retries(true, [&] { return ping("http://" + host); });
     } catch (const HttpError& plain) {
-      fail("{}: no registry answers there, by HTTPS ({}) or by HTTP ({})", registry_, secure.what(),
+      fail("{}: no registry answers there over HTTPS ({}) or HTTP ({})", registry_, secure.what(),
            plain.what());
     }
-    if (!answer.ok() && answer.status != 401) throw;  // it does speak TLS: the first is why
+    if (!answer.ok() && answer.status != 401) throw;  // it does speak TLS: report the first error
     accept("http://" + host, answer);
   }
 }
@@ -167,10 +167,10 @@ std::string Transport::url(const std::string& path) {
 
 std::string Transport::location(const HttpResponse& answer, const std::string& asked) {
   const auto given = answer.header("location");
-  if (!given) fail("{}: its answer lacks the address to go on with (Location)", registry_);
+  if (!given) fail("{}: its answer has no Location header", registry_);
   std::string whole = resolve_location(asked, *given);
   const std::string& proxy = options_.proxy.url;
-  // Behind a proxy the registry may not know how it is reached.
+  // A registry behind a proxy may not know its external URL.
   if (!proxy.empty() && !whole.starts_with(proxy + "/v2/")) {
     const size_t path = whole.find("/v2/", whole.find("://") + 3);
     if (path != std::string::npos) whole = proxy + whole.substr(path);
@@ -208,7 +208,7 @@ Transport::Answer Transport::send_following(const RegistryRequest& request,
     if (!reading || !is_redirect(answer) || redirects == kMaxRedirects) return {answer, own};
     const std::string next = resolve_location(one.url, *answer.header("location"));
     if (one.url.starts_with("https:") && !next.starts_with("https:")) {
-      fail("{}: it leads from https to {}, which anybody on the way could change", registry_,
+      fail("{}: it redirects from https to {}, where others could change the data", registry_,
            url_origin(next));
     }
     one.url = next;
@@ -217,9 +217,9 @@ Transport::Answer Transport::send_following(const RegistryRequest& request,
 
 HttpResponse Transport::send_authorised(const RegistryRequest& request) {
   Answer last = send_following(request, auth_.header(request.scopes));
-  // Who asks for authorisation elsewhere must not decide where the registry's credentials go.
+  // A challenge from another host must not decide where the registry's credentials go.
   if (last.response.status != 401 || !last.own) return last.response;
-  // A token that ended, or a scope that needs one: once more with a new one.
+  // The token expired, or the scope needs one: try once more with a new token.
   auth_.challenge(last.response, url_origin(base_));
   auth_.forget(request.scopes);
   const std::string authorisation = auth_.header(request.scopes);
@@ -232,7 +232,7 @@ HttpResponse Transport::send_authorised(const RegistryRequest& request) {
       fmt::format("{}: {} {} is refused: {}; {}: `docker login {}` or `podman login {}`", registry_,
                   request.method, without_query(request.url), registry_problem(last.response),
                   auth_.has_credential() ? "log in with an account that may do this"
-                                         : "there are no credentials for it, log in",
+                                         : "no credentials found for it, log in",
                   registry_, registry_),
       ExitCode::auth);
 }

@@ -13,19 +13,19 @@
 
 namespace adaptdl::oci {
 
-// A blob on its way, for a display.
+// The transfer of a blob, for a display.
 struct BlobProgress {
   enum class State { present, mounted, sending, receiving, done };
   std::string digest;
   State state = State::sending;
-  uint64_t bytes = 0, size = 0;  // moved so far, of so many
+  uint64_t bytes = 0, size = 0;  // transferred so far, in total
 };
 
-// Where a registry's "/v2/" is, if not at its own host.
+// A proxy that serves the registry's "/v2/" instead of its own host.
 struct RegistryProxy {
   std::string url = {};                       // without a slash at its end; "": no proxy
-  std::function<HttpHeaders()> headers = {};  // of each request to there: who asks
-  HttpClientOptions http = {};                // how it is known
+  std::function<HttpHeaders()> headers = {};  // of each request to the proxy: authentication
+  HttpClientOptions http = {};                // how to verify the proxy
 };
 
 struct RegistryOptions {
@@ -33,9 +33,9 @@ struct RegistryOptions {
   RegistryProxy proxy = {};
   const Cancellation* cancel = nullptr;
   std::function<void(const BlobProgress&)> progress = {};
-  // Hears a line for each answer: method, address without its query, status, time. No secrets.
+  // Called with a line for each answer: method, URL without its query, status, time. No secrets.
   std::function<void(const std::string&)> trace = {};
-  // Waits between tries; for tests. Default: sleeps, until cancelled.
+  // Waits between attempts; for tests. Default: sleeps until cancelled.
   std::function<void(Seconds)> pause = {};
 };
 
@@ -45,11 +45,11 @@ struct RegistryRequest {
   HttpHeaders headers = {};
   std::string body = {};
   HttpFilePart file = {};                // a body from a file instead
-  std::vector<std::string> scopes = {};  // what the token must allow, what pushes first
+  std::vector<std::string> scopes = {};  // what the token must allow, the push scope first
   std::function<void(std::string_view)> on_body = {};
   std::function<void(uint64_t)> on_sent = {};
-  std::function<void()> before_try = {};  // each time that `on_body` begins anew
-  bool retry = true;                      // when the server is busy or the connection is lost
+  std::function<void()> before_try = {};  // before each attempt, as `on_body` starts again
+  bool retry = true;                      // if the server is busy or the connection is lost
 };
 
 // One thread.
@@ -58,21 +58,21 @@ class Transport {
   // `registry` as Reference::registry.
   Transport(std::string registry, Credential credential, RegistryOptions options);
 
-  // The answer: any status but 401 of the registry itself, and but 408, 429 and 5xx that a retry
-  // may mend, as long as tries are left: there are three, 1 s and 3 s apart, or when Retry-After
-  // says. Redirects of GET and HEAD are followed; neither they nor addresses elsewhere that the
-  // registry named get its authorisation. The first request finds out whether the registry speaks
-  // TLS. Throws Error, with ExitCode::auth when access is refused for lack of credentials, and
-  // HttpError.
+  // Sends the request and returns the answer. Retries 408, 429 and 5xx: three attempts, 1 s and 3 s
+  // apart, or as Retry-After says; the last attempt's answer is returned. A 401 of the registry
+  // itself is never returned. Follows redirects of GET and HEAD; requests to other hosts never get
+  // the registry's authorisation. The first request detects whether the registry speaks TLS. Throws
+  // Error, with ExitCode::auth if access is refused for lack of credentials, and HttpError.
   HttpResponse send(const RegistryRequest& request);
 
-  // What takes several requests, again as send() does with one.
+  // Retries an operation of several requests as send() retries one.
   HttpResponse retry(const std::function<HttpResponse()>& attempt) {
     return with_retries(true, attempt);
   }
 
-  // A path as a whole URL; and an answer's Location, in the place of the proxy if there is one, and
-  // by TLS if `asked` was. Throws Error if it leads to another host by plain HTTP then.
+  // url() makes a full URL of a path. location() returns an answer's Location, rewritten to the
+  // proxy if there is one, and to TLS if `asked` used TLS; it throws Error if it then leads to
+  // another host by plain HTTP.
   std::string url(const std::string& path);
   std::string location(const HttpResponse& answer, const std::string& asked);
 
@@ -84,7 +84,7 @@ class Transport {
   HttpHeaders proxy_headers() const;
   HttpResponse ping(const std::string& base);
   HttpResponse send_authorised(const RegistryRequest& request);
-  // `own`: the registry's, or its proxy's; not of where it sent the request.
+  // `own`: from the registry or its proxy, not from a host it redirected to.
   struct Answer {
     HttpResponse response;
     bool own = true;
@@ -100,7 +100,7 @@ class Transport {
   std::string base_;  // "" until connected
 };
 
-// What the registry says is wrong: "BLOB_UNKNOWN: blob unknown to registry", or the status alone.
+// The registry's error message: "BLOB_UNKNOWN: blob unknown to registry", or the status alone.
 std::string registry_problem(const HttpResponse& answer);
 
 }  // namespace adaptdl::oci

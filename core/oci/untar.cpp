@@ -26,7 +26,7 @@ using Names = std::vector<std::string>;  // of a path, from the top
 // Throws Error for a path that is absolute or has "..".
 Names names_of(std::string_view path) {
   const auto refuse = [&](const char* why) {
-    fail("the archive holds {}, {}; nothing is written there", path, why);
+    fail("the archive contains {}, {}; refusing to write it", path, why);
   };
   if (path.starts_with('/')) refuse("an absolute path");
   Names names;
@@ -93,7 +93,7 @@ class Unpacker {
     }
   }
 
-  // Warnings are about names that are no text in the locale (C): they are bytes here.
+  // Warnings are about names that are not text in the locale (C): names are bytes here.
   void check(int code) {
     if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
     if (code == ARCHIVE_OK || code == ARCHIVE_WARN) return;
@@ -104,7 +104,7 @@ class Unpacker {
   void take(archive_entry* entry) {
     const char* name = archive_entry_pathname(entry);
     if (name == nullptr) name = archive_entry_pathname_utf8(entry);
-    if (name == nullptr) fail("the archive holds a name that cannot be read");
+    if (name == nullptr) fail("the archive contains an unreadable name");
     Names names = names_of(name);
     if (names.empty()) return;  // "./"
     if (!options_.names.empty()) rename_top(names, name);
@@ -117,18 +117,20 @@ class Unpacker {
       case AE_IFLNK:
         return put_link(names, entry);
       default:
-        result_.skipped.push_back(joined(names) + ": is no file");
+        result_.skipped.push_back(joined(names) + ": not a regular file");
     }
   }
 
   void rename_top(Names& names, const char* whole) const {
     const auto found = options_.names.find(names[0]);
-    if (found == options_.names.end()) fail("the archive holds {}, which nobody asked for", whole);
+    if (found == options_.names.end()) {
+      fail("the archive contains {}, which was not requested", whole);
+    }
     names[0] = found->second;
   }
 
-  // The folder that the last of `names` is in. `make`: those that are missing are made; else there
-  // may be none.
+  // The folder that contains the last of `names`. With `make`, creates missing folders; otherwise
+  // returns -1 if one is missing.
   int parent(const Names& names, bool make) {
     const Names folders(names.begin(), names.end() - 1);
     if (folders.empty()) return root_.get();
@@ -143,7 +145,7 @@ class Unpacker {
       }
       if (!next && !make) return -1;
       if (!next && (errno == ELOOP || errno == ENOTDIR)) {
-        fail("{}: {} is a symbolic link or no folder; nothing is written through it",
+        fail("{}: {} is a symlink or not a folder; refusing to write through it",
              join_path(path_, joined(names)), folders[i]);
       }
       if (!next) problem(names);
@@ -182,7 +184,7 @@ class Unpacker {
     told(names, TarEntry::Kind::file, join_path(path_, joined(names)), mode);
   }
 
-  // Holes stay holes.
+  // Keeps holes.
   void fill(int file, const Names& names, archive_entry* entry) {
     for (;;) {
       const void* bytes = nullptr;
@@ -205,11 +207,11 @@ class Unpacker {
 
   void put_folder(const Names& names, archive_entry* entry) {
     const int above = parent(names, true);
-    // Its own mode may forbid to put something in: it comes last.
+    // Its own mode may forbid writing into it, so finish_folders() sets it last.
     if (mkdirat(above, names.back().c_str(), 0700) != 0) {
       if (errno != EEXIST) problem(names);
       if (const Fd there(openat(above, names.back().c_str(), kFolder)); !there) {
-        fail("{}: is a symbolic link or no folder; nothing is written through it",
+        fail("{}: is a symlink or not a folder; refusing to write through it",
              join_path(path_, joined(names)));
       }
     }
@@ -218,7 +220,7 @@ class Unpacker {
     told(names, TarEntry::Kind::folder, "", mode);
   }
 
-  // From below, so that the way to each is open still; one that is no more is passed over.
+  // Bottom-up, so that each folder is still accessible; skips folders that no longer exist.
   void finish_folders() {
     for (auto folder = folders_.rbegin(); folder != folders_.rend(); ++folder) {
       const int above = parent(folder->names, false);
@@ -235,7 +237,7 @@ class Unpacker {
     const char* target = archive_entry_symlink(entry);
     if (target == nullptr) target = archive_entry_symlink_utf8(entry);
     if (target == nullptr || *target == 0) return skip_link(names, "nowhere");
-    // With expected names, what is at the top is itself the tree that links stay in.
+    // With expected names, each top-level entry is the tree that links must stay in.
     const size_t above = names.size() - 1, top = options_.names.empty() ? 0 : 1;
     if (!options_.any_links && (above < top || leads_out(target, above - top))) {
       return skip_link(names, target);
@@ -264,10 +266,10 @@ class Unpacker {
     if (other < 0 || fstatat(other, first.back().c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(status.st_mode)) {
       result_.skipped.push_back(
-          fmt::format("{}: is another name of {}, which is no file here", joined(names), target));
+          fmt::format("{}: is a hard link to {}, which is not a file here", joined(names), target));
       return;
     }
-    const Fd from(dup(other));  // parent() keeps one
+    const Fd from(dup(other));  // parent() keeps only one open
     const int folder = parent(names, true);
     unlinkat(folder, beside_.c_str(), 0);
     if (linkat(from.get(), first.back().c_str(), folder, beside_.c_str(), 0) != 0) problem(names);
@@ -277,13 +279,13 @@ class Unpacker {
       errno = error;
       problem(names);
     }
-    unlinkat(folder, beside_.c_str(), 0);  // of two names of one file, rename does nothing
+    unlinkat(folder, beside_.c_str(), 0);  // rename does nothing if both are names of one file
     ++result_.files;
     told(names, TarEntry::Kind::file, join_path(path_, joined(names)), status.st_mode & 0777);
   }
 
   static timespec time_of(archive_entry* entry) {
-    // Beyond these, file systems differ in what they do.
+    // File systems differ beyond these times.
     constexpr time_t kLatest = std::numeric_limits<int32_t>::max();
     return {std::clamp<time_t>(archive_entry_mtime(entry), 0, kLatest),
             std::clamp(archive_entry_mtime_nsec(entry), 0L, 999'999'999L)};
@@ -299,7 +301,7 @@ class Unpacker {
   Fd parent_;
   std::vector<Folder> folders_;
   UntarResult result_;
-  std::unique_ptr<archive, int (*)(archive*)> archive_;  // last: it reads until it goes
+  std::unique_ptr<archive, int (*)(archive*)> archive_;  // last: its destructor uses the others
 };
 
 }  // namespace

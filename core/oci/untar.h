@@ -13,42 +13,42 @@
 
 namespace adaptdl::oci {
 
-// The archive's next bytes, valid until the next call; empty at its end. What it throws leaves
+// The archive's next bytes, valid until the next call; empty at its end. Its exceptions leave
 // untar().
 using TarSource = std::function<std::string_view()>;
 
-// The bytes of a file that is open for reading; `what` names it in an Error.
+// Reads an open file; `what` names it in an Error.
 TarSource read_descriptor(int fd, const std::string& what);
 
 struct UntarOptions {
-  // The names at the top of the archive that are expected, and what they become here; others are
-  // refused. Empty: any, as they are.
+  // The expected top-level names of the archive and their local names; other names are an Error.
+  // Empty: any name, unchanged.
   std::map<std::string, std::string> names = {};
-  // Symbolic links are made whatever they lead to. For a folder that nobody but untar() walks.
+  // Create symlinks with any target. For a folder that only untar() walks.
   bool any_links = false;
-  // Told of each thing that is there now: its path below the folder; of a file, where it is.
+  // Called for each entry created: its path below the folder; for a file, its local path.
   std::function<void(const TarEntry&)> placed = {};
 };
 
 struct UntarResult {
-  int64_t files = 0;                 // and links
+  int64_t files = 0;                 // including links
   uint64_t bytes = 0;                // of files
   std::vector<std::string> skipped;  // one sentence each
 };
 
-// Unpacks into a folder that exists. Permissions (without set-user-ID and the like) and times are
-// kept; owners are not. A file appears whole, or not at all; one that is there is replaced.
+// Unpacks into an existing folder. Keeps permissions (without set-user-ID and similar bits) and
+// times, but not owners. A file appears completely or not at all; existing files are replaced.
 //
-// Nothing outside of the folder is written or linked to, whatever the archive holds and whatever
-// links are in the folder: an absolute name, one with "..", and a way through a symbolic link are
-// an Error. Links that lead out (see leads_out), devices and the like are skipped. Throws Error for
-// what is no tar file, or is cut short; what came before stays.
+// Never writes or links outside of the folder, whatever the archive contains and whatever symlinks
+// are in the folder: an absolute name, a name with "..", and a path through a symlink are an Error.
+// Links that lead out (see leads_out), devices and similar entries are skipped. Throws Error for an
+// invalid or truncated archive; entries before the fault stay.
 UntarResult untar(const TarSource& source, const std::string& folder,
                   const UntarOptions& options = {});
 
-// Whether a symbolic link may lead out of a tree, if it lies in a folder `depth` levels below the
-// tree's top. Beyond absolute ones and those with too many "..", that counts every one with ".."
-// behind a name, which may be a link itself.
+// Whether a symlink in a folder `depth` levels below the top of a tree may lead out of that tree.
+// True for absolute targets, for targets with too many "..", and for every target with ".." after a
+// name, because that name may be a symlink itself.
 bool leads_out(std::string_view target, size_t depth);
 
 }  // namespace adaptdl::oci

@@ -61,7 +61,7 @@ std::string resolve_location(std::string_view base, std::string_view location) {
   }
   url = url.substr(0, url.find('#'));
   if (url_origin(url).empty()) {
-    fail("the server's answer leads to \"{}\", which is no http or https address", location);
+    fail("the server redirects to \"{}\", which is not an http or https URL", location);
   }
   return url;
 }
@@ -70,7 +70,7 @@ std::string keep_secure(std::string_view asked, const std::string& next) {
   const std::string from = url_origin(asked), to = url_origin(next);
   if (!from.starts_with("https://") || to.starts_with("https://")) return next;
   if (host_of(from) != host_of(to)) {
-    fail("it leads from {} to {}, which anybody on the way could read and change", from, to);
+    fail("it redirects from {} to {}, where others could read and change the data", from, to);
   }
   return from + next.substr(path_start(next));
 }

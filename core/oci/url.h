@@ -1,24 +1,24 @@
 #pragma once
 
-// What of URLs registries need. Pure functions, thread-safe.
+// URL functions for registries. Pure functions, thread-safe.
 
 #include <string>
 #include <string_view>
 
 namespace adaptdl::oci {
 
-// "https://host:5000", in lower case and without a usual port; "" for what is no http(s) URL, or
-// has a user in it.
+// "https://host:5000", in lower case and without a default port; "" if it is not an http(s) URL, or
+// contains a user.
 std::string url_origin(std::string_view url);
 
-// Where a header Location leads that came in the answer to `base` (a whole URL): it may be whole,
-// without a scheme (//host/path), a path from the root, or relative. Its query is kept. Throws
-// Error if it is no http(s) URL.
+// Resolves a header Location from the answer to `base` (a full URL). `location` may be a full URL,
+// without a scheme (//host/path), a path from the root, or relative. Keeps its query. Throws Error
+// if the result is not an http(s) URL.
 std::string resolve_location(std::string_view base, std::string_view location);
 
-// `next`, where to go on from `asked` (both whole), but never in the clear after TLS: what leads to
-// the same host by http is meant for `asked`'s own origin, by a server that does not know of the
-// TLS in front of it. Throws Error if it leads to another host by http.
+// Returns `next`, the redirect target of `asked` (both full URLs), but never downgrades from TLS. A
+// redirect to the same host by http becomes one to `asked`'s origin, because a server behind a TLS
+// proxy may not know about TLS. Throws Error for a redirect to another host by http.
 std::string keep_secure(std::string_view asked, const std::string& next);
 
 // Everything but letters, digits and - . _ ~ as %XX.

@@ -54,7 +54,7 @@ std::string event_at(double wall_time_s) {
   return out;
 }
 
-// Other programs' names go into a file name: keep what is harmless there.
+// Keeps only the characters that are safe in a file name.
 std::string harmless(const std::string& host) {
   std::string result;
   for (const char c : host) {

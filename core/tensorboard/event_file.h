@@ -16,19 +16,19 @@ namespace adaptdl {
 
 struct Scalar {
   std::string_view tag;  // "loss/train": the part before the slash groups charts
-  double value = 0;      // stored as fp32; may be not a number
+  double value = 0;      // stored as fp32; may be NaN
 };
 
 // Encodings, for tests and readers. Pure.
 std::string tfrecord(std::string_view payload);
 std::string encode_scalars_event(double wall_time_s, int64_t step, std::span<const Scalar> scalars);
-std::string encode_version_event(double wall_time_s);  // what a file begins with
+std::string encode_version_event(double wall_time_s);  // the first event of a file
 
 // One event file, appended to. Not thread-safe.
 //
-// Losing a chart must not stop training: after the constructor nothing throws. When the disk is
-// full or gone, what was buffered is dropped and counted, and a half-written record is taken back,
-// so that the file stays readable and later events can still be added.
+// A lost chart must not stop training: after the constructor nothing throws. If a write fails, for
+// example on a full disk, the buffered events are dropped and counted, and a half-written record is
+// truncated, so that the file stays readable and accepts later events.
 class EventFile {
  public:
   // Creates `folder` where needed, and in it events.out.tfevents.SECONDS.HOST (with .1, .2, ...
@@ -38,15 +38,15 @@ class EventFile {
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // One event with all the scalars of a step. Buffered; at most 64 KiB wait in memory.
+  // Adds one event with all the scalars of a step. Buffers up to 64 KiB in memory.
   void add(double wall_time_s, int64_t step, std::span<const Scalar> scalars);
 
-  // Hands everything buffered to the system.
+  // Writes the buffer to the file.
   void flush();
 
   const std::string& path() const { return path_; }
   int64_t dropped() const { return dropped_; }         // events lost so far
-  const std::string& error() const { return error_; }  // why the newest was lost; "" = none was
+  const std::string& error() const { return error_; }  // why the last one was lost; "": none was
 
  private:
   void append(const std::string& payload);

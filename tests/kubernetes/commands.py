@@ -144,7 +144,7 @@ def elsewhere(world, user):
     context, = [c for c in json.loads(known.stdout)["clusters"] if c["kind"] == "kubernetes"]
     check(context["chosen"] and context["current"], "the current context", context)
     check(user.run("ls", "--context", context["name"]) == "", "a context by its name")
-    check("there is no context nowhere" in user.run("ls", "--context", "nowhere", code=1),
+    check("context nowhere not found" in user.run("ls", "--context", "nowhere", code=1),
           "a context that is not there")
     trace = user.said("ls", "-v")
     check("GET" in trace and "adaptdljobs" in trace, "requests are told", trace)

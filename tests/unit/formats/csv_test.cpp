@@ -37,7 +37,7 @@ TEST_CASE("what is wrong with a table is told with its line") {
   CHECK_ERROR(table("name,time\n"), "jobs.csv: has no row below its header");
   CHECK_ERROR(table("\nname\na\n"), "jobs.csv:2: time: the header lacks this column");
   CHECK_ERROR(table("name,time,size\na,1,2\n"),
-              "jobs.csv:1: size: unknown column; those known are name, time");
+              "jobs.csv:1: size: unknown column; known columns: name, time");
   CHECK_ERROR(table("name,time,name\na,1,2\n"), "jobs.csv:1: name: the header names this column");
   CHECK_ERROR(table("name,time\na,1\nb\n"),
               "jobs.csv:3: the row has 1 fields; the header names 2 columns");
@@ -69,5 +69,5 @@ TEST_CASE("a value that is not allowed is told with its column") {
   CHECK_ERROR(read.integer(2, "time", 0, 9), "from 0 to 9");
   CHECK_ERROR(read.number(3, "time"), "jobs.csv:5: time");
   CHECK_ERROR(read.number(4, "time"), "jobs.csv:6: time");
-  CHECK_ERROR(read.number(5, "time"), "...' is no number");
+  CHECK_ERROR(read.number(5, "time"), "...' is not a number");
 }

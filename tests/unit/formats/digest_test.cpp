@@ -81,7 +81,7 @@ TEST_CASE("base64 gives the published values, both ways") {
   CHECK(from_base64("Zm9v\r\n YmFy\n", "t") == "foobar");
   for (const char* wrong : {"Zg", "Zg=", "Z===", "Zm9v=", "Z", "Zg==Zg==", "Zm-v", "Zm9v\x80zzz"}) {
     CAPTURE(wrong);
-    CHECK_ERROR(from_base64(wrong, "the key"), "the key: this");
+    CHECK_ERROR(from_base64(wrong, "the key"), "the key: not valid base64");
   }
 }
 

@@ -144,12 +144,12 @@ TEST_CASE("answers that are no objects are Errors") {
   for (const char* answer : {"[]", "7", "null", R"("text")"}) {
     CAPTURE(answer);
     body = answer;
-    CHECK_ERROR(client.get(map_named("a")), "the answer is no object");
-    CHECK_ERROR(client.find(map_named("a")), "the answer is no object");
-    CHECK_ERROR(client.update(map_named("a"), config_map("a")), "the answer is no object");
-    CHECK_ERROR(client.list(kMaps), "the answer is no list");
+    CHECK_ERROR(client.get(map_named("a")), "the answer is not an object");
+    CHECK_ERROR(client.find(map_named("a")), "the answer is not an object");
+    CHECK_ERROR(client.update(map_named("a"), config_map("a")), "the answer is not an object");
+    CHECK_ERROR(client.list(kMaps), "the answer is not a list");
     body = fmt::format(R"({{"items": [{{}}, {}]}})", answer);
-    CHECK_ERROR(client.list(kMaps), "an item is no object");
+    CHECK_ERROR(client.list(kMaps), "an item is not an object");
   }
 }
 

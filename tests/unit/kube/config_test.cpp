@@ -90,14 +90,14 @@ TEST_CASE("what is wrong in a kubeconfig is named with its place") {
       cluster(""),
       "/etc/k/config:8: clusters.0.cluster.server: is missing; it must begin with https://");
   CHECK_ERROR(cluster("server: a:1"), "/etc/k/config:8: clusters.0.cluster.server: must begin");
-  CHECK_ERROR(cluster("server: https://me:secret@a"), "give it under users");
+  CHECK_ERROR(cluster("server: https://me:secret@a"), "set it under users");
   CHECK_ERROR(cluster("server: https://a, proxy-url: 'ftp://x'"), "proxy-url: must begin with");
   CHECK_ERROR(cluster("server: https://a, insecure-skip-tls-verify: yes"), "true or false");
   CHECK_ERROR(cluster("server: https://a, insecure-skip-tls-verify: true, "
                       "certificate-authority-data: UEVN"),
               "remove one");
   CHECK_ERROR(cluster("server: https://a, certificate-authority-data: 'x y'"),
-              "certificate-authority-data: this base64 text");
+              "certificate-authority-data: not valid base64: it is truncated");
   CHECK_ERROR(user("auth-provider: {name: gcp}"), "the provider gcp was removed");
   CHECK_ERROR(user("client-certificate: a"), "but no client-key");
   CHECK_ERROR(user("client-key: a"), "but no client-certificate");
@@ -111,18 +111,18 @@ TEST_CASE("what is wrong in a kubeconfig is named with its place") {
               "interactiveMode is missing");
   CHECK_ERROR(user("exec: {apiVersion: client.authentication.k8s.io/v1beta1}"),
               "command is missing");
-  CHECK_ERROR(parse_config("- a", "f", {}), "f:1: is no kubeconfig");
+  CHECK_ERROR(parse_config("- a", "f", {}), "f:1: is not a kubeconfig");
   CHECK_ERROR(parse_config("a: [", "f", {}), "f:1: not valid YAML");
   CHECK_ERROR(parse_config(kubeconfig("server: https://a", ""), "f", {.context = "there"}),
-              "f: there is no context there; there are: here");
+              "f: context there not found; available: here");
   CHECK_ERROR(parse_config("contexts: [{name: a, context: {}}]", "f", {}),
-              "choose one by --context, or name it as current-context; the first is a");
+              "use --context, or set current-context; the first context is a");
   CHECK_ERROR(parse_config("contexts: [{name: a, context: {cluster: b}}]", "f", {.context = "a"}),
-              "there is no cluster b, nor any other");
+              "cluster b not found; none is defined");
   CHECK_ERROR(parse_config("{contexts: [{name: a, context: {cluster: b, user: c}}], "
                            "clusters: [{name: b, cluster: {server: 'https://a'}}]}",
                            "f", {.context = "a"}),
-              "there is no user c");
+              "user c not found");
 }
 
 TEST_CASE("of several files the first that names something counts") {
@@ -169,7 +169,7 @@ contexts: [{name: y, context: {cluster: d, user: u}}]
 
   make_directories(folder.file(".kube"));
   variables = {{"HOME", folder.path()}};
-  CHECK_ERROR(load({}), "no Kubernetes cluster is configured: there is no ~/.kube/config");
+  CHECK_ERROR(load({}), "no Kubernetes cluster is configured: ~/.kube/config does not exist");
   CHECK(list_contexts({}, variable).empty());
   write_file_atomic(folder.file(".kube/config"), read_file(folder.file("two"), 4096));
   CHECK(load({.context = "y"}).server == "https://d");

@@ -140,20 +140,22 @@ TEST_CASE("a program that fails is an Error that says what to do") {
   Program program;
   program.answers(R"({"token":"t"})", "v1beta1");
   const auto run = [&] { run_exec_plugin(program.plugin, "u"); };
-  CHECK_ERROR(run(), "it answers as client.authentication.k8s.io/v1beta1, but the kubeconfig says");
+  CHECK_ERROR(run(),
+              "its output has the apiVersion client.authentication.k8s.io/v1beta1, but the "
+              "kubeconfig expects");
   program.answers(R"({"token":""})");
   CHECK_ERROR(run(), "neither a token nor a certificate");
   program.answers(R"({"token":"t","clientKeyData":"K"})");
   CHECK_ERROR(run(), "only one of certificate and key");
   program.answers(R"({"token":["secret"]})");
-  CHECK_ERROR(run(), "token is no text");
+  CHECK_ERROR(run(), "token in its output is not text");
   program.answers("null");
   CHECK_ERROR(run(), "has no status");
   program.answers(R"({"token":"t","expirationTimestamp":"soon"})");
-  CHECK_ERROR(run(), "soon is no time");
+  CHECK_ERROR(run(), "soon is not an RFC 3339 time");
   write_file_atomic(program.folder.file("answer"), "{secret");
   const std::string message = error_of(run);
-  CHECK(contains(message, "its answer is no JSON"));
+  CHECK(contains(message, "its output is not JSON"));
   CHECK_FALSE(contains(message, "secret"));
   write_file_atomic(program.folder.file("count.fail"), "x");
   CHECK_ERROR(run(), "exit code 3\nget it from the shop");

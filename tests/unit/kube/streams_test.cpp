@@ -114,7 +114,7 @@ TEST_CASE("an older server cannot end a command's input") {
 TEST_CASE("connections that are refused say why") {
   FakeStreams server("");
   Client client(server.config());
-  CHECK_ERROR(run(client, {"cat"}), "none of the protocols");
+  CHECK_ERROR(run(client, {"cat"}), "none of the client's protocols");
   try {
     exec(client, kPods.in("secret", "p"), {.command = {"true"}});
     FAIL("no ApiError");
@@ -135,7 +135,7 @@ TEST_CASE("what a Status of the error channel says") {
   CHECK(exit_code("x", ended("255")) == 255);
   CHECK_ERROR(exit_code("x", ended("256")), "x: m");
   CHECK_ERROR(exit_code("x", ended("-1")), "x: m");
-  CHECK_ERROR(exit_code("x", Json{}), "x: the command could not be run");
+  CHECK_ERROR(exit_code("x", Json{}), "x: the server could not run the command");
 }
 
 TEST_CASE("a forwarded port passes bytes both ways") {

@@ -137,7 +137,7 @@ TEST_CASE("a handler that fails, forgets or answers nonsense is a 500") {
   CHECK(ask("/line").status == 500);
   CHECK_FALSE(contains(ask("/line").head, "C: d"));
   CHECK(ask("/status").status == 500);
-  CHECK(ask("/forgotten").body == "The server has no answer to this request.\n");
+  CHECK(ask("/forgotten").body == "The server did not answer this request.\n");
   CHECK_FALSE(contains(ask("/empty").head, "ontent-"));
   set_log_level(LogLevel::info);
 }
@@ -273,13 +273,15 @@ TEST_CASE("where it cannot listen is an Error that says so") {
   HttpServer server({}, echo);
   CHECK_ERROR(HttpServer({.port = server.port()}, echo),
               fmt::format("127.0.0.1:{}: another program listens there", server.port()));
-  CHECK_ERROR(HttpServer({.address = "localhost"}, echo),
-              "localhost:0: this is no numeric address");
+  CHECK_ERROR(HttpServer({.address = "localhost"}, echo), "localhost:0: not a numeric address");
   CHECK_ERROR(HttpServer({.address = "192.0.2.1"}, echo), "192.0.2.1:0: cannot listen: ");
   const Certificate a = make_certificate(), b = make_certificate();
-  CHECK_ERROR(HttpServer({.tls = HttpTls{"no PEM", a.key}}, echo), "the certificate is no PEM");
-  CHECK_ERROR(HttpServer({.tls = HttpTls{a.certificate, "no PEM"}}, echo), "the key is no PEM");
-  CHECK_ERROR(HttpServer({.tls = HttpTls{a.certificate, b.key}}, echo), "not the certificate's");
+  CHECK_ERROR(HttpServer({.tls = HttpTls{"no PEM", a.key}}, echo),
+              "the certificate is not valid PEM");
+  CHECK_ERROR(HttpServer({.tls = HttpTls{a.certificate, "no PEM"}}, echo),
+              "the key is not a PEM key");
+  CHECK_ERROR(HttpServer({.tls = HttpTls{a.certificate, b.key}}, echo),
+              "does not match the certificate");
 }
 
 TEST_CASE("no descriptor is left to child processes") {
@@ -325,7 +327,7 @@ TEST_CASE("TLS, and another certificate while it runs") {
   const auto told = plain.receive(true, Seconds(5));
   CHECK_FALSE(told);
 
-  CHECK_ERROR(server.set_tls({second.certificate, first.key}), "not the certificate's");
+  CHECK_ERROR(server.set_tls({second.certificate, first.key}), "does not match the certificate");
   server.set_tls({second.certificate, second.key});
   CHECK_ERROR(HttpClient().send({.url = url}), "certificate");
   CHECK(old.send({.url = url}).ok());  // on the connection that it has

@@ -75,14 +75,14 @@ TEST_CASE("a socket left by the dead is replaced; anything else is not") {
   const TemporaryDirectory folder;
   const std::string path = folder.file("s");
   CHECK_FALSE(try_connect_unix(path));
-  CHECK_ERROR(connect_unix(path), "nobody is listening there");
+  CHECK_ERROR(connect_unix(path), "no process is listening there");
   { const Fd dead = listen_unix(path); }
   CHECK(path_exists(path));
   CHECK_FALSE(try_connect_unix(path));
   const Fd alive = listen_unix(path);
   CHECK(try_connect_unix(path));
   write_file_atomic(folder.file("file"), "x");
-  CHECK_ERROR(listen_unix(folder.file("file")), "is in the way");
+  CHECK_ERROR(listen_unix(folder.file("file")), "exists and is not a socket");
   CHECK(read_file(folder.file("file"), 9) == "x");
 }
 

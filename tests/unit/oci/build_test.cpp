@@ -165,14 +165,14 @@ TEST_CASE(
   for (const char* line : {"main.py /workspace", "*.conf /etc/nginx", "a.conf /etc/x/conf.d"}) {
     CAPTURE(line);
     CHECK(contains(error_of([&] { project.build("FROM a\nCOPY " + std::string(line)); }),
-                   "may be a folder of the base, which the file "));
+                   "may be a folder of the base image, which the file "));
     CHECK_NOTHROW(project.build("FROM scratch\nCOPY " + std::string(line)));
     CHECK_NOTHROW(project.build("FROM a\nCOPY " + std::string(line) + "/"));
   }
   CHECK_ERROR(project.build("FROM a\nCOPY main.py /data"),
-              "D:2: /data may be a folder of the base, which the file main.py would replace; write "
-              "/data/ to copy into it, or, if it is to be that file, call the source data, too, or "
-              "install docker, podman or buildctl, which can");
+              "D:2: /data may be a folder of the base image, which the file main.py would replace; "
+              "write /data/ to copy into the folder, rename the source to data to create that "
+              "file, or install docker, podman or buildctl");
 }
 
 TEST_CASE("folders of the base keep their owner and mode when something is copied into them") {
@@ -223,9 +223,9 @@ TEST_CASE("a source that is a link is what it leads to; links below a folder sta
   CHECK(copied("indirect/*.py here/main.py /x/") ==
         "-rw-r--r-- 0/0 x/a.py\n-rwxr-xr-x 0/0 x/main.py\n-rwxr-xr-x 0/0 x/up.py\n");
   CHECK(copied("here /x") == copied(". /x"));
-  CHECK_ERROR(copied("outside /x"), "D:2: outside is a link to /etc/passwd, which is not in ");
-  CHECK_ERROR(copied("out* /x"), "outside is a link to /etc/passwd, which is not in ");
-  CHECK_ERROR(copied("round /x"), "D:2: round: its links lead in a circle");
+  CHECK_ERROR(copied("outside /x"), "D:2: outside is a symlink to /etc/passwd, which is not in ");
+  CHECK_ERROR(copied("out* /x"), "outside is a symlink to /etc/passwd, which is not in ");
+  CHECK_ERROR(copied("round /x"), "D:2: round: its symlinks form a loop");
   CHECK_ERROR(copied("current/none /x"), "D:2: current/none is not in ");
 }
 
@@ -269,21 +269,21 @@ TEST_CASE("what cannot be done here is refused with its line, and what can do it
     CHECK(contains(refused(line), "D:2: "));
   }
   CHECK_FALSE(why_not_here(parse_dockerfile("FROM a\nCOPY a b", "D")));
-  CHECK(contains(refused("ADD https://a.io/b c"), "D:2: https://a.io/b is no file"));
+  CHECK(contains(refused("ADD https://a.io/b c"), "D:2: https://a.io/b is not a file"));
   CHECK(contains(refused("ADD data.tar.gz /x"),
-                 "data.tar.gz cannot be unpacked here: cannot read the archive"));
-  CHECK(contains(refused("COPY main.py /bin/"), "D:2: /bin is a link in most images"));
-  CHECK(contains(refused("COPY main.py /lib64/x"), "is a link in most images"));
+                 "cannot unpack data.tar.gz here: cannot read the archive"));
+  CHECK(contains(refused("COPY main.py /bin/"), "D:2: /bin is a symlink in most images"));
+  CHECK(contains(refused("COPY main.py /lib64/x"), "is a symlink in most images"));
   CHECK(contains(refused("COPY none /x"), "none is not in "));
   CHECK(contains(refused("COPY ../../etc/passwd /x"), "is not in "));
   CHECK(contains(refused("COPY main.py"), "sources and a destination"));
   CHECK(contains(refused("COPY --chown=bob main.py /x"), "give numbers"));
   CHECK(contains(refused("COPY --chmod=u+x main.py /x"), "octal"));
   CHECK(contains(refused("COPY main.py /x/.wh.y"), "D:2: "));
-  CHECK(contains(refused("ENV A"), "lacks a value"));
+  CHECK(contains(refused("ENV A"), "has no value"));
   CHECK(contains(refused("FROM a b"), "FROM IMAGE [AS NAME]"));
   CHECK_ERROR(project.build("ENV A=1"), "D:1: FROM must come first");
-  CHECK_ERROR(project.build("ARG A=1"), "D: lacks FROM");
+  CHECK_ERROR(project.build("ARG A=1"), "D: has no FROM");
 }
 
 TEST_CASE("a folder without a Dockerfile is one layer below a folder of its own") {

@@ -70,7 +70,7 @@ TEST_CASE("what is wrong in a file is said without its secrets") {
   CHECK_ERROR(found(R"({"auths":{"r.io":{"auth":"!geheim"}}})", "r.io"), "file: auths: r.io: auth");
   const std::string message =
       error_of([] { found(R"({"auths":{"r.io":{"auth":"Z2VoZWlt"}}})", "r.io"); });
-  CHECK(contains(message, "no USER:PASSWORD"));
+  CHECK(contains(message, "not USER:PASSWORD"));
   CHECK_FALSE(contains(message, "geheim"));
   CHECK_ERROR(found(R"({"auths":[]})", "r.io"), "auths");
 }

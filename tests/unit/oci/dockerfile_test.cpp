@@ -47,8 +47,8 @@ TEST_CASE("instructions go over lines, comments and blank lines between them") {
   CHECK(read("").empty());
   CHECK(read("RUN <<-\"A\" 3<<B cat $((1<<2)) <<<x\n a\n# b\n A\nc\nB\nUSER me") ==
         std::vector<std::string>{"1 RUN <<-\"A\" 3<<B cat $((1<<2)) <<<x", "7 USER me"});
-  CHECK_ERROR(read("FROM a\n\nFORM b"), "D:3: FORM is no instruction");
-  CHECK_ERROR(read("FROM"), "D:1: FROM lacks its arguments");
+  CHECK_ERROR(read("FROM a\n\nFORM b"), "D:3: FORM is not an instruction");
+  CHECK_ERROR(read("FROM"), "D:1: FROM has no arguments");
 }
 
 TEST_CASE("variables are put in but for single quotes and escapes") {
@@ -58,8 +58,8 @@ TEST_CASE("variables are put in but for single quotes and escapes") {
   CHECK(expanded("${A:+there} ${B:+there}") == "there ");
   CHECK(expanded("$ 5$") == "$ 5$");
   CHECK(expanded("$QUOTE \"$QUOTE ${B:-$QUOTE}\" $QUOTE") == "none \"\" \"\" none");
-  CHECK_ERROR(expanded("${A"), "D:1: ${ lacks its name or }");
-  CHECK_ERROR(expanded("${A%x}"), "is not understood here");
+  CHECK_ERROR(expanded("${A"), "D:1: ${ has no name or no }");
+  CHECK_ERROR(expanded("${A%x}"), "is not supported");
 }
 
 TEST_CASE("words lose quotes and escapes; lists in JSON's form stay") {
@@ -73,8 +73,8 @@ TEST_CASE("words lose quotes and escapes; lists in JSON's form stay") {
   CHECK(split_words("\"" + escaped(value, '\\', '"') + "\"", '\\', "D:1") == Words{value});
   CHECK(unquoted("\"C.UTF-8\"  one\\ two 'x  y' ", '\\', "D:1") == "C.UTF-8  one two x  y ");
   CHECK(unquoted("", '\\', "D:1") == "");
-  CHECK_ERROR(unquoted("it's", '\\', "D:1"), "D:1: a quote ' does not end");
-  CHECK_ERROR(split_words("a 'b", '\\', "D:1"), "D:1: a quote ' does not end");
+  CHECK_ERROR(unquoted("it's", '\\', "D:1"), "D:1: the quote ' is not closed");
+  CHECK_ERROR(split_words("a 'b", '\\', "D:1"), "D:1: the quote ' is not closed");
   Words words;
   CHECK(json_words(" [\"a b\", \"c\"]", words));
   CHECK(words == Words{"a b", "c"});
@@ -109,7 +109,7 @@ TEST_CASE("a context is what is left of a folder, links as links") {
   CHECK(paths == std::vector<std::string>{"data", "data/keep", "data/keep/a", "link", "src"});
   CHECK(context.files[3].target == "/etc/passwd");
   REQUIRE(context.warnings.size() == 1);
-  CHECK(contains(context.warnings[0], "pipe: is neither"));
+  CHECK(contains(context.warnings[0], "pipe: left out: not a file"));
 }
 
 }  // namespace adaptdl::oci

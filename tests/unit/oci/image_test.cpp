@@ -162,7 +162,8 @@ TEST_CASE("foreign layers are named and not sent, nor written") {
   CHECK(Json::parse(fake.manifest("app", pushed.reference.tag).text)["layers"][0]["urls"].size() ==
         1);
   const Image image = pull_image(open_registry(fake, "base"), fake.reference("base"), kPlatform);
-  CHECK_ERROR(write_image_tar(image, folder.file("x.tar"), fake.reference("app")), "makers alone");
+  CHECK_ERROR(write_image_tar(image, folder.file("x.tar"), fake.reference("app")),
+              "only its vendor may distribute");
   CHECK_FALSE(path_exists(folder.file("x.tar")));
 }
 
@@ -251,8 +252,8 @@ TEST_CASE("what tools save is an image again") {
     make_directories(to);
     CHECK_ERROR(read_saved_image(folder.file("bad.tar"), to), why);
   };
-  refused(Json::object(), config, "not one");
-  refused(Json::array({entry, entry}), config, "not one");
+  refused(Json::object(), config, "expected one");
+  refused(Json::array({entry, entry}), config, "expected one");
   refused(Json::array({"text"}), config, "Config");
   refused(Json::array({{{"Config", "../c.json"}, {"Layers", Json::array()}}}), config, "lacks");
   refused(Json::array({{{"Config", "/etc/passwd"}, {"Layers", Json::array()}}}), config, "lacks");
@@ -269,7 +270,7 @@ TEST_CASE("platforms are chosen, or what there is is told") {
   CHECK(choose_manifest(index, {"linux", "arm64", ""}, "x") == digest_of("b"));
   CHECK(choose_manifest(index, {"linux", "arm64", "v8"}, "x") == digest_of("b"));
   CHECK_ERROR(choose_manifest(index, {"linux", "riscv64", ""}, "x"),
-              "x: there is no image for linux/riscv64; there are: linux/arm64/v8, linux/amd64");
+              "x: no image for linux/riscv64; available: linux/arm64/v8, linux/amd64");
   CHECK(to_string(parse_platform("arm64", "x")) == "linux/arm64");
   CHECK(to_string(parse_platform("linux/arm64/v8", "x")) == "linux/arm64/v8");
   for (const char* text : {"", "a/", "a/b/c/d", "/a"}) {
@@ -291,7 +292,7 @@ TEST_CASE("manifests and configs that are none are refused") {
       read(
           R"({"schemaVersion":1,"mediaType":"application/vnd.docker.distribution.manifest.v1+json"})",
           "{}"),
-      "rebuild it");
+      "rebuild the image");
   CHECK_ERROR(read(R"({"layers":[{"digest":"md5:1"}]})", "{}"), "only sha256");
   CHECK_ERROR(read(none, "{}"), "rootfs");
   CHECK_ERROR(read(none, R"({"rootfs":{"diff_ids":["a"]}})"),

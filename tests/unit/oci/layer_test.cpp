@@ -133,15 +133,15 @@ TEST_CASE("what would harm the image, or cannot be read, is refused") {
   CHECK_ERROR(write("app/.wh..wh..opq/x"), ".wh.");
   for (const char* path : {"", "/", "a//b", "../a", "a/./b", "a/.."}) {
     CAPTURE(path);
-    CHECK_ERROR(write(path), "no place in an image");
+    CHECK_ERROR(write(path), "is not a path in an image");
   }
   CHECK_ERROR(write("a", Kind::file, folder.file("none")), "none");
-  CHECK_ERROR(write("a", Kind::file, folder.path()), "no regular file");
-  CHECK_ERROR(write("a", Kind::file, "/dev/null"), "no regular file");
+  CHECK_ERROR(write("a", Kind::file, folder.path()), "is not a regular file");
+  CHECK_ERROR(write("a", Kind::file, "/dev/null"), "is not a regular file");
   CHECK_ERROR(
       write_layer({{"a", Kind::link, "/bin"}, {"a-b", Kind::bytes, ""}, {"a/b", Kind::bytes, ""}},
                   folder.file("layer")),
-      "a/b cannot be put into an image below a");
+      "cannot put a/b into an image below a");
 }
 
 TEST_CASE("SOURCE_DATE_EPOCH is the time, 0 without it") {

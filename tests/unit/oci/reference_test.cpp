@@ -45,7 +45,7 @@ TEST_CASE("a digest comes with or without a tag") {
 }
 
 TEST_CASE("what is no name of an image is refused with the reason") {
-  CHECK_ERROR(whole(""), "--base: \"\" is no name of an image");
+  CHECK_ERROR(whole(""), "--base: \"\" is not an image name");
   for (const char* text : {"Alpine",      "a//b",
                            "/a",          "a/",
                            "-a",          "a..b",
@@ -59,11 +59,12 @@ TEST_CASE("what is no name of an image is refused with the reason") {
                            "[1.2.3.4]/a", "a.b:1:2/c",
                            "user@host/a", "a.b/C"}) {
     CAPTURE(text);
-    CHECK_ERROR(whole(text), "is no name of an image");
+    CHECK_ERROR(whole(text), "is not an image name");
   }
   CHECK_ERROR(whole("a:" + std::string(129, 't')), "at most 128");
   CHECK_ERROR(whole(std::string(250, 'a')), "longer than 255");
-  CHECK_ERROR(parse_repository(fmt::format("a.b/c@{}", kDigest), "REPO"), "the repository alone");
+  CHECK_ERROR(parse_repository(fmt::format("a.b/c@{}", kDigest), "REPO"),
+              "give only the repository");
 }
 
 TEST_CASE("a repository to push to has no tag unless it is given") {
@@ -96,8 +97,8 @@ TEST_CASE("a Location may be whole or relative, and keeps its query") {
         "https://r.io:5000/v2/a/blobs/uploads/u1?s=http://x");
   CHECK(resolve_location(base, "?s=2") == "https://r.io:5000/v2/a/blobs/uploads/?s=2");
   CHECK(resolve_location("http://r.io", "u") == "http://r.io/u");
-  CHECK_ERROR(resolve_location(base, "ftp://r.io/x"), "no http or https address");
-  CHECK_ERROR(resolve_location(base, "https://user@r.io/x"), "no http or https address");
+  CHECK_ERROR(resolve_location(base, "ftp://r.io/x"), "not an http or https URL");
+  CHECK_ERROR(resolve_location(base, "https://user@r.io/x"), "not an http or https URL");
   CHECK(url_origin("HTTPS://R.io:443/x?y") == "https://r.io");
   CHECK(url_origin("http://r.io:443") == "http://r.io:443");
   CHECK(url_origin("https://a@b/") == "");
@@ -115,9 +116,9 @@ TEST_CASE("what was asked by TLS goes on by TLS") {
   for (const char* other : {"http://cdn.io/u", "http://r.io.evil.com/u", "http://evil-r.io/u",
                             "http://[::1]:5/r.io", "http://evil.com/r.io:5000"}) {
     CAPTURE(other);
-    CHECK_ERROR(keep_secure(asked, other), "it leads from https://r.io:5000 to http://");
+    CHECK_ERROR(keep_secure(asked, other), "it redirects from https://r.io:5000 to http://");
   }
-  CHECK_ERROR(keep_secure("https://[::1]/", "http://[::2]/u"), "which anybody on the way could");
+  CHECK_ERROR(keep_secure("https://[::1]/", "http://[::2]/u"), "where others could read");
 }
 
 }  // namespace adaptdl::oci

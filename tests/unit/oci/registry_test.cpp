@@ -68,10 +68,10 @@ TEST_CASE("what comes with another digest is refused") {
   CHECK_ERROR(registry.download("app", digest, 5, folder.file("back")), "has another digest");
   CHECK_FALSE(path_exists(folder.file("back")));
   fake.answer_next("GET /v2/app", {{200, {{"Docker-Content-Digest", digest}}, "{}"}});
-  CHECK_ERROR(registry.manifest("app", "latest"), "something on the way changed it");
+  CHECK_ERROR(registry.manifest("app", "latest"), "the data was changed in transit");
   fake.answer_next("GET /v2/app", {{200, {}, "{}"}});
-  CHECK_ERROR(registry.manifest("app", digest), "something on the way changed it");
-  CHECK_ERROR(registry.manifest("app", "none"), "there is no such image");
+  CHECK_ERROR(registry.manifest("app", digest), "the data was changed in transit");
+  CHECK_ERROR(registry.manifest("app", "none"), "image not found");
 }
 
 TEST_CASE("a busy registry is asked three times, 1 s and 3 s apart or when it says") {
@@ -166,7 +166,8 @@ TEST_CASE("Basic works, identity tokens work, and wrong ones are told with what 
     const FakeLogin login(fake.name());
     open_registry(fake, "app", {}, login.places).upload("app", blob_of("b"));
     CHECK(fake.problems().empty());
-    CHECK_ERROR(open_registry(fake).upload("app", blob_of("c")), "no credentials for it, log in");
+    CHECK_ERROR(open_registry(fake).upload("app", blob_of("c")),
+                "no credentials found for it, log in");
     const FakeLogin wrong(fake.name(), "somebody", "else");
     CHECK_ERROR(open_registry(fake, "app", {}, wrong.places).upload("app", blob_of("c")),
                 "may do this: `docker login 127.0.0.1:");
