@@ -230,7 +230,7 @@ class PickleReader {
   std::unordered_map<uint64_t, Index> memo_;
 };
 
-PickleTree::PickleTree(std::string_view bytes, std::string what, size_t max_values) {
+PickleTree::PickleTree(std::string_view bytes, const std::string& what, size_t max_values) {
   root_ = PickleReader(bytes, what, max_values, values_).run();
 }
 

@@ -41,7 +41,7 @@ class PickleTree {
  public:
   // Throws Error "WHAT: byte N: ..." for anything but a whole pickle of the opcodes that LibTorch
   // uses, and for more than `max_values` values.
-  PickleTree(std::string_view bytes, std::string what, size_t max_values = 1'000'000);
+  PickleTree(std::string_view bytes, const std::string& what, size_t max_values = 1'000'000);
 
   const PickleValue& root() const { return values_[root_]; }
   const PickleValue& at(PickleValue::Index index) const { return values_[index]; }

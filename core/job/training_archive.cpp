@@ -281,8 +281,8 @@ ArchiveSummary inspect_archive(const std::string& path) {
   return inspect_archive(file.bytes(), path);
 }
 
-ArchiveSummary inspect_archive(std::span<const std::byte> bytes, const std::string& path) {
-  const Archive archive(bytes, path);
+ArchiveSummary inspect_archive(std::span<const std::byte> bytes, const std::string& name) {
+  const Archive archive(bytes, name);
   ArchiveSummary summary;
   summary.file_bytes = archive.size;
   if (const ZipMember* settings = archive.find(std::string("extra/") + kSettingsFile)) {
@@ -291,7 +291,7 @@ ArchiveSummary inspect_archive(std::span<const std::byte> bytes, const std::stri
   }
   const ArchiveClasses classes = read_code(archive);
   const std::string pickle = archive.zip.read(*archive.find("data.pkl"), kMaxPickle);
-  const PickleTree tree(pickle, path + ": data.pkl");
+  const PickleTree tree(pickle, name + ": data.pkl");
   ModuleWalk(archive, tree, classes, summary).run();
   return summary;
 }

@@ -46,6 +46,6 @@ std::string read_settings(const std::string& path);
 ArchiveSummary inspect_archive(const std::string& path);
 
 // The same of an archive in memory, called `name` in messages.
-ArchiveSummary inspect_archive(std::span<const std::byte> archive, const std::string& name);
+ArchiveSummary inspect_archive(std::span<const std::byte> bytes, const std::string& name);
 
 }  // namespace adaptdl

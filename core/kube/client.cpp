@@ -238,7 +238,7 @@ void Client::stream(const Resource& resource, const Query& query, Seconds timeou
   send(std::move(request), Repeat::always, "GET " + resource.describe(), &begun);
 }
 
-HttpResponse Client::pass(HttpRequest request) {
+HttpResponse Client::pass(const HttpRequest& request) {
   const Identity identity = credentials_.current();
   HttpResponse response = send_once(request, identity);
   if (response.status != 401 || !credentials_.renew(identity)) return response;
@@ -306,8 +306,8 @@ Query Client::write_query(bool dry_run, const std::string& manager) const {
   return query;
 }
 
-Json Client::write(const char* method, const Resource& resource, Query query, const Json& body,
-                   const char* type, Repeat repeat, bool only_once) {
+Json Client::write(const char* method, const Resource& resource, const Query& query,
+                   const Json& body, const char* type, Repeat repeat, bool only_once) {
   const std::string what = fmt::format("{} {}", method, resource.describe());
   const HttpResponse response = send({.method = method,
                                       .url = resource.path() + query_text(query),

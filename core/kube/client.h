@@ -111,7 +111,7 @@ class Client {
 
   // Sends any request with the credentials. Its url is a path with a query, such as
   // service_proxy_path(). Does not retry, and returns answers of any status.
-  HttpResponse pass(HttpRequest request);
+  HttpResponse pass(const HttpRequest& request);
 
  private:
   class Lease;
@@ -122,7 +122,7 @@ class Client {
                     const bool* begun = nullptr);
   HttpResponse send_once(const HttpRequest& request, const Identity& identity);
   HttpResponse send_traced(const HttpRequest& request, const Identity& identity);
-  Json write(const char* method, const Resource& resource, Query query, const Json& body,
+  Json write(const char* method, const Resource& resource, const Query& query, const Json& body,
              const char* type, Repeat repeat, bool only_once);
   Query write_query(bool dry_run, const std::string& manager) const;
   void warn(const HttpResponse& response);

@@ -40,6 +40,6 @@ int exec(Client& client, const Resource& pod, const ExecOptions& options,
          const Cancellation* cancel = nullptr);
 
 // The exit code in a Status of the error channel: 0 for success. Throws ApiError if it has none.
-int exit_code(const std::string& what, const Json& status);
+int exit_code(const std::string& what, const Json& json);
 
 }  // namespace adaptdl::kube

@@ -74,7 +74,7 @@ void Informer::happened(WatchEvent event) {
   put(std::make_shared<const Json>(std::move(event.object)));
 }
 
-void Informer::put(Object object) {
+void Informer::put(const Object& object) {
   const ObjectName name = name_of(*object);
   const auto known = objects_.find(name);
   Object before = known == objects_.end() ? nullptr : known->second;

@@ -61,7 +61,7 @@ class Informer {
   void run();
   void replace(ObjectList list);
   void happened(WatchEvent event);
-  void put(Object object);
+  void put(const Object& object);
   void take(const ObjectName& name);
 
   Client& client_;

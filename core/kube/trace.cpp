@@ -58,7 +58,7 @@ std::string shown_body(const std::string& body, const std::string& url) {
   return fmt::format("  {}... ({} in all)", body.substr(0, kMaxBody), format_bytes(body.size()));
 }
 
-std::string with_body(std::string text, const std::string& body) {
+std::string with_body(const std::string& text, const std::string& body) {
   return body.empty() ? text : text + "\n" + body;
 }
 
@@ -69,7 +69,7 @@ std::string request_trace(const HttpRequest& request) {
   for (const auto& [name, value] : request.headers) {
     text += fmt::format("\n  {}: {}", name, name == "Authorization" ? "..." : value);
   }
-  return with_body(std::move(text), shown_body(request.body, request.url));
+  return with_body(text, shown_body(request.body, request.url));
 }
 
 std::string response_trace(const HttpRequest& request, const HttpResponse& response,
@@ -77,7 +77,7 @@ std::string response_trace(const HttpRequest& request, const HttpResponse& respo
   std::string text = fmt::format("{} {}: {} in {}", request.method, shown(request.url),
                                  response.status, format_duration(duration.count()));
   if (const auto after = response.header("retry-after")) text += "\n  Retry-After: " + *after;
-  return with_body(std::move(text), shown_body(response.body, request.url));
+  return with_body(text, shown_body(response.body, request.url));
 }
 
 }  // namespace adaptdl::kube

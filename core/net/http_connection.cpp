@@ -204,7 +204,7 @@ void HttpConnection::handle() {
   }
 }
 
-void HttpConnection::answer(uint64_t request, HttpResponse response) {
+void HttpConnection::answer(uint64_t request, const HttpResponse& response) {
   if (request != request_ || state_ != State::handling) return;
   otherwise_.reset();
   over_ = nullptr;
@@ -239,7 +239,7 @@ std::string HttpConnection::serialise(const HttpResponse& response) {
   return text;
 }
 
-void HttpConnection::write(std::string bytes) {
+void HttpConnection::write(const std::string& bytes) {
   output_ += bytes;
   if (is_writing_) return;
   is_writing_ = true;

@@ -40,7 +40,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void start();
 
   // Answers the request of that number, if it still waits.
-  void answer(uint64_t request, HttpResponse response);
+  void answer(uint64_t request, const HttpResponse& response);
   // Holds that request; false if it no longer waits.
   bool hold(uint64_t request, TimePoint until, HttpResponse otherwise,
             const std::function<void()>& over);
@@ -64,7 +64,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void on_read(const boost::system::error_code& error, size_t size);
   void proceed();
   void handle();
-  void write(std::string bytes);
+  void write(const std::string& bytes);
   void on_written();
   void end();
   void expire_at(TimePoint time);

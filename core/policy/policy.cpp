@@ -36,9 +36,11 @@ std::unique_ptr<Policy> make_policy(std::string_view name,
     for (const PolicyOption& option : policy.options) {
       values[std::string(option.name)] = option.fallback;
     }
-    for (const auto& [key, value] : options) {
-      const auto option = std::find_if(policy.options.begin(), policy.options.end(),
-                                       [&](const PolicyOption& o) { return o.name == key; });
+    for (const auto& given : options) {
+      const auto& [key, value] = given;
+      const auto option =
+          std::find_if(policy.options.begin(), policy.options.end(),
+                       [&](const PolicyOption& o) { return o.name == given.first; });
       if (option == policy.options.end()) {
         fail("policy {} has no option {}; it has: {}", name, key, names_of(policy.options));
       }
