@@ -123,8 +123,8 @@ spec:
             urllib.request.urlopen(urllib.request.Request(
                 f"http://127.0.0.1:{port}/v2/adaptdl-submit/manifests/{digest}",
                 headers={"Accept": "application/vnd.oci.image.manifest.v1+json"})).close()
-        check("cannot be used" in (told := user.run(*words, code=1)), "a registry that is away",
-              told)
+        check("cannot use the registry" in (told := user.run(*words, code=1)),
+              "a registry that is away", told)
     finally:
         world.api.request("DELETE", "/api/v1/persistentvolumes/registry")
 

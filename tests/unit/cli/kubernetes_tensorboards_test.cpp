@@ -116,7 +116,7 @@ TEST_CASE("what an instance left behind is listed, taken over or deleted") {
   lab.put(kube::kServices, "Service", kLabels, {{"type", "ClusterIP"}});
   CHECK(lab.instances->list().rows[0] ==
         std::vector<std::string>{"curves", "<none>", "3Gi", "0/0"});
-  CHECK(lab.create("curves", {"--nodeport"}).find("was there already") != std::string::npos);
+  CHECK(lab.create("curves", {"--nodeport"}).find("which already existed") != std::string::npos);
   CHECK((*lab.find(kube::kServices))["spec"]["type"] == "NodePort");
   const Json owners = (*lab.find(kube::kClaims))["metadata"]["ownerReferences"];
   REQUIRE(owners.size() == 1);
