@@ -74,7 +74,7 @@ def lists(world, user):
     check("Succeeded" in kinds and kinds.index("Starting") < kinds.index("Succeeded"), "events",
           kinds)
     check(user.run("explain", name).startswith("good has 0 replicas: it has ended"), "explain")
-    check("there is no job god in namespace" in user.run("describe", "god", code=1),
+    check("job god not found in namespace" in user.run("describe", "god", code=1),
           "a typing error")
     check(user.run("wait", "god", code=102), "nothing to wait for")
     wait_until(lambda: len(world.api.get(world.jobs())["items"]) == 1, "the job stays")

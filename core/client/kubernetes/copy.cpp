@@ -337,7 +337,7 @@ CopyResult copy_from_storage(KubernetesConnection& cluster, const Json& job,
 CopyResult copy_to_storage(KubernetesConnection& cluster, const std::string& from, const Json& job,
                            const std::string& place) {
   if (place == kStorageFolder) {
-    fail("name one of the job's folders: {0}/checkpoint, {0}/share", kStorageFolder);
+    fail("name one of its folders: {0}/checkpoint, {0}/share", kStorageFolder);
   }
   const std::string source = resolved(from);
   std::optional<bool> into;  // decided once: a failed first try may leave a folder

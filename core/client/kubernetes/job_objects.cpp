@@ -62,7 +62,7 @@ Json find_job_object(KubernetesConnection& cluster, const std::string& name) {
   const std::vector<std::string> known =
       job_names(cluster, "", kNames);  // throws if the cluster does not know the kind
   throw Error(
-      fmt::format("there is no job {} in namespace {}.{}", name, cluster.name_space(),
+      fmt::format("job {} not found in namespace {}.{}", name, cluster.name_space(),
                   did_you_mean(name, std::vector<std::string_view>(known.begin(), known.end()))));
 }
 

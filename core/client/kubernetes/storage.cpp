@@ -44,7 +44,7 @@ Json security(const Json& given) {
 
 std::string storage_path(const std::string& path) {
   if (has_dots(path)) {
-    throw UsageError(fmt::format("{}: the path of a job's file must not contain ..", path));
+    throw UsageError(fmt::format("{}: a path in a job must stay in the job's storage", path));
   }
   const std::string whole = absolute_path(join_path("/", path));
   if (whole == "/" || whole == kStorageFolder) return kStorageFolder;

@@ -261,7 +261,7 @@ class KubernetesJobRequest : public JobRequest {
     const auto found = cluster_.reach([&] { return cluster_.client().find(claim); });
     if (found && !found->at("metadata").contains("deletionTimestamp")) return;
     fail(
-        "there is no TensorBoard instance {} in namespace {} of cluster {}; create it with "
+        "TensorBoard instance {} not found in namespace {} of cluster {}; create it with "
         "`adaptdl "
         "tensorboard create {}`",
         name, cluster_.name_space(), cluster_.name(), name);

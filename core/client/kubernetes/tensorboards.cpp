@@ -41,7 +41,7 @@ class KubernetesTensorBoards : public TensorBoards {
       require(name);
       const std::vector<std::string> jobs = unfinished_jobs(name);
       if (!jobs.empty()) {
-        fail("{} is written to by {}; cancel that first", name, fmt::join(jobs, ", "));
+        fail("{} is in use by {}; cancel these jobs first", name, fmt::join(jobs, ", "));
       }
       const auto claim = client().find(claims(name));
       return fmt::format("TensorBoard instance {} in namespace {}{}", name, cluster_.name_space(),
@@ -170,7 +170,7 @@ class KubernetesTensorBoards : public TensorBoards {
     std::vector<std::string_view> names;
     for (const auto& each : all) names.emplace_back(each.first);
     fail(
-        "there is no TensorBoard instance {} in namespace {}.{} Create it with `adaptdl "
+        "TensorBoard instance {} not found in namespace {}.{} Create it with `adaptdl "
         "tensorboard "
         "create {}`.",
         name, cluster_.name_space(), did_you_mean(name, names), name);

@@ -133,7 +133,7 @@ Json JobRequests::remove(const Json& request) {
   if (jobs_.find(name) != nullptr) {
     fail("job {} has not ended; cancel it with `adaptdl cancel {}`", name, name);
   }
-  if (!jobs_.store().find(name)) fail("there is no job {}", name);
+  if (!jobs_.store().find(name)) fail("job {} not found", name);
   // The folder first: if the service dies in between, its next start removes the renamed folder.
   const std::string folder = paths_.job(name), removed = paths_.incoming();
   const bool had_folder = std::rename(folder.c_str(), removed.c_str()) == 0;
@@ -151,7 +151,7 @@ ActiveJob& JobRequests::find(const Json& request) {
   const std::string name = text(request, "name");
   if (ActiveJob* const job = jobs_.find(name)) return *job;
   const auto ended = jobs_.store().find(name);
-  if (!ended) fail("there is no job {}", name);
+  if (!ended) fail("job {} not found", name);
   fail("job {} has ended ({})", name, ended->phase);
 }
 

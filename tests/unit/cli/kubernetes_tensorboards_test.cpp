@@ -163,7 +163,7 @@ TEST_CASE("one that jobs write to is not deleted") {
   CHECK(problem([&] { lab.instances->removal("curves"); }) == "");
   job("busy", {{"phase", "Running"}});
   const std::string told = problem([&] { lab.instances->removal("curves"); });
-  CHECK(told.find("written to by busy;") != std::string::npos);
+  CHECK(told.find("in use by busy;") != std::string::npos);
 }
 
 TEST_CASE("one whose jobs' definition is gone with AdaptDL can be deleted") {
