@@ -74,7 +74,7 @@ def lists(world, user):
     check("Succeeded" in kinds and kinds.index("Starting") < kinds.index("Succeeded"), "events",
           kinds)
     check(user.run("explain", name).startswith("good has 0 replicas: it has ended"), "explain")
-    check("there is no job god in namespace" in user.run("describe", "god", code=1),
+    check("job god not found in namespace" in user.run("describe", "god", code=1),
           "a typing error")
     check(user.run("wait", "god", code=102), "nothing to wait for")
     wait_until(lambda: len(world.api.get(world.jobs())["items"]) == 1, "the job stays")
@@ -136,7 +136,7 @@ def follows(world, user):
 
 def elsewhere(world, user):
     """Which cluster, and what is said where there is none."""
-    check("cannot be reached" in user.run("ls", code=1, KUBECONFIG=dead_kubeconfig(world)),
+    check("is unreachable" in user.run("ls", code=1, KUBECONFIG=dead_kubeconfig(world)),
           "a cluster that is away")
     check("--cluster local" in user.run("ls", code=1, KUBECONFIG=dead_kubeconfig(world)),
           "the way out")
@@ -228,8 +228,8 @@ def executes(world, user):
     check(done.returncode == 0 and done.stdout == data, "input comes back", done.stderr)
     done = execute(user, name, "--", "no-such-program")
     check(done.returncode == 127 and b"no-such-program" in done.stderr, "no program", done)
-    check("no replica 7 that runs" in user.run("exec", name, "--replica", "7", "--", "true",
-                                               code=1),
+    check("has no running replica 7" in user.run("exec", name, "--replica", "7", "--", "true",
+                                                   code=1),
           "no replica")
     outer, inner = pty.openpty()
     process = world.processes.start(
@@ -248,7 +248,7 @@ def executes(world, user):
     os.close(outer)
     user.run("cancel", name)
     user.run("wait", name, "--timeout", "60", code=103)
-    check("has no replica that runs now" in user.run("exec", name, "--", "true", code=1), "ended")
+    check("has no running replica" in user.run("exec", name, "--", "true", code=1), "ended")
 
 
 def execute(user, *words, given=b""):

@@ -123,8 +123,8 @@ spec:
             urllib.request.urlopen(urllib.request.Request(
                 f"http://127.0.0.1:{port}/v2/adaptdl-submit/manifests/{digest}",
                 headers={"Accept": "application/vnd.oci.image.manifest.v1+json"})).close()
-        check("cannot be used" in (told := user.run(*words, code=1)), "a registry that is away",
-              told)
+        check("cannot use the registry" in (told := user.run(*words, code=1)),
+              "a registry that is away", told)
     finally:
         world.api.request("DELETE", "/api/v1/persistentvolumes/registry")
 
@@ -170,7 +170,7 @@ def tensorboards(world, user):
     give_volume(world, "checkpoints")
     words = ["--image", tensorboard_image(world), "--nodeport", "--storageclass", "curves"]
     try:
-        check("no TensorBoard instance curves" in user.run(
+        check("TensorBoard instance curves not found" in user.run(
             "submit", "--image", IMAGE, "--tensorboard", "curves", "--", "true", code=1), "submit")
         check(tensorboard("create", "curves", *words) ==
               "Successfully created TensorBoard instance curves\n", "create")
@@ -206,7 +206,8 @@ def tensorboards(world, user):
         check(tensorboard("delete", "curves") ==
               "Successfully deleted TensorBoard instance curves\n", "delete")
         wait_until(lambda: not objects(), "all of it goes")
-        check("no TensorBoard instance curves" in tensorboard("delete", "curves", code=1), "twice")
+        check("TensorBoard instance curves not found" in tensorboard("delete", "curves", code=1),
+              "twice")
     finally:
         for volume in ("curves", "checkpoints"):
             world.api.request("DELETE", "/api/v1/persistentvolumes/" + volume)

@@ -252,7 +252,7 @@ def too_late(folder, random):
         name = local.shell("exit 0")
         local.wait_end(name)
         late = local.request("delete", name=name, until=time.monotonic() - 1)
-        check(not late["ok"] and "held up" in late["error"], "the answer", late)
+        check(not late["ok"] and "was delayed" in late["error"], "the answer", late)
         check(local.job(name)["phase"] == "Succeeded", "it is still there")
         removed = local.ask("delete", name=name, until=time.monotonic() + 60)["folder"]
         jobs = os.path.join(local.state, "jobs")
@@ -409,7 +409,7 @@ def lost_store(folder, random):
         check(os.path.exists(kept), "its checkpoint is gone")
         check(name in local.said(), "it is named")
         refused = local.request("submit", spec=local.spec("/bin/true", name=name))
-        check(not refused["ok"] and "in the way" in refused["error"], "its folder", refused)
+        check(not refused["ok"] and "no known job" in refused["error"], "its folder", refused)
         check(os.path.exists(kept), "its checkpoint is gone", refused)
 
 

@@ -17,7 +17,7 @@ struct Place {
   int node_port = 0;
 };
 
-// Of a Service, if it is the one.
+// Where the registry is, if this Service is the registry's.
 std::optional<Place> place_of(const Json& service) {
   if (service["metadata"].value("name", "") != kName) return std::nullopt;
   for (const Json& port : service["spec"].value("ports", Json::array())) {
@@ -27,7 +27,7 @@ std::optional<Place> place_of(const Json& service) {
   return std::nullopt;
 }
 
-// Where those of all namespaces may not be listed, that of our own.
+// The registries of all namespaces; only of our own if the user may not list all.
 std::vector<Json> services(KubernetesConnection& cluster) {
   try {
     return cluster.client().list(kube::kServices, {.labels = kLabels}).items;
@@ -43,7 +43,8 @@ Place find_place(KubernetesConnection& cluster, const std::string& otherwise) {
     if (const auto place = place_of(service)) return *place;
   }
   fail(
-      "cluster {} has no registry of its own (a Service {} with the label {} and a node port named "
+      "cluster {} has no registry of its own (no Service {} with the label {} and a node port "
+      "named "
       "{}): {}",
       cluster.name(), kName, kLabels, kPort, otherwise);
 }
@@ -58,10 +59,10 @@ ClusterRegistry find_cluster_registry(KubernetesConnection& cluster, const std::
   if (!answer.ok()) {
     const kube::Status status = kube::status_of(answer);
     const std::string why = answer.status == 401
-                                ? "it wants credentials, which do not pass through the API server"
+                                ? "it wants credentials, which cannot pass the API server"
                                 : fmt::format("{} (status {})", status.message, answer.status);
-    throw Error(fmt::format("the registry of cluster {}, Service {} in namespace {}, cannot be "
-                            "used: {}. Otherwise {}",
+    throw Error(fmt::format("cannot use the registry of cluster {} (Service {} in namespace {}): "
+                            "{}. Otherwise {}",
                             cluster.name(), kName, place.name_space, why, otherwise),
                 answer.status == 401 || answer.status == 403 ? ExitCode::auth : ExitCode::error);
   }
@@ -72,7 +73,7 @@ ClusterRegistry find_cluster_registry(KubernetesConnection& cluster, const std::
   result.proxy.http = client.config().connection;
   result.proxy.http.certificate = identity.certificate;
   result.proxy.http.key = identity.key;
-  // Tokens may end while a large image is sent.
+  // A token may expire while a large image is sent.
   result.proxy.headers = [&client] { return client.credentials().current().headers; };
   return result;
 }

@@ -6,7 +6,7 @@
 namespace adaptdl::client {
 namespace {
 
-// Somebody waits at a terminal.
+// A user waits at a terminal.
 constexpr Seconds kRetryBudget{4};
 
 }  // namespace
@@ -27,17 +27,17 @@ std::string KubernetesConnection::name() const {
 
 void KubernetesConnection::unreachable(const HttpError& error) const {
   throw Error(
-      fmt::format("cluster {} (by {}) cannot be reached: {}; `--cluster local` uses this "
-                  "machine instead",
+      fmt::format("cluster {} (by {}) is unreachable: {}; to use this machine instead, set "
+                  "`--cluster local`",
                   name(), choice_.by, error.what()));
 }
 
 void KubernetesConnection::refused(const kube::ApiError& error) const {
-  // Of a path that the server does not know, it names no object.
+  // For an unknown path the server's answer names no object.
   if (error.not_found() && error.status().name.empty()) {
     throw Error(
-        fmt::format("cluster {} does not know AdaptDLJobs: `adaptdl install` sets it up; "
-                    "`--cluster local` uses this machine instead",
+        fmt::format("cluster {} has no definition of AdaptDLJobs; run `adaptdl install`, or use "
+                    "this machine with `--cluster local`",
                     name()));
   }
   throw Error(fmt::format("cluster {}: {}", name(), error.what()), error.exit_code());

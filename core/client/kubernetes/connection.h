@@ -1,6 +1,6 @@
 #pragma once
 
-// A Kubernetes cluster as commands reach it.
+// The connection of commands to a Kubernetes cluster.
 
 #include <memory>
 #include <string>
@@ -15,15 +15,15 @@ namespace adaptdl::client {
 
 inline const kube::Resource kAdaptDLJobs{"adaptdl.petuum.com", "v1", "adaptdljobs", "", "", ""};
 
-// Thread-safe once made.
+// Thread-safe after construction.
 class KubernetesConnection {
  public:
-  // Reads the kubeconfig; asks nothing of the cluster yet. `verbose`: tells each request.
+  // Reads the kubeconfig; sends no request yet. `verbose`: logs each request.
   KubernetesConnection(const ClusterChoice& choice, bool verbose);
 
   kube::Client& client() { return *client_; }
   const std::string& name_space() const { return client_->config().name_space; }
-  // "lab", or "kubernetes (lab)": for people.
+  // "lab", or "kubernetes (lab)", for messages.
   std::string name() const;
 
   kube::Resource jobs(std::string_view name = "") const {
@@ -33,8 +33,8 @@ class KubernetesConnection {
     return kube::kPods.in(name_space(), name);
   }
 
-  // What `act` returns. A cluster that cannot be reached, and one that does not know our jobs, are
-  // told with what to do.
+  // Returns what `act` returns. If the cluster is unreachable or has no definition of our jobs, the
+  // Error says what to do.
   template <typename Act>
   auto reach(Act act) -> std::invoke_result_t<Act> {
     try {

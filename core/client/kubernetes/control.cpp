@@ -35,8 +35,8 @@ class KubernetesControl : public JobControl {
   void remove(const std::vector<JobView>& jobs, bool force, const Told& told) override;
 
  private:
-  // Changes the specification of a job that has not ended, and returns its phase. `key`: one that
-  // the cluster's definition of jobs has to know, since it drops others without a word.
+  // Changes the specification of an unfinished job, and returns its phase. `key`: a field that the
+  // cluster's definition of jobs must have, since the cluster silently drops unknown ones.
   Json change(const std::string& name, const char* key, const Json& spec) {
     const JobView before = kubernetes_view(find_job_object(*cluster_, name));
     if (before.ended()) fail("{} has ended: {}", name, before.phase);
@@ -45,8 +45,8 @@ class KubernetesControl : public JobControl {
                                       {{"spec", spec}});
     });
     if (after["spec"].value(key, Json()) != spec[key]) {
-      fail("cluster {}: its AdaptDLJobs have no spec.{}: `adaptdl upgrade` renews their definition",
-           cluster_->name(), key);
+      fail("cluster {}: its AdaptDLJobs have no spec.{}; run `adaptdl upgrade`", cluster_->name(),
+           key);
     }
     return kubernetes_view(after).phase;
   }
@@ -58,7 +58,7 @@ void KubernetesControl::remove(const std::vector<JobView>& jobs, bool force, con
   for (const JobView& job : jobs) {
     try {
       if (!job.ended() && !force) {
-        fail("{} has not ended; --force cancels it first", job.name);
+        fail("{} has not ended; to cancel and delete it, use --force", job.name);
       }
       cluster_->reach([&] { return cluster_->client().remove(cluster_->jobs(job.name)); });
     } catch (const Error& error) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Changing the jobs of a Kubernetes cluster with adaptdl's operator.
+// Changes the jobs of a Kubernetes cluster with adaptdl's operator.
 
 #include <memory>
 

@@ -29,10 +29,10 @@
 namespace adaptdl::client {
 namespace {
 
-constexpr Seconds kStart{120};  // for a pod of an image that its node may have to pull
+constexpr Seconds kStart{120};  // for a pod whose node may have to pull the image
 constexpr Seconds kPodInterval{0.3};
-constexpr Seconds kEndTold{5};  // within which a node says that a replica has ended
-constexpr int kMostPods = 5;    // replicas that may end before their copying is given up
+constexpr Seconds kEndTold{5};  // within which a node reports that a replica has ended
+constexpr int kMostPods = 5;    // replicas that may end before copying fails
 constexpr size_t kMostErrors = 64u << 10, kMostComplaint = 2000;
 
 struct Pipe {
@@ -45,8 +45,8 @@ struct Pipe {
   }
 };
 
-// A pod with the job's storage, for as long as it lives. Once signals are caught, so that it is
-// removed.
+// A pod with the job's storage; the destructor removes it. Create it after signals are caught, so
+// that it is always removed.
 class StoragePod {
  public:
   StoragePod(KubernetesConnection& cluster, const Json& job, const Cancellation& cancel)
@@ -70,18 +70,18 @@ class StoragePod {
   StoragePod& operator=(const StoragePod&) = delete;
 
   const RunningPod& pod() const { return pod_; }
-  bool made() const { return made_; }  // it is no replica
+  bool made() const { return made_; }  // true: the pod is not a replica
 
  private:
   void make(const Json& job) {
     const std::string name = kube::metadata_text(job, "name"), claim = storage_claim(job);
     if (claim.empty()) {
-      fail("{} has no replica that runs now, and no storage of its own ({})", name,
-           "a volume adaptdl-pvc, as `adaptdl submit` gives it");
+      fail("{} has no running replica, and no storage of its own ({})", name,
+           "a volume adaptdl-pvc, which `adaptdl submit` creates");
     }
     const auto found = cluster_.reach(
         [&] { return cluster_.client().find(kube::kClaims.in(cluster_.name_space(), claim)); });
-    if (!found) fail("{}: its storage is gone: there is no PersistentVolumeClaim {}", name, claim);
+    if (!found) fail("{}: its storage is gone: PersistentVolumeClaim {} not found", name, claim);
     const Json made = cluster_.reach([&] {
       return cluster_.client().create(cluster_.pods(),
                                       copy_pod(job, claim, kube::metadata_text(*found, "uid")));
@@ -98,7 +98,7 @@ class StoragePod {
       if (phase == "Running") return;
       const kubernetes::PodFacts facts = kubernetes::read_pod(object);
       if (phase == "Failed" || phase == "Succeeded" || seconds_since(begun) > kStart.count()) {
-        fail("{}, which is to reach the job's storage, does not start: {}: {}", pod_.pod.describe(),
+        fail("{}, needed to reach the job's storage, does not start: {}: {}", pod_.pod.describe(),
              facts.reason.empty() ? phase : facts.reason, facts.message);
       }
       if (cancel.wait_for(kPodInterval)) throw Cancelled(pod_.pod.describe());
@@ -107,12 +107,12 @@ class StoragePod {
 
   void remove() noexcept {
     try {
-      // Not at once: the next pod with its volume would wait until the node has noticed, for
-      // minutes.
+      // With its grace time: else the next pod with this volume would wait for minutes until the
+      // node has noticed.
       cluster_.client().remove(pod_.pod);
     } catch (const std::exception& error) {
-      talk(fmt::format("adaptdl: {} stays for at most {} hours: {}", pod_.pod.describe(),
-                       kCopyPodLife_s / 3600, error.what()));
+      talk(fmt::format("adaptdl: cannot remove {}, which ends within {} hours: {}",
+                       pod_.pod.describe(), kCopyPodLife_s / 3600, error.what()));
     }
   }
 
@@ -123,7 +123,7 @@ class StoragePod {
 
 struct Ran {
   int code = 0;
-  std::string errors;  // the end of what it said
+  std::string errors;  // the end of its standard error
 };
 
 class Transfer {
@@ -153,7 +153,7 @@ class Transfer {
         [&] {
           const auto source = oci::read_descriptor(pipe.reader.get(), "the connection");
           result = oci::untar(source, to, {.names = names});
-          while (!source().empty()) continue;  // behind the archive's end
+          while (!source().empty()) continue;  // reads what follows the archive's end
         },
         [&] { pipe.reader.reset(); });
     told.files = result.files;
@@ -190,8 +190,7 @@ class Transfer {
     return result;
   }
 
-  // Once it has failed: whether that was the end of the replica in which it worked, as there may be
-  // at any time.
+  // After a failure: whether it failed because its replica ended, which may happen at any time.
   bool replica_ended() {
     if (!broken_ || pod_->made()) return false;
     const TimePoint begun = Monotonic::now();
@@ -204,12 +203,12 @@ class Transfer {
   }
 
  private:
-  static constexpr int kKilled = 128;  // above it is the signal that ended a command
+  static constexpr int kKilled = 128;  // larger exit codes: the signal that ended a command
 
   Cancellation& cancel() { return interruption_.cancellation(); }
 
-  // `there` in a thread, `here` in this one; each ends the other by closing its end of a pipe, once
-  // it has ended. Throws what went wrong first.
+  // Runs `there` in a thread and `here` in this one. When one has ended, it ends the other by
+  // closing its end of a pipe. Throws the first error.
   void beside(const std::function<void()>& there, const std::function<void()>& close_there,
               const std::function<void()>& here, const std::function<void()>& close_here) {
     std::mutex mutex;
@@ -232,14 +231,14 @@ class Transfer {
     if (first) guarded([&] { std::rethrow_exception(first); });
   }
 
-  // What a signal has ended says no more than that.
+  // After a signal the only error is the interruption.
   template <typename Act>
   auto guarded(Act act) -> std::invoke_result_t<Act> {
     try {
       return act();
     } catch (const Error&) {
       if (interruption_.signal() == 0) throw;
-      throw Error("interrupted; what was copied by then stays", ExitCode::interrupted);
+      throw Error("interrupted; files copied so far are kept", ExitCode::interrupted);
     }
   }
 
@@ -264,7 +263,7 @@ class Transfer {
       } catch (const kube::ApiError& error) {
         if (!start_failure(error.status().message)) throw;
         broken_ = false;
-        fail("the image of {} has no {}, which copying takes: {}", name_, words[0],
+        fail("the image of {} has no {}, which copying needs: {}", name_, words[0],
              error.status().message);
       }
     });
@@ -272,14 +271,15 @@ class Transfer {
     return ran;
   }
 
-  // Its last line says why it failed; the one before it may say of what.
+  // The last line says why tar failed; the line before may say on which file.
   Error failure(const Ran& ran) const {
     std::string said = ran.errors;
     while (said.ends_with('\n')) said.pop_back();
     if (said.size() > kMostComplaint) said.erase(0, said.size() - kMostComplaint);
     std::replace(said.begin(), said.end(), '\n', ';');
-    return Error(fmt::format("{}: {}", name_,
-                             said.empty() ? fmt::format("tar ended by {}", ran.code) : said));
+    return Error(
+        fmt::format("{}: {}", name_,
+                    said.empty() ? fmt::format("tar failed with exit code {}", ran.code) : said));
   }
 
   KubernetesConnection& cluster_;
@@ -288,10 +288,11 @@ class Transfer {
   const StorageTools tools_;
   Interruption interruption_;
   std::unique_ptr<StoragePod> pod_;
-  bool broken_ = false;  // the pod has ended what it ran, or did not begin it
+  bool broken_ = false;  // the pod ended the command, or did not start it
 };
 
-// What `act` does by a Transfer; again where the job is by then, if its replica ends meanwhile.
+// Runs `act` with a Transfer. If the replica ends meanwhile, runs it again in another pod of the
+// job.
 template <typename Act>
 CopyResult transfer(KubernetesConnection& cluster, const Json& job, Act act) {
   for (int pods = 1;; ++pods) {
@@ -318,7 +319,7 @@ CopyResult copy_from_storage(KubernetesConnection& cluster, const Json& job,
   const std::string name = file_name(place);
   const bool into = is_directory(to);
   const std::string folder = into ? to : parent_directory(absolute_path(to));
-  if (!is_directory(folder)) fail("{}: there is no folder {}", to, folder);
+  if (!is_directory(folder)) fail("{}: folder {} not found", to, folder);
   return transfer(cluster, job, [&](Transfer& by) {
     return by.fetch(parent_directory(place), {name}, folder,
                     {{name, into ? name : file_name(absolute_path(to))}});
@@ -331,7 +332,7 @@ CopyResult copy_to_storage(KubernetesConnection& cluster, const std::string& fro
     fail("name one of its folders: {0}/checkpoint, {0}/share", kStorageFolder);
   }
   const std::string source = real_path(from);
-  std::optional<bool> into;  // said once: what a first try leaves may be a folder
+  std::optional<bool> into;  // decided once: a failed first try may leave a folder
   return transfer(cluster, job, [&](Transfer& by) {
     if (!into) into = by.is_folder(place);
     return *into ? by.bring(source, place, file_name(absolute_path(from)))

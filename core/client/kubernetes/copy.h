@@ -1,8 +1,8 @@
 #pragma once
 
-// `adaptdl cp` with a job on Kubernetes: by tar, in one of its pods, or in a pod made for that
-// (kubernetes_storage.h) when none runs. If the replica in which it works ends, it begins again
-// where the job is by then. SIGINT, SIGTERM and SIGHUP end it, and remove that pod.
+// `adaptdl cp` with a job on Kubernetes: with tar, in one of its pods, or in a pod created for that
+// (storage.h) when none runs. If the replica ends meanwhile, the copy begins again in another pod
+// of the job. SIGINT, SIGTERM and SIGHUP end it and remove the created pod.
 
 #include <string>
 

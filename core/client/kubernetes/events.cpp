@@ -11,11 +11,11 @@
 namespace adaptdl::client {
 namespace {
 
-// Not events.k8s.io: there nothing can be selected by what it is about.
+// Not events.k8s.io, which cannot select events by the object they are about.
 const kube::Resource kCoreEvents{"", "v1", "events", "", "", ""};
 
-// Of all jobs: those of the jobs themselves. Of one: its pods' too, which no selector can say
-// together with its own.
+// For all jobs: events of the jobs themselves. For one job: everything, since no selector covers
+// both its events and those of its pods.
 std::string selector(const std::string& job) {
   return job.empty() ? "involvedObject.kind=AdaptDLJob" : "";
 }
@@ -24,7 +24,7 @@ class Events {
  public:
   explicit Events(std::string job) : job_(std::move(job)) {}
 
-  // Told anew only if something happened again.
+  // Reports an event again only if it happened again.
   void take(const Json& object) {
     auto event = kubernetes_event(object);
     if (!event || (!job_.empty() && event->job != job_)) return;
@@ -80,7 +80,7 @@ class KubernetesEvents : public EventReader {
       const std::lock_guard lock(mutex_);
       if (event.type != kube::WatchEvent::Type::deleted) events_.take(event.object);
     };
-    callbacks.stuck = [](const std::string&) {};  // it goes on when it can
+    callbacks.stuck = [](const std::string&) {};  // the watch continues when it can
     kube::follow(cluster_.client(), kCoreEvents.in(cluster_.name_space()),
                  {.fields = selector(job_)}, callbacks, cancel_);
   }

@@ -11,10 +11,11 @@
 
 namespace adaptdl::client {
 
-// Of a job and its pods, or of all jobs without their pods if `job` is empty; by time.
+// Events of a job and its pods, or of all jobs without their pods if `job` is empty; ordered by
+// time.
 std::vector<JobEvent> list_kubernetes_events(KubernetesConnection& cluster, const std::string& job);
 
-// `follow`: they are watched in a thread. `cluster` outlives it.
+// `follow`: watches them in a thread. `cluster` outlives the reader.
 std::unique_ptr<EventReader> read_kubernetes_events(KubernetesConnection& cluster,
                                                     const std::string& job, bool follow);
 

@@ -15,7 +15,7 @@
 namespace adaptdl::client {
 namespace {
 
-// The terminal passes every key on, Ctrl-C included, and draws nothing by itself.
+// Sets the terminal to raw mode: it passes on every key, Ctrl-C included, and echoes nothing.
 class RawTerminal {
  public:
   RawTerminal() {
@@ -40,7 +40,7 @@ kube::TerminalSize terminal_size() {
   return {size.ws_col, size.ws_row};
 }
 
-// Problems are ignored: there is nobody left to tell.
+// Ignores errors, since there is no other place to report them.
 void write_errors(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(STDERR_FILENO, bytes.data(), bytes.size());
@@ -54,7 +54,7 @@ int exec_with_terminal(KubernetesConnection& cluster, const RunningPod& pod,
                        kube::ExecOptions options) {
   options.terminal = true;
   options.size = terminal_size;
-  Interruption interruption({SIGTERM, SIGHUP});  // the terminal is put back before they end us
+  Interruption interruption({SIGTERM, SIGHUP});  // restores the terminal before they end us
   try {
     const RawTerminal raw;
     return kube::exec(cluster.client(), pod.pod, options, &interruption.cancellation());
@@ -79,8 +79,7 @@ int exec_in_pod(KubernetesConnection& cluster, const Json& job, const ExecReques
   if (!pod) {
     const std::string which =
         request.replica ? fmt::format("replica {}", *request.replica) : "replica";
-    fail("{} has no {} that runs now; `adaptdl describe {}` says why", request.job, which,
-         request.job);
+    fail("{} has no running {}; `adaptdl describe {}` shows why", request.job, which, request.job);
   }
   kube::ExecOptions options;
   options.container = pod->container;

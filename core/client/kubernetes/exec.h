@@ -7,11 +7,11 @@
 
 namespace adaptdl::client {
 
-// As JobTransfer::exec. With a terminal on standard input and output, the command gets one, too.
+// As JobTransfer::exec. If standard input and output are a terminal, the command gets one, too.
 int exec_in_pod(KubernetesConnection& cluster, const Json& job, const ExecRequest& request);
 
-// What a node said of a command that could not be started, as an exit code; nothing if it says
-// something else. Pure.
+// The exit code for a node's message that it could not start a command; nothing for another
+// message. Pure.
 std::optional<int> start_failure(const std::string& message);
 
 }  // namespace adaptdl::client

@@ -12,7 +12,7 @@
 namespace adaptdl::client {
 namespace {
 
-constexpr int kNames = 2000;  // looked through for a suggestion
+constexpr int kNames = 2000;  // names searched for a suggestion
 
 }  // namespace
 
@@ -60,9 +60,9 @@ Json find_job_object(KubernetesConnection& cluster, const std::string& name) {
   auto found = cluster.reach([&] { return cluster.client().find(cluster.jobs(name)); });
   if (found) return std::move(*found);
   const std::vector<std::string> known =
-      job_names(cluster, "", kNames);  // throws if the kind is not known
+      job_names(cluster, "", kNames);  // throws if the cluster does not know the kind
   throw Error(
-      fmt::format("there is no job {} in namespace {}.{}", name, cluster.name_space(),
+      fmt::format("job {} not found in namespace {}.{}", name, cluster.name_space(),
                   did_you_mean(name, std::vector<std::string_view>(known.begin(), known.end()))));
 }
 

@@ -11,23 +11,23 @@
 
 namespace adaptdl::client {
 
-// What no row shows, and is most of a job's size.
+// Removes what no row shows, which is most of a job's size.
 void trim_job(Json& object);
 
-// Where the jobs of a scope are.
+// The collection with the jobs of a scope.
 kube::Resource job_collection(const KubernetesConnection& cluster, const JobScope& scope);
 
-// Without what trim_job() takes away.
+// The jobs of a scope, trimmed by trim_job().
 std::vector<Json> list_job_objects(KubernetesConnection& cluster, const JobScope& scope = {});
 
-// Their views, by submission. Throws Error for what has no name.
+// Their views, ordered by submission. Throws Error for an object without a name.
 std::vector<JobView> views_of(const std::vector<Json>& objects);
 
-// The newest first, of the connection's namespace.
+// Newest first, in the connection's namespace.
 std::vector<std::string> job_names(KubernetesConnection& cluster, const std::string& prefix,
                                    int most);
 
-// Throws Error, with what was probably meant, if there is no such job.
+// Throws Error with a suggestion if the job is not found.
 Json find_job_object(KubernetesConnection& cluster, const std::string& name);
 
 }  // namespace adaptdl::client

@@ -18,13 +18,13 @@
 namespace adaptdl::client {
 namespace {
 
-constexpr size_t kMostLines = 10'000;  // held for a reader that is slow
+constexpr size_t kMostLines = 10'000;  // held for a slow reader
 
 struct Pod {
   std::string name, container;
   int64_t group = -1;
   int rank = -1;
-  bool fresh = false;  // came while others were followed: all that it prints is wanted
+  bool fresh = false;  // came while others were followed: read its log from the beginning
 };
 
 std::string first_container(const Json& pod) {
@@ -54,7 +54,7 @@ class KubernetesLogs : public LogReader {
   }
 
   ~KubernetesLogs() override {
-    pods_.reset();  // nobody is added any more
+    pods_.reset();  // no pod is added after this
     cancel_.cancel();
     {
       const std::lock_guard lock(mutex_);
@@ -86,7 +86,7 @@ class KubernetesLogs : public LogReader {
     return fmt::format("{}={}", kubernetes::kLabelJob, options_.name);
   }
 
-  // Whether it is the job's, and wanted.
+  // The pod, if it is the job's and the options select it.
   std::optional<Pod> wanted(const Json& object) const {
     const kubernetes::PodFacts facts = kubernetes::read_pod(object);
     if (facts.owner_uid != uid_ || facts.rank < 0) return std::nullopt;
@@ -135,7 +135,7 @@ class KubernetesLogs : public LogReader {
                    });
         ranks_.insert(pod.rank);
       } catch (const kube::ApiError& error) {
-        // 400: its container has not begun; 404: it went meanwhile.
+        // 400: its container has not started; 404: the pod was deleted meanwhile.
         if (error.code() != 400 && !error.not_found()) failed(pod, error);
       } catch (const HttpError& error) {
         failed(pod, error);
@@ -143,13 +143,13 @@ class KubernetesLogs : public LogReader {
     }
     if (failure && ranks_.empty()) {
       throw Error(
-          fmt::format("cluster {}: no log of {} can be read", cluster_.name(), options_.name),
+          fmt::format("cluster {}: cannot read any log of {}", cluster_.name(), options_.name),
           *failure);
     }
     return any;
   }
 
-  // On the informer's thread, and on the reader's at the end.
+  // Runs on the informer's thread, and at the end on the reader's.
   void follow(const Json& object) {
     if (auto pod = wanted(object)) follow(std::move(*pod));
   }
@@ -169,7 +169,7 @@ class KubernetesLogs : public LogReader {
           [&](std::string_view line) { put(pod.rank, line); }, &cancel_);
     } catch (const Cancelled&) {
     } catch (const kube::ApiError& error) {
-      // It never began, or went before anybody could hear it.
+      // The container never started, or the pod was deleted before its log was read.
       if (error.code() != 400 && !error.not_found()) complain(pod.rank, error.what());
     } catch (const Error& error) {
       complain(pod.rank, error.what());
@@ -202,18 +202,18 @@ class KubernetesLogs : public LogReader {
     return !lines.empty();
   }
 
-  // The job has ended: its pods have, too, or will soon. Those that came last may not have been
-  // seen yet.
+  // The job has ended, and its pods have ended or will soon. The watch may not have reported the
+  // last pods yet.
   void wait_for_last_words(const LogLine& take) {
     if (over_) return;
     over_ = true;
     try {
       for (Pod& pod : list()) follow(std::move(pod));
-    } catch (const Error&) {  // then those that are known must do
+    } catch (const Error&) {  // then only the known pods are read
     }
     std::set<int> silent;
     for (TimePoint progress = Monotonic::now(); silent.empty();) {
-      if (drain(take)) progress = Monotonic::now();  // when it is printed, which may take long
+      if (drain(take)) progress = Monotonic::now();  // after printing, which may take long
       std::unique_lock lock(mutex_);
       if (!lines_.empty()) continue;
       if (reading_.empty()) return;
@@ -224,7 +224,7 @@ class KubernetesLogs : public LogReader {
       }
     }
     for (const int rank : silent) {
-      complain(rank, fmt::format("nothing has come for {:.0f} s, though there may be more",
+      complain(rank, fmt::format("no output for {:.0f} s, though there may be more",
                                  last_words_.count()));
     }
   }
@@ -242,7 +242,7 @@ class KubernetesLogs : public LogReader {
   std::deque<Line> lines_;
   std::set<int> ranks_;
   std::set<std::string> followed_;
-  std::multiset<int> reading_;  // ranks of those at work
+  std::multiset<int> reading_;  // ranks whose threads are reading
   std::list<std::thread> threads_;
   std::optional<kube::Informer> pods_;
 };

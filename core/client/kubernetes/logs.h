@@ -1,6 +1,6 @@
 #pragma once
 
-// What the pods of a job print.
+// The logs of a job's pods.
 
 #include <memory>
 
@@ -9,12 +9,13 @@
 
 namespace adaptdl::client {
 
-// `uid`: the job's, so that no other pod with its label is heard. `may_grow` answers for the job.
-// Following, one thread watches the pods and one reads each of them; else they are read in turn, by
-// group and rank, when next() is called. Of pods with several containers the first one is read. A
-// replica whose log cannot be read is told on standard error; not following, it is an Error if that
-// is so of all. When the job has ended, its pods have as long as they bring something, and then
-// `last_words` to end; those that have not are told, too. `cluster` outlives it.
+// `uid`: the job's uid, which excludes other pods with its label. `may_grow`: whether the job may
+// still print. When following, one thread watches the pods, and one thread per pod reads its log;
+// otherwise next() reads the logs in turn, by group and rank. Of several containers only the first
+// is read. A log that cannot be read is reported on standard error; without following it is an
+// Error if no log can be read. After the job has ended, reading continues while there is output,
+// and then for `last_words`; replicas whose log has not ended by then are reported, too. `cluster`
+// outlives the reader.
 std::unique_ptr<LogReader> read_kubernetes_logs(KubernetesConnection& cluster,
                                                 const std::string& uid, const LogOptions& options,
                                                 std::function<bool()> may_grow,

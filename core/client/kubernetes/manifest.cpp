@@ -15,7 +15,7 @@ Json& pod_of(Json& job) {
   return job["spec"]["template"]["spec"];
 }
 
-// Entries of the same name are replaced: what the user wrote there could not work.
+// Replaces entries of the same name: the user's could not work.
 void put(Json& list, const Json& entry, const char* key = "name") {
   if (!list.is_array()) list = Json::array();
   for (Json& each : list) {
@@ -41,7 +41,7 @@ void add_variable(Json& container, const char* name, const char* value) {
   put(container["env"], {{"name", name}, {"value", value}});
 }
 
-// A bound that is not given goes, as does what the job file asks for within other bounds.
+// Removes a bound that is not given, and the job file's requested number of other bounds.
 void change_replicas(Json& spec, const ReplicaRange& range) {
   spec["minReplicas"] = range.min;
   const auto put_or_erase = [&](const char* key, bool given) {
@@ -55,7 +55,7 @@ void change_replicas(Json& spec, const ReplicaRange& range) {
   put_or_erase("requestedReplicas", range.fixed);
 }
 
-// Amounts in the API's form.
+// Amounts as the API writes them.
 Json resources_of(const ReplicaRequest& request) {
   Json amounts = Json::object(), limits = Json::object();
   if (request.cpu_millicores) amounts["cpu"] = fmt::format("{}m", *request.cpu_millicores);
@@ -67,14 +67,14 @@ Json resources_of(const ReplicaRequest& request) {
   return resources;
 }
 
-// What runs in each pod of an archive or executable: the image's own `adaptdl run`.
+// The command in each pod of an archive or executable: the image's own `adaptdl run`.
 Json run_arguments(const JobSpec& spec) {
   Json words = Json::array({"run", spec.program});
   for (const std::string& setting : spec.settings) {
     words.push_back("--set");
     words.push_back(setting);
   }
-  // Else each pod would take all cores of its node.
+  // Otherwise each pod would use all cores of its node.
   if (spec.request.cpu_millicores) {
     words.push_back("--threads");
     words.push_back(std::to_string(std::max<int64_t>(1, *spec.request.cpu_millicores / 1000)));

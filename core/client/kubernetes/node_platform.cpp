@@ -45,8 +45,8 @@ oci::Platform one_of(const std::set<std::string>& architectures) {
   if (architectures.empty() || architectures.contains(own.architecture)) return own;
   if (architectures.size() > 1) {
     throw UsageError(
-        fmt::format("The nodes are of the architectures {}: say by --platform for which one the "
-                    "image is to be made.",
+        fmt::format("the nodes have the architectures {}; choose the one for the image with "
+                    "--platform",
                     fmt::join(architectures, ", ")));
   }
   return {"linux", *architectures.begin()};

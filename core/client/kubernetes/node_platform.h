@@ -1,6 +1,6 @@
 #pragma once
 
-// What processors a job's image is to be made for: those of the nodes that it would run on.
+// The platform of a job's image: that of the nodes on which the job would run.
 
 #include <optional>
 #include <vector>
@@ -12,14 +12,14 @@ namespace adaptdl::client {
 
 struct NodePlatform {
   oci::Platform platform;
-  bool pins = false;  // other nodes would do but for it: the job is to be kept to these
+  bool pins = false;  // other nodes have another platform: the job must stay on these
 };
 
-// `nodes`: objects of the API. `pod`: the spec of the job's pods; by its node selector, required
-// affinity, tolerations and requests are nodes told that they may run on, and if there are none all
-// nodes count. `wanted`: of the user; else the one platform that these nodes have, or this
-// machine's, if it is among theirs or nothing is known of them. Pure. Throws UsageError if it is to
-// be chosen.
+// `nodes`: objects of the API. `pod`: the spec of the job's pods; its node selector, required
+// affinity, tolerations and requests select the nodes, and if they select none, all nodes count.
+// `wanted`: the user's choice. Without it, the result is this machine's platform if a node has it
+// or no platform is known, else the only platform of these nodes. Throws UsageError if the user
+// must choose. Pure.
 NodePlatform node_platform(const std::vector<Json>& nodes, const Json& pod,
                            const std::optional<oci::Platform>& wanted);
 

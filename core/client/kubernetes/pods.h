@@ -1,6 +1,6 @@
 #pragma once
 
-// The pods of a job on Kubernetes, to run something in one.
+// Chooses a pod of a job on Kubernetes to run a command in.
 
 #include <cstdint>
 #include <optional>
@@ -14,15 +14,15 @@ namespace adaptdl::client {
 
 struct RunningPod {
   kube::Resource pod;
-  std::string container;  // of the program: the first one
+  std::string container;  // the program's: the first one
 };
 
-// Of the newest group: replica `replica`, or the first that runs; nothing if there is none. `job`:
-// the AdaptDLJob. Throws Error if the cluster cannot be asked.
+// The pod of replica `replica` of the newest group, or of its first running replica; nothing if
+// there is none. `job`: the AdaptDLJob. Throws Error if the cluster is unreachable or refuses.
 std::optional<RunningPod> running_pod(KubernetesConnection& cluster, const Json& job,
                                       std::optional<int64_t> replica = std::nullopt);
 
-// The choice alone, among pods of any owner. Pure.
+// Only the choice, among pods of any owner. Pure.
 std::optional<RunningPod> choose_running_pod(const std::vector<Json>& pods, const std::string& uid,
                                              std::optional<int64_t> replica);
 

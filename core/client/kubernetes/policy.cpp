@@ -10,7 +10,7 @@
 namespace adaptdl::client {
 namespace {
 
-// Of an installation, what its policy is in.
+// The objects of an installation that contain its policy.
 const std::string kKeeper = fmt::format("ConfigMap {}", kubernetes::kConfigMap);
 const std::string kOperator = fmt::format("Deployment {}", kubernetes::kDeployment);
 
@@ -21,7 +21,7 @@ KubernetesPolicy::KubernetesPolicy(const ClusterChoice& cluster, bool verbose)
   cluster_.reach([&] {
     const auto found = kubernetes::installed_in(cluster_.client());
     if (!found) {
-      fail("cluster {}: no operator is installed in it by `adaptdl install`", cluster_.name());
+      fail("cluster {}: no operator is installed; run `adaptdl install`", cluster_.name());
     }
     name_space_ = *found;
     given_ = kubernetes::installed_values(cluster_.client(), name_space_);
@@ -43,8 +43,9 @@ void KubernetesPolicy::set(const PolicyChoice& wanted) {
         text_at_pointer(deployment, "/metadata/labels/app.kubernetes.io~1version");
     if (installed != version()) {
       fail(
-          "cluster {} has the operator of adaptdl {}, and this is {}: `adaptdl upgrade --set "
-          "sched.policy={}` brings it to this version, too",
+          "cluster {} has the operator of adaptdl {}, but this is {}; to set the policy and "
+          "upgrade "
+          "the operator, run `adaptdl upgrade --set sched.policy={}`",
           cluster_.name(), installed, version(), wanted.name);
     }
     const kubernetes::Values values = kubernetes::read_values(given_);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The policy of the operators that `adaptdl install` put into a cluster.
+// The policy of the operators that `adaptdl install` installed in a cluster.
 
 #include <string>
 
@@ -13,13 +13,14 @@ namespace adaptdl::client {
 // One thread.
 class KubernetesPolicy {
  public:
-  // Reads what the installation was given. Throws Error if there is none, or it may not be read.
+  // Reads the installation's values. Throws Error if there is no installation, or the user may not
+  // read it.
   KubernetesPolicy(const ClusterChoice& cluster, bool verbose);
 
   PolicyChoice choice() const;
 
-  // Has the operators start again, one after the other, with that one. Throws Error if they are of
-  // another version than this program, which would change more of them.
+  // Restarts the operators, one after the other, with this policy. Throws Error if their version is
+  // not this program's, since that would change more than the policy.
   void set(const PolicyChoice& wanted);
 
  private:

@@ -42,14 +42,15 @@ class KubernetesQuery : public JobQuery {
 
   void watch(Detail, const EachJob& job, const EachRun&,
              const std::function<void()>& round) override {
-    list_job_objects(cluster_,
-                     scope_);  // throws where it cannot be reached; what follows would try for ever
-    // What goes wrong here, such as that nobody reads our output any more, is no failure of the
-    // watch, which would be tried again: it ends it.
+    list_job_objects(
+        cluster_,
+        scope_);  // throws if the cluster is unreachable; follow() would retry for ever
+    // An error in a callback, such as a closed standard output, ends the watch. A failure of the
+    // watch itself would be retried.
     Cancellation over;
     std::exception_ptr failure;
     const auto tell = [&](const auto& act) {
-      if (failure) return;  // of the same piece of an answer
+      if (failure) return;  // from an earlier event of the same answer
       try {
         act();
       } catch (...) {
@@ -72,7 +73,7 @@ class KubernetesQuery : public JobQuery {
       });
     };
     callbacks.stuck = [](const std::string& why) {
-      if (!why.empty()) talk("adaptdl: " + why + "; trying again");
+      if (!why.empty()) talk("adaptdl: " + why + "; retrying");
     };
     kube::follow(cluster_.client(), job_collection(cluster_, scope_),
                  {.labels = scope_.selector, .trim = trim_job}, callbacks, over);
@@ -83,7 +84,7 @@ class KubernetesQuery : public JobQuery {
     return kubernetes_view(find_job_object(cluster_, name));
   }
 
-  // From a watch of this one job, begun by the first look.
+  // Reads from a watch of this job, which the first call starts.
   std::optional<JobView> look(const std::string& name) override {
     auto found = watched_.find(name);
     if (found == watched_.end()) {
@@ -94,7 +95,7 @@ class KubernetesQuery : public JobQuery {
                                                                   cluster_.jobs(), which))
                   .first;
       if (!found->second->wait_synced(kFirstLook)) {
-        fail("cluster {}: job {} cannot be watched: {}", cluster_.name(), name,
+        fail("cluster {}: cannot watch job {}: {}", cluster_.name(), name,
              found->second->problem());
       }
     }

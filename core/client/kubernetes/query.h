@@ -1,6 +1,6 @@
 #pragma once
 
-// Looking at the jobs of a Kubernetes cluster with adaptdl's operator.
+// Reads the jobs of a Kubernetes cluster with adaptdl's operator.
 
 #include <memory>
 

@@ -5,8 +5,8 @@
 namespace adaptdl::client {
 namespace {
 
-// As AdaptDL has it, the first that is known to be shared among nodes; "", if none is: the
-// cluster's default.
+// As in AdaptDL: the first storage class that is known to be shared among nodes; "" (the cluster's
+// default) if there is none.
 std::string shared_class(KubernetesConnection& cluster) {
   static const std::regex shared(R"(microk8s\.io/hostpath|.*cephfs\.csi\.ceph\.com|.*\befs\b.*)");
   try {

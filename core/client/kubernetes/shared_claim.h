@@ -6,8 +6,9 @@
 
 namespace adaptdl::client {
 
-// Of a PersistentVolumeClaim that pods on several nodes write. Without `wanted_class` ("") of the
-// first class that is known to be shared among nodes, else of the cluster's default. Throws Error.
+// The spec of a PersistentVolumeClaim that pods on several nodes write. An empty `wanted_class`
+// means the first class that is known to be shared among nodes, else the cluster's default. Throws
+// Error.
 Json shared_claim_spec(KubernetesConnection& cluster, const std::string& size,
                        const std::string& wanted_class);
 

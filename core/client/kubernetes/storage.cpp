@@ -28,7 +28,7 @@ bool has_dots(const std::string& path) {
   return false;
 }
 
-// The user that the job's files belong to.
+// The security context with the user who owns the job's files.
 Json security(const Json& given) {
   Json result = {{"allowPrivilegeEscalation", false},
                  {"readOnlyRootFilesystem", true},
@@ -44,7 +44,7 @@ Json security(const Json& given) {
 
 std::string storage_path(const std::string& path) {
   if (has_dots(path)) {
-    throw UsageError(fmt::format("{}: paths of a job begin in its storage and stay there.", path));
+    throw UsageError(fmt::format("{}: a path in a job must stay in the job's storage", path));
   }
   const std::string whole = absolute_path(join_path("/", path));
   if (whole == "/" || whole == kStorageFolder) return kStorageFolder;
@@ -57,9 +57,8 @@ std::string storage_path(const std::string& path) {
     if (is_in(whole, said)) return there + whole.substr(std::string_view(said).size());
   }
   fail(
-      "{}: a job on Kubernetes has /adaptdl/checkpoint and /adaptdl/share; `adaptdl exec JOB -- "
-      "cat "
-      "{}` reads another file of a replica that runs",
+      "{}: a job on Kubernetes has only /adaptdl/checkpoint and /adaptdl/share; to read another "
+      "file of a running replica, use `adaptdl exec JOB -- cat {}`",
       whole, whole);
 }
 
@@ -96,7 +95,7 @@ std::vector<std::string> StorageTools::pack(const std::string& folder,
 
 bool StorageTools::packed(int code, std::string_view said, CopyResult& result) const {
   if (code != (own ? 0 : 1)) return code == 0;
-  // Only GNU's tar ends by 1 for no more than a file that changed or went.
+  // Only GNU tar exits with 1 just because a file changed or was removed.
   bool told = own;
   while (!said.empty()) {
     const size_t end = std::min(said.find('\n'), said.size());
@@ -124,7 +123,7 @@ bool StorageTools::packed(int code, std::string_view said, CopyResult& result) c
 
 std::vector<std::string> StorageTools::unpack(const std::string& folder) const {
   if (own) return {kProgramPlace, "__storage", "--", "unpack", folder};
-  // A tar that fails leaves the rest of its input unread, which some nodes do not survive.
+  // A failing tar leaves the rest of its input unread, which breaks the connection of some nodes.
   return {"sh", "-c", "tar -x -p -o -f - -C \"$1\"; code=$?; cat >/dev/null; exit $code", "sh",
           folder};
 }
@@ -132,7 +131,7 @@ std::vector<std::string> StorageTools::unpack(const std::string& folder) const {
 Json copy_pod(const Json& job, const std::string& claim, const std::string& claim_uid) {
   const Json own = value_at_pointer(job, "/spec/template/spec");
   const Json program = value_at_pointer(own, "/containers/0");
-  Json given = value_at_pointer(own, "/securityContext");  // what a container says counts first
+  Json given = value_at_pointer(own, "/securityContext");  // the container's overrides it
   if (!given.is_object()) given = Json::object();
   if (const Json inner = value_at_pointer(program, "/securityContext"); inner.is_object())
     given.update(inner);
@@ -165,7 +164,7 @@ Json copy_pod(const Json& job, const std::string& claim, const std::string& clai
     if (own.is_object() && own.contains(key)) spec[key] = own[key];
   }
   kubernetes::add_toleration(spec);
-  // Not what it says of other pods, such as the job's: none may be there.
+  // Only node affinity: affinity to other pods, such as the job's, might never be satisfied.
   if (const Json affinity = value_at_pointer(own, "/affinity/nodeAffinity"); affinity.is_object()) {
     spec["affinity"]["nodeAffinity"] = affinity;
   }

@@ -35,7 +35,7 @@ class KubernetesJobRequest : public JobRequest {
     take_source(submission);
     take_job(submission);
     if (folder_.empty() && options_.image.empty() && manifest_image(job_).empty()) {
-      throw UsageError("SOURCE is missing: the folder to make an image of; or give --image IMAGE.");
+      throw UsageError("SOURCE is missing: give the folder to make an image of, or --image IMAGE");
     }
     changes_.name_space = cluster.name_space();
     changes_.pull_secret = options_.pull_secret;
@@ -52,7 +52,7 @@ class KubernetesJobRequest : public JobRequest {
     std::vector<std::string> notes;
     if (options_.proxy_port) {
       notes.push_back(
-          "--proxy-port is not needed: images go through the API server without a port of this "
+          "--proxy-port is ignored: images go through the API server, without a port on this "
           "machine");
     }
     return notes;
@@ -67,12 +67,12 @@ class KubernetesJobRequest : public JobRequest {
       const Interruption interruption = sweep_on_signals();
       changes_.image = push_image();
     }
-    // Between volume and job nothing is cut off.
+    // Signals are deferred, so that the volume and the job are created together.
     const Interruption interruption({SIGINT, SIGTERM});
     changes_.claim = "adaptdl-pvc-" + random_uuid();
     Json stored;
     try {
-      // It is there before the job, whose pods would wait for it, and becomes the job's then.
+      // Created before the job, whose pods would wait for it; later the job becomes its owner.
       create_claim();
       if (interruption.signal() != 0) {
         throw Error("interrupted; nothing was submitted", ExitCode::interrupted);
@@ -85,14 +85,14 @@ class KubernetesJobRequest : public JobRequest {
     const std::string name = stored["metadata"].value("name", "");
     give_claim_to(stored);
     if (interruption.signal() != 0) {
-      throw Error(fmt::format("interrupted, but {} was submitted by then", name),
+      throw Error(fmt::format("interrupted, but {} was already submitted", name),
                   ExitCode::interrupted);
     }
     return {name, ""};
   }
 
  private:
-  // Where the answer is lost on its way, the job may be there all the same.
+  // If the answer is lost, the job may exist nevertheless.
   Json create_job() {
     return cluster_.reach([&] {
       try {
@@ -113,23 +113,23 @@ class KubernetesJobRequest : public JobRequest {
     }
     const auto* refused = dynamic_cast<const kube::ApiError*>(&error);
     return refused != nullptr &&
-           refused->code() >= 500;  // of the API server, or of what is before it
+           refused->code() >= 500;  // from the API server, or from a proxy before it
   }
 
   kube::Resource claim() const { return kube::kClaims.in(cluster_.name_space(), changes_.claim); }
 
-  // Of a job that was not made. `why` is what the user is to hear first of all.
+  // Called if the job was not created. `why`: the error that the user sees first.
   void remove_claim(const Error& why) {
     try {
       cluster_.client().remove(claim());
     } catch (const Error& error) {
-      throw Error(fmt::format("{}. Its volume {} may have been made and could not be removed: {}",
+      throw Error(fmt::format("{}. Its volume {} may exist, and adaptdl cannot remove it: {}",
                               why.what(), changes_.claim, error.what()),
                   why.exit_code());
     }
   }
 
-  // It goes with the job then.
+  // The cluster then deletes the claim with the job.
   void give_claim_to(const Json& job) {
     const Json owner = {{"apiVersion", "adaptdl.petuum.com/v1"},
                         {"kind", "AdaptDLJob"},
@@ -139,22 +139,24 @@ class KubernetesJobRequest : public JobRequest {
       cluster_.client().patch(claim(), kube::PatchKind::merge,
                               {{"metadata", {{"ownerReferences", Json::array({owner})}}}});
     } catch (const Error& error) {
-      talk(fmt::format("adaptdl: the job runs, but its volume {} will not go with it: {}",
-                       changes_.claim, error.what()));
+      talk(
+          fmt::format("adaptdl: the job was submitted, but deleting it will keep its volume {}: {}",
+                      changes_.claim, error.what()));
     }
   }
 
   void take_source(const Submission& submission) {
     if (submission.kind == Submission::Source::file) {
       fail(
-          "{}: a Kubernetes cluster takes a folder: a {} with its data, or a project with a job "
-          "file in it",
+          "{}: cannot submit a file to a Kubernetes cluster; give a folder: a {} with its data, or "
+          "a "
+          "project with a job file",
           *options_.source, kArchiveName);
     }
     folder_ = submission.source;
   }
 
-  // An AdaptDLJob goes as it stands, but for what the flags say.
+  // An AdaptDLJob is submitted as it is, except for the flags.
   void take_job(const Submission& submission) {
     const JobSpec& spec = submission.spec();
     if (submission.job.manifest) {
@@ -170,8 +172,8 @@ class KubernetesJobRequest : public JobRequest {
     trains_ = spec.kind != JobSpec::Kind::command;
     if (!spec.data.empty()) {
       fail(
-          "data: {}: a cluster's pods do not have this machine's files. Leave `data` out, with the "
-          "path in .adaptdlignore, and give the pods the data by a volume in an AdaptDLJob "
+          "data: {}: a cluster's pods do not have this machine's files; remove `data`, list the "
+          "path in .adaptdlignore, and give the pods the data with a volume in an AdaptDLJob "
           "(adaptdl-job(5)), or let the program fetch it",
           spec.data.front());
     }
@@ -181,7 +183,7 @@ class KubernetesJobRequest : public JobRequest {
     job_ = manifest_of(spec);
   }
 
-  // The folder's image, or the one that the job file names where there is no folder.
+  // The folder's image, or without a folder the image in the job file.
   std::string push_image() {
     const std::string named = manifest_image(job_);
     if (folder_.empty()) return named;
@@ -199,10 +201,11 @@ class KubernetesJobRequest : public JobRequest {
     if (const std::string& repository = options_.repository; !repository.empty()) {
       target.where = oci::parse_repository(repository, "--repo");
     } else {
-      ClusterRegistry registry = find_cluster_registry(
-          cluster_,
-          "name a repository that the cluster pulls from with --repo or ADAPTDL_SUBMIT_REPO, or "
-          "take an image as it is with --image");
+      ClusterRegistry registry =
+          find_cluster_registry(cluster_,
+                                "set --repo or ADAPTDL_SUBMIT_REPO to a repository that the "
+                                "cluster pulls from, or use an "
+                                "existing image with --image");
       target.where = registry.where;
       target.proxy = registry.proxy;
     }
@@ -211,14 +214,14 @@ class KubernetesJobRequest : public JobRequest {
     }
     if (project.dockerfile.empty() && project.base.empty()) {
       fail(
-          "{}: there is no Dockerfile, and no image to put the folder on: name one with --base, as "
-          "the first container's image in the job file, or take a whole one with --image",
+          "{}: no Dockerfile and no base image; name one with --base or as the first container's "
+          "image in the job file, or use a complete image with --image",
           folder_);
     }
     return deliver_project(project, target).image;
   }
 
-  // That of the nodes. Where they are of several the job is kept to those that can run it.
+  // The nodes' platform. If they have several, the job stays on nodes that can run the image.
   oci::Platform image_platform() {
     std::optional<oci::Platform> wanted;
     if (options_.platform) {
@@ -229,18 +232,18 @@ class KubernetesJobRequest : public JobRequest {
     changes_.architecture = found.platform.architecture;
     if (!options_.quiet) {
       talk(
-          fmt::format("adaptdl: the nodes are of several architectures; the image, and so the "
-                      "job, is for those of {} (--platform)",
+          fmt::format("adaptdl: the nodes have several architectures; the image and the job are "
+                      "for {} (change it with --platform)",
                       found.platform.architecture));
     }
     return found.platform;
   }
 
-  // None, for who may not list them.
+  // Empty if the user may not list nodes.
   std::vector<Json> nodes() {
     return cluster_.reach([&]() -> std::vector<Json> {
       try {
-        // Of a thousand nodes these would be most of the memory.
+        // For a thousand nodes the lists of images would be most of the memory.
         const auto trim = [](Json& node) { node["status"].erase("images"); };
         return cluster_.client().list(kube::kNodes, {.trim = trim}).items;
       } catch (const kube::ApiError& error) {
@@ -250,7 +253,7 @@ class KubernetesJobRequest : public JobRequest {
     });
   }
 
-  // Its pods would wait for its volume for ever.
+  // Without the instance, the job's pods would wait for its volume for ever.
   void check_tensorboard() {
     const std::string& name = changes_.tensorboard;
     if (name.empty()) return;
@@ -258,12 +261,13 @@ class KubernetesJobRequest : public JobRequest {
     const auto found = cluster_.reach([&] { return cluster_.client().find(claim); });
     if (found && !found->at("metadata").contains("deletionTimestamp")) return;
     fail(
-        "there is no TensorBoard instance {} in namespace {} of cluster {}; `adaptdl tensorboard "
-        "create {}` makes it",
+        "TensorBoard instance {} not found in namespace {} of cluster {}; create it with "
+        "`adaptdl "
+        "tensorboard create {}`",
         name, cluster_.name_space(), cluster_.name(), name);
   }
 
-  // What `image push --with-torch` has put beside the projects' images.
+  // The image that `image push --with-torch` has pushed to the projects' repository.
   static std::string training_image(const ImageTarget& target, const oci::Platform& platform) {
     const oci::Reference& where = *target.where;
     const std::string name =
@@ -275,8 +279,8 @@ class KubernetesJobRequest : public JobRequest {
       if (error.exit_code() == ExitCode::auth) throw;
       const std::string place = target.proxy.url.empty() ? name + " " : "";
       fail(
-          "{}: there is no image to train in ({}). Make one, once: `adaptdl image push "
-          "{}--with-torch`; or name another with --base",
+          "{}: no base image for training: {}; create it once with `adaptdl image push "
+          "{}--with-torch`, or name another image with --base",
           name, error.what(), place);
     }
     return name;
@@ -295,8 +299,8 @@ class KubernetesJobRequest : public JobRequest {
 
   KubernetesConnection& cluster_;
   const SubmitOptions options_;
-  std::string folder_;   // absolute; "": the image has all that it runs
-  bool trains_ = false;  // by the image's own adaptdl
+  std::string folder_;   // absolute; "": the image is complete
+  bool trains_ = false;  // with the image's own adaptdl
   std::string storage_size_;
   Json job_;
   ManifestChanges changes_;

@@ -9,7 +9,8 @@
 
 namespace adaptdl::client {
 
-// Nothing is built or asked of the cluster yet. `cluster` outlives it. Throws UsageError or Error.
+// Builds nothing and sends no request yet. `cluster` outlives the result. Throws UsageError or
+// Error.
 std::unique_ptr<JobRequest> kubernetes_job_request(KubernetesConnection& cluster,
                                                    const Submission& submission);
 

@@ -28,7 +28,7 @@ std::string tensorboard_object_name(const std::string& name) {
 }
 
 Json tensorboard_deployment(const std::string& name, const std::string& image) {
-  // It reads what jobs wrote, and needs no right for that.
+  // TensorBoard only reads what jobs wrote, and needs no privilege for that.
   const Json container = {
       {"name", "tensorboard"},
       {"image", image},
@@ -50,7 +50,7 @@ Json tensorboard_deployment(const std::string& name, const std::string& image) {
               {"volumes",
                {{{"name", "logdir"},
                  {"persistentVolumeClaim", {{"claimName", tensorboard_object_name(name)}}}}}}};
-  kubernetes::add_toleration(pod);  // its volume may be on such a node
+  kubernetes::add_toleration(pod);  // its volume may be on a node reserved for jobs
   return {{"apiVersion", "apps/v1"},
           {"kind", "Deployment"},
           {"metadata", metadata_of(name)},

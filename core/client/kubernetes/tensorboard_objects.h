@@ -1,6 +1,6 @@
 #pragma once
 
-// The objects of a TensorBoard instance on Kubernetes, named as AdaptDL names them. Pure.
+// The Kubernetes resources of a TensorBoard instance, with AdaptDL's names. Pure.
 
 #include <string>
 
@@ -9,19 +9,19 @@
 namespace adaptdl::client {
 
 inline constexpr int kTensorboardPort = 6006;
-inline constexpr const char* kTensorboardLabel = "adaptdl/tensorboard";  // on all; the name
+inline constexpr const char* kTensorboardLabel = "adaptdl/tensorboard";  // on each; value: the name
 
-// "adaptdl-tensorboard-NAME": of Deployment, Service and PersistentVolumeClaim.
+// "adaptdl-tensorboard-NAME": the name of the Deployment, Service and PersistentVolumeClaim.
 std::string tensorboard_object_name(const std::string& name);
 
 Json tensorboard_deployment(const std::string& name, const std::string& image);
 
-// These go with the Deployment, as stored.
+// Resources that are deleted with the Deployment; `deployment` is as stored.
 Json tensorboard_owner(const Json& deployment);
 Json tensorboard_claim(const std::string& name, const Json& spec, const Json& owner);
 Json tensorboard_service(const std::string& name, bool node_port, const Json& owner);
 
-// Why an instance's pod does not serve, for people; "" if it does.
+// Why an instance's pod is not ready, for messages; "" if it is.
 std::string why_not_ready(const Json& pod);
 
 }  // namespace adaptdl::client

@@ -20,7 +20,7 @@ namespace {
 
 constexpr Seconds kPodPatience{300};  // its image is large
 constexpr Seconds kReadyInterval{1.0};
-constexpr int kLooksBetween = 5;  // at the pod, once it is shown
+constexpr int kLooksBetween = 5;  // times kReadyInterval between looks, once the pod is shown
 constexpr Seconds kRemovalPatience{10};
 constexpr Seconds kRemovalLook{0.3};
 
@@ -41,7 +41,7 @@ class KubernetesTensorBoards : public TensorBoards {
       require(name);
       const std::vector<std::string> jobs = unfinished_jobs(name);
       if (!jobs.empty()) {
-        fail("{} is written to by {}; cancel that first", name, fmt::join(jobs, ", "));
+        fail("{} is in use by {}; cancel these jobs first", name, fmt::join(jobs, ", "));
       }
       const auto claim = client().find(claims(name));
       return fmt::format("TensorBoard instance {} in namespace {}{}", name, cluster_.name_space(),
@@ -49,7 +49,8 @@ class KubernetesTensorBoards : public TensorBoards {
     });
   }
 
-  // Its Service and claim go with the Deployment; those of one that went without them do not.
+  // The cluster deletes Service and claim with their Deployment. If the Deployment was deleted
+  // without them, they are deleted here.
   void remove(const std::string& name) override {
     cluster_.reach([&] {
       client().remove(deployments(name),
@@ -88,8 +89,7 @@ class KubernetesTensorBoards : public TensorBoards {
   std::string make(const std::string& name, const TensorBoardOptions& options) {
     const Json claim = shared_claim_spec(cluster_, options.size, options.storage_class);
     if (client().find(deployments(name))) {
-      fail("there is a TensorBoard instance {} in namespace {} already", name,
-           cluster_.name_space());
+      fail("TensorBoard instance {} already exists in namespace {}", name, cluster_.name_space());
     }
     for (const kube::Resource& each : {services(name), claims(name)}) await_removal(each, name);
     const Json made = client().create(kube::kDeployments.in(cluster_.name_space()),
@@ -98,7 +98,7 @@ class KubernetesTensorBoards : public TensorBoards {
     try {
       std::string note;
       if (!create_or_adopt(claims(name), tensorboard_claim(name, claim, owner), name)) {
-        note = fmt::format("it shows the volume {} that was there already",
+        note = fmt::format("it shows the volume {}, which already existed",
                            tensorboard_object_name(name));
       }
       create_or_adopt(services(name), tensorboard_service(name, options.node_port, owner), name);
@@ -110,7 +110,7 @@ class KubernetesTensorBoards : public TensorBoards {
     }
   }
 
-  // What is being removed is of no use to another instance; a claim stays until its last pod ends.
+  // A resource that is being removed cannot be adopted. A claim stays until its last pod ends.
   void await_removal(const kube::Resource& place, const std::string& name) {
     const TimePoint begun = Monotonic::now();
     for (bool told = false;; told = true) {
@@ -125,8 +125,8 @@ class KubernetesTensorBoards : public TensorBoards {
     }
   }
 
-  // False if it was there: of an instance that went without it, which becomes this one's, or a
-  // claim that somebody made for it, which stays theirs.
+  // False if it already existed. Adopts what a deleted instance left behind. A claim that a user
+  // made for this instance stays the user's.
   bool create_or_adopt(const kube::Resource& place, const Json& object, const std::string& name) {
     const auto there = client().find(place);
     if (!there) {
@@ -138,8 +138,9 @@ class KubernetesTensorBoards : public TensorBoards {
     if (!is_ours(*there, name)) {
       if (place.plural == kube::kClaims.plural) return false;
       fail(
-          "namespace {} has a Service {} that is not of a TensorBoard instance; delete it, or "
-          "choose another name",
+          "namespace {} has a Service {} that does not belong to a TensorBoard instance; delete "
+          "it, "
+          "or choose another name",
           cluster_.name_space(), place.name);
     }
     Json change = {{"metadata", {{"ownerReferences", object["metadata"]["ownerReferences"]}}}};
@@ -148,7 +149,7 @@ class KubernetesTensorBoards : public TensorBoards {
     return false;
   }
 
-  // By name. Those whose Deployment went without their claim are shown, too: they can be deleted.
+  // By name. Includes instances of which only the claim or Service is left: they can be deleted.
   std::map<std::string, std::map<std::string, Json>> instances() {
     std::map<std::string, std::map<std::string, Json>> result;
     for (const kube::Resource& kind : {kube::kDeployments, kube::kServices, kube::kClaims}) {
@@ -169,8 +170,9 @@ class KubernetesTensorBoards : public TensorBoards {
     std::vector<std::string_view> names;
     for (const auto& each : all) names.emplace_back(each.first);
     fail(
-        "there is no TensorBoard instance {} in namespace {}.{} `adaptdl tensorboard create {}` "
-        "makes it.",
+        "TensorBoard instance {} not found in namespace {}.{} Create it with `adaptdl "
+        "tensorboard "
+        "create {}`.",
         name, cluster_.name_space(), did_you_mean(name, names), name);
   }
 
@@ -203,7 +205,7 @@ class KubernetesTensorBoards : public TensorBoards {
     return result;
   }
 
-  // None where AdaptDL is uninstalled, and the definition of jobs with it.
+  // Empty if AdaptDL is uninstalled together with the definition of jobs.
   std::vector<Json> jobs() {
     try {
       return client().list(cluster_.jobs()).items;
@@ -230,7 +232,7 @@ class KubernetesTensorBoards : public TensorBoards {
     return result;
   }
 
-  // A pod that serves; "" while there is none, and `why` says so.
+  // A pod that is ready; "" if there is none, with the reason in `why`.
   std::string serving_pod(const std::string& name, std::string& why) {
     why = "it has no pod";
     const std::string label = fmt::format("{}={}", kTensorboardLabel, name);
@@ -243,12 +245,12 @@ class KubernetesTensorBoards : public TensorBoards {
     return "";
   }
 
-  // Pods come and go, and the API server may be away for a while; the port here stays.
+  // Keeps the local port while pods come and go, and while the API server is unreachable.
   void show(const std::string& name, const std::string& address, int port,
             const Cancellation& cancel) {
     std::optional<kube::PortForward> forward;
     std::string shown, why, told;
-    bool away = false;  // the API server, and it was told
+    bool away = false;  // the API server is unreachable, and the user was told
     const TimePoint begun = Monotonic::now();
     do {
       std::string pod;
@@ -257,7 +259,7 @@ class KubernetesTensorBoards : public TensorBoards {
         away = false;
       } catch (const Error& error) {
         if (shown.empty()) throw;
-        if (!std::exchange(away, true)) talk(fmt::format("{}; still trying", error.what()));
+        if (!std::exchange(away, true)) talk(fmt::format("{}; retrying", error.what()));
       }
       if (pod != shown && !pod.empty()) {
         forward.reset();

@@ -1,6 +1,6 @@
 #pragma once
 
-// Files of the jobs of a Kubernetes cluster, and commands in their pods.
+// Copies files of jobs in a Kubernetes cluster, and runs commands in their pods.
 
 #include <memory>
 

@@ -23,7 +23,7 @@ std::string phase_of(const JobObject& job) {
   return phase.empty() ? "Pending" : phase;
 }
 
-// A reason that is no more than what the phase says anyway is no trouble.
+// The reason, unless it only repeats the phase.
 std::string trouble_of(const JobView& view) {
   const bool usual = view.reason == kubernetes::reason::kWaiting || view.reason == view.phase;
   return usual || view.phase == "Running" || view.phase == "Succeeded" ? "" : view.reason;
@@ -115,7 +115,7 @@ JobDetails::Table pods_table(const std::vector<Json>& pods) {
 std::string job_of_pod(const std::string& pod) {
   constexpr size_t kUid = 36;
   size_t end = pod.size();
-  for (int numbers = 0; numbers < 2; ++numbers) {  // group and rank, from behind
+  for (int numbers = 0; numbers < 2; ++numbers) {  // rank and group, from the end
     const size_t dash = pod.rfind('-', end == 0 ? 0 : end - 1);
     if (dash == std::string::npos || dash + 1 == end) return "";
     if (!std::all_of(pod.begin() + static_cast<std::ptrdiff_t>(dash) + 1,
@@ -135,7 +135,7 @@ std::optional<JobEvent> kubernetes_event(const Json& object) {
   JobEvent event;
   event.job = kind == kubernetes::kJobKind ? name : kind == "Pod" ? job_of_pod(name) : "";
   if (event.job.empty()) return std::nullopt;
-  // Writers fill in one of these or another.
+  // Different writers fill in different fields.
   for (const std::string& time :
        {text_at(member(object, "series"), "lastObservedTime"), text_at(object, "lastTimestamp"),
         text_at(object, "eventTime"), text_at(member(object, "metadata"), "creationTimestamp")}) {

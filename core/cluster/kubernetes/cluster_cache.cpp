@@ -90,7 +90,7 @@ void trim_node(Json& node) {
     keep_only(status, {"allocatable", "conditions"});
     within(status, "conditions", [](Json& conditions) {
       if (!conditions.is_array()) return;
-      // Their heartbeats would make each a change.
+      // Without their heartbeats, which would make each update a change.
       for (Json& condition : conditions) keep_only(condition, {"type", "status"});
     });
   });
@@ -165,7 +165,7 @@ void ClusterCache::job_changed(const Json& object) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = written_.find(id);
-    // Versions cannot be compared, but those that we replaced are known.
+    // Versions cannot be compared, but we know those that we replaced.
     if (found != written_.end() && !found->second.older.contains(version)) written_.erase(found);
   }
   listener_.job(id);
@@ -289,7 +289,7 @@ void ClusterCache::wrote(const std::string& id, const std::string& base, Json an
   const kube::Object seen = jobs_informer_.find(id.substr(0, slash), id.substr(slash + 1));
   const std::lock_guard lock(mutex_);
   const std::string version = kube::metadata_text(answer, "resourceVersion");
-  // The watch was faster.
+  // The watch has reported it already.
   if (seen != nullptr && kube::metadata_text(*seen, "resourceVersion") == version) {
     written_.erase(id);
     return;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the operator knows of the cluster: jobs, pods and nodes, kept up to date by watches, and
-// what it has itself written since, so that nobody decides twice on old news. Thread-safe.
+// The operator's view of the cluster: jobs, pods and nodes, kept up to date by watches, and its own
+// writes since, so that it never decides twice on outdated data. Thread-safe.
 
 #include <functional>
 #include <map>
@@ -30,30 +30,30 @@ struct KnownJob {
 
 class ClusterCache {
  public:
-  // Called on the watches' threads; they note down what they are told, and wait for nothing.
+  // Called on the watches' threads; the functions only note the change, and never block.
   struct Listener {
-    std::function<void(const std::string& id)> job;  // it or its pods have changed
-    std::function<void()> capacity;                  // a job or a node has come, gone or changed
+    std::function<void(const std::string& id)> job;  // the job or its pods have changed
+    std::function<void()> capacity;                  // a job or node was added, removed or changed
   };
 
-  // Begins to watch. Borrows `client` for its life.
+  // Starts the watches. Borrows `client` for its life.
   ClusterCache(kube::Client& client, Listener listener);
 
   bool synced() const;
-  std::string problem() const;  // why a watch does not get on; "" while all do
+  std::string problem() const;  // why a watch fails; "" while all work
 
   std::optional<KnownJob> job(const std::string& id) const;
   std::vector<KnownJob> jobs() const;
-  std::vector<PodFacts> pods(const JobObject& job) const;  // that it owns
+  std::vector<PodFacts> pods(const JobObject& job) const;  // pods that the job owns
   std::vector<PodUse> uses() const;
   std::vector<NodeFacts> nodes() const;                                // by name
   std::shared_ptr<const std::vector<std::string>> node_names() const;  // sorted
   std::string hostname(const std::string& node) const;  // NodeFacts::hostname; its name if unknown
 
-  // A write that was made on the version `base` of a job, and the API server's answer.
+  // Notes a write to the version `base` of a job, and the API server's answer.
   void wrote(const std::string& id, const std::string& base, Json answer);
 
-  // Pods that are being created: the job expects them until they are seen, for 30 s at most.
+  // Notes pods that are being created: expected until the watch reports them, for at most 30 s.
   void expect(const std::string& id, const std::set<std::string>& pods);
   void forget_expected(const std::string& id);
   bool expects(const std::string& id) const;
@@ -61,14 +61,14 @@ class ClusterCache {
  private:
   struct Written {
     Json object;
-    std::set<std::string> older;  // versions that it replaces
+    std::set<std::string> older;  // versions that this one replaces
   };
   struct Expected {
     std::set<std::string> pods;
     TimePoint until;
   };
   struct KnownPod {
-    std::string job;  // by its label; "" if it is nobody's
+    std::string job;  // by its label; "" if it has none
     PodFacts facts;
     PodUse use;
     bool takes_room = false;
@@ -84,15 +84,15 @@ class ClusterCache {
   mutable std::mutex mutex_;
   std::map<std::string, Written> written_;    // by job
   std::map<std::string, Expected> expected_;  // by job
-  std::map<std::string, NodeFacts> nodes_;    // by name: read once, as there are many and many ask
-  mutable std::shared_ptr<const std::vector<std::string>> node_names_;  // null: made when asked for
+  std::map<std::string, NodeFacts> nodes_;    // by name: parsed once, since they are read often
+  mutable std::shared_ptr<const std::vector<std::string>> node_names_;  // null: made on demand
   std::map<kube::ObjectName, KnownPod> pods_;
   std::map<std::string, std::set<kube::ObjectName>> pods_of_;  // by job
-  // Last: their threads use the above.
+  // Declared last: their threads use the members above.
   kube::Informer nodes_informer_, pods_informer_, jobs_informer_;
 };
 
-// Leaves of an object what read_pod(), pod_request() and read_node() look at.
+// Keeps only what read_pod(), pod_request() and read_node() use.
 void trim_pod(Json& pod);
 void trim_node(Json& node);
 

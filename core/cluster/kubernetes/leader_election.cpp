@@ -7,9 +7,9 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr Seconds kReleaseTime{0.5};  // of each of two requests: who ends is not to hang
+constexpr Seconds kReleaseTime{0.5};  // for each of two requests: an ending process must not hang
 
-// No request is repeated: the next look does that.
+// No request is retried: the next look does that.
 kube::ClientOptions quick(const kube::Client& client, Seconds timeout, const Cancellation* cancel) {
   kube::ClientOptions options = client.options();
   options.timeout = timeout;
@@ -22,7 +22,7 @@ kube::ClientOptions quick(const kube::Client& client, Seconds timeout, const Can
 
 LeaderElection::LeaderElection(kube::Client& client, std::string lease_namespace,
                                std::string lease_name, LeaderLeaseOptions options)
-    // A leader whose request hangs has time for another before it must give up.
+    // A leader whose request hangs has time for another one before it must give up.
     : client_(client.config(), quick(client, Seconds(options.renew_s / 2), &stop_)),
       lease_(kube::kLeases.in(lease_namespace, lease_name)),
       options_(options),
@@ -61,7 +61,7 @@ void LeaderElection::look() {
   if (found) spec = found->value("spec", Json::object());
   std::optional<Json> mine;
   const double asked_s =
-      monotonic_now_s();  // what counts is when it was asked for, not when answered
+      monotonic_now_s();  // the time of the request counts, not that of the answer
   {
     const std::lock_guard lock(mutex_);
     mine = known_.next(spec, asked_s, wall_now_s());
@@ -83,7 +83,7 @@ void LeaderElection::look() {
                       {"spec", *mine}});
     }
   } catch (const kube::ApiError& error) {
-    if (error.conflict() || error.already_exists()) return;  // somebody else was faster
+    if (error.conflict() || error.already_exists()) return;  // another operator was faster
     throw;
   }
   const std::lock_guard lock(mutex_);
@@ -101,7 +101,7 @@ void LeaderElection::release() {
     (*lease)["spec"] = known_.released(wall_now_s());
     last.update(lease_, *lease);
   } catch (const std::exception& error) {
-    log_warning("leader election: the lease is not given back: {}", error.what());
+    log_warning("leader election: cannot release the lease: {}", error.what());
   }
 }
 

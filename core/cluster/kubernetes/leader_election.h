@@ -1,6 +1,6 @@
 #pragma once
 
-// Leader election in a thread of its own, by a Lease of the cluster (leader_lease.h).
+// Leader election in a thread of its own, with a Lease of the cluster (leader_lease.h).
 
 #include <mutex>
 #include <string>
@@ -14,10 +14,11 @@ namespace adaptdl::kubernetes {
 
 class LeaderElection {
  public:
-  // Begins. Takes `client`'s configuration for requests of its own, which wait for no others.
+  // Starts the election. Copies `client`'s configuration for its own requests, which wait for no
+  // others.
   LeaderElection(kube::Client& client, std::string lease_namespace, std::string lease_name,
                  LeaderLeaseOptions options);
-  // Gives the lease back, so that the next one need not wait; within about a second, or not.
+  // Tries to release the lease within about a second, so that the next leader need not wait.
   ~LeaderElection();
   LeaderElection(const LeaderElection&) = delete;
   LeaderElection& operator=(const LeaderElection&) = delete;
@@ -29,13 +30,13 @@ class LeaderElection {
   void look();
   void release();
 
-  Cancellation stop_;  // ends requests, too
+  Cancellation stop_;  // cancels requests, too
   kube::Client client_;
   const kube::Resource lease_;
   const LeaderLeaseOptions options_;
   mutable std::mutex mutex_;  // of known_
   LeaderLease known_;
-  std::string said_;  // the last problem
+  std::string said_;  // the last logged problem
   std::thread thread_;
 };
 

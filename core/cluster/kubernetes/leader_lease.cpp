@@ -19,7 +19,7 @@ std::optional<Json> LeaderLease::next(const std::optional<Json>& lease, double n
       holder = json_get_or<std::string>(*lease, "holderIdentity", "lease", "");
       lasts_s = json_get_or<double>(*lease, "leaseDurationSeconds", "lease", lasts_s);
       transitions_ = json_get_or<int>(*lease, "leaseTransitions", "lease", 0);
-    } catch (const Error&) {  // not ours; it is over when it has not changed for a while
+    } catch (const Error&) {  // not ours; it expires if it does not change for a while
     }
   }
   const bool mine = holder == options_.identity;

@@ -50,7 +50,7 @@ std::vector<Live> live_jobs(const std::vector<KnownJob>& jobs) {
         live.sent = hints_from_json(known.job.status.train, known.job.id(), ignored);
         live.hints = job_hints(live.sent);
       }
-    } catch (const Error&) {  // nonsense has no figures
+    } catch (const Error&) {  // invalid hints have no figures
       live.sent = {};
       live.hints = {};
     }
@@ -71,7 +71,7 @@ void add_goodput(Text& text, const std::vector<Live>& jobs) {
                         job.hints.batch->initial);
   };
   text.family("adaptdl_job_goodput", "gauge",
-              "Useful samples per second with the present allocation, as predicted.");
+              "Predicted useful samples per second with the present allocation.");
   for (const Live& job : jobs) {
     const int replicas = static_cast<int>(job.status->allocation.size());
     if (!job.hints.perf || !job.hints.batch || replicas == 0) continue;
@@ -79,7 +79,7 @@ void add_goodput(Text& text, const std::vector<Live>& jobs) {
     text.sample(job.labels, best.goodput);
   }
   text.family("adaptdl_job_goodput_predicted", "gauge",
-              "Useful samples per second with so many replicas on one node, as predicted.");
+              "Predicted useful samples per second with that many replicas on one node.");
   for (const Live& job : jobs) {
     if (!job.hints.perf || !job.hints.batch) continue;
     for (const int replicas : kPredicted) {
@@ -138,15 +138,15 @@ std::string metrics_text(const std::vector<KnownJob>& jobs, const ControllerFigu
     text.family(name, type, help);
     for (const Live& job : live) text.sample(job.labels, value(job));
   };
-  each("adaptdl_job_replicas", "gauge", "Replicas that the job is allocated.",
+  each("adaptdl_job_replicas", "gauge", "Replicas in the job's allocation.",
        [](const Live& job) { return static_cast<double>(job.status->allocation.size()); });
-  each("adaptdl_job_replicas_ready", "gauge", "Replicas that run.",
+  each("adaptdl_job_replicas_ready", "gauge", "Replicas that are ready.",
        [](const Live& job) { return job.status->ready; });
   each("adaptdl_job_rescales", "counter", "Changes of the allocation after the first.",
        [](const Live& job) { return job.status->rescales; });
   each("adaptdl_job_failures", "gauge", "Failures in a row.",
        [](const Live& job) { return job.status->failures; });
-  text.family("adaptdl_job_waiting", "gauge", "1 for a job that waits, by its reason.");
+  text.family("adaptdl_job_waiting", "gauge", "1 if the job waits, by reason.");
   for (const Live& job : live) {
     if (job.status->phase == "Running" || job.status->reason.empty()) continue;
     text.sample(fmt::format("{},reason=\"{}\"", job.labels, escaped_label(job.status->reason)), 1);
@@ -155,7 +155,7 @@ std::string metrics_text(const std::vector<KnownJob>& jobs, const ControllerFigu
   for (const Live& job : live) {
     if (job.sent.global_batch) text.sample(job.labels, static_cast<double>(*job.sent.global_batch));
   }
-  text.family("adaptdl_job_remaining_progress", "gauge", "Scale-invariant iterations to the end.");
+  text.family("adaptdl_job_remaining_progress", "gauge", "Scale-invariant iterations left.");
   for (const Live& job : live) {
     if (job.hints.remaining_progress) text.sample(job.labels, *job.hints.remaining_progress);
   }
@@ -164,30 +164,30 @@ std::string metrics_text(const std::vector<KnownJob>& jobs, const ControllerFigu
     text.family(name, type, help);
     text.sample("", value);
   };
-  one("adaptdl_leader", "gauge", "Whether this operator leads.", leads);
-  one("adaptdl_watches_up", "gauge", "Whether it hears of all jobs, pods and nodes.", watches_up);
-  one("adaptdl_reconciles_total", "counter", "Jobs looked at.",
+  one("adaptdl_leader", "gauge", "1 if this operator is the leader.", leads);
+  one("adaptdl_watches_up", "gauge", "1 if all watches of jobs, pods and nodes work.", watches_up);
+  one("adaptdl_reconciles_total", "counter", "Jobs reconciled.",
       static_cast<double>(figures.reconciled));
-  one("adaptdl_conflicts_total", "counter", "Writes refused since the object had changed.",
+  one("adaptdl_conflicts_total", "counter", "Writes refused because the object had changed.",
       static_cast<double>(figures.conflicts));
   one("adaptdl_errors_total", "counter", "Requests that failed.",
       static_cast<double>(figures.errors));
   text.family("rest_client_requests_total", "counter",
-              "Requests to the API server, by method and status; <error>: no answer came.");
+              "Requests to the API server, by method and status; <error>: no answer.");
   for (const auto& [what, count] : figures.requests) {
     text.sample(fmt::format("method=\"{}\",code=\"{}\"", what.first,
                             what.second == 0 ? "<error>" : std::to_string(what.second)),
                 static_cast<double>(count));
   }
-  one("adaptdl_pods_created_total", "counter", "Pods made.",
+  one("adaptdl_pods_created_total", "counter", "Pods created.",
       static_cast<double>(figures.pods_made));
   one("adaptdl_allocator_rounds_total", "counter", "Rounds of the allocator.",
       static_cast<double>(figures.rounds));
   one("adaptdl_allocator_changes_total", "counter", "Allocations changed.",
       static_cast<double>(figures.changes));
   one("adaptdl_allocator_round_seconds", "gauge",
-      "The last round, from its look to its last write.", figures.round_s);
-  one("adaptdl_allocator_policy_seconds", "gauge", "The policy's part of the last round.",
+      "Seconds of the last round, from reading the cluster to its last write.", figures.round_s);
+  one("adaptdl_allocator_policy_seconds", "gauge", "Seconds of the policy in the last round.",
       figures.policy_s);
   return text.take();
 }

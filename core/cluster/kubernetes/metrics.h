@@ -1,6 +1,6 @@
 #pragma once
 
-// The operator's figures in Prometheus's text format 0.0.4. Pure.
+// The operator's metrics in Prometheus's text format 0.0.4. Pure.
 
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace adaptdl::kubernetes {
 
-// Series by job are of jobs that have not ended; AdaptDL's two totals count what the cluster still
-// knows of.
+// Series by job cover unfinished jobs; AdaptDL's two totals cover all jobs that the cluster still
+// has.
 std::string metrics_text(const std::vector<KnownJob>& jobs, const ControllerFigures& figures,
                          bool leads, bool watches_up);
 

@@ -21,17 +21,17 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr double kEventGap = 1;      // s between rounds when jobs come and go
-constexpr double kPolicyTime = 0.5;  // s of one round's search, at most
+constexpr double kPolicyTime = 0.5;  // s that one round may search, at most
 constexpr Seconds kStopInterval{0.2};
 
-// Where somebody on this machine, at least, reaches what listens there.
+// The URL of a listening address, reachable at least from this machine.
 std::string url_at(const std::string& address, uint16_t port) {
   const bool any = address.empty() || address == "0.0.0.0" || address == "::";
   return fmt::format("http://{}:{}", any ? "127.0.0.1" : url_host(address), port);
 }
 
-// What job tokens are derived from; made by whoever comes first. Read as base64 text, which is as
-// good a key.
+// The key that job tokens are derived from; the first operator creates it. The base64 text itself
+// is the key.
 std::string read_key(kube::Client& client, const std::string& name_space) {
   const kube::Resource secret = kube::kSecrets.in(name_space, kKeySecret);
   for (;;) {
@@ -39,8 +39,8 @@ std::string read_key(kube::Client& client, const std::string& name_space) {
       const std::string key = text_at_pointer(*found, "/data/key");
       if (!key.empty()) return key;
       fail(
-          "Secret {}/{} has no data.key, of which tokens are made: delete it, and restart "
-          "operators",
+          "Secret {}/{} has no data.key, from which job tokens are derived; delete the Secret and "
+          "restart the operators",
           name_space, kKeySecret);
     }
     try {
@@ -59,7 +59,7 @@ std::string read_key(kube::Client& client, const std::string& name_space) {
   }
 }
 
-// Beside the controller, which never waits for it, while this operator leads.
+// Runs in its own thread while this operator leads; the controller never waits for it.
 void expand(kube::Client& client, const ClusterCache& cache, ExpanderOptions options,
             const Cancellation& stop) {
   const Seconds pause(options.interval_s);
@@ -75,7 +75,7 @@ void expand(kube::Client& client, const ClusterCache& cache, ExpanderOptions opt
   } while (!stop.wait_for(pause));
 }
 
-// Those of before it was told to add no nodes: they would go on asking for some.
+// Removes placeholders from a time when the expander was enabled: they would still request nodes.
 void remove_placeholders_once(kube::Client& client, const std::string& name_space, Seconds pause,
                               const Cancellation& stop) {
   do {
@@ -134,7 +134,7 @@ struct Operator::Impl {
   }
 
   void job_changed(const std::string& id) {
-    if (!ready) return;  // run() begins with all jobs
+    if (!ready) return;  // run() starts with all jobs
     controller->job_changed(id);
     if (supervisor) supervisor->changed();
   }
@@ -144,15 +144,16 @@ struct Operator::Impl {
   }
 
   void hints(const std::string& id, Json train) {
-    if (ready) controller->hints(id, std::move(train));  // else the next ones, as programs repeat
+    if (ready) controller->hints(id, std::move(train));  // else dropped: programs send them again
   }
 
   HttpResponse answer(const HttpServerRequest& request) {
     if (request.path == "/livez" || request.path == "/healthz") return text_response(200, "ok");
-    if (!ready) return text_response(503, "it has only just begun");
+    if (!ready) return text_response(503, "the operator is starting");
     if (request.path == "/readyz") {
-      if (!cache.synced()) return text_response(503, "the watches have not told all yet");
-      if (webhook && !webhook->ready()) return text_response(503, "the webhook is not registered");
+      if (!cache.synced()) return text_response(503, "the watches have not synced yet");
+      if (webhook && !webhook->ready())
+        return text_response(503, "the webhook is not registered yet");
       return text_response(200, "ok");
     }
     if (request.path == "/metrics" && options.parts.metrics) {
@@ -161,11 +162,12 @@ struct Operator::Impl {
               .body = metrics_text(cache.jobs(), controller->figures(), leads,
                                    cache.problem().empty())};
     }
-    return text_response(404, options.parts.metrics ? "there are /livez, /readyz and /metrics"
-                                                    : "there are /livez and /readyz");
+    return text_response(404, options.parts.metrics
+                                  ? "not found; the paths are /livez, /readyz and /metrics"
+                                  : "not found; the paths are /livez and /readyz");
   }
 
-  // Answers programs until `over`, or the end.
+  // Answers programs until `over` or the end of this operator.
   void wait(const std::function<bool()>& over) {
     while (!stop.cancelled() && !over()) {
       stop.wait_for(kStopInterval);
@@ -205,7 +207,7 @@ struct Operator::Impl {
   ClusterCache cache;
   KubernetesSupervisorBackend supervised;
   std::optional<Supervisor> supervisor;
-  std::unique_ptr<Webhook> webhook;  // none unless asked for
+  std::unique_ptr<Webhook> webhook;  // null unless requested
   HttpServer metrics_server;
 };
 
@@ -228,7 +230,7 @@ void Operator::run() {
   if (impl_->stop.cancelled()) return;
   log_info("{} leads; supervisor at {}", impl_->options.identity, impl_->url());
   impl_->lead([&] { return !impl_->stop.cancelled() && election.leads(); });
-  if (!impl_->stop.cancelled()) fail("{} leads no more", impl_->options.identity);
+  if (!impl_->stop.cancelled()) fail("{} is no longer the leader", impl_->options.identity);
 }
 
 std::string Operator::supervisor_url() const {

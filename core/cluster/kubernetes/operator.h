@@ -1,8 +1,7 @@
 #pragma once
 
-// The operator: what runs in a cluster so that its jobs are scheduled. Controller, allocator,
-// supervisor, webhook, metrics; of several, the one that holds the lease decides, and all answer
-// programs.
+// The operator, which schedules the jobs of a cluster: controller, allocator, supervisor, webhook,
+// metrics. Of several operators only the leader decides; all answer programs.
 
 #include <cstdint>
 #include <map>
@@ -16,31 +15,31 @@
 
 namespace adaptdl::kubernetes {
 
-// What a process does of it all.
+// The components that a process runs.
 struct OperatorParts {
-  // Done by whoever holds the lease alone.
-  bool controller = true;  // makes of jobs what their allocation and their pods ask for
-  bool allocator = true;   // shares the nodes among jobs
-  bool expander = true;    // asks for nodes, if OperatorOptions::expander allows any
-  // Done by each.
+  // Only the leader runs these.
+  bool controller = true;  // reconciles jobs with their allocation and pods
+  bool allocator = true;   // allocates nodes to jobs
+  bool expander = true;    // requests nodes, if OperatorOptions::expander allows any
+  // Every operator runs these.
   bool supervisor = true;  // answers programs
-  bool webhook = true;     // answers the API server, if OperatorOptions::webhook_port says where
-  bool metrics = true;     // /metrics beside /livez and /readyz, which are always there
+  bool webhook = true;     // answers the API server, if OperatorOptions::webhook_port is set
+  bool metrics = true;     // /metrics; /livez and /readyz are always there
 
   bool decides() const { return controller || allocator || expander; }
-  // Of the first that decides, in the order above: so two processes never do the same part, but for
-  // a part that stands first in the one and behind another in the other.
+  // The lease of the first deciding component, in the order above. So two processes do not run the
+  // same component at once, unless it is the first in one process but not in the other.
   const char* lease() const;
 };
 
 struct OperatorOptions {
   OperatorParts parts;
-  std::string name_space;  // its own: of the lease and the key
+  std::string name_space;  // the operator's own, with the lease and the key
   std::string identity;    // unique among operators, such as the pod's name
   std::string policy;
   std::map<std::string, double> policy_options;
   double interval_s = 60;      // between rounds when nothing happens
-  std::string supervisor_url;  // as jobs reach it; "": this process, at 127.0.0.1, if it has one
+  std::string supervisor_url;  // for jobs; "": this process's, at 127.0.0.1, if it has one
   std::string address = "0.0.0.0";
   uint16_t supervisor_port = 8080, metrics_port = 9091;  // 0: any free one
   PodSettings pods;                                      // without supervisor_url
@@ -51,15 +50,15 @@ struct OperatorOptions {
 
 class Operator {
  public:
-  // Serves when it returns; decides once run() is called and the lease is had. Borrows all. `stop`
-  // is the cancellation of `client`, too: requests under way end, as if this process were killed.
+  // Serves when the constructor returns; decides once run() has the lease. Borrows all. `stop` also
+  // cancels `client`: its requests end, as if this process were killed.
   Operator(kube::Client& client, OperatorOptions options, const Cancellation& stop);
   ~Operator();
   Operator(const Operator&) = delete;
   Operator& operator=(const Operator&) = delete;
 
-  // Until `stop`; then the lease is given back. Throws Error when the lease was lost: another one
-  // leads then, and this process had better start anew.
+  // Runs until `stop`, then releases the lease. Throws Error if the lease was lost: another
+  // operator leads then, and this process should restart.
   void run();
 
   std::string supervisor_url() const;

@@ -17,12 +17,12 @@
 namespace adaptdl::kubernetes {
 namespace {
 
-constexpr Seconds kHintPause{10};    // from one to the next
-constexpr int kDiscoverTimeout = 2;  // s; signals are looked at between
+constexpr Seconds kHintPause{10};    // between two posts
+constexpr int kDiscoverTimeout = 2;  // s; signals are handled between requests
 
 std::string variable(const char* name) {
   const auto value = environment_variable(name);
-  if (!value || value->empty()) fail("{} is not set, as the operator does in a job's pods", name);
+  if (!value || value->empty()) fail("{} is not set; the operator sets it in a job's pods", name);
   return *value;
 }
 
@@ -30,7 +30,7 @@ template <typename T>
 T number(const char* name) {
   const std::string text = variable(name);
   const auto value = try_parse<T>(text);
-  if (!value || *value < T{0}) fail("{}: {} is not a number, 0 or more", name, text);
+  if (!value || *value < T{0}) fail("{}: {} is not a number of at least 0", name, text);
   return *value;
 }
 
@@ -38,11 +38,11 @@ std::string checkpoint_folder() {
   const auto folder = environment_variable("ADAPTDL_CHECKPOINT_PATH");
   if (folder && !folder->empty()) return *folder;
   fail(
-      "no checkpoint directory: set ADAPTDL_CHECKPOINT_PATH, as `adaptdl submit` does, or give "
-      "--checkpoint-dir; all pods of the job must share it");
+      "no checkpoint directory: set ADAPTDL_CHECKPOINT_PATH (as `adaptdl submit` does) or "
+      "--checkpoint-dir to a directory that all pods of the job share");
 }
 
-// A sentence without the job's token, which is a part of its URLs.
+// Hides the job's token, which is a part of its URLs, in a message.
 std::string without_token(const PodRun& pod, std::string text) {
   for (size_t at = text.find(pod.token); at != std::string::npos; at = text.find(pod.token)) {
     text.replace(at, pod.token.size(), "...");
@@ -63,11 +63,11 @@ launch::LauncherAddress discover(const PodRun& pod) {
   } catch (const Error& error) {
     fail("{}", without_token(pod, error.what()));
   }
-  if (answer.status == 408) fail("the pod that has it has no address yet");
-  if (answer.status != 200) fail("the supervisor answers {}: {}", answer.status, answer.body);
+  if (answer.status == 408) fail("the launcher's pod has no address yet");
+  if (answer.status != 200) fail("the supervisor answered {}: {}", answer.status, answer.body);
   const Json list = Json::parse(answer.body, nullptr, false);
   if (!list.is_array() || list.empty() || !list[0].is_string()) {
-    fail("the supervisor does not answer with a list of addresses: {}", answer.body);
+    fail("the supervisor's answer is not a list of addresses: {}", answer.body);
   }
   return {list[0].get<std::string>(), pod.port};
 }
@@ -97,7 +97,7 @@ void set_pod_options(const PodRun& pod, const Given& given, launch::RunOptions& 
   if (lacks("log-dir")) {
     options.log_dir = environment_variable("TMPDIR").value_or("/tmp") + "/adaptdl-logs";
   }
-  // Each generation of the secret's pods has its own: a pod of an earlier group is a stranger.
+  // The secret includes the group's number, so that pods of an earlier group cannot join.
   options.hosts = launch::HostsOptions{fmt::format("{}/{}", pod.token, pod.group), pod.port};
   options.echo_logs = true;
 }
@@ -122,7 +122,7 @@ struct HintPoster::Impl {
     }
   }
 
-  // The next ones come soon: nothing is tried again.
+  // Nothing is retried: the next hints come soon.
   void send(const std::string& body) {
     std::string problem;
     try {
@@ -134,7 +134,7 @@ struct HintPoster::Impl {
       request.cancel = &cancel;
       const HttpResponse answer = client.send(request);
       if (answer.status != 200) {
-        problem = fmt::format("the supervisor answers {}: {}", answer.status, answer.body);
+        problem = fmt::format("the supervisor answered {}: {}", answer.status, answer.body);
       }
     } catch (const Cancelled&) {
       return;
@@ -142,7 +142,7 @@ struct HintPoster::Impl {
       problem = error.what();
     }
     if (!problem.empty() && !told) {
-      talk("the scheduler does not get hints: " + without_token(pod, problem));
+      talk("cannot send hints to the scheduler: " + without_token(pod, problem));
     }
     told = !problem.empty();
   }
@@ -151,7 +151,7 @@ struct HintPoster::Impl {
   const std::string url;
   const launch::Talk talk;
   HttpClient client;
-  bool told = false;  // the thread's own: of the present trouble
+  bool told = false;  // used by the thread only: the present problem was reported
   Cancellation cancel;
   std::mutex mutex;
   std::condition_variable changed;

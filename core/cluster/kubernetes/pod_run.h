@@ -1,7 +1,7 @@
 #pragma once
 
-// `adaptdl run` in the pods of a job that rescales live (adaptdl-job(5)): one pod has the launcher,
-// each of the others an agent.
+// `adaptdl run` in the pods of a job that rescales live (adaptdl-job(5)): one pod runs the
+// launcher, each of the others an agent.
 
 #include <functional>
 #include <memory>
@@ -13,28 +13,28 @@
 
 namespace adaptdl::kubernetes {
 
-// What the operator tells such a pod.
+// The environment that the operator sets in such a pod.
 struct PodRun {
-  std::string supervisor_url;  // with the job's token
+  std::string supervisor_url;  // includes the job's token
   std::string job;             // NAMESPACE/NAME
   std::string token;
   int64_t group = 0;
-  int rank = 0;  // of the pod, for its life; 0 has the launcher
+  int rank = 0;  // of the pod, constant for its life; rank 0 runs the launcher
   uint16_t port = 0;
 };
 
-// Nothing elsewhere. Throws Error for an environment that only looks like one.
+// Reads the environment; nothing outside of such a pod. Throws Error for an incomplete environment.
 std::optional<PodRun> pod_run();
 
-// Folders that a pod has, and the name of the job; what was chosen stays.
+// Sets the pod's folders and the job's name, except for flags that the user gave.
 using Given = std::function<bool(const char* flag)>;
 void set_pod_options(const PodRun& pod, const Given& given, launch::RunOptions& options);
 
-// Sends the scheduler what the job knows of itself. Thread-safe.
+// Sends the job's hints to the scheduler. Thread-safe.
 class HintPoster {
  public:
   HintPoster(const PodRun& pod, launch::Talk talk);
-  ~HintPoster();  // what has not been sent is not
+  ~HintPoster();  // drops unsent hints
   void post(const Json& hints);
 
  private:
@@ -42,7 +42,7 @@ class HintPoster {
   std::unique_ptr<Impl> impl_;
 };
 
-// To the end; the exit code.
+// Runs the agent to its end; returns the exit code.
 int run_pod_agent(const PodRun& pod, const launch::RunOptions& options, const launch::Talk& talk);
 
 }  // namespace adaptdl::kubernetes

@@ -13,7 +13,7 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr int64_t kPlenty = 1'000'000;
-// s, before a job has measured it.
+// In seconds; used until a job has measured them.
 constexpr double kRestartCost = 30, kLiveCost = 5;
 constexpr int kUnbounded = 1'000'000;
 constexpr const char* kHostname = "kubernetes.io/hostname";
@@ -31,12 +31,13 @@ const Json& pod_spec(const JobObject& job) {
   return object_at(*job.pod_template, "spec");
 }
 
-// Of a replica, with what the installation adds: defaults, patches, a toleration. Where no pod can
-// be made of it (which the controller tells) it counts as it stands.
+// A replica's pod spec, with what the installation adds: defaults, patches, a toleration. If no pod
+// can be made of the template (the controller reports that), the template's spec itself.
 Json spec_of_pod(const JobObject& job, const PodSettings& settings) {
   try {
     Json spec = make_pod(job, {}, "", settings)["spec"];
-    // It selects the node that it is made for, which is to be found yet: the template's counts.
+    // make_pod() selects a certain node, but the node is not chosen yet: use the template's
+    // selector.
     const auto made = node_selector(spec), wanted = node_selector(pod_spec(job));
     if (const auto found = made.find(kHostname); found != made.end() && found->second.empty()) {
       spec["nodeSelector"].erase(kHostname);
@@ -77,20 +78,20 @@ ClusterJob cluster_job(const JobObject& job, const Json& spec, double wall_s, do
   seen.max_replicas = job.max_replicas.value_or(kUnbounded);
   seen.requested_replicas = job.requested_replicas.value_or(std::max(1, job.min_replicas));
   seen.preemptible = job.preemptible;
-  seen.anchored = job.live;  // by its launcher
+  seen.anchored = job.live;  // to the launcher's node
   seen.request = pod_request(spec);
   if (!job.status.train.is_null()) {
     try {
       std::vector<std::string> ignored;
       seen.hints = job_hints(hints_from_json(job.status.train, job.id(), ignored));
-    } catch (const Error&) {  // written by somebody else; it is scheduled without
+    } catch (const Error&) {  // another program wrote them; the job is scheduled without hints
     }
   }
   if (!seen.hints.rescale_cost_s) seen.hints.rescale_cost_s = job.live ? kLiveCost : kRestartCost;
   return seen;
 }
 
-// Whether only room may keep the job from it.
+// Whether the node meets all conditions of the job; it may still lack room.
 bool meets_conditions(const ClusterNode& node, const ClusterJob& job) {
   return std::all_of(job.request.begin(), job.request.end(), [&](const auto& amount) {
     return !is_condition(amount.first) || node.free_for_jobs.contains(amount.first);
@@ -102,7 +103,7 @@ void add_refusals(SchedulerView& view, const NodeRefusals& refusals) {
     const auto found = refusals.find(job.name);
     if (found == refusals.end()) continue;
     std::set<std::string> refused = found->second;
-    for (const std::string& node : job.nodes) refused.erase(node);  // it keeps what it has
+    for (const std::string& node : job.nodes) refused.erase(node);  // the job keeps its nodes
     const bool others =
         std::any_of(view.nodes.begin(), view.nodes.end(), [&](const ClusterNode& node) {
           return !refused.contains(node.name) && meets_conditions(node, job);

@@ -1,16 +1,18 @@
 #pragma once
 
-// The cluster as the scheduler sees it (core/sched/cluster.h), from what the informers hold.
+// The cluster as the scheduler sees it (core/sched/cluster.h), made from the informers' data.
 //
-// Where a pod may go, Kubernetes decides by more than room: taints, node selectors and required
-// node affinity. They are told to policies as conditions among the resources:
-//   without:KEY=VALUE:EFFECT  nodes lack the taint; asked for by jobs that do not tolerate it
-//   with:LABEL=VALUE          nodes have the label; asked for by jobs whose pods select it
-//   affinity:TEXT             nodes are as the pods' affinity demands
-//   refused:NODE,...          all others; asked for by jobs whose pods these did not take lately,
-//                             unless there is no other: what only the scheduler or the kubelet
-//                             knows, such as the zone of a volume, must not stop a job for ever
-// Only those that some node or job is concerned with are there.
+// Room is not enough for Kubernetes to place a pod: taints, node selectors and required node
+// affinity count, too. Policies get them as conditions among the resources:
+//   without:KEY=VALUE:EFFECT  nodes without the taint have it; jobs that do not tolerate the taint
+//                             request it
+//   with:LABEL=VALUE          nodes with the label have it; jobs whose pods select it request it
+//   affinity:TEXT             nodes that meet the pods' affinity have it
+//   refused:NODE,...          all other nodes have it; a job whose pods these nodes refused lately
+//                             requests it, unless there is no other node: reasons that only the
+//                             scheduler or the kubelet knows, such as the zone of a volume, must
+//                             not stop a job for ever
+// Only conditions that concern some node or job exist.
 
 #include <map>
 #include <set>
@@ -27,20 +29,21 @@ namespace adaptdl::kubernetes {
 // A pod that takes room on a node: bound to it, and not finished.
 struct PodUse {
   std::string node;
-  bool movable = false;  // a replica of a job of ours, or a placeholder: its room is ours to give
+  bool movable =
+      false;  // our job's replica, or a placeholder: the scheduler may give away its room
   Resources request;
 };
 
 struct SchedulerView {
-  std::vector<ClusterNode> nodes;  // that may be given replicas
-  std::vector<ClusterJob> jobs;    // those to be scheduled, named NAMESPACE/NAME, by submission
+  std::vector<ClusterNode> nodes;  // nodes that may get replicas
+  std::vector<ClusterJob> jobs;    // jobs to schedule, named NAMESPACE/NAME, by submission
 };
 
-// By job, NAMESPACE/NAME: nodes that did not take its pods lately.
+// By job, NAMESPACE/NAME: the nodes that refused its pods lately.
 using NodeRefusals = std::map<std::string, std::set<std::string>>;
 
-// A job takes what its pods, as `settings` has them made, would ask for and tolerate. `wall_s`:
-// now, since 1970; `now_s`: the same moment on the cluster's clock (Cluster::now_s).
+// A job requests and tolerates what its pods, made with `settings`, would. `wall_s`: now, since
+// 1970; `now_s`: the same moment on the cluster's clock (Cluster::now_s).
 SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vector<PodUse>& pods,
                              const std::vector<JobObject>& jobs, const PodSettings& settings,
                              double wall_s, double now_s, const NodeRefusals& refusals = {});

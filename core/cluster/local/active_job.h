@@ -1,7 +1,7 @@
 #pragma once
 
-// One job that has not ended, as the service holds it: what the store has of it, what is known of
-// its runner, and what the machine makes of it.
+// One unfinished job as the service holds it: its stored record, the state of its runner, and what
+// the scheduler needs to know.
 
 #include <memory>
 #include <optional>
@@ -21,46 +21,47 @@
 
 namespace adaptdl::local {
 
-inline constexpr const char* kUnschedulable = "Unschedulable";  // a reason; its job never fits
+inline constexpr const char* kUnschedulable = "Unschedulable";  // reason: the job can never fit
 
 struct ActiveJob {
   JobRecord record;
-  JobSpec spec;  // record.spec, read
+  JobSpec spec;  // record.spec, parsed
   JobState state;
   RunnerProcess runner;
   TimePoint runner_since;
   enum class Query { status, scale, stop };
-  std::unique_ptr<RunnerQuery> query;  // under way
+  std::unique_ptr<RunnerQuery> query;  // in flight
   Query query_kind = Query::status;
-  bool to_stop = false;           // it has not been told yet
-  TimePoint ask_at;               // when to ask it again
-  int unanswered = 0;             // in a row
-  int training = 0, present = 0;  // replicas, as last told
-  int64_t step = 0;               // as last told
-  TimePoint counted;              // up to when record.service_s counts
+  bool to_stop = false;           // the runner still has to be told to stop
+  TimePoint ask_at;               // time of the next query
+  int unanswered = 0;             // queries in a row
+  int training = 0, present = 0;  // replicas, from the last status
+  int64_t step = 0;               // from the last status
+  TimePoint counted;              // record.service_s is counted up to this time
   JobHints hints;
-  std::optional<TimePoint> grows_since;  // when it was given slots that it does not use yet
-  std::optional<double> start_s;         // how long that took last
-  bool unsaved = false;                  // the record on disk is older
+  std::optional<TimePoint> grows_since;  // when it got slots that it does not use yet
+  std::optional<double> start_s;         // how long it took last to use new slots
+  bool unsaved = false;                  // the record on disk is outdated
 };
 
-// Facts for phase_of(); nothing has ended.
+// Facts for phase_of(), of an unfinished job.
 JobFacts facts_of(const ActiveJob& job);
 
-// What to show: phase_name(), or Suspended, Cancelled.
+// The phase to show: phase_name(), or Suspended, Cancelled.
 std::string phase_text(const ActiveJob& job);
 
-// Adds what it has held since it was counted last: so many slots. To be called before they change.
+// Adds the service since the last count, for `slots_held` slots. Call it before their number
+// changes.
 void count_service(ActiveJob& job, size_t slots_held);
 
-// Has the record say whether the machine can ever hold the job; true if it has changed.
+// Notes in the record whether the machine can ever hold the job; true if the record has changed.
 bool note_shortage(ActiveJob& job, const Machine& machine);
 
-// Replicas of a job whose user set no bound.
+// The most replicas of a job whose user set no bound.
 int most_replicas(const ActiveJob& job, const Machine& machine);
 
-// Writes job.json: the specification as it is stored, and what the job is granted now, which may be
-// other than at its submission: it was scaled, or the machine is another one. Throws Error.
+// Writes job.json: the stored specification and the present grant. The grant differs from that at
+// the submission if the job was scaled or the machine has changed. Throws Error.
 void write_job_file(const ActiveJob& job, const LocalPaths& paths, const Machine& machine,
                     bool has_project);
 

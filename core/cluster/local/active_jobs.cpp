@@ -28,7 +28,7 @@ std::vector<ActiveJobs::Loaded> ActiveJobs::load(const Machine& machine) {
     job.counted = Monotonic::now();
     try {
       job.spec = job_spec_from_json(parse_json(record.spec, name), name);
-    } catch (const Error& error) {  // one job that cannot go on is no reason to serve none
+    } catch (const Error& error) {  // one invalid job must not stop the service
       loaded.back().problem = error.what();
       return;
     }
@@ -36,7 +36,7 @@ std::vector<ActiveJobs::Loaded> ActiveJobs::load(const Machine& machine) {
     try {
       std::vector<std::string> ignored;
       if (!record.hints.empty()) job.hints = job_hints(parse_hints(record.hints, name, ignored));
-    } catch (const Error& error) {  // it will send others
+    } catch (const Error& error) {  // the job will send new hints
       log_warning("{}", error.what());
     }
   });
@@ -63,7 +63,8 @@ void ActiveJobs::save(ActiveJob& job) {
     job.unsaved = false;
     problem_.clear();
   } catch (const Error& error) {
-    if (problem_.empty()) log_error("{}; jobs go on, and this is tried again", error.what());
+    if (problem_.empty())
+      log_error("{}; jobs keep running, and the write is retried", error.what());
     problem_ = error.what();
     job.unsaved = true;
     retry_at_ = Monotonic::now() + kStoreRetry;
@@ -77,7 +78,7 @@ void ActiveJobs::note(const ActiveJob& job, const char* kind, const std::string&
   try {
     store_.add_event({0, job.record.name, wall_now_s(), kind, message, warning});
   } catch (const Error& error) {
-    log_warning("an event is lost: {}", error.what());
+    log_warning("lost an event: {}", error.what());
   }
 }
 
@@ -98,11 +99,11 @@ void ActiveJobs::settle() {
   for (auto& [name, job] : jobs_) {
     if (job.unsaved && Monotonic::now() >= retry_at_) save(job);
   }
-  // What cannot be written yet is not forgotten.
+  // A job stays in memory until its record is on disk.
   const size_t ended = std::erase_if(jobs_, [](const auto& entry) {
     return entry.second.record.ended() && !entry.second.unsaved;
   });
-  // A service that has had many jobs gives their memory back once it is idle.
+  // Returns the memory of many ended jobs to the system once the service is idle.
   if (ended > 0 && jobs_.empty()) ::malloc_trim(0);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The jobs that have not ended, and their store. What is known of a job is on disk before anybody
-// is told; where the disk takes nothing, jobs go on, and what is unsaved is written when it can be.
+// The unfinished jobs and their store. A change of a job is on disk before anybody is told. If the
+// disk cannot be written, jobs keep running, and unsaved changes are written later.
 
 #include <map>
 #include <optional>
@@ -17,43 +17,43 @@ namespace adaptdl::local {
 // One thread.
 class ActiveJobs {
  public:
-  // Opens the store. Throws Error: its state is a newer version's, say.
+  // Opens the store. Throws Error, for example if a newer version wrote the state.
   explicit ActiveJobs(const std::string& database);
 
   struct Loaded {
     ActiveJob* job;
-    std::string problem;  // why its specification cannot be read; "" if it was
+    std::string problem;  // why its specification cannot be read; "" if it can
   };
-  // What an earlier service left, by submission, and without the runners. Once, before anything
-  // else.
+  // Loads what an earlier service left, ordered by submission and without the runners. Call it
+  // once, before anything else.
   std::vector<Loaded> load(const Machine& machine);
 
-  // Stores a new job; if that fails there is none. Throws Error.
+  // Stores a new job. Throws Error, and adds nothing then.
   ActiveJob& add(ActiveJob job);
-  ActiveJob* find(const std::string& name);  // null: there is none, or it has ended
+  ActiveJob* find(const std::string& name);  // null: unknown, or ended
   std::map<std::string, ActiveJob>& all() { return jobs_; }
   size_t size() const { return jobs_.size(); }
 
-  // Stores its record, sooner or later.
+  // Stores the job's record now, or later if the disk cannot be written.
   void save(ActiveJob& job);
-  // An event of the job, for its user and the log.
+  // Adds an event of the job, for its user and the log.
   void note(const ActiveJob& job, const char* kind, const std::string& message,
             bool warning = false);
-  // Its end, as stored and noted. It is forgotten by the next call of settle().
+  // Ends the job, in the store and as an event. The next call of settle() forgets it.
   void end(ActiveJob& job, const std::string& phase, const std::string& reason,
            const std::string& message, std::optional<int> exit_code);
 
-  // Tries again what could not be stored, once it is time, and forgets jobs that have ended.
+  // Retries failed writes when they are due, and forgets jobs that have ended.
   void settle();
-  // When settle() has something to try again; TimePoint::max() if it has not.
+  // When settle() has a write to retry; TimePoint::max() if it has none.
   TimePoint retry_at() const;
-  const std::string& problem() const { return problem_; }  // of the store; "" if it can be written
+  const std::string& problem() const { return problem_; }  // of the store; "" if it is writable
 
-  // Whether the scheduler is to look again: jobs came, went, or may be given more.
+  // Marks that a round is due: jobs came, went, or can use more replicas.
   void changed() { changed_ = true; }
   bool take_changed() { return std::exchange(changed_, false); }
 
-  // Jobs that have ended, events and single values.
+  // For ended jobs, events and single values.
   JobStore& store() { return store_; }
 
  private:

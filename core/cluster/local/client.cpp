@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMaxLock = 4096;
 
-// Where a service listens now; "" if none does.
+// The socket of the live service; "" if there is none.
 std::string live_socket() {
   const LocalPaths paths = local_paths();
   for (const std::string& socket : {paths.socket, paths.other_socket}) {
@@ -33,20 +33,20 @@ std::string live_socket() {
   const std::string lock = local_paths().lock;
   if (const auto service = service_process()) {
     fail(
-        "the adaptdl service (process {}) does not listen where this command looks; `adaptdl serve "
-        "--stop` ends it, and `adaptdl serve` starts one that does. Jobs go on.",
+        "the adaptdl service (process {}) listens on another socket than this command expects; "
+        "restart it: `adaptdl serve --stop`, then `adaptdl serve`. Jobs keep running.",
         service->pid);
   }
   if (service_locked()) {
     fail(
-        "an adaptdl service of an earlier version runs (it holds {}), and listens in a folder that "
-        "this command does not know. Set XDG_RUNTIME_DIR as where it was started, or end that "
-        "process by SIGTERM, then `adaptdl serve`; jobs go on.",
+        "an adaptdl service of an earlier version holds {} and listens on a socket that this "
+        "command cannot find. Set XDG_RUNTIME_DIR to the value that the service was started with, "
+        "or end the service with SIGTERM and run `adaptdl serve`. Jobs keep running.",
         lock);
   }
   fail(
-      "no adaptdl service runs for you on this machine; `adaptdl serve` starts one, as does "
-      "`adaptdl submit`.");
+      "no adaptdl service is running for you on this machine; start it with `adaptdl serve` or "
+      "`adaptdl submit`");
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ std::optional<ServiceProcess> service_process() {
   const auto start = try_parse<uint64_t>(std::string_view(text).substr(blank + 1, end - blank - 1));
   if (!pid || *pid <= 0 || !start) return std::nullopt;
   ServiceProcess service{*pid, Fd(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)))};
-  // Looked at after the descriptor was had: it is the same process then, or none.
+  // Checked after opening the descriptor: it is this process then, or none.
   if (!service.pidfd || process_start_time(*pid) != start) return std::nullopt;
   pollfd wait{service.pidfd.get(), POLLIN, 0};
   if (::poll(&wait, 1, 0) > 0) return std::nullopt;
@@ -96,7 +96,7 @@ std::optional<nlohmann::json> runner_status(const std::string& job, Seconds time
   try {
     if (!try_connect_unix(socket)) return std::nullopt;
     return launch::request_at(socket, {{"request", "status"}}, timeout, "job " + job);
-  } catch (const Error&) {  // it ends at this moment, or is stopped
+  } catch (const Error&) {  // the runner is just ending, or is stopped
     return std::nullopt;
   }
 }

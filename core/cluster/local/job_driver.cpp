@@ -14,10 +14,10 @@ namespace adaptdl::local {
 namespace {
 
 constexpr std::chrono::milliseconds kAskAgain{1000};  // a job that trains
-constexpr std::chrono::milliseconds kAskSoon{100};    // one that is starting, or changing
-constexpr Seconds kPatience{5};                       // with a runner's answer
-constexpr double kStartsUp = 10;                      // s in which a runner need not answer
-constexpr double kLivedLong = 600;                    // s after which a death is the first again
+constexpr std::chrono::milliseconds kAskSoon{100};    // a job that starts or rescales
+constexpr Seconds kPatience{5};                       // timeout of a runner's answer
+constexpr double kStartsUp = 10;                      // s in which a new runner need not answer
+constexpr double kLivedLong = 600;                    // s; later deaths are counted from one again
 constexpr int kMaxDeaths = 10;                        // of runners, in a row without a step
 constexpr Seconds kAfterTrouble{1};
 
@@ -25,7 +25,7 @@ TimePoint after(Seconds seconds) {
   return Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(seconds);
 }
 
-// The last line that a runner which could not even begin left behind.
+// The last line on standard error of a runner that failed before it started.
 std::string last_words(const JobFolder& folder) {
   try {
     std::string text = read_file(folder.runner_errors(), 1u << 20);
@@ -43,7 +43,8 @@ std::vector<int> numbers_of(const Machine& machine, std::vector<int> slots) {
 
 }  // namespace
 
-// Trouble with one job: no descriptor is free, or a file of its folder is damaged.
+// An error of one job (no free descriptor, a damaged file in its folder) does not affect the
+// others.
 template <typename Act>
 void JobDriver::for_each_job(const Act& act) {
   for (auto& [name, job] : parts_.jobs.all()) {
@@ -69,7 +70,7 @@ void JobDriver::adopt() {
     if (!problem.empty()) {
       if (job.runner) job.runner.send_signal(SIGTERM);
       end(job, "Failed", "Invalid",
-          problem + "; it was submitted to another adaptdl: delete it, and submit it again",
+          problem + "; another version of adaptdl wrote this job: delete it and submit it again",
           std::nullopt);
     } else if (job.runner) {
       job.state.live = true;
@@ -82,8 +83,8 @@ void JobDriver::adopt() {
     if (job.state.live || job.record.ended()) continue;
     const auto last = last_runner(folder_of(job));
     if (!last) continue;
-    if (!last->this_boot) job.record.failures = 0;  // the machine's, not the job's
-    job.runner_since = Monotonic::now();            // how long it lived is not known
+    if (!last->this_boot) job.record.failures = 0;  // the machine failed, not the job
+    job.runner_since = Monotonic::now();            // the real start time is unknown
     runner_ended(job, last->pid, std::nullopt);
     job.state.retry_at = Monotonic::now();
   }
@@ -152,13 +153,13 @@ void JobDriver::advance(ActiveJob& job) {
         job.state.stopping = job.to_stop = true;
         job.state.kill_at = after(Seconds(job.spec.grace_s + kStopSlack));
         parts_.jobs.note(job, "Stopping",
-                         job.record.cancelled ? "it was cancelled" : job.record.why);
+                         job.record.cancelled ? "cancelled by its user" : job.record.why);
         ask(job, ActiveJob::Query::stop);
         return;
       case NextAction::Kind::kill:
         job.state.kill_at = after(Seconds(kStopSlack));
         job.runner.send_signal(SIGKILL);
-        parts_.jobs.note(job, "Killed", "it did not stop in time", true);
+        parts_.jobs.note(job, "Killed", "the job did not stop in time", true);
         return;
       case NextAction::Kind::cancel:
         end(job, "Cancelled", "Cancelled", "cancelled by its user", std::nullopt);
@@ -198,7 +199,7 @@ void JobDriver::start(ActiveJob& job, int slots) {
   job.record.reason.clear();
   job.record.message.clear();
   parts_.jobs.note(job, "Started",
-                   fmt::format("{} on slot{} {}", job.record.starts > 1 ? "again" : "first",
+                   fmt::format("{} on slot{} {}", job.record.starts > 1 ? "restarted" : "started",
                                slots == 1 ? "" : "s", fmt::join(job.state.granted, ",")));
   parts_.jobs.save(job);
 }
@@ -229,8 +230,8 @@ void JobDriver::ask(ActiveJob& job, ActiveJob::Query kind) {
         {"replicas", static_cast<int>(job.state.granted.size()) / job.state.slots_per_replica},
         {"slots", numbers_of(parts_.machine, job.state.granted)}};
   } else if (kind == ActiveJob::Query::stop) {
-    // Not by a signal: a service that was started anew may ask twice, and a second signal would
-    // skip the checkpoint.
+    // Not by a signal: a restarted service may ask twice, and a second signal would skip the
+    // checkpoint.
     request = {{"request", "cancel"}, {"checkpoint", true}};
   }
   job.query_kind = kind;
@@ -244,11 +245,11 @@ void JobDriver::take_answer(ActiveJob& job) {
   bool ok = said != answer.end() && *said == true;
   job.ask_at = after(kAskSoon);
   if (job.query_kind == ActiveJob::Query::stop) {
-    job.to_stop = !answer.is_object();  // refused: it is ending already
+    job.to_stop = !answer.is_object();  // a refusal: the runner is ending already
     return;
   }
   if (job.query_kind == ActiveJob::Query::scale) {
-    job.state.scaling = false;  // whether it was understood, the next status tells
+    job.state.scaling = false;  // the next status shows whether the runner took it
     return;
   }
   try {
@@ -261,9 +262,9 @@ void JobDriver::take_answer(ActiveJob& job) {
     job.unanswered = std::min(job.unanswered + 1, 6);
     if (seconds_since(job.runner_since) > kStartsUp) {
       job.ask_at = after(kAskAgain * (1 << job.unanswered));
-      if (job.unanswered == 1) return;  // it may be about to end
+      if (job.unanswered == 1) return;  // the runner may be about to end
       job.record.reason = "NotAnswering";
-      job.record.message = "its runner does not answer; it may be stopped";
+      job.record.message = "the job's runner does not answer; the process may be stopped";
       parts_.jobs.save(job);
     }
     return;
@@ -283,7 +284,7 @@ void JobDriver::take_status(ActiveJob& job, const Json& status) {
   const auto step = json_get_or<int64_t>(status, "step", "status", 0);
   if (step > job.step) job.record.failures = 0;
   job.step = std::max(job.step, step);
-  bool strays = false;  // a service that died before it could say so had started it elsewhere
+  bool strays = false;  // slots of a start that an earlier service did not record before it died
   if (const auto held = json_find<std::vector<int>>(status, "slots", "status")) {
     std::vector<int> kept = job.state.granted;
     const std::vector<int> ours = parts_.slots.held_by(job.record.name);
@@ -301,7 +302,7 @@ void JobDriver::take_status(ActiveJob& job, const Json& status) {
   }
   if (const auto hints = json_find<Json>(status, "hints", "status")) take_hints(job, *hints);
   parts_.supervisor.live(job.record.name, std::max(1, job.state.wanted));
-  // A request that it has not had, or had before it was ready.
+  // The runner has not received the request, or received it before it was ready.
   const int granted = static_cast<int>(job.state.granted.size()) / job.state.slots_per_replica;
   const int target = json_get_or<int>(status, "target", "status", granted);
   if (!job.state.stopping && (target != granted || (strays && granted > 0))) {
@@ -326,7 +327,7 @@ void JobDriver::take_hints(ActiveJob& job, const Json& hints) {
   std::vector<std::string> ignored;
   try {
     const JobHints known = job_hints(hints_from_json(hints, "hints", ignored));
-    // What it may be given has grown: it need not wait for the interval's end.
+    // The job can now use more replicas: schedule before the interval ends.
     const bool more = (!job.hints.perf && known.perf) ||
                       known.max_profiled_replicas > job.hints.max_profiled_replicas;
     job.hints = known;
@@ -341,7 +342,7 @@ void JobDriver::take_hints(ActiveJob& job, const Json& hints) {
 void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code) {
   const JobFolder folder = folder_of(job);
   const bool was_cancelled = job.state.cancelled;
-  if (code == kRunnerTaken) {  // started by a service that died before it could say so
+  if (code == kRunnerTaken) {  // an earlier service started a runner and died before recording it
     job.runner = RunnerProcess::find(folder);
     if (job.runner) return;
   }
@@ -361,7 +362,7 @@ void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code)
   const RunnerEnd how = runner_end(folder, pid);
   if (how.step > job.step || seconds_since(job.runner_since) > kLivedLong) job.record.failures = 0;
   job.step = std::max(job.step, how.step);
-  // A full disk may have kept it from recording its end: then its exit code says it.
+  // With a full disk the runner may not have recorded its end; its exit code tells it then.
   const bool recorded = how.state == "finished" || how.state == "failed" ||
                         how.state == "stopped" || how.state == "cancelled";
   if (how.state == "finished" || (!recorded && code == kRunnerFinished)) {
@@ -374,14 +375,14 @@ void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code)
   }
   if (how.state == "failed") {
     end(job, "Failed", how.cause.empty() ? "RunFailed" : how.cause,
-        how.reason.empty() ? "it failed; its logs may say why" : how.reason,
+        how.reason.empty() ? "the job failed; see its logs for the reason" : how.reason,
         how.program_exit_code.value_or(how.exit_code.value_or(1)));
     return;
   }
   if (how.state == "stopped" || how.state == "cancelled" || (!recorded && code == kRunnerStopped)) {
     parts_.jobs.note(job, "Stopped", how.step > 0 ? fmt::format("after step {}", how.step) : "");
     if (!stopping && !job.record.suspended) {
-      // Somebody else told it to stop; it goes on when it is its turn again.
+      // Not stopped by this service; the job starts again when the scheduler gives it slots.
       job.state.retry_at = after(Seconds(1));
     }
     parts_.jobs.save(job);
@@ -391,14 +392,15 @@ void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code)
   runner_died(job, stopping, code);
 }
 
-// Killed, or it could not even begin.
+// The runner was killed, or failed before it started.
 void JobDriver::runner_died(ActiveJob& job, bool stopping, std::optional<int> code) {
   const JobFolder folder = folder_of(job);
   const int deaths = ++job.record.failures;
-  std::string message = "its runner was killed";
+  std::string message = "the job's runner was killed";
   if (code && *code < 128) {
     const std::string words = last_words(folder);
-    message = words.empty() ? fmt::format("its runner ended with exit code {}", *code) : words;
+    message =
+        words.empty() ? fmt::format("the job's runner ended with exit code {}", *code) : words;
   }
   if (deaths >= kMaxDeaths) {
     end(job, "Failed", "RunnerDied", fmt::format("{} ({} times in a row)", message, deaths),

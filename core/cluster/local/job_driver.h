@@ -1,7 +1,7 @@
 #pragma once
 
-// Moves each job towards what it was given: starts its runner, tells it of other slots, stops it,
-// and takes in what it says (next_action.h decides).
+// Moves each job towards its allocation: starts its runner, tells it its slots, stops it, and reads
+// its answers (next_action.h decides).
 
 #include <optional>
 #include <poll.h>
@@ -17,9 +17,9 @@
 
 namespace adaptdl::local {
 
-// A part of the service's loop: add_waits(), then, when something has come or it is time,
-// take_news() and advance(). Trouble with one job is no other's: it is logged, and what failed is
-// tried again, a little later.
+// A part of the service's loop: add_waits(), then, on news or at the deadline, take_news() and
+// advance(). An error of one job does not affect the others: it is logged, and the action is
+// retried a little later.
 class JobDriver {
  public:
   struct Parts {
@@ -33,12 +33,12 @@ class JobDriver {
   // Borrows all for its life.
   explicit JobDriver(const Parts& parts) : parts_(parts) {}
 
-  // Loads the jobs, and finds the runners that live and those that have ended since. Once.
+  // Loads the jobs, and finds the live runners and those that ended meanwhile. Call it once.
   void adopt();
 
-  // Adds what to wait for, and returns until when.
+  // Adds the descriptors to wait for; returns the deadline.
   TimePoint add_waits(std::vector<pollfd>& waits) const;
-  // What runners and programs have said, and runners that have ended.
+  // Handles answers of runners, hints of programs, and runners that have ended.
   void take_news();
   void advance();
 

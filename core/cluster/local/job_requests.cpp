@@ -14,7 +14,7 @@ namespace adaptdl::local {
 
 namespace {
 
-// As Kubernetes makes names: no vowels, so no words; no letters that look alike.
+// As Kubernetes generates names: no vowels, so no words; no letters that look alike.
 std::string random_suffix() {
   static constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";
   std::string suffix;
@@ -71,19 +71,19 @@ Json JobRequests::submit(const Json& request) {
   record.max_replicas = job.spec.max_replicas.value_or(most_replicas(job, machine_));
   note_shortage(job, machine_);
 
-  // The folder first: a job in the store has one. A folder without a job is swept up at the start,
-  // which knows it by its job.json.
+  // The folder first: every job in the store has one. The next start of the service removes a
+  // folder without a job; it recognizes the folder by its job.json.
   const JobFolder folder{paths_.job(record.name)};
   const auto project = json_find<std::string>(request, "project", "submit");
   if (project && (parent_directory(*project) != paths_.jobs || !is_incoming(file_name(*project)))) {
-    fail("{}: not a folder of {} that a submission made", *project, paths_.jobs);
+    fail("{}: not a submission folder in {}", *project, paths_.jobs);
   }
   if (jobs_.store().find(record.name)) {
-    fail("there is a job {} already; `adaptdl delete {}` removes it once it has ended", record.name,
+    fail("job {} already exists; delete it with `adaptdl delete {}` once it has ended", record.name,
          record.name);
   }
   if (path_exists(folder.path)) {
-    fail("{}: is in the way, and belongs to no job that is known; move it elsewhere", folder.path);
+    fail("{}: already exists, but belongs to no known job; move it elsewhere", folder.path);
   }
   make_directories(folder.path, 0700);
   try {
@@ -117,7 +117,7 @@ Json JobRequests::scale(const Json& request) {
   const int most = machine_.slots / job.state.slots_per_replica;
   if (low < 0 || high < std::max(1, low)) fail("invalid replica range {}:{}", low, high);
   if (std::max(1, low) > most) {
-    fail("job {} can have {} replicas at most on this machine", job.record.name, most);
+    fail("job {} can have at most {} replicas on this machine", job.record.name, most);
   }
   job.record.min_replicas = low;
   job.record.max_replicas = high;
@@ -131,10 +131,10 @@ Json JobRequests::scale(const Json& request) {
 Json JobRequests::remove(const Json& request) {
   const std::string name = text(request, "name");
   if (jobs_.find(name) != nullptr) {
-    fail("job {} has not ended; `adaptdl cancel {}` ends it", name, name);
+    fail("job {} has not ended; cancel it with `adaptdl cancel {}`", name, name);
   }
-  if (!jobs_.store().find(name)) fail("there is no job {}", name);
-  // The folder first: if this is cut off in between, the next start removes it.
+  if (!jobs_.store().find(name)) fail("job {} not found", name);
+  // The folder first: if the service dies in between, its next start removes the renamed folder.
   const std::string folder = paths_.job(name), removed = paths_.incoming();
   const bool had_folder = std::rename(folder.c_str(), removed.c_str()) == 0;
   if (!had_folder && errno != ENOENT) fail_errno(errno, folder);
@@ -151,7 +151,7 @@ ActiveJob& JobRequests::find(const Json& request) {
   const std::string name = text(request, "name");
   if (ActiveJob* const job = jobs_.find(name)) return *job;
   const auto ended = jobs_.store().find(name);
-  if (!ended) fail("there is no job {}", name);
+  if (!ended) fail("job {} not found", name);
   fail("job {} has ended ({})", name, ended->phase);
 }
 

@@ -19,8 +19,8 @@ class JobRequests {
               const LocalPaths& paths)
       : jobs_(jobs), supervisor_(supervisor), machine_(machine), paths_(paths) {}
 
-  // submit, scale, suspend, resume, cancel, delete: returns the answer. Throws Error, which
-  // refuses the request; nothing has changed then.
+  // submit, scale, suspend, resume, cancel, delete: returns the answer. Throws Error if the request
+  // is refused; nothing has changed then.
   Json carry_out(const std::string& kind, const Json& request);
 
  private:

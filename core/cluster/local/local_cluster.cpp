@@ -19,7 +19,7 @@ void LocalCluster::fit_jobs() {
   for (auto& [name, job] : jobs_.all()) {
     if (job.record.ended()) continue;
     bool changed = false;
-    // An earlier version stored that of a job whose fewest replicas did not fit.
+    // An earlier version stored this maximum when even the minimum did not fit.
     if (job.record.max_replicas < std::max(1, job.record.min_replicas)) {
       job.record.max_replicas = most_replicas(job, machine_);
       changed = true;
@@ -67,12 +67,12 @@ std::vector<ClusterJob> LocalCluster::jobs() {
     seen.preemptible = job.spec.preemptible;
     seen.request = request_of(machine_, job.spec);
     seen.hints = job.hints;
-    // Before a job has measured it: a live rescale, or a Python program's start.
+    // Until the job has measured it: the cost of a live rescale, or of starting a Python program.
     if (!seen.hints.rescale_cost_s) {
       seen.hints.rescale_cost_s =
           job.spec.kind == JobSpec::Kind::command ? kRestartCost : kLiveRescaleCost;
     }
-    // A command ends to be rescaled: its start is a part of that.
+    // A command restarts to rescale, so its rescale cost includes its start.
     if (job.spec.kind != JobSpec::Kind::command) seen.hints.start_cost_s = job.start_s;
     result.push_back(std::move(seen));
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The machine and its jobs as the scheduler sees them: one node, and its slots to share out.
+// The machine and its jobs as the scheduler sees them: one node with its slots.
 
 #include <string>
 #include <vector>
@@ -18,9 +18,8 @@ class LocalCluster : public Cluster {
   LocalCluster(ActiveJobs& jobs, const Machine& machine, const SlotLedger& slots)
       : jobs_(jobs), machine_(machine), slots_(slots) {}
 
-  // At the start of a service, when the live jobs hold their slots. The machine may be another one
-  // than that which the jobs were submitted to, and given: fewer GPUs after a reboot, other
-  // --slots.
+  // Adapts the jobs to the machine at the start of a service, when the live jobs hold their slots.
+  // The machine may have changed since their submission: fewer GPUs after a reboot, other --slots.
   void fit_jobs();
 
   double now_s() override;

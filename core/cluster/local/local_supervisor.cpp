@@ -30,7 +30,7 @@ void LocalSupervisor::serve(uint16_t port) {
     supervisor_ = std::make_unique<Supervisor>(*this, options);
   } catch (const Error& error) {
     if (port == 0) throw;
-    log_warning("{}; another port is used, and jobs that only know that one must start again",
+    log_warning("{}; the supervisor uses another port; jobs that know only this one must restart",
                 error.what());
     options.port = 0;
     supervisor_ = std::make_unique<Supervisor>(*this, options);
@@ -85,8 +85,8 @@ std::optional<SupervisedJob> LocalSupervisor::find(const std::string& job_namesp
   return SupervisedJob{found->second.token};
 }
 
-// All replicas are on this machine, and none of them waits for the others to exist: whichever
-// generation asks, rank 0 will be here.
+// All replicas are on this machine, so rank 0 of every generation is here: no replica has to wait
+// until the others exist.
 std::optional<std::vector<std::string>> LocalSupervisor::addresses(const std::string&,
                                                                    const std::string& name,
                                                                    int64_t) {

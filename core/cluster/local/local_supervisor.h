@@ -1,7 +1,7 @@
 #pragma once
 
-// The local jobs as the supervisor's thread sees them, and its HTTP server. Kept apart from the
-// service, whose thread tells what has changed and takes the hints that came.
+// The local jobs as the supervisor's thread sees them, and its HTTP server. The service's thread
+// reports changes to it and takes the hints that have come.
 
 #include <map>
 #include <memory>
@@ -21,16 +21,16 @@ namespace adaptdl::local {
 class LocalSupervisor : public SupervisorBackend {
  public:
   LocalSupervisor();
-  ~LocalSupervisor() override;  // after the last call to it
+  ~LocalSupervisor() override;  // only after the last call
 
-  // Listens on 127.0.0.1, at `port` if that can be had, else at any. Once.
+  // Listens on 127.0.0.1, at `port` if it is free, else at any port. Call it once.
   void serve(uint16_t port);
   uint16_t port() const;
   std::string url() const;  // http://127.0.0.1:PORT
 
   void add(const std::string& job, const std::string& token);
-  void live(const std::string& job, int replicas);  // its replicas may ask for each other
-  void gone(const std::string& job);                // it has none
+  void live(const std::string& job, int replicas);  // replicas may discover each other
+  void gone(const std::string& job);                // the job has no replicas
   void remove(const std::string& job);
 
   int fd() const { return wake_.get(); }  // readable when hints have come

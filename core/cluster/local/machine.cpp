@@ -91,8 +91,7 @@ Resources request_of(const Machine& machine, const JobSpec& spec) {
 
 std::string shortage(const Machine& machine, const JobSpec& spec, int min_replicas) {
   if (!machine.gpus && spec.request.gpus.value_or(0) > 0) {
-    return fmt::format("a replica asks for {} GPUs, and this machine shows none",
-                       *spec.request.gpus);
+    return fmt::format("a replica requests {} GPUs, but this machine has none", *spec.request.gpus);
   }
   const Resources there = node_of(machine).free_for_jobs;
   const int replicas = std::max(1, min_replicas);
@@ -104,7 +103,7 @@ std::string shortage(const Machine& machine, const JobSpec& spec, int min_replic
       if (name == "memory") return fmt::format("{:.1f} GiB", static_cast<double>(value) / 0x1p30);
       return fmt::format("{} GPUs", value);
     };
-    return fmt::format("{} replica{} of {} each cannot fit: the machine gives {} to jobs", replicas,
+    return fmt::format("{} replica{} of {} each cannot fit: this machine has {} for jobs", replicas,
                        replicas == 1 ? "" : "s", shown(amount), shown(have));
   }
   return "";

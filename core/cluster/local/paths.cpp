@@ -25,7 +25,7 @@ LocalPaths local_paths() {
   std::string other;
   try {
     if (!chosen) other = join_path(runtime_directory(), "service.sock");
-  } catch (const Error&) {  // not safe to be used: then it is not
+  } catch (const Error&) {  // an unsafe runtime directory is not used
   }
   return {folder,
           join_path(folder, "state.db"),
@@ -52,7 +52,7 @@ bool submission_lives(const std::string& name) {
   if (!is_incoming(name)) return false;
   const size_t begin = kIncoming.size(), end = name.find('-', begin);
   const auto pid = try_parse<pid_t>(std::string_view(name).substr(begin, end - begin));
-  // Another process that got the number keeps a folder a little longer; that does no harm.
+  // If another process has the number by now, the folder is kept a little longer, without harm.
   return pid && *pid > 0 && (::kill(*pid, 0) == 0 || errno == EPERM);
 }
 

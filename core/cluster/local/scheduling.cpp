@@ -9,7 +9,7 @@ namespace adaptdl::local {
 namespace {
 
 constexpr double kEventGap = 0.1;    // s between rounds when jobs come and go
-constexpr double kPolicyTime = 0.3;  // s of one round's search, at most
+constexpr double kPolicyTime = 0.3;  // s that one round may search, at most
 
 }  // namespace
 

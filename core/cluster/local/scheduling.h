@@ -1,6 +1,6 @@
 #pragma once
 
-// By which policy the machine is shared, and when the next round is due.
+// The policy that schedules this machine, and when the next round is due.
 
 #include <map>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace adaptdl::local {
 
-// What the command line of `adaptdl serve` sets over the configuration.
+// Flags of `adaptdl serve`, which override the configuration.
 struct SchedulingFlags {
   std::optional<std::string> policy;
   std::map<std::string, double> options;  // only with `policy`
@@ -23,17 +23,17 @@ struct SchedulingFlags {
 
 class Scheduling {
  public:
-  // Borrows the cluster for its life. Throws Error for what the configuration does not allow.
+  // Borrows the cluster for its life. Throws Error for an invalid configuration.
   Scheduling(Cluster& cluster, const ServiceConfig& config, SchedulingFlags flags);
 
-  // Another configuration from now on, with a round at once. Throws Error, and keeps the one it
-  // had.
+  // Uses another configuration from now on, with a round at once. Throws Error, and keeps the
+  // previous one then.
   void configure(ServiceConfig config);
   const std::string& policy() const { return config_.policy; }
   const std::map<std::string, double>& options() const { return config_.options; }
 
-  void changed();         // jobs came, went, or may be given more
-  TimePoint due() const;  // time of the next round, if there are jobs that could be given something
+  void changed();         // jobs came, went, or can use more replicas
+  TimePoint due() const;  // time of the next round, if there are jobs to schedule
   void round_if_due();
 
  private:

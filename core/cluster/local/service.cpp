@@ -28,13 +28,13 @@ Fd take_lock(const LocalPaths& paths) {
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     const auto holder = service_process();
     fail(
-        "another adaptdl service runs for you here ({}{}); `adaptdl serve --stop` ends it, jobs go "
-        "on",
+        "another adaptdl service is already running for you ({}{}); stop it with `adaptdl serve "
+        "--stop`. Jobs keep running.",
         paths.folder, holder ? fmt::format(", process {}", holder->pid) : "");
   }
   const pid_t pid = getpid();
   const std::string text = fmt::format("{} {}\n", pid, process_start_time(pid).value_or(0));
-  // If it cannot be written, nobody knows the process, but by its socket.
+  // If this write fails, commands still find the service by its socket.
   if (::ftruncate(lock.get(), 0) == 0) {
     [[maybe_unused]] const ssize_t n = ::pwrite(lock.get(), text.data(), text.size(), 0);
   }
@@ -70,7 +70,7 @@ Service::Service(const ServiceOptions& options)
   listen();
 }
 
-// Clients that run know the address: it stays the same, if it can be had.
+// Running replicas know the address, so the service takes the same port again if it is free.
 void Service::serve_programs() {
   const auto port = try_parse<uint16_t>(jobs_.store().value(kPortFact).value_or(""));
   supervisor_.serve(port.value_or(0));
@@ -86,15 +86,15 @@ void Service::listen() {
   };
   try {
     control_ = at(options_.paths.socket);
-  } catch (const Error& error) {  // not every file system can hold a socket
+  } catch (const Error& error) {  // some file systems do not support sockets
     if (options_.paths.other_socket.empty()) throw;
-    log_warning("{}; commands reach the service at {}", error.what(), options_.paths.other_socket);
+    log_warning("{}; the service listens at {} instead", error.what(), options_.paths.other_socket);
     control_ = at(options_.paths.other_socket);
   }
 }
 
 void Service::run() {
-  log_info("adaptdl {} shares {} by policy {}; supervisor at {}", options_.version,
+  log_info("adaptdl {} schedules {} with policy {}; supervisor at {}", options_.version,
            slots_text(slots_.count(), machine_.slot_kind()), scheduling_.policy(),
            supervisor_.url());
   advance();
@@ -132,9 +132,9 @@ void Service::take_signals() {
     }
     try {
       reload();
-      log_info("policy {}, from {}", scheduling_.policy(), options_.config);
+      log_info("policy {}, read from {}", scheduling_.policy(), options_.config);
     } catch (const Error& error) {
-      log_error("{}; the policy stays {}", error.what(), scheduling_.policy());
+      log_error("{}; the service keeps policy {}", error.what(), scheduling_.policy());
     }
   }
 }
@@ -142,7 +142,7 @@ void Service::take_signals() {
 void Service::reload() {
   const ServiceConfig config = read_service_config(options_.config);
   if (!options_.slots && this_machine(config.slots).slots != machine_.slots) {
-    log_warning("{}: slots: counts from the next start of the service; {} are shared out now",
+    log_warning("{}: slots: takes effect when the service restarts; {} slots are in use now",
                 options_.config, machine_.slots);
   }
   scheduling_.configure(config);
@@ -168,13 +168,13 @@ Json Service::on_request(const Json& request) {
   }
   if (protocol != kProtocol) {
     fail(
-        "the service that runs is adaptdl {}, which this command does not understand. Stop it "
-        "(`adaptdl serve --stop`; jobs go on) and start the new one (`adaptdl serve`).",
+        "the running service is adaptdl {}, whose protocol this command does not support; restart "
+        "it: `adaptdl serve --stop`, then `adaptdl serve`. Jobs keep running.",
         options_.version);
   }
   const double now = monotonic_now_s();
   if (json_get_or<double>(request, "until", "request", now) < now) {
-    fail("the service was held up, and has not done what was asked; try again");
+    fail("the service was delayed and did not carry out the request; try again");
   }
   if (kind == "reload") {
     reload();

@@ -1,15 +1,15 @@
 #pragma once
 
-// The local cluster's service: one thread, one loop, which waits for requests, runners, signals and
-// deadlines; has the allocator share the machine out (Scheduling); and moves each job towards what
-// it was given (JobDriver). What it knows is in the store before anybody is told (ActiveJobs).
+// The local cluster's service: one thread, one loop. It waits for requests, runners, signals and
+// deadlines, has the allocator schedule the machine (Scheduling), and moves each job towards its
+// allocation (JobDriver). A change is in the store before anybody is told (ActiveJobs).
 //
 // Invariants
-//  1. A job has at most one live runner; its run.lock says so even when this service does not know.
+//  1. A job has at most one live runner; its run.lock ensures this even across services.
 //  2. A slot is granted to one job at a time, also across a restart of the service.
-//  3. A job whose submission was answered is run to its end, or shown as failed with a reason.
-//  4. A store that cannot be written (a full disk) stops no job; what is unsaved is written when it
-//     can be, and new submissions are refused meanwhile.
+//  3. A job whose submission was accepted runs to its end, or is shown as failed with a reason.
+//  4. A store that cannot be written (a full disk) stops no job; unsaved changes are written later,
+//     and new submissions are refused meanwhile.
 
 #include <map>
 #include <memory>
@@ -37,17 +37,18 @@ struct ServiceOptions {
   std::string adaptdl;  // path of this program, for runners
   std::string version;
   std::string config;          // path; read again on SIGHUP
-  SchedulingFlags scheduling;  // over the configuration's
-  std::optional<int> slots;    // likewise
+  SchedulingFlags scheduling;  // override the configuration
+  std::optional<int> slots;    // overrides the configuration
 };
 
 class Service {
  public:
-  // Takes the lock, opens the store, finds the jobs that run. Throws Error: another service runs,
-  // the configuration is wrong, the state is a newer version's.
+  // Takes the lock, opens the store, finds the running jobs. Throws Error if another service runs,
+  // the configuration is invalid, or a newer version wrote the state.
   explicit Service(const ServiceOptions& options);
 
-  // Until SIGINT, SIGTERM or a stop request; jobs go on. SIGHUP reads the configuration again.
+  // Runs until SIGINT, SIGTERM or a stop request; jobs keep running. SIGHUP reads the configuration
+  // again.
   void run();
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which job may use which slot of this machine: a GPU, or without any, a core. A slot that was
-// taken back stays its old job's until that has let go of it, so that two jobs never train on one.
+// Which job may use which slot of this machine: a GPU, or without GPUs, a core. A preempted slot
+// belongs to its old job until that job has released it, so that two jobs never train on one slot.
 
 #include <string>
 #include <vector>
@@ -19,9 +19,9 @@ class SlotLedger {
 
   // The lowest free slots. Requires: count <= free().
   std::vector<int> take(const std::string& job, int count);
-  // A job that was found running has these; those out of range, or another's, are left out.
+  // Marks the slots of a job that was found running; skips slots out of range or of another job.
   void hold(const std::string& job, const std::vector<int>& slots);
-  // All that the job holds but for those in `kept`.
+  // Frees all slots of the job except those in `kept`.
   void keep_only(const std::string& job, const std::vector<int>& kept);
 
  private:

@@ -40,7 +40,7 @@ Statement& Statement::bind(int parameter, double value) {
 Statement& Statement::bind(int parameter, std::string_view value) {
   if (sqlite3_bind_text64(statement_.get(), parameter, value.data(), value.size(), SQLITE_TRANSIENT,
                           SQLITE_UTF8) != SQLITE_OK) {
-    database_->fail_here("a text of that length");
+    database_->fail_here("bind text");
   }
   return *this;
 }
@@ -105,7 +105,7 @@ void Database::Close::operator()(sqlite3* database) const {
 }
 
 Database::Database(const std::string& path, Mode mode) : path_(path) {
-  // SQLite would make it readable by others, as the umask allows.
+  // SQLite would create it with the umask's permissions, readable by other users.
   if (mode == Mode::write) open_file(path, O_RDWR | O_CREAT, 0600);
   sqlite3* database = nullptr;
   const int flags = (mode == Mode::write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) |
@@ -137,7 +137,7 @@ void Database::copy_to(const std::string& path) {
 }
 
 void Database::fail_here(std::string_view what) const {
-  const char* reason = database_ ? sqlite3_errmsg(database_.get()) : "there is not enough memory";
+  const char* reason = database_ ? sqlite3_errmsg(database_.get()) : "out of memory";
   fail("{}: {}: {}", path_, what.substr(0, what.find('\n')), reason);
 }
 
@@ -149,7 +149,7 @@ Transaction::~Transaction() {
   if (database_ == nullptr) return;
   try {
     database_->execute("ROLLBACK");
-  } catch (const Error&) {  // SQLite has rolled back by itself: a full disk
+  } catch (const Error&) {  // SQLite has rolled back itself, as after a full disk
   }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // SQLite as this project uses it: one connection, prepared statements, transactions. Every function
-// throws Error "PATH: what was done: SQLite's reason"; a full disk is such an Error, after which
-// the database is as it was before the transaction.
+// throws Error "PATH: operation: SQLite's reason", also on a full disk; the database is then as it
+// was before the transaction.
 
 #include <cstdint>
 #include <memory>
@@ -17,8 +17,8 @@ namespace adaptdl {
 
 class Database;
 
-// A prepared statement. Parameters and columns are counted from 1 and 0, as in SQLite. Valid as
-// long as its Database, in one thread at a time.
+// A prepared statement. As in SQLite, parameters are counted from 1 and columns from 0. Valid as
+// long as its Database; one thread at a time.
 class Statement {
  public:
   Statement& bind(int parameter, int64_t value);
@@ -31,7 +31,7 @@ class Statement {
   }
 
   bool step();  // true: there is a row
-  void run();   // to the end, ignoring rows; then ready to be bound anew
+  void run();   // to the end, ignoring rows; then it can be bound again
   void reset();
 
   bool is_null(int column) const;
@@ -52,12 +52,12 @@ class Statement {
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
 };
 
-// One thread at a time. Movable is not needed, so it is not.
+// One thread at a time.
 class Database {
  public:
   enum class Mode { read, write };
 
-  // Opens the file; `write` makes it (0600) if missing. Waits up to 5 s for other processes.
+  // Opens the file; `write` creates it (0600) if missing. Waits up to 5 s for other processes.
   Database(const std::string& path, Mode mode);
   ~Database();
   Database(const Database&) = delete;
@@ -69,7 +69,7 @@ class Database {
   int64_t last_insert_id() const;
   // PRAGMA user_version, for the schema's number.
   int64_t user_version();
-  // A consistent copy of the whole database as a new file.
+  // Writes a consistent copy of the whole database to a new file.
   void copy_to(const std::string& path);
 
  private:

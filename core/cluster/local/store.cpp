@@ -13,7 +13,7 @@ constexpr const char* kColumns =
     " slots, restarts, starts, failures, service_s, min_replicas, max_replicas, suspended,"
     " cancelled, hints, exit_code";
 
-// The same, with nothing in place of the long ones.
+// The same columns; the long ones are empty.
 constexpr const char* kBriefColumns =
     "id, name, '', '', phase, reason, '', '', submitted_s, started_s, ended_s, replicas, slots,"
     " restarts, starts, failures, service_s, min_replicas, max_replicas, suspended, cancelled, '',"
@@ -100,10 +100,11 @@ void bind_job(Statement& statement, const JobRecord& job) {
 
 JobStore::JobStore(const std::string& path, Database::Mode mode) : database_(path, mode) {
   if (mode == Database::Mode::write) {
-    // Readers are not held up, and a commit that only tells progress need not wait for the disk.
+    // Writes do not block readers, and a commit of mere progress need not wait for the disk.
     database_.execute("PRAGMA journal_mode = WAL");
     database_.execute("PRAGMA synchronous = NORMAL");
-    // Rows are written one at a time, by key: the usual 2 MB of cache would be most of the service.
+    // Rows are written one at a time, by key: the default cache of 2 MB would be most of the
+    // service's memory.
     database_.execute("PRAGMA cache_size = -256");
   } else {
     database_.execute("PRAGMA mmap_size = 1073741824");  // thousands of jobs without a read() each
@@ -111,13 +112,13 @@ JobStore::JobStore(const std::string& path, Database::Mode mode) : database_(pat
   const int64_t version = database_.user_version();
   if (version > kSchema) {
     fail(
-        "{}: written by a newer adaptdl (its form is {}, this one knows {}). Use that version, or "
-        "name another folder in ADAPTDL_LOCAL_STATE.",
+        "{}: written by a newer adaptdl (schema {}, this version supports {}); use the newer "
+        "version, or set ADAPTDL_LOCAL_STATE to another folder",
         path, version, kSchema);
   }
   if (version == kSchema) return;
   if (mode == Database::Mode::read) {
-    fail("{}: written by an older adaptdl; `adaptdl serve` brings it up to date.", path);
+    fail("{}: written by an older adaptdl; run `adaptdl serve` to upgrade it", path);
   }
   migrate();
 }
@@ -130,17 +131,17 @@ void JobStore::migrate() {
     database_.copy_to(copy);
   }
   Transaction transaction(database_);
-  // Another service may have done it meanwhile.
+  // Another service may have migrated it meanwhile.
   if (database_.user_version() == 0) database_.execute(kSchema1);
   transaction.commit();
 }
 
 void JobStore::add(JobRecord& job) {
   if (find(job.name)) {
-    fail("there is a job {} already; `adaptdl delete {}` removes it once it has ended", job.name,
+    fail("job {} already exists; delete it with `adaptdl delete {}` once it has ended", job.name,
          job.name);
   }
-  // A job whose submission was answered survives a power cut.
+  // An accepted job survives a power cut.
   database_.execute("PRAGMA synchronous = FULL");
   try {
     static const std::string sql = fmt::format(

@@ -1,8 +1,7 @@
 #pragma once
 
-// What the local service knows of its jobs, on disk, such that a kill -9 or a power cut at any
-// instant loses nothing that was answered. The service alone writes; commands read beside it, and
-// when no service runs.
+// The local service's jobs on disk. A kill -9 or a power cut at any instant loses nothing that a
+// client was told. Only the service writes; commands read directly, also while no service runs.
 
 #include <cstdint>
 #include <functional>
@@ -18,25 +17,25 @@ namespace adaptdl::local {
 // Times are seconds of the wall clock since 1970.
 struct JobRecord {
   int64_t id = 0;       // grows with each submission; 0: not stored yet
-  std::string name;     // unique among all that are stored
+  std::string name;     // unique in the store
   std::string spec;     // JobSpec, as JSON
-  std::string token;    // its part of the supervisor's URL
+  std::string token;    // the job's part of the supervisor's URL
   std::string phase;    // phase_name(), or Suspended, Cancelled
   std::string reason;   // one word or CamelCase, as in conditions; "" if there is none
   std::string message;  // a sentence for people
-  std::string why;      // the policy's reason for its present allocation
+  std::string why;      // the policy's reason for the present allocation
   double submitted_s = 0;
   std::optional<double> started_s;  // first replica
   std::optional<double> ended_s;
-  int replicas = 0;                        // that its allocation has
-  std::vector<int> slots;                  // that it holds, or may still hold
+  int replicas = 0;                        // of its allocation
+  std::vector<int> slots;                  // slots that it holds, or may still hold
   int restarts = 0;                        // changes of its allocation after the first
   int starts = 0;                          // runners started
   int failures = 0;                        // of runners, in a row
   double service_s = 0;                    // slot seconds held
   int min_replicas = 0, max_replicas = 1;  // as scaled
   bool suspended = false, cancelled = false;
-  std::string hints;  // JSON, newest; "" if none
+  std::string hints;  // the newest, as JSON; "" if none
   std::optional<int64_t> exit_code;
 
   bool ended() const { return ended_s.has_value(); }
@@ -56,26 +55,26 @@ class JobStore {
  public:
   static constexpr int kSchema = 1;
 
-  // `write` makes folder and database, and migrates an older one in one transaction after it was
-  // copied to state.db.SCHEMA. A newer one is refused either way, with what to do.
+  // `write` creates the folder and the database. It migrates an older one in one transaction, after
+  // copying it to state.db.SCHEMA. Both modes refuse a newer one, saying what to do.
   JobStore(const std::string& path, Database::Mode mode);
 
-  // On disk for good when it returns. Throws Error, naming the name, if it is taken.
+  // Durable on disk when it returns. Throws Error with the name if it is taken.
   void add(JobRecord& job);  // sets its id
   void update(const JobRecord& job);
-  void remove(const std::string& name);  // its events too
+  void remove(const std::string& name);  // with its events
 
   std::optional<JobRecord> find(const std::string& name);
-  // By submission. `each` may throw to end early.
+  // Ordered by submission. `each` may throw to end early.
   void unfinished(const std::function<void(JobRecord&)>& each);
   void all(const std::function<void(JobRecord&)>& each);
-  // As all(), but spec, token, message, why and hints are left out: for lists of many jobs.
+  // As all(), but without spec, token, message, why and hints: for lists of many jobs.
   void all_briefly(const std::function<void(JobRecord&)>& each);
   std::vector<std::string> names(const std::string& prefix, int most);
 
-  // Events older than the newest `keep` of a job are dropped.
+  // Keeps only the newest `keep` events of a job.
   void add_event(const EventRecord& event, int keep = 1000);
-  // Later than `after` (an id), oldest first; of every job if `job` is empty.
+  // Events later than `after` (an id), oldest first; of every job if `job` is empty.
   std::vector<EventRecord> events(const std::string& job, int64_t after, int most);
 
   // Single values: the supervisor's port and the like.

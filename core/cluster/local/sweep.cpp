@@ -16,14 +16,14 @@ namespace {
 constexpr size_t kMaxJobFile = 8u << 20;
 constexpr size_t kMostNamed = 10;
 
-// Whether this is what a submission leaves that did not come as far as the store. A runner would
-// have left its lock.
+// Whether a submission that never reached the store left this folder. A runner would have left its
+// lock.
 bool never_stored(const JobFolder& folder, const std::string& name) {
   const std::string file = folder.job_file();
   if (!path_exists(file) || had_runner(folder)) return false;
   try {
     return granted_name(parse_json(read_file(file, kMaxJobFile), file), file) == name;
-  } catch (const Error&) {  // somebody else's
+  } catch (const Error&) {  // not a job's folder
     return false;
   }
 }
@@ -39,7 +39,7 @@ void sweep_jobs(const LocalPaths& paths, const std::function<bool(const std::str
     try {
       if (is_incoming(name) || never_stored({folder}, name)) {
         remove_tree(folder);
-      } else if (::rmdir(folder.c_str()) != 0) {  // an empty one says and holds nothing
+      } else if (::rmdir(folder.c_str()) != 0) {  // removes it only if it is empty
         if (strangers.size() < kMostNamed) {
           strangers.push_back(name);
         } else {
@@ -47,11 +47,11 @@ void sweep_jobs(const LocalPaths& paths, const std::function<bool(const std::str
         }
       }
     } catch (const Error& error) {
-      log_warning("{}; it stays", error.what());
+      log_warning("{}; the folder is kept", error.what());
     }
   }
   if (strangers.empty()) return;
-  log_warning("{}: no job of the store has {}{}; what is in there stays, and you may remove it",
+  log_warning("{}: no known job owns {}{}; remove them if you do not need their contents",
               paths.jobs, fmt::join(strangers, ", "),
               more == 0 ? "" : fmt::format(" and {} more", more));
 }

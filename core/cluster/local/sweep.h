@@ -1,6 +1,6 @@
 #pragma once
 
-// Removes what submissions and removals that were cut off left in LocalPaths::jobs.
+// Removes what interrupted submissions and deletions left in LocalPaths::jobs.
 
 #include <functional>
 #include <string>
@@ -9,11 +9,12 @@
 
 namespace adaptdl::local {
 
-// At the start of a service, before it takes submissions. `known`: whether the store has a job of
-// that name. Folders of incoming() whose process has ended go, as do those of jobs that were never
-// stored: with a job.json of theirs, and never a runner. Any other folder that is not known (the
-// store may have been lost, and these be jobs with their checkpoints) stays, and so does what
-// cannot be removed: a warning names them. Throws Error only if the folder cannot be listed.
+// Call it at the start of a service, before it accepts submissions. `known`: whether the store has
+// a job of that name. Removes the folders of incoming() whose process has ended, and those of jobs
+// that were never stored: with their own job.json, and never a runner. Keeps any other unknown
+// folder, since the store may have been lost and the folder may hold a job's checkpoints; a warning
+// names these folders, and those that cannot be removed. Throws Error only if LocalPaths::jobs
+// cannot be listed.
 void sweep_jobs(const LocalPaths& paths, const std::function<bool(const std::string& name)>& known);
 
 }  // namespace adaptdl::local

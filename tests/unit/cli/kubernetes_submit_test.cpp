@@ -180,7 +180,7 @@ TEST_CASE("a volume that cannot be given to its job, or removed, is told of") {
   CHECK_THROWS_WITH_AS(lab.submit({"--image", "repo/bad"}), doctest::Contains("not you: POST"),
                        Error);
   CHECK_THROWS_WITH_AS(lab.submit({"--image", "repo/bad"}),
-                       doctest::Contains("could not be removed"), Error);
+                       doctest::Contains("adaptdl cannot remove it"), Error);
 }
 
 TEST_CASE(

@@ -116,7 +116,7 @@ TEST_CASE("what an instance left behind is listed, taken over or deleted") {
   lab.put(kube::kServices, "Service", kLabels, {{"type", "ClusterIP"}});
   CHECK(lab.instances->list().rows[0] ==
         std::vector<std::string>{"curves", "<none>", "3Gi", "0/0"});
-  CHECK(lab.create("curves", {"--nodeport"}).find("was there already") != std::string::npos);
+  CHECK(lab.create("curves", {"--nodeport"}).find("which already existed") != std::string::npos);
   CHECK((*lab.find(kube::kServices))["spec"]["type"] == "NodePort");
   const Json owners = (*lab.find(kube::kClaims))["metadata"]["ownerReferences"];
   REQUIRE(owners.size() == 1);
@@ -163,7 +163,7 @@ TEST_CASE("one that jobs write to is not deleted") {
   CHECK(problem([&] { lab.instances->removal("curves"); }) == "");
   job("busy", {{"phase", "Running"}});
   const std::string told = problem([&] { lab.instances->removal("curves"); });
-  CHECK(told.find("written to by busy;") != std::string::npos);
+  CHECK(told.find("in use by busy;") != std::string::npos);
 }
 
 TEST_CASE("one whose jobs' definition is gone with AdaptDL can be deleted") {

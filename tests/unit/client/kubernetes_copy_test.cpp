@@ -284,7 +284,7 @@ TEST_CASE("cp: a job without a replica and without storage") {
   CHECK(contains(failure_of([&] {
                    copy_from_storage(*lab.cluster, bare, "/adaptdl/share", lab.file("x"));
                  }).sentence,
-                 "no replica that runs now, and no storage"));
+                 "no running replica, and no storage"));
   lab.fake.api().erase(kube::kClaims.in("lab", "adaptdl-pvc-1"));
   CHECK(contains(failure_of([&] {
                    copy_from_storage(*lab.cluster, lab.job, "/adaptdl/share", lab.file("x"));

@@ -95,13 +95,13 @@ TEST_CASE("exec: connections that fail") {
 
 TEST_CASE("exec: which replica") {
   KubernetesLab lab;
-  CHECK(contains(run(lab, {"true"}).failure, "net has no replica that runs now"));
+  CHECK(contains(run(lab, {"true"}).failure, "net has no running replica;"));
   lab.put_pod("net-1-0", 0, "Pending", 1);
   lab.put_pod("net-1-1", 1, "Running", 1);
   lab.put_pod("net-0-0", 0, "Running", 0);
   CHECK(run(lab, {"true"}).code == 0);
   CHECK(run(lab, {"true"}, "", 1).code == 0);
-  CHECK(contains(run(lab, {"true"}, "", 2).failure, "net has no replica 2 that runs now"));
+  CHECK(contains(run(lab, {"true"}, "", 2).failure, "net has no running replica 2;"));
 }
 
 }  // namespace adaptdl::client::kubernetes_exec_test

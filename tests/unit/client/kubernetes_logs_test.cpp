@@ -233,7 +233,7 @@ TEST_CASE("logs: a node that cannot be reached hides no other replica") {
     }
   });
   CHECK(both.find("the log of replica 1 ends here") != std::string::npos);
-  CHECK(sentence == "cluster kubernetes (lab): no log of net can be read");
+  CHECK(sentence == "cluster kubernetes (lab): cannot read any log of net");
 }
 
 TEST_CASE("logs -f: what takes long to print is printed to its end") {
@@ -274,7 +274,7 @@ TEST_CASE("logs -f: of a pod that says nothing to the end, this is said") {
                  true);
   });
   CHECK(told == Told{{0, {"line"}}});
-  CHECK(errors.starts_with("adaptdl: the log of replica 1 ends here: nothing has come for 0"));
+  CHECK(errors.starts_with("adaptdl: the log of replica 1 ends here: no output for 0"));
 }
 
 }  // namespace adaptdl::client

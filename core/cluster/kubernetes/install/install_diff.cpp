@@ -8,7 +8,7 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr size_t kLongestValue = 80;  // bytes shown of one
+constexpr size_t kLongestValue = 80;  // bytes shown of a value
 
 Json without_accounts(Json object) {
   if (!object.is_object()) return object;
@@ -79,7 +79,7 @@ std::string why_not_ready(const Json& deployment, const std::vector<Json>& pods)
       number_at(deployment, "/status/replicas") == wanted) {
     return "";
   }
-  // The youngest: those of an older template are on their way out.
+  // The youngest: pods of an older template are being replaced.
   PodFacts worst;
   for (const Json& pod : pods) {
     PodFacts facts = read_pod(pod);
@@ -90,15 +90,15 @@ std::string why_not_ready(const Json& deployment, const std::vector<Json>& pods)
     const std::string why = fmt::format("pod {}: {}", worst.name, worst.reason);
     return worst.message.empty() ? why : why + ": " + worst.message;
   }
-  // Pods that may not even be made: a quota, a pod security level.
+  // Pods that cannot be created: a quota, a pod security level.
   const Json conditions = deployment.value("/status/conditions"_json_pointer, Json::array());
   for (const Json& condition : conditions) {
     if (condition.value("type", "") == "ReplicaFailure" &&
         condition.value("status", "") == "True") {
-      return condition.value("message", "its pods cannot be made");
+      return condition.value("message", "the cluster cannot create its pods");
     }
   }
-  return fmt::format("{} of {} are ready", seen ? std::min(available, updated) : 0, wanted);
+  return fmt::format("{} of {} pods are ready", seen ? std::min(available, updated) : 0, wanted);
 }
 
 }  // namespace adaptdl::kubernetes

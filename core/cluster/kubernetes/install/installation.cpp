@@ -22,7 +22,7 @@ constexpr const char* kMonitoring = "monitoring.coreos.com";  // of Prometheus's
 constexpr const char* kPodsOfOperator = "app.kubernetes.io/name=adaptdl-operator";
 const kube::Resource kBindings{
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "", "", ""};
-// What a namespace is used for, and would lose. Roles of others in it are of no use alone.
+// Kinds whose objects keep a namespace from being removed. Roles of others alone are of no use.
 const std::array<InstalledKind, 11> kUses = {{
     {std::string(kJobKind), kJobs},
     {"PersistentVolumeClaim", kube::kClaims},
@@ -41,7 +41,8 @@ std::string label_of(const Json& object) {
   return object.value(Json::json_pointer("/metadata/labels/adaptdl~1installed-by"), "");
 }
 
-// Of every kind, in the order of application; kinds that the cluster does not know have none.
+// Objects of every kind, in the order of application; kinds that the cluster does not know have
+// none.
 std::vector<Json> owned_objects(kube::Client& client, const std::string& labels) {
   std::vector<Json> result;
   for (const auto& [kind, collection] : installed_kinds()) {
@@ -65,7 +66,7 @@ bool is_of_a_job(const Json& object) {
                      [](const Json& owner) { return owner.value("kind", "") == kJobKind; });
 }
 
-// What jobs have left that were deleted just now, and the cluster still clears away.
+// Whether the cluster is still removing what deleted jobs have left.
 bool jobs_left_something(kube::Client& client) {
   for (const kube::Resource& kind : {kube::kPods, kube::kSecrets, kube::kClaims}) {
     const kube::ObjectList found =
@@ -79,14 +80,14 @@ std::string owned_by(const std::string& name_space) {
   return fmt::format("{}={}", kLabelInstalled, name_space);
 }
 
-// Made by the operator, not by manifests().
+// Created by the operator, not by manifests().
 bool is_operators_own(const Json& object) {
   const std::string kind = object.value("kind", "");
   return kind == "Secret" || kind == "Lease";
 }
 
-// What jobs go on with under the next installation: their definition, and what their tokens are
-// derived from.
+// What jobs need to continue under the next installation: their definition, and the key from which
+// their tokens are derived.
 bool is_needed_by_jobs(const Json& object) {
   const std::string kind = object.value("kind", ""), name = kube::metadata_text(object, "name");
   return kind == "Namespace" || name == kDefinition || (kind == "Secret" && name == kKeySecret);
@@ -97,8 +98,8 @@ bool may_be_others(const Json& object) {
   return kind == "Namespace" || kind == "CustomResourceDefinition" || is_data(object);
 }
 
-// An object as it is in the cluster. Of Prometheus's operator, which may not be there, a missing
-// kind is told from a missing object: only of that does the answer name the object.
+// An object in the cluster. For kinds of Prometheus's operator, which may not be installed, a
+// missing kind is an Error: only the answer for a missing object names the object.
 std::optional<Json> find_known(kube::Client& client, const kube::Resource& place,
                                const std::string& kind) {
   if (place.group != kMonitoring) return client.find(place);
@@ -108,13 +109,13 @@ std::optional<Json> find_known(kube::Client& client, const kube::Resource& place
     if (!error.not_found()) throw;
     if (!error.status().name.empty()) return std::nullopt;
     fail(
-        "the cluster does not know {}s: they come with Prometheus's operator; install that first, "
+        "the cluster does not know {}s, which come with Prometheus's operator; install that first, "
         "or leave metrics.{}.enabled false",
         kind, kind == "ServiceMonitor" ? "serviceMonitor" : "prometheusRule");
   }
 }
 
-// What a crashed operator said last; "" if that is not to be had.
+// The last log line of a crashed operator; "" if it is not available.
 std::string last_words(kube::Client& client, const Json& pod) {
   std::string line;
   for (const bool previous : {true, false}) {
@@ -122,7 +123,7 @@ std::string last_words(kube::Client& client, const Json& pod) {
       const auto [space, name] = kube::name_of(pod);
       kube::logs(client, kube::kPods.in(space, name), {.previous = previous, .tail = 1},
                  [&](std::string_view text) { line = text; });
-    } catch (const Error&) {  // it has not been started so often
+    } catch (const Error&) {  // there is no such start of the container
     }
     if (!line.empty()) break;
   }
@@ -131,7 +132,7 @@ std::string last_words(kube::Client& client, const Json& pod) {
 
 std::string why_operators_wait(kube::Client& client, const std::string& name_space) {
   const auto deployment = client.find(kube::kDeployments.in(name_space, kDeployment));
-  if (!deployment) return "the Deployment " + std::string(kDeployment) + " is gone";
+  if (!deployment) return "Deployment " + std::string(kDeployment) + " not found";
   const kube::ObjectList pods =
       client.list(kube::kPods.in(name_space), {.labels = kPodsOfOperator});
   std::string why = why_not_ready(*deployment, pods.items);
@@ -140,13 +141,13 @@ std::string why_operators_wait(kube::Client& client, const std::string& name_spa
     const std::string name = kube::metadata_text(pod, "name");
     if (why.find(name) == std::string::npos) continue;
     if (const std::string words = last_words(client, pod); !words.empty()) {
-      why += "; it said: " + words;
+      why += "; its last log line: " + words;
     }
   }
   return why;
 }
 
-// Of an installation, or made by the cluster in each namespace.
+// Whether an object belongs to an installation, or the cluster creates it in each namespace.
 bool comes_with_it(const std::string& kind, const Json& object) {
   return !label_of(object).empty() ||
          (kind == "ConfigMap" && kube::metadata_text(object, "name") == "kube-root-ca.crt") ||
@@ -154,8 +155,9 @@ bool comes_with_it(const std::string& kind, const Json& object) {
           text_at_pointer(object, "/type") == "kubernetes.io/service-account-token");
 }
 
-// Something in a namespace that no installation made, and that would go with it; "" if there is
-// nothing.
+// An object in a namespace that no installation created, and that would be deleted with the
+// namespace;
+// "" if there is none.
 std::string other_thing_in(kube::Client& client, const std::string& name_space) {
   for (const auto& [kind, collection] : kUses) {
     kube::ObjectList found;
@@ -176,7 +178,7 @@ std::string other_thing_in(kube::Client& client, const std::string& name_space) 
   return "";
 }
 
-// Asks until `done` says so; false when it timed out.
+// Polls until `done` returns true; false if it timed out.
 bool wait_until(Monotonic::time_point end, const std::function<bool()>& done) {
   while (!done()) {
     if (Monotonic::now() >= end) return false;
@@ -197,8 +199,8 @@ std::optional<std::string> installed_in(kube::Client& client) {
   const std::string name_space = label_of(*binding);
   if (name_space.empty()) {
     fail(
-        "this cluster has another installation of AdaptDL (ClusterRoleBinding adaptdl): remove it "
-        "first, but keep the definition {}, without which its jobs would be deleted",
+        "this cluster has another installation of AdaptDL (ClusterRoleBinding adaptdl); remove it "
+        "first, but keep the definition {}: the cluster deletes all jobs with it",
         kDefinition);
   }
   return name_space;
@@ -230,7 +232,7 @@ std::vector<ObjectChange> plan_installation(kube::Client& client, std::vector<Js
     }
     if (label_of(*found).empty()) {
       if (!may_be_others(object)) {
-        fail("{} is there already, and is not this installation's: remove or rename it",
+        fail("{} already exists and does not belong to this installation; remove or rename it",
              place.describe());
       }
       if (object.value("kind", "") == "Namespace") continue;
@@ -293,11 +295,11 @@ void remove_installation(kube::Client& client, const std::string& name_space, bo
   const Monotonic::time_point end = after(patience);
   std::vector<Json> objects = owned_objects(client, owned_by(name_space));
   std::reverse(objects.begin(), objects.end());
-  // Once the operators are gone: nobody makes others.
+  // Called after the operators are gone, so that no new placeholders are created.
   const auto clear_placeholders = [&] {
     remove_placeholders(client, name_space);
     if (wait_until(end, [&] { return !has_placeholders(client, name_space); })) return;
-    throw Error("placeholder pods are still being removed: try again later", ExitCode::timeout);
+    throw Error("placeholder pods are still being removed; try again later", ExitCode::timeout);
   };
   for (const Json& object : objects) {
     const kube::Resource place = resource_of(object);
@@ -307,29 +309,29 @@ void remove_installation(kube::Client& client, const std::string& name_space, bo
       clear_placeholders();
       const std::string other = other_thing_in(client, name_space);
       if (!other.empty()) {
-        news(fmt::format("Namespace {}: it stays, since there are other things in it, such as {}",
-                         name_space, other));
+        news(fmt::format("Namespace {}: kept, since it has other resources, such as {}", name_space,
+                         other));
         continue;
       }
     }
-    // Without the definition the cluster would not find the owners of those, and keep them.
+    // Without the definition the cluster would not find the owners of these objects, and keep them.
     if (place.name == kDefinition &&
         !wait_until(end, [&] { return !jobs_left_something(client); })) {
-      throw Error("pods, secrets or volume claims of deleted jobs are still there: try again later",
+      throw Error("pods, secrets or volume claims of deleted jobs still exist; try again later",
                   ExitCode::timeout);
     }
     kube::DeleteOptions how;
-    // The operators end first, so that they make nothing anew of what goes next.
+    // The operators end first, so that they do not create again what is deleted next.
     if (kind == "Deployment") how.propagation = kube::DeleteOptions::Propagation::foreground;
     if (!client.remove(place, how)) continue;
     if (!wait_until(end, [&] { return !client.find(place); })) {
-      throw Error(fmt::format("{} is still being removed after {:.0f} s: try again later",
+      throw Error(fmt::format("{} is still being removed after {:.0f} s; try again later",
                               place.describe(), patience.count()),
                   ExitCode::timeout);
     }
     news(describe_object(object) + ": removed");
   }
-  clear_placeholders();  // also where the namespace was there before the installation
+  clear_placeholders();  // needed if the namespace existed before the installation
 }
 
 }  // namespace adaptdl::kubernetes

@@ -4,7 +4,7 @@
 
 namespace adaptdl::kubernetes {
 
-// The text of a file of manifests/, compiled into the binary; empty if there is none of that name.
+// The text of a file in manifests/, embedded in the binary; empty if not found.
 std::string_view manifest_file(std::string_view name);
 
 }  // namespace adaptdl::kubernetes

@@ -53,7 +53,8 @@ const Json& blank(const Blanks& blanks, std::string_view name) {
   return found->second;
 }
 
-// A text that is "${name}" becomes that value, also a list; within a text it must be text.
+// A text that is only "${name}" becomes that value, of any type; within a longer text it must be
+// text.
 Json filled(const std::string& text, const Blanks& blanks) {
   std::string result;
   for (size_t at = 0; at < text.size();) {
@@ -68,7 +69,7 @@ Json filled(const std::string& text, const Blanks& blanks) {
   return result;
 }
 
-// Members that are null are left out: what the values do not say.
+// Members that are null are left out: the values do not set them.
 void fill(Json& node, const Blanks& blanks) {
   if (node.is_string()) {
     node = filled(node.get_ref<const std::string&>(), blanks);
@@ -106,7 +107,7 @@ Json operator_arguments(const Values& values, const std::string& name_space) {
     add("--policy-option", name + "=" + format_number(value));
   }
   add("--interval", values.interval);
-  // With .svc: what NO_PROXY of a cluster's pods names.
+  // With .svc, which NO_PROXY in a cluster's pods usually covers.
   add("--supervisor-url",
       fmt::format("http://adaptdl-supervisor.{}.svc:{}", name_space, values.supervisor.port));
   add("--supervisor-port", std::to_string(values.supervisor.target_port));
@@ -195,7 +196,7 @@ const KnownKind& known_kind(const Json& object) {
   const auto kind = json_get<std::string>(object, "kind", "object");
   const auto found = std::find_if(kKinds.begin(), kKinds.end(),
                                   [&](const KnownKind& known) { return kind == known.kind; });
-  if (found == kKinds.end()) fail("{}: no such kind is installed", kind);
+  if (found == kKinds.end()) fail("{}: not a kind of an installation", kind);
   return *found;
 }
 

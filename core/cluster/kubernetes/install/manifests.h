@@ -11,7 +11,7 @@
 
 namespace adaptdl::kubernetes {
 
-// Names that the operator uses of itself as well.
+// Names that the operator uses, too.
 inline constexpr const char* kLeaseName = "adaptdl-operator";
 inline constexpr const char* kAllocatorLease = "adaptdl-operator-allocator";  // without controller
 inline constexpr const char* kExpanderLease = "adaptdl-operator-expander";    // without both
@@ -24,26 +24,26 @@ inline constexpr const char* kDeployment = "adaptdl-operator";
 inline constexpr const char* kConfigMap = "adaptdl-config";
 inline constexpr const char* kConfigKey = "values.json";
 inline constexpr const char* kDefinition = "adaptdljobs.adaptdl.petuum.com";
-// Label of all that belongs to an installation, but for data: the namespace of its operator.
+// Label of all objects of an installation, except data; its value is the operator's namespace.
 inline constexpr const char* kLabelInstalled = "adaptdl/installed-by";
 
-// In the order in which they are to be applied: whoever needs another comes later. The namespace is
-// the first, the definition of jobs the second. `given`: the values as they were given, which the
-// installation keeps; `version`: of this program. Requires: values.image() is not "".
+// The objects in the order of application: an object comes after those that it needs. The namespace
+// is the first, the definition of jobs the second. `given`: the values as given, which the
+// installation stores; `version`: of this program. Requires: values.image() is not "".
 std::vector<Json> manifests(const Values& values, const std::string& name_space, const Json& given,
                             const std::string& version);
 
-// Where an object of a kind that manifests() has is found. Throws Error for another kind.
+// The place of an object of a kind in manifests(). Throws Error for another kind.
 kube::Resource resource_of(const Json& object);
 
-// All those kinds, and those that the operator makes for itself, in the order of application.
+// All those kinds, and those that the operator creates for itself, in the order of application.
 struct InstalledKind {
   std::string kind;
   kube::Resource collection;
 };
 std::vector<InstalledKind> installed_kinds();
 
-// What is kept when the installation goes: the registry's volume.
+// Whether the object is kept when the installation is removed: the registry's volume.
 bool is_data(const Json& object);
 
 // "Deployment adaptdl-operator", for messages.

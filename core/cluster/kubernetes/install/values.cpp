@@ -19,7 +19,7 @@ constexpr std::array kTexts = {"image.repository", "image.tag", "image.digest",
 constexpr double kLongestInterval = 86400;         // s
 constexpr double kLongestLife = 10 * 365 * 86400;  // s
 
-// A value that is missing, or null as the chart's defaults are, is as if not given.
+// A missing value counts as not given, as does null, which the chart has as defaults.
 bool given(const YamlNode& node) {
   return node.present() && (node.is_scalar() || node.is_list() || node.is_mapping());
 }
@@ -45,11 +45,11 @@ void read_json(YamlMapping& mapping, std::string_view key, Json& value) {
   if (given(found)) value = yaml_to_json(found);
 }
 
-// Laid on the default, if there is one, as Helm does: null takes away what stands there.
+// Merged into the default, as Helm does: null removes a default.
 void read_object(YamlMapping& mapping, std::string_view key, Json& value) {
   const YamlNode found = mapping.find(key);
   if (!given(found)) return;
-  if (!found.is_mapping()) found.refuse("it is no mapping");
+  if (!found.is_mapping()) found.refuse("must be a mapping");
   const Json over = yaml_to_json(found);
   if (value.is_object()) {
     value.merge_patch(over);
@@ -63,8 +63,8 @@ int64_t amount(const Json& quantity, const std::string& where) {
       quantity.is_string() ? quantity.get<std::string>() : dump_json(quantity), where);
 }
 
-// As read_object(). The cluster takes no request above its limit, so a default gives way to what
-// was given beside it.
+// As read_object(). The cluster accepts no request above its limit, so a default that conflicts
+// with a given value is dropped.
 void read_resources(YamlMapping& mapping, std::string_view key, Json& value) {
   read_object(mapping, key, value);
   const YamlNode found = mapping.find(key);
@@ -85,14 +85,14 @@ void read_resources(YamlMapping& mapping, std::string_view key, Json& value) {
     if (!is_given("limits", name)) {
       drop("limits", name);
     } else if (!is_given("requests", name)) {
-      drop("requests", name);  // then the limit is what is requested
+      drop("requests", name);  // the limit is the request then
     } else {
       found.refuse(fmt::format("requests.{0} is above limits.{0}", name));
     }
   }
 }
 
-// A list of operations, or text that is one in JSON, as the chart has it.
+// A list of operations, or the same as JSON text, as the chart has it.
 void read_patch(YamlMapping& mapping, std::string_view key, Json& patch) {
   const YamlNode found = mapping.find(key);
   if (!given(found)) return;
@@ -105,7 +105,7 @@ void read_patch(YamlMapping& mapping, std::string_view key, Json& patch) {
   } catch (const Error& error) {
     found.refuse(error.what());
   }
-  if (!patch.is_array()) found.refuse("it is no JSON patch; give a list of operations (RFC 6902)");
+  if (!patch.is_array()) found.refuse("must be a JSON patch: a list of operations (RFC 6902)");
 }
 
 void read_service(const YamlNode& node, ServiceValues& service) {
@@ -189,7 +189,7 @@ void read_registry(const YamlNode& node, RegistryValues& registry) {
   persistence.read("enabled", registry.persistent);
   read_text(persistence, "size", registry.size);
   const YamlNode size = persistence.find("size");
-  if (parse_quantity(registry.size, size.place()) == 0) size.refuse("it is no size");
+  if (parse_quantity(registry.size, size.place()) == 0) size.refuse("must be greater than 0");
   read_text(persistence, "storageClass", registry.storage_class);
   persistence.finish();
   mapping.finish();
@@ -207,7 +207,7 @@ void read_autoscaling(const YamlNode& node, AutoscalingValues& autoscaling) {
   if (autoscaling.max_nodes == 0) return;
   if (autoscaling.min_nodes > autoscaling.max_nodes) node.refuse("minNodes is above maxNodes");
   if (autoscaling.image.empty()) {
-    node.refuse("maxNodes needs an image for the placeholders, one that sleeps, such as pause");
+    node.refuse("maxNodes requires an image for the placeholders that only sleeps, such as pause");
   }
 }
 
@@ -234,7 +234,7 @@ Values read_values(const YamlNode& root) {
   read_image(top.find("image"), values);
   read_sched(top.find("sched"), values);
   read_json(top, "tolerations", values.tolerations);
-  if (!values.tolerations.is_array()) top.find("tolerations").refuse("it is no list");
+  if (!values.tolerations.is_array()) top.find("tolerations").refuse("must be a list");
   read_job_values(top.find("job"), values);
   YamlMapping metrics(top.find("metrics"), true);
   read_service(metrics.find("service"), values.metrics);

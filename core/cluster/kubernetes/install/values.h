@@ -1,7 +1,7 @@
 #pragma once
 
-// What an installation can be told: the values of AdaptDL's Helm chart, by its names, and ours
-// beside them. Pure.
+// The values of an installation: those of AdaptDL's Helm chart, with its names, and our additions.
+// Pure.
 
 #include <map>
 #include <optional>
@@ -33,16 +33,16 @@ struct RegistryValues {  // docker-registry
   std::string name = "adaptdl-registry";
   std::string image = "registry:2";
   ServiceValues service{"NodePort", 5000, 5000, 32000};
-  bool persistent = false;    // persistence.enabled: its images are in a volume
-  std::string size = "10Gi";  // of that
-  std::string storage_class;  // "": the cluster's default; "-": none, for a volume that is there
+  bool persistent = false;    // persistence.enabled: keep the images in a volume
+  std::string size = "10Gi";  // of that volume
+  std::string storage_class;  // "": the cluster's default; "-": none, for an existing volume
 };
 
-struct AutoscalingValues {  // autoscaling: placeholders, for a cluster autoscaler (expander.h)
-  int min_nodes = 0, max_nodes = 0;  // max_nodes 0: there are none
-  std::string image;                 // of placeholders, one that sleeps
+struct AutoscalingValues {  // autoscaling: placeholders, for a cluster autoscaler (node_expander.h)
+  int min_nodes = 0, max_nodes = 0;  // max_nodes 0: no placeholders
+  std::string image;                 // of placeholders; it only sleeps
   std::string interval = "30s", scale_down_delay = "10m";
-  Json pod;  // merge patch of their spec, over the tolerations of this installation; null: none
+  Json pod;  // merge patch of their spec, after the installation's tolerations; null: none
 };
 
 struct Values {
@@ -75,19 +75,19 @@ struct Values {
   std::string image() const;
 };
 
-// Reads them. An image may be missing; all else is checked, and an unknown name is refused. Throws
-// Error "FILE:LINE: FIELD: ...".
+// Reads the values. The image may be missing; everything else is checked, and unknown names are
+// refused. Throws Error "FILE:LINE: FIELD: ...".
 Values read_values(const YamlNode& root);
 
-// Of values that are kept, as values_json() made them.
+// Reads stored values, made by values_json().
 Values read_values(const Json& kept);
 
-// The values as they are given, to be kept. What read_values() reads as text is as it was written:
-// a tag 1.10, which elsewhere were a number, is not 1.1.
+// The values as given, for storing. Values that read_values() reads as text stay as written: a tag
+// 1.10 does not become the number 1.1.
 Json values_json(const YamlNode& root);
 
-// `over` laid on `base`: mappings key by key, all else is replaced. Null stays, since it may be a
-// default that it takes away.
+// Merges `over` into `base`: mappings key by key, other values replace the old one. Null stays,
+// since it may remove a default.
 Json merged_values(Json base, const Json& over);
 
 }  // namespace adaptdl::kubernetes

@@ -9,7 +9,7 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr Seconds kLook{0.5};  // how often to ask whether to go on
+constexpr Seconds kLook{0.5};  // between two checks whether to continue
 
 }  // namespace
 
@@ -51,7 +51,7 @@ ControllerFigures Controller::figures() const {
 }
 
 void Controller::run(const std::function<bool()>& goes_on) {
-  // What was noted before this one led may have been done by another.
+  // Another leader may have handled what was noted before this one led.
   for (const KnownJob& known : cache_.jobs()) job_changed(known.job.id());
   allocator_.something_happened(now_s());
   while (goes_on()) {
@@ -107,7 +107,7 @@ void Controller::write_noted_hints() {
   write_all(std::move(work));
 }
 
-// Each piece ends with its own error told.
+// Logs the error of each failed piece.
 void Controller::write_all(std::vector<Work> work) {
   std::atomic<size_t> next = 0;
   const auto run_some = [&] {
@@ -115,7 +115,7 @@ void Controller::write_all(std::vector<Work> work) {
       try {
         work[i]();
       } catch (const Cancelled&) {
-        return;  // the process ends
+        return;  // the process is ending
       } catch (const Error& error) {
         log_warning("{}", error.what());
         const std::lock_guard lock(mutex_);
@@ -139,7 +139,7 @@ double Controller::now_s() {
   return monotonic_now_s();
 }
 
-// One look for both halves of a round, which asks for the jobs first.
+// Takes one view for both halves of a round, which asks for the jobs first.
 std::vector<ClusterJob> Controller::jobs() {
   const std::vector<NodeFacts> nodes = cache_.nodes();
   std::vector<JobObject> jobs;
@@ -186,7 +186,7 @@ void Controller::write_allocation(const std::string& id,
   JobStatus status = known->job.status;
   set_allocation(status, nodes, why, wall_now_s());
   try {
-    // Somebody else may have changed it meanwhile: the next round is to be soon.
+    // The job may have changed meanwhile; the next round must come soon.
     if (!reconciler_.write_status(*known, status)) return capacity_changed();
   } catch (const Error&) {
     capacity_changed();

@@ -1,9 +1,9 @@
 #pragma once
 
-// The controller and allocator loop of a Kubernetes cluster: one thread decides what is to be done,
-// some threads do it (job_reconciler.h). Whatever it writes is guarded by the version that it
-// decided on, so that a decision on old news is refused and taken again. It may be killed at any
-// moment.
+// The controller and allocator loop of a Kubernetes cluster: one thread decides what to do, several
+// threads do it (job_reconciler.h). Each write is guarded by the version that it was decided on, so
+// that the API server refuses a decision on outdated data, and the controller decides again. The
+// process may be killed at any moment.
 
 #include <atomic>
 #include <condition_variable>
@@ -24,17 +24,17 @@
 namespace adaptdl::kubernetes {
 
 struct ControllerOptions {
-  bool reconciles = true, allocates = true;  // else that is left to another process
+  bool reconciles = true, allocates = true;  // false: another process does it
   PodSettings pods;
   AllocatorOptions allocator;
-  std::string identity;  // for events: of this operator
-  int writers = 8;       // threads that write at once, >= 1
+  std::string identity;  // of this operator, for events
+  int writers = 8;       // threads that write at the same time, >= 1
 };
 
-// For metrics. All are totals since the start, but for the last round.
+// For metrics. Totals since the start, except for those of the last round.
 struct ControllerFigures : ReconcilerCounts {
   uint64_t errors = 0, rounds = 0, changes = 0;
-  double round_s = 0, policy_s = 0;  // of the last round: until its last write, and of its policy
+  double round_s = 0, policy_s = 0;  // last round: time until its last write, time of the policy
   kube::RequestCounts requests;      // of the client
 };
 
@@ -43,15 +43,16 @@ class Controller : public Cluster {
   // Borrows all for its life.
   Controller(kube::Client& client, ClusterCache& cache, Policy& policy, ControllerOptions options);
 
-  // What the cache's listener tells; any thread.
+  // For the cache's listener; any thread.
   void job_changed(const std::string& id);
   void capacity_changed();
-  // Hints that a job sent; any thread. run() writes them, or who does not lead: a job's program
-  // talks to any operator, and hints are its own, so that they are guarded by no version.
+  // Notes hints that a job sent; any thread. run() writes them, or write_noted_hints() in an
+  // operator that does not lead: a job's program talks to any operator. No version guards hints,
+  // since only the job sends them.
   void hints(const std::string& id, Json train);
   void write_noted_hints();
 
-  // Works until `goes_on` says no; it is asked at least once a second.
+  // Works until `goes_on` returns false; calls it at least once a second.
   void run(const std::function<bool()>& goes_on);
 
   ControllerFigures figures() const;
@@ -80,7 +81,7 @@ class Controller : public Cluster {
   const ControllerOptions options_;
   Allocator allocator_;
   JobReconciler reconciler_;
-  SchedulerView view_;  // of the round under way
+  SchedulerView view_;  // of the present round
   std::vector<Work> allocations_;
 
   mutable std::mutex mutex_;  // of what follows

@@ -10,7 +10,7 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-// Absent if it is of another type.
+// Nothing if the value has another type.
 template <typename T>
 std::optional<T> lenient(const Json& object, const char* key) {
   try {
@@ -97,7 +97,7 @@ void read_spec(const Json& spec, JobObject& job) {
   const auto integer = [&](const char* key, int least) {
     const auto value = json_find<int>(spec, key, "spec");
     if (value && (*value < least || *value > kMostReplicas)) {
-      fail("spec.{}: {} is not from {} to {}", key, *value, least, kMostReplicas);
+      fail("spec.{}: {} must be from {} to {}", key, *value, least, kMostReplicas);
     }
     return value;
   };

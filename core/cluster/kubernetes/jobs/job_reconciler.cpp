@@ -12,10 +12,11 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr double kErrorPause = 2;  // s, until what could not be done is tried again
-constexpr double kRefusal = 300;   // s, that a node which did not take a job's pods is passed over
-constexpr double kConflictPause = 0.2;  // s, until the news that a conflict speaks of is here
-constexpr size_t kLongestNote = 1024;   // bytes of an event
+constexpr double kErrorPause = 2;  // s until a failed action is retried
+constexpr double kRefusal = 300;   // s for which a job avoids a node that refused its pods
+constexpr double kConflictPause =
+    0.2;                               // s until the watch has reported the change after a conflict
+constexpr size_t kLongestNote = 1024;  // bytes of an event's note
 constexpr const char* kReporter = "adaptdl.petuum.com/operator";
 
 }  // namespace
@@ -64,9 +65,9 @@ void JobReconciler::reconcile_job(const std::string& id) {
   }
 }
 
-// Whether it has pods that the watch has not told of, which may be behind; then they are expected.
-// Asked before each start but the first: two groups beside each other would spoil a checkpoint. And
-// before a group is held for gone: it may be running.
+// Whether the job has pods that the watch, which may be behind, has not reported; the cache then
+// expects them. Called before each start but the first, since two groups at the same time would
+// corrupt a checkpoint, and before a group counts as gone, since it may still run.
 bool JobReconciler::has_unseen_pods(const JobObject& job) {
   if (!job.status.group) return false;
   const kube::ObjectList found =
@@ -78,12 +79,12 @@ bool JobReconciler::has_unseen_pods(const JobObject& job) {
     if (pod.owner_uid == job.uid) names.insert(pod.name);
   }
   if (names.empty()) return false;
-  log_info("{}: the watch has not told of pod {} yet", job.id(), *names.begin());
+  log_info("{}: the watch has not reported pod {} yet", job.id(), *names.begin());
   cache_.expect(job.id(), names);
   return true;
 }
 
-// Pods of one job have mostly one trouble: the first that keeps silent is asked about.
+// The pods of one job mostly have the same problem, so only the first silent pod's events are read.
 void JobReconciler::ask_events(const JobObject& job, std::vector<PodFacts>& pods) {
   if (job.status.phase != phase_name(JobPhase::starting)) return;
   const auto silent = std::find_if(pods.begin(), pods.end(), [&](const PodFacts& pod) {
@@ -97,7 +98,7 @@ void JobReconciler::ask_events(const JobObject& job, std::vector<PodFacts>& pods
             .items,
         *silent);
   } catch (const Error& error) {
-    log_warning("{}: events of pod {}: {}", job.id(), silent->name, error.what());
+    log_warning("{}: cannot list the events of pod {}: {}", job.id(), silent->name, error.what());
   }
 }
 
@@ -105,7 +106,7 @@ void JobReconciler::carry_out(const KnownJob& known, const std::vector<PodFacts>
                               const JobDecision& decision) {
   const JobObject& job = known.job;
   if (decision.again_s) again_(job.id(), *decision.again_s);
-  // First what is to be known of it: whoever comes after must not use a group's number again.
+  // The status first: a later operator must not use the group's number again.
   if (!write_status(known, decision.status)) return;
   note_refusals(job.id(), decision.refused_by);
   for (const JobEvent& event : decision.events) tell(job, event);
@@ -133,7 +134,7 @@ void JobReconciler::carry_out(const KnownJob& known, const std::vector<PodFacts>
 bool JobReconciler::write_status(const KnownJob& known, const JobStatus& status) {
   Json patch = status_patch(known.job.status, status);
   if (patch.is_null()) return true;
-  patch.erase("train");  // it is the job's own, see write_hints()
+  patch.erase("train");  // only write_hints() writes it
   const std::string id = known.job.id();
   try {
     Json answer = client_.patch(
@@ -170,7 +171,7 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
   std::string problem;
   Refusal why = Refusal::invalid;
   try {
-    // Each time: whoever began the group before this one may not have come to it.
+    // Each time: an earlier operator may have died before it created the Secret.
     make_secret(job);
     for (const PodPlace& place : places) {
       const Json pod = make_pod(job, place, cache_.hostname(place.node), pods_);
@@ -183,7 +184,7 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
     problem = error.what();
     const int code = error.code();
     if (code < 400 || code >= 500 || code == 429 || code == 409) why = Refusal::unreachable;
-    // The quota's plugin has no reason of its own: it forbids, as others do.
+    // The quota plugin has no reason of its own: it answers 403, as others do.
     if (code == 403 && problem.find("exceeded quota") != std::string::npos) why = Refusal::quota;
   } catch (const Error& error) {
     problem = error.what();
@@ -239,7 +240,7 @@ void JobReconciler::tell(const JobObject& job, const JobEvent& event) {
                       {"namespace", job.job_namespace},
                       {"uid", job.uid}}}});
   } catch (const Error& error) {
-    log_warning("{}: an event is lost: {}", job.id(), error.what());
+    log_warning("{}: lost an event: {}", job.id(), error.what());
   }
 }
 

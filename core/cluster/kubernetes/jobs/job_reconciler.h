@@ -1,7 +1,8 @@
 #pragma once
 
-// Carries out what reconcile() (reconcile.h) decides about one job. What it writes is guarded by
-// the version that it decided on. Different jobs by different threads at once; one job by one.
+// Carries out what reconcile() (reconcile.h) decides about a job. Each write is guarded by the
+// version that it was decided on. Different threads may handle different jobs at the same time, but
+// only one thread a job.
 
 #include <cstdint>
 #include <functional>
@@ -25,22 +26,22 @@ struct ReconcilerCounts {
 
 class JobReconciler {
  public:
-  // Asks for the job to be reconciled at a time since 1970.
+  // Schedules another reconciliation of the job, at a time since 1970.
   using Again = std::function<void(const std::string& id, double when_s)>;
 
-  // Borrows client, cache and pods for its life. `identity`: for events, of this operator.
+  // Borrows client, cache and pods for its life. `identity`: of this operator, for events.
   JobReconciler(kube::Client& client, ClusterCache& cache, const PodSettings& pods,
                 std::string identity, Again again);
 
-  // Throws Error if something could not be done; it is asked for again then.
+  // Throws Error if an action failed; it has scheduled another attempt then.
   void reconcile_job(const std::string& id);
 
-  // False if somebody else has changed the job meanwhile, or it is gone.
+  // False if the job was changed meanwhile, or is gone.
   bool write_status(const KnownJob& known, const JobStatus& status);
   void tell(const JobObject& job, const JobEvent& event);
   void write_hints(const std::string& id, const Json& train);
 
-  NodeRefusals refusals();  // those that still hold
+  NodeRefusals refusals();  // those that have not expired
   ReconcilerCounts counts() const;
 
  private:
@@ -60,8 +61,8 @@ class JobReconciler {
   const Again again_;
 
   mutable std::mutex mutex_;                              // of what follows
-  std::map<std::string, std::set<std::string>> removed_;  // by job: pods whose removal was agreed
-  // By job and node that did not take its pods: until when it is not asked again, since 1970.
+  std::map<std::string, std::set<std::string>> removed_;  // by job: pods whose removal was accepted
+  // By job and node that refused its pods: the time since 1970 until which the job avoids the node.
   std::map<std::string, std::map<std::string, double>> refusals_;
   ReconcilerCounts counts_;
 };

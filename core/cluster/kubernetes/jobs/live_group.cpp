@@ -14,19 +14,20 @@ LiveGroup fit_live_group(const std::vector<const PodFacts*>& group,
   const auto launcher =
       std::find_if(group.begin(), group.end(), [](const PodFacts* pod) { return pod->rank == 0; });
   if (launcher == group.end()) {
-    fit.over = "the pod of its launcher is gone";
+    fit.over = "the launcher's pod is gone";
     return fit;
   }
   if (!missing.contains((*launcher)->node)) {
-    fit.over = fmt::format("its launcher's node, {}, is not its own any more", (*launcher)->node);
+    fit.over =
+        fmt::format("the launcher's node {} is no longer allocated to the job", (*launcher)->node);
     return fit;
   }
-  // Those with the smallest ranks stay: the others came last.
+  // The pods with the smallest ranks stay: the others came last.
   std::vector<const PodFacts*> ordered = group;
   std::sort(ordered.begin(), ordered.end(),
             [](const PodFacts* a, const PodFacts* b) { return a->rank < b->rank; });
   for (const PodFacts* pod : ordered) {
-    // Who has finished is waited for by nobody: the launcher is about to follow.
+    // A finished pod needs no replacement: the launcher is about to finish, too.
     if (pod->end == PodEnd::none || pod->end == PodEnd::succeeded) {
       if (--missing[pod->node] < 0) fit.remove.push_back(pod);
       continue;

@@ -1,8 +1,9 @@
 #pragma once
 
-// A job whose programs rescale live (`spec.liveRescale`): its group goes on while pods come and go.
-// The pod of rank 0, on the first node of the allocation, has the launcher, which the others join;
-// they are told to go by their deletion, and only its end is the group's. Pure.
+// A job whose programs rescale live (`spec.liveRescale`): its group continues while pods come and
+// go. The pod of rank 0, on the first node of the allocation, runs the launcher, which the others
+// join. Deleting another pod makes its replicas leave; only the end of the launcher's pod ends the
+// group. Pure.
 
 #include <optional>
 #include <string>
@@ -12,7 +13,7 @@
 
 namespace adaptdl::kubernetes {
 
-// A pod to be made.
+// A pod to create.
 struct PodPlace {
   int rank = 0;
   std::string node;
@@ -21,13 +22,13 @@ struct PodPlace {
 };
 
 struct LiveGroup {
-  // Why the group cannot go on, so that all have to start again; "" if it can.
+  // Why the group cannot continue, so that all replicas must restart; "" if it can.
   std::string over;
-  // On nodes that are not the job's any more, or ended; also those that are being removed.
+  // Pods to remove: on nodes no longer allocated, or ended; includes those being deleted already.
   std::vector<const PodFacts*> remove;
-  // On nodes that lack one; ranks that no pod of the group has.
+  // Pods to create on nodes that lack one, with ranks that no pod of the group has.
   std::vector<PodPlace> create;
-  // The newest end of a pod that nobody removed, since 1970: none is made for a while then.
+  // The latest failure of a pod that was not removed, since 1970: new pods wait for a while then.
   double failed_s = 0;
 };
 

@@ -12,7 +12,7 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr size_t kMaxHostname = 63;
-constexpr size_t kTokenDigits = 10;  // of a digest's hexadecimal ones
+constexpr size_t kTokenDigits = 10;  // hexadecimal digits of the digest
 constexpr const char* kShm = "adaptdl-shm";
 constexpr const char* kNodeGroup = "petuum.com/nodegroup";
 
@@ -42,8 +42,8 @@ void set_variable(Json& environment, const std::string& name, Json entry) {
   environment.push_back(std::move(entry));
 }
 
-// Plugins name whole ones, slices and shares differently: nvidia.com/mig-1g.5gb, example.com/vgpu.
-// A claim may be of any device.
+// Device plugins have different names for GPUs, slices and shares: nvidia.com/mig-1g.5gb,
+// example.com/vgpu. A claim may be for any device.
 bool wants_gpu(const Json& container) {
   const Json resources = container.value("resources", Json());
   if (!resources.is_object()) return false;
@@ -74,18 +74,18 @@ void add_environment(Json& container, const JobObject& job, int rank, const PodS
   set("ADAPTDL_REPLICA_RANK", std::to_string(rank));
   set("ADAPTDL_SCHED_VERSION", settings.scheduler_version);
   if (job.live) set("ADAPTDL_RESCALE", "live");
-  // The token is expanded by the kubelet: it stands in no pod, and old images need no change.
+  // The kubelet expands the token, so no pod's spec contains it, and old images need no change.
   const std::string secret = token_secret(job, settings.token ? settings.token(job) : "");
   set_variable(environment, "ADAPTDL_JOB_TOKEN",
                {{"valueFrom", {{"secretKeyRef", {{"name", secret}, {"key", kTokenKey}}}}}});
   set("ADAPTDL_SUPERVISOR_URL", settings.supervisor_url + "/j/$(ADAPTDL_JOB_TOKEN)");
-  // torch >= 2.6 reads no checkpoint of AdaptDL's without it.
+  // Without it torch >= 2.6 cannot read AdaptDL's checkpoints.
   if (!has_named(environment, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")) {
     set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1");
   }
 }
 
-// Without scheme, port and brackets.
+// The host of a URL, without scheme, port and brackets.
 std::string host_of(const std::string& url) {
   const size_t scheme = url.find("://");
   const size_t begin = scheme == std::string::npos ? 0 : scheme + 3;
@@ -94,8 +94,8 @@ std::string host_of(const std::string& url) {
   return place.substr(0, place.find(':'));
 }
 
-// Programs that are told of a proxy would ask the supervisor by it, and it knows no host of the
-// cluster.
+// Programs with a proxy setting would send requests to the supervisor through the proxy, which does
+// not know the cluster's hosts.
 void add_no_proxy(Json& environment, const std::string& host) {
   const auto any_named = [&](std::initializer_list<const char*> names) {
     return std::any_of(names.begin(), names.end(),
@@ -110,10 +110,10 @@ void add_no_proxy(Json& environment, const std::string& host) {
   for (Json& entry : environment) {
     const Json name = entry.is_object() ? entry.value("name", Json()) : Json();
     if (std::find(both.begin(), both.end(), name) == both.end()) continue;
-    if (entry.contains("valueFrom")) continue;  // not to be read here
+    if (entry.contains("valueFrom")) continue;  // the value is unknown here
     const Json said = entry.value("value", Json());
     const std::string hosts = said.is_string() ? said.get<std::string>() : "";
-    if (hosts == "*") continue;  // all, but only where it is alone
+    if (hosts == "*") continue;  // means all hosts, but only if it stands alone
     entry["value"] = hosts.empty() ? host : hosts + "," + host;
   }
 }
@@ -132,28 +132,29 @@ void add_shared_memory(Json& spec) {
   }
 }
 
-// In a node's network: other jobs have theirs there, and who connects to a stranger waits for ever.
+// The port of a pod in its node's network. Other jobs' pods listen there, too, and a replica that
+// connects to another job's port would wait for ever.
 int host_port(const JobObject& job) {
   const Sha256Digest digest = sha256(bytes_of(job.uid));
   const int64_t number = job.status.group.value_or(0) + (digest[0] << 8 | digest[1]);
   return kMasterPort + static_cast<int>(number % kMasterPorts);
 }
 
-// What depends on all that the template, defaults and patches say.
+// Adds what depends on the template, defaults and patches together.
 void complete(Json& spec, const JobObject& job, const PodSettings& settings) {
   const bool on_host = spec.value("hostNetwork", Json()) == true;
   if (on_host && spec.value("dnsPolicy", Json("ClusterFirst")) == "ClusterFirst") {
-    spec["dnsPolicy"] = "ClusterFirstWithHostNet";  // else the supervisor's name is not known there
+    spec["dnsPolicy"] = "ClusterFirstWithHostNet";  // otherwise it cannot resolve the supervisor
   }
   for (Json& container : made_list(spec, "containers")) {
-    if (!container.is_object()) continue;  // by a patch: the API server says so
+    if (!container.is_object()) continue;  // after a patch; the API server reports it
     Json& environment = made_list(container, "env");
     if (on_host) {
       set_variable(environment, "ADAPTDL_MASTER_PORT", {{"value", std::to_string(host_port(job))}});
     }
     add_no_proxy(environment, host_of(settings.supervisor_url));
-    // Without a limit the runtime would show all GPUs of the node. What stands here goes before
-    // what the kubelet is told by a device plugin.
+    // Without a limit the runtime would expose all GPUs of the node. The value here overrides that
+    // of a device plugin.
     if (!wants_gpu(container) && !has_named(environment, "NVIDIA_VISIBLE_DEVICES")) {
       set_variable(environment, "NVIDIA_VISIBLE_DEVICES", {{"value", "none"}});
     }
@@ -165,9 +166,10 @@ void apply_patch(Json& target, const Json& patch, const char* what) {
   try {
     target = target.patch(patch);
   } catch (const nlohmann::json::exception& error) {
-    fail("{} of the installation does not fit: {}", what, error.what());
+    fail("cannot apply {} of the installation: {}", what, error.what());
   }
-  if (!target.is_object()) fail("{} of the installation does not fit: no object is left", what);
+  if (!target.is_object())
+    fail("cannot apply {} of the installation: the result is not an object", what);
 }
 
 }  // namespace
@@ -237,16 +239,16 @@ Json make_pod(const JobObject& job, const PodPlace& place, const std::string& ho
 
   Json& spec = made_object(pod, "spec");
   Json& containers = made_list(spec, "containers");
-  if (containers.empty()) fail("spec.template.spec.containers: there is none");
+  if (containers.empty()) fail("spec.template.spec.containers: the list is empty");
   spec["restartPolicy"] = "Never";
   made_object(spec, "nodeSelector")["kubernetes.io/hostname"] = hostname;
-  // A job's name may be as long as a host's may be on its own.
+  // A job's name alone may be as long as a host name, so it is shortened.
   const std::string tail = fmt::format("-{}-{}", group, rank);
   std::string host = job.name.substr(0, kMaxHostname - tail.size());
   std::replace(host.begin(), host.end(), '.', '-');
   spec["hostname"] = host + tail;
   for (Json& container : containers) {
-    if (!container.is_object()) fail("spec.template.spec.containers: an entry is no object");
+    if (!container.is_object()) fail("spec.template.spec.containers: an entry is not an object");
     add_environment(container, job, rank, settings);
     apply_patch(container, settings.patch_containers, "job.patch.containers");
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The pods of a job, as AdaptDL's controller makes them: what an unmodified AdaptDL image finds
-// around it (labels, annotations, environment, /dev/shm), from the job's template.
+// Makes a job's pods from its template, as AdaptDL's controller does, with all that an unmodified
+// AdaptDL image expects (labels, annotations, environment, /dev/shm).
 
 #include <functional>
 #include <string>
@@ -13,37 +13,38 @@
 
 namespace adaptdl::kubernetes {
 
-// ADAPTDL_MASTER_PORT is one of them: that of the group's number, or, of a pod in its node's
-// network (hostNetwork), one that depends on the job, too.
+// The range of ADAPTDL_MASTER_PORT: the port depends on the group's number and, for a pod in its
+// node's network (hostNetwork), also on the job.
 inline constexpr int kMasterPort = 47000, kMasterPorts = 1000;
 
 struct PodSettings {
   std::string supervisor_url;         // http://HOST:PORT, without the job's path prefix
   std::string scheduler_version;      // ADAPTDL_SCHED_VERSION: what AdaptDL 0.x clients accept
-  Json default_resources;             // of the first container, where it says nothing; null: none
+  Json default_resources;             // if the first container sets no resources; null: none
   Json patch_pods, patch_containers;  // JSON patches (RFC 6902) of the installation; null: none
-  // Of a job, see job_token(); none: the pods are only measured, never made.
+  // The token of a job, see job_token(); empty: pods are only measured, never created.
   std::function<std::string(const JobObject&)> token = {};
 };
 
 // A pod of the present group (status.group, status.allocation). `hostname`: the node's label
-// kubernetes.io/hostname. Throws Error if the template has no container, or a patch does not fit.
+// kubernetes.io/hostname. Throws Error if the template has no container, or a patch cannot be
+// applied.
 Json make_pod(const JobObject& job, const PodPlace& place, const std::string& hostname,
               const PodSettings& settings);
 
 std::string pod_name(const JobObject& job, int64_t group, int rank);
 
-// The Secret that holds a job's token, and its key. Its name has a digest of the token, so that one
-// that is there already is the right one: another job's of this name, or one that was made under
-// another installation's key, has another name.
+// The Secret with a job's token, and its key. The name contains a digest of the token, so that an
+// existing Secret with this name is the right one: another job of the same name, or another
+// installation's key, gives another name.
 std::string token_secret(const JobObject& job, const std::string& token);
 inline constexpr const char* kTokenKey = "token";
 Json make_token_secret(const JobObject& job, const std::string& token);
 
-// Lets a pod (its `spec`) onto nodes that are kept for AdaptDL, as those of jobs are let.
+// Lets a pod (its `spec`) run on nodes that are reserved for AdaptDL, as jobs' pods may.
 void add_toleration(Json& spec);
 
-// As metadata.ownerReferences of what belongs to a job: removed with it.
+// The metadata.ownerReferences of an object that the cluster deletes with the job.
 Json owner_reference(const JobObject& job, bool controller = true);
 
 }  // namespace adaptdl::kubernetes

@@ -25,7 +25,7 @@ double seconds_at(const Json& object, const char* key) {
   return parse_rfc3339_s(text_at(object, key)).value_or(0);
 }
 
-// Reasons of a failed pod that are the node's or the cluster's, not the program's.
+// Whether a failed pod's reason is the node's or the cluster's fault, not the program's.
 bool is_disruption(const std::string& reason) {
   static constexpr std::array<std::string_view, 7> kReasons = {
       "Evicted", "Preempting", "Preempted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"};
@@ -33,12 +33,12 @@ bool is_disruption(const std::string& reason) {
          std::find(kReasons.begin(), kReasons.end(), reason) != kReasons.end();
 }
 
-// Why a container that has not started waits, if that is more than its usual time.
+// Whether a waiting container's reason is a problem, not the usual start.
 bool is_trouble(const std::string& reason) {
   return !reason.empty() && reason != "ContainerCreating" && reason != "PodInitializing";
 }
 
-// Names of the init containers that run beside the others and are restarted whenever they end.
+// Names of the sidecars: init containers that run with the others and are always restarted.
 std::set<std::string> sidecars_of(const Json& spec) {
   std::set<std::string> names;
   for (const Json& container : list_at(spec, "initContainers")) {
@@ -47,7 +47,7 @@ std::set<std::string> sidecars_of(const Json& spec) {
   return names;
 }
 
-// `sidecars`: whose end is not the pod's.
+// `sidecars`: containers whose end is not the pod's end.
 void look_at_containers(const Json& status, const char* key, const std::set<std::string>& sidecars,
                         PodFacts& pod) {
   for (const Json& container : list_at(status, key)) {
@@ -144,7 +144,7 @@ PodFacts read_pod(const Json& object) {
   pod.deleting = pod.deleted_s > 0;
   read_end(object, pod);
   read_conditions(status, pod);
-  // It was told to go while it worked: what its program then did is no failure.
+  // The pod was deleted while it ran, so its program's end is not a failure.
   if (pod.deleting && pod.end != PodEnd::succeeded) pod.end = PodEnd::disrupted;
   return pod;
 }

@@ -8,9 +8,9 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr double kSilent = 5;  // s that a sound pod may take without a word
+constexpr double kSilent = 5;  // s that a healthy pod may take to start
 
-// RFC 3339 in UTC, which sorts as text. A series' last moment counts.
+// The event's time as RFC 3339 in UTC, which sorts as text; of a series the last time.
 std::string when(const Json& event) {
   for (const char* key : {"lastTimestamp", "eventTime", "firstTimestamp"}) {
     const std::string time = text_at(event, key);
@@ -28,7 +28,7 @@ bool waits_silently(const PodFacts& pod, double now_s) {
 
 void read_pod_events(const std::vector<Json>& events, PodFacts& pod) {
   const Json* newest = nullptr;
-  std::string past;  // when it last had its volumes and its sandbox: a trouble before that is over
+  std::string past;  // when volumes and sandbox were last ready: earlier problems are over
   for (const Json& event : events) {
     const std::string reason = text_at(event, "reason");
     if (reason == "Pulling" || reason == "Pulled") past = std::max(past, when(event));

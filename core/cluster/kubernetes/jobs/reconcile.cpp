@@ -15,13 +15,14 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr double kSlowest = 60;        // s, between tries after failures
-constexpr double kLost = 60;           // s after its grace that a pod of a lost node is removed
-constexpr double kForgiven = 600;      // s of training after which earlier failures do not count
-constexpr double kLongestWait = 60;    // s, between tries to make pods that are refused
-constexpr double kUnschedulable = 60;  // s that no room may be left, as while other pods still stop
+constexpr double kSlowest = 60;      // s between attempts after failures, at most
+constexpr double kLost = 60;         // s after its grace time when a pod of a lost node is removed
+constexpr double kForgiven = 600;    // s of training after which earlier failures do not count
+constexpr double kLongestWait = 60;  // s between attempts to create refused pods, at most
+constexpr double kUnschedulable =
+    60;  // s that a node may lack room, as while other pods still stop
 
-// How long all have been running, as the last status said: 0 if they have not.
+// Seconds that all replicas have been ready, by the last status; 0 if they are not.
 double ran_s(const JobStatus& status, double now_s) {
   for (const JobCondition& condition : status.conditions) {
     if (condition.type != "Ready" || !condition.is) continue;
@@ -46,11 +47,11 @@ bool started(const PodFacts& pod) {
   return pod.ready || pod.end != PodEnd::none;
 }
 
-// How reconcile() comes to its decision: one object for one call.
+// Computes the decision of reconcile(); one object per call.
 class Reconciler {
  public:
-  static constexpr double kTrouble = 10;  // s before a pod that waits is shown as the job's reason
-  static constexpr double kSettle = 10;   // s from one start to the next after a disruption
+  static constexpr double kTrouble = 10;  // s before a waiting pod becomes the job's reason
+  static constexpr double kSettle = 10;   // s between two starts after a disruption
 
   Reconciler(const JobObject& job, const std::vector<PodFacts>& pods, const ClusterFacts& cluster);
   JobDecision run(const std::string& problem);
@@ -79,11 +80,11 @@ class Reconciler {
   void end(bool good, std::string_view reason, const std::string& message);
   void after_end();
   void look_again(double in_s);
-  // When it will have waited for as long as the next of these; never, if all are over.
+  // Looks again when `waited_s` reaches the next of `moments`; not at all if all have passed.
   void look_at(double waited_s, std::initializer_list<double> moments);
   void event(bool warning, std::string_view reason, const std::string& note);
 
-  // Of a group that runs, or is on its way.
+  // For a group that runs or is starting.
   void watch_live();
   void watch_newcomers();
   static std::string trouble_of(const PodFacts& pod);
@@ -93,10 +94,10 @@ class Reconciler {
   const std::vector<PodFacts>& pods_;
   const ClusterFacts& cluster_;
   std::vector<const PodFacts*> group_;     // pods of the present group
-  std::vector<const PodFacts*> deciding_;  // those whose end is its end: all, or the launcher's
+  std::vector<const PodFacts*> deciding_;  // pods whose end ends the group: all, or the launcher's
   JobDecision decision_;
   JobStatus& status_;
-  bool told_lost_ = false;  // lost() has told of a pod
+  bool told_lost_ = false;  // lost() has reported a pod
 };
 
 Reconciler::Reconciler(const JobObject& job, const std::vector<PodFacts>& pods,
@@ -121,14 +122,14 @@ JobDecision Reconciler::refused(const std::string& message, Refusal why) {
     return finished();
   }
   const auto named = why == Refusal::quota ? reason::kQuota : reason::kPodCreationError;
-  // Tried again ever later, without a word, until it is done.
+  // Retried with growing delays, without further events, until it succeeds.
   const bool again = is_refusal(status_.reason);
   const double delay = again ? 2 * status_.retry_delay_s.value_or(0) : kSettle;
   status_.retry_delay_s = std::clamp(delay, kSettle, kLongestWait);
   status_.retry_s = cluster_.now_s + *status_.retry_delay_s;
   look_again(*status_.retry_delay_s);
   if (status_.reason != named) event(true, named, message);
-  if (!job_.live || deciding_.empty()) stop("");  // else those that are there go on
+  if (!job_.live || deciding_.empty()) stop("");  // otherwise the existing replicas continue
   status_.reason = named;
   status_.message = message;
   return finished();
@@ -148,11 +149,11 @@ void Reconciler::decide(const std::string& problem) {
   if (status_.ended()) return after_end();
   if (!problem.empty()) return end(false, reason::kInvalid, problem);
   if (job_.cancelled && !all_succeeded()) {
-    return end(false, reason::kCancelled, "by `adaptdl cancel`");
+    return end(false, reason::kCancelled, "cancelled by `adaptdl cancel`");
   }
   if (pods_.empty() && !cluster_.expects_pods) {
-    // They went while nobody looked: what they held is counted, and that they stopped is seen.
-    if (status_.phase == phase_name(JobPhase::running)) return stop("its pods are gone");
+    // The pods vanished unseen: count their service, and show that the job stopped.
+    if (status_.phase == phase_name(JobPhase::running)) return stop("the job's pods are gone");
     return start();
   }
   if (all_succeeded()) {
@@ -160,13 +161,13 @@ void Reconciler::decide(const std::string& problem) {
   }
   if (const PodFacts* first = first_ended()) return ended_badly(*first);
   if (status_.phase == "Stopping") return stop("");
-  if (group_.size() != pods_.size()) return stop("");  // remains of an earlier group
+  if (group_.size() != pods_.size()) return stop("");  // pods of an earlier group are left
   if (job_.suspended) {
     status_.allocation.clear();
-    return stop("it is suspended");
+    return stop("the job is suspended");
   }
   if (job_.live) return watch_live();
-  if (!matches_allocation()) return stop("its allocation has changed");
+  if (!matches_allocation()) return stop("the allocation has changed");
   if (!complete()) {
     if (cluster_.expects_pods) return look_again(kTrouble);
     return stop("a replica's pod is gone");
@@ -181,8 +182,8 @@ bool Reconciler::all_succeeded() const {
   return count > 0 && count == (job_.live ? 1 : deciding_.front()->replicas);
 }
 
-// Of the pods that ended otherwise, the one whose container ended first: the others may have
-// failed since a peer was gone. A disruption without a time comes before failures.
+// Of the pods that did not succeed, the one whose container ended first: the others may have failed
+// because that peer was gone. A disruption without a time comes before failures.
 const PodFacts* Reconciler::first_ended() const {
   const PodFacts* first = nullptr;
   const auto when = [](const PodFacts& pod) {
@@ -196,23 +197,23 @@ const PodFacts* Reconciler::first_ended() const {
 }
 
 void Reconciler::ended_badly(const PodFacts& pod) {
-  // Decided once: while the pods go, they all look ended.
+  // Decided only once: while the pods are deleted, they all look ended.
   if (status_.phase == "Stopping") return stop("");
   if (pod.end == PodEnd::disrupted) {
-    // A node that refuses at once is not asked again at once; one without room, not at all.
+    // The restart waits, in case a node refuses at once; a node that refused the pod is avoided.
     if (status_.group_started_s) status_.retry_s = *status_.group_started_s + kSettle;
     if (is_node_refusal(pod.reason)) {
       status_.allocation.clear();
       decision_.refused_by.push_back(pod.node);
     }
     return stop(
-        fmt::format("replica {} on {} was asked to go{}", pod.rank, pod.node, because(pod)));
+        fmt::format("replica {} on {} was asked to stop{}", pod.rank, pod.node, because(pod)));
   }
   const bool memory = pod.end == PodEnd::memory;
   const std::string what =
       memory ? fmt::format(
-                   "replica {} on {}: memory ran out (exit code {}); raise its memory "
-                   "request and limit",
+                   "replica {} on {}: out of memory (exit code {}); raise its memory request and "
+                   "limit",
                    pod.rank, pod.node, pod.exit_code)
              : fmt::format("replica {} on {}: exit code {}{}", pod.rank, pod.node, pod.exit_code,
                            because(pod));
@@ -232,7 +233,7 @@ void Reconciler::failure(std::string_view reason, const std::string& what) {
   const double delay = std::min(kSlowest, std::exp2(std::clamp(status_.failures - 1, 0, 10)));
   status_.retry_s = cluster_.now_s + delay;
   status_.reason = reason::kBackoff;
-  status_.message = fmt::format("{}; try {} of {} follows in {} s", what, status_.failures + 1,
+  status_.message = fmt::format("{}; attempt {} of {} starts in {} s", what, status_.failures + 1,
                                 job_.backoff_limit + 1, delay);
   event(true, reason, status_.message);
   remove_all();
@@ -257,12 +258,12 @@ bool Reconciler::complete() const {
   return ranks.size() == status_.allocation.size();
 }
 
-// No pod is there.
+// There is no pod.
 void Reconciler::start() {
   status_.ready = status_.replicas = 0;
   if (job_.suspended) {
-    status_.allocation.clear();  // others may have been given it
-    return pending(reason::kSuspended, "until `adaptdl resume`");
+    status_.allocation.clear();  // other jobs may have it by now
+    return pending(reason::kSuspended, "suspended until `adaptdl resume`");
   }
   if (status_.retry_s && *status_.retry_s > cluster_.now_s) {
     status_.phase = phase_name(JobPhase::pending);
@@ -271,14 +272,14 @@ void Reconciler::start() {
   }
   status_.retry_s.reset();
   if (status_.allocation.empty()) {
-    // What the controller found out about its pods stands until the allocator has an answer.
+    // The controller's reason about the pods stays until the allocator has decided.
     const bool told = status_.reason == reason::kUnschedulable;
     return pending(told ? std::string_view(reason::kUnschedulable) : reason::kWaiting,
                    told ? status_.message : status_.why);
   }
   status_.group = status_.group ? *status_.group + 1 : 0;
   status_.phase = phase_name(JobPhase::starting);
-  // What kept the last group from starting stands until this one runs, or tells of other trouble.
+  // The reason why the last group did not start stays until this one runs or has another problem.
   const bool refused = is_refusal(status_.reason);
   if (status_.reason != reason::kUnschedulable && !refused) {
     status_.reason.clear();
@@ -310,7 +311,7 @@ void Reconciler::pending(std::string_view reason, const std::string& message) {
   status_.message = message;
 }
 
-// The time in which it held what it was given.
+// Adds the time for which the job held its allocation.
 void Reconciler::count_service() {
   if (status_.phase == phase_name(JobPhase::stopping) || !status_.held_since_s) return;
   status_.attained_service +=
@@ -330,7 +331,7 @@ void Reconciler::stop(const std::string& why) {
   remove_all();
 }
 
-// Pods that are not on their way already; those of lost nodes at once, when it is time.
+// Removes pods that are not being deleted yet; those of lost nodes at once, after kLost.
 void Reconciler::remove_all() {
   status_.ready = 0;
   for (const PodFacts& pod : pods_) remove(pod);
@@ -347,17 +348,17 @@ void Reconciler::remove(const PodFacts& pod) {
   }
 }
 
-// Its node is there, but says nothing. Only people can tell whether that machine is off: if it is
-// not, its pod may still write checkpoints. The first such pod is told of, unless the job goes on
-// and has something to say already.
+// The pod's node exists, but does not respond. Only a person can tell whether that machine is off;
+// if it is on, its pod may still write checkpoints. Only the first such pod is reported, and none
+// if the job continues and already has another reason.
 void Reconciler::lost(const PodFacts& pod) {
   look_again(kLost);
   const bool speaks = !status_.reason.empty() && status_.reason != reason::kNodeLost;
   if (speaks && status_.phase != phase_name(JobPhase::stopping)) return;
   if (std::exchange(told_lost_, true)) return;
   const std::string what = fmt::format(
-      "replica {} on {} does not confirm its end: if that machine is off, `kubectl delete node {}` "
-      "or taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+      "replica {} on {} does not confirm its end; if that machine is off, run `kubectl delete node "
+      "{}` or taint the node with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
       pod.rank, pod.node, pod.node);
   if (job_.status.reason != reason::kNodeLost) event(true, reason::kNodeLost, what);
   status_.reason = reason::kNodeLost;
@@ -377,12 +378,12 @@ void Reconciler::end(bool good, std::string_view reason, const std::string& mess
   after_end();
 }
 
-// Pods that have finished hold nothing but their logs, and stay.
+// Finished pods hold only their logs, and stay.
 void Reconciler::after_end() {
   status_.ready = 0;
   if (!status_.completed_s) status_.completed_s = cluster_.now_s;
   status_.allocation.clear();
-  // That a live job has succeeded is known by its launcher's pod; the others are about to end, too.
+  // The end of the launcher's pod shows that a live job has succeeded; the others end soon, too.
   const bool ends = job_.live && status_.phase == phase_name(JobPhase::succeeded);
   const double patience = ends ? *status_.completed_s + kSettle - cluster_.now_s : 0;
   for (const PodFacts& pod : pods_) {
@@ -415,10 +416,10 @@ void Reconciler::event(bool warning, std::string_view reason, const std::string&
   decision_.events.push_back({warning, std::string(reason), note});
 }
 
-// Its launcher lives. What the others lack or have too much is mended beside those that train.
+// The launcher lives. Missing pods are created and superfluous ones removed while the others train.
 void Reconciler::watch_live() {
   if (deciding_.empty() && cluster_.expects_pods) return look_again(kTrouble);
-  if (status_.allocation.empty()) return stop("its allocation has changed");
+  if (status_.allocation.empty()) return stop("the allocation has changed");
   const LiveGroup fit = fit_live_group(group_, status_.allocation);
   if (!fit.over.empty()) return stop(fit.over);
   const int replicas = static_cast<int>(status_.allocation.size());
@@ -429,7 +430,7 @@ void Reconciler::watch_live() {
   }
   watch_group();
   if (status_.phase == phase_name(JobPhase::running)) {
-    // What kept newcomers from being made stands until they are.
+    // The reason why new pods were refused stays until they are created.
     if (!fit.create.empty() && is_refusal(job_.status.reason)) {
       status_.reason = job_.status.reason;
       status_.message = job_.status.message;
@@ -449,8 +450,8 @@ void Reconciler::watch_live() {
   }
 }
 
-// Who does not start beside those that train holds nobody up; without room on its node it goes.
-// Of several the one with the smallest rank is told of.
+// A new pod that does not start does not block the training replicas; it is removed if its node has
+// no room. Of several such pods the one with the smallest rank is reported.
 void Reconciler::watch_newcomers() {
   const PodFacts* told = nullptr;
   for (const PodFacts* pod : group_) {
@@ -460,7 +461,7 @@ void Reconciler::watch_newcomers() {
     if (waited < kTrouble || pod->reason.empty()) continue;
     if (told == nullptr || pod->rank < told->rank) told = pod;
     if (pod->reason != reason::kUnschedulable || waited < kUnschedulable) continue;
-    // The last one: the first is the launcher's.
+    // The last entry of this node: the first may be the launcher's.
     const auto place = std::find(status_.allocation.rbegin(), status_.allocation.rend(), pod->node);
     if (place != status_.allocation.rend()) status_.allocation.erase(std::next(place).base());
     refused_by(*pod);
@@ -472,7 +473,7 @@ void Reconciler::watch_newcomers() {
   if (job_.status.reason != told->reason) event(true, told->reason, status_.message);
 }
 
-// A node on which others of the group run is none that refuses the job.
+// A node that runs other pods of the group does not refuse the job.
 void Reconciler::refused_by(const PodFacts& pod) {
   const bool runs_there = std::any_of(group_.begin(), group_.end(), [&](const PodFacts* other) {
     return other->node == pod.node && started(*other) && !other->deleting;
@@ -485,7 +486,7 @@ std::string Reconciler::trouble_of(const PodFacts& pod) {
                      pod.message);
 }
 
-// Its pods are as allocated, and none has ended badly.
+// The pods match the allocation, and none has failed.
 void Reconciler::watch_group() {
   status_.replicas = static_cast<int>(status_.allocation.size());
   status_.ready = static_cast<int>(
@@ -511,7 +512,7 @@ void Reconciler::watch_group() {
     const PodFacts& pod = **troubled;
     const std::string what = trouble_of(pod);
     if (pod.reason == reason::kUnschedulable && waited >= kUnschedulable) {
-      // The node has no room after all, whatever the allocator thought: it is to look again.
+      // The node has no room, other than the allocator assumed, so the allocator must decide again.
       for (const PodFacts* other : group_) {
         if (!started(*other) && other->reason == reason::kUnschedulable) refused_by(*other);
       }
@@ -529,7 +530,7 @@ void Reconciler::watch_group() {
   }
   if (waited >= job_.start_deadline) {
     return failure(reason::kDeadlineExceeded,
-                   fmt::format("not all replicas had started after {} s{}{}", job_.start_deadline,
+                   fmt::format("not all replicas started within {} s{}{}", job_.start_deadline,
                                status_.message.empty() ? "" : ": ", status_.message));
   }
   look_at(waited, {kTrouble, kUnschedulable, job_.start_deadline});

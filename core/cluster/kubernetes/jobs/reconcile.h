@@ -1,13 +1,13 @@
 #pragma once
 
-// What becomes of one job: a pure function of the job, its pods and the time. Level-triggered: it
-// looks only at what is there, so that a controller may be killed at any moment and the next one
-// goes on. The controller carries the decision out: it writes the status, deletes pods, and makes
-// pods only after the status that names their group has been written.
+// Decides what to do about one job: a pure function of the job, its pods and the time.
+// Level-triggered: it uses only the present state, so that a controller may be killed at any moment
+// and the next one continues. The controller carries the decision out: it writes the status,
+// deletes pods, and creates pods only after writing the status with the number of their group.
 //
 // Invariants
-//  1. Pods of one group only run at a time: a new group is made when no pod of the job is left;
-//     the controller, whose watch may be behind, asks the API server before it makes its pods.
+//  1. Only pods of one group run at a time: a new group is created when no pod of the job is left;
+//     the controller, whose watch may be behind, asks the API server before it creates the pods.
 //     Pods join and leave a group only if the job rescales live (live_group.h).
 //  2. A group's number is never used twice: it grows with every start, and is written first.
 //  3. A job that has ended stays ended.
@@ -30,42 +30,42 @@ struct JobEvent {
 
 struct PodRemoval {
   std::string name;
-  bool at_once = false;  // without grace: its node is gone, nobody would confirm its end
+  bool at_once = false;  // without grace time: its node is gone and cannot confirm its end
 };
 
 struct JobDecision {
-  JobStatus status;  // as it is to be
+  JobStatus status;  // the new status
   std::vector<PodRemoval> remove;
   std::vector<PodPlace> create;  // pods of status.group
-  // Nodes that did not take its pods, whatever the allocator thought.
+  // Nodes that refused its pods, against the allocator's assumption.
   std::vector<std::string> refused_by;
-  bool remove_job = false;        // its time to live is over
+  bool remove_job = false;        // ttlSecondsAfterFinished has passed
   std::optional<double> again_s;  // look again then, even if nothing changes
   std::vector<JobEvent> events;
 };
 
 struct ClusterFacts {
   double now_s = 0;  // since 1970
-  // Names of nodes that are there, sorted: a pod on another one will never confirm its end.
+  // Names of the existing nodes, sorted: a pod on another node never confirms its end.
   const std::vector<std::string>& nodes;
-  // Pods that were made and are not seen yet: a group is not taken for incomplete meanwhile.
+  // Some created pods are not seen yet; meanwhile a group does not count as incomplete.
   bool expects_pods = false;
 };
 
-// `pods`: those of the job, by their controller's uid; others with its label are none of ours.
+// `pods`: those of the job, by their controller's uid; other pods with its label do not count.
 // `problem`: of read_job().
 JobDecision reconcile(const JobObject& job, const std::string& problem,
                       const std::vector<PodFacts>& pods, const ClusterFacts& cluster);
 
-// Why a pod of the group that was to be made is not there. Only `invalid` is the job's fault and
-// counts as a failure; the others pass.
+// Why the API server did not create a pod. Only `invalid` is the job's fault and counts as a
+// failure; the others are temporary.
 enum class Refusal { invalid, quota, unreachable };
 
 JobDecision pods_refused(const JobObject& job, const std::vector<PodFacts>& pods,
                          const std::string& message, Refusal why, const ClusterFacts& cluster);
 
-// What the allocator says of a job, written to its status: other nodes (none: they stay) and why.
-// The conditions say it too, so that a reason alone is one write.
+// Writes the allocator's decision to a job's status: its new nodes (nothing: unchanged) and the
+// reason. Updates the conditions, too, so that a new reason is a single write.
 void set_allocation(JobStatus& status, const std::optional<std::vector<std::string>>& nodes,
                     const std::string& why, double now_s);
 

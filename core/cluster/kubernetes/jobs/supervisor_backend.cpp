@@ -21,7 +21,7 @@ std::optional<SupervisedJob> KubernetesSupervisorBackend::find(const std::string
   return SupervisedJob{job_token(key_, known->job)};
 }
 
-// The launcher's is what the others wait for; they come when they come.
+// The others wait only for the launcher's address.
 std::optional<std::vector<std::string>> KubernetesSupervisorBackend::live_addresses(
     const JobObject& job) const {
   std::map<int, std::string> by_rank;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The jobs of a Kubernetes cluster as the supervisor asks for them. Thread-safe.
+// The jobs of a Kubernetes cluster for the supervisor. Thread-safe.
 
 #include <functional>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace adaptdl::kubernetes {
 
-// A job's token: derived from the installation's key and the job's uid, so that nobody has to read
-// the jobs' Secrets, and a job that is made anew under its name has another.
+// A job's token, derived from the installation's key and the job's uid: the operator need not read
+// the jobs' Secrets, and a new job of the same name has another token.
 std::string job_token(const std::string& key, const JobObject& job);
 
 class KubernetesSupervisorBackend : public SupervisorBackend {

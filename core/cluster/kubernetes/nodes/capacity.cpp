@@ -59,7 +59,7 @@ bool tolerates_one(const Json& tolerations, const Json& taint) {
   });
 }
 
-// Set by whoever empties a node: kubectl drain and autoscalers, spot termination handlers.
+// Set by tools that drain a node: kubectl drain, autoscalers, spot termination handlers.
 constexpr std::array<std::string_view, 7> kLeavingTaints = {
     "node.kubernetes.io/unschedulable",
     "ToBeDeletedByClusterAutoscaler",
@@ -89,7 +89,7 @@ Resources pod_request(const Json& spec) {
   }
   add(total, sidecars);
   at_least(total, initial);
-  // What the pod says for itself as a whole stands in their place.
+  // Pod-level requests replace the sum of the containers.
   const Json& whole = member(spec, "resources");
   const Resources requests = amounts(member(whole, "requests"));
   for (const auto& [name, value] : amounts(member(whole, "limits"))) {

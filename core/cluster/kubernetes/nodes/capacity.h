@@ -1,6 +1,6 @@
 #pragma once
 
-// What nodes have, and what pods take of them.
+// The resources of nodes, and what pods take of them.
 
 #include <map>
 #include <string>
@@ -11,20 +11,20 @@
 
 namespace adaptdl::kubernetes {
 
-// What a pod's spec asks for, as the scheduler counts it: the containers' requests (limits where
-// there is no request), or an init container's if that is more, sidecars (init containers that are
-// restarted always) beside both, or what the pod says for itself as a whole, and the overhead.
-// "cpu" in millicores, "memory" in bytes, others in units; "pods" is 1. Never throws: an amount
-// that cannot be read counts as 0, since the API server has accepted the pod.
+// The request of a pod's spec, as Kubernetes' scheduler counts it: the sum of the containers'
+// requests (limits where there is no request), or an init container's request if that is larger;
+// sidecars (init containers that are always restarted) are added to both. Pod-level requests
+// replace that; the overhead is added. "cpu" in millicores, "memory" in bytes, others in units;
+// "pods" is 1. Never throws: an unreadable amount counts as 0, since the API server has accepted
+// the pod.
 Resources pod_request(const Json& pod_spec);
 
 struct NodeFacts {
-  std::string name, hostname;  // the latter: label kubernetes.io/hostname, else the name
+  std::string name, hostname;  // hostname: label kubernetes.io/hostname, else the name
   std::string accelerator;     // label nvidia.com/gpu.product or a cloud's; "" if there is none
   Resources allocatable;
   bool ready = false;    // its condition, and not being deleted
-  bool leaving = false;  // cordoned, or tainted to be emptied: nothing new goes there, and what is
-                         // there is to move
+  bool leaving = false;  // cordoned, or being drained: it gets no new pods, and its pods must move
   Json taints;           // those that keep pods away; a list
   std::map<std::string, std::string> labels;
 
@@ -34,8 +34,7 @@ struct NodeFacts {
 // Never throws.
 NodeFacts read_node(const Json& object);
 
-// Whether a pod of this spec may be put there: every taint with the effect NoSchedule or NoExecute
-// is tolerated.
+// Whether a pod of this spec tolerates every taint with the effect NoSchedule or NoExecute.
 bool tolerates(const Json& pod_spec, const Json& taints);
 
 }  // namespace adaptdl::kubernetes

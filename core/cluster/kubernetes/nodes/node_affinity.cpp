@@ -24,7 +24,7 @@ Requirement read(const Json& object) {
   return result;
 }
 
-// `value`: of the label; none if the node lacks it.
+// `value`: the label's value; nothing if the node lacks the label.
 bool meets(const Requirement& wanted, const std::optional<std::string>& value) {
   const bool among =
       value && std::find(wanted.values.begin(), wanted.values.end(), *value) != wanted.values.end();
@@ -41,7 +41,7 @@ bool meets(const Requirement& wanted, const std::optional<std::string>& value) {
 
 bool meets_term(const Json& term, const NodeFacts& node) {
   const Json &labels = list_at(term, "matchExpressions"), &fields = list_at(term, "matchFields");
-  if (labels.empty() && fields.empty()) return false;  // as Kubernetes has it
+  if (labels.empty() && fields.empty()) return false;  // as in Kubernetes
   const auto has_label = [&](const Json& object) {
     const Requirement wanted = read(object);
     const auto found = node.labels.find(wanted.key);

@@ -12,7 +12,7 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr Seconds kSearch{0.5};  // of the wish, at most
+constexpr Seconds kSearch{0.5};  // for the number of nodes, at most
 constexpr const char* kPlaceholders = "adaptdl/placeholder=true";
 
 Placeholder read_placeholder(const Json& pod) {
@@ -61,13 +61,13 @@ int NodeExpander::wish() {
   const double now = monotonic_now_s();
   const SchedulerView seen =
       scheduler_view(cache_.nodes(), cache_.uses(), jobs, options_.pods, wall_now_s(), now);
-  std::vector<std::string> ignored;  // the allocator tells them
+  std::vector<std::string> ignored;  // the allocator reports them
   const Snapshot snapshot = policy_input(seen.nodes, seen.jobs, now, ignored);
   const auto largest = std::max_element(
       snapshot.nodes.begin(), snapshot.nodes.end(),
       [](const NodeSnapshot& a, const NodeSnapshot& b) { return a.capacity[0] < b.capacity[0]; });
   if (largest == snapshot.nodes.end() || largest->capacity[0] <= 0) {
-    // Nobody knows what a node would bring: one shows it.
+    // Without a node its capacity is unknown, so ask for one.
     return std::clamp(snapshot.jobs.empty() ? 0 : 1, options_.min_nodes, options_.max_nodes);
   }
   SearchBudget budget;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Looks how many nodes the cluster's jobs are worth (core/policy/pollux/pollux_cluster_size.h), and
-// keeps as many placeholders (placeholders.h).
+// Computes the number of nodes that the cluster's jobs justify
+// (core/policy/pollux/pollux_cluster_size.h), and keeps as many placeholders (placeholders.h).
 
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@
 namespace adaptdl::kubernetes {
 
 struct ExpanderOptions {
-  int min_nodes = 0, max_nodes = 0;  // of the wish; max_nodes 0: there are no placeholders
+  int min_nodes = 0, max_nodes = 0;  // bounds; max_nodes 0: no placeholders
   PodSettings pods = {};             // of jobs' pods
   std::string name_space;            // of the placeholders
   std::string image;                 // of the placeholders
@@ -28,7 +28,8 @@ class NodeExpander {
   // Borrows both for its life.
   NodeExpander(kube::Client& client, const ClusterCache& cache, ExpanderOptions options);
 
-  // One look. Throws Error if the cluster cannot be asked; the next look tries again.
+  // Updates the placeholders once. Throws Error if the cluster is unreachable or refuses; the next
+  // call tries again.
   void look();
 
  private:
@@ -38,11 +39,11 @@ class NodeExpander {
   const ClusterCache& cache_;
   const ExpanderOptions options_;
   SteadyWish steady_;
-  std::string said_;  // the last reason
+  std::string said_;  // the last logged reason
 };
 
-// Where none are wished for any more: each that waits for a node would still make the autoscaler
-// add one. Throw Error if the cluster cannot be asked.
+// For a disabled expander: a placeholder that waits for a node would still make the autoscaler add
+// one. Both throw Error if the cluster is unreachable or refuses.
 void remove_placeholders(kube::Client& client, const std::string& name_space);
 bool has_placeholders(kube::Client& client, const std::string& name_space);
 

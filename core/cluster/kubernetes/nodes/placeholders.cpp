@@ -33,7 +33,7 @@ PlaceholderPlan plan_placeholders(const std::vector<Placeholder>& placeholders, 
 
 Json make_placeholder(const std::string& name_space, const std::string& name,
                       const std::string& image, const Json& overlay) {
-  // Near replicas if there is a choice: what is given up later is then an empty node.
+  // Prefers nodes with replicas, so that a node given up later is empty.
   Json pod = Json::parse(R"({
     "apiVersion": "v1", "kind": "Pod",
     "metadata": {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Placeholders: small pods, at most one on a node, as many as the policy wishes nodes. One that
-// finds no node makes any cluster autoscaler add one; a node without one is free to be removed.
-// Pure; the operator looks at the cluster and carries the plan out.
+// Placeholders: small pods, at most one on a node, as many as the policy wants nodes. A placeholder
+// without a node makes any cluster autoscaler add one; the autoscaler may remove a node without a
+// placeholder. Pure; the operator reads the cluster and carries out the plan.
 
 #include <deque>
 #include <map>
@@ -15,15 +15,15 @@
 
 namespace adaptdl::kubernetes {
 
-// How many nodes there are to be. What is more is followed at once, what is less only when nothing
-// else has been wished for `patience_s`: a job that ends and the next that comes would otherwise
-// cost a node each time.
+// Smooths the wanted number of nodes: it grows at once, and shrinks only to the most that was
+// wanted within the last `patience_s`. Otherwise each change from one job to the next would cost a
+// node.
 class SteadyWish {
  public:
   explicit SteadyWish(double patience_s) : patience_s_(patience_s) {}
 
-  // `now_s`: of a clock that does not jump, never less than before. Returns the most that was
-  // wished within the patience.
+  // `now_s`: of a monotonic clock, never less than before. Returns the most that was wanted within
+  // the last `patience_s`.
   int add(double now_s, int nodes);
 
  private:
@@ -34,7 +34,7 @@ class SteadyWish {
 struct Placeholder {
   std::string name, uid;
   std::string node;   // "" while it waits for one
-  bool over = false;  // it has ended, or is being deleted
+  bool over = false;  // ended, or being deleted
 };
 
 struct PlaceholderPlan {
@@ -42,15 +42,16 @@ struct PlaceholderPlan {
   std::vector<Placeholder> remove;
 };
 
-// Towards `wished` placeholders. First go those that have ended and those that wait for a node,
-// then those on nodes with the fewest replicas of jobs (`replicas`, by node), so that what is given
-// up moves least.
+// Plans changes towards `wished` placeholders. Removes first those that have ended and those that
+// wait for a node, then those on nodes with the fewest replicas of jobs (`replicas`, by node), so
+// that few replicas have to move.
 PlaceholderPlan plan_placeholders(const std::vector<Placeholder>& placeholders, int wished,
                                   const std::map<std::string, int>& replicas);
 
-// A placeholder's pod, of an image that sleeps. `overlay`: a JSON merge patch of its spec, for what
-// an installation's nodes demand (tolerations, a node selector, a priority class); null: none. Its
-// priority has to be low, so that jobs take its room, but not below what the autoscaler acts on.
+// A placeholder's pod, of an image that only sleeps. `overlay`: a JSON merge patch of its spec, for
+// what an installation's nodes require (tolerations, a node selector, a priority class); null:
+// none. Its priority must be low, so that jobs can preempt it, but not so low that the autoscaler
+// ignores it.
 Json make_placeholder(const std::string& name_space, const std::string& name,
                       const std::string& image, const Json& overlay);
 

@@ -28,14 +28,14 @@ bool may_change(std::string_view key) {
   return std::find(kMayChange.begin(), kMayChange.end(), key) != kMayChange.end();
 }
 
-// The part of a spec that stays as it was submitted.
+// The part of a spec that cannot change after the submission.
 Json fixed_part(Json spec) {
   if (!spec.is_object()) return spec;
   for (const std::string_view key : kMayChange) spec.erase(std::string(key));
   return spec;
 }
 
-// The object as the webhook sees it may have no name, uid or namespace yet.
+// The object in a review may not have a name, uid or namespace yet.
 std::string problem_of(Json job, const std::string& job_namespace) {
   Json& metadata = job["metadata"];
   if (!metadata.is_object()) metadata = Json::object();
@@ -52,7 +52,7 @@ std::string problem_of(Json job, const std::string& job_namespace) {
 void warn_of_unknown(const Json& spec, Json& warnings) {
   for (const auto& [key, value] : spec.items()) {
     if (key != "template" && key != "preemptible" && key != "liveRescale" && !may_change(key)) {
-      warnings.push_back(fmt::format("spec.{}: not known, and ignored", key));
+      warnings.push_back(fmt::format("spec.{}: unknown field, ignored", key));
     }
   }
 }
@@ -62,17 +62,17 @@ Verdict judge(const Json& request, const TryTemplate& try_template) {
   const auto job_namespace = json_get_or<std::string>(request, "namespace", "request", "default");
   const Json job = json_get_or<Json>(request, "object", "request", Json());
   if (operation != "CREATE" && operation != "UPDATE") return {};
-  if (!job.is_object()) return refuse("Invalid", "object: it is missing");
+  if (!job.is_object()) return refuse("Invalid", "object: missing");
   const Json spec = job.value("spec", Json());
-  if (!spec.is_object()) return refuse("Invalid", "spec: it is missing");
+  if (!spec.is_object()) return refuse("Invalid", "spec: missing");
 
   if (operation == "UPDATE") {
     const Json before = json_get_or<Json>(request, "oldObject", "request", Json());
     const Json old_spec = before.is_object() ? before.value("spec", Json()) : Json();
-    if (old_spec == spec) return {};  // labels, finalizers: also of a job that was never valid
+    if (old_spec == spec) return {};  // labels or finalizers, which even an invalid job may change
     if (fixed_part(old_spec) != fixed_part(spec)) {
       return refuse("Forbidden",
-                    fmt::format("updates to job spec are forbidden, but for {}; submit another job",
+                    fmt::format("updates to job spec are forbidden, except {}; submit another job",
                                 fmt::join(kMayChange, ", ")));
     }
   }
@@ -82,7 +82,7 @@ Verdict judge(const Json& request, const TryTemplate& try_template) {
   Verdict verdict;
   warn_of_unknown(spec, verdict.warnings);
   if (operation == "UPDATE") return verdict;
-  if (!spec.contains("template")) return refuse("Invalid", "spec.template: it is missing");
+  if (!spec.contains("template")) return refuse("Invalid", "spec.template: missing");
   try {
     if (const auto problem = try_template(job_namespace, spec["template"])) {
       return refuse("Invalid", "spec.template: " + *problem);
@@ -97,7 +97,7 @@ Verdict judge(const Json& request, const TryTemplate& try_template) {
 
 Json review_admission(const Json& review, const TryTemplate& try_template) {
   if (json_get<std::string>(review, "kind", "AdmissionReview") != "AdmissionReview") {
-    fail("this is no AdmissionReview");
+    fail("not an AdmissionReview");
   }
   const Json request = json_get<Json>(review, "request", "AdmissionReview");
   const auto uid = json_get<std::string>(request, "uid", "request");

@@ -7,13 +7,13 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr double kAuthorityLives = 4;  // times that of what it signs
+constexpr double kAuthorityLives = 4;  // times the life of a server certificate
 constexpr const char* kName = "adaptdl webhook";
 
 std::string decoded(const Json& data, const char* key) {
   try {
     return from_base64(text_at(data, key), key);
-  } catch (const Error&) {  // as good as none
+  } catch (const Error&) {  // counts as missing
     return "";
   }
 }
@@ -23,7 +23,7 @@ bool holds(std::string_view pem, double until_s) {
   return end && *end >= until_s;
 }
 
-// The first certificate of the text.
+// The first certificate in the text.
 std::string first_of(const std::string& authorities) {
   constexpr std::string_view kEnd = "-----END CERTIFICATE-----\n";
   const size_t end = authorities.find(kEnd);
@@ -54,7 +54,7 @@ std::optional<WebhookCertificates> renewed(const std::optional<WebhookCertificat
   if (!lasts) renew_authority();
   try {
     renew_server();
-  } catch (const Error&) {  // somebody has changed the key
+  } catch (const Error&) {  // the stored key is invalid
     renew_authority();
     renew_server();
   }

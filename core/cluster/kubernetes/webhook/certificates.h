@@ -1,6 +1,6 @@
 #pragma once
 
-// What the webhook proves itself with, and when that is to be made anew. Pure but for randomness.
+// The webhook's certificates, and when to renew them. Pure, except for random numbers.
 
 #include <optional>
 #include <string>
@@ -12,8 +12,8 @@
 namespace adaptdl::kubernetes {
 
 struct WebhookCertificates {
-  // PEM: the authority that signs, then the one before it while that holds, so that a server that
-  // has not yet heard of the change is still believed.
+  // PEM: the signing authority, then the previous one while it is valid, so that clients still
+  // trust a server that does not have the new certificate yet.
   std::string authorities;
   std::string authority_key;
   KeyPair server;
@@ -24,15 +24,16 @@ struct WebhookCertificates {
   }
 };
 
-// Those to use from now on, if they are to be others than `have` (nothing: there are none). A
-// server's certificate lives for `life_s` and is made anew when a third of that is left; an
-// authority lives four times as long, and never shorter than what it signs. What cannot be read is
-// made anew; another `life_s` counts from the next time on. Times in seconds; `now_s` since 1970.
+// The certificates to use from now on; nothing if `have` (nothing: there are none) stays valid. A
+// server's certificate lives for `life_s`, and is renewed when a third of that is left. An
+// authority lives four times as long, and never shorter than what it signs. Unreadable certificates
+// are replaced. A changed `life_s` takes effect at the next renewal. Times in seconds; `now_s`
+// since 1970.
 std::optional<WebhookCertificates> renewed(const std::optional<WebhookCertificates>& have,
                                            const std::vector<std::string>& hosts, double life_s,
                                            double now_s);
 
-// As a Secret's data (base64), and back; what is missing is empty.
+// Converts to a Secret's data (base64), and back; missing entries become empty.
 Json secret_data(const WebhookCertificates& certificates);
 WebhookCertificates from_secret_data(const Json& data);
 

@@ -13,9 +13,9 @@ namespace {
 
 constexpr Seconds kReviewTime{4.0};      // the API server waits for 10 s
 constexpr int kReviewers = 4;            // threads
-constexpr size_t kMostWaiting = 256;     // reviews; more are told to come again
+constexpr size_t kMostWaiting = 256;     // reviews; further ones are answered with 503
 constexpr size_t kMaxReview = 8u << 20;  // two versions of an object, each below the API's limit
-constexpr double kLooks = 30;            // in the life of a certificate
+constexpr double kLooks = 30;            // checks in the life of a certificate
 constexpr double kShortestLook = 1, kLongestLook = 60;  // s
 const kube::Resource kConfigurations{
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "", "", ""};
@@ -60,8 +60,9 @@ Webhook::~Webhook() {
   server_->stop(Seconds(1));
 }
 
-// What is in the Secret, or what was to be made and is there now. Whoever else is faster makes it:
-// of two who write at once one is refused, and reads.
+// The certificates in the Secret, which this function creates or renews if needed. If another
+// operator writes at the same time, the API server refuses one of the writes, and that operator
+// reads the Secret again.
 WebhookCertificates Webhook::current_certificates() {
   const kube::Resource place = kube::kSecrets.in(options_.name_space, kCertificateSecret);
   for (;;) {
@@ -85,7 +86,7 @@ WebhookCertificates Webhook::current_certificates() {
                           {"labels", {{kLabelInstalled, options_.name_space}}}}},
                         {"data", secret_data(*next)}});
       }
-      log_info("webhook: made a certificate");
+      log_info("webhook: created a certificate");
       return *next;
     } catch (const kube::ApiError& error) {
       if (!error.conflict() && !error.already_exists()) throw;
@@ -96,7 +97,7 @@ WebhookCertificates Webhook::current_certificates() {
 void Webhook::publish(const WebhookCertificates& certificates) {
   const kube::Resource place = kConfigurations.named(kWebhookConfiguration);
   const auto found = client_.find(place);
-  if (!found) fail("there is no ValidatingWebhookConfiguration {}", kWebhookConfiguration);
+  if (!found) fail("ValidatingWebhookConfiguration {} not found", kWebhookConfiguration);
   const std::string wanted = to_base64(certificates.authorities);
   const Json hooks = found->value("webhooks", Json::array());
   for (const Json& hook : hooks) {
@@ -117,7 +118,7 @@ void Webhook::keep_certificates() {
     std::string problem;
     try {
       const WebhookCertificates now = current_certificates();
-      publish(now);  // first: the API server is to believe what will be served
+      publish(now);  // first: the API server must trust the certificate before it is served
       if (!(now == serving_)) server_->set_tls({now.server.certificate, now.server.key});
       serving_ = now;
       ready_ = true;
@@ -134,14 +135,15 @@ void Webhook::keep_certificates() {
 void Webhook::take(HttpServerRequest request, HttpReply reply) {
   if (request.path == "/healthz") return reply.send(text_response(200, "ok"));
   if (request.path != "/validate") {
-    return reply.send(text_response(404, "there are /validate and /healthz"));
+    return reply.send(text_response(404, "not found; the paths are /validate and /healthz"));
   }
-  if (request.method != "POST") return reply.send(text_response(405, "send an AdmissionReview"));
+  if (request.method != "POST")
+    return reply.send(text_response(405, "use POST with an AdmissionReview"));
   const std::lock_guard lock(mutex_);
   if (reviews_.size() >= kMostWaiting) {
-    return reply.send(text_response(503, "too many reviews wait: try again"));
+    return reply.send(text_response(503, "too many reviews are waiting; try again"));
   }
-  reply.hold(2 * kReviewTime, text_response(503, "the operator is being stopped"), {});
+  reply.hold(2 * kReviewTime, text_response(503, "the operator is shutting down"), {});
   reviews_.push_back({std::move(request.body), std::move(reply)});
   wake_.notify_one();
 }
@@ -169,9 +171,9 @@ HttpResponse Webhook::answer(const std::string& body) {
             .body = dump_json(verdict)};
   } catch (const Error& error) {
     return text_response(400, error.what());
-  } catch (const std::exception& error) {  // whoever reaches the port may send anything
+  } catch (const std::exception& error) {  // any client of the port may send anything
     log_error("webhook: {}", error.what());
-    return text_response(500, "The webhook failed at this review.");
+    return text_response(500, "the webhook failed to answer this review");
   }
 }
 
@@ -186,7 +188,7 @@ std::optional<std::string> Webhook::try_template(const std::string& job_namespac
                      {.dry_run = true});
     return std::nullopt;
   } catch (const kube::ApiError& error) {
-    // Anything else, such as a namespace that is being removed, is not the template's fault.
+    // Any other error, such as a namespace that is being removed, is not the template's fault.
     if (!error.invalid() && error.code() != 400) throw;
     std::string problem;
     constexpr std::string_view kRoot = "template.";

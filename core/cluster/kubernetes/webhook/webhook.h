@@ -1,8 +1,9 @@
 #pragma once
 
-// The validating webhook: an HTTPS server that answers /validate by review_admission(), and keeps
-// its certificates by itself, in a Secret that all operators share. Each of them renews it in time,
-// guarded by its version, tells the API server whom to believe, and serves with what is in it.
+// The validating webhook: an HTTPS server that answers /validate with review_admission(). It
+// manages its certificates in a Secret that all operators share. Each operator renews the Secret in
+// time, guarded by its version, tells the API server which authorities to trust, and serves with
+// these certificates.
 
 #include <atomic>
 #include <condition_variable>
@@ -29,15 +30,15 @@ struct WebhookOptions {
 
 class Webhook {
  public:
-  // Serves when it returns. Takes `client`'s configuration for reviews, and borrows it for the
-  // certificates. Throws Error if there are none to be had, or it cannot listen.
+  // Serves when the constructor returns. Copies `client`'s configuration for reviews, and borrows
+  // `client` for the certificates. Throws Error if it cannot get certificates or cannot listen.
   Webhook(kube::Client& client, WebhookOptions options);
   ~Webhook();
   Webhook(const Webhook&) = delete;
   Webhook& operator=(const Webhook&) = delete;
 
   uint16_t port() const { return server_->port(); }
-  // Whether the API server has been told whom to believe, once. Any thread.
+  // Whether the API server knows the authorities, at least since once. Any thread.
   bool ready() const { return ready_; }
 
  private:
@@ -56,10 +57,10 @@ class Webhook {
 
   kube::Client& client_;
   Cancellation stop_;
-  kube::Client reviewer_;  // quick to give up: whoever creates a job waits
+  kube::Client reviewer_;  // with short timeouts, since a user waits
   const WebhookOptions options_;
   const std::vector<std::string> hosts_;
-  WebhookCertificates serving_;  // of keep_certificates()
+  WebhookCertificates serving_;  // used by keep_certificates() only
   std::atomic<bool> ready_ = false;
   std::mutex mutex_;  // of reviews_, over_
   std::condition_variable wake_;

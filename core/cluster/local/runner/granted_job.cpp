@@ -8,9 +8,9 @@
 namespace adaptdl::local {
 namespace {
 
-// 1: specification and grant in one record, with names that both have.
+// Format 1: specification and grant in one record, sharing some names.
 constexpr int kFormat = 2;
-constexpr size_t kMaxGrantedJob = 8u << 20;  // above the longest submission
+constexpr size_t kMaxGrantedJob = 8u << 20;  // bytes; above the longest submission
 
 Json to_json(const Grant& grant) {
   return {{"name", grant.name},
@@ -34,10 +34,10 @@ Grant grant_from_json(const Json& json, const std::string& where) {
                                   grant.max_replicas);
   grant.slot_kind = json_get_or(json, "slot_kind", where, grant.slot_kind);
   if (grant.slot_kind != "core" && grant.slot_kind != "gpu" && grant.slot_kind != "shared") {
-    fail("{}: slot_kind: {} is neither core, gpu nor shared", where, grant.slot_kind);
+    fail("{}: slot_kind: {} must be core, gpu or shared", where, grant.slot_kind);
   }
   grant.slots_per_replica = json_get_or(json, "slots_per_replica", where, grant.slots_per_replica);
-  if (grant.slots_per_replica < 1) fail("{}: slots_per_replica: has to be 1 or more", where);
+  if (grant.slots_per_replica < 1) fail("{}: slots_per_replica: must be at least 1", where);
   grant.tensorboard = json_get_or(json, "tensorboard", where, grant.tensorboard);
   return grant;
 }
@@ -52,7 +52,7 @@ std::string job_file_text(std::string_view spec, const Grant& grant) {
 
 GrantedJob granted_job(const Json& job_file, const std::string& where) {
   const int format = json_get<int>(job_file, "format", where);
-  if (format > kFormat) fail("{}: written by a newer adaptdl; run it with that one", where);
+  if (format > kFormat) fail("{}: written by a newer adaptdl; use the newer version", where);
   if (format == kFormat) {
     return {job_spec_from_json(json_get<Json>(job_file, "spec", where), where + ": spec"),
             grant_from_json(json_get<Json>(job_file, "grant", where), where + ": grant")};

@@ -1,8 +1,7 @@
 #pragma once
 
-// job.json of a job's folder: the specification as it was submitted and stored, and beside it what
-// the service grants. The service writes it at the submission and before each start; the runner and
-// `adaptdl exec` read it.
+// job.json of a job's folder: the specification as submitted, and the service's grant. The service
+// writes it at the submission and before each start; the runner and `adaptdl exec` read it.
 
 #include <string>
 #include <string_view>
@@ -14,20 +13,20 @@
 
 namespace adaptdl::local {
 
-// What the service decides of a job, and no specification says. Which slots it has is told at each
+// What the service decides for a job. The slots are not part of it: the runner gets them at each
 // start, and later over the control socket.
 struct Grant {
   std::string name, job_namespace = "default";
-  std::string directory;  // absolute: where the specification's `directory` is
+  std::string directory;  // the specification's `directory`, as an absolute path
   int min_replicas = 1, max_replicas = launch::kMaxReplicas;  // as scaled; 1 <= min <= max
   std::string slot_kind = "core";                             // Machine::slot_kind()
   int slots_per_replica = 1;                                  // >= 1
-  std::string tensorboard;  // absolute: the instance's folder; "" = none
+  std::string tensorboard;  // absolute path of the instance's folder; "": none
 
   bool on_gpus() const { return slot_kind == "gpu"; }  // slots are GPUs, else cores
   bool bound() const {
     return slot_kind != "shared";
-  }  // they are a replica's own, not just numbers
+  }  // each slot is a GPU or core of its own, not just a count
 };
 
 struct GrantedJob {
@@ -35,15 +34,15 @@ struct GrantedJob {
   Grant grant;
 };
 
-// The file's text; `spec` is JSON, and becomes a part of it as it is.
+// The file's text; `spec` is JSON, and is inserted unchanged.
 std::string job_file_text(std::string_view spec, const Grant& grant);
 
-// Also of the earlier format 1. Unknown keys are passed over, missing ones and null take the
-// defaults above. Throws Error "WHERE: ...", also for a newer format.
+// Also reads the earlier format 1. Ignores unknown keys; missing ones and null take the defaults
+// above. Throws Error "WHERE: ...", also for a newer format.
 GrantedJob granted_job(const Json& job_file, const std::string& where);
 GrantedJob read_granted_job(const JobFolder& folder);
 
-// The name alone, of a file that may be anybody's.
+// Only the name, from a file that may not be ours.
 std::string granted_name(const Json& job_file, const std::string& where);
 
 }  // namespace adaptdl::local

@@ -1,24 +1,23 @@
 #pragma once
 
-// A job's folder and its runner's exit codes: what the service, the runner and commands that look
-// agree on, named here alone.
+// A job's folder and its runner's exit codes, as the service, the runner and commands use them.
 //
 // FOLDER (0700)
 //   job.json      what to run (granted_job.h); written before the runner starts
-//   project/      a copy of what was submitted, if there was anything to copy
-//   runner.json   {pid, start_time, boot_id, version, protocol}, as soon as the runner holds the
-//                 lock; removed by the service that has noted its end
+//   project/      a copy of the submitted project, if there is one
+//   runner.json   {pid, start_time, boot_id, version, protocol}; the runner writes it as soon as it
+//                 holds the lock, and the service removes it after noting the runner's end
 //   run.lock      locked (flock) by the live runner
-//   control.sock  its requests (core/launch/client.h)
+//   control.sock  the runner's control socket (core/launch/client.h)
 //   run.json      the run's record: state, reason, cause (of a failure), exit_code, step. The
-//                 states finished, failed, stopped and cancelled are there before the runner ends;
-//                 any other is of a live run, or of one that was killed
-//   events.jsonl, events.jsonl.1  adaptdl-events(5); of the steps at most one a second
-//   logs/         replica-*.log, and runner.log for what the runner says
-//   runner.log    its standard error, for what kept it from beginning
+//                 states finished, failed, stopped and cancelled are written before the runner
+//                 ends; any other state is that of a live or a killed run
+//   events.jsonl, events.jsonl.1  adaptdl-events(5); at most one step event a second
+//   logs/         replica-*.log, and runner.log for the runner's messages
+//   runner.log    the runner's standard error: why it could not start
 //   checkpoints/ output/ share/   the job's
 //   replicas.json                 of a command: which processes live, the newest NUM_RESTARTS
-// The job's own program can write all of it, so nothing there is trusted to be well-formed.
+// The job's own program can write all of these files, so readers must not trust their contents.
 
 #include <array>
 #include <optional>
@@ -28,7 +27,7 @@
 
 namespace adaptdl::local {
 
-// Exit codes of a runner. With any other the job has failed, or the runner could not begin.
+// Exit codes of a runner. Any other code: the job has failed, or the runner could not start.
 inline constexpr int kRunnerFinished = 0;
 inline constexpr int kRunnerTaken = 75;     // EX_TEMPFAIL: another runner has the folder
 inline constexpr int kRunnerStopped = 143;  // as by SIGTERM: after a checkpoint, or cancelled
@@ -55,10 +54,10 @@ struct JobFolder {
   std::string replicas_file() const;
 };
 
-// The lock that a job's runner holds, for as long as it lives. Nothing if another one has it.
+// Takes the lock that a job's runner holds while it lives. Nothing if another runner holds it.
 std::optional<Fd> lock_job_folder(const JobFolder& folder);
 
-// Whether a runner was ever there.
+// Whether a runner was ever started.
 bool had_runner(const JobFolder& folder);
 
 }  // namespace adaptdl::local

@@ -14,7 +14,7 @@ namespace {
 launch::ReplicaBounds bounds(const Grant& grant, const std::vector<int>& slots) {
   const int room = static_cast<int>(slots.size()) / grant.slots_per_replica;
   if (room < 1) {
-    throw UsageError(fmt::format("--slots: {} cannot hold one replica, which takes {}",
+    throw UsageError(fmt::format("--slots: {} slots are too few: one replica needs {}",
                                  slots.size(), grant.slots_per_replica));
   }
   const int initial = std::min(room, grant.max_replicas);
@@ -26,7 +26,7 @@ int threads_beside_gpus(const Grant& grant, int gpu_count) {
   return std::max(1, available_cores() * grant.slots_per_replica / std::max(1, gpu_count));
 }
 
-// What both kinds of options have, by the same names.
+// The options that both kinds have, under the same names.
 template <typename Options>
 Options options_of(const GrantedJob& job, const JobFolder& folder, const std::vector<int>& slots) {
   const Grant& grant = job.grant;
@@ -87,7 +87,7 @@ std::vector<int> parse_slots(const std::string& text) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const auto slot = try_parse<int>(std::string_view(text).substr(begin, end - begin));
     if (!slot) {
-      throw UsageError(fmt::format("--slots: \"{}\" is not a list of numbers as 0,3", text));
+      throw UsageError(fmt::format("--slots: \"{}\" is not a list of numbers such as 0,3", text));
     }
     slots.push_back(*slot);
     begin = end + 1;

@@ -11,9 +11,9 @@
 
 namespace adaptdl::local {
 
-// All paths below `folder`, replicas as the slots allow. Throws UsageError when there are too few
-// for one. For a job of kind command; for the others the program's worker is still to be chosen
-// (choose_trainer).
+// All paths are below `folder`; the replicas are as many as the slots allow. Throws UsageError when
+// the slots are too few for one replica. command_options() is for jobs of kind command; for the
+// other kinds the caller still has to choose the program's worker (choose_trainer).
 launch::CommandOptions command_options(const GrantedJob& job, const JobFolder& folder,
                                        const std::vector<int>& slots,
                                        const std::string& supervisor);

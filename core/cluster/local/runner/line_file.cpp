@@ -25,7 +25,7 @@ void LineFile::add(std::string line) noexcept {
     line += '\n';
     const auto length = static_cast<int64_t>(line.size());
     if (size_ > 0 && size_ + length > bytes_max_) {
-      // In a folder that takes no other name the bound still holds.
+      // The bound holds even where the file cannot be renamed.
       const bool renamed = std::rename(path_.c_str(), (path_ + ".1").c_str()) == 0;
       if (!renamed && file_ && ftruncate(file_.get(), 0) != 0) return;
       open();

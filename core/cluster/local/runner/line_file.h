@@ -1,6 +1,6 @@
 #pragma once
 
-// What a runner writes beside the launcher's own files.
+// Files that a runner writes in addition to the launcher's.
 
 #include <optional>
 #include <string>
@@ -11,8 +11,9 @@
 
 namespace adaptdl::local {
 
-// A file (0600) to which whole lines are appended; once it would grow beyond `bytes_max` it becomes
-// FILE.1 and begins anew. A disk that takes nothing loses lines, and holds up nobody. One thread.
+// A file (0600) to which whole lines are appended. Before it would exceed `bytes_max` it is renamed
+// to FILE.1, and a new one begins. If the disk cannot be written, lines are lost without an error.
+// One thread.
 class LineFile {
  public:
   LineFile(std::string path, int64_t bytes_max);
@@ -27,7 +28,7 @@ class LineFile {
   int64_t size_ = 0;
 };
 
-// The stream of events in a file, one a line; of the steps at most one a second.
+// Writes events to a file, one per line; at most one step event a second.
 class EventFileSink {
  public:
   explicit EventFileSink(const std::string& path) : file_(path, 8 << 20) {}

@@ -31,7 +31,7 @@ int run_training(const GrantedJob& job, const JobFolder& folder, const std::vect
   for (const auto& [name, value] : job.spec.environment) setenv(name.c_str(), value.c_str(), 1);
   const std::string& directory = job.grant.directory;
   if (!directory.empty() && chdir(directory.c_str()) != 0) {
-    fail_errno(errno, directory + ": cannot go to this folder");
+    fail_errno(errno, directory + ": cannot enter this folder");
   }
   if (!job.grant.tensorboard.empty()) {
     const auto charts =
@@ -55,7 +55,7 @@ int run_job(const JobFolder& folder, const std::vector<int>& slots, const std::s
 int run_job_folder(const JobFolder& folder, const std::vector<int>& slots) {
   const std::optional<Fd> lock = lock_job_folder(folder);
   if (!lock) return kRunnerTaken;
-  std::signal(SIGHUP, SIG_IGN);  // it belongs to no terminal
+  std::signal(SIGHUP, SIG_IGN);  // a runner has no terminal
   record_runner(folder);
   for (const std::string& path :
        {folder.checkpoints(), folder.output(), folder.logs(), folder.share()}) {
@@ -66,7 +66,7 @@ int run_job_folder(const JobFolder& folder, const std::vector<int>& slots) {
     said->add(rfc3339(std::chrono::system_clock::now()) + " " + line);
   };
   const std::string supervisor = environment_variable("ADAPTDL_SUPERVISOR_URL").value_or("");
-  unsetenv("ADAPTDL_SUPERVISOR_URL");  // it holds a token: for those alone who ask there
+  unsetenv("ADAPTDL_SUPERVISOR_URL");  // it has a token; only clients of the supervisor get it
   try {
     return run_job(folder, slots, supervisor, talk);
   } catch (const Error& error) {

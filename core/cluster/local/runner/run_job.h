@@ -1,8 +1,8 @@
 #pragma once
 
-// What the service of the local cluster starts for each job, detached: it runs the job, and
-// outlives the service, which finds it again by the job's folder (job_folder.h).
-// ADAPTDL_SUPERVISOR_URL: the address of the supervisor, for programs that speak to one.
+// The runner, which the service of the local cluster starts for each job, detached. It runs the job
+// and outlives the service, which finds it again by the job's folder (job_folder.h).
+// ADAPTDL_SUPERVISOR_URL: the supervisor's address, for programs that use one.
 
 #include <vector>
 
@@ -10,8 +10,8 @@
 
 namespace adaptdl::local {
 
-// Runs the job of `folder` on these slots, to its end, in this process; returns an exit code as
-// job_folder.h has them. Throws Error, after it has been recorded.
+// Runs the job of `folder` on these slots, to its end, in this process; returns an exit code of
+// job_folder.h. Throws Error, after recording it.
 int run_job_folder(const JobFolder& folder, const std::vector<int>& slots);
 
 }  // namespace adaptdl::local

@@ -26,7 +26,7 @@ RunnerEnd runner_end(const JobFolder& folder, pid_t pid) {
             .step = json_get_or<int64_t>(record, "step", where, 0),
             .exit_code = json_find<int>(record, "exit_code", where),
             .program_exit_code = json_find<int>(record, "program_exit_code", where)};
-  } catch (const Error&) {  // half gone with its folder, or not ours
+  } catch (const Error&) {  // removed meanwhile with its folder, or not ours
     return {};
   }
 }
@@ -44,7 +44,7 @@ void record_failure(const JobFolder& folder, const std::string& reason, int code
                    {"pid", getpid()},
                    {"changed", rfc3339(std::chrono::system_clock::now())}});
     write_file_atomic(path, dump_json(record) + "\n", 0600);
-  } catch (const std::exception&) {  // a full disk; the exit code says that it failed
+  } catch (const std::exception&) {  // a full disk; the exit code shows the failure
   }
 }
 

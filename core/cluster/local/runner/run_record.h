@@ -1,8 +1,8 @@
 #pragma once
 
-// run.json of a job's folder: how a run goes, and how it ended. The launcher writes it
-// (CommandOptions::record_file); here is what the service reads of it, and what a runner writes
-// that fails before there is a launcher.
+// run.json of a job's folder: the state of a run, and how it ended. The launcher writes it
+// (CommandOptions::record_file). Here is what the service reads from it, and what a runner writes
+// if it fails before it starts the launcher.
 
 #include <optional>
 #include <string>
@@ -12,19 +12,19 @@
 
 namespace adaptdl::local {
 
-// How a runner says that its run ended.
+// How a run ended, according to its runner.
 struct RunnerEnd {
-  std::string state;  // finished, failed, stopped, cancelled; "" or another: it did not come so far
+  std::string state;   // finished, failed, stopped, cancelled; "" or another: no end was recorded
   std::string reason;  // a sentence
   std::string cause;   // of a failure: ReplicaFailed, OutOfMemory, CannotStart
   int64_t step = 0;
   std::optional<int> exit_code, program_exit_code;
 };
 
-// What run.json says of the runner with this number: nothing if it is an earlier one's, or damaged.
+// What run.json says about the runner `pid`; empty if it is an earlier runner's, or damaged.
 RunnerEnd runner_end(const JobFolder& folder, pid_t pid);
 
-// What ended this process, a runner, before the launcher had a record of its own.
+// Records why this process, a runner, failed before the launcher had a record of its own.
 void record_failure(const JobFolder& folder, const std::string& reason, int code) noexcept;
 
 }  // namespace adaptdl::local

@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kMaxRunnerFacts = 4u << 20;
 
 struct RunnerFacts {
-  pid_t pid = 0;  // 0: none are known
+  pid_t pid = 0;  // 0: unknown
   std::optional<uint64_t> start_time;
   std::string boot_id;
 };
@@ -35,7 +35,7 @@ RunnerFacts runner_facts(const JobFolder& folder) {
     return {json_get_or<pid_t>(facts, "pid", where, 0),
             json_find<uint64_t>(facts, "start_time", where),
             json_get_or<std::string>(facts, "boot_id", where, "")};
-  } catch (const Error&) {  // half gone with its folder, or not ours
+  } catch (const Error&) {  // removed meanwhile with its folder, or not ours
     return {};
   }
 }
@@ -58,7 +58,7 @@ RunnerProcess RunnerProcess::start(const std::string& adaptdl, const JobFolder& 
   Child child = spawn(options);
   RunnerProcess runner;
   runner.pidfd_ = Fd(fcntl(child.pidfd(), F_DUPFD_CLOEXEC, 0));
-  if (!runner.pidfd_) fail_errno(errno, "cannot watch a runner");
+  if (!runner.pidfd_) fail_errno(errno, "cannot watch the runner");
   runner.pid_ = child.release();
   return runner;
 }
@@ -68,7 +68,7 @@ RunnerProcess RunnerProcess::find(const JobFolder& folder) {
   if (facts.pid <= 0 || facts.boot_id != boot_id()) return {};
   RunnerProcess runner;
   Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, facts.pid, 0)));
-  // Looked at after the descriptor was had: it is the same process then, or none.
+  // Checked after opening the descriptor: it is this process then, or none.
   if (!pidfd || process_start_time(facts.pid) != facts.start_time) return {};
   runner.pid_ = facts.pid;
   runner.pidfd_ = std::move(pidfd);
@@ -108,7 +108,7 @@ void record_runner(const JobFolder& folder) {
 }
 
 void forget_runner(const JobFolder& folder) {
-  // One that stays is noted twice, which does little harm.
+  // If the file stays, the end is noted twice, which does little harm.
   ::unlink(folder.runner_file().c_str());
 }
 

@@ -13,17 +13,17 @@
 
 namespace adaptdl::local {
 
-// A process that may be a child of this one or not. Kept alive when this object goes.
+// A process, possibly not a child of this one. The destructor does not end it.
 class RunnerProcess {
  public:
   RunnerProcess() = default;
 
-  // Starts one in a process group of its own, its standard error going to runner_errors().
-  // `adaptdl` is this program's path. `supervisor` holds the job's token, so it is given by the
-  // environment, which other users cannot read as they can a command line. Throws Error.
+  // Starts a runner in its own process group, with standard error going to runner_errors().
+  // `adaptdl` is this program's path. `supervisor` contains the job's token, so it is passed in the
+  // environment, which other users cannot read, unlike a command line. Throws Error.
   static RunnerProcess start(const std::string& adaptdl, const JobFolder& folder,
                              const std::vector<int>& slots, const std::string& supervisor);
-  // The one that runner.json names, if that very process lives (by number, start time and boot).
+  // The runner in runner.json, if that very process lives (same pid, start time and boot).
   static RunnerProcess find(const JobFolder& folder);
 
   explicit operator bool() const { return static_cast<bool>(pidfd_); }
@@ -31,8 +31,8 @@ class RunnerProcess {
   int pidfd() const { return pidfd_.get(); }  // readable once it has ended
   bool ended() const;
   bool send_signal(int signal) const;  // false if it has ended
-  // After it has ended: reaps a child. Its exit code as a shell has it, or nothing if it is no
-  // child of ours.
+  // Call it after the runner has ended: reaps a child and returns its exit code as a shell does;
+  // nothing if it is not our child.
   std::optional<int> reap();
 
  private:
@@ -40,15 +40,15 @@ class RunnerProcess {
   Fd pidfd_;
 };
 
-// Writes runner.json of this process, which holds the folder's lock. Throws Error.
+// Writes runner.json for this process, which holds the folder's lock. Throws Error.
 void record_runner(const JobFolder& folder);
 
-// The runner whose end nobody has noted yet.
+// The last runner, if the service has not noted its end yet.
 struct LastRunner {
   pid_t pid = 0;
   bool this_boot = true;
 };
-// Nothing: there was none, or forget_runner() was called since.
+// Nothing if there was none, or forget_runner() was called since.
 std::optional<LastRunner> last_runner(const JobFolder& folder);
 void forget_runner(const JobFolder& folder);
 

@@ -18,11 +18,11 @@ RunnerQuery::RunnerQuery(const std::string& socket, const Json& request, Seconds
   std::optional<Fd> connected;
   try {
     connected = try_connect_unix(socket, false);
-  } catch (const Error&) {  // the job's program put something else there, or took the permission
+  } catch (const Error&) {  // the job's program replaced the socket or changed its permissions
   }
   if (!connected) return;
   const std::string line = dump_json(request) + "\n";
-  // A request is smaller than a socket's buffer.
+  // A request fits into the socket's buffer.
   if (::send(connected->get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT) !=
       static_cast<ssize_t>(line.size())) {
     return;

@@ -10,15 +10,15 @@
 
 namespace adaptdl::local {
 
-// To a runner's control socket, without ever waiting. Part of an event loop.
+// A request to a runner's control socket that never blocks. Part of an event loop.
 class RunnerQuery {
  public:
-  // Connects and sends. If nobody is there who could answer, it is over at once.
+  // Connects and sends. If no runner listens, the query is over at once.
   RunnerQuery(const std::string& socket, const Json& request, Seconds timeout);
 
   int fd() const { return socket_.get(); }  // wait for POLLIN
   TimePoint deadline() const { return deadline_; }
-  // Reads what is there. True: it is over; answer() is what came, null if nothing did.
+  // Reads what has arrived. True: the query is over; answer() is null if no answer came.
   bool serve();
   const Json& answer() const { return answer_; }
 

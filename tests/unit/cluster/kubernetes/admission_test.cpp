@@ -41,7 +41,7 @@ TEST_CASE("a good job is admitted") {
   CHECK(review("DELETE", Json())["allowed"] == true);
   const Json warned = review("CREATE", spec(R"({"maxReplica": 2})"));
   CHECK(warned["allowed"] == true);
-  CHECK(warned["warnings"] == Json{"spec.maxReplica: not known, and ignored"});
+  CHECK(warned["warnings"] == Json{"spec.maxReplica: unknown field, ignored"});
 }
 
 TEST_CASE("an invalid job is refused with the field named") {

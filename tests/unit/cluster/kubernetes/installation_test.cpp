@@ -64,7 +64,7 @@ TEST_CASE("planned: kinds of Prometheus's operator are there before anything is 
   };
   Lab lab;
   CHECK_ERROR(plan_installation(lab.client, wanted("ServiceMonitor"), "adaptdl"),
-              "the cluster does not know ServiceMonitors: they come with Prometheus's operator; "
+              "the cluster does not know ServiceMonitors, which come with Prometheus's operator; "
               "install that first, or leave metrics.serviceMonitor.enabled false");
   CHECK_ERROR(plan_installation(lab.client, wanted("PrometheusRule"), "adaptdl"),
               "metrics.prometheusRule.enabled");
@@ -98,7 +98,7 @@ TEST_CASE("uninstalled: a namespace with things of others stays, and so do they"
     CHECK(lab.has_namespace());
     CHECK(lab.client.find(kind.in("adaptdl", "others")));
     CHECK(lab.said.back() ==
-          std::string("Namespace adaptdl: it stays, since there are other things in it, such as ") +
+          std::string("Namespace adaptdl: kept, since it has other resources, such as ") +
               name_of_kind + " others");
   };
   stays(kube::kSecrets, "Secret");

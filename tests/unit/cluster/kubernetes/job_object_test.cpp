@@ -36,7 +36,7 @@ TEST_CASE("what others wrote into a job does no harm") {
     read_job(sample_job(Json::parse(spec)), said);
     return said;
   };
-  CHECK(problem(R"({"minReplicas": -1})") == "spec.minReplicas: -1 is not from 0 to 1000000");
+  CHECK(problem(R"({"minReplicas": -1})") == "spec.minReplicas: -1 must be from 0 to 1000000");
   CHECK(problem(R"({"minReplicas": 3, "maxReplicas": 2})") ==
         "spec.maxReplicas: 2 is less than minReplicas, 3");
   CHECK(problem(R"({"preemptible": "yes"})").find("preemptible") != std::string::npos);

@@ -143,7 +143,7 @@ TEST_CASE("the registry's images are in its pod, or in a volume that outlives th
   CHECK(class_of(", storageClass: '-'") == "");  // as the registry's chart has it
   CHECK_ERROR(values_of("docker-registry: {persistence: {size: large}}"),
               "docker-registry.persistence.size: large");
-  CHECK_ERROR(values_of("docker-registry: {persistence: {size: 0}}"), "it is no size");
+  CHECK_ERROR(values_of("docker-registry: {persistence: {size: 0}}"), "must be greater than 0");
 }
 
 TEST_CASE("what is off by default is not there") {
@@ -376,10 +376,10 @@ TEST_CASE("why operators are not ready") {
                        {"availableReplicas", 2}}}};
   CHECK(why_not_ready(deployment, {}) == "");
   deployment["status"]["observedGeneration"] = 1;  // of an older template
-  CHECK(why_not_ready(deployment, {}) == "0 of 2 are ready");
+  CHECK(why_not_ready(deployment, {}) == "0 of 2 pods are ready");
   deployment["status"]["observedGeneration"] = 2;
   deployment["status"]["availableReplicas"] = 1;
-  CHECK(why_not_ready(deployment, {}) == "1 of 2 are ready");
+  CHECK(why_not_ready(deployment, {}) == "1 of 2 pods are ready");
   const auto pod = [](const char* name, const char* made, const char* reason) {
     return Json{
         {"metadata", {{"name", name}, {"uid", name}, {"creationTimestamp", made}}},

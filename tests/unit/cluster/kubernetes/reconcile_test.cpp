@@ -340,7 +340,7 @@ TEST_CASE("a pod on a node that is gone is removed without it") {
 TEST_CASE("a pod that does not end on a node that is there is told of, and left") {
   JobObject job = running({"n1", "n2"});
   job.status.phase = "Stopping";
-  job.status.message = "its allocation has changed";
+  job.status.message = "the allocation has changed";
   std::vector<PodFacts> pods = {ended(sample_pod(0, "n1", 2), PodEnd::disrupted, 0),
                                 ended(sample_pod(1, "n2", 2), PodEnd::disrupted, 0)};
   for (PodFacts& pod : pods) pod.deleting = true, pod.deleted_s = kNow - 10;
