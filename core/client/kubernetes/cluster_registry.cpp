@@ -44,8 +44,7 @@ Place find_place(KubernetesConnection& cluster, const std::string& otherwise) {
   }
   fail(
       "cluster {} has no registry of its own (no Service {} with the label {} and a node port "
-      "named "
-      "{}): {}",
+      "named {}): {}",
       cluster.name(), kName, kLabels, kPort, otherwise);
 }
 

@@ -44,8 +44,7 @@ void KubernetesPolicy::set(const PolicyChoice& wanted) {
     if (installed != version()) {
       fail(
           "cluster {} has the operator of adaptdl {}, but this is {}; to set the policy and "
-          "upgrade "
-          "the operator, run `adaptdl upgrade --set sched.policy={}`",
+          "upgrade the operator, run `adaptdl upgrade --set sched.policy={}`",
           cluster_.name(), installed, version(), wanted.name);
     }
     const kubernetes::Values values = kubernetes::read_values(given_);

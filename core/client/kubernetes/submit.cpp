@@ -149,8 +149,7 @@ class KubernetesJobRequest : public JobRequest {
     if (submission.kind == Submission::Source::file) {
       fail(
           "{}: cannot submit a file to a Kubernetes cluster; give a folder: a {} with its data, or "
-          "a "
-          "project with a job file",
+          "a project with a job file",
           *options_.source, kArchiveName);
     }
     folder_ = submission.source;
@@ -261,8 +260,7 @@ class KubernetesJobRequest : public JobRequest {
     const auto found = cluster_.reach([&] { return cluster_.client().find(claim); });
     if (found && !found->at("metadata").contains("deletionTimestamp")) return;
     fail(
-        "TensorBoard instance {} not found in namespace {} of cluster {}; create it with "
-        "`adaptdl "
+        "TensorBoard instance {} not found in namespace {} of cluster {}; create it with `adaptdl "
         "tensorboard create {}`",
         name, cluster_.name_space(), cluster_.name(), name);
   }

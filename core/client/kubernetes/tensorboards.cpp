@@ -139,8 +139,7 @@ class KubernetesTensorBoards : public TensorBoards {
       if (place.plural == kube::kClaims.plural) return false;
       fail(
           "namespace {} has a Service {} that does not belong to a TensorBoard instance; delete "
-          "it, "
-          "or choose another name",
+          "it, or choose another name",
           cluster_.name_space(), place.name);
     }
     Json change = {{"metadata", {{"ownerReferences", object["metadata"]["ownerReferences"]}}}};
@@ -170,8 +169,7 @@ class KubernetesTensorBoards : public TensorBoards {
     std::vector<std::string_view> names;
     for (const auto& each : all) names.emplace_back(each.first);
     fail(
-        "TensorBoard instance {} not found in namespace {}.{} Create it with `adaptdl "
-        "tensorboard "
+        "TensorBoard instance {} not found in namespace {}.{} Create it with `adaptdl tensorboard "
         "create {}`.",
         name, cluster_.name_space(), did_you_mean(name, names), name);
   }

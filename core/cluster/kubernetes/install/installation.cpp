@@ -123,7 +123,7 @@ std::string last_words(kube::Client& client, const Json& pod) {
       const auto [space, name] = kube::name_of(pod);
       kube::logs(client, kube::kPods.in(space, name), {.previous = previous, .tail = 1},
                  [&](std::string_view text) { line = text; });
-    } catch (const Error&) {  // there is no such start of the container
+    } catch (const Error&) {  // the container was not started that often
     }
     if (!line.empty()) break;
   }
