@@ -27,7 +27,7 @@ std::string first_line_of(const std::exception& error) {
 // says why at the end; the whole of it goes to the log.
 std::string cause(const std::string& text) {
   const size_t end = text.find_last_not_of(" \n");
-  if (end == text.npos) return "for no stated reason";
+  if (end == text.npos) return "no reason given";
   if (!text.starts_with("The following operation failed")) return text.substr(0, text.find('\n'));
   log_warning("{}", text);
   const size_t start = text.rfind('\n', end) + 1;  // npos + 1 is 0
@@ -115,8 +115,8 @@ struct ScriptProgram::Impl {
     for (size_t i = 0; i < constants.size(); ++i) {
       if (constants[i].tensor._version() == versions[i]) continue;
       fail(
-          "{}: training_step changes {}, which is no buffer and has no gradient; register it with "
-          "register_buffer, so that replicas keep it in step and checkpoints hold it",
+          "{}: training_step changes {}, which is not a buffer and has no gradient; register it "
+          "with register_buffer, so that replicas synchronise it and checkpoints contain it",
           path, constants[i].name);
     }
   }

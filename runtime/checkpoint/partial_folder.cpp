@@ -53,7 +53,7 @@ PartialFolder::PartialFolder(const std::string& directory) {
       return;
     }
   }
-  fail("{}: cannot create a folder in it: it is removed again and again", directory);
+  fail("{}: cannot create a folder in it: another process keeps removing it", directory);
 }
 
 PartialFolder::~PartialFolder() {
@@ -73,7 +73,7 @@ void PartialFolder::become(const std::string& target) {
     const Fd lock(::open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (lock) ::flock(lock.get(), LOCK_EX | LOCK_NB);
     if (::rename(target.c_str(), aside.c_str()) != 0 && errno != ENOENT) {
-      fail_errno(errno, target + ": cannot be replaced");
+      fail_errno(errno, target + ": cannot replace it");
     }
     if (::rename(path_.c_str(), target.c_str()) == 0) break;
     const int error = errno;

@@ -32,7 +32,7 @@ bool is_step_name(const std::string& name) {
 }
 
 void sync_file(int fd, const std::string& path) {
-  if (::fsync(fd) != 0) fail_errno(errno, path + ": cannot bring it to disk");
+  if (::fsync(fd) != 0) fail_errno(errno, path + ": cannot sync it to disk");
 }
 
 std::string_view as_text(std::span<const std::byte> bytes) {
@@ -87,7 +87,7 @@ template <typename... Args>
 // lstat(2); false if there is nothing.
 bool look_at(const std::string& path, struct stat& status) {
   if (::lstat(path.c_str(), &status) == 0) return true;
-  if (errno != ENOENT && errno != ENOTDIR) fail_errno(errno, path + ": cannot be looked at");
+  if (errno != ENOENT && errno != ENOTDIR) fail_errno(errno, path + ": cannot stat it");
   return false;
 }
 
@@ -121,7 +121,7 @@ Manifest read_manifest(const std::string& folder) {
 Manifest read_manifest_of(const std::string& name, const std::string& folder) {
   Manifest manifest = read_manifest(folder);
   if (step_name(manifest.header.step) != name) {
-    damaged("{}: is of step {}; the folder's name says otherwise", join_path(folder, kManifest),
+    damaged("{}: is of step {}, unlike the folder's name", join_path(folder, kManifest),
             manifest.header.step);
   }
   return manifest;
@@ -259,8 +259,8 @@ std::optional<LoadedCheckpoint> CheckpointStore::latest(std::vector<std::string>
         }
         if (dynamic_cast<const Damage*>(&error) == nullptr) {
           fail(
-              "checkpoint {} cannot be read, and may be right all the same: {}; start again once "
-              "it can be read, or remove it to go on from an older one",
+              "cannot read checkpoint {}, which may be intact: {}; retry when it is readable, or "
+              "remove it to resume from an older checkpoint",
               name, error.what());
         }
         passed_over.push_back(fmt::format("checkpoint {} is not usable: {}", name, error.what()));
@@ -272,7 +272,7 @@ std::optional<LoadedCheckpoint> CheckpointStore::latest(std::vector<std::string>
     }
     return newest;
   }
-  fail("{}: its checkpoints are removed faster than they can be read", directory_);
+  fail("{}: another process removes checkpoints faster than they can be read", directory_);
 }
 
 std::optional<CheckpointHeader> CheckpointStore::peek() const {

@@ -9,7 +9,7 @@
 namespace adaptdl::comm {
 
 Cancellation::Cancellation() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!event_) fail_errno(errno, "cannot make an event descriptor");
+  if (!event_) fail_errno(errno, "cannot create an eventfd");
 }
 
 bool Cancellation::cancel_first(const std::string& reason) noexcept {

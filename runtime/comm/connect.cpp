@@ -121,7 +121,7 @@ class Connecting {
   [[noreturn]] void gone(int rank) const {
     throw Aborted(who(rank) + " died or gave up while the group was connecting");
   }
-  [[noreturn]] void late(int rank) const { fail("{} did not come in time", who(rank)); }
+  [[noreturn]] void late(int rank) const { fail("{} did not connect in time", who(rank)); }
   void check(Outcome outcome, int rank) const {
     if (outcome == Outcome::closed) gone(rank);
     if (outcome == Outcome::late) late(rank);
@@ -130,7 +130,7 @@ class Connecting {
   Fd reach(int rank) const {
     if (same_host(rank)) {
       Dialled dialled = dial_abstract(endpoint(rank).unix_name, patience_);
-      if (!dialled.socket) throw Aborted(who(rank) + " cannot be reached: " + dialled.problem);
+      if (!dialled.socket) throw Aborted(who(rank) + " is unreachable: " + dialled.problem);
       return std::move(dialled.socket);
     }
     std::string problems;
@@ -140,7 +140,7 @@ class Connecting {
       problems += fmt::format(" {} port {}: {}.", address.host, address.port, dialled.problem);
     }
     if (problems.empty()) problems = " it does not listen on TCP.";
-    fail("{} cannot be reached from this host:{}", who(rank), problems);
+    fail("{} is unreachable from this host:{}", who(rank), problems);
   }
 
   // A link to a lower rank, which has called connect() too when this returns.
@@ -157,7 +157,7 @@ class Connecting {
     uint8_t challenge[kProofBytes];
     check(receive_whole(socket.get(), challenge, patience_), rank);
     const auto answer = answer_challenge(listener_.secret(), hello, challenge);
-    if (!answer) fail("{} does not know the secret of this run", who(rank));
+    if (!answer) fail("{} does not know this run's secret", who(rank));
     check(send_whole(socket.get(), *answer, patience_), rank);
     uint8_t bytes[kVerdictBytes];
     const Outcome outcome = receive_whole(socket.get(), bytes, patience_);
@@ -169,8 +169,7 @@ class Connecting {
                                 options_.generation, rank, verdict->generation));
     }
     if (verdict->status == Status::wrong_place) {
-      fail("{} has another rank or group size there: the members were told different lists",
-           who(rank));
+      fail("{} has another rank or group size: the members have different member lists", who(rank));
     }
     return socket;
   }

@@ -45,7 +45,7 @@ struct Layout {
 
 Layout lay_out(const Array& array, const DataSource& source, int64_t reserve_shift) {
   if (array.shape.empty()) {
-    fail("{}: holds a single number, not one for each sample", array.name);
+    fail("{}: holds a single number; it needs one for each sample", array.name);
   }
   const int64_t length = array.shape.front(), unit = array.row_elements();
   const std::vector<int64_t> unit_shape(array.shape.begin() + 1, array.shape.end());
@@ -57,7 +57,7 @@ Layout lay_out(const Array& array, const DataSource& source, int64_t reserve_shi
       fail("{}: window_stride must be at least 1 and window_shift at least 0", array.name);
     }
     if (source.window > length || shift > length - source.window) {
-      fail("{}: a window of {} elements shifted by {} does not fit into the {} there are",
+      fail("{}: a window of {} elements shifted by {} does not fit into its {} elements",
            array.name, source.window, shift, length);
     }
     layout.rows = (length - source.window - shift) / stride + 1;
@@ -79,7 +79,7 @@ Layout lay_out(const Array& array, const DataSource& source, int64_t reserve_shi
       impossible |= d < 1 || __builtin_mul_overflow(wanted, d, &wanted);
     }
     if (impossible || wanted != stored) {
-      fail("{}: a sample has the shape {}, which cannot be seen as {}", array.name,
+      fail("{}: a sample has the shape {}, which cannot be reshaped to {}", array.name,
            shown(layout.shape), shown(source.shape));
     }
     layout.shape = source.shape;
@@ -141,10 +141,8 @@ DType csv_type(const DataSource& source, DType wanted) {
 Array read_array(const DataSource& source, const std::string& path) {
   using Format = DataSource::Format;
   if (!path_exists(path)) {
-    fail(
-        "{}: there is no such data file; a relative path is relative to the folder of the "
-        "training archive",
-        path);
+    fail("{}: data file not found; a relative path starts at the folder of the training archive",
+         path);
   }
   if (is_directory(path)) fail("{}: is a folder, not a data file", path);
   if (source.format == Format::torch) {
@@ -156,7 +154,7 @@ Array read_array(const DataSource& source, const std::string& path) {
     auto file = std::make_shared<const MappedFile>(path);
     if (file->text().substr(0, 2) == "PK") return read_npz(path, source.key);
     if (!source.key.empty()) {
-      fail("{}: is no .npz archive, so it has no member \"{}\"; leave `key` out", path, source.key);
+      fail("{}: not a .npz archive, so it has no member \"{}\"; remove `key`", path, source.key);
     }
     return read_npy(file->bytes(), path, file);
   }

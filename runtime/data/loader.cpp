@@ -231,7 +231,7 @@ std::optional<Batch> Loader::next() {
     fail("not enough memory for a batch of {} samples; lower the atomic batch or prefetch_batches",
          self.atomic_batch);
   } catch (const std::exception& other) {
-    fail("reading a batch failed: {}", other.what());
+    fail("cannot read a batch: {}", other.what());
   }
 }
 

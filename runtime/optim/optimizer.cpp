@@ -189,8 +189,8 @@ Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> paramet
   for (size_t g = 0; g < members.size(); ++g) {
     if (members[g].empty()) {
       if (g == 0) continue;
-      fail("optimizer.groups.{}.match: no parameter is called \"{}\"; the first is \"{}\"", g - 1,
-           spec_.groups[g - 1].match, parameters_.front().name);
+      fail("optimizer.groups.{}.match: no parameter is named \"{}\"; the first one is \"{}\"",
+           g - 1, spec_.groups[g - 1].match, parameters_.front().name);
     }
     const auto& settings = g == 0 ? spec_.defaults : spec_.groups[g - 1].settings;
     std::vector<at::Tensor> tensors;
@@ -265,8 +265,8 @@ nlohmann::json Optimizer::counters() const {
 
 void Optimizer::prepare_state(const nlohmann::json& counters) {
   if (!counters.is_array() || counters.size() != parameters_.size()) {
-    fail("the saved optimizer state is of another program: {} parameters, not {}", counters.size(),
-         parameters_.size());
+    fail("the saved optimizer state belongs to another program: it has {} parameters, not {}",
+         counters.size(), parameters_.size());
   }
   auto& all = optimizer_->state();
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -279,8 +279,8 @@ void Optimizer::prepare_state(const nlohmann::json& counters) {
     const std::vector<std::string> momentum = {"momentum_buffer"};
     if (saved != needed && !(spec_.kind == Kind::sgd && saved == momentum)) {
       fail(
-          "the saved optimizer state {} is not of this optimizer, which keeps {}: set the "
-          "optimizer back to what it was, or start over with --fresh",
+          "the saved optimizer state {} does not match this optimizer, which keeps {}: restore the "
+          "previous optimizer settings, or train from the beginning with --fresh",
           nlohmann::json(saved).dump(), nlohmann::json(needed).dump());
     }
     auto state = make_state(spec_.kind, counters[i].at("step").get<int64_t>());

@@ -155,8 +155,8 @@ void Schedule::load_state(const nlohmann::json& state) {
   }
   if (!fits) {
     fail(
-        "the saved state of the learning-rate schedule does not fit the schedule of the settings "
-        "({} parts): restore the schedule that the checkpoint was made with, or start with --fresh",
+        "the saved state of the learning-rate schedule does not match the schedule in the settings "
+        "({} parts): restore the previous schedule, or train from the beginning with --fresh",
         parts_.size());
   }
   plateaus_ = std::move(loaded);

@@ -125,7 +125,7 @@ bool Checkpointer::write(CheckpointHeader header, std::vector<NamedTensor> tenso
   release();
   const CheckpointResult result = writer_->wait();
   if (!result.error.empty()) {
-    fail("the checkpoint could not be written to {}: {}", directory_, result.error);
+    fail("cannot write a checkpoint to {}: {}", directory_, result.error);
   }
   return true;
 }
@@ -145,10 +145,10 @@ void restore_tensors(const LoadedCheckpoint& checkpoint, const std::vector<Named
   for (const auto& named : tensors) {
     const TensorView* saved = checkpoint.find(named.name);
     if (!saved)
-      fail("{}: has no tensor \"{}\"; it is of another program", checkpoint.path, named.name);
+      fail("{}: has no tensor \"{}\"; another program wrote it", checkpoint.path, named.name);
     if (saved->shape != named.tensor.sizes().vec() ||
         saved->dtype != dtype_name(named.tensor.scalar_type())) {
-      fail("{}: tensor \"{}\" has another shape or type; it is of another program", checkpoint.path,
+      fail("{}: tensor \"{}\" has another shape or type; another program wrote it", checkpoint.path,
            named.name);
     }
     const at::Tensor source =

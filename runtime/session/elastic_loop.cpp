@@ -188,8 +188,7 @@ void ElasticLoop::finish_tick() {
     if (progress_.skipped_in_a_row >= spec_.max_nonfinite) {
       fail(
           "the loss or its gradient was not finite in {} steps in a row, the last one step {}; "
-          "lower "
-          "the learning rate, clip gradients, or look at the data",
+          "lower the learning rate, clip gradients or check the data",
           progress_.skipped_in_a_row, progress_.step);
     }
   }
@@ -285,8 +284,8 @@ void ElasticLoop::initialise() {
     progress_.batch_replicas = 0;
     reporter_.resume(checkpoint->header.step, checkpoint->path, problems);
   } else if (!problems.empty()) {
-    fail("no checkpoint in {} can be used: {}; --fresh starts over", options_.checkpoint_dir,
-         problems.front());
+    fail("no usable checkpoint in {}: {}; to train from the beginning, use --fresh",
+         options_.checkpoint_dir, problems.front());
   }
 }
 
@@ -327,7 +326,7 @@ void ElasticLoop::save_model() {
     } catch (const Error& error) {
       const bool stop = session_.stop_requested() != StopMode::none;
       if (stop || seconds_since(begun) + pause > kPatience) throw;
-      log_warning("{}; the trained model is kept in memory, and this is tried again in {} s",
+      log_warning("{}; the trained model is kept in memory, next attempt to save it in {} s",
                   error.what(), pause);
     }
     std::this_thread::sleep_for(Seconds(pause));

@@ -67,8 +67,8 @@ Verdict commit(comm::Communicator* communicator, const Vote& mine) {
   for (const auto& vote : votes) {
     if (vote.prepared != mine.prepared || vote.digest != mine.digest) {
       fail(
-          "the replicas no longer agree on their progress (tick {}); the program may keep state of "
-          "its own, or the machines compute differently",
+          "the replicas no longer agree on their progress (tick {}); the program may keep state "
+          "outside its parameters and buffers, or the machines compute different results",
           mine.prepared);
     }
     verdict.switching &= vote.offer == mine.offer;

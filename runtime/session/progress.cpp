@@ -112,7 +112,7 @@ Progress progress_from_json(const json& saved) {
     });
     progress.statistics = gns::GradientStatistics::from_json(saved.at("statistics"));
   } catch (const json::exception& error) {
-    fail("the saved progress cannot be read: {}", error.what());
+    fail("cannot read the saved progress: {}", error.what());
   }
   return progress;
 }

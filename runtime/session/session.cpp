@@ -49,7 +49,7 @@ Session::Session() {
   if (!welcome) _exit(static_cast<int>(ExitCode::error));  // the launcher is gone
   if (welcome->at("protocol").get<int>() > launch::kProtocol) {
     fail(
-        "the launcher speaks worker protocol {}, this program only {}; build it against the same "
+        "the launcher speaks worker protocol {}, this program only {}; rebuild it against the same "
         "adaptdl",
         welcome->at("protocol").get<int>(), launch::kProtocol);
   }

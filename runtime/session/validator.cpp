@@ -40,7 +40,7 @@ std::map<std::string, double> Validator::run(comm::Communicator* communicator, i
   std::map<std::string, double> sums;
   loader_.configure({}, replicas, rank, atomic_batch);
   while (const auto batch = loader_.next()) {
-    if (communicator && communicator->aborted()) throw comm::Aborted("during validation");
+    if (communicator && communicator->aborted()) throw comm::Aborted("aborted during validation");
     if (batch->step.samples == 0) continue;
     for (const auto& [name, value] : program_.validation_step(to_tensors(*batch, device_))) {
       sums[name] += value.item<double>();

@@ -54,7 +54,7 @@ struct InternetAddress {
       v6->sin6_port = htons(from.port);
       length = sizeof *v6;
     } else {
-      fail("\"{}\" is no numeric IP address", from.host);
+      fail("\"{}\" is not a numeric IP address", from.host);
     }
   }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
@@ -79,7 +79,7 @@ Name name_of(const sockaddr_storage& address) {
 
 Fd new_socket(int family) {
   Fd socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) fail_errno(errno, "cannot make a socket");
+  if (!socket) fail_errno(errno, "cannot create a socket");
   return socket;
 }
 
@@ -164,7 +164,7 @@ Outcome send_fd(int socket, std::string_view bytes, int fd, const Patience& pati
     } else if (sent < 0 && peer_is_gone(errno)) {
       return Outcome::closed;
     } else if (sent < 0 && errno != EINTR) {
-      fail_errno(errno, "cannot hand over shared memory");
+      fail_errno(errno, "cannot send shared memory to a member");
     }
   }
 }
@@ -216,7 +216,7 @@ Fd listen_tcp(TcpAddress& address) {
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;
   if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
-    fail_errno(errno, "cannot learn the port of a socket");
+    fail_errno(errno, "cannot read the port of a socket");
   }
   address.port = name_of(bound).port;
   return socket;

@@ -210,8 +210,8 @@ std::shared_ptr<Listener::Impl::Expected> Listener::Impl::expect(uint64_t genera
   if (!expected->event) fail_errno(errno, "cannot wait for connections");
   std::lock_guard lock(mutex_);
   if (any_ && generation <= newest_) {
-    throw Aborted(fmt::format("generation {} is over: generation {} has been asked for", generation,
-                              newest_));
+    throw Aborted(
+        fmt::format("generation {} is over: generation {} was requested", generation, newest_));
   }
   any_ = true;
   newest_ = generation;

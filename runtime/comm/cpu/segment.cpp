@@ -63,9 +63,9 @@ Segment::Segment(const SegmentOffer& offer) : offer_(offer) {
   measure();
   if (offer.lanes > 1) {
     memory_ = Fd(memfd_create("adaptdl-comm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!memory_) fail_errno(errno, "cannot make shared memory (memfd_create)");
+    if (!memory_) fail_errno(errno, "cannot create shared memory (memfd_create)");
     if (ftruncate(memory_.get(), static_cast<off_t>(bytes_)) != 0) {
-      fail_errno(errno, fmt::format("cannot have {} bytes of shared memory", bytes_));
+      fail_errno(errno, fmt::format("cannot allocate {} bytes of shared memory", bytes_));
     }
     if (fcntl(memory_.get(), F_ADD_SEALS, kSeals) != 0) {
       fail_errno(errno, "cannot seal shared memory");
@@ -83,7 +83,7 @@ Segment::Segment(const SegmentOffer& offer) : offer_(offer) {
 Segment::Segment(Fd memory, const SegmentOffer& offer) : offer_(offer), memory_(std::move(memory)) {
   measure();
   struct stat status {};
-  if (fstat(memory_.get(), &status) != 0) fail_errno(errno, "cannot look at shared memory");
+  if (fstat(memory_.get(), &status) != 0) fail_errno(errno, "cannot stat shared memory");
   const int seals = fcntl(memory_.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals || static_cast<size_t>(status.st_size) != bytes_) {
     fail("shared memory of generation {}: {} bytes, seals {}; expected {} bytes, sealed",
@@ -94,7 +94,7 @@ Segment::Segment(Fd memory, const SegmentOffer& offer) : offer_(offer), memory_(
       header_->lanes != offer_.lanes || header_->buffers != offer_.buffers ||
       header_->chunk_bytes != offer_.chunk_bytes) {
     munmap(base_, bytes_);
-    fail("shared memory of generation {}: its header is of another group", offer_.generation);
+    fail("shared memory of generation {}: its header belongs to another group", offer_.generation);
   }
 }
 
@@ -102,7 +102,7 @@ void Segment::measure() {
   if (offer_.lanes < 1 || offer_.lanes > kMaxLanes || offer_.buffers < 2 ||
       offer_.buffers > kMaxBuffers || offer_.chunk_bytes < 4096 ||
       offer_.chunk_bytes > kLargestChunk || offer_.chunk_bytes % 64 != 0) {
-    fail("shared memory of generation {}: impossible sizes ({} lanes, {} buffers of {} bytes)",
+    fail("shared memory of generation {}: invalid sizes ({} lanes, {} buffers of {} bytes)",
          offer_.generation, offer_.lanes, offer_.buffers, offer_.chunk_bytes);
   }
   stride_ = kPostBytes + offer_.chunk_bytes;

@@ -34,7 +34,7 @@ Stretch::Stretch(std::string_view text, const std::string& path) {
     observations.push_back({1, replicas, atomic, std::max(step - sync, 1e-9), step});
   }
   if (observations.empty())
-    placements.refuse("no placement is on one node; one at least has to be");
+    placements.refuse("no placement is on one node; at least one is required");
   for (auto& [replicas, curve] : curves_) {
     std::sort(curve.begin(), curve.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
