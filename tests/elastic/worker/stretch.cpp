@@ -25,7 +25,7 @@ Stretch::Stretch(std::string_view text, const std::string& path) {
   for (const YamlNode& item : placements.list(1)) {
     YamlMapping row(item);
     const auto gpus = row.require("gpus").list(1);
-    if (gpus.size() != 1) continue;  // on several nodes; here there is one
+    if (gpus.size() != 1) continue;  // on several nodes; this machine is one
     const int replicas = static_cast<int>(gpus[0].integer(1, 1 << 20));
     const double atomic = row.require("atomic").number(above(0));
     const double step = row.require("step_s").number(above(0));
