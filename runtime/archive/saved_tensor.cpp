@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kMaxPickle = 64u << 20;
 
-// A file that torch.save wrote, read in place.
+// A file written by torch.save, read in place.
 class SavedFile {
  public:
   explicit SavedFile(const std::string& path)
@@ -52,7 +52,7 @@ class SavedFile {
     return unpickler.parse_ivalue();
   }
 
-  // The unpickler believes the sizes in the pickle.
+  // The unpickler does not check the sizes in the pickle.
   void check_size(const at::Tensor& tensor) const {
     const auto found = sizes_.find(tensor.storage().data());
     const size_t there = found == sizes_.end() ? 0 : found->second;
@@ -69,7 +69,7 @@ class SavedFile {
       fail("{}: is damaged: its elements {} are missing or compressed", path_, name);
     }
     const std::span<const std::byte> bytes = zip_.stored_bytes(*member);
-    // Only ever read: a column copies from it.
+    // Never written: a column copies from it.
     void* data = const_cast<std::byte*>(bytes.data());
     sizes_[data] = bytes.size();
     auto owner = std::make_unique<std::shared_ptr<const MappedFile>>(file_);

@@ -25,7 +25,7 @@ std::string checksum_of(const Json& manifest_without_checksum, const std::string
   }
 }
 
-// A file name that cannot lead anywhere else.
+// A file name that cannot refer to another folder.
 bool plain_name(const std::string& name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -51,7 +51,7 @@ uint32_t parse_crc(const std::string& text, const std::string& what) {
   return crc;
 }
 
-// Bytes that dtype and shape say, overflow included in the refusal.
+// The bytes that dtype and shape imply; throws Error on overflow.
 uint64_t dense_bytes(const ManifestTensor& tensor, const std::string& what) {
   uint64_t bytes = checkpoint_dtype_bytes(tensor.dtype);
   if (bytes == 0) fail("{}: dtype: unknown type '{}'", what, tensor.dtype);
@@ -130,7 +130,7 @@ std::string manifest_text(const Manifest& manifest) {
   const std::string checksum = checksum_of(json, what);
   json["checksum"] = checksum;
   std::string text = json.dump(1) + "\n";
-  parse_manifest(text, what);  // never write what cannot be read
+  parse_manifest(text, what);  // never write a manifest that cannot be read
   return text;
 }
 

@@ -6,9 +6,8 @@
 //  1. A folder step-* was complete and on disk before it got that name; its contents never change
 //     afterwards.
 //  2. The newest complete checkpoint is never removed before a newer one is complete.
-//  3. The next write removes the leftovers of a killed writer, but not those of a live one. It
-//  first
-//     restores a checkpoint that the killed writer had moved aside for one of the same step.
+//  3. The next write removes the leftovers of a killed writer, but not those of a live one. First
+//     it restores a checkpoint that the killed writer had moved aside for one of the same step.
 
 #include <functional>
 #include <map>

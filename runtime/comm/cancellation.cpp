@@ -18,7 +18,7 @@ bool Cancellation::cancel_first(const std::string& reason) noexcept {
     if (cancelled_.load()) return false;
     try {
       reason_ = reason;
-    } catch (...) {  // out of memory: cancelled all the same
+    } catch (...) {  // out of memory: still cancelled
     }
     cancelled_.store(true, std::memory_order_release);
   }

@@ -18,11 +18,11 @@
 namespace adaptdl::comm {
 namespace {
 
-// A ring of this many chunks: enough to have several hosts' worth of them on the way.
+// Number of chunks in the ring: enough for transfers to several hosts at once.
 constexpr uint32_t kBuffers = 8;
 constexpr uint32_t kMaxChunk = 128 << 10;
 constexpr uint32_t kMinChunk = 16 << 10;
-constexpr size_t kSegmentBudget = 32 << 20;  // what one host's segment should not exceed
+constexpr size_t kSegmentBudget = 32 << 20;  // target maximum of one host's segment, bytes
 
 Layout make_layout(uint64_t generation, int rank, const std::vector<Endpoint>& endpoints) {
   Layout layout;
@@ -44,7 +44,7 @@ Layout make_layout(uint64_t generation, int rank, const std::vector<Endpoint>& e
   return layout;
 }
 
-// The same on all hosts, whose chunks must be alike.
+// Gives the same result on all hosts: their chunks must have the same size.
 SegmentOffer make_offer(const Layout& layout) {
   size_t most = 1;
   for (const auto& ranks : layout.hosts) most = std::max(most, ranks.size());
@@ -143,7 +143,7 @@ class Connecting {
     fail("{} is unreachable from this host:{}", who(rank), problems);
   }
 
-  // A link to a lower rank, which has called connect() too when this returns.
+  // Opens a link to a lower rank. When this returns, that rank has called connect() too.
   Fd dial(int rank, LinkKind kind) const {
     Fd socket = reach(rank);
     Hello hello;
@@ -198,7 +198,7 @@ class Connecting {
     return -1;
   }
 
-  // Until something arrives; the end of a link that is up ends the whole attempt.
+  // Waits until something arrives. If an established link closes, the attempt fails.
   void wait_for_arrival(int missing) const {
     patience_.check();
     std::vector<pollfd> watched{{expected_->event.get(), POLLIN, 0}};

@@ -42,7 +42,7 @@ T number(std::string_view field, const std::string& name, int64_t line, int64_t 
     fail("{}:{}: column {} holds {}, which is out of range", name, line, column, quoted(field));
   }
   if constexpr (std::is_integral_v<T>) {
-    // 2^53: beyond it not every integer is a float64.
+    // Above 2^53 not every integer is exact in float64.
     if (!(std::abs(value) <= 9007199254740992.0) || value != std::trunc(value)) {
       fail("{}:{}: column {} holds {}, which is not an integer; choose a floating-point dtype",
            name, line, column, quoted(field));

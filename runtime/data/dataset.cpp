@@ -9,14 +9,14 @@
 namespace adaptdl::data {
 namespace {
 
-// `samples` cut into `parts` stretches of equal length, give or take one, and one sample drawn from
-// each. All in constant memory. Requires: 1 <= parts <= samples.
+// Divides `samples` into `parts` stretches of equal length (up to one) and draws one sample from
+// each, in constant memory. Requires: 1 <= parts <= samples.
 class Draw {
  public:
   Draw(int64_t samples, int64_t parts, uint64_t seed)
       : samples_(samples), parts_(parts), seed_(splitmix64(seed)) {}
 
-  // The one drawn from stretch `part`.
+  // The sample drawn from stretch `part`.
   int64_t drawn(int64_t part) const {
     const int64_t begin = start(part), length = start(part + 1) - begin;
     const uint64_t random = splitmix64(seed_ ^ static_cast<uint64_t>(part));
@@ -25,7 +25,7 @@ class Draw {
 
   // The i-th sample that is not drawn. Requires: i < samples - parts.
   int64_t rest(int64_t i) const {
-    // In front of stretch p lie start(p) - p undrawn samples; find the last p with at most i.
+    // Before stretch p there are start(p) - p undrawn samples; find the last p with at most i.
     int64_t low = 0, high = parts_;
     while (high - low > 1) {
       const int64_t middle = low + (high - low) / 2;
@@ -44,7 +44,7 @@ class Draw {
   uint64_t seed_;
 };
 
-// Windows over the same array give way to the one that is shifted the most.
+// The largest shift of the windows over the same array; all of them are shortened by it.
 int64_t largest_shift(const std::vector<DataSource>& sources, const DataSource& like) {
   int64_t largest = 0;
   for (const DataSource& source : sources) {

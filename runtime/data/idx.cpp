@@ -9,7 +9,7 @@ Array read_idx(std::span<const std::byte> bytes, const std::string& name,
   if (bytes.size() >= 2 && byte(0) == 0x1f && byte(1) == 0x8b) {
     fail("{}: is compressed and cannot be mapped; run gunzip on it first", name);
   }
-  // Two zero bytes, the type, the number of dimensions, the dimensions as 32-bit big-endian.
+  // Format: two zero bytes, the type, the number of dimensions, then each as 32-bit big-endian.
   if (bytes.size() < 4 || byte(0) != 0 || byte(1) != 0) {
     fail("{}: not an IDX file (it does not start with two zero bytes)", name);
   }

@@ -152,7 +152,7 @@ DType element_type(const std::string& descr, const std::string& name, bool& swap
       name, descr);
 }
 
-// Copies an array whose first dimension varies fastest to one whose last does.
+// Copies an array with the first dimension varying fastest to one with the last varying fastest.
 template <typename T>
 void transpose(const std::byte* from, std::span<const int64_t> shape, std::byte* to) {
   const size_t rank = shape.size();
@@ -189,7 +189,7 @@ size_t array_bytes(std::span<const int64_t> shape, size_t element_bytes, size_t 
       too_large |= __builtin_mul_overflow(bytes, static_cast<size_t>(dimension), &bytes);
     }
   }
-  // Dimensions are multiplied elsewhere too, so even an empty array must not overflow.
+  // Other code multiplies the dimensions too, so even an empty array must not overflow.
   if (too_large || bytes > (size_t{1} << 62)) {
     fail("{}: the product of its dimensions overflows", name);
   }

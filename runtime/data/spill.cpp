@@ -13,7 +13,7 @@
 namespace adaptdl::data {
 namespace {
 
-// Once there is a file, it is written in pieces of this size.
+// Writes to the file have this size.
 constexpr size_t kPiece = 4u << 20;
 
 Fd nameless_file(const std::string& what) {

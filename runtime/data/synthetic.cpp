@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxSampleBytes = 1u << 30;
 constexpr int64_t kDrawn = 512;
 
-// Four 16-bit numbers in one: their sum has mean 2 (2^16 - 1) and variance (2^32 - 1) / 3.
+// The sum of the four 16-bit numbers in `bits` has mean 2 (2^16 - 1) and variance (2^32 - 1) / 3.
 double nearly_normal(uint64_t bits) {
   const auto sum = static_cast<double>((bits & 0xffff) + ((bits >> 16) & 0xffff) +
                                        ((bits >> 32) & 0xffff) + (bits >> 48));

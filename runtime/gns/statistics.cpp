@@ -41,7 +41,7 @@ bool GradientStatistics::update(int count, double scale, const std::vector<Group
     const double total = differenced ? (g.total + g.previous + 2 * g.product) / 4 : g.total;
     const GradParams sample{(count * total - local) / (count - 1),
                             (local - total) * scale / (count - 1)};
-    // Finite norms can still overflow in here.
+    // Finite norms can still overflow here.
     if (!std::isfinite(sample.sqr) || !std::isfinite(sample.var)) return false;
     samples.push_back(sample);
   }

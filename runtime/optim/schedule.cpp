@@ -13,7 +13,7 @@ namespace {
 
 using Kind = SchedulePart::Kind;
 
-// Progress is a sum of many steps, so an epoch boundary is met only up to rounding.
+// Progress is a sum of many steps, so it reaches an epoch boundary only up to rounding.
 constexpr double kRounding = 1e-9;
 
 double count_of_steps(double epochs, double every) {
@@ -98,7 +98,7 @@ void Schedule::on_validation(const std::map<std::string, double>& metrics, doubl
 
   Plateau& plateau = plateaus_[index];
   const double value = found->second;
-  // Relative to |best|, so that negative metrics improve in the right direction too.
+  // Relative to |best|, so that it is correct for negative metrics too.
   const double margin = part.threshold * std::abs(plateau.best);
   const bool better = std::isfinite(value) &&
                       (!plateau.has_best || (part.maximize ? value > plateau.best + margin

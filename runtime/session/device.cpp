@@ -10,8 +10,8 @@ namespace adaptdl {
 at::Device open_device(const std::string& name) {
   if (name == "cpu") return at::kCPU;
   if (name != "cuda:0") fail("unknown device \"{}\"; use cpu or cuda:0", name);
-  // LibTorch's CUDA half registers itself when it is loaded, so one worker serves both kinds of
-  // machine and starts without CUDA where there is none.
+  // LibTorch's CUDA library registers itself when loaded, so the same worker runs on machines with
+  // and without CUDA.
   if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) {
     fail(
         "this LibTorch cannot use a GPU: {}; set ADAPTDL_LIBTORCH to a LibTorch with CUDA, or use "

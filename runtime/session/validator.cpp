@@ -18,7 +18,7 @@ data::Sampler in_order(const data::Dataset& dataset) {
   return data::Sampler(dataset.size(), options);
 }
 
-// Restores training mode whatever happens.
+// Restores training mode, also after an exception.
 class EvaluationMode {
  public:
   explicit EvaluationMode(Program& program) : program_(program) { program_.train(false); }
@@ -47,8 +47,8 @@ std::map<std::string, double> Validator::run(comm::Communicator* communicator, i
     }
   }
   if (communicator) {
-    // Every program names the same sums; a replica that had no sample at all contributes none, so
-    // the names come from the one that had most: rank 0.
+    // All replicas use the same names of sums, but a replica without samples has none. So the names
+    // come from the replica with the most samples: rank 0.
     std::string names;
     for (const auto& [name, value] : sums) names += name + '\n';
     uint64_t length = names.size();

@@ -229,7 +229,7 @@ Dialled dial_abstract(const std::string& name, const Patience& patience) {
     if (::connect(socket.get(), address.get(), address.length) == 0) return {std::move(socket), ""};
     if (errno == ECONNREFUSED) return {Fd(), "its process is gone"};
     if (errno != EAGAIN && errno != EINTR) return {Fd(), std::strerror(errno)};
-    // The queue of the listener is full: there is nothing to wait for but time.
+    // The listener's queue is full, and no event tells when it has room: sleep.
     if (Monotonic::now() >= patience.deadline) return {Fd(), "it does not accept connections"};
     patience.check();
     usleep(1000);
@@ -253,7 +253,7 @@ Dialled dial_tcp(const TcpAddress& address, const Patience& patience) {
 
 void tune_tcp(int fd) {
   const auto set = [fd](int level, int option, int value) {
-    setsockopt(fd, level, option, &value, sizeof value);  // tuning: nothing depends on success
+    setsockopt(fd, level, option, &value, sizeof value);  // tuning only: failure is harmless
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
