@@ -1,7 +1,7 @@
 #!/bin/sh
 # clang-tidy with the checks of .clang-tidy: tidy.sh [--build DIR] [BASE]
-# Of all sources, or of those that differ from the commit BASE. It configures a build folder of its
-# own (build-tidy; not compiled), since it needs one command for each file. Fails if anything is said.
+# Checks all sources, or those that differ from the commit BASE. Configures a separate build folder
+# (build-tidy; not compiled), because it needs one command per file. Fails on any finding.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -19,12 +19,12 @@ ninja -C "$build" core/base/commit.h >/dev/null
 
 files=$(if [ -n "$base" ]; then git diff --name-only --diff-filter=d "$base" -- '*.cpp'
   else git ls-files '*.cpp'; fi)
-# Those that this build compiles: all, with LibTorch.
+# The sources that this build compiles: all, with LibTorch.
 known=$(sed -n 's/^ *"file": "\(\.\.\/\)*\(.*\)",*$/\2/p' "$build/compile_commands.json" | sort -u)
 chosen=$(printf '%s\n' "$files" | sort -u | grep -Fx "$known" || true)
 [ -n "$chosen" ] || { echo "nothing to look at"; exit 0; }
 echo "clang-tidy: $(printf '%s\n' "$chosen" | wc -l) files"
-# Options of g++ that clang does not know are no news.
+# Ignore options of g++ that clang does not know.
 printf '%s\n' "$chosen" | xargs -P "$(nproc)" -n 1 \
   clang-tidy -p "$build" --quiet --warnings-as-errors='*' \
   --extra-arg=-Wno-unknown-warning-option --extra-arg=-Qunused-arguments
