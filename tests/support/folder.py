@@ -92,7 +92,7 @@ class Folder:
         """[(title, lines)] from runs and services, then of every log below the folder."""
         found = []
         for tell in self.tellers:
-            with contextlib.suppress(Exception):  # while reporting a failure: the failure itself matters
+            with contextlib.suppress(Exception):  # the failure itself matters, not its report
                 found.append(tell())
         return found + logs_below(self.path)
 
