@@ -1,7 +1,7 @@
 #pragma once
 
-// The narrow set of LibTorch headers that the runtime uses, and every difference between the
-// LibTorch versions it builds against (2.6 and later). Precompiled (runtime/meson.build).
+// The LibTorch headers that the runtime uses, and all workarounds for differences between the
+// supported LibTorch versions (2.6 and later). Precompiled (runtime/meson.build).
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

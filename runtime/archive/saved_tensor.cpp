@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kMaxPickle = 64u << 20;
 
-// A file that torch.save wrote, read in place.
+// A file written by torch.save, read in place.
 class SavedFile {
  public:
   explicit SavedFile(const std::string& path)
@@ -31,11 +31,12 @@ class SavedFile {
       pickle_ = zip_.read(member, kMaxPickle);
       const ZipMember* order = zip_.find(folder_ + "/byteorder");
       if (order != nullptr && zip_.read(*order, 64) != "little") {
-        fail("{}: was saved on a machine of the other byte order; save it again on this one", path);
+        fail("{}: was saved on a machine with another byte order; save it again on this machine",
+             path);
       }
       return;
     }
-    fail("{}: not a tensor written by torch.save: there is no data.pkl in it", path);
+    fail("{}: not a tensor written by torch.save: it has no data.pkl", path);
   }
 
   at::IValue load() {
@@ -51,12 +52,12 @@ class SavedFile {
     return unpickler.parse_ivalue();
   }
 
-  // The unpickler believes the sizes in the pickle.
+  // The unpickler does not check the sizes in the pickle.
   void check_size(const at::Tensor& tensor) const {
     const auto found = sizes_.find(tensor.storage().data());
     const size_t there = found == sizes_.end() ? 0 : found->second;
     if (tensor.storage().nbytes() > there) {
-      fail("{}: is truncated or damaged: it promises {} bytes of elements, there are {}", path_,
+      fail("{}: truncated or damaged: it promises {} bytes of elements, but holds {}", path_,
            tensor.storage().nbytes(), there);
     }
   }
@@ -68,7 +69,7 @@ class SavedFile {
       fail("{}: is damaged: its elements {} are missing or compressed", path_, name);
     }
     const std::span<const std::byte> bytes = zip_.stored_bytes(*member);
-    // Only ever read: a column copies from it.
+    // Never written: a column copies from it.
     void* data = const_cast<std::byte*>(bytes.data());
     sizes_[data] = bytes.size();
     auto owner = std::make_unique<std::shared_ptr<const MappedFile>>(file_);
@@ -98,7 +99,7 @@ bool is_zip(const std::string& path) {
 data::Array read_saved_tensor(const std::string& path, const std::string& key) {
   if (!is_zip(path)) {
     fail(
-        "{}: not a tensor written by torch.save, or by one before PyTorch 1.6; load it with torch "
+        "{}: not a tensor written by torch.save, or written before PyTorch 1.6; load it with torch "
         "and save it again",
         path);
   }
@@ -121,10 +122,10 @@ data::Array read_saved_tensor(const std::string& path, const std::string& key) {
     if (found == entries.end()) fail("{}: has no entry \"{}\"", path, key);
     value = found->value();
   } else if (!key.empty()) {
-    fail("{}: holds no dictionary, so it has no entry \"{}\"; leave `key` out", path, key);
+    fail("{}: not a dictionary, so it has no entry \"{}\"; remove `key`", path, key);
   }
   if (!value.isTensor()) {
-    fail("{}: holds no tensor but a {}; save a tensor, or a dictionary of them", path,
+    fail("{}: holds a {}, not a tensor; save a tensor or a dictionary of tensors", path,
          value.tagKind());
   }
   at::Tensor tensor = value.toTensor().detach();

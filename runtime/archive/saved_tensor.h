@@ -1,6 +1,7 @@
 #pragma once
 
-// Tensors that torch.save wrote (from PyTorch 1.6 on: a ZIP file of a pickle and the elements).
+// Reads tensors written by torch.save (since PyTorch 1.6: a ZIP file with a pickle and the
+// elements).
 
 #include <string>
 
@@ -8,9 +9,9 @@
 
 namespace adaptdl {
 
-// The tensor in the file, or, if that holds a dictionary, its entry `key`. Its elements stay in the
-// file, mapped, unless they are not contiguous; then they are copied. Throws Error with a sentence
-// when the file is no such thing, is damaged, or promises more elements than it holds.
+// The tensor in the file or, if the file holds a dictionary, its entry `key`. The elements are
+// mapped, or copied if they are not contiguous. Throws Error if the file has another format, is
+// damaged, or promises more elements than it holds.
 data::Array read_saved_tensor(const std::string& path, const std::string& key);
 
 }  // namespace adaptdl

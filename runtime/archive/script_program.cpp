@@ -17,17 +17,17 @@ namespace {
 using torch::jit::Method;
 using torch::jit::Module;
 
-// LibTorch's messages go on with stack traces; the first line says what matters.
+// LibTorch's messages contain stack traces; the first line is the reason.
 std::string first_line_of(const std::exception& error) {
   std::string text = error.what();
   return text.substr(0, text.find('\n'));
 }
 
-// What went wrong in a method, in one line. TorchScript shows the source that failed first, and
-// says why at the end; the whole of it goes to the log.
+// The reason for a failure in a method, in one line. TorchScript prints the failing source first
+// and the reason last; the full text goes to the log.
 std::string cause(const std::string& text) {
   const size_t end = text.find_last_not_of(" \n");
-  if (end == text.npos) return "for no stated reason";
+  if (end == text.npos) return "no reason given";
   if (!text.starts_with("The following operation failed")) return text.substr(0, text.find('\n'));
   log_warning("{}", text);
   const size_t start = text.rfind('\n', end) + 1;  // npos + 1 is 0
@@ -64,7 +64,7 @@ std::optional<Method> find(const Module& module, const std::string& path, const 
   return method;
 }
 
-// Autocast for the time of one step.
+// Enables autocast for one step.
 class Autocast {
  public:
   Autocast(at::DeviceType device, bool on) : device_(device), on_(on) {
@@ -92,9 +92,9 @@ struct ScriptProgram::Impl {
   bool bf16;
   Module module;
   std::optional<Method> training, validation;
-  // Tensors that are neither trained nor kept in step between replicas: nothing may change them.
+  // Tensors that are neither trained nor synchronised between replicas: they must not change.
   std::vector<NamedTensor> constants;
-  std::vector<uint32_t> versions;  // autograd's, which count changes in place
+  std::vector<uint32_t> versions;  // autograd's counters of in-place changes
 
   void find_constants() {
     std::set<const void*> others;
@@ -115,8 +115,8 @@ struct ScriptProgram::Impl {
     for (size_t i = 0; i < constants.size(); ++i) {
       if (constants[i].tensor._version() == versions[i]) continue;
       fail(
-          "{}: training_step changes {}, which is no buffer and has no gradient; register it with "
-          "register_buffer, so that replicas keep it in step and checkpoints hold it",
+          "{}: training_step changes {}, which is not a buffer and has no gradient; register it "
+          "with register_buffer, so that replicas synchronise it and checkpoints contain it",
           path, constants[i].name);
     }
   }
@@ -201,15 +201,15 @@ void ScriptProgram::train(bool on) {
 }
 
 void ScriptProgram::save(const std::string& path) {
-  // Written beside its place and renamed: a reader never sees half a model.
+  // Written under another name and renamed: a reader never sees half a model.
   const std::string part = path + ".part";
-  // Onto the CPU, as whoever loads it may have no GPU.
+  // Moved to the CPU: the machine that loads it may have no GPU.
   Module module = impl_->device.is_cpu() ? impl_->module : impl_->module.deepcopy(at::kCPU);
   const bool training = module.is_training();
   module.eval();
   const Fd file = open_file(part, O_WRONLY | O_CREAT | O_TRUNC);
-  // LibTorch's writer throws in its destructor, which ends the process, when it cannot write. So it
-  // is told that all is well, and what went wrong is thrown when it is gone.
+  // When a write fails, LibTorch's writer throws in its destructor, which ends the process. So the
+  // callback always reports success, and the error is thrown after the writer is destroyed.
   std::optional<Error> problem;
   torch::jit::ExportModule(module, [&](const void* data, size_t size) {
     try {

@@ -15,8 +15,8 @@ namespace adaptdl {
 
 class ScriptProgram : public Program {
  public:
-  // Loads and checks the signatures of its methods. `precision_bf16` runs the steps under autocast.
-  // Throws Error with a sentence for a damaged archive, a missing method or a wrong signature.
+  // Loads the archive and checks the signatures of its methods. `bf16`: run the steps under
+  // autocast. Throws Error for a damaged archive, a missing method or a wrong signature.
   ScriptProgram(const std::string& path, at::Device device, bool bf16);
   ~ScriptProgram() override;
 

@@ -13,7 +13,7 @@ namespace adaptdl {
 // Throws Error for types that exist in files only.
 at::ScalarType scalar_type(data::DType type);
 
-// Throws Error naming `path` when no column can be of this type.
+// Throws Error with `path` if columns do not support this type.
 data::DType data_type(at::ScalarType type, const std::string& path);
 
 }  // namespace adaptdl

@@ -12,8 +12,8 @@
 namespace adaptdl {
 namespace {
 
-// Of the calling thread: below the training threads, for the processor and for the disk. Without
-// the right to do so, nothing changes.
+// Lowers the CPU and disk priority of the calling thread below the training threads. Does nothing
+// without permission.
 void lower_priority() {
   // ioprio_set(2) has no wrapper: IOPRIO_WHO_PROCESS, best effort (class 2) with the lowest level.
   constexpr int kWhoProcess = 1, kBestEffortLowest = (2 << 13) | 7;
@@ -88,7 +88,7 @@ void AsyncCheckpointWriter::loop() {
     const bool failed = !result.error.empty();
     if (on_result_ && !(failed && failing_)) on_result_(result);
     failing_ = failed;
-    job = nullptr;  // what it held goes before anybody is told that it is free
+    job = nullptr;  // frees what it held before the writer counts as idle
     lock.lock();
     last_ = result;
     busy_ = false;

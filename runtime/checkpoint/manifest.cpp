@@ -21,11 +21,11 @@ std::string checksum_of(const Json& manifest_without_checksum, const std::string
   try {
     return fmt::format("{:08x}", crc32c(manifest_without_checksum.dump()));
   } catch (const Json::exception& error) {
-    fail("{}: cannot be written as JSON: {}", what, error.what());
+    fail("{}: cannot write it as JSON: {}", what, error.what());
   }
 }
 
-// A file name that cannot lead anywhere else.
+// A file name that cannot refer to another folder.
 bool plain_name(const std::string& name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -51,16 +51,16 @@ uint32_t parse_crc(const std::string& text, const std::string& what) {
   return crc;
 }
 
-// Bytes that dtype and shape say, overflow included in the refusal.
+// The bytes that dtype and shape imply; throws Error on overflow.
 uint64_t dense_bytes(const ManifestTensor& tensor, const std::string& what) {
   uint64_t bytes = checkpoint_dtype_bytes(tensor.dtype);
-  if (bytes == 0) fail("{}: dtype: '{}' is not known", what, tensor.dtype);
+  if (bytes == 0) fail("{}: dtype: unknown type '{}'", what, tensor.dtype);
   if (tensor.shape.size() > kMaxDimensions) {
     fail("{}: shape: more than {} dimensions", what, kMaxDimensions);
   }
   for (const int64_t size : tensor.shape) {
     if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) {
-      fail("{}: shape: is impossible", what);
+      fail("{}: shape: a dimension is negative or too large", what);
     }
   }
   return bytes;
@@ -70,7 +70,8 @@ ManifestTensor parse_tensor(const Json& from, const std::string& what,
                             const std::unordered_map<std::string, uint64_t>& files) {
   ManifestTensor tensor;
   tensor.name = json_get<std::string>(from, "name", what);
-  if (!tensor_name(tensor.name)) fail("{}: name: must be 1 to {} plain bytes", what, kMaxName);
+  if (!tensor_name(tensor.name))
+    fail("{}: name: must be 1 to {} bytes without control characters", what, kMaxName);
   tensor.dtype = json_get<std::string>(from, "dtype", what);
   tensor.shape = json_get<std::vector<int64_t>>(from, "shape", what);
   tensor.file = json_get<std::string>(from, "file", what);
@@ -78,13 +79,13 @@ ManifestTensor parse_tensor(const Json& from, const std::string& what,
   tensor.bytes = json_get<uint64_t>(from, "bytes", what);
   tensor.crc32c = parse_crc(json_get<std::string>(from, "crc32c", what), what);
   if (dense_bytes(tensor, what) != tensor.bytes) {
-    fail("{}: bytes: {} do not fit dtype and shape", what, tensor.bytes);
+    fail("{}: bytes: {} does not match dtype and shape", what, tensor.bytes);
   }
   const auto file = files.find(tensor.file);
   if (file == files.end()) fail("{}: file: '{}' is not listed", what, tensor.file);
   if (tensor.offset % kCheckpointAlignment != 0 || tensor.offset > file->second ||
       tensor.bytes > file->second - tensor.offset) {
-    fail("{}: offset: {} bytes at {} are not inside the file's {}, or not aligned", what,
+    fail("{}: offset: {} bytes at {} are outside the file's {} bytes, or not aligned", what,
          tensor.bytes, tensor.offset, file->second);
   }
   return tensor;
@@ -129,7 +130,7 @@ std::string manifest_text(const Manifest& manifest) {
   const std::string checksum = checksum_of(json, what);
   json["checksum"] = checksum;
   std::string text = json.dump(1) + "\n";
-  parse_manifest(text, what);  // never write what cannot be read
+  parse_manifest(text, what);  // never write a manifest that cannot be read
   return text;
 }
 
@@ -143,8 +144,8 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
   const int64_t format = json_get<int64_t>(json, "format", what);
   if (format > kCheckpointFormat) {
     throw NewerCheckpointFormat(
-        fmt::format("{}: the checkpoint is of format {}; this adaptdl reads format {}: continue "
-                    "with a newer adaptdl, or start over with --fresh",
+        fmt::format("{}: the checkpoint has format {}; this adaptdl reads format {}: continue "
+                    "with a newer adaptdl, or train from the beginning with --fresh",
                     what, format, kCheckpointFormat));
   }
   if (format != kCheckpointFormat) fail("{}: format: {} does not exist", what, format);
@@ -166,8 +167,8 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
   for (const Json& from : json_get<std::vector<Json>>(json, "files", what)) {
     DataFile file{json_get<std::string>(from, "name", what),
                   json_get<uint64_t>(from, "bytes", what)};
-    if (!plain_name(file.name)) fail("{}: files: '{}' is no plain file name", what, file.name);
-    if (file.bytes > kMaxFileBytes) fail("{}: files: {} is impossibly large", what, file.name);
+    if (!plain_name(file.name)) fail("{}: files: '{}' is not a plain file name", what, file.name);
+    if (file.bytes > kMaxFileBytes) fail("{}: files: {} is too large", what, file.name);
     if (!sizes.emplace(file.name, file.bytes).second) {
       fail("{}: files: {} is listed twice", what, file.name);
     }

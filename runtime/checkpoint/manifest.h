@@ -1,24 +1,24 @@
 #pragma once
 
-// What a checkpoint holds, and the file manifest.json that says so. Torch-free.
+// The contents of a checkpoint, and the file manifest.json that describes them. Torch-free.
 //
 // A checkpoint is a folder step-NNNNNNNNNNNN (the step, 12 digits) with
 //   manifest.json  one JSON object, UTF-8:
-//     format      1. A reader that knows a smaller number only must refuse the checkpoint.
+//     format      1. A reader that knows only a smaller number must refuse the checkpoint.
 //     checksum    CRC-32C, 8 lower-case hexadecimal digits, of the object without this key, written
-//                 without blanks and with sorted keys. Keeps its meaning in later formats.
+//                 without whitespace and with sorted keys. The same in all later formats.
 //     job         name of the run
 //     step        optimizer steps finished, 0 to 999999999999
-//     generation  number of the membership that wrote it
+//     generation  number of the generation that wrote it
 //     created     RFC 3339 UTC
-//     finished    true: the run had reached its end
+//     finished    true: the run had finished
 //     settings    JSON: the settings of the run
-//     state       JSON: everything that is no tensor (counters, schedule, sampler, statistics, ...)
+//     state       JSON: all state but tensors (counters, schedule, sampler, statistics, ...)
 //     files       [{name, bytes}]: data files beside the manifest; plain names, exact sizes
 //     tensors     [{name, dtype, shape, file, offset, bytes, crc32c}]: little-endian, dense, row by
 //                 row; `offset` in the file is a multiple of 64; crc32c as above
 //   data.bin, ...  the tensors' bytes
-// It is written under another name and renamed when all of it is on disk.
+// The writer uses another name and renames the folder when all of it is on disk.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,8 @@ inline constexpr int kCheckpointFormat = 1;
 inline constexpr int64_t kMaxCheckpointStep = 999'999'999'999;
 inline constexpr size_t kCheckpointAlignment = 64;  // bytes, of a tensor within its file
 
-// A checkpoint of a newer format: not to be passed over for an older one, whose progress is less.
+// A checkpoint of a newer format. A reader must not fall back to an older checkpoint, which has
+// less progress.
 class NewerCheckpointFormat : public Error {
  public:
   using Error::Error;
@@ -84,12 +85,12 @@ struct Manifest {
 // complex64, complex128, int8 to int64, uint8 to uint64, bool.
 size_t checkpoint_dtype_bytes(std::string_view dtype);
 
-// The manifest's text. Throws Error if parse_manifest would refuse it.
+// The text of the manifest. Throws Error if parse_manifest would refuse it.
 std::string manifest_text(const Manifest& manifest);
 
-// Reads and checks all of it against the bounds above and itself: every tensor lies inside a listed
-// file, and has as many bytes as dtype and shape say. Throws Error "WHAT: ...", or
-// NewerCheckpointFormat. Pure.
+// Parses the manifest and checks the bounds above, and that every tensor lies inside a listed file
+// and has the bytes that dtype and shape imply. Throws Error "WHAT: ...", or NewerCheckpointFormat.
+// Pure.
 Manifest parse_manifest(std::string_view text, const std::string& what);
 
 }  // namespace adaptdl

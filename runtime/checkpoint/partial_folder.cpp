@@ -37,14 +37,14 @@ bool is_aside_name(const std::string& name) {
 }
 
 PartialFolder::PartialFolder(const std::string& directory) {
-  // Whoever clears leftovers may take the folder between its creation and its lock.
+  // Another process that clears leftovers may take the folder between its creation and its lock.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::string name = join_path(directory, std::string(kTemporary) + "XXXXXX");
     if (mkdtemp(name.data()) == nullptr) fail_errno(errno, name + ": cannot create the folder");
     path_ = name;
     lock_ = Fd(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!lock_) continue;
-    // A file system without locks has no other writer to fear but a killed one's leftovers.
+    // Without file locks this assumes no other live writer, only leftovers of killed ones.
     ::flock(lock_.get(), LOCK_EX | LOCK_NB);
     struct stat held = {}, there = {};
     if (::fstat(lock_.get(), &held) == 0 && ::stat(name.c_str(), &there) == 0 &&
@@ -53,7 +53,7 @@ PartialFolder::PartialFolder(const std::string& directory) {
       return;
     }
   }
-  fail("{}: cannot create a folder in it: it is removed again and again", directory);
+  fail("{}: cannot create a folder in it: another process keeps removing it", directory);
 }
 
 PartialFolder::~PartialFolder() {
@@ -63,22 +63,22 @@ PartialFolder::~PartialFolder() {
 void PartialFolder::become(const std::string& target) {
   if (::rename(path_.c_str(), target.c_str()) == 0) return;
   if (errno != EEXIST && errno != ENOTEMPTY) fail_errno(errno, target + ": cannot rename to it");
-  // What had the name is then under ours, and goes with this object.
+  // The earlier folder then has our temporary name and is removed with this object.
   if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return;
-  // No such call on this file system (NFS, say): for an instant the name does not exist.
+  // The file system has no such call (NFS, for example): the name is missing for a moment.
   const std::string aside = path_ + kAside;
   for (int attempt = 1;; ++attempt) {
-    // While it is locked nobody takes it for a killed writer's; without locks somebody may put it
-    // back under its name, and then it is to be set aside again.
+    // While it is locked, no process takes it for a leftover of a killed writer. Without locks a
+    // process may rename it back; then it must be moved aside again.
     const Fd lock(::open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (lock) ::flock(lock.get(), LOCK_EX | LOCK_NB);
     if (::rename(target.c_str(), aside.c_str()) != 0 && errno != ENOENT) {
-      fail_errno(errno, target + ": cannot be replaced");
+      fail_errno(errno, target + ": cannot replace it");
     }
     if (::rename(path_.c_str(), target.c_str()) == 0) break;
     const int error = errno;
     if ((error == EEXIST || error == ENOTEMPTY) && attempt < kAttempts) continue;
-    ::rename(aside.c_str(), target.c_str());  // else the next to read or write does it
+    ::rename(aside.c_str(), target.c_str());  // if this fails, the next reader or writer does it
     fail_errno(error, target + ": cannot rename to it");
   }
   remove_or_leave(aside);

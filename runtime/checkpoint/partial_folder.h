@@ -1,8 +1,8 @@
 #pragma once
 
-// Folders among the checkpoints that are none, or not yet: .partial-* is being written or removed,
-// .partial-*.old is the checkpoint that a writer has set aside to give its name to a newer one of
-// the same step. The process at such a folder holds a lock on it.
+// Temporary folders among the checkpoints: .partial-* is being written or removed; .partial-*.old
+// is a checkpoint that a writer has moved aside to give its name to a newer one of the same step.
+// The process that uses such a folder holds a lock on it.
 
 #include <string>
 
@@ -16,7 +16,7 @@ bool is_aside_name(const std::string& name);      // .partial-*.old
 // A new folder under a temporary name, locked while this object lives, then removed unless renamed.
 class PartialFolder {
  public:
-  // Throws Error when it cannot be made.
+  // Throws Error if it cannot create the folder.
   explicit PartialFolder(const std::string& directory);
   PartialFolder(const PartialFolder&) = delete;
   PartialFolder& operator=(const PartialFolder&) = delete;
@@ -24,9 +24,9 @@ class PartialFolder {
 
   const std::string& path() const { return path_; }
 
-  // Gives the folder its final name, and removes what had that name. Throws Error: then all is as
-  // before. Killed at any instant, it leaves what had the name there, or complete under a name
-  // that is_aside_name() knows.
+  // Renames the folder to `target` and removes an earlier folder of that name. If it throws Error,
+  // nothing has changed. If killed at any point, the earlier folder is still there, or complete
+  // under a name that is_aside_name() recognises.
   void become(const std::string& target);
 
  private:

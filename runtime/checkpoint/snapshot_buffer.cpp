@@ -54,7 +54,7 @@ void SnapshotBuffer::reserve(size_t bytes) {
   void* memory =
       ::mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    fail_errno(errno, fmt::format("no memory for a snapshot of {} bytes", bytes));
+    fail_errno(errno, fmt::format("cannot allocate {} bytes for a snapshot", bytes));
   }
   memory_ = static_cast<std::byte*>(memory);
   capacity_ = wanted;

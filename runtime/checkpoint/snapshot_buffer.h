@@ -1,6 +1,6 @@
 #pragma once
 
-// Host memory that a training state is copied to, so that it can be written while training goes on.
+// Host memory for a copy of the training state, which is written while training continues.
 
 #include <cstddef>
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace adaptdl {
 
-// One stretch of touched memory, used again for every checkpoint: copying to it costs a memcpy and
-// no page faults. Not thread-safe; give it to the writer and take it back when it is done.
+// One block of touched memory, reused for every checkpoint: a copy costs a memcpy and no page
+// faults. Not thread-safe; do not use it while the writer does.
 class SnapshotBuffer {
  public:
   SnapshotBuffer() = default;
@@ -19,12 +19,12 @@ class SnapshotBuffer {
   SnapshotBuffer(const SnapshotBuffer&) = delete;
   SnapshotBuffer& operator=(const SnapshotBuffer&) = delete;
 
-  // Makes room for `bytes` and touches it (huge pages where the system has them), so that the first
-  // copy is as fast as later ones. Contents are lost when it has to grow. Throws Error when there
-  // is no memory.
+  // Allocates room for `bytes` and touches it (with huge pages if available), so that the first
+  // copy is as fast as later ones. Loses its contents if it grows. Throws Error if memory is
+  // exhausted.
   void reserve(size_t bytes);
 
-  // Lays out parts of these sizes, each at a multiple of 64 bytes; grows if it must. Contents are
+  // Lays out parts of these sizes, each at a multiple of 64 bytes; grows if necessary. Contents are
   // undefined until filled through part().
   void layout(std::span<const size_t> sizes);
 

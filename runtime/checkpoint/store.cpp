@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kData = "data.bin";
 constexpr size_t kMaxManifestBytes = 64u << 20;
-constexpr size_t kChunk = 4u << 20;  // checksummed while in cache, then written
+constexpr size_t kChunk = 4u << 20;  // bytes; checksummed while in cache, then written
 
 std::string step_name(int64_t step) {
   return fmt::format("step-{:012}", step);
@@ -32,14 +32,14 @@ bool is_step_name(const std::string& name) {
 }
 
 void sync_file(int fd, const std::string& path) {
-  if (::fsync(fd) != 0) fail_errno(errno, path + ": cannot bring it to disk");
+  if (::fsync(fd) != 0) fail_errno(errno, path + ": cannot sync it to disk");
 }
 
 std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Writes data.bin and lists what is in it.
+// Writes data.bin and returns its manifest.
 Manifest write_data(const std::string& folder, CheckpointHeader header,
                     const std::vector<TensorView>& tensors) {
   Manifest manifest;
@@ -59,7 +59,7 @@ Manifest write_data(const std::string& folder, CheckpointHeader header,
       const auto chunk = tensor.bytes.subspan(done, size);
       crc = crc32c(chunk, crc);
       write_all(fd.get(), as_text(chunk), path);
-      // Spreads the disk's work, so that the fsync at the end is short; only a hint.
+      // Starts writeback early, so that the fsync at the end is short; only a hint.
       ::sync_file_range(fd.get(), static_cast<off64_t>(offset + done), static_cast<off64_t>(size),
                         SYNC_FILE_RANGE_WRITE);
       done += size;
@@ -73,7 +73,7 @@ Manifest write_data(const std::string& folder, CheckpointHeader header,
   return manifest;
 }
 
-// What is wrong with a checkpoint itself, rather than with reading it: an older one serves.
+// A defect of the checkpoint itself, not a read error: an older checkpoint can be used.
 class Damage : public Error {
  public:
   using Error::Error;
@@ -87,7 +87,7 @@ template <typename... Args>
 // lstat(2); false if there is nothing.
 bool look_at(const std::string& path, struct stat& status) {
   if (::lstat(path.c_str(), &status) == 0) return true;
-  if (errno != ENOENT && errno != ENOTDIR) fail_errno(errno, path + ": cannot be looked at");
+  if (errno != ENOENT && errno != ENOTDIR) fail_errno(errno, path + ": cannot stat it");
   return false;
 }
 
@@ -121,13 +121,13 @@ Manifest read_manifest(const std::string& folder) {
 Manifest read_manifest_of(const std::string& name, const std::string& folder) {
   Manifest manifest = read_manifest(folder);
   if (step_name(manifest.header.step) != name) {
-    damaged("{}: is of step {}; the folder's name says otherwise", join_path(folder, kManifest),
+    damaged("{}: is of step {}, unlike the folder's name", join_path(folder, kManifest),
             manifest.header.step);
   }
   return manifest;
 }
 
-// All of it that `manifest` tells of.
+// Loads everything that `manifest` lists.
 LoadedCheckpoint load_verified(Manifest manifest, const std::string& folder) {
   LoadedCheckpoint loaded;
   loaded.path = folder;
@@ -214,16 +214,17 @@ std::map<std::string, std::string> CheckpointStore::put_back() const {
       Manifest manifest = read_manifest(path);
       const std::string step = step_name(manifest.header.step);
       const std::string target = join_path(directory_, step);
-      if (is_there(target)) continue;  // it has been replaced
+      if (is_there(target)) continue;  // already replaced
       load_verified(std::move(manifest), path);
-      // Who replaces it now holds the lock; two that put it back find one there, or none here.
+      // A writer that replaces it now holds the lock. If two processes put it back, the second
+      // finds the target there or the source gone.
       const Fd lock(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       if (!lock && errno == ENOENT) continue;
       const bool held = lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
       if (!held && ::rename(path.c_str(), target.c_str()) == 0) continue;
       if (is_there(path) && !is_there(target)) stay.emplace(step, path);
     } catch (const Damage&) {
-      // Half removed, since another has its name.
+      // Half removed: another checkpoint has its name.
     } catch (const Error&) {
       if (is_there(path)) throw;
     }
@@ -241,7 +242,7 @@ std::map<std::string, std::string, std::greater<>> CheckpointStore::found() cons
 }
 
 std::optional<LoadedCheckpoint> CheckpointStore::latest(std::vector<std::string>* problems) const {
-  // A writer beside us may remove an old one under our eyes; then there is a newer one.
+  // A concurrent writer may remove an old checkpoint while we read it; then there is a newer one.
   for (int attempt = 0; attempt < 10; ++attempt) {
     bool vanished = false;
     std::vector<std::string> passed_over;
@@ -259,8 +260,8 @@ std::optional<LoadedCheckpoint> CheckpointStore::latest(std::vector<std::string>
         }
         if (dynamic_cast<const Damage*>(&error) == nullptr) {
           fail(
-              "checkpoint {} cannot be read, and may be right all the same: {}; start again once "
-              "it can be read, or remove it to go on from an older one",
+              "cannot read checkpoint {}, which may be intact: {}; retry when it is readable, or "
+              "remove it to resume from an older checkpoint",
               name, error.what());
         }
         passed_over.push_back(fmt::format("checkpoint {} is not usable: {}", name, error.what()));
@@ -272,7 +273,7 @@ std::optional<LoadedCheckpoint> CheckpointStore::latest(std::vector<std::string>
     }
     return newest;
   }
-  fail("{}: its checkpoints are removed faster than they can be read", directory_);
+  fail("{}: another process removes checkpoints faster than they can be read", directory_);
 }
 
 std::optional<CheckpointHeader> CheckpointStore::peek() const {
@@ -280,7 +281,7 @@ std::optional<CheckpointHeader> CheckpointStore::peek() const {
     try {
       return read_manifest_of(name, path).header;
     } catch (const Damage&) {
-      // latest() says what is wrong with it.
+      // latest() reports the problem.
     } catch (const Error&) {
       if (is_there(path)) throw;
     }
@@ -297,12 +298,12 @@ void CheckpointStore::prune(int64_t newest_step) {
   const std::string newest = step_name(newest_step);
   int kept = 0;
   for (const std::string& name : step_folders()) {
-    // Names sort as steps do, since all have 12 digits.
+    // Names sort like steps, because all have 12 digits.
     if (name > newest || ++kept > keep_) remove_folder(name);
   }
 }
 
-// First away from its name, so that nobody takes a half removed one for a damaged checkpoint.
+// Renames the folder first, so that a half removed one is not taken for a damaged checkpoint.
 void CheckpointStore::remove_folder(const std::string& name) {
   try {
     const PartialFolder trash(directory_);
@@ -311,7 +312,7 @@ void CheckpointStore::remove_folder(const std::string& name) {
       fail_errno(errno, from + ": cannot remove it");
     }
   } catch (const Error&) {
-    // It costs disk space only; the next write tries again.
+    // This only costs disk space; the next write tries again.
   }
 }
 
@@ -323,8 +324,8 @@ void CheckpointStore::remove_leftovers(const std::map<std::string, std::string>&
       continue;
     const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!fd) continue;
-    // Locked: somebody is at it. Without locks nobody can tell, but what was set aside and not put
-    // back has been replaced.
+    // Locked: another process uses it. Without locks this cannot be known, but a folder that was
+    // moved aside and not put back has been replaced.
     const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
     if (!locked && (errno == EWOULDBLOCK || !is_aside_name(name))) continue;
     try {

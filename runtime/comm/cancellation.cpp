@@ -9,7 +9,7 @@
 namespace adaptdl::comm {
 
 Cancellation::Cancellation() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!event_) fail_errno(errno, "cannot make an event descriptor");
+  if (!event_) fail_errno(errno, "cannot create an eventfd");
 }
 
 bool Cancellation::cancel_first(const std::string& reason) noexcept {
@@ -18,7 +18,7 @@ bool Cancellation::cancel_first(const std::string& reason) noexcept {
     if (cancelled_.load()) return false;
     try {
       reason_ = reason;
-    } catch (...) {  // out of memory: cancelled all the same
+    } catch (...) {  // out of memory: still cancelled
     }
     cancelled_.store(true, std::memory_order_release);
   }

@@ -8,15 +8,16 @@
 
 namespace adaptdl::comm {
 
-// Ends a connect() from another thread. Made before, may be used for several in a row.
-// Thread-safe.
+// Cancels a connect() from another thread. Create it before the call; one object can serve several
+// calls in a row. Thread-safe.
 class Cancellation {
  public:
   Cancellation();
-  // The connect() that is under way, and every later one with this object, throws Aborted with
-  // `reason` within 100 ms.
+  // The running connect(), and every later one with this object, throws Aborted with `reason`
+  // within 100 ms.
   void cancel(const std::string& reason) noexcept { cancel_first(reason); }
-  bool cancel_first(const std::string& reason) noexcept;  // whether this was the first; it stays
+  bool cancel_first(
+      const std::string& reason) noexcept;  // true for the first call, whose reason stays
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
   std::string reason() const;
   int fd() const { return event_.get(); }  // readable once cancelled

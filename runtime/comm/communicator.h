@@ -2,11 +2,11 @@
 
 // Collectives among the members of one group in one generation.
 //
-// A Communicator belongs to exactly one generation of the membership: when a member dies or the
-// membership changes, it is aborted or dropped and a new one is connected (connect.h). It is an
-// interface so that another transport (NCCL) can take its place; nothing here is specific to CPUs
-// or to a host. Buffers may lie in a device's memory: whoever calls says where, and the transport
-// takes them as they are or stages them on the host.
+// A Communicator belongs to exactly one generation of the membership. When a member dies or the
+// membership changes, it is aborted or destroyed and a new one is connected (connect.h). It is an
+// interface to allow other transports (NCCL); nothing here is specific to CPUs or to one host.
+// Buffers may be in device memory: the caller says where, and the transport uses them directly or
+// stages them on the host.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,13 +31,13 @@ size_t size_of(Type type);
 // max, min: a NaN anywhere makes the result NaN.
 enum class Op : uint8_t { sum, average, max, min };
 
-// Where a buffer lies: in the host's memory, or in that of the device which the group was connected
-// with (GroupOptions). Members need not agree on it.
+// Location of a buffer: host memory, or the memory of the group's device (GroupOptions). It may
+// differ between members.
 enum class Memory : uint8_t { host, device };
 
-// The generation is over: a member died or left, or somebody called abort(). what() is the reason.
-// The data of a collective that throws it are undefined; every later collective of this
-// Communicator throws it as well. Recover by connecting the next generation.
+// The generation is over: a member died or left, or a member called abort(). what() is the reason.
+// A collective that throws it leaves its data undefined; every later collective of this
+// Communicator throws it too. Recover by connecting the next generation.
 class Aborted : public Error {
  public:
   explicit Aborted(const std::string& reason) : Error(reason) {}
@@ -45,13 +45,13 @@ class Aborted : public Error {
 
 // One generation of one group.
 //
-// Threads: one thread at a time calls collectives, and all members call the same ones in the same
-// order with the same sizes, types and roots; a difference that can be seen aborts the generation
-// with a sentence that says so. abort(), aborted() and the other const functions may be called
-// from any thread at any time until destruction begins.
+// Threads: one thread at a time calls collectives. All members call the same ones in the same order
+// with the same sizes, types and roots; a detected difference aborts the generation with an
+// explanation. Any thread may call abort(), aborted() and the other const functions at any time
+// until destruction begins.
 // Blocking: a collective returns when this member's part is done, or throws Aborted.
-// Destruction: may be done by one member while others are still inside the last collective that
-// it took part in (they finish it); a member that starts one more gets Aborted.
+// Destruction: a member may destroy it while others are still in the last collective that it took
+// part in (they finish it); a member that starts another one gets Aborted.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -63,35 +63,34 @@ class Communicator {
   virtual uint64_t generation() const = 0;  // as given to connect()
 
   // Reduces `count` elements at `data`, element by element over all ranks, in place.
-  // The order of summation is fixed (rank 0 first; with several hosts: see connect.h),
-  // and all ranks get bitwise the same result. 16-bit floats are
-  // summed in f32 and rounded once per host. Integers wrap around. `data` need not be aligned
-  // beyond its type. count may be 0.
+  // The order of summation is fixed (rank 0 first; with several hosts: see connect.h), and all
+  // ranks get bitwise the same result. 16-bit floats are summed in f32 and rounded once per host.
+  // Integers wrap around. `data` needs only the alignment of its type. count may be 0.
   virtual void all_reduce(void* data, size_t count, Type type, Op op,
                           Memory memory = Memory::host) = 0;
 
   // Copies root's `bytes` at `data` to all ranks. A rank with keep = false takes part without
-  // storing anything: its `data` is not touched and may be null (survivors of a state transfer
-  // that they do not need). keep is ignored at the root.
+  // storing anything (survivors that do not need a state transfer): its `data` is not touched and
+  // may be null. The root ignores keep.
   virtual void broadcast(void* data, size_t bytes, int root, bool keep = true,
                          Memory memory = Memory::host) = 0;
 
   // Every rank gives `bytes` at `mine`; `all` receives size() * bytes in order of rank.
-  // `mine` may lie at its own place within `all`; otherwise they must not overlap.
+  // `mine` may be its own slot within `all`; otherwise they must not overlap.
   virtual void all_gather(const void* mine, size_t bytes, void* all) = 0;
 
   // Returns once every rank has called it.
   virtual void barrier() = 0;
 
-  // Ends this generation: collectives that wait here return within 100 ms (Aborted with
-  // `reason`), and the other members' soon after. The first reason wins. Any thread; never blocks
-  // for long; safe to call twice.
+  // Ends this generation: collectives waiting here throw Aborted with `reason` within 100 ms, those
+  // of other members soon after. The first reason wins. Any thread; does not block for long; safe
+  // to call twice.
   virtual void abort(const std::string& reason) noexcept = 0;
 
   // True once the generation is over (by abort(), here or elsewhere, or by a death).
   virtual bool aborted() const = 0;
 
-  // When the collective under way here began; nothing while there is none.
+  // Start time of the collective that runs here; nothing if none runs.
   virtual std::optional<TimePoint> waiting_since() const = 0;
 
   // One line per peer, for logs: its rank and how it is reached, e.g.
@@ -102,11 +101,11 @@ class Communicator {
   Communicator() = default;
 };
 
-// The communicator of a group of one: every collective is a local no-op or copy, abort() works as
-// in the others.
+// The communicator of a group of one: every collective is a local no-op or copy. abort() works as
+// usual.
 std::unique_ptr<Communicator> alone(uint64_t generation = 0);
 
-// Everybody's value in order of rank; T is plain data without pointers.
+// The values of all members in rank order; T is plain data without pointers.
 template <typename T>
 std::vector<T> all_gather_values(Communicator& communicator, const T& mine) {
   static_assert(std::is_trivially_copyable_v<T>);

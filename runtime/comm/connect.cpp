@@ -18,11 +18,11 @@
 namespace adaptdl::comm {
 namespace {
 
-// A ring of this many chunks: enough to have several hosts' worth of them on the way.
+// Number of chunks in the ring: enough for transfers to several hosts at once.
 constexpr uint32_t kBuffers = 8;
 constexpr uint32_t kMaxChunk = 128 << 10;
 constexpr uint32_t kMinChunk = 16 << 10;
-constexpr size_t kSegmentBudget = 32 << 20;  // what one host's segment should not exceed
+constexpr size_t kSegmentBudget = 32 << 20;  // target maximum of one host's segment, bytes
 
 Layout make_layout(uint64_t generation, int rank, const std::vector<Endpoint>& endpoints) {
   Layout layout;
@@ -44,7 +44,7 @@ Layout make_layout(uint64_t generation, int rank, const std::vector<Endpoint>& e
   return layout;
 }
 
-// The same on all hosts, whose chunks must be alike.
+// Gives the same result on all hosts: their chunks must have the same size.
 SegmentOffer make_offer(const Layout& layout) {
   size_t most = 1;
   for (const auto& ranks : layout.hosts) most = std::max(most, ranks.size());
@@ -121,7 +121,7 @@ class Connecting {
   [[noreturn]] void gone(int rank) const {
     throw Aborted(who(rank) + " died or gave up while the group was connecting");
   }
-  [[noreturn]] void late(int rank) const { fail("{} did not come in time", who(rank)); }
+  [[noreturn]] void late(int rank) const { fail("{} did not connect in time", who(rank)); }
   void check(Outcome outcome, int rank) const {
     if (outcome == Outcome::closed) gone(rank);
     if (outcome == Outcome::late) late(rank);
@@ -130,7 +130,7 @@ class Connecting {
   Fd reach(int rank) const {
     if (same_host(rank)) {
       Dialled dialled = dial_abstract(endpoint(rank).unix_name, patience_);
-      if (!dialled.socket) throw Aborted(who(rank) + " cannot be reached: " + dialled.problem);
+      if (!dialled.socket) throw Aborted(who(rank) + " is unreachable: " + dialled.problem);
       return std::move(dialled.socket);
     }
     std::string problems;
@@ -140,10 +140,10 @@ class Connecting {
       problems += fmt::format(" {} port {}: {}.", address.host, address.port, dialled.problem);
     }
     if (problems.empty()) problems = " it does not listen on TCP.";
-    fail("{} cannot be reached from this host:{}", who(rank), problems);
+    fail("{} is unreachable from this host:{}", who(rank), problems);
   }
 
-  // A link to a lower rank, which has called connect() too when this returns.
+  // Opens a link to a lower rank. When this returns, that rank has called connect() too.
   Fd dial(int rank, LinkKind kind) const {
     Fd socket = reach(rank);
     Hello hello;
@@ -157,7 +157,7 @@ class Connecting {
     uint8_t challenge[kProofBytes];
     check(receive_whole(socket.get(), challenge, patience_), rank);
     const auto answer = answer_challenge(listener_.secret(), hello, challenge);
-    if (!answer) fail("{} does not know the secret of this run", who(rank));
+    if (!answer) fail("{} does not know this run's secret", who(rank));
     check(send_whole(socket.get(), *answer, patience_), rank);
     uint8_t bytes[kVerdictBytes];
     const Outcome outcome = receive_whole(socket.get(), bytes, patience_);
@@ -169,8 +169,7 @@ class Connecting {
                                 options_.generation, rank, verdict->generation));
     }
     if (verdict->status == Status::wrong_place) {
-      fail("{} has another rank or group size there: the members were told different lists",
-           who(rank));
+      fail("{} has another rank or group size: the members have different member lists", who(rank));
     }
     return socket;
   }
@@ -199,7 +198,7 @@ class Connecting {
     return -1;
   }
 
-  // Until something arrives; the end of a link that is up ends the whole attempt.
+  // Waits until something arrives. If an established link closes, the attempt fails.
   void wait_for_arrival(int missing) const {
     patience_.check();
     std::vector<pollfd> watched{{expected_->event.get(), POLLIN, 0}};

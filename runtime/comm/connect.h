@@ -1,13 +1,13 @@
 #pragma once
 
-// How the members of a group find each other: every process makes one Listener for its life and
-// tells its endpoint() to the others (through the launcher); then, for every generation, all
-// members call connect() with the same list of endpoints.
+// Connects the members of a group. Every process creates one Listener for its lifetime and sends
+// its endpoint() to the others through the launcher. For every generation, all members call
+// connect() with the same list of endpoints.
 //
-// Transport: between members of one host a shared memory segment (a sealed memfd, handed over a
-// Unix socket); between hosts TCP, among the lowest ranks of the hosts. Every pair of members has
-// a control link as well, over which death, departure and abort are noticed.
-// Security: each connection starts with a challenge by which both sides prove that they know the
+// Transport: members on one host use a shared memory segment (a sealed memfd, passed over a Unix
+// socket). Hosts use TCP between their lowest ranks. Every pair of members also has a control link,
+// which reports death, departure and abort.
+// Security: each connection starts with a challenge in which both sides prove that they know the
 // run's secret (HMAC-SHA256 over both nonces, the generation and the ranks). Data are not
 // encrypted.
 // Order of reduction: rank order when all members are on one host or the message is small;
@@ -28,24 +28,24 @@
 namespace adaptdl::comm {
 
 struct ListenerOptions {
-  // Listen on TCP too, for members on other hosts. Off: only this host can reach the listener.
+  // Also listen on TCP, for members on other hosts. Off: only this host can reach the listener.
   bool tcp = false;
   // The network interface to listen on ("eth0"). Empty: the one of the default route, else the
   // first that is up and not loopback, else loopback.
   std::string interface;
   // Names the host; members with the same name use shared memory. Empty: the kernel's boot id and
-  // the network namespace. Tests set it to have several "hosts" on one machine.
+  // the network namespace. Tests set it to simulate several hosts on one machine.
   std::string host;
-  // A connection that has not finished its challenge after this long is closed.
+  // A connection that does not finish its challenge in this time is closed.
   double handshake_timeout_s = 5;
 };
 
-// Accepts connections for all generations of one process, in a thread of its own. A stranger who
-// connects and stays silent, or talks nonsense, is dropped after the timeout and blocks nobody.
-// Thread-safe. Must outlive the calls of connect() that use it; Communicators need it no more.
+// Accepts connections for all generations of one process, in its own thread. An unknown peer that
+// connects and sends nothing or garbage blocks no other and is dropped after the timeout.
+// Thread-safe. Must outlive the connect() calls that use it, but not their Communicators.
 class Listener {
  public:
-  // `secret`: the run's, at least 16 bytes. Throws Error when no socket can be made or when the
+  // `secret`: of the run, at least 16 bytes. Throws Error if it cannot create a socket or if the
   // named interface does not exist.
   explicit Listener(std::string secret, ListenerOptions options = {});
   ~Listener();
@@ -63,21 +63,21 @@ class Listener {
 };
 
 struct GroupOptions {
-  // Grows with every connect() of a Listener: it refuses connections for older generations.
+  // Must increase with every connect() of a Listener, which refuses older generations.
   uint64_t generation = 0;
-  int rank = 0;                           // this process's place in `endpoints`
+  int rank = 0;                           // this process's index in `endpoints`
   std::vector<nlohmann::json> endpoints;  // Listener::endpoint() of all members, in rank order
-  TimePoint deadline{};                   // when to give up, e.g. Monotonic::now() + 30 s
+  TimePoint deadline{};                   // of connect(), e.g. Monotonic::now() + 30 s
   const Cancellation* cancel = nullptr;   // borrowed; may be null
-  // What Memory::device is; outlives the Communicator. Null: there is no device.
+  // The device behind Memory::device; must outlive the Communicator. Null: no device.
   DeviceMemory* device = nullptr;
 };
 
 // Blocks until every member has called connect() for the same generation and this member's links
-// to all of them are up. Throws Aborted when cancelled, when the generation is refused as old by a
-// member, or when a member dies or gives up meanwhile; Error when a member cannot be reached, does
-// not know the secret or does not come by the deadline, or when an endpoint is malformed. A group
-// of one returns at once.
+// to all of them are up. Throws Aborted if cancelled, if a member refuses the generation as old, or
+// if a member dies or gives up meanwhile. Throws Error if a member is unreachable, does not know
+// the secret or does not connect before the deadline, or if an endpoint is malformed. Returns at
+// once for a group of one.
 std::unique_ptr<Communicator> connect(Listener& listener, const GroupOptions& options);
 
 }  // namespace adaptdl::comm

@@ -1,22 +1,22 @@
 #pragma once
 
-// The memory of a device, as transports on the CPU need it: copied to the host and back. One that
-// takes device buffers as they are (NCCL) does without.
+// Copies between device and host memory, for transports on the CPU. A transport that uses device
+// buffers directly (NCCL) does not need it.
 
 #include <cstddef>
 
 namespace adaptdl::comm {
 
-// Used by one thread at a time, for one byte or more. What fails on the device is thrown.
+// Used by one thread at a time, for sizes of at least one byte. Errors of the device are thrown.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
-  // At least `bytes` in the host's memory that the device copies from and to at its best; valid
-  // until the next call.
+  // At least `bytes` of host memory that the device can copy fast to and from; valid until the next
+  // call.
   virtual void* staging(size_t bytes) = 0;
 
-  // Both return when the bytes are there. What was queued on the device before is done first.
+  // Both return when the copy is complete. Work queued on the device before runs first.
   virtual void to_host(void* host, const void* device, size_t bytes) = 0;
   virtual void to_device(void* device, const void* host, size_t bytes) = 0;
 };

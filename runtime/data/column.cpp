@@ -35,7 +35,7 @@ std::string shown(const std::vector<int64_t>& shape) {
   return text + ")";
 }
 
-// How the samples lie in an array.
+// The layout of samples in an array.
 struct Layout {
   int64_t rows = 0;
   int64_t first = 0;           // element at which sample 0 starts
@@ -45,7 +45,7 @@ struct Layout {
 
 Layout lay_out(const Array& array, const DataSource& source, int64_t reserve_shift) {
   if (array.shape.empty()) {
-    fail("{}: holds a single number, not one for each sample", array.name);
+    fail("{}: holds a single number; it needs one for each sample", array.name);
   }
   const int64_t length = array.shape.front(), unit = array.row_elements();
   const std::vector<int64_t> unit_shape(array.shape.begin() + 1, array.shape.end());
@@ -57,12 +57,12 @@ Layout lay_out(const Array& array, const DataSource& source, int64_t reserve_shi
       fail("{}: window_stride must be at least 1 and window_shift at least 0", array.name);
     }
     if (source.window > length || shift > length - source.window) {
-      fail("{}: a window of {} elements shifted by {} does not fit into the {} there are",
+      fail("{}: a window of {} elements shifted by {} does not fit into its {} elements",
            array.name, source.window, shift, length);
     }
     layout.rows = (length - source.window - shift) / stride + 1;
     layout.first = source.window_shift * unit;
-    // With a single sample no step is ever taken, and a wild stride could overflow.
+    // A single sample needs no step, and a huge stride could overflow.
     layout.step = layout.rows > 1 ? stride * unit : 0;
     layout.shape = {source.window};
     layout.shape.insert(layout.shape.end(), unit_shape.begin(), unit_shape.end());
@@ -79,7 +79,7 @@ Layout lay_out(const Array& array, const DataSource& source, int64_t reserve_shi
       impossible |= d < 1 || __builtin_mul_overflow(wanted, d, &wanted);
     }
     if (impossible || wanted != stored) {
-      fail("{}: a sample has the shape {}, which cannot be seen as {}", array.name,
+      fail("{}: a sample has the shape {}, which cannot be reshaped to {}", array.name,
            shown(layout.shape), shown(source.shape));
     }
     layout.shape = source.shape;
@@ -87,7 +87,7 @@ Layout lay_out(const Array& array, const DataSource& source, int64_t reserve_shi
   return layout;
 }
 
-// Advice to the kernel about a stretch of a mapping; without effect where it is none.
+// Advises the kernel about a part of a mapping; no effect on other memory.
 void advise(const std::byte* begin, size_t bytes, int advice) {
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto from = reinterpret_cast<uintptr_t>(begin);
@@ -106,12 +106,12 @@ class ArrayColumn : public Column {
         step_(static_cast<size_t>(layout.step) * size_of(array_.dtype)),
         stored_row_bytes_(static_cast<size_t>(elements_) * size_of(array_.dtype)) {
     const size_t stored = static_cast<size_t>(array_.elements()) * size_of(array_.dtype);
-    scattered_ = stored > available_memory() / 4;  // other columns want their part, too
+    scattered_ = stored > available_memory() / 4;  // other columns need memory too
     if (scattered_) advise(array_.bytes, stored, MADV_RANDOM);
   }
 
   void copy_rows(std::span<const int64_t> rows, std::byte* out) const override {
-    if (scattered_) {  // all at once, so that the disk has them all to order
+    if (scattered_) {  // all at once, so that the disk can order the reads
       for (const int64_t row : rows) {
         advise(first_ + static_cast<size_t>(row) * step_, stored_row_bytes_, MADV_WILLNEED);
       }
@@ -128,7 +128,7 @@ class ArrayColumn : public Column {
   int64_t elements_;  // of a sample
   const std::byte* first_;
   size_t step_, stored_row_bytes_;  // bytes
-  // What does not fit into memory is read row by row: the kernel would read megabytes around each.
+  // Data larger than memory are read row by row: the kernel would read megabytes around each row.
   bool scattered_ = false;
 };
 
@@ -141,10 +141,8 @@ DType csv_type(const DataSource& source, DType wanted) {
 Array read_array(const DataSource& source, const std::string& path) {
   using Format = DataSource::Format;
   if (!path_exists(path)) {
-    fail(
-        "{}: there is no such data file; a relative path is relative to the folder of the "
-        "training archive",
-        path);
+    fail("{}: data file not found; a relative path starts at the folder of the training archive",
+         path);
   }
   if (is_directory(path)) fail("{}: is a folder, not a data file", path);
   if (source.format != Format::torch && file_size(path) == 0) fail("{}: is empty", path);
@@ -153,8 +151,7 @@ Array read_array(const DataSource& source, const std::string& path) {
       auto file = std::make_shared<const MappedFile>(path);
       if (file->text().substr(0, 2) == "PK") return read_npz(path, source.key);
       if (!source.key.empty()) {
-        fail("{}: is no .npz archive, so it has no member \"{}\"; leave `key` out", path,
-             source.key);
+        fail("{}: not a .npz archive, so it has no member \"{}\"; remove `key`", path, source.key);
       }
       return read_npy(file->bytes(), path, file);
     }

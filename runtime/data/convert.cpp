@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr int64_t kChunk = 512;  // elements converted at a time, on the stack
 
-// Types that need more than a static_cast to become a number.
+// Types that need more than a static_cast for conversion to a number.
 struct Half {
   uint16_t bits;
 };
@@ -74,7 +74,7 @@ template <typename T>
 T saturate(double value) {
   using Limits = std::numeric_limits<T>;
   if (std::isnan(value)) return 0;
-  // The largest int64 is no float64: the comparison is with 2^63, which does not fit either.
+  // The largest int64 has no exact float64: this compares with 2^63, which does not fit either.
   if (value >= static_cast<double>(Limits::max())) return Limits::max();
   if (value <= static_cast<double>(Limits::min())) return Limits::min();
   return static_cast<T>(value);
@@ -207,7 +207,7 @@ void Converter::operator()(const std::byte* in, int64_t count, std::byte* out) c
         return copy_swapped<8>(in, count, out);
     }
   }
-  if (from_ == DType::uint8 && to_ == DType::float32) {  // images: worth a loop that vectorizes
+  if (from_ == DType::uint8 && to_ == DType::float32) {  // images: a fast loop that vectorizes
     const auto* bytes = reinterpret_cast<const uint8_t*>(in);
     auto* floats = reinterpret_cast<float*>(out);
     const auto scale = static_cast<float>(scale_), offset = static_cast<float>(offset_);

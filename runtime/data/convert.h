@@ -9,7 +9,7 @@
 
 namespace adaptdl::data {
 
-// IEEE binary16 and bfloat16 as bits; to them with rounding to nearest even.
+// IEEE binary16 and bfloat16 as bits; conversions to them round to nearest even.
 float from_float16(uint16_t bits);
 float from_bfloat16(uint16_t bits);
 uint16_t to_float16(float value);
@@ -23,7 +23,7 @@ class Converter {
   // `swapped`: the input is big-endian.
   Converter(DType from, bool swapped, DType to, double scale = 1.0, double offset = 0.0);
 
-  // `in` need not be aligned; `out` must be, to its type. They must not overlap.
+  // `in` needs no alignment; `out` must be aligned to its type. They must not overlap.
   void operator()(const std::byte* in, int64_t count, std::byte* out) const;
 
  private:

@@ -9,14 +9,14 @@
 namespace adaptdl::data {
 namespace {
 
-// `samples` cut into `parts` stretches of equal length, give or take one, and one sample drawn from
-// each. All in constant memory. Requires: 1 <= parts <= samples.
+// Divides `samples` into `parts` stretches of equal length (up to one) and draws one sample from
+// each, in constant memory. Requires: 1 <= parts <= samples.
 class Draw {
  public:
   Draw(int64_t samples, int64_t parts, uint64_t seed)
       : samples_(samples), parts_(parts), seed_(splitmix64(seed)) {}
 
-  // The one drawn from stretch `part`.
+  // The sample drawn from stretch `part`.
   int64_t drawn(int64_t part) const {
     const int64_t begin = start(part), length = start(part + 1) - begin;
     const uint64_t random = splitmix64(seed_ ^ static_cast<uint64_t>(part));
@@ -25,7 +25,7 @@ class Draw {
 
   // The i-th sample that is not drawn. Requires: i < samples - parts.
   int64_t rest(int64_t i) const {
-    // In front of stretch p lie start(p) - p undrawn samples; find the last p with at most i.
+    // Before stretch p there are start(p) - p undrawn samples; find the last p with at most i.
     int64_t low = 0, high = parts_;
     while (high - low > 1) {
       const int64_t middle = low + (high - low) / 2;
@@ -44,7 +44,7 @@ class Draw {
   uint64_t seed_;
 };
 
-// Windows over the same array give way to the one that is shifted the most.
+// The largest shift of the windows over the same array; all of them are shortened by it.
 int64_t largest_shift(const std::vector<DataSource>& sources, const DataSource& like) {
   int64_t largest = 0;
   for (const DataSource& source : sources) {
@@ -67,19 +67,21 @@ Dataset open_all(const std::vector<DataSource>& sources, const std::string& base
 void check_alike(const Dataset& train, const Dataset& validation) {
   const auto &a = train.columns(), &b = validation.columns();
   if (a.size() != b.size()) {
-    fail("the training data have {} columns, the validation data {}; they must have equally many",
+    fail("the training data have {} columns, the validation data {}; both need the same number",
          a.size(), b.size());
   }
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i]->dtype() != b[i]->dtype()) {
       fail(
-          "{} holds {}, {} holds {}; training and validation data must be of one type (`dtype` "
-          "converts)",
+          "{} holds {}, {} holds {}; training and validation data need the same type (convert "
+          "with `dtype`)",
           a[i]->name(), name_of(a[i]->dtype()), b[i]->name(), name_of(b[i]->dtype()));
     }
     if (a[i]->shape() != b[i]->shape()) {
-      fail("a sample of {} and one of {} differ in shape; training and validation data must agree",
-           a[i]->name(), b[i]->name());
+      fail(
+          "a sample of {} and one of {} differ in shape; training and validation need the same "
+          "shape",
+          a[i]->name(), b[i]->name());
     }
   }
 }
@@ -88,15 +90,15 @@ void check_alike(const Dataset& train, const Dataset& validation) {
 
 Dataset::Dataset(std::vector<std::shared_ptr<const Column>> columns)
     : columns_(std::move(columns)) {
-  if (columns_.empty()) fail("there is no data: name at least one source under data.train");
+  if (columns_.empty()) fail("no data: name at least one source under data.train");
   size_ = columns_.front()->rows();
   for (const auto& column : columns_) {
     if (column->rows() != size_) {
-      fail("{} has {} samples, {} has {}; every column needs one for each sample",
+      fail("{} has {} samples, {} has {}; all columns need the same number",
            columns_.front()->name(), size_, column->name(), column->rows());
     }
   }
-  if (size_ < 1) fail("{}: holds no sample", columns_.front()->name());
+  if (size_ < 1) fail("{}: holds no samples", columns_.front()->name());
 }
 
 Dataset Dataset::subset(int64_t begin, int64_t end) const {
@@ -111,7 +113,7 @@ std::pair<Dataset, Dataset> Dataset::split(double fraction, uint64_t seed) const
   ADAPTDL_CHECK(fraction > 0.0 && fraction < 1.0);
   const int64_t parts = std::max<int64_t>(1, std::llround(fraction * static_cast<double>(size_)));
   if (parts >= size_) {
-    fail("{}: {} samples, of which {} would go into validation: none is left to train on",
+    fail("{}: {} samples, of which {} would go into validation: no samples left to train on",
          columns_.front()->name(), size_, parts);
   }
   const Draw draw(size_, parts, seed);

@@ -2,10 +2,10 @@
 
 // The samples of a training program: columns of equal length, each one tensor of every sample.
 //
-// Files are memory-mapped where they are stored plainly, so data may be larger than memory; a file
-// must not be truncated while it is in use (replace it by renaming). Everything read from a file's
-// header is checked against the file's size before memory is taken for it.
-// All objects here are immutable once made: share them between threads without locks.
+// Uncompressed files are memory-mapped, so data may be larger than memory; a file must not be
+// truncated while it is in use (replace it by renaming). All sizes from a file's header are checked
+// against the file's size before memory is allocated.
+// All objects here are immutable after construction: threads can share them without locks.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace adaptdl::data {
 
-// An array as a file holds it: row-major, contiguous, possibly unaligned.
+// An array as stored in a file: row-major, contiguous, possibly unaligned.
 struct Array {
   std::string name;  // for messages: the path, and the member or key
   DType dtype = DType::float32;
@@ -48,8 +48,9 @@ class Column {
   size_t row_bytes() const { return row_bytes_; }               // of one sample, as copied
   const std::string& name() const { return name_; }             // for messages
 
-  // Copies samples, one after the other, to `out`, which holds rows.size() * row_bytes() and is
-  // aligned to the element. Requires: each row in [0, rows()). Thread-safe. May block on the disk.
+  // Copies samples one after another to `out`, which has rows.size() * row_bytes() bytes and the
+  // alignment of the element. Requires: each row in [0, rows()). Thread-safe. May block on the
+  // disk.
   virtual void copy_rows(std::span<const int64_t> rows, std::byte* out) const = 0;
 
  protected:
@@ -63,19 +64,19 @@ class Column {
   size_t row_bytes_;
 };
 
-// Opens one source; relative paths are relative to `base_dir`. Throws Error with the path and a
-// sentence: missing, of another format, truncated, a type or shape that does not fit the settings.
+// Opens one source; relative paths are relative to `base_dir`. Throws Error with the path and the
+// reason: missing, another format, truncated, a type or shape that does not match the settings.
 // `reserve_shift`: for windows, the largest window_shift among the columns over the same array, so
-// that all of them have equally many samples (open_data sees to it).
+// that all have the same number of samples (open_data sets it).
 std::shared_ptr<const Column> open_column(const DataSource& source, const std::string& base_dir,
                                           int64_t reserve_shift = 0);
 
-// A column over an array that is already there, with the same conversions, windows and checks.
+// A column over an existing array, with the same conversions, windows and checks.
 std::shared_ptr<const Column> make_column(Array array, const DataSource& source,
                                           int64_t reserve_shift = 0);
 
 // Reads a tensor written by torch.save: (path, key) -> its array; `key` names an entry if the file
-// holds a dictionary. Set once at start by the side that has Torch (not thread-safe); without it
+// holds a dictionary. Code that links Torch sets it once at startup (not thread-safe); without it
 // such a source is an Error.
 using TorchReader = std::function<Array(const std::string& path, const std::string& key)>;
 void set_torch_reader(TorchReader reader);
@@ -83,8 +84,8 @@ void set_torch_reader(TorchReader reader);
 // Columns of equal length, or a part of their rows. Cheap to copy.
 class Dataset {
  public:
-  // Throws Error naming both sources and their lengths when they differ, when there is no column,
-  // or no sample.
+  // Throws Error if lengths differ (naming both sources and their lengths), or if there are no
+  // columns or no samples.
   explicit Dataset(std::vector<std::shared_ptr<const Column>> columns);
 
   int64_t size() const { return size_; }  // samples, >= 1
@@ -96,10 +97,10 @@ class Dataset {
   // Samples [begin, end). Requires: 0 <= begin < end <= size().
   Dataset subset(int64_t begin, int64_t end) const;
 
-  // {the rest, `fraction` of the samples}: a fixed, disjoint split, both in this set's order.
-  // The set is cut into round(fraction * size()) equal stretches (at least 1) and `seed` draws one
-  // sample from each: no memory whatever the size, and every part of a sorted file is represented.
-  // Throws Error when a part would be empty. Requires: 0 < fraction < 1.
+  // Returns {the rest, `fraction` of the samples}: a fixed, disjoint split, both in this set's
+  // order. The set is divided into round(fraction * size()) equal stretches (at least 1), and
+  // `seed` draws one sample from each. This needs no memory, and it represents every part of a
+  // sorted file. Throws Error if a part would be empty. Requires: 0 < fraction < 1.
   std::pair<Dataset, Dataset> split(double fraction, uint64_t seed) const;
 
  private:
@@ -113,8 +114,8 @@ struct Data {
   std::optional<Dataset> validation;
 };
 
-// Everything that `spec` names. Throws Error as open_column and Dataset do, and when the columns of
-// the validation set are not of the same number, type and shape as those of the training set.
+// Opens everything that `spec` names. Throws Error like open_column and Dataset, and if number,
+// type and shape of the validation columns differ from those of the training columns.
 Data open_data(const DataSpec& spec, const std::string& base_dir);
 
 }  // namespace adaptdl::data

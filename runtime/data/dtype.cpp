@@ -14,7 +14,7 @@ struct Row {
   bool floating;
 };
 
-// In the order of the enumeration; the last two are not for columns.
+// In the order of the enumeration; columns cannot have the last two.
 constexpr std::array<Row, 12> kTypes = {{{"float32", 4, true},
                                          {"float64", 8, true},
                                          {"float16", 2, true},

@@ -1,6 +1,6 @@
 #pragma once
 
-// Element types of the tensors that a data set yields, without Torch.
+// Element types of the tensors in a data set, independent of Torch.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace adaptdl::data {
 
-// In memory always little-endian, as the machines this runs on; bool is one byte, 0 or 1.
+// In memory always little-endian, like the supported machines; bool is one byte, 0 or 1.
 // float16 is IEEE binary16, bfloat16 the upper half of binary32. uint16 and uint32 exist in files
 // only: a column of them is widened to int32 or int64 unless its `dtype` says otherwise.
 enum class DType : uint8_t {
@@ -32,7 +32,8 @@ size_t size_of(DType type);
 // "float32", ..., "bool"; as in adaptdl.yaml and in Torch.
 std::string_view name_of(DType type);
 
-// By name; throws Error naming `what` and listing what is allowed (uint16 and uint32 are not).
+// Looks a type up by name; throws Error that names `what` and lists the allowed types (all but
+// uint16 and uint32).
 DType parse_dtype(std::string_view name, std::string_view what);
 
 bool is_floating(DType type);

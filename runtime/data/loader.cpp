@@ -18,7 +18,7 @@
 namespace adaptdl::data {
 namespace {
 
-// Copied between two looks at whether the batch is still wanted.
+// Bytes copied between two checks whether the batch is still needed.
 constexpr size_t kCopyAtOnce = 1u << 20;
 
 // One of the `ready_batches` places, used in turn.
@@ -41,15 +41,15 @@ struct Loader::Impl {
   // Settings; the owner's thread writes them under the mutex.
   int replicas = 0, rank = 0;  // 0 replicas: not configured
   int64_t atomic_batch = 0;
-  Position position;  // behind the last batch delivered
-  // Reading ahead. Sequence numbers count the batches since configure(); number n lies in
+  Position position;  // after the last batch delivered
+  // Reading ahead. Sequence numbers count the batches since configure(); batch n is in
   // slots[n % size].
   Position ahead;  // where the next batch to be read starts
   uint64_t issued = 0, delivered = 0;
   bool exhausted = false;  // the pass is over and the sampler stops, or a batch failed
   bool quit = false;
   std::vector<Slot> slots;
-  // Grows with every configure() and at the end; readers give up a batch of an older one.
+  // Incremented by every configure() and at the end; readers abandon a batch of an older version.
   std::atomic<uint64_t> version{0};
   double waited = 0.0;  // owner's thread only
   std::vector<std::thread> threads;
@@ -59,7 +59,7 @@ struct Loader::Impl {
     ADAPTDL_CHECK(dataset.size() == sampler.samples());
     ADAPTDL_CHECK(options.threads >= 0 && options.ready_batches >= 1);
     slots.resize(static_cast<size_t>(options.ready_batches));
-    // Those in flight, and the two that training holds while it asks for the next.
+    // Those being read or ready, and two that training holds while it asks for the next.
     const size_t blocks = (slots.size() + 2) * dataset.columns().size();
     pool = Pool::create(blocks, options.allocate, options.release);
     for (int i = 0; i < options.threads; ++i) threads.emplace_back([this] { read_loop(); });
@@ -79,7 +79,7 @@ struct Loader::Impl {
     return sampler.step(place, replicas, rank, atomic_batch);
   }
 
-  // Reads the batch of `step`; nothing if another version took over meanwhile.
+  // Reads the batch of `step`; nothing if the version has changed meanwhile.
   std::optional<Batch> read(const Step& step, uint64_t mine) const {
     std::vector<int64_t> rows = sampler.indices(step);
     for (int64_t& row : rows) row = dataset.row(row);
@@ -137,7 +137,7 @@ struct Loader::Impl {
       lock.lock();
       if (version.load(std::memory_order_relaxed) != mine) {
         lock.unlock();
-        batch.reset();  // its memory goes back without the lock
+        batch.reset();  // frees its memory without the lock
         lock.lock();
         continue;
       }
@@ -231,7 +231,7 @@ std::optional<Batch> Loader::next() {
     fail("not enough memory for a batch of {} samples; lower the atomic batch or prefetch_batches",
          self.atomic_batch);
   } catch (const std::exception& other) {
-    fail("reading a batch failed: {}", other.what());
+    fail("cannot read a batch: {}", other.what());
   }
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
-// Reads one replica's micro-batches ahead of training, in threads.
+// Reads one replica's micro-batches ahead of training, on background threads.
 //
 // Invariants
-//  1. Micro-batches come in the sampler's order, whatever the number of threads.
-//  2. At most `ready_batches` are being read or lie ready.
-//  3. What was begun before a configure() is never delivered after it.
+//  1. Micro-batches are in the sampler's order for any number of threads.
+//  2. At most `ready_batches` are being read or ready.
+//  3. A read started before a configure() is never delivered after it.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace adaptdl::data {
 
-// One tensor of a micro-batch. The memory goes back to the loader's pool, and is used again, when
-// the last copy of `memory` goes; it may outlive the loader. As a tensor, without copying:
+// One tensor of a micro-batch. The memory returns to the loader's pool for reuse when the last copy
+// of `memory` is destroyed; it may outlive the loader. As a tensor, without a copy:
 //   at::from_blob(buffer.memory.get(), buffer.shape, [keep = buffer.memory](void*) {}, type);
 struct Buffer {
   std::shared_ptr<std::byte> memory;  // aligned to 64 bytes; null if bytes is 0
@@ -32,25 +32,25 @@ struct Buffer {
 
 struct Batch {
   std::vector<Buffer> columns;  // in the data set's order
-  Step step;                    // samples, where it came from, where the next one starts
+  Step step;                    // samples, its position, and the position of the next one
 };
 
 struct LoaderOptions {
-  int threads = 1;        // 0: next() reads by itself
+  int threads = 1;        // 0: next() reads on the caller's thread
   int ready_batches = 2;  // >= 1
-  // Where batches live; both or none (page-locked memory for a GPU, say). allocate(bytes) gives
-  // memory aligned to 64 bytes or throws; both are called from any thread.
+  // The allocator of batches, e.g. of page-locked memory for a GPU; set both or none.
+  // allocate(bytes) returns memory aligned to 64 bytes or throws; any thread calls both.
   std::function<void*(size_t)> allocate;
   std::function<void(void*)> release;
 };
 
 class Loader {
  public:
-  // `dataset` and `sampler` must agree in the number of samples. Nothing is read before the first
+  // `dataset` and `sampler` must have the same number of samples. Reading starts with the first
   // configure().
   Loader(Dataset dataset, Sampler sampler, LoaderOptions options);
-  // Waits for the threads, which give up within about a megabyte of reading. No call may be under
-  // way.
+  // Waits for the threads, which stop after reading at most about a megabyte more. No other call
+  // may be running.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -58,18 +58,18 @@ class Loader {
   const Dataset& dataset() const;
   const Sampler& sampler() const;
 
-  // Reads ahead from `position` for replica `rank` of `replicas` from now on; what was read for
-  // other settings is thrown away. Does not wait for reads under way; takes microseconds. With the
-  // settings and the position at which the next batch is anyhow, it keeps what is ready.
+  // From now on reads ahead from `position` for replica `rank` of `replicas`; batches read for
+  // other settings are discarded. Does not wait for running reads; takes microseconds. If settings
+  // and position are those of the next batch anyway, it keeps the ready batches.
   // Requires: 0 <= rank < replicas, atomic_batch >= 1.
   void configure(const Position& position, int replicas, int rank, int64_t atomic_batch);
 
-  // The next micro-batch, waiting for it if need be; nothing when the pass is over and the sampler
-  // stops there. Throws Error when reading it failed, again and again until configure() is called.
-  // One thread calls configure() and next().
+  // Returns the next micro-batch, and waits for it if necessary; nothing if the pass is over and
+  // the sampler stops there. Throws Error if reading failed, in every call until configure().
+  // configure() and next() must be called by the same thread.
   std::optional<Batch> next();
 
-  // Where the next batch starts (the sampler's rule for a pass's end applied).
+  // Start of the next batch (after applying the sampler's rule for the end of a pass).
   Position position() const;
 
   // Seconds that next() has waited so far.

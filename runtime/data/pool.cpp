@@ -28,7 +28,7 @@ std::shared_ptr<Pool> Pool::create(size_t idle_blocks, Allocate allocate, Releas
 
 Pool::Pool(size_t idle_blocks, Allocate allocate, Release release)
     : idle_blocks_(idle_blocks), allocate_(std::move(allocate)), release_(std::move(release)) {
-  idle_.reserve(idle_blocks + 1);  // so that giving back never allocates
+  idle_.reserve(idle_blocks + 1);  // so that give_back() never allocates
 }
 
 Pool::~Pool() {
@@ -42,7 +42,7 @@ std::shared_ptr<std::byte> Pool::take(size_t bytes) {
   Block block{nullptr, 0};
   {
     std::lock_guard lock(mutex_);
-    // The most recently used one is the likeliest to be in the cache; none that is far too large.
+    // The most recently used block is most likely in the cache; skip blocks that are far too large.
     for (size_t i = idle_.size(); i-- > 0;) {
       if (idle_[i].capacity < wanted || idle_[i].capacity / 2 > wanted) continue;
       block = idle_[i];

@@ -1,6 +1,6 @@
 #pragma once
 
-// Memory of batches, used again and again: fresh pages cost as much as reading the data.
+// Reuses the memory of batches: fresh pages cost as much as reading the data.
 
 #include <cstddef>
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace adaptdl::data {
 
-// Thread-safe. Blocks keep the pool alive, so they may outlive their maker.
+// Thread-safe. Blocks keep the pool alive, so they may outlive its creator.
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
   using Allocate = std::function<void*(size_t)>;
@@ -38,7 +38,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   Allocate allocate_;
   Release release_;
   std::mutex mutex_;
-  std::vector<Block> idle_;  // the longest unused first
+  std::vector<Block> idle_;  // least recently used first
 };
 
 }  // namespace adaptdl::data

@@ -11,7 +11,7 @@ namespace adaptdl::data {
 Permutation::Permutation(int64_t size, uint64_t seed, uint64_t epoch, uint64_t pass)
     : size_(static_cast<uint64_t>(size)) {
   ADAPTDL_CHECK(size >= 1);
-  // The smallest left with left^2 >= size; from the float's guess, which may be off by a little.
+  // The smallest left with left^2 >= size; the floating-point guess may be slightly off.
   left_ = static_cast<uint64_t>(std::sqrt(static_cast<double>(size_)));
   while (left_ > 1 && (left_ - 1) * (left_ - 1) >= size_) --left_;
   while (left_ * left_ < size_) ++left_;
@@ -22,7 +22,8 @@ Permutation::Permutation(int64_t size, uint64_t seed, uint64_t epoch, uint64_t p
 
 int64_t Permutation::operator()(int64_t i) const {
   auto value = static_cast<uint64_t>(i);
-  // A permutation of [0, left * right) restricted to [0, size): its cycles, less what lies outside.
+  // A permutation of [0, left * right) restricted to [0, size): skip outside elements of its
+  // cycles.
   do {
     uint64_t a = value % left_, b = value / left_;
     for (int round = 0; round < kRounds; round += 2) {
@@ -44,7 +45,7 @@ Step Sampler::step(const Position& position, int replicas, int rank, int64_t ato
   ADAPTDL_CHECK(replicas >= 1 && rank >= 0 && rank < replicas);
   ADAPTDL_CHECK(atomic_batch >= 1 && position.index >= 0);
   const int64_t k = replicas;
-  // A micro-batch larger than the data is the whole data; without this K m could overflow.
+  // Limits a micro-batch to the whole data; otherwise K m could overflow.
   const int64_t m = std::min(atomic_batch, (samples_ + k - 1) / k);
   // Whether the pass has no micro-batch at `index`.
   const auto over = [&](int64_t index) {
@@ -89,7 +90,7 @@ std::vector<int64_t> Sampler::indices(const Step& step) const {
   const Permutation permutation(samples_, options_.seed, step.from.epoch, step.from.pass);
   int64_t place = step.from.index + step.rank;
   for (auto& index : result) {
-    const int64_t wrapped = place % samples_;  // padding: from the front
+    const int64_t wrapped = place % samples_;  // padding: from the start
     index = options_.shuffle ? permutation(wrapped) : wrapped;
     place += step.replicas;
   }

@@ -1,13 +1,13 @@
 #pragma once
 
-// Which samples a replica takes next, as a pure function of a position that all replicas share.
+// Computes the next samples of a replica as a pure function of a position shared by all replicas.
 //
 // The order of a pass is a permutation of the samples that depends on (seed, epoch, pass) only.
 // From position `index`, replica r of K takes the elements index + r, index + r + K, ... of that
 // order. A micro-batch of m samples on each replica therefore covers [index, index + K m), and
-// after it `index` has grown by K m: whatever K, r and m are next, no element of the pass is
-// skipped or repeated. At the end of a pass, where fewer than K m elements are left, each replica
-// takes ceil(left / K) and the missing ones are repeated from the front of the order (padding).
+// `index` then increases by K m: for any next K, r and m, no element of the pass is skipped or
+// repeated. At the end of a pass, with fewer than K m elements left, each replica takes
+// ceil(left / K), and missing ones are repeated from the start of the order (padding).
 // Source: algorithms.md section 5 of the design notes, petuum/adaptdl's ElasticSampler.
 
 #include <array>
@@ -19,7 +19,7 @@ namespace adaptdl::data {
 // A place in the data, the same on all replicas; part of a checkpoint.
 struct Position {
   uint64_t epoch = 0;
-  uint64_t pass = 0;  // within the epoch: adaptive batches may need the data more than once
+  uint64_t pass = 0;  // within the epoch: adaptive batches may use the data more than once
   int64_t index = 0;  // samples of this pass consumed by all replicas together
 
   bool operator==(const Position&) const = default;
@@ -27,8 +27,9 @@ struct Position {
 
 // A permutation of [0, size) in constant memory: a generalized Feistel network (Black, Rogaway:
 // Ciphers with Arbitrary Finite Domains, 2002) of 16 rounds on a rectangle of about
-// sqrt(size) x sqrt(size), walking on while the result falls outside. The numbers are part of the
-// format of checkpoints: the same arguments give the same order in every version and machine.
+// sqrt(size) x sqrt(size), applied again while the result is outside the range. The numbers are
+// part of the checkpoint format: the same arguments give the same order in every version and on
+// every machine.
 class Permutation {
  public:
   // Requires: size >= 1.
@@ -52,22 +53,22 @@ enum class AfterPass {
 struct SamplerOptions {
   uint64_t seed = 0;
   bool shuffle = true;     // false: the identity in every pass
-  bool drop_last = false;  // drop what does not fill K m at a pass's end; a pass that does not
-                           // fill one micro-batch at all is used all the same
-  bool pad = true;         // false (validation): replicas take what there is, perhaps nothing, so
-                           // that every sample counts once
+  bool drop_last = false;  // drop the last samples of a pass if they are fewer than K m; a pass
+                           // with fewer samples than one micro-batch is still used
+  bool pad = true;  // false (validation): replicas take only what is left, possibly nothing,
+                    // so that every sample counts once
   AfterPass after = AfterPass::stop;
 };
 
 // The extent of one micro-batch over all replicas.
 struct Step {
-  Position from;  // where it starts (a new pass begun, if `after` says so)
-  Position next;  // where the following one starts
+  Position from;  // start (in a new pass, if `after` says so)
+  Position next;  // start of the following micro-batch
   int replicas = 1, rank = 0;
   int64_t samples = 0;     // of this replica, padding included; without padding 0 is possible
-  int64_t fresh = 0;       // of this replica, without padding; the first ones
-  int64_t consumed = 0;    // of all replicas, padding included: how far `index` went
-  bool ends_pass = false;  // nothing is left of the pass behind it
+  int64_t fresh = 0;       // of this replica, without padding; these come first
+  int64_t consumed = 0;    // of all replicas, padding included: the increase of `index`
+  bool ends_pass = false;  // the last micro-batch of its pass
 };
 
 // Immutable and thread-safe.

@@ -13,7 +13,7 @@
 namespace adaptdl::data {
 namespace {
 
-// Once there is a file, it is written in pieces of this size.
+// Writes to the file have this size.
 constexpr size_t kPiece = 4u << 20;
 
 Fd nameless_file(const std::string& what) {
@@ -22,8 +22,9 @@ Fd nameless_file(const std::string& what) {
   std::string name = join_path(folder, "adaptdl-XXXXXX");
   Fd file(mkostemp(name.data(), O_CLOEXEC));
   if (!file) {
-    fail_errno(errno, fmt::format("{}: no temporary file in {} (TMPDIR names another folder)", what,
-                                  folder));
+    fail_errno(errno,
+               fmt::format("{}: cannot create a temporary file in {} (TMPDIR sets the folder)",
+                           what, folder));
   }
   unlink(name.c_str());
   return file;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Bytes of a size not known before: in memory while few, in a temporary file when many.
+// Collects a byte sequence of unknown size: in memory while small, in a temporary file when large.
 
 #include <cstddef>
 #include <memory>
@@ -12,9 +12,9 @@
 
 namespace adaptdl::data {
 
-// Collects bytes, then gives them out as one stretch. Beyond `threshold` bytes they live in a file
-// without a name in TMPDIR (or /var/tmp), which the kernel may write out when memory is short and
-// which goes with the last owner. Errors (a full disk) are Error. Not thread-safe.
+// Collects bytes, then returns them as one contiguous range. Beyond `threshold` bytes they are
+// stored in an unnamed file in TMPDIR (or /var/tmp), which the kernel can write out when memory is
+// short and which disappears with its last owner. Throws Error (a full disk). Not thread-safe.
 class Spill {
  public:
   explicit Spill(std::string what, size_t threshold = 256u << 20);
@@ -22,7 +22,7 @@ class Spill {
   void append(std::span<const std::byte> bytes);
   size_t size() const { return written_ + memory_.size(); }
 
-  // The bytes and what keeps them. Ends the collection.
+  // Ends the collection; returns the bytes and their owner.
   struct Result {
     std::span<const std::byte> bytes;
     std::shared_ptr<const void> owner;

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxSampleBytes = 1u << 30;
 constexpr int64_t kDrawn = 512;
 
-// Four 16-bit numbers in one: their sum has mean 2 (2^16 - 1) and variance (2^32 - 1) / 3.
+// The sum of the four 16-bit numbers in `bits` has mean 2 (2^16 - 1) and variance (2^32 - 1) / 3.
 double nearly_normal(uint64_t bits) {
   const auto sum = static_cast<double>((bits & 0xffff) + ((bits >> 16) & 0xffff) +
                                        ((bits >> 32) & 0xffff) + (bits >> 48));
@@ -64,11 +64,11 @@ std::shared_ptr<const Column> make_synthetic(const DataSource& source) {
   const std::string name = "synthetic data";
   const bool labels = source.synthetic_classes > 0;
   if (source.synthetic_samples < 1) fail("{}: at least one sample is needed", name);
-  if (source.window > 0) fail("{}: has no windows; give `shape` instead", name);
+  if (source.window > 0) fail("{}: cannot have windows; set `shape` instead", name);
   DType dtype = labels ? DType::int64 : DType::float32;
   if (!source.dtype.empty()) dtype = parse_dtype(source.dtype, name + ": dtype");
   if (!labels && !is_floating(dtype)) {
-    fail("{}: of the type {} are drawn only as classes; say how many", name, name_of(dtype));
+    fail("{}: type {} needs `classes`, the number of class labels to draw", name, name_of(dtype));
   }
   array_bytes(source.shape, size_of(dtype), kMaxSampleBytes, name);
   return std::make_shared<SyntheticColumn>(name, source, dtype);

@@ -6,11 +6,11 @@
 
 namespace adaptdl::data {
 
-// Samples made up from (seed, row), the same on every machine: for benchmarks and tests. With
-// `synthetic_classes` labels drawn evenly from [0, classes), int64 if `dtype` is empty; else
-// numbers of mean 0 and variance 1 (a sum of four evenly drawn ones: close to normal, at most 3.46
-// from the mean), float32 if `dtype` is empty; scale and offset apply. Throws Error for settings
-// that do not fit together.
+// Samples generated from (seed, row), the same on every machine, for benchmarks and tests. With
+// `synthetic_classes`: labels drawn uniformly from [0, classes), int64 if `dtype` is empty. Else
+// numbers with mean 0 and variance 1 (sums of four uniform numbers: close to normal, at most 3.46
+// from the mean), float32 if `dtype` is empty; scale and offset apply. Throws Error for
+// inconsistent settings.
 std::shared_ptr<const Column> make_synthetic(const DataSource& source);
 
 }  // namespace adaptdl::data

@@ -9,14 +9,14 @@
 namespace adaptdl::gns {
 namespace {
 
-// Eight lanes of fp32 are summed as two times four of float64, the width of AVX's registers; the
-// compiler splits them further where registers are narrower.
+// Eight fp32 lanes are summed as two vectors of four float64, the width of AVX registers; the
+// compiler splits them further for narrower registers.
 using Floats = float __attribute__((vector_size(32)));
 using Half = float __attribute__((vector_size(16)));
 using Doubles = double __attribute__((vector_size(32)));
 constexpr size_t kLanes = 8;
 
-// The bodies are compiled once for each instruction set, inside a function that has it.
+// Bodies are compiled once per instruction set, inside a function with its target attribute.
 #define ADAPTDL_KERNEL [[gnu::always_inline]] inline
 
 ADAPTDL_KERNEL void load(Floats& v, const float* from) {
@@ -83,7 +83,7 @@ ADAPTDL_KERNEL double total(const Sum& sum) {
 
 enum class Move { none, copy, add };
 
-// One vector: move it, divide it, add its squares.
+// Processes one vector: moves it, divides it, adds its squares.
 template <Move move, Divisor::Kind kind>
 ADAPTDL_KERNEL void one_vector(Sum& sum, float* target, const float* source, size_t at,
                                const Divisor& divisor) {
@@ -172,8 +172,8 @@ ADAPTDL_KERNEL Dots any_two(const float* a, const float* b, size_t n, const Divi
 using One = double (*)(float*, const float*, size_t, const Divisor&);
 using Two = Dots (*)(const float*, const float*, size_t, const Divisor&);
 
-// Chosen through ordinary pointers rather than by the loader (ifunc), which runs before a
-// sanitizer's own start-up.
+// Selected by ordinary pointers instead of the loader (ifunc), which runs before a sanitizer
+// starts.
 #define ADAPTDL_VERSIONS(suffix, attributes)                                                  \
   attributes double norm_##suffix(float* t, const float* s, size_t n, const Divisor& d) {     \
     return any_one<Move::none>(t, s, n, d);                                                   \

@@ -1,22 +1,22 @@
 #pragma once
 
-// Passes over fp32 gradients in memory, with sums in float64. Bound by memory, not by arithmetic.
-// Thread-safe; arrays need no alignment beyond float's; n may be 0.
+// Passes over fp32 gradients in memory, with sums in float64. Limited by memory bandwidth, not by
+// arithmetic. Thread-safe; arrays need only the alignment of float; n may be 0.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace adaptdl::gns {
 
-// What gradients are divided by before they are squared (the optimizer's preconditioner), borrowed.
+// The divisor of gradients before they are squared (the optimizer's preconditioner), borrowed.
 class Divisor {
  public:
   enum class Kind { ones, adam, array };
 
   Divisor() = default;  // ones
 
-  // Adam's and AdamW's sqrt(exp_avg_sq / (1 - beta2^steps)) + eps, computed on the way; ones during
-  // the first five steps. `steps`: updates that exp_avg_sq has seen.
+  // Adam's and AdamW's sqrt(exp_avg_sq / (1 - beta2^steps)) + eps, computed on the fly; ones during
+  // the first five steps. `steps`: updates included in exp_avg_sq.
   static Divisor adam(const float* exp_avg_sq, double beta2, int64_t steps, double eps);
   static Divisor array(const float* values);
 

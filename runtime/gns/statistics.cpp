@@ -41,7 +41,7 @@ bool GradientStatistics::update(int count, double scale, const std::vector<Group
     const double total = differenced ? (g.total + g.previous + 2 * g.product) / 4 : g.total;
     const GradParams sample{(count * total - local) / (count - 1),
                             (local - total) * scale / (count - 1)};
-    // Finite norms can still overflow in here.
+    // Finite norms can still overflow here.
     if (!std::isfinite(sample.sqr) || !std::isfinite(sample.var)) return false;
     samples.push_back(sample);
   }
@@ -98,8 +98,7 @@ nlohmann::json GradientStatistics::to_json() const {
 GradientStatistics GradientStatistics::from_json(const nlohmann::json& json) {
   const std::string what = "gradient statistics";
   const auto groups = json_get<std::vector<std::vector<double>>>(json, "groups", what);
-  if (groups.size() > kMostGroups)
-    fail("{}: {} parameter groups are too many", what, groups.size());
+  if (groups.size() > kMostGroups) fail("{}: too many parameter groups: {}", what, groups.size());
   GradientStatistics result(static_cast<int>(groups.size()));
   result.weight_ = json_get<double>(json, "weight", what);
   result.biased_ = json_get<bool>(json, "biased", what);

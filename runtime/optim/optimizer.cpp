@@ -72,7 +72,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(Kind kind, const OptimizerSetti
   check_failed("optimizer kind", __FILE__, __LINE__);
 }
 
-// What one parameter's state consists of, whatever the optimizer.
+// The state of one parameter, independent of the optimizer.
 struct StateView {
   std::vector<std::pair<const char*, at::Tensor*>> tensors;
   int64_t step = 0;
@@ -113,7 +113,7 @@ StateView view_state(Kind kind, optim::OptimizerParamState& state) {
   check_failed("optimizer kind", __FILE__, __LINE__);
 }
 
-// Which tensors a parameter's state has after the first step.
+// The tensors in a parameter's state after the first step.
 std::vector<std::string> names_of_state(Kind kind, const OptimizerSettings& s) {
   std::vector<std::string> names;
   switch (kind) {
@@ -174,7 +174,7 @@ optim::OptimizerParamState* find_state(optim::Optimizer& optimizer, const at::Te
 Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> parameters)
     : spec_(spec), parameters_(std::move(parameters)) {
   if (parameters_.empty()) fail("the program has no parameter that requires a gradient");
-  // Group 0 holds what no pattern matches; groups without parameters are left out.
+  // Group 0 holds parameters that no pattern matches; an empty group 0 is omitted.
   std::vector<std::vector<size_t>> members(spec_.groups.size() + 1);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     size_t group = 0;
@@ -189,8 +189,8 @@ Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> paramet
   for (size_t g = 0; g < members.size(); ++g) {
     if (members[g].empty()) {
       if (g == 0) continue;
-      fail("optimizer.groups.{}.match: no parameter is called \"{}\"; the first is \"{}\"", g - 1,
-           spec_.groups[g - 1].match, parameters_.front().name);
+      fail("optimizer.groups.{}.match: no parameter is named \"{}\"; the first one is \"{}\"",
+           g - 1, spec_.groups[g - 1].match, parameters_.front().name);
     }
     const auto& settings = g == 0 ? spec_.defaults : spec_.groups[g - 1].settings;
     std::vector<at::Tensor> tensors;
@@ -265,8 +265,8 @@ nlohmann::json Optimizer::counters() const {
 
 void Optimizer::prepare_state(const nlohmann::json& counters) {
   if (!counters.is_array() || counters.size() != parameters_.size()) {
-    fail("the saved optimizer state is of another program: {} parameters, not {}", counters.size(),
-         parameters_.size());
+    fail("the saved optimizer state belongs to another program: it has {} parameters, not {}",
+         counters.size(), parameters_.size());
   }
   auto& all = optimizer_->state();
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -274,13 +274,13 @@ void Optimizer::prepare_state(const nlohmann::json& counters) {
     all.erase(parameter.unsafeGetTensorImpl());
     if (counters[i].is_null()) continue;
     const auto saved = counters[i].at("tensors").get<std::vector<std::string>>();
-    // SGD does without the momentum that it had, and begins the one that it had not.
+    // SGD can drop a saved momentum buffer, and can start without one.
     const auto needed = names_of_state(spec_.kind, settings_[group_of_[i]]);
     const std::vector<std::string> momentum = {"momentum_buffer"};
     if (saved != needed && !(spec_.kind == Kind::sgd && saved == momentum)) {
       fail(
-          "the saved optimizer state {} is not of this optimizer, which keeps {}: set the "
-          "optimizer back to what it was, or start over with --fresh",
+          "the saved optimizer state {} does not match this optimizer, which keeps {}: restore the "
+          "previous optimizer settings, or train from the beginning with --fresh",
           nlohmann::json(saved).dump(), nlohmann::json(needed).dump());
     }
     auto state = make_state(spec_.kind, counters[i].at("step").get<int64_t>());

@@ -1,7 +1,7 @@
 #pragma once
 
-// LibTorch's optimizers behind one class: parameter groups by name, a learning-rate factor for each
-// step, and their state as a flat list of tensors for transfer and checkpoints.
+// One class for LibTorch's optimizers, with parameter groups by name, a learning-rate factor for
+// each step, and the state as a flat list of tensors for transfer and checkpoints.
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -19,20 +19,20 @@ class Optimizer;
 
 namespace adaptdl {
 
-// What Adam-like optimizers divide gradients by: sqrt(exp_avg_sq / (1 - beta2^steps)) + eps, ones
-// during the first five steps. Gradient norms are taken of what is left (algorithms: Pollux's
+// The divisor of gradients in Adam-like optimizers: sqrt(exp_avg_sq / (1 - beta2^steps)) + eps;
+// ones during the first five steps. Gradient norms are computed after this division (Pollux's
 // treatment of preconditioned optimizers).
 struct Preconditioner {
   at::Tensor exp_avg_sq;  // aliases the live state; undefined: ones
   double beta2 = 0, eps = 0;
-  int64_t steps = 0;  // updates that exp_avg_sq has seen
+  int64_t steps = 0;  // updates included in exp_avg_sq
 };
 
-// Not thread-safe. Parameters without a gradient are left as they are by step().
+// Not thread-safe. step() does not change parameters without a gradient.
 class Optimizer {
  public:
-  // `parameters` are leaves that require gradients; each goes to the first group of `spec` whose
-  // glob matches its name, else to the defaults. Throws Error when a group matches nothing.
+  // `parameters` are leaves that require gradients. Each belongs to the first group of `spec` whose
+  // glob matches its name, else to the defaults. Throws Error if a group matches no parameter.
   Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> parameters);
   ~Optimizer();
 
@@ -42,11 +42,11 @@ class Optimizer {
   // Learning rate of a group before schedule and scaling rule.
   double base_lr(int group) const { return base_lr_[group]; }
 
-  // One update from the gradients in place, clipped as the spec says; the learning rate of group g
-  // is base_lr(g) * lr_factors[g].
+  // Updates the parameters from their gradients, which are clipped as the spec says. The learning
+  // rate of group g is base_lr(g) * lr_factors[g].
   void step(const std::vector<double>& lr_factors);
 
-  // Adam's and AdamW's; empty for the others and before their first step.
+  // Of Adam and AdamW; empty for other optimizers and before the first step.
   Preconditioner preconditioner(size_t parameter) const;
 
   // Momentum buffers and the like, "PARAMETER/NAME" in a fixed order; they alias the live state.
@@ -57,8 +57,8 @@ class Optimizer {
   nlohmann::json counters() const;
   void prepare_state(const nlohmann::json& counters);
 
-  // Sets memory aside that prepare_state() will want, so that others do not wait for its page
-  // faults when they send their state. The first step() gives it back.
+  // Allocates the memory that prepare_state() will need, so that other replicas do not wait for its
+  // page faults when they send their state. The first step() frees it.
   void reserve_state();
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = SchedulePart::Kind;
 
-// Progress is a sum of many steps, so an epoch boundary is met only up to rounding.
+// Progress is a sum of many steps, so it reaches an epoch boundary only up to rounding.
 constexpr double kRounding = 1e-9;
 
 double count_of_steps(double epochs, double every) {
@@ -98,7 +98,7 @@ void Schedule::on_validation(const std::map<std::string, double>& metrics, doubl
 
   Plateau& plateau = plateaus_[index];
   const double value = found->second;
-  // Relative to |best|, so that negative metrics improve in the right direction too.
+  // Relative to |best|, so that it is correct for negative metrics too.
   const double margin = part.threshold * std::abs(plateau.best);
   const bool better = std::isfinite(value) &&
                       (!plateau.has_best || (part.maximize ? value > plateau.best + margin
@@ -155,8 +155,8 @@ void Schedule::load_state(const nlohmann::json& state) {
   }
   if (!fits) {
     fail(
-        "the saved state of the learning-rate schedule does not fit the schedule of the settings "
-        "({} parts): restore the schedule that the checkpoint was made with, or start with --fresh",
+        "the saved state of the learning-rate schedule does not match the schedule in the settings "
+        "({} parts): restore the previous schedule, or train from the beginning with --fresh",
         parts_.size());
   }
   plateaus_ = std::move(loaded);

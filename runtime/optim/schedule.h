@@ -12,38 +12,38 @@
 
 namespace adaptdl {
 
-// Parts follow one another, each for its number of epochs; every part gives a factor of its own,
-// not multiplied by what the part before it ended at. With t = epochs since the part began:
+// Parts follow one another, each for its number of epochs. Every part gives its own factor, which
+// is not multiplied by the final factor of the previous part. With t = epochs since the part began:
 //   constant     factor
 //   step         gamma ^ floor(t / every_epochs)
 //   multi_step   gamma ^ (number of milestones <= t)
 //   exponential  gamma ^ (t / every_epochs)
 //   cosine       final_factor + (1 - final_factor) * (1 + cos(pi * t / epochs)) / 2
 //   warmup       start_factor + (1 - start_factor) * t / epochs
-//   plateau      1, times gamma whenever `patience` validations in a row plus one have not improved
-//                the metric by the relative `threshold`; never below min_factor
-// Past the end of the last part, its final factor holds. A pure function of progress but for
-// plateau, whose memory state() carries. Not thread-safe.
+//   plateau      1, times gamma after `patience` + 1 validations in a row that do not improve the
+//                metric by the relative `threshold`; never below min_factor
+// After the end of the last part, its final factor applies. A pure function of progress, except
+// for plateau, whose memory is in state(). Not thread-safe.
 class Schedule {
  public:
   // `iterations_per_epoch` = samples / M0, > 0 and finite. Requires parts that parse_training_spec
   // accepted: lengths > 0 except for the last part, where 0 means "to the end" (cosine and warmup
-  // always have one). No parts: 1 throughout.
+  // always have one). No parts: always 1.
   Schedule(std::vector<SchedulePart> parts, double iterations_per_epoch);
 
   // The factor at `progress` iterations, >= 0 and finite.
   double factor(double progress) const;
 
-  // Tells a plateau part that is current at `progress` the result of a validation; other parts
-  // ignore it. A metric that is not a number counts as no improvement. Throws Error when the part
-  // watches a metric that `metrics` has not.
+  // Passes the result of a validation to the part at `progress` if that is a plateau; other parts
+  // ignore it. A metric that is not a number counts as no improvement. Throws Error if `metrics`
+  // lacks the metric that the part watches.
   void on_validation(const std::map<std::string, double>& metrics, double progress);
 
-  // True when on_validation can change the schedule.
+  // True if on_validation can change the schedule.
   bool watches_validation() const;
 
-  // Plateaus' memory, for checkpoints and for newcomers. load_state throws Error when `state` is
-  // not of a schedule with the same parts; then nothing changed.
+  // The plateaus' memory, for checkpoints and new replicas. load_state throws Error, and changes
+  // nothing, if `state` is not of a schedule with the same parts.
   nlohmann::json state() const;
   void load_state(const nlohmann::json& state);
 

@@ -10,10 +10,10 @@ namespace comm {
 class Communicator;
 }
 
-// Makes buffers the same on all replicas: floating-point and complex ones their mean (batch-norm
-// statistics), others the largest value (counters). What is the same everywhere stays so: an fp32
-// number to the last bit, a float64 one but for its rounding. Collective, in one all-reduce and
-// another for each integral buffer; throws comm::Aborted. Nothing for a null communicator.
+// Makes buffers equal on all replicas: floating-point and complex ones become the mean (batch-norm
+// statistics), others the maximum (counters). Values that are equal everywhere do not change: fp32
+// bitwise, float64 except for rounding. Collective: one all-reduce, and one more for each integral
+// buffer; throws comm::Aborted. Does nothing for a null communicator.
 void average_buffers(comm::Communicator* communicator, const std::vector<NamedTensor>& buffers);
 
 }  // namespace adaptdl

@@ -11,7 +11,7 @@ class TorchMemory final : public comm::DeviceMemory {
 
   void* staging(size_t bytes) override {
     if (!staging_.defined() || staging_.nbytes() < bytes) {
-      staging_.reset();  // before another is taken
+      staging_.reset();  // before allocating another
       staging_ = at::empty({static_cast<int64_t>(bytes)},
                            at::TensorOptions().dtype(at::kByte).pinned_memory(true));
     }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where tensors lie, for the communicator.
+// The location of tensors, for the communicator.
 
 #include <memory>
 
@@ -15,7 +15,7 @@ inline comm::Memory memory_of(const at::Tensor& tensor) {
   return tensor.device().is_cpu() ? comm::Memory::host : comm::Memory::device;
 }
 
-// What a group is connected with, by LibTorch's own copies: null for the CPU.
+// The group's device, using LibTorch's copies; null for the CPU.
 std::unique_ptr<comm::DeviceMemory> device_memory(at::Device device);
 
 }  // namespace adaptdl

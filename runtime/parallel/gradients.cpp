@@ -28,7 +28,7 @@ comm::Type wire_type(at::ScalarType type) {
 
 }  // namespace
 
-// Autograd knows its accumulators weakly; somebody has to keep them.
+// Autograd holds its accumulators only weakly; this keeps them alive.
 struct Gradients::Accumulators {
   std::vector<GradAccumulator> nodes;
 };
@@ -54,8 +54,8 @@ Gradients::Gradients(std::vector<NamedTensor> parameters, const Optimizer& optim
       optimizer_(optimizer),
       accumulators_(std::make_unique<Accumulators>()),
       slots_(parameters_.size()) {
-  // Backward meets parameters roughly in reverse; so do the buckets. The first is small, so that
-  // the first all-reduce starts early.
+  // Backward reaches parameters roughly in reverse order, so buckets use that order. The first is
+  // small, so that the first all-reduce starts early.
   size_t bytes = 0, limit = first_bucket_bytes;
   for (size_t i = parameters_.size(); i-- > 0;) {
     const auto& tensor = parameters_[i].tensor;
@@ -143,7 +143,7 @@ void Gradients::take(size_t parameter, const at::Tensor& gradient) {
   const double squares =
       store(target, gradient, slot.filled, measure_, preconditioners_[parameter]);
   slot.filled = true;
-  // The loss was divided by the accumulation steps; g_i is not.
+  // The loss was divided by the number of passes, but g_i must not be.
   norms_[optimizer_.group_of(parameter)].local += squares * micro_steps_ * micro_steps_;
 }
 
@@ -152,7 +152,7 @@ void Gradients::complete(int bucket) {
 }
 
 void Gradients::submit_ready() {
-  // In order only: all replicas must reduce the same bucket at the same time.
+  // In fixed order: all replicas must reduce the same bucket at the same time.
   while (next_bucket_ < static_cast<int>(buckets_.size()) && buckets_[next_bucket_].missing == 0) {
     Bucket& bucket = buckets_[next_bucket_++];
     if (!communicator_) continue;
@@ -166,7 +166,7 @@ void Gradients::submit_ready() {
 void Gradients::end_micro_step() {
   active_ = false;
   if (direct() || micro_ != micro_steps_ - 1) return;
-  // Parameters that this backward pass did not reach: zero, or what earlier passes gave.
+  // Parameters that this backward pass did not reach: zero, or the sum of earlier passes.
   for (auto& bucket : buckets_) {
     for (const size_t parameter : bucket.parameters) {
       Slot& slot = slots_[parameter];
@@ -186,7 +186,7 @@ void Gradients::finish() {
     GroupNorms& norms = norms_[optimizer_.group_of(i)];
     if (!direct()) {
       const Slot& slot = slots_[i];
-      // A lone replica leaves unused parameters without a gradient, as plain autograd does; in a
+      // A single replica leaves unused parameters without a gradient, like plain autograd; in a
       // group another replica may have used them.
       if (!communicator_ && !slot.filled) continue;
       parameter.mutable_grad() =

@@ -1,17 +1,16 @@
 #pragma once
 
-// Data-parallel gradients: averaged over replicas and accumulation steps while backward still runs,
-// and measured on the way for the gradient statistics.
+// Data-parallel gradients: averages them over replicas and accumulation steps during backward, and
+// measures them for the gradient statistics.
 //
-// Autograd hands each parameter's finished gradient to a hook. With one replica and no accumulation
-// it stays where autograd left it, so that a lone replica costs nothing (a sparse one is made
-// dense, for all that comes after). Otherwise the hook moves it into a flat bucket (the pass that
-// copies also sums the squares), and when a bucket has all its parameters it is all-reduced on
-// another thread. Buckets go in one fixed order on all replicas, whatever order their gradients
-// come in.
+// Autograd passes each parameter's finished gradient to a hook. With one replica and no
+// accumulation the gradient stays in place, so that a single replica has no overhead (sparse ones
+// become dense, for the code after it). Otherwise the hook copies it into a flat bucket and sums
+// the squares in the same pass. When a bucket has all its gradients, another thread all-reduces it.
+// All replicas reduce buckets in the same order, whatever the order of their gradients.
 //
-// Steps and bytes: one all-reduce of every bucket for each optimizer step, 4 bytes per fp32
-// parameter in all; accumulation steps send nothing.
+// Communication: one all-reduce of every bucket per optimizer step, 4 bytes per fp32 parameter in
+// total; accumulation steps send nothing.
 
 #include <memory>
 #include <vector>
@@ -27,38 +26,39 @@ namespace comm {
 class Communicator;
 }
 
-// Sums of squares for one optimizer step and one parameter group. All are of gradients divided by
-// the optimizer's preconditioner, in float64.
+// Sums of squares for one optimizer step and parameter group, in float64, of gradients divided by
+// the optimizer's preconditioner.
 struct GroupNorms {
   double local = 0;     // sum over this replica's accumulation steps of |g_i|^2
   double total = 0;     // |G|^2 of the averaged gradient
-  double previous = 0;  // |G'|^2 of the step before, and their product; only when differenced
+  double previous = 0;  // |G'|^2 of the previous step, and G * G'; only with has_previous()
   double product = 0;
 };
 
 // Used from the training thread; hooks may run on autograd's threads.
 class Gradients {
  public:
-  // `parameters` outlive this object and keep their storage; installs hooks on them.
+  // Installs hooks on `parameters`, which must outlive this object and keep their storage.
   Gradients(std::vector<NamedTensor> parameters, const Optimizer& optimizer,
             size_t bucket_bytes = 25u << 20, size_t first_bucket_bytes = 1u << 20);
   ~Gradients();
 
   // Begins an optimizer step of `micro_steps` >= 1 forward/backward passes. `communicator` is null
-  // for a lone replica, and borrowed until finish(). With `measure`, norms() is filled.
+  // for a single replica, and borrowed until finish(). `measure`: fill norms().
   void begin(comm::Communicator* communicator, int micro_steps, bool measure);
 
-  // Around each backward pass, 0 <= micro < micro_steps. The loss must be divided by micro_steps.
+  // Call around each backward pass, 0 <= micro < micro_steps. The loss must be divided by
+  // micro_steps.
   void begin_micro_step(int micro);
   void end_micro_step();
 
   // Waits until every bucket is averaged, and points the parameters' gradients at the result.
-  // Throws comm::Aborted when the generation broke; the step is then to be discarded.
+  // Throws comm::Aborted if the generation breaks; then discard the step.
   void finish();
 
-  // The difference of successive steps stands in for replicas where there is one gradient a step:
-  // remembers the present gradients (of a lone replica) for the next step's norms.
-  // `copy` when something (clipping) changes gradients in place.
+  // With a single gradient per step, differences between successive steps replace differences
+  // between replicas: remembers the current gradients (of a single replica) for the next step's
+  // norms. Set `copy` if the gradients are changed in place (by clipping).
   void remember(bool copy);
   void forget() { previous_.clear(); }
   bool has_previous() const { return !previous_.empty(); }
@@ -66,10 +66,10 @@ class Gradients {
   // Per parameter group; valid after finish() of a measured step until the next begin().
   const std::vector<GroupNorms>& norms() const { return norms_; }
 
-  // What measuring cost in this step beyond the passes that are made anyhow.
+  // Seconds spent on measuring in this step, beyond passes that are needed anyway.
   double measure_seconds() const { return measure_seconds_; }
 
-  // Detaches the parameters from this step's gradients, so that the next ones are not added.
+  // Detaches this step's gradients from the parameters, so that autograd does not add to them.
   void clear();
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// A thread that runs the all-reduces of gradient buckets, in order, while backward goes on.
+// A thread that runs the all-reduces of gradient buckets, in order, during backward.
 
 #include <condition_variable>
 #include <deque>
@@ -11,16 +11,16 @@
 
 namespace adaptdl {
 
-// submit() and wait() from one thread. After an exception the rest of the queue is dropped until
-// wait() has handed it on.
+// One thread calls submit() and wait(). After an exception the queue is dropped until wait() has
+// rethrown it.
 class Reducer {
  public:
   Reducer();
-  ~Reducer();  // waits for the job under way; abort the communicator first
+  ~Reducer();  // waits for the running job; abort the communicator first
 
   void submit(std::function<void()> job);
 
-  // Returns when every job has ended; rethrows the first exception of any.
+  // Waits for all jobs; rethrows the first exception.
   void wait();
 
  private:

@@ -28,7 +28,7 @@ at::Tensor as_double(const at::Tensor& values, const Preconditioner& divisor) {
       divisor.exp_avg_sq.to(at::kDouble).flatten().div_(correction).sqrt_().add_(divisor.eps));
 }
 
-// Whether one pass over plain memory can do it.
+// Whether one pass over plain memory is possible.
 bool plain(const at::Tensor& values, const Preconditioner& divisor) {
   return plain(values) && (!divisor.exp_avg_sq.defined() || plain(divisor.exp_avg_sq));
 }

@@ -19,7 +19,7 @@ BatchChooser::BatchChooser(const BatchBounds& bounds, bool adaptive)
   if (bounds_.atomic_max == 0) bounds_.atomic_max = bounds_.max;
   if (bounds_.initial < 1 || bounds_.max < bounds_.initial || bounds_.atomic_min < 1 ||
       bounds_.atomic_max < bounds_.atomic_min) {
-    fail("batch bounds do not fit together: initial {}, max {}, atomic {} to {}", bounds_.initial,
+    fail("inconsistent batch bounds: initial {}, max {}, atomic {} to {}", bounds_.initial,
          bounds_.max, bounds_.atomic_min, bounds_.atomic_max);
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which batch a run trains with: the user's, spread over the replicas, until enough is known to
-// pick the one of the best goodput.
+// Chooses the batch of a run: the user's, spread over the replicas, until the measurements suffice
+// to choose the one with the best goodput.
 
 #include <optional>
 
@@ -9,39 +9,39 @@
 
 namespace adaptdl {
 
-// What a run has learnt.
+// What a run has measured.
 struct BatchKnowledge {
   std::optional<PerfParams> perf;
   GradParams grad;
-  int64_t timed_steps = 0;       // counted by the step profile with the present placement and batch
-  int64_t gradient_samples = 0;  // taken into `grad`
+  int64_t timed_steps = 0;       // steps in the profile with the current placement and batch
+  int64_t gradient_samples = 0;  // included in `grad`
 };
 
 struct BetterBatch : BatchChoice {
-  double times = 1;  // its goodput as a multiple of the present one's
+  double times = 1;  // its goodput as a multiple of the current one
 };
 
-// Immutable and pure: replicas that ask the same get the same. There is no exploration: a batch is
-// tried only when the model, which is optimistic about what was never seen, predicts a better one.
+// Immutable and pure: equal arguments give equal results on all replicas. There is no exploration:
+// a batch is tried only if the model predicts a better goodput. The model is optimistic about
+// batches that were never measured.
 class BatchChooser {
  public:
-  // A change of batch must promise this much: goodput above 1.05 times the present one's.
+  // A new batch must promise a goodput above 1.05 times the current one.
   static constexpr double kWorthwhile = 1.05;
-  // Fewer steps or gradient samples than this say nothing yet.
+  // Fewer steps or gradient samples than this are too few to use.
   static constexpr int64_t kEnough = 10;
 
-  // Throws Error on bounds that do not fit together. With `adaptive` false the total batch stays
-  // M0.
+  // Throws Error for inconsistent bounds. With `adaptive` false the total batch stays M0.
   BatchChooser(const BatchBounds& bounds, bool adaptive);
 
   // M0 over the replicas with as few passes as the atomic bounds allow, rounded up, so that the
   // total may exceed M0 by less than replicas * passes. Its goodput is not computed (0).
   BatchChoice spread(int replicas) const;
 
-  // For a placement that has just begun: the best known, or spread() while too little is known.
+  // For a new placement: the best known batch, or spread() while too little is known.
   BatchChoice start(int nodes, int replicas, const BatchKnowledge& known) const;
 
-  // While training: another (atomic, accum_steps), when it is worthwhile and enough is known.
+  // While training: another (atomic, accum_steps) if it is worthwhile and enough is known.
   std::optional<BetterBatch> improve(int nodes, int replicas, const BatchChoice& present,
                                      const BatchKnowledge& known) const;
 

@@ -110,7 +110,7 @@ StepProfile StepProfile::from_json(const nlohmann::json& json) {
   const std::string what = "step times";
   if (!json.is_array()) fail("{}: must be a list", what);
   constexpr size_t kMostMeans = 100'000;
-  if (json.size() > kMostMeans) fail("{}: {} entries are too many", what, json.size());
+  if (json.size() > kMostMeans) fail("{}: too many entries: {}", what, json.size());
   StepProfile profile;
   for (const auto& item : json) {
     const Key key{json_get<int>(item, "nodes", what), json_get<int>(item, "replicas", what),

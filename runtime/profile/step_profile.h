@@ -19,35 +19,34 @@ struct StepTiming {
   int nodes = 1, replicas = 1;
   int64_t atomic = 0;   // samples in one replica's forward and backward
   int accum_steps = 0;  // passes before the last one
-  double accum_s = 0;   // one of those, mean; unused when there was none
-  double optim_s = 0;   // the last pass to the end of the step, synchronisation included
-  double sync_s = 0;    // thereof waiting for the gradients' synchronisation
+  double accum_s = 0;   // mean of those passes; unused if there was none
+  double optim_s = 0;   // from the last pass to the end of the step, synchronisation included
+  double sync_s = 0;    // the part of it spent waiting for the synchronisation of gradients
 };
 
-// Keeps a mean for each (nodes, replicas, atomic batch) that the run has been through. The time of
-// a pass is taken from accumulation passes together with (last pass - synchronisation).
+// Keeps a mean for each (nodes, replicas, atomic batch) that the run has used. The time of a pass
+// is measured from accumulation passes and from (last pass - synchronisation).
 //
-// Not every step tells how long steps take:
-//  - the first 3 after begin_generation(), and the first 2 at another placement or atomic batch,
-//  pay
-//    for connections, memory and caches: left out;
-//  - one that takes over 3 times its mean (once that has 5 steps) met something else: left out. Ten
-//    of them in a row are how it is now: the mean starts again;
-//  - long means forget: beyond 512 steps the older half of the weight fades.
+// Steps that are not representative are handled as follows:
+//  - The first 3 steps after begin_generation(), and the first 2 with another placement or atomic
+//    batch, include the setup of connections, memory and caches: excluded.
+//  - A step that takes more than 3 times its mean (of at least 5 steps) was disturbed: excluded.
+//    After ten of them in a row the conditions have changed: the mean restarts.
+//  - Beyond 512 steps the older half of a mean's weight fades.
 //
-// Copyable (a few hundred bytes for each mean); not thread-safe. To fit elsewhere, copy
+// Copyable (a few hundred bytes for each mean); not thread-safe. To fit on another thread, copy
 // observations() and call fit_perf_params() there.
 class StepProfile {
  public:
-  // The members, or what they run on, changed. What was learnt stays.
+  // Call when the members, or what they run on, changed. Keeps all measurements.
   void begin_generation();
 
-  // Returns false when the step was left out; so is one whose numbers cannot be (not finite, not
-  // positive, or more synchronisation than step).
+  // Returns false if the step was excluded, also for impossible numbers (not finite, not positive,
+  // or more synchronisation than step).
   bool record(const StepTiming& timing);
 
   bool empty() const { return means_.empty(); }
-  // Steps counted for a placement and atomic batch; 0 = never seen.
+  // Steps counted for a placement and atomic batch; 0 = none.
   int64_t steps(int nodes, int replicas, int64_t atomic) const;
   // The most replicas ever measured; 0 before the first.
   int max_replicas() const;
@@ -56,7 +55,7 @@ class StepProfile {
   // Under a millisecond for 50 means. nullopt before the first step.
   std::optional<PerfParams> fit() const;
 
-  // State for checkpoints and newcomers; from_json(to_json()) is the same to the last bit.
+  // State for checkpoints and new replicas; from_json(to_json()) is bitwise the same.
   nlohmann::json to_json() const;
   static StepProfile from_json(const nlohmann::json& json);  // throws Error
 
@@ -70,12 +69,12 @@ class StepProfile {
     double accum_sum = 0, accum_weight = 0;
     double optim_sum = 0, optim_weight = 0;
     int64_t steps = 0;
-    int slow_in_a_row = 0;  // not part of the state: it settles by itself
+    int slow_in_a_row = 0;  // not part of the state, where it would matter little
   };
 
   std::map<Key, Mean> means_;
   Key last_;
-  int settling_ = 0;  // steps still to leave out
+  int settling_ = 0;  // number of next steps to exclude
 };
 
 }  // namespace adaptdl

@@ -7,7 +7,7 @@
 namespace adaptdl {
 namespace {
 
-// The model is fitted and asked this often; it costs less than a millisecond.
+// Interval of fitting and evaluating the model, which takes less than a millisecond.
 constexpr int64_t kStepsBetweenChoices = 20;
 
 BatchBounds bounds_of(const BatchSpec& spec) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which batch each generation trains with: the user's when it is fixed, the one of the best goodput
-// when it is adaptive (Pollux, section 3).
+// Chooses the batch of each generation: the user's if fixed, the one with the best goodput if
+// adaptive (Pollux, section 3).
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -23,23 +23,23 @@ class BatchPolicy {
   // The user's total batch M0, shared out among replicas.
   BatchPlan initial(int replicas) const;
 
-  // For a generation that begins.
+  // For a new generation.
   BatchPlan for_replicas(const Progress& progress, int nodes, int replicas);
 
-  // For the next step of a running one: the present plan unless another is worth the change.
+  // For the next step of a running generation: the current plan, unless another is worth a change.
   BatchPlan next(const Progress& progress, int nodes, int replicas);
 
-  // samples/s that the newest choice is predicted to give; 0 = not known.
+  // Predicted goodput of the newest choice, samples/s; 0 = unknown.
   double predicted_goodput() const { return predicted_; }
-  // Why it was made, for people. Where another replica made it, a general word.
+  // Human-readable reason for the newest choice; generic if another replica made the choice.
   const std::string& cause() const { return cause_; }
 
   // Learns the step times.
   void begin_generation() { profile_.begin_generation(); }
   void observe(const StepSummary& summary, const StepFacts& facts, int nodes);
 
-  // What a scheduler should know of the job; nothing before the first step was measured. Its end
-  // and its rescales are not this object's matter. Fits the model: well below a millisecond.
+  // Hints for the scheduler, without remaining progress and rescale cost; nothing before the first
+  // measured step. Fits the model: well below a millisecond.
   std::optional<SchedulingHints> hints(const Progress& progress) const;
 
   nlohmann::json state() const;

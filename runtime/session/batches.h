@@ -1,6 +1,6 @@
 #pragma once
 
-// Data as tensors: the loaders' buffers without a copy.
+// Wraps the loaders' buffers as tensors, without a copy.
 
 #include <vector>
 
@@ -11,10 +11,10 @@
 
 namespace adaptdl {
 
-// One tensor for each column, on `device`; the buffers stay alive with the tensors.
+// One tensor per column, on `device`; the tensors keep the buffers alive.
 std::vector<at::Tensor> to_tensors(const data::Batch& batch, at::Device device);
 
-// Makes the data formats that need Torch (tensors written by torch.save) readable.
+// Registers the reader for data formats that need Torch (tensors written by torch.save).
 void install_torch_reader();
 
 }  // namespace adaptdl

@@ -18,16 +18,15 @@ void check_list(const std::vector<NamedTensor>& tensors, const std::string& kind
   std::unordered_map<const void*, std::string> seen;
   for (const auto& [name, tensor] : tensors) {
     if (name.empty() || name.size() > kMaxName) {
-      fail("the program has a {} whose name is not of 1 to {} bytes: \"{}\"", kind, kMaxName,
-           name.substr(0, 40));
+      fail("the name of a {} must have 1 to {} bytes: \"{}\"", kind, kMaxName, name.substr(0, 40));
     }
     if (!names.insert(name).second) fail("the program has two {}s called {}", kind, name);
-    if (!tensor.defined()) fail("{} {} is no tensor (it is undefined)", kind, name);
+    if (!tensor.defined()) fail("{} {} is an undefined tensor", kind, name);
     if (tensor.layout() != at::kStrided) fail("{} {} is sparse; make it dense", kind, name);
     const auto [first, added] = seen.emplace(tensor.unsafeGetTensorImpl(), name);
     if (!added) {
-      fail("{}s {} and {} are one tensor; adaptdl::distinct() names it once", kind, first->second,
-           name);
+      fail("{}s {} and {} are the same tensor; remove one with adaptdl::distinct()", kind,
+           first->second, name);
     }
   }
 }
@@ -40,9 +39,8 @@ void check_tensors(Program& program) {
   for (const auto& [name, tensor] : parameters) {
     if (!tensor.is_floating_point() || !tensor.is_leaf() || !tensor.requires_grad()) {
       fail(
-          "parameter {} is not a floating-point leaf that requires a gradient; leave frozen ones "
-          "out, "
-          "and name what else training changes in buffers()",
+          "parameter {} is not a floating-point leaf that requires a gradient; leave frozen "
+          "parameters out, and return other tensors that training changes from buffers()",
           name);
     }
   }

@@ -4,7 +4,7 @@
 
 namespace adaptdl {
 
-// Throws Error with a sentence when parameters() or buffers() are not what Program promises.
+// Throws Error if parameters() or buffers() break the contract of Program.
 void check_tensors(Program& program);
 
 }  // namespace adaptdl

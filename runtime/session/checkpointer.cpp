@@ -44,12 +44,12 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-// Lays the tensors out in the buffer and copies them; returns views of the copies.
+// Copies the tensors into the buffer; returns views of the copies.
 std::vector<TensorView> copy_out(SnapshotBuffer& buffer, const std::vector<NamedTensor>& tensors) {
   std::vector<at::Tensor> hosts;
   std::vector<std::span<const std::byte>> parts;
   for (const auto& named : tensors) {
-    hosts.push_back(named.tensor.detach().cpu().contiguous());  // itself, if that is what it is
+    hosts.push_back(named.tensor.detach().cpu().contiguous());  // a no-op if it is already both
     parts.push_back(bytes_of(hosts.back()));
   }
   buffer.copy_from(parts);
@@ -113,7 +113,7 @@ void Checkpointer::start(CheckpointHeader header, std::vector<NamedTensor> tenso
 void Checkpointer::release() {
   if (!copied_.valid()) return;
   const auto begun = Monotonic::now();
-  copied_.wait();  // what it threw, the writer reports
+  copied_.wait();  // the writer reports its exception
   copied_ = {};
   held_up_s_ = held_up_s_ + seconds_since(begun);
 }
@@ -125,7 +125,7 @@ bool Checkpointer::write(CheckpointHeader header, std::vector<NamedTensor> tenso
   release();
   const CheckpointResult result = writer_->wait();
   if (!result.error.empty()) {
-    fail("the checkpoint could not be written to {}: {}", directory_, result.error);
+    fail("cannot write a checkpoint to {}: {}", directory_, result.error);
   }
   return true;
 }
@@ -145,10 +145,10 @@ void restore_tensors(const LoadedCheckpoint& checkpoint, const std::vector<Named
   for (const auto& named : tensors) {
     const TensorView* saved = checkpoint.find(named.name);
     if (!saved)
-      fail("{}: has no tensor \"{}\"; it is of another program", checkpoint.path, named.name);
+      fail("{}: has no tensor \"{}\"; another program wrote it", checkpoint.path, named.name);
     if (saved->shape != named.tensor.sizes().vec() ||
         saved->dtype != dtype_name(named.tensor.scalar_type())) {
-      fail("{}: tensor \"{}\" has another shape or type; it is of another program", checkpoint.path,
+      fail("{}: tensor \"{}\" has another shape or type; another program wrote it", checkpoint.path,
            named.name);
     }
     const at::Tensor source =

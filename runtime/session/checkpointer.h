@@ -1,8 +1,8 @@
 #pragma once
 
-// Rank 0's checkpoints: when, and how without holding up training. The tensors are copied on a
-// thread while the next forward and backward run, which change no parameter; the next
-// update waits for the copy, never for the disk.
+// Decides when rank 0 writes a checkpoint, and writes it in the background. A thread copies the
+// tensors during the next forward and backward passes, which change no parameter. The next update
+// waits for the copy, never for the disk.
 
 #include <atomic>
 #include <functional>
@@ -29,20 +29,21 @@ class Checkpointer {
 
   bool due() const;
 
-  // Begins a checkpoint of `tensors` unless one is still being written. The tensors may be read by
-  // another thread until release() returns.
+  // Starts a checkpoint of `tensors` unless one is still being written. Another thread may read the
+  // tensors until release() returns.
   void start(CheckpointHeader header, std::vector<NamedTensor> tensors);
 
-  // Returns when the copy is done: tensors may change again.
+  // Waits for the copy; then the tensors may change.
   void release();
 
-  // A checkpoint now, on disk when it returns; false without a folder. Throws Error when it cannot
-  // be written.
+  // Writes a checkpoint and returns when it is on disk; false without a folder. Throws Error if the
+  // write fails.
   bool write(CheckpointHeader header, std::vector<NamedTensor> tensors);
 
   void wait();
 
-  // What an earlier run left, newest that verifies; sentences about damaged ones in `problems`.
+  // The newest valid checkpoint of an earlier run; appends descriptions of damaged ones to
+  // `problems`.
   std::optional<LoadedCheckpoint> latest(std::vector<std::string>* problems) const;
 
  private:
@@ -53,12 +54,12 @@ class Checkpointer {
   TimePoint last_ = Monotonic::now();
   SnapshotBuffer buffer_;
   std::shared_future<std::vector<TensorView>> copied_;
-  std::atomic<double> held_up_s_{0};  // of the newest checkpoint: training's wait for it
+  std::atomic<double> held_up_s_{0};  // how long training waited for the newest checkpoint
   std::optional<AsyncCheckpointWriter> writer_;
 };
 
-// Copies a checkpoint's tensors into live ones of the same names. Throws Error when one is missing
-// or of another shape or type.
+// Copies a checkpoint's tensors into the live tensors with the same names. Throws Error if one is
+// missing or has another shape or type.
 void restore_tensors(const LoadedCheckpoint& checkpoint, const std::vector<NamedTensor>& tensors);
 
 }  // namespace adaptdl

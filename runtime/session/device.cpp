@@ -9,17 +9,18 @@ namespace adaptdl {
 
 at::Device open_device(const std::string& name) {
   if (name == "cpu") return at::kCPU;
-  if (name != "cuda:0") fail("unknown device \"{}\"; cpu and cuda:0 are known", name);
-  // LibTorch's CUDA half registers itself when it is loaded, so one worker serves both kinds of
-  // machine and starts without CUDA where there is none.
+  if (name != "cuda:0") fail("unknown device \"{}\"; use cpu or cuda:0", name);
+  // LibTorch's CUDA library registers itself when loaded, so the same worker runs on machines with
+  // and without CUDA.
   if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) {
     fail(
-        "this LibTorch cannot use a GPU: {}; choose a CUDA LibTorch with ADAPTDL_LIBTORCH, or "
+        "this LibTorch cannot use a GPU: {}; set ADAPTDL_LIBTORCH to a LibTorch with CUDA, or use "
         "--device cpu",
         dlerror());
   }
   if (!at::globalContext().hasCUDA()) {
-    fail("LibTorch finds no usable GPU (is the driver loaded?); --device cpu trains without one");
+    fail(
+        "LibTorch finds no usable GPU (is the driver loaded?); to train without, use --device cpu");
   }
   return at::Device(at::kCUDA, 0);
 }

@@ -6,8 +6,8 @@
 
 namespace adaptdl {
 
-// "cpu", or "cuda:0" for the GPU that the launcher left visible. Throws Error when LibTorch has no
-// CUDA or finds no GPU.
+// `name`: "cpu", or "cuda:0" for the GPU that the launcher made visible. Throws Error if LibTorch
+// has no CUDA or finds no GPU.
 at::Device open_device(const std::string& name);
 
 }  // namespace adaptdl

@@ -139,7 +139,8 @@ Prepared ElasticLoop::prepare() {
     ++prepared.after.tick;
     prepared.after.validate = false;
     if (validator_) {
-      // A small training batch need not make validation slow; what fits for training fits here.
+      // A small training batch need not slow validation down; a batch that fits for training fits
+      // here.
       const int64_t batch =
           std::max(progress_.batch.atomic, std::min<int64_t>(spec_.batch.atomic_max, 128));
       prepared.after.validation =
@@ -155,7 +156,7 @@ Prepared ElasticLoop::prepare() {
   return stepper_.prepare(progress_, team(), decisions, last_step_s_);
 }
 
-// The pending step or validation is finished: everybody has prepared it.
+// Call once the pending step or validation is finished: all members have prepared it.
 void ElasticLoop::finish_tick() {
   const Prepared done = std::move(*pending_);
   const Progress before = progress_;
@@ -188,8 +189,7 @@ void ElasticLoop::finish_tick() {
     if (progress_.skipped_in_a_row >= spec_.max_nonfinite) {
       fail(
           "the loss or its gradient was not finite in {} steps in a row, the last one step {}; "
-          "lower "
-          "the learning rate, clip gradients, or look at the data",
+          "lower the learning rate, clip gradients or check the data",
           progress_.skipped_in_a_row, progress_.step);
     }
   }
@@ -204,7 +204,7 @@ void ElasticLoop::finish_tick() {
   }
   if (done.checkpoint && session_.rank() == 0) {
     auto tensors = state_tensors();
-    // Copied beside the next forward pass, which changes no parameter, but it does change buffers.
+    // The next forward pass runs during the copy. It changes no parameters, but it changes buffers.
     for (auto& named : tensors) {
       if (named.name.starts_with(kBuffer)) named.tensor = named.tensor.detach().clone();
     }
@@ -221,17 +221,17 @@ void ElasticLoop::synchronise() {
     const Session::Together together(session_);
     plan = agree(communicator, mark);
   }
-  // Without any state rank 0 makes it first, by itself, which may take long.
+  // If no member has state, rank 0 creates it first, alone, which may take long.
   const bool together_on = plan.root >= 0;
   reached(StepHooks::Point::syncing, progress_.step);
-  if (plan.root < 0) {  // nobody has any: rank 0 makes it
+  if (plan.root < 0) {  // no member has state: rank 0 creates it
     plan.root = 0;
     plan.receive = session_.rank() != 0;
     plan.transfer = session_.replicas() > 1;
     if (!plan.receive) initialise();
   } else if (!plan.receive) {
     if (pending_ && plan.finished > progress_.tick) finish_tick();
-    // Its announcement may have died with the rank 0 of before; the launcher drops what it knows.
+    // Its announcement may be lost if the previous rank 0 died; the launcher drops duplicates.
     if (last_) reporter_.step(*last_);
   } else {
     has_state_ = false;
@@ -255,8 +255,8 @@ void ElasticLoop::synchronise() {
     average_buffers(session_.communicator(), program_.buffers());
   }
   session_.report_switched(progress_.step);  // before events of the new generation
-  // Rank 0 chooses for all: its arithmetic need not be every machine's, and a generation that broke
-  // here before may have left some with its choice and others without.
+  // Rank 0 chooses for all: other machines may compute different results, and a generation that
+  // broke here before may have left only some members with its choice.
   const bool choose = progress_.batch_replicas != session_.replicas();
   BatchPlan chosen = progress_.batch;
   if (choose && session_.rank() == 0) {
@@ -285,8 +285,8 @@ void ElasticLoop::initialise() {
     progress_.batch_replicas = 0;
     reporter_.resume(checkpoint->header.step, checkpoint->path, problems);
   } else if (!problems.empty()) {
-    fail("no checkpoint in {} can be used: {}; --fresh starts over", options_.checkpoint_dir,
-         problems.front());
+    fail("no usable checkpoint in {}: {}; to train from the beginning, use --fresh",
+         options_.checkpoint_dir, problems.front());
   }
 }
 
@@ -303,7 +303,7 @@ void ElasticLoop::conclude(bool finished) {
       checkpointed_ = checkpointer_.write(header(finished), state_tensors());
     } catch (const Error& error) {
       if (model.empty()) throw;
-      log_warning("{}", error.what());  // nothing is lost: the training is over, its model saved
+      log_warning("{}", error.what());  // nothing is lost: training is over and the model is saved
     }
     session_.emit({{"event", "end"},
                    {"result", finished ? "finished" : "stopped"},
@@ -313,11 +313,11 @@ void ElasticLoop::conclude(bool finished) {
                    {"model", model.empty() ? json(nullptr) : json(model)},
                    {"validation", progress_.validation}});
   }
-  // Should rank 0 die while it saves, the others are still there to do it.
+  // If rank 0 dies while it saves, the others are still there to do it.
   if (auto* communicator = session_.communicator()) communicator->barrier();
 }
 
-// What was trained is worth some patience with a full disk.
+// Retries: a full disk should not lose the trained model.
 void ElasticLoop::save_model() {
   constexpr double kFirst = 1, kLongest = 60, kPatience = 600;  // s
   const TimePoint begun = Monotonic::now();
@@ -327,7 +327,7 @@ void ElasticLoop::save_model() {
     } catch (const Error& error) {
       const bool stop = session_.stop_requested() != StopMode::none;
       if (stop || seconds_since(begun) + pause > kPatience) throw;
-      log_warning("{}; the trained model is kept in memory, and this is tried again in {} s",
+      log_warning("{}; the trained model is kept in memory, next attempt to save it in {} s",
                   error.what(), pause);
     }
     std::this_thread::sleep_for(Seconds(pause));
@@ -354,7 +354,7 @@ json ElasticLoop::summary() const {
 
 void ElasticLoop::restore(const json& summary) {
   progress_ = progress_from_json(summary.at("progress"));
-  // Settings may have other groups than those that the checkpoint was made with.
+  // The settings may define other groups than the checkpoint.
   if (progress_.statistics.groups() != optimizer_.group_count()) {
     progress_.statistics = gns::GradientStatistics(optimizer_.group_count());
   }

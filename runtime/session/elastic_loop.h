@@ -31,19 +31,19 @@ class ElasticLoop {
  private:
   enum class Outcome { go_on, finished, left, stopped };
 
-  Outcome train_generation();  // until the generation ends in one way or another
+  Outcome train_generation();  // returns or throws when the generation ends
   void synchronise();          // makes all members' state the same
   Outcome tick();              // one step or validation, and what follows from it
   Prepared prepare();
   void finish_tick();
-  void initialise();             // rank 0, when nobody has state: a checkpoint, or from scratch
-  void conclude(bool finished);  // the end: last checkpoint, and the model
+  void initialise();  // rank 0, if no member has state: from a checkpoint or from scratch
+  void conclude(bool finished);  // writes the last checkpoint, and the model
   void save_model();
 
   Team team() const;
   void reached(StepHooks::Point point, int64_t step);
   std::vector<NamedTensor> state_tensors() const;
-  nlohmann::json summary() const;  // state that is no tensor
+  nlohmann::json summary() const;  // state other than tensors
   void restore(const nlohmann::json& summary);
   CheckpointHeader header(bool finished) const;
 
@@ -64,7 +64,7 @@ class ElasticLoop {
   bool has_state_ = false;
   bool checkpointed_ = false;  // rank 0: the checkpoint of the end is on disk
   Progress progress_;
-  std::optional<Prepared> pending_;  // prepared, not yet known to be so by all
+  std::optional<Prepared> pending_;  // prepared here, not yet confirmed by all members
   std::optional<StepFacts> last_;    // newest finished step, announced again after a death
   double last_step_s_ = 0;
   TimePoint last_step_end_{};

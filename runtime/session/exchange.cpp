@@ -8,7 +8,7 @@
 namespace adaptdl {
 namespace {
 
-// On the wire everything is a double: a few dozen of them, exact up to 2^53.
+// All values are sent as doubles: a few dozen, with integers exact up to 2^53.
 std::vector<double> pack(const StepReport& r) {
   std::vector<double> values = {r.loss_sum,
                                 r.samples,
@@ -42,7 +42,7 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
   }
   StepSummary sum;
   sum.local.assign(mine.local.size(), 0.0);
-  for (size_t r = 0; r < ranks; ++r) {  // in order of rank: the same rounding everywhere
+  for (size_t r = 0; r < ranks; ++r) {  // in rank order: the same rounding everywhere
     const double* one = &all[r * width];
     sum.loss += one[0];
     sum.samples += one[1];
@@ -67,8 +67,8 @@ Verdict commit(comm::Communicator* communicator, const Vote& mine) {
   for (const auto& vote : votes) {
     if (vote.prepared != mine.prepared || vote.digest != mine.digest) {
       fail(
-          "the replicas no longer agree on their progress (tick {}); the program may keep state of "
-          "its own, or the machines compute differently",
+          "the replicas no longer agree on their progress (tick {}); the program may keep state "
+          "outside its parameters and buffers, or the machines compute different results",
           mine.prepared);
     }
     verdict.switching &= vote.offer == mine.offer;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the replicas tell each other in every optimizer step, in two small gathers.
+// The data that replicas exchange in every optimizer step, in two small gathers.
 
 #include <cstdint>
 #include <vector>
@@ -21,16 +21,16 @@ struct StepReport {
   bool nonfinite = false;  // a loss, or the norm of a gradient, was not finite
   double accum_s = 0;      // seconds of one accumulation pass, mean; 0 = there was none
   double optim_s = 0;      // seconds of the last pass, gradient synchronisation included
-  double sync_s = 0;       // seconds that the last pass waited for it
-  double step_s = 0;       // the step before this one, from end to end
+  double sync_s = 0;       // seconds that the last pass waited for the synchronisation
+  double step_s = 0;       // duration of the previous step, in seconds, end to end
   // Rank 0 decides these for all:
   BatchPlan next_batch;
   bool next_measure = false;
-  bool checkpoint = false;    // after this step
+  bool checkpoint = false;    // write one after this step
   std::vector<double> local;  // per parameter group: sum of |g_i|^2 over this replica's passes
 };
 
-// All of them together; the same on every replica.
+// The reports of all replicas combined; the same on every replica.
 struct StepSummary {
   double loss = 0;  // mean over all samples
   double samples = 0;
@@ -46,7 +46,7 @@ struct StepSummary {
 // First gather of a step. A lone replica's communicator is null.
 StepSummary exchange(comm::Communicator* communicator, const StepReport& mine);
 
-// Second gather: everybody has prepared `step`.
+// Second gather: every member has prepared the tick.
 struct Vote {
   int64_t prepared = 0;
   uint64_t offer = 0;   // generation that this member could switch to; 0 = none
@@ -59,7 +59,7 @@ struct Verdict {
   int64_t stop = 0;        // the largest
 };
 
-// Throws Error when the members' digests differ: replicas that drift apart must not train on.
+// Throws Error if the members' digests differ: diverged replicas must not continue.
 Verdict commit(comm::Communicator* communicator, const Vote& mine);
 
 }  // namespace adaptdl

@@ -1,7 +1,7 @@
 #pragma once
 
-// Tells the launcher, for the scheduler, what this job knows of itself (core/job/hints.h). Rank 0's
-// alone; not a part of the event stream.
+// Sends the job's scheduling hints (core/job/hints.h) to the launcher, on rank 0 only. Hints are
+// not part of the event stream.
 
 #include "core/base/clock.h"
 #include "runtime/session/batch_policy.h"
@@ -11,13 +11,15 @@ namespace adaptdl {
 
 class HintSender {
  public:
-  // Sent as soon as a step was measured, a second after another generation began, else this often.
+  // Hints are sent after the first measured step, one second after a new generation begins, and at
+  // this interval.
   static constexpr std::chrono::seconds kInterval{5};
 
   HintSender(Session& session, double total_iterations)
       : session_(session), total_iterations_(total_iterations) {}
 
-  // After every step. Mostly costs nothing; a fit, well below a millisecond, when it is time.
+  // Call after every step. Usually free; when hints are due it fits the model, well below a
+  // millisecond.
   void step_ended(const Progress& progress, const BatchPolicy& policy);
 
  private:

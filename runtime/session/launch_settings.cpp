@@ -21,7 +21,7 @@ LaunchSettings LaunchSettings::from(const nlohmann::json& settings) {
     launch.options.model_path = output_dir.empty() ? "" : join_path(output_dir, "model.pt");
     launch.options.data_dir = parent_directory(launch.program);
   } catch (const nlohmann::json::exception& error) {
-    fail("the launcher's welcome lacks a setting: {}", error.what());
+    fail("invalid settings from the launcher: {}", error.what());
   }
   return launch;
 }

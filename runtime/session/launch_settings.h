@@ -1,6 +1,6 @@
 #pragma once
 
-// What the launcher's welcome tells a replica.
+// The settings that a replica receives in the launcher's welcome message.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -18,7 +18,7 @@ struct LaunchSettings {
   int threads = 1;                     // of LibTorch's operators
   TrainOptions options;
 
-  // Throws Error when something is missing.
+  // Throws Error if a setting is missing.
   static LaunchSettings from(const nlohmann::json& settings);
 };
 

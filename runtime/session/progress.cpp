@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Every field by name, but for the statistics: the one list behind saving, reading and the digest.
+// Visits every field by name, except the statistics. Saving, reading and the digest use this list.
 template <typename P, typename Visit>
 void visit_fields(P& p, Visit&& visit) {
   visit("tick", p.tick);
@@ -38,7 +38,7 @@ void visit_fields(P& p, Visit&& visit) {
   visit("validation", p.validation);
 }
 
-// JSON has no numbers that are not finite; metrics of a model that diverges are such.
+// JSON cannot represent numbers that are not finite; the metrics of a diverging model may be.
 json to_json(const std::map<std::string, double>& metrics) {
   json result = json::object();
   for (const auto& [name, value] : metrics) {
@@ -112,7 +112,7 @@ Progress progress_from_json(const json& saved) {
     });
     progress.statistics = gns::GradientStatistics::from_json(saved.at("statistics"));
   } catch (const json::exception& error) {
-    fail("the saved progress cannot be read: {}", error.what());
+    fail("cannot read the saved progress: {}", error.what());
   }
   return progress;
 }

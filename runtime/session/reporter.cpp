@@ -101,8 +101,8 @@ void Reporter::generation(double transfer_s, uint64_t bytes, bool had_state) {
 
 void Reporter::step_ended(int64_t step, double slowest_previous_s) {
   if (!watching_) return;
-  // The gather of a step carries the durations of the one before: the first is the old
-  // generation's.
+  // The gather of a step carries the durations of the previous step: the first belongs to the old
+  // generation.
   if (first_step_ == 0) {
     first_step_ = step;
     return;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Turns what happens in training into events of the stream (adaptdl-events(5)). Every replica keeps
-// one; only rank 0's events leave the process.
+// Writes training events to the event stream (adaptdl-events(5)). Every replica has one, but only
+// rank 0's events leave the process.
 
 #include <map>
 #include <string>
@@ -15,13 +15,13 @@ namespace adaptdl {
 
 class Reporter {
  public:
-  // `bounds` of the settings, complete.
+  // `bounds`: of the settings, with all defaults filled in.
   Reporter(Session& session, double total_iterations, double iterations_per_epoch,
            const BatchSpec& bounds);
 
   void step(const StepFacts& facts);
 
-  // A change of batch or of replicas, from the next step on.
+  // The batch or the number of replicas changes with the next step.
   void batch(const BatchPlan& plan, int replicas, double lr, double goodput,
              const std::string& cause);
 
@@ -30,9 +30,9 @@ class Reporter {
   void resume(int64_t step, const std::string& path, const std::vector<std::string>& problems);
   void skipped(int64_t step, int64_t total, int in_a_row);
 
-  // A generation began: `pause` is measured from the end of the last step before it to the end of
-  // its first, less the median of its next steps; the event waits for those. transfer: seconds and
-  // bytes of the state's broadcast.
+  // A generation began. The event's pause is the time from the end of the last step before it to
+  // the end of its first step, minus the median of its next steps; the event is sent after those.
+  // `transfer_s` and `bytes`: of the state's broadcast.
   void generation(double transfer_s, uint64_t bytes, bool had_state);
   // A step ended, `slowest_previous_s` after the one before it on the slowest replica.
   void step_ended(int64_t step, double slowest_previous_s);

@@ -15,10 +15,10 @@
 namespace adaptdl {
 namespace {
 
-// Every step allocates and frees the same large blocks. Left to itself, malloc hands them back to
-// the system each time, and the page faults of getting them again take up to a quarter of a step.
+// Every step allocates and frees the same large blocks. By default malloc returns them to the
+// system each time, and the page faults of new ones take up to a quarter of a step.
 void keep_freed_memory() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest value that glibc accepts
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// What run_program() is made of, for the worker: settings that depend on the program's path, and
-// hooks.
+// run_program() for the worker: with settings that depend on the program's path, and with hooks.
 
 #include <functional>
 #include <memory>

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// An executable that carries this text is known to `adaptdl run` as a program of this library.
+// `adaptdl run` recognises programs of this library by this text in the executable.
 __attribute__((used)) const char* const kMarker = launch::kProgramMarker;
 
 constexpr int kConnectTimeoutSeconds = 60;
@@ -35,8 +35,8 @@ Session::Session() {
   channel_ = std::make_unique<launch::Channel>(Fd(std::atoi(descriptor)));
   unsetenv(launch::kControlFdVariable);
 
-  // A terminal's Ctrl-C reaches every process; the launcher is the one to act on it. SIGTERM is
-  // taken from a descriptor, so it is blocked before any thread could inherit another mask.
+  // A terminal's Ctrl-C reaches every process; only the launcher acts on it. SIGTERM is read from a
+  // descriptor, so it is blocked before any thread could inherit another mask.
   signal(SIGINT, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
@@ -49,7 +49,7 @@ Session::Session() {
   if (!welcome) _exit(static_cast<int>(ExitCode::error));  // the launcher is gone
   if (welcome->at("protocol").get<int>() > launch::kProtocol) {
     fail(
-        "the launcher speaks worker protocol {}, this program only {}; build it against the same "
+        "the launcher speaks worker protocol {}, this program only {}; rebuild it against the same "
         "adaptdl",
         welcome->at("protocol").get<int>(), launch::kProtocol);
   }
@@ -90,7 +90,7 @@ void Session::announce(const json& facts) {
 void Session::send(const json& message) {
   if (!channel_) return;
   std::lock_guard lock(send_mutex_);
-  // A launcher that is gone is seen by the control thread.
+  // The control thread detects a launcher that is gone.
   channel_->send(message);
 }
 
@@ -105,8 +105,8 @@ void Session::control_loop() {
   sigaddset(&set, SIGTERM);
   const Fd signals(signalfd(-1, &set, SFD_CLOEXEC));
   for (;;) {
-    // Also before the first wait: messages come several at once, and some with the welcome.
-    // Without its launcher a replica has nobody to train for; checkpoints are already on disk.
+    // Also before the first wait: several messages may arrive at once, some with the welcome.
+    // A replica without its launcher is useless; checkpoints are already on disk.
     if (!channel_->drain([this](const json& message) { on_message(message); })) {
       _exit(static_cast<int>(ExitCode::error));
     }
@@ -157,7 +157,7 @@ void Session::on_message(const json& message) {
   const bool immediate = message.at("immediate").get<bool>();
   target_ = message;
   if (cancel_) cancel_->cancel("a newer generation");
-  // A newcomer that waits for its first state has nothing to lose in the generation in force.
+  // A new replica that waits for its first state loses nothing with the current generation.
   if (immediate || !trained_) {
     next_.reset();
     next_generation_ = 0;
@@ -170,7 +170,7 @@ void Session::on_message(const json& message) {
   changed_.notify_all();
 }
 
-// Connects to the newest generation there is a message for, over and over.
+// Keeps connecting to the newest generation announced by a message.
 void Session::connect_loop() {
   pthread_setname_np(pthread_self(), "connector");
   std::unique_lock lock(mutex_);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Instants of training at which somebody else may act: what tests need to bring about states that a
-// signal from outside would hit once in a thousand tries. The library itself does nothing there.
+// Hooks into the training loop, for tests of states that an external signal would rarely hit. The
+// library's own hooks do nothing.
 
 #include <cstdint>
 
@@ -14,7 +14,7 @@ class StepHooks {
  public:
   enum class Point { reduced, prepared, committed, applied, announced, syncing };
 
-  // One step's last pass, or one before it that only accumulates.
+  // One pass of a step: the last one, or an earlier one that only accumulates gradients.
   struct Pass {
     TimePoint begun;
     int replicas = 1;
@@ -23,10 +23,10 @@ class StepHooks {
 
   virtual ~StepHooks() = default;
 
-  // Training is at `point` of `step`; `member` is this process's number in its run.
+  // Training has reached `point` of `step`; `member` is this process's number in its run.
   virtual void reached(Point /*point*/, int64_t /*step*/, uint64_t /*member*/) {}
 
-  // Forward and backward of a pass are done; the gradients may still be on their way.
+  // Forward and backward of a pass are done; gradients may not be synchronised yet.
   virtual void computed(const Pass& /*pass*/) {}
   // The gradients of a step's last pass are averaged.
   virtual void synchronised(const Pass& /*pass*/) {}

@@ -15,7 +15,7 @@ namespace {
 
 // Statistics may cost this share of the training time (statistics_every = 0).
 constexpr double kMeasureBudget = 0.004;
-constexpr int64_t kMeasureAlways = 20;  // first steps, which decide most
+constexpr int64_t kMeasureAlways = 20;  // the first steps, which matter most
 constexpr int64_t kMeasureAtLeast = 200;
 
 data::Sampler make_sampler(const TrainingSpec& spec, int64_t samples) {
@@ -23,7 +23,7 @@ data::Sampler make_sampler(const TrainingSpec& spec, int64_t samples) {
   options.seed = spec.seed;
   options.shuffle = spec.data.shuffle;
   options.drop_last = spec.data.drop_last;
-  // With an adaptive batch an epoch ends by progress and may need the data more than once.
+  // With an adaptive batch an epoch ends by progress and may use the data more than once.
   options.after = spec.batch.adaptive ? data::AfterPass::next_pass : data::AfterPass::next_epoch;
   return data::Sampler(samples, options);
 }
@@ -35,8 +35,8 @@ data::LoaderOptions loader_options(const TrainingSpec& spec) {
   return options;
 }
 
-// A generator's whole state is (seed, step, rank), so that it needs no saving and is right after
-// any rescale.
+// The state of a generator depends only on (seed, step, rank), so that it need not be saved and is
+// correct after any rescale.
 void seed_generators(uint64_t seed, int64_t step, int rank) {
   uint64_t x = seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(step) * 0xBF58476D1CE4E5B9u +
                static_cast<uint64_t>(rank);
@@ -92,8 +92,8 @@ void Stepper::check_program(const BatchPlan& batch) {
   const auto first = loader_.next();
   ADAPTDL_CHECK(first.has_value());
   const auto tensors = to_tensors(*first, device_);
-  // The second pass finds TorchScript's optimiser done, so that a newcomer's first real step is a
-  // fast one.
+  // With the second pass TorchScript's optimiser is done, so that the first real step of a new
+  // replica is fast.
   for (int pass = 0; pass < 2; ++pass) {
     at::Tensor loss = program_.training_step(tensors);
     check_loss(loss);
@@ -101,7 +101,7 @@ void Stepper::check_program(const BatchPlan& batch) {
   }
   gradients_.clear();
   const at::NoGradGuard no_grad;
-  // Not those of before: a program may put another tensor into a buffer's place.
+  // Fetched again: a program may replace the tensor of a buffer.
   const auto changed = program_.buffers();
   for (size_t i = 0; i < changed.size(); ++i) changed[i].tensor.detach().copy_(saved[i]);
 }
@@ -110,7 +110,7 @@ void Stepper::read_ahead(const Progress& progress, const Team& team) {
   loader_.configure(progress.position, team.replicas, team.rank, progress.batch.atomic);
 }
 
-// The micro-batches of the next step: as many as planned, fewer where the pass ends.
+// The micro-batches of the next step: as many as planned, or fewer at the end of a pass.
 std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Team& team) const {
   std::vector<data::Step> steps;
   data::Position position = progress.position;
@@ -176,7 +176,8 @@ void Stepper::update_statistics(Progress& after, const Progress& before, const S
   after.last_measured = before.step;
 }
 
-// Rank 0 only. Sampling does not bias the estimates: when to measure does not depend on them.
+// Rank 0 only. Sampling does not bias the estimates, because the choice of steps does not depend on
+// them.
 bool Stepper::measure_next(const Progress& progress, double step_s) {
   const int64_t next = progress.step + 1;
   if (spec_.statistics_every > 0) return next % spec_.statistics_every == 0;
@@ -186,7 +187,7 @@ bool Stepper::measure_next(const Progress& progress, double step_s) {
   return next % std::clamp<int64_t>(interval, 1, kMeasureAtLeast) == 0;
 }
 
-// Moves the position past the step, and epochs with it.
+// Moves the position past the step, and counts epochs.
 void Stepper::advance(Progress& after, const data::Step& last, double gain) const {
   after.iterations += gain;
   after.position = last.next;
@@ -276,7 +277,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
     after.epoch_loss_sum += summary.loss * summary.samples;
     after.epoch_samples += summary.samples;
   }
-  // A skipped step made no progress, but its samples are used up.
+  // A skipped step makes no progress, but consumes its samples.
   advance(after, steps.back(), summary.nonfinite ? 0.0 : gain);
   if (summary.next_batch.atomic > 0 && summary.next_batch != progress.batch) {
     after.batch = summary.next_batch;
@@ -304,7 +305,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
 }
 
 void Stepper::apply(const Prepared& prepared) {
-  // A lone replica's next statistics compare this step's gradient with the next one's.
+  // The next statistics of a single replica compare this step's gradient with the next one.
   if (prepared.after.measure && prepared.facts.replicas == 1 &&
       prepared.facts.batch.micro_steps == 1 && !prepared.facts.skipped) {
     gradients_.remember(spec_.optimizer.clip_norm > 0 || spec_.optimizer.clip_value > 0);

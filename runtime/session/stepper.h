@@ -1,8 +1,7 @@
 #pragma once
 
-// One optimizer step of one replica, from its batches to the prepared update, and the application
-// of it. Knows nothing of membership: the caller says how many replicas there are and hands in
-// their communicator.
+// Runs one optimizer step of one replica: computes the update from its batches, then applies it.
+// Independent of membership: the caller passes the number of replicas and the communicator.
 
 #include <memory>
 #include <optional>
@@ -27,25 +26,25 @@ struct Team {
   uint64_t member = 0;  // for the hooks only
 };
 
-// What a step did, for events.
+// Facts about a step, for events.
 struct StepFacts {
   int64_t step = 0;
   double epoch = 0, iterations = 0, loss = 0, samples = 0, lr = 0, gain = 1, efficiency = 1;
-  double noise_scale = 0;  // tr(covariance) / |gradient|^2, samples; 0 = not known yet
+  double noise_scale = 0;  // tr(covariance) / |gradient|^2, samples; 0 = unknown
   double accum_s = 0, optim_s = 0, sync_s = 0, step_s = 0;
   BatchPlan batch;
   int replicas = 1;
   bool skipped = false;
 };
 
-// An update that waits for everybody's word.
+// An update that is applied once all members have prepared it.
 struct Prepared {
   Progress after;
   std::vector<double> lr_factors;  // per parameter group
   StepFacts facts;
   StepSummary summary;
   bool checkpoint = false;
-  bool validation = false;  // not an update: the result of a validation
+  bool validation = false;  // holds the result of a validation instead of an update
 };
 
 // Rank 0's decisions for the step after this one.
@@ -56,33 +55,33 @@ struct Decisions {
 
 class Stepper {
  public:
-  // Borrows all but the data for its life.
+  // Borrows all arguments except the data; they must outlive this object.
   Stepper(Program& program, Optimizer& optimizer, Schedule& schedule, const TrainingSpec& spec,
           data::Dataset dataset, at::Device device, StepHooks& hooks);
 
-  // Iterations of one epoch, D / M0, and of the whole training.
+  // Iterations per epoch, D / M0, and of the whole training.
   double iterations_per_epoch() const { return iterations_per_epoch_; }
   double total_iterations() const { return iterations_per_epoch_ * spec_.epochs; }
 
-  // Runs the program once on a small first batch and throws Error with a sentence when its loss is
-  // no scalar or has no gradient. Leaves parameters, buffers and gradients as they were.
+  // Runs the program once on a small first batch. Throws Error if its loss is not a scalar or has
+  // no gradient. Does not change parameters, buffers and gradients.
   void check_program(const BatchPlan& batch);
 
-  // Forward, backward, reduction and the first gather of the next step. Changes nothing but
-  // gradients and buffers. Throws comm::Aborted.
+  // Runs forward, backward, reduction and the first gather of the next step. Changes only gradients
+  // and buffers. Throws comm::Aborted.
   Prepared prepare(const Progress& progress, const Team& team, const Decisions& decisions,
                    double last_step_s);
 
   // Applies a prepared update to parameters and optimizer. Not collective.
   void apply(const Prepared& prepared);
 
-  // Threads that read ahead start from there.
+  // Lets the loader's threads read ahead from `progress`.
   void read_ahead(const Progress& progress, const Team& team);
 
   double lr_factor_of_schedule(double iterations) const { return schedule_.factor(iterations); }
 
  private:
-  struct Passes;  // what the forward and backward passes of a step gave
+  struct Passes;  // results of a step's forward and backward passes
 
   std::vector<data::Step> plan_passes(const Progress& progress, const Team& team) const;
   Passes run_passes(const std::vector<data::Step>& steps, const Team& team, bool measure);
@@ -100,7 +99,7 @@ class Stepper {
   data::Loader loader_;
   Gradients gradients_;
   double iterations_per_epoch_ = 1;
-  double measure_cost_s_ = 0;  // of one measured step, smoothed; rank 0's decides
+  double measure_cost_s_ = 0;  // of one measured step, smoothed; rank 0's value decides
 };
 
 }  // namespace adaptdl

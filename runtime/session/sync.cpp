@@ -19,8 +19,8 @@ SyncPlan plan_sync(const std::vector<StepMark>& marks, int rank) {
     if (mark.has_state) finished = std::min(finished, mark.prepared);
   }
   for (size_t r = 0; r < marks.size(); ++r) {
-    // Whoever applied more than all prepared would contradict the commit; it takes the others'
-    // state rather than spoil the run.
+    // A member that applied more than all have prepared would contradict the commit. It takes the
+    // others' state, so that it cannot corrupt the run.
     const bool good = marks[r].has_state && marks[r].applied <= finished;
     if (good && plan.root < 0) plan.root = static_cast<int>(r);
     if (!good) plan.transfer = true;
@@ -47,8 +47,8 @@ uint64_t transfer(
   communicator.broadcast(text.data(), size, plan.root);
   if (!root) summary = nlohmann::json::parse(text);
 
-  // Receivers only build the list: survivors' own tensors stay as they are, but they must know the
-  // sizes to take part, and have them.
+  // Only receivers store the data. Survivors keep their tensors, but need the list's sizes to take
+  // part.
   uint64_t bytes = 0;
   for (auto& [name, tensor] : tensors_for(summary)) {
     const at::Tensor live = tensor.detach();

@@ -1,22 +1,22 @@
 #pragma once
 
-// The elastic training loop: from any Program and its settings to a trained model, whoever comes
-// and goes on the way.
+// The elastic training loop: trains a Program with its settings while replicas join and leave.
 //
 // One optimizer step
 //   1. forward and backward on this replica's micro-batches; gradients are averaged meanwhile;
-//   2. everybody's losses, norms and timings are gathered: from the same numbers every replica
-//      computes the same update (learning rates, statistics, next batch). The step is prepared;
-//   3. a second gather says that all have prepared it. It is finished: it is applied and announced;
-//   4. in the same gather all learn whether all are connected to the next generation, and whether
-//      the run is to stop.
-// A generation that breaks throws comm::Aborted out of any of these; sync.h says what then becomes
-// of the step.
+//   2. a gather of all losses, norms and timings: from the same numbers every replica computes the
+//      same update (learning rates, statistics, next batch). The step is now prepared;
+//   3. a second gather confirms that all have prepared it. The step is now finished: every replica
+//      applies it, and rank 0 announces it;
+//   4. the same gather tells whether all are connected to the next generation, and whether the run
+//      must stop.
+// If the generation breaks, any of these throws comm::Aborted; sync.h then decides whether the
+// step is applied or repeated.
 //
 // Invariants
 //  1. All members of a generation have bitwise the same parameters, optimizer state and Progress
 //     between steps.
-//  2. Nothing of a step is kept before its commit but the averaged gradients and Prepared.
+//  2. Before its commit, a step leaves nothing but the averaged gradients and Prepared.
 
 #include <memory>
 #include <string>
@@ -30,17 +30,16 @@ namespace adaptdl {
 
 struct TrainOptions {
   std::string name;            // of the run
-  std::string data_dir;        // relative data paths are relative to it
+  std::string data_dir;        // base of relative data paths
   std::string checkpoint_dir;  // "" = no checkpoints
-  std::string model_path;      // what Program::save writes at the end; "" = nothing
+  std::string model_path;      // argument of Program::save at the end; "" = do not save
   at::Device device = at::kCPU;
   std::shared_ptr<StepHooks> hooks = std::make_shared<StepHooks>();
 };
 
-// Trains to the end, and returns the process's exit code: 0 when the run is finished or this
-// replica left it, 143 when it was told to stop. Announces itself to the launcher once the data are
-// open and a first batch could be formed. Throws Error when the program or its data cannot be
-// trained.
+// Trains to the end and returns the process's exit code: 0 if the run finished or this replica
+// left it, 143 if it was told to stop. Announces this replica to the launcher after opening the
+// data and checking the program on a first batch. Throws Error for an invalid program or data.
 int train(Program& program, const TrainingSpec& spec, const TrainOptions& options,
           Session& session);
 

@@ -18,7 +18,7 @@ data::Sampler in_order(const data::Dataset& dataset) {
   return data::Sampler(dataset.size(), options);
 }
 
-// Restores training mode whatever happens.
+// Restores training mode, also after an exception.
 class EvaluationMode {
  public:
   explicit EvaluationMode(Program& program) : program_(program) { program_.train(false); }
@@ -40,15 +40,15 @@ std::map<std::string, double> Validator::run(comm::Communicator* communicator, i
   std::map<std::string, double> sums;
   loader_.configure({}, replicas, rank, atomic_batch);
   while (const auto batch = loader_.next()) {
-    if (communicator && communicator->aborted()) throw comm::Aborted("during validation");
+    if (communicator && communicator->aborted()) throw comm::Aborted("aborted during validation");
     if (batch->step.samples == 0) continue;
     for (const auto& [name, value] : program_.validation_step(to_tensors(*batch, device_))) {
       sums[name] += value.item<double>();
     }
   }
   if (communicator) {
-    // Every program names the same sums; a replica that had no sample at all contributes none, so
-    // the names come from the one that had most: rank 0.
+    // All replicas use the same names of sums, but a replica without samples has none. So the names
+    // come from the replica with the most samples: rank 0.
     std::string names;
     for (const auto& [name, value] : sums) names += name + '\n';
     uint64_t length = names.size();

@@ -1,6 +1,6 @@
 #pragma once
 
-// A pass over the validation data, shared out among the replicas.
+// Runs a pass over the validation data, divided among the replicas.
 
 #include <map>
 #include <string>
@@ -19,8 +19,8 @@ class Validator {
  public:
   Validator(Program& program, data::Dataset dataset, at::Device device);
 
-  // Metrics: the program's sums divided by its "count", each sample counted once whatever the
-  // number of replicas. Collective; throws comm::Aborted when the generation broke.
+  // Returns metrics: the program's sums divided by its "count". Each sample counts once, for any
+  // number of replicas. Collective; throws comm::Aborted if the generation breaks.
   std::map<std::string, double> run(comm::Communicator* communicator, int replicas, int rank,
                                     int64_t atomic_batch);
 

@@ -1,6 +1,5 @@
-"""With the batch adapted and members that come and go, the result is as good as that of one
-replica with the fixed batch: the final losses are within two standard deviations over five
-seeds."""
+"""With an adaptive batch and a changing number of replicas, the result is as good as with one
+replica and a fixed batch: the final losses are within two standard deviations over five seeds."""
 
 import statistics
 
@@ -9,7 +8,7 @@ from support import check, kill, main
 
 def learns_as_well(folder, draw):
     def final(run):
-        """Mean validation loss of the last epochs: one of them alone is noisy."""
+        """Mean validation loss of the last epochs: a single epoch is noisy."""
         losses = [event["metrics"]["loss"] for event in run.of("validation")]
         return statistics.mean(losses[-3:])
 

@@ -1,5 +1,5 @@
-"""What cannot be trained is refused with a sentence before anything trains; what fails for ever
-ends; what is not finite is skipped."""
+"""Invalid programs are refused with a message before training; programs that always fail are given
+up; steps with a loss that is not finite are skipped."""
 
 import ctypes
 import os
@@ -27,7 +27,7 @@ def refused(folder, name, *arguments, words=(), replicas="2"):
 
 
 def bad_archives(folder, draw):
-    """Each of them: one sentence, exit 1, before any replica trains."""
+    """Each one: a one-line message and exit code 1, before any replica trains."""
     refused(folder, "truncated", words=("truncated.pt",))
     refused(folder, "no_settings", words=("adaptdl.yaml",))
     refused(folder, "no_step", words=("training_step",))
@@ -59,7 +59,7 @@ def bad_settings(folder, draw):
 
 
 def dies_each_start(folder, draw):
-    """A program that dies before its first step, whoever runs it: given up, with the reason."""
+    """A program that always dies before its first step is given up, with the reason."""
     for replicas in ("1", "2"):
         run = folder.run(folder.program("slow"), "--replicas", replicas, "--max-restarts", "2",
                          "--name", f"never-{replicas}", ADAPTDL_FAULT="syncing:0:any")
@@ -71,12 +71,12 @@ def dies_each_start(folder, draw):
 
 
 def dies_in_a_step(folder, draw):
-    """Breakdowns in a row without a finished step between are counted; a step forgives them."""
+    """Failures in a row are counted; a finished step resets the count."""
     run = folder.run(folder.program("slow"), "--replicas", "2", "--max-restarts", "2", "--set",
                      "epochs=5", ADAPTDL_FAULT="prepared:5:0")
-    run.expect_end(0, 200)  # one death, and the redone step forgives it
+    run.expect_end(0, 200)  # one death; the repeated step resets the count
     run.check_steps(last=200)
-    # A replica that is alone dies at the same step whenever it is tried.
+    # A single replica dies at the same step in every attempt.
     run = folder.run(folder.program("slow"), "--replicas", "1", "--max-restarts", "2", "--set",
                      "epochs=5", "--name", "always", ADAPTDL_FAULT="prepared:5:any")
     run.expect_end(1, 200)
@@ -87,8 +87,8 @@ def dies_in_a_step(folder, draw):
 
 
 def hangs(folder, draw):
-    """A replica whose program never comes back is killed once the others have waited long enough
-    for it; no finished step is lost, and another takes its place."""
+    """A replica whose program hangs is killed when the others have waited long enough. No finished
+    step is lost, and a new replica replaces it."""
     folder.write("hang", struct.pack("<f", 1.0))
     run = folder.run(folder.program("hangs"), "--replicas", "2", "--hang-timeout", "3")
     failure = run.wait_event("failure")
@@ -103,7 +103,7 @@ def hangs(folder, draw):
 
 
 def stays_stopped(folder, draw):
-    """The same for one that somebody stops, rank 0 too; a shorter stop is no reason."""
+    """The same for a replica stopped by SIGSTOP, also rank 0; after a shorter stop it continues."""
     run = folder.run(folder.program("slow"), "--replicas", "2", "--hang-timeout", "3")
     run.wait_step(5)
     pid = list(run.members().values())[draw.randrange(2)]
@@ -124,20 +124,19 @@ def stays_stopped(folder, draw):
 
 
 def stops_on_its_way(folder, draw):
-    """A newcomer that is stopped when the others have come into its generation, and wait there."""
+    """A new replica is stopped when the others have entered its generation and wait there."""
     run = folder.run(folder.program("slow"), "--replicas", "1:2", "--replicas-at", "0:1,5:2",
                      "--hang-timeout", "3", ADAPTDL_FAULT="syncing:0:1:stop")
     failure = run.wait_event("failure")
     check(failure["member"] == 1 and "was stopped" in failure["reason"], "an odd failure", failure)
-    run.wait_size(2)  # another comes in its place
+    run.wait_size(2)  # a new replica replaces it
     run.signal(signal.SIGTERM)
     run.expect_end(143)
     run.check_steps()
 
 
 def small_disk(path):
-    """Mounts 2 MB at the path, for this process and its children alone. False: that is not
-    allowed."""
+    """Mounts 2 MB at the path, only for this process and its children. False: not permitted."""
     new_mounts = 0x20000  # CLONE_NEWNS
     if os.geteuid() != 0 or ctypes.CDLL(None).unshare(new_mounts) != 0:
         return False
@@ -147,9 +146,9 @@ def small_disk(path):
 
 
 def full_checkpoint_disk(folder, draw):
-    """Training goes on while checkpoints cannot be written, says so, and writes them again when
-    there is room; it finishes without the last one, but does not pretend to have stopped after
-    one."""
+    """If checkpoints cannot be written, training reports this and continues, and writes them again
+    when there is room. It can finish without the last checkpoint, but a stop without one is
+    reported as such."""
     disk = folder.file("small")
     if not small_disk(disk):
         skip("it needs the right to mount")
@@ -202,7 +201,7 @@ def full_checkpoint_disk(folder, draw):
 
 
 def not_finite(folder, draw):
-    """A loss that is not finite skips the step and is counted; a run of them ends the job."""
+    """A step with a loss that is not finite is skipped and counted; many in a row end the job."""
     run = folder.run(folder.program("nonfinite"), "--replicas", "1")
     run.expect_end(0)
     run.check_steps(last=20)
@@ -220,7 +219,7 @@ def not_finite(folder, draw):
 
 
 def gradient_not_finite(folder, draw):
-    """A finite loss whose gradient is no number: the parameters are not spoilt by it."""
+    """A finite loss whose gradient is not a number does not corrupt the parameters."""
     run = folder.run(folder.program("nan_gradient"), "--replicas", "2", "--set", "max_nonfinite=6",
                      "--set", "checkpoint_interval_s=0.001")
     run.expect_end(1)

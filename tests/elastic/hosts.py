@@ -1,5 +1,5 @@
-"""One run over several hosts, as the pods of a job are: a launcher, agents, and a supervisor that
-tells where the launcher is. Here all of them are processes of one machine."""
+"""One run on several hosts, like the pods of a job: a launcher, agents, and a supervisor that tells
+them the launcher's address. Here all are processes on one machine."""
 
 import http.server
 import json
@@ -14,7 +14,7 @@ TOKEN = "token-of-the-job"
 
 
 class Supervisor:
-    """Answers as the operator's: 408 until it knows an address."""
+    """Answers like the operator's supervisor: 408 until it knows an address."""
 
     def __init__(self):
         self.addresses, self.hints = None, []
@@ -57,7 +57,7 @@ class Supervisor:
 
 
 class Hosts:
-    """Pods of one group: rank 0 has the launcher."""
+    """The pods of one group: rank 0 runs the launcher."""
 
     def __init__(self, folder, supervisor):
         self.folder, self.supervisor = folder, supervisor
@@ -78,16 +78,16 @@ class Hosts:
 
 
 def worker_of(pod):
-    """The replica that an agent has started."""
+    """The replica started by an agent."""
     return next(iter(children_of(pod.process.pid)), None)
 
 
 def comes_and_goes(folder, draw):
-    """Hosts join a run that trains; one leaves, one is killed: no step is lost, none restarts."""
+    """Hosts join a running run; one leaves, one is killed: no step is lost, nothing restarts."""
     with Supervisor() as supervisor:
         hosts = Hosts(folder, supervisor)
         settings = ("--set", "epochs=30")
-        early = hosts.pod(1, *settings)  # before there is anything to join
+        early = hosts.pod(1, *settings)  # before there is a run to join
         wait_until(lambda: "cannot reach the launcher yet" in early.said(), "an agent that waits")
         run = hosts.pod(0, *settings)
         run.wait_step(3)
@@ -116,7 +116,7 @@ def comes_and_goes(folder, draw):
         again = hosts.pod(3, *settings)
         run.wait_replicas(2, after=seen)
         run.wait_steps_more(5)
-        # A replica that dies, not its host: another is started there.
+        # A replica dies, but not its host: a new one is started there.
         seen = run.count()
         kill(worker_of(again))
         run.wait_event("failure", after=seen)
@@ -129,7 +129,7 @@ def comes_and_goes(folder, draw):
 
 
 def launcher_goes(folder, draw):
-    """The launcher is told to go: all end after a checkpoint, and the next group goes on."""
+    """The launcher is terminated: all end after a checkpoint, and the next group resumes."""
     with Supervisor() as supervisor:
         supervisor.addresses = ["127.0.0.1"]
         hosts = Hosts(folder, supervisor)
@@ -146,7 +146,7 @@ def launcher_goes(folder, draw):
         resumed = run.wait_event("resume")
         check(resumed["step"] == last, f"resumed at {resumed['step']}, not {last}")
         run.wait_replicas(2)
-        # Killed: the agent ends its replica, looks for another launcher, and leaves when told.
+        # Launcher killed: the agent ends its replica, seeks a new launcher, and exits on SIGTERM.
         kill(run.process.pid)
         wait_until(lambda: "lost the connection to the launcher" in other.said(),
                    "an agent that noticed")
@@ -156,8 +156,8 @@ def launcher_goes(folder, draw):
 
 
 def stands_still(folder, draw):
-    """A host stands still, agent and replica, with its connections open: the others go on without
-    it, it comes back when it goes on, and at the end nobody waits for it."""
+    """A host (agent and replica) is stopped with its connections open. The others continue without
+    it, it rejoins when it continues, and the end of the run does not wait for it."""
     with Supervisor() as supervisor:
         supervisor.addresses = ["127.0.0.1"]
         hosts = Hosts(folder, supervisor)
@@ -194,7 +194,7 @@ def stands_still(folder, draw):
 
 
 def strangers(folder, draw):
-    """Who does not know the secret, or says nothing, holds nobody up."""
+    """Peers that do not know the secret, or send nothing, delay nobody."""
     with Supervisor() as supervisor:
         supervisor.addresses = ["127.0.0.1"]
         hosts = Hosts(folder, supervisor)
@@ -223,7 +223,7 @@ def strangers(folder, draw):
 
 
 def hints(folder, draw):
-    """What the job measures reaches the supervisor."""
+    """The job's measurements reach the supervisor."""
     with Supervisor() as supervisor:
         supervisor.addresses = ["127.0.0.1"]
         run = Hosts(folder, supervisor).pod(0, "--set", "epochs=60")

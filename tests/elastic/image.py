@@ -1,7 +1,7 @@
-"""The image to train in: `adaptdl image push --with-torch`, to a real registry and out of it into a
-folder that becomes the root of a container, or as much of one as namespaces make.
+"""The training image: pushed by `adaptdl image push --with-torch` to a real registry, and fetched
+into a folder that becomes the root of a container made of namespaces.
 
-Needs docker-registry and root; skipped, aloud, without.
+Needs docker-registry and root; skipped with a message otherwise.
 """
 
 import json
@@ -15,7 +15,7 @@ from support import (MARK, PATIENCE, Registry, check, children_of, has_registry,
                      skip_all)
 
 UNSHARE = ["unshare", "--pid", "--fork", "--mount"]
-# What a container's runtime does. The mounts end with the namespace.
+# The work of a container runtime. The mounts end with the namespace.
 ENTER = """
 mount -t proc proc "$0/proc" && mount -t tmpfs none "$0/dev" && mkdir "$0/dev/shm" || exit 99
 for device in null zero random urandom; do
@@ -26,7 +26,7 @@ exec chroot "$0" "$@"
 
 
 def fetch(registry, path, target=None):
-    """The bytes; into `target`, a pipe, if given."""
+    """Returns the bytes, or writes them to the pipe `target` if given."""
     request = urllib.request.Request(
         f"http://{registry.name}/v2/team/torch/{path}",
         headers={"Accept": "application/vnd.oci.image.manifest.v1+json"})
@@ -58,7 +58,7 @@ def unpack(registry, layers, root):
 
 
 class Container:
-    """`adaptdl run` of the digits as process 1, in the root alone, with the image's environment."""
+    """`adaptdl run` of the digits as process 1, in the image's root and with its environment."""
 
     def __init__(self, folder, root, config, *arguments):
         self.log = folder.file("container.log")
@@ -67,7 +67,7 @@ class Container:
             self.process = folder.processes.start(
                 [*UNSHARE, "/bin/sh", "-c", ENTER, root, *config["config"]["Entrypoint"], "run",
                  "/work/train.pt", "-o", "json", "--threads", "1", *arguments],
-                # Runtimes set HOME, too, to / for a user that /etc/passwd lacks.
+                # Runtimes also set HOME, to / for a user missing in /etc/passwd.
                 env=variables | {"PATH": os.environ["PATH"], "HOME": "/", MARK: folder.path},
                 stdout=subprocess.PIPE, stderr=log, text=True)
         self.events = []
@@ -79,7 +79,7 @@ class Container:
         return self.events[-1]
 
     def signal(self, number):
-        """To process 1, which is the only child of `unshare`."""
+        """Sends a signal to process 1, the only child of `unshare`."""
         (child,) = children_of(self.process.pid)
         os.kill(child, number)
 
@@ -91,8 +91,8 @@ class Container:
 
 
 def trains_where_nothing_else_is(folder, draw):
-    """Every file that training needs is in the image. Process 1 stops by SIGTERM, with a
-    checkpoint, and the next container goes on from it to the end. LibTorch's layer is sent once."""
+    """The image contains every file that training needs. Process 1 stops on SIGTERM with a
+    checkpoint, and the next container resumes from it. LibTorch's layer is sent once."""
     with Registry(folder.path) as registry:
         layers, config, sent = push(folder, registry)
         check(len(layers) == 3, "not the layers of libraries, LibTorch and the program", layers)

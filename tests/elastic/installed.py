@@ -1,4 +1,4 @@
-"""The runtime library as other people get it: installed, found by pkg-config, linked, run.
+"""The runtime library as users get it: installed, found by pkg-config, linked, run.
 
 $ADAPTDL_TEST_BUILD names the build folder, $CXX the compiler.
 """
@@ -25,7 +25,7 @@ def files_below(folder):
 
 
 class Installed:
-    """What somebody who builds programs gets, below a folder of the test's own."""
+    """The installed library, below the test's folder."""
 
     def __init__(self, folder):
         self.root = os.path.join(folder.path, "root")
@@ -33,7 +33,7 @@ class Installed:
                 "--tags", "devel", "--destdir", self.root)
         (found,) = [name for name in files_below(self.root) if name.endswith("adaptdl-runtime.pc")]
         self.folder = os.path.join(self.root, os.path.dirname(found))
-        # It lies here for a while, not where it would be installed to.
+        # It is in a temporary folder, not at its final install path.
         with open(os.path.join(self.root, found), "r+", encoding="utf-8") as file:
             text = file.read().replace("prefix=", "prefix=" + self.root, 1)
             file.seek(0)
@@ -49,7 +49,7 @@ class Installed:
 
 
 def program_against_the_installed(folder, draw):
-    """It compiles with LibTorch and the installed headers alone, and trains elastically."""
+    """It compiles with only LibTorch and the installed headers, and trains elastically."""
     installed = Installed(folder)
     program = os.path.join(folder.path, "program")
     installed.compile("-o", program, SOURCE, *installed.flags("--libs"))
@@ -61,7 +61,7 @@ def program_against_the_installed(folder, draw):
 
 
 def public_headers_alone(folder, draw):
-    """Each header compiles by itself; none includes what is not public, LibTorch's or C++'s."""
+    """Each header compiles alone and includes only public headers, LibTorch and standard C++."""
     installed = Installed(folder)
     include = installed.flags("--cflags-only-I")[0].removeprefix("-I")
     headers = files_below(include)

@@ -1,4 +1,4 @@
-"""kill -9 of any replica at any instant loses no finished step."""
+"""A SIGKILL of any replica at any time loses no finished step."""
 
 import time
 
@@ -6,8 +6,8 @@ from support import check, kill, main, wait_until
 
 
 def random_kills(folder, draw):
-    """Replicas are killed at random instants, rank 0 as often as others, on a busy machine; some
-    while the last one's replacement is still on its way, some two at once."""
+    """Kills replicas at random times on a busy machine: rank 0 as often as others, some while the
+    previous replacement still starts, sometimes two at once."""
     folder.load(2)
     run = folder.run(folder.program("slow"), "--replicas", "3", "--set", "epochs=20",
                      "--set", "checkpoint_interval_s=0.5", "--max-restarts", "20")
@@ -15,17 +15,17 @@ def random_kills(folder, draw):
     run.wait_step(3)
     killed = set()
     while len(killed) < 6 and run.process.poll() is None:
-        time.sleep(draw.uniform(0.0, 1.2))  # to an instant at random
+        time.sleep(draw.uniform(0.0, 1.2))  # a random time
         try:
             members = [pid for pid in run.members().values() if pid not in killed]
         except (OSError, ValueError):
-            break  # it ends just now
+            break  # it is ending
         if len(members) > 1 and draw.random() < 0.2:
             members = members[:-1] if draw.random() < 0.5 else members[1:]
         elif len(members) > 1:
             members = [members[0] if draw.random() < 0.5 else draw.choice(members[1:])]
         else:
-            continue  # the last one with the state: another test
+            continue  # the only one with the state: tested elsewhere
         killed.update(pid for pid in members if kill(pid))
     check(len(killed) >= 6, f"only {len(killed)} kills before the end")
     seen = run.count()
@@ -51,9 +51,9 @@ def fault(folder, point, step, member, *arguments):
 
 
 def die_at_points(folder, draw):
-    """Replicas that die at the worst instants: after the gradients are reduced, after everybody
-    has prepared the step, after it was agreed to be finished, after it was applied, after it was
-    announced; rank 0, which announces, and another."""
+    """Replicas die at the worst points: after the gradients are reduced, and after the step is
+    prepared by all, agreed to be finished, applied, and announced. Rank 0, which announces, and
+    another."""
     points = ["reduced", "prepared", "committed", "applied", "announced"]
     for point, member in [(point, 0) for point in points] + [(p, 1) for p in draw.sample(points,
                                                                                          2)]:
@@ -65,9 +65,9 @@ def die_at_points(folder, draw):
 
 
 def die_while_receiving(folder, draw):
-    """Newcomers, and those who send them the state, that die in the middle of it."""
+    """New replicas, and senders of the state, die during the state transfer."""
     grow = ["--replicas", "1:3", "--replicas-at", "0:1,3:3", "--set", "epochs=8"]
-    for step, member in ((0, 1), (0, 2)):  # newcomers
+    for step, member in ((0, 1), (0, 2)):  # new replicas
         run = folder.run(folder.program("slow"), *grow, "--name", f"newcomer-{member}",
                          ADAPTDL_FAULT=f"syncing:{step}:{member}")
         run.expect_end(0, 200)
@@ -77,8 +77,8 @@ def die_while_receiving(folder, draw):
 
 
 def die_in_a_large_transfer(folder, draw):
-    """100 MB of state on their way to a newcomer, and somebody dies: the newcomer, the sender, or
-    both. Another survivor has the state, so no step is lost."""
+    """During a transfer of 100 MB of state to a new replica, the new replica, the sender or both
+    die. Another survivor has the state, so no step is lost."""
     run = folder.run(folder.program("large"), "--replicas", "2:3", "--replicas-at", "0:2",
                      "--max-restarts", "20")
     run.wait_step(2)
@@ -93,7 +93,7 @@ def die_in_a_large_transfer(folder, draw):
                     if m["state"] == "ready"]
 
         (newcomer,) = wait_until(ready, "a newcomer", every=0.005)
-        # An instant at random: it connects, all switch, it receives.
+        # A random time: while it connects, all switch, or it receives.
         time.sleep(draw.uniform(0.0, 0.5))
         if who != "sender":
             kill(newcomer)

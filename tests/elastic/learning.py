@@ -1,9 +1,10 @@
-"""Whoever comes and goes, the run learns what a run of fixed size learns, from the same samples."""
+"""A run with a changing number of replicas learns the same as one of fixed size, from the same
+samples."""
 
 from support import check, kill, main, same_losses
 
-# Without an end of their own: how long newcomers take to come is the machine's business, so the
-# runs are cancelled once they have seen enough.
+# The runs have no end: the start time of new replicas depends on the machine, so the tests cancel
+# the runs when they have seen enough.
 ENDLESS = ["--set", "epochs=100000"]
 EPOCH = 40  # steps
 
@@ -17,15 +18,15 @@ def cancel(*runs):
 
 
 def same_beginning(run, fixed):
-    """The losses of all steps that both made."""
+    """Compares the losses of all steps that both runs made."""
     ours, reference = run.losses(), fixed.losses()
     both = ours.keys() & reference.keys()
     return {step: ours[step] for step in both}, {step: reference[step] for step in both}
 
 
 def learns_the_same(folder, draw):
-    """Five changes of members, by plan and by kill -9; fixed batch, momentum, buffers of the
-    sampler: each step's loss is that of a lone replica's run."""
+    """Five rescales, planned and by SIGKILL, with a fixed batch and momentum: the loss of each step
+    is that of a run with a single replica."""
     program = folder.program("slow")
     run = folder.run(program, "--name", "elastic", "--replicas", "1:3", "--replicas-at", "0:1,40:3",
                      *ENDLESS)
@@ -52,8 +53,8 @@ def learns_the_same(folder, draw):
 
 
 def reads_the_same_samples(folder, draw):
-    """Every step takes the samples that a lone replica takes: no sample of a pass is skipped or
-    read twice, whoever comes and goes."""
+    """Every step takes the same samples as a single replica: rescales skip or repeat no sample of a
+    pass."""
     program = folder.program("samples")
     fixed = folder.run(program, "--name", "fixed", "--replicas", "1", *ENDLESS)
     run = folder.run(program, "--name", "elastic", "--replicas", "1:3", "--replicas-at", "0:1",

@@ -1,5 +1,5 @@
-// A program of one's own, linked with the static archive of the runtime library: fits four weights
-// to their inputs' mean, 20 ms a step, 40 steps an epoch.
+// A user's program, linked with the static runtime library: fits four weights to the mean of their
+// inputs, with 20 ms per step and 40 steps per epoch.
 
 #include <adaptdl/adaptdl.h>
 #include <chrono>

@@ -1,4 +1,4 @@
-// Writes the training archives of the elastic tests, so that they need no Python with torch:
+// Writes the training archives of the elastic tests, which then need no Python with torch:
 //   elastic_archives DESCRIPTION.json
 // DESCRIPTION.json: [{path, settings (text of adaptdl.yaml; null: none), code (methods of a
 // TorchScript class), parameters: {name: shape}, buffers: {name: shape}}]. Parameters are drawn

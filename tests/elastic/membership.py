@@ -1,4 +1,4 @@
-"""Replicas that leave when asked, newcomers that never come, and the commands that change a run."""
+"""Replicas that leave on request, new replicas that never join, and commands that change a run."""
 
 import json
 import signal
@@ -8,7 +8,7 @@ from support import check, kill, main, wait_until
 
 
 def sigterm_to_one(folder, draw):
-    """A replica that is told to go leaves at a step; the bounds ask for another, which comes."""
+    """A replica leaves at a step on SIGTERM; the bounds require another, which joins."""
     run = folder.run(folder.program("slow"), "--replicas", "2:3", "--set", "epochs=20")
     run.wait_replicas(3)
     run.wait_step(5)
@@ -32,7 +32,7 @@ def sigterm_to_one(folder, draw):
 
 
 def everybody_leaves(folder, draw):
-    """SIGTERM to the only replica: its successor goes on where it was."""
+    """SIGTERM to the only replica: its successor continues at the same step."""
     run = folder.run(folder.program("slow"), "--replicas", "1", "--set", "epochs=8")
     run.wait_step(20)
     (pid,) = run.members().values()
@@ -44,18 +44,18 @@ def everybody_leaves(folder, draw):
 
 
 def scale_and_cancel(folder, draw):
-    """adaptdl scale and cancel, and a run that goes on after a cancel."""
+    """adaptdl scale and cancel, and a run that resumes after a cancel."""
     program = folder.program("slow")
     run = folder.run(program, "--replicas", "1:2", "--replicas-at", "0:1", "--name", "wish",
                      "--set", "epochs=40")
     run.wait_step(5)
     check(run.of("generation")[0]["to"] == 1, "did not start with one")
-    for size in (3, 2):  # beyond the bounds of the start, and back
+    for size in (3, 2):  # beyond the initial bounds, and back
         seen = run.count()
         code, out, err = folder.command("scale", "wish", str(size))
         check(code == 0, f"scale: exit {code}: {out}{err}")
         run.wait_replicas(size, after=seen)
-    # Newcomers may have come one by one, and the rescale from 1 to 2 be told only now.
+    # New replicas may have joined one by one, and the rescale from 1 to 2 is reported only now.
     rescale = run.wait_event("rescale", to=2, **{"from": 3})
     check(rescale["pause_s"] < 5, "the rescale event is odd", rescale)
     code, out, err = folder.command("ls", "-o", "json")
@@ -81,8 +81,8 @@ def scale_and_cancel(folder, draw):
 
 
 def newcomer_stopped(folder, draw):
-    """A newcomer that hangs while it starts, or while it connects, holds up nobody; those who train
-    train on, and another comes in its place when it dies."""
+    """A new replica that hangs while it starts or connects delays nobody: the others keep training.
+    When it dies, another replaces it."""
     run = folder.run(folder.program("slow"), "--replicas", "1:2", "--replicas-at", "0:1",
                      "--set", "epochs=1000")
     run.wait_step(5)
@@ -102,7 +102,7 @@ def newcomer_stopped(folder, draw):
 
 
 def newcomers_always_die(folder, draw):
-    """Newcomers that die one after another: given up after a while, training unharmed."""
+    """New replicas that always die are given up after a while; training is not affected."""
     run = folder.run(folder.program("slow"), "--replicas", "1:2", "--replicas-at", "0:1",
                      "--max-restarts", "1", "--set", "epochs=1000")
     run.wait_step(5)
@@ -119,7 +119,7 @@ def newcomers_always_die(folder, draw):
     check(not run.starting(), "newcomers are still started")
     check(len(run.of("generation")) == 1, "the members changed")
     seen = run.count()
-    run.request(request="scale", replicas=3)  # a new wish is a new try
+    run.request(request="scale", replicas=3)  # a new request is a new attempt
     run.wait_replicas(3, after=seen)
     run.signal(signal.SIGINT)
     run.expect_end(130)

@@ -1,6 +1,6 @@
-"""Archives from and for Python: what torch.jit.save wrote is trained, and the model.pt that comes
-of it is loaded by torch.jit.load. Needs a Python with torch and numpy in ADAPTDL_TEST_PYTHON;
-skipped (77) without."""
+"""Archives from and for Python: trains an archive written by torch.jit.save, and loads its model.pt
+with torch.jit.load. Needs a Python with torch and numpy in ADAPTDL_TEST_PYTHON; skipped (77)
+without."""
 
 import math
 import os
@@ -49,8 +49,8 @@ assert torch.allclose(model(x)[:3], model(x[:3]), rtol=1e-4, atol=1e-4)
 '''
 
 
-# What README.md and adaptdl-train(5) train on: 64 values a sample, ten classes. The class is the
-# largest of the first ten values, so that there is something to learn.
+# The data in README.md and adaptdl-train(5): 64 values per sample, ten classes. The class is the
+# index of the largest of the first ten values, so that it can be learned.
 DATA = """
 import numpy
 images = numpy.random.default_rng(1).integers(0, 17, (1000, 64))
@@ -67,7 +67,7 @@ assert model(torch.randn(7, 64)).shape == (7, 10)
 
 
 def python(folder, code, *arguments):
-    script = folder.write("script.py", code)  # torch.jit.script wants to read its source
+    script = folder.write("script.py", code)  # torch.jit.script reads its source
     run_command([PYTHON, script, *arguments], 0, 300, cwd=folder.path)
 
 
@@ -76,7 +76,7 @@ def model_of(run):
 
 
 def from_python_to_python(folder, draw):
-    """Replicas come, are stopped and go on."""
+    """Replicas join, stop and resume."""
     program = folder.program("net")
     python(folder, WRITE, program)
     run = folder.run(program, "--replicas", "1:2", "--replicas-at", "0:1", "--set",
@@ -98,21 +98,21 @@ def from_python_to_python(folder, draw):
     again.expect_end(0, 200)
     again.check_steps(first=steps + 1, last=40 * epochs)
     losses |= again.losses()
-    # A single batch's loss says little.
+    # The loss of a single batch is noisy.
     last = sum(losses[step] for step in range(40 * epochs - 39, 40 * epochs + 1)) / 40
     check(last < 0.8 * losses[1], "it did not learn", losses[1], last)
     python(folder, READ, model_of(again))
 
 
 def documented(folder, code, settings):
-    """An example trains just as it is printed."""
+    """The documented examples train exactly as printed."""
     python(folder, DATA)
     folder.write("adaptdl.yaml", settings)
     python(folder, code)
     run = folder.run(folder.file("train.pt"), "--replicas", "2")
     run.expect_end(0, 200)
     last = list(run.losses().values())[-5:]
-    # Whoever guesses among ten classes has a loss of log 10.
+    # Guessing among ten classes has a loss of log 10.
     check(sum(last) / len(last) < 0.7 * math.log(10), "it did not learn", last)
     python(folder, LOAD, model_of(run))
 

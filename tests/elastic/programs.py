@@ -1,8 +1,8 @@
 """Writes the training programs and data of the elastic tests: programs.py GENERATOR STAMP.
 
-They go into the folder programs beside the file STAMP, which is written last.
+Writes them to the folder programs next to the file STAMP, which is written last.
 
-Everything is drawn from fixed seeds. The generator is make_archives.cpp; this file says what.
+Everything uses fixed seeds. The generator is make_archives.cpp; this file describes the programs.
 """
 
 import json
@@ -29,7 +29,7 @@ def validation_step(self, batch: List[Tensor]) -> Dict[str, Tensor]:
 CLASSIFY_PARAMETERS = {"hidden_weight": [32, 16], "hidden_bias": [32],
                        "output_weight": [4, 32], "output_bias": [4]}
 
-# A step that takes a while, so that signals hit it: some 10 ms of arithmetic on an idle core.
+# A slow step, so that signals hit it: about 10 ms of arithmetic on an idle core.
 WORK = """    z = torch.full([320, 320], 1.0 / 320) + 0.0 * batch[0].flatten()[0].float()
     for i in range(10):
         z = torch.mm(z, z)
@@ -38,20 +38,20 @@ SLOW = CLASSIFY.replace("""    return torch.cross_entropy_loss(self.forward(batc
 """, WORK + """    return torch.cross_entropy_loss(self.forward(batch[0]), batch[1]) + 0.0 * z.sum()
 """)
 
-# The loss is the mean of what was read, in float64: it says which samples a step took.
+# The loss is the mean of the samples, in float64: it tells which samples a step took.
 SAMPLES = """
 def training_step(self, batch: List[Tensor]) -> Tensor:
 """ + WORK + """    return batch[0].mean() + 0.0 * self.w.sum() * z.sum()
 """
 
-# The loss of some steps is no number; `spread` says how many in a row.
+# The loss of some steps is not a number; `spread` sets how many in a row.
 NONFINITE = """
 def training_step(self, batch: List[Tensor]) -> Tensor:
     return (self.w.sum() - 1.0) ** 2 + torch.log(batch[0].min()).mean() * 0.0
 """
 
 
-# Whoever gets the marked sample while the file "hang" holds a 1 sets it to 0 and never returns.
+# The replica that gets the marked sample while the file "hang" holds a 1 sets it to 0 and hangs.
 HANGS = """
 def training_step(self, batch: List[Tensor]) -> Tensor:
 """ + WORK + """    if bool((batch[0] < 0.0).any()):

@@ -1,4 +1,4 @@
-"""`adaptdl __runner`: the process that runs one job of the local cluster, in its folder."""
+"""`adaptdl __runner`: the process that runs one job of the local cluster in the job's folder."""
 
 import json
 import os
@@ -9,8 +9,8 @@ import time
 from support import (PATIENCE, ask, check, json_lines, kill, main, read, read_json, stat_fields,
                      status_of, wait_until)
 
-# A stand-in for a Python AdaptDL 0.2.11 program, by the same contract: counts steps, a line each,
-# goes on from the checkpoint of the largest number, and on SIGTERM writes one and exits 143.
+# A stand-in for a Python AdaptDL 0.2.11 program, with the same contract: prints a line per step,
+# resumes from the checkpoint with the largest number, and on SIGTERM writes one and exits 143.
 SCRIPT = """
 import os, signal, sys, time
 rank, restarts = (int(os.environ["ADAPTDL_" + name]) for name in ("REPLICA_RANK", "NUM_RESTARTS"))
@@ -40,7 +40,7 @@ while step < int(sys.argv[1]):
 
 
 class Runner:
-    """A job's folder and the runner in it. `earlier`: as a service of format 1 wrote it."""
+    """A job's folder and its runner. `earlier`: the folder as written by a service of format 1."""
 
     def __init__(self, folder, earlier=False, tensorboard=None, **spec):
         self.folder, self.path = folder, folder.file("job")
@@ -119,15 +119,15 @@ def command(folder, steps):
 
 
 def script_is_rescaled(folder, draw):
-    """A program that knows nothing of us: on its cores, from 1 to 2 replicas and back, stopped and
-    started again, no step left out."""
+    """An independent program: pinned to its cores, rescaled from 1 to 2 replicas and back, stopped
+    and restarted, without missing a step."""
     runner = command(folder, 400)
     runner.start("0")
     runner.wait_log("step 5\n")
     check(cores_of(runner.status()["members"][0]["pid"]) == "0", "not on its core")
     cores = os.cpu_count()
     runner.request(request="scale", replicas=2, **({"slots": [0, 1]} if cores > 1 else {}))
-    for rank in (0, 1):  # before that they do not know what SIGTERM means
+    for rank in (0, 1):  # before that they do not handle SIGTERM
         runner.wait_log("of 2\n", rank)
     runner.wait_replicas(2)
     status = runner.status()
@@ -148,8 +148,8 @@ def script_is_rescaled(folder, draw):
 
 
 def runner_is_killed(folder, draw):
-    """kill -9 of the runner: the replicas die with it, the next one goes on; a second one at the
-    same time goes away at once."""
+    """SIGKILL of the runner: its replicas die too, and the next runner continues. A second runner
+    at the same time exits at once."""
     runner = command(folder, 300)
     first = runner.start("0")
     runner.wait_log("step 5\n")
@@ -168,7 +168,7 @@ def runner_is_killed(folder, draw):
 
 
 def nothing_elastic(folder, draw):
-    """/bin/true, quickly; a program that is not there, with a sentence. As an earlier version's."""
+    """/bin/true succeeds quickly; a missing program gives a message. Uses the earlier format."""
     runner = Runner(folder, earlier=True, kind="command", program="/bin/true")
     times = []
     for _ in range(5):
@@ -185,7 +185,7 @@ def nothing_elastic(folder, draw):
 
 
 def archive_moves(folder, draw):
-    """A training archive: live from core to core, and its events, record and charts."""
+    """A training archive: moves between cores while it trains; its events, record and charts."""
     charts = folder.file("charts")
     runner = Runner(folder, kind="archive", program=folder.program("slow"), tensorboard=charts,
                     settings=["epochs=1000"])
@@ -208,7 +208,7 @@ def archive_moves(folder, draw):
     check(os.listdir(os.path.join(charts, "job")), "no charts")
     runner.start("0")
     runner.wait_step(1)
-    # What it says by its socket may not be written yet.
+    # What it reports over its socket may not be written yet.
     wait_until(lambda: [e for e in runner.events() if e["event"] == "resume"], "a resume")
     kill(runner.process.pid)
     runner.end()
@@ -216,7 +216,7 @@ def archive_moves(folder, draw):
 
 
 def stretched(folder, draw):
-    """Steps as long as a profile's, and hints that say so."""
+    """Steps as long as in a profile, and hints that match."""
     profile = "placements:\n" + "".join(
         f"  - {{gpus: [{replicas}], atomic: {atomic}, step_s: {0.15 + sync}, sync_s: {sync}}}\n"
         for replicas, sync in ((1, 0.0), (2, 0.05)) for atomic in (1, 1000))

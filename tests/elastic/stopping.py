@@ -1,4 +1,4 @@
-"""Runs that end early and go on: signals, deaths of everything, damaged checkpoints."""
+"""Runs that end early and resume: signals, kills, damaged checkpoints."""
 
 import os
 import re
@@ -11,8 +11,9 @@ OFTEN = ["--set", "checkpoint_interval_s=0.5"]
 
 
 def stop_and_go_on(folder, draw):
-    """SIGTERM and Ctrl-C: a checkpoint, 143 and 130, and the same command goes on from there. A
-    finished run says so; --fresh starts over; changed settings are listed; the model is there."""
+    """SIGTERM and Ctrl-C: a checkpoint, exit codes 143 and 130, and the same command resumes. A
+    finished run says so; --fresh trains from the beginning; changed settings are listed; the model
+    is written."""
     program, name = folder.program("slow"), ["--set", "epochs=5"]
     step = 0
     for number, code, replicas in ((signal.SIGTERM, 143, "2"), (signal.SIGINT, 130, "1"),
@@ -50,7 +51,7 @@ def stop_and_go_on(folder, draw):
 
 
 def model_later(folder, draw):
-    """A model that cannot be written at first is written as soon as it can be."""
+    """A model that cannot be written at first is written as soon as possible."""
     folder_of_run = os.path.join(folder.path, "slow.run")
     obstacle = os.path.join(folder_of_run, "model.pt.part")
     run = folder.run(folder.program("slow"), "--set", "epochs=1")
@@ -65,14 +66,14 @@ def model_later(folder, draw):
 
 
 def stop_twice(folder, draw):
-    """The second Ctrl-C does not wait for a checkpoint, even when a replica is stopped."""
+    """The second Ctrl-C does not wait for a checkpoint, even if a replica is stopped."""
     run = folder.run(folder.program("slow"), "--replicas", "2", "--set", "epochs=1000")
     run.wait_step(10)
     pid = list(run.members().values())[1]
     kill(pid, signal.SIGSTOP)
     run.signal(signal.SIGINT)
     wait_until(lambda: run.request(request="status")["state"] == "stopping", "the first Ctrl-C")
-    time.sleep(0.5)  # the time itself is tested: who does not wait has ended by then
+    time.sleep(0.5)  # the time itself is tested: a launcher that does not wait has ended by then
     check(run.process.poll() is None, "the first Ctrl-C did not wait")
     run.signal(signal.SIGINT)
     run.expect_end(130, 5)
@@ -80,8 +81,8 @@ def stop_twice(folder, draw):
 
 
 def stop_while_growing(folder, draw):
-    """SIGTERM while a newcomer starts, connects or receives the state: soon over all the same, with
-    a checkpoint of the last step."""
+    """SIGTERM while a new replica starts, connects or receives the state: the run still ends soon,
+    with a checkpoint of the last step."""
     program, step = folder.program("slow"), 0
     for delay in (0.0, 0.1, 0.3, draw.uniform(0.0, 0.5)):
         run = folder.run(program, "--replicas", "1:2", "--replicas-at", "0:1", "--set",
@@ -93,7 +94,7 @@ def stop_while_growing(folder, draw):
             wait_until(lambda: len(run.members()) == 2 or any(
                 m["state"] == "ready" for m in run.request(request="status")["members"]),
                 "a ready newcomer", every=0.005)
-            time.sleep(delay)  # an instant of its start, at random
+            time.sleep(delay)  # a random time during its start
         run.signal(signal.SIGTERM)
         run.expect_end(143, 20)
         check(run.end_event()["checkpoint"], "no checkpoint")
@@ -102,7 +103,7 @@ def stop_while_growing(folder, draw):
 
 
 def second_of_a_name(folder, draw):
-    """A second run of a live name is refused, with a sentence, and harms nothing."""
+    """A second run with the name of a live one is refused with a message, and harms nothing."""
     program = folder.program("slow")
     run = folder.run(program, "--set", "epochs=1000")
     run.wait_step(3)
@@ -118,8 +119,8 @@ def second_of_a_name(folder, draw):
 
 
 def kill_anything(folder, draw):
-    """kill -9 of the launcher, of the replicas, of all, one of them stopped: nothing is left within
-    5 s, and the same command goes on from a checkpoint at most an interval old."""
+    """SIGKILL of the launcher, the replicas, or all, with one of them stopped: no process is left
+    after 5 s, and the same command resumes from a checkpoint at most one interval old."""
     program = folder.program("slow")
     step = saved = 0
     for victims in ("launcher", "replicas", "all", "stopped"):
@@ -138,7 +139,7 @@ def kill_anything(folder, draw):
             for pid in pids:
                 kill(pid)
         if victims == "replicas":
-            # The launcher is there to begin again by itself, from the newest checkpoint.
+            # The launcher is alive and restarts by itself from the newest checkpoint.
             resume = run.wait_event("resume", after=seen)
             newest = [e["step"] for e in run.of("checkpoint")][-1]
             check(resume["step"] == newest or resume["step"] >= saved, "an old checkpoint")
@@ -150,7 +151,7 @@ def kill_anything(folder, draw):
             wait_until(lambda: pids[0] not in folder.left(), "the other replica has ended")
             kill(pids[1], signal.SIGCONT)
         folder.check_nothing_left(5)
-        # A checkpoint that was written by then; the newest may be newer.
+        # A checkpoint written by then; the newest may be newer.
         saved = max(event["step"] for event in run.of("checkpoint"))
         step = run.last_step()
         times = {event["step"]: event["time_s"] for event in run.of("step")}
@@ -160,8 +161,8 @@ def kill_anything(folder, draw):
 
 
 def damaged_checkpoints(folder, draw):
-    """The newest checkpoint that is whole is taken, and it is said which are not; when none is, the
-    run refuses, and says how to start over."""
+    """The run resumes from the newest intact checkpoint and reports the damaged ones. If none is
+    intact, it refuses, and says how to train from the beginning."""
     program = folder.program("slow")
     run = folder.run(program, "--set", "epochs=1000", "--set", "checkpoint_interval_s=0.3")
     for _ in range(3):

@@ -1,15 +1,13 @@
-"""Checks what the finished program needs from the system, its hardening, and how fast it starts.
+"""Checks the system requirements of the finished program, its hardening and its start-up time.
 
 Usage: binary.py ADAPTDL LOWEST_GLIBC SOURCE_ROOT BUILD_ROOT [WORKER ARCHIVE]
 - It loads libc, libm and the loader, nothing else.
-- It asks for no symbol newer than LOWEST_GLIBC (e.g. 2.36), where it was built on that very glibc.
-- It and the worker are hardened: position-independent, symbols bound before the start (RELRO, now),
+- It needs no symbol newer than LOWEST_GLIBC (e.g. 2.36), if it was built on that glibc.
+- It and the worker are hardened: position-independent, symbols bound at start (full RELRO),
   no executable stack, stack protector, checked functions of glibc.
-- Neither has a path of the source tree or the build folder in it, nor a place where libraries are
-  looked for.
-- `adaptdl --version` takes at most 3 ms of processor time more than /bin/true.
-- Nothing in it, in the worker before it is embedded, or in ARCHIVE (the runtime library) is for
-  tests alone.
+- Neither contains a path of the source tree or the build folder, or a library search path.
+- `adaptdl --version` takes at most 3 ms of CPU time more than /bin/true.
+- It, the worker before it is embedded, and ARCHIVE (the runtime library) contain no test code.
 """
 
 import os
@@ -46,7 +44,7 @@ def check_symbols(program, lowest):
 
 
 def check_hardening(program, what):
-    """Problems of an ELF file, as readelf and the names of what it imports show them."""
+    """Problems of an ELF file, found by readelf and by the names of its imports."""
     dynamic = "\n".join(lines("readelf", "-d", program))
     segments = "\n".join(lines("readelf", "-lW", program))
     header = "\n".join(lines("readelf", "-hW", program))
@@ -87,7 +85,7 @@ def check_nothing_for_tests(shipped):
 
 
 def shortest_run(*command):
-    """Least processor time of many runs, in seconds: what the command costs, whoever else works."""
+    """The least CPU time of many runs, in seconds: the command's cost without other load."""
     best = float("inf")
     for _ in range(60):
         pid = os.posix_spawn(command[0], command, os.environ,

@@ -1,8 +1,8 @@
-"""Checks that all C++ sources are formatted as .clang-format says.
+"""Checks that all C++ sources are formatted according to .clang-format.
 
 Usage: format.py SOURCE_ROOT
-Versions of clang-format differ in details. The one that decides is Debian 12's; beside any other
-the test is skipped, and says so. To format: clang-format-14 -i FILE...
+Versions of clang-format differ in details; this uses Debian 12's. With any other the test is
+skipped with a message. To format: clang-format-14 -i FILE...
 """
 
 import re
@@ -13,7 +13,7 @@ from clang_tool import SKIPPED, find_tool
 
 
 def badly_formatted(tool, root, files):
-    """Of the files, those that the tool would change, with the first line that it would."""
+    """The files that the tool would change, each with the first changed line."""
     said = subprocess.run([tool, "--dry-run", *files], cwd=root, capture_output=True,
                           text=True).stderr
     lines = {}

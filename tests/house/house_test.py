@@ -1,4 +1,4 @@
-"""The checks of this folder, on small trees with faults: each must be found."""
+"""Runs the checks of this folder on small trees with faults: each fault must be found."""
 
 import os
 import shutil

@@ -1,14 +1,14 @@
-"""Checks the walls between modules: which folder may include which.
+"""Checks the boundaries between modules: which folder may include which.
 
-Usage: includes.py SOURCE_ROOT. Prints file:line and the rule for every include that crosses a
-wall; exits 1 if there is any. ARCHITECTURE.md says what each module is for.
+Usage: includes.py SOURCE_ROOT. Prints file:line and the rule for every forbidden include; exits 1
+if there is any. ARCHITECTURE.md describes each module.
 """
 
 import os
 import re
 import sys
 
-# What a module may include besides itself. The longest matching folder decides.
+# What a module may include besides itself. The longest matching folder applies.
 RULES = {
     "core/base": [],
     "core/formats": ["core/base"],
@@ -32,12 +32,12 @@ RULES["core/client"] = RULES["core/cluster/kubernetes"] + ["core/cluster", "core
 RULES["core/tune"] = ["core/base", "core/formats", "core/job", "core/client"]
 RULES["runtime"] = ["core/base", "core/formats", "core/net", "core/tensorboard", "core/goodput",
                     "core/job", "core/strategy", "core/launch/io/protocol.h"]
-# What other people's programs include: with LibTorch and these headers alone they compile.
+# Public headers: users' programs must compile with only LibTorch and these.
 PUBLIC = "runtime/include"
 RULES[PUBLIC] = []
 RULES["cli"] = ["core"]
 
-# Parts of runtime/ on plain buffers: they compile fast, are fuzzed and run under ThreadSanitizer.
+# Parts of runtime/ without Torch: they compile fast and run under fuzzers and ThreadSanitizer.
 TORCH_FREE = ["runtime/comm", "runtime/data", "runtime/gns", "runtime/profile",
               "runtime/checkpoint"]
 for part in TORCH_FREE:
@@ -82,7 +82,7 @@ def check_tree(root):
     for top in ("core", "runtime", "cli"):
         for folder, _, names in sorted(os.walk(os.path.join(root, top))):
             if inside(os.path.relpath(folder, root), "cli/templates"):
-                continue  # sources that `adaptdl init` writes: programs of their own
+                continue  # sources written by `adaptdl init`: separate programs
             for name in sorted(names):
                 if not name.endswith((".cpp", ".h", ".cu")):
                     continue

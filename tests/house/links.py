@@ -1,19 +1,19 @@
-"""Checks that no symbolic link of the repository is broken in a fresh copy of it: each leads,
-without the help of an absolute path, to something in the repository.
+"""Checks that no symlink of the repository is broken in a fresh copy: each must be relative and
+point to a file in the repository.
 
-Usage: links.py SOURCE_ROOT. A tree that git knows nothing of is skipped: exit 77.
+Usage: links.py SOURCE_ROOT. Skipped (exit 77) for a tree without git.
 """
 
 import os
 import subprocess
 import sys
 
-LINK = "120000"  # as git writes its mode
+LINK = "120000"  # git's mode of a symlink
 
 
 def tracked(root):
     """Every path of the index, with its mode."""
-    # The folder may be another user's: a container's mount, say. Nothing of it is run.
+    # The folder may belong to another user, as in a container's mount. Nothing in it is run.
     listed = subprocess.run(["git", "-c", "safe.directory=*", "-C", root, "ls-files", "--stage",
                              "-z"],
                             check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
@@ -41,7 +41,7 @@ def check_tree(root):
 
 
 def main(check, all_well):
-    """Runs a check of tracked files on the tree that the command line names."""
+    """Runs a check of tracked files on the tree given on the command line."""
     source_root = sys.argv[1]
     if not os.path.exists(os.path.join(source_root, ".git")):
         print("SKIPPED: git does not know this tree")

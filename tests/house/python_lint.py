@@ -1,8 +1,8 @@
-"""Checks all tracked Python with ruff, by the rules of ruff.toml beside this file.
+"""Checks all tracked Python files with ruff and the rules of ruff.toml in this folder.
 
-Usage: python_lint.py SOURCE_ROOT. The ruff is the one that ADAPTDL_TEST_RUFF names, or the newest
-that `./bootstrap test` has installed into .deps/: another version may find something else. Without
-one, and for a tree that git knows nothing of, it is skipped: exit 77.
+Usage: python_lint.py SOURCE_ROOT. Uses the ruff that ADAPTDL_TEST_RUFF names, else the newest that
+`./bootstrap test` has installed into .deps/, because other versions may report other problems.
+Skipped (exit 77) without one, and for a tree without git.
 """
 
 import glob
@@ -20,7 +20,7 @@ def find_ruff(root):
 
 
 def python_files(root):
-    """By their names, or their first line."""
+    """Python files, recognised by their names or their first line."""
     found = []
     for path in sorted(tracked(root)):
         whole = os.path.join(root, path)

@@ -1,7 +1,7 @@
-"""Checks that no script has the name of a module of Python's own: whatever lies in the same folder
-would import the script instead of that module.
+"""Checks that no script has the name of a standard Python module: scripts in the same folder would
+import it instead of that module.
 
-Usage: python_names.py SOURCE_ROOT. A tree that git knows nothing of is skipped: exit 77.
+Usage: python_names.py SOURCE_ROOT. Skipped (exit 77) for a tree without git.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""Checks that no source file lies about unused: each is named in a meson.build, or meson says that
-a target or a test uses it. So is each scenario of the simulator, tests/sim/NAME.yaml.
+"""Checks that no source file is unused: a meson.build must name it, or meson must report that a
+target or a test uses it. The same applies to the simulator's scenarios, tests/sim/NAME.yaml.
 
 Usage: registered.py SOURCE_ROOT BUILD_ROOT. A test that exists but never runs is worse than none.
 """
@@ -27,20 +27,20 @@ def named_files(root, top):
 
 
 def used_files(root, build):
-    """What meson knows of: catches names that a meson.build puts together in a loop."""
+    """Files that meson reports: includes names that a meson.build assembles in a loop."""
     def load(name):
         with open(os.path.join(build, "meson-info", name), encoding="utf-8") as file:
             return json.load(file)
 
     groups = [group for target in load("intro-targets.json") for group in target["target_sources"]]
     paths = [path for group in groups for path in group.get("sources", [])]
-    # In a unity build meson names its own files, which include ours.
+    # In a unity build meson lists its generated files, which include ours.
     for path in (path for group in groups for path in group.get("generated_sources", [])):
         if re.search(r"-unity\d+\.\w+$", path):
             with open(path, encoding="utf-8") as file:
                 paths += re.findall(r'#include\s*[<"]([^">]+)[">]', file.read())
     paths += [word for test in load("intro-tests.json") for word in test["cmd"]]
-    # The words of a test's command may be relative to the build folder.
+    # Paths in a test's command may be relative to the build folder.
     return {os.path.relpath(os.path.join(build, path), root) for path in paths}
 
 

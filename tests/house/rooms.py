@@ -1,8 +1,8 @@
-"""Checks the rooms that includes.py draws walls between: none is crowded, each source has a header
-of its name, and the rooms of a module lie in an order.
+"""Checks the folders ("rooms") of the modules: none has too many files, each source has a header of
+its name, and the folders of a module include each other only in a fixed order.
 
-Usage: rooms.py SOURCE_ROOT. Prints the file or folder and the rule for everything that breaks one;
-exits 1 if there is any.
+Usage: rooms.py SOURCE_ROOT. Prints each file or folder that breaks a rule, and the rule; exits 1 if
+there is any.
 """
 
 import os
@@ -13,10 +13,10 @@ from includes import INCLUDE, inside
 
 SOURCES = (".cpp", ".cu")
 MOST_SOURCES = 40
-FLAT = ["cli/commands"]  # one source for each command, which a user finds by its name
+FLAT = ["cli/commands"]  # one source per command, found by the command's name
 
-# Rooms of a module from the lowest up: a room includes those before it, and never those behind it.
-# The module's own folder, where their interfaces are and what puts them together, is beside them.
+# Folders of a module from the lowest up: a folder may include earlier ones, never later ones. The
+# module's top folder (interfaces, and code that combines the parts) is not part of the order.
 ORDERS = {
     "cli": ["frame", "show", "commands"],
     "core/client": ["image", "local", "kubernetes"],
@@ -27,8 +27,8 @@ ORDERS = {
                 "worker"],
 }
 
-# Sources without a header of their name, and where they are declared. A file with a main() needs
-# none. A folder stands for all sources in it.
+# Sources without a header of their name, and the header that declares them. A file with a main()
+# needs none. A folder applies to all sources in it.
 WITHOUT_HEADER = {
     "cli/commands": "cli/commands.h: one function for each command, all in one table",
     "cli/embedded_worker.cpp": "core/launch/run/worker_image.h: its bytes, in a build with Torch",
@@ -84,7 +84,7 @@ def check_tree(root):
         for folder, _, names in sorted(os.walk(os.path.join(root, top))):
             here = os.path.relpath(folder, root)
             if inside(here, "cli/templates"):
-                continue  # sources that `adaptdl init` writes: programs of their own
+                continue  # sources written by `adaptdl init`: separate programs
             count = sum(name.endswith(SOURCES) for name in names)
             if count > MOST_SOURCES and here not in FLAT:
                 problems.append(f"{here}: {count} sources are more than {MOST_SOURCES}; give the "

@@ -1,26 +1,26 @@
 #!/bin/sh
-# Builds the Torch-free part once more with sanitizers, in a build folder of its own that is kept
-# for the next time, and runs tests there.
+# Builds the Torch-free part with sanitizers in a separate build folder, which is kept for the next
+# time, and runs tests there.
 # Usage: sanitize.sh SOURCE_ROOT BUILD_FOLDER SANITIZERS ARGUMENTS_OF_MESON_TEST...
 set -eu
 source=$1 build=$2 sanitizers=$3
 shift 3
 
-# With line numbers only, and for AddressSanitizer unoptimised: -O1 -g takes three times as long to
-# compile, which costs more than the tests gain by it.
+# Line numbers only, and no optimisation for AddressSanitizer: -O1 -g takes three times as long to
+# compile, which costs more than the tests gain.
 optimization=0
 [ "$sanitizers" != thread ] || optimization=1
 if [ ! -f "$build/build.ninja" ]; then
   meson setup "$build" "$source" -Dtorch=disabled -Db_sanitize="$sanitizers" -Db_lundef=false \
     -Doptimization=$optimization -Ddebug=false -Dc_args=-g1 -Dcpp_args=-g1
 fi
-# The generated histories of the rendezvous are arithmetic in one thread: fewer will do here.
+# The generated histories of the rendezvous are arithmetic in one thread: fewer suffice here.
 export ADAPTDL_HISTORIES=200
 export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 suppressions=$source/tests/house/tsan.supp"
 export ASAN_OPTIONS="halt_on_error=1 detect_stack_use_after_return=1"
 export UBSAN_OPTIONS="halt_on_error=1 print_stacktrace=1"
 
-# ThreadSanitizer wants memory where randomised addresses may lie: switched off where that is allowed.
+# ThreadSanitizer needs fixed memory ranges: switch address randomisation off if that is allowed.
 still=
 [ "$sanitizers" != thread ] || ! setarch -R true 2>/dev/null || still='setarch -R'
 exec $still meson test -C "$build" --print-errorlogs --timeout-multiplier 10 "$@"

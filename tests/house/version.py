@@ -1,4 +1,4 @@
-"""Checks that the version comes from meson.build and nowhere else.
+"""Checks that the version is defined only in meson.build.
 
 Usage: version.py SOURCE_ROOT VERSION ADAPTDL
 """

@@ -1,6 +1,6 @@
-"""What the Python tests of all folders share: checks, processes, runs, services, who runs tests.
+"""Shared code of all Python tests: checks, processes, runs, services, the test runner.
 
-meson sets PYTHONPATH to the folder above; by hand:
+meson sets PYTHONPATH to the parent folder; by hand:
 
     PYTHONPATH=tests python3 tests/elastic/kills.py build/adaptdl build/tests/elastic/programs
 """

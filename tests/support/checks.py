@@ -1,21 +1,21 @@
-"""What a test expects. A failure says what was expected and what came instead."""
+"""Checks for tests. A failure shows the expectation and the actual values."""
 
 import time
 
-PATIENCE = 90.0  # seconds; for a machine with much else to do
+PATIENCE = 90.0  # seconds; enough for a busy machine
 SKIPPED = 77     # the exit code that meson shows as a skipped test
 
 
 class Failed(Exception):
-    """A check that does not hold."""
+    """A failed check."""
 
 
 class Skipped(Exception):
-    """Why a test cannot run here."""
+    """The test cannot run here; the message is the reason."""
 
 
 def check(condition, sentence, *details):
-    """`details` is what came instead; the logs are shown in any case."""
+    """`details`: the actual values. A failure always shows the logs."""
     if not condition:
         raise Failed("\n".join(map(str, (sentence, *details))))
 
@@ -30,10 +30,10 @@ def shortened(value, most=1000):
 
 
 def wait_until(condition, sentence, timeout=PATIENCE, every=None, tell=None):
-    """The first true value of condition(). A failure shows its last value, or tell().
+    """Returns the first true value of condition(). A failure shows its last value, or tell().
 
-    Unless `every` gives the seconds between two calls, they grow with the time that was waited:
-    what comes soon is seen soon, and what takes long is not asked for all the time.
+    `every`: seconds between two calls. By default the pause grows with the time waited, so that
+    short waits are fast and long waits are cheap.
     """
     begun = time.monotonic()
     while True:

@@ -1,4 +1,4 @@
-"""Files of tests: read and written whole."""
+"""Reads and writes whole files."""
 
 import glob
 import json
@@ -15,12 +15,12 @@ def read_json(path):
 
 
 def json_lines(path):
-    """The records of a file with one on each line."""
+    """The records of a file with one JSON record per line."""
     return [json.loads(line) for line in read(path).splitlines()]
 
 
 def write(path, text=""):
-    """Makes the folders on the way; gives the path. `text`: str, or bytes."""
+    """Creates parent folders; returns the path. `text`: str or bytes."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as file:
         file.write(text.encode() if isinstance(text, str) else text)
@@ -28,7 +28,7 @@ def write(path, text=""):
 
 
 def last_lines(path, count, size=20_000):
-    """The last lines of a file that may be long."""
+    """The last lines of a possibly long file."""
     with open(path, "rb") as file:
         file.seek(max(0, os.path.getsize(path) - size))
         return file.read().decode(errors="replace").splitlines()[-count:]

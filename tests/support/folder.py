@@ -1,4 +1,4 @@
-"""Where one test takes place: nothing outside of it is read, and nothing of it is left."""
+"""The folder of one test: the test reads nothing outside it and leaves nothing behind."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from .processes import Processes, carriers, kill, run_command
 from .runs import Run
 
 MARK = "ADAPTDL_TEST_FOLDER"
-# What the built program needs of its surroundings, if it is not the one that is installed.
+# Environment variables that the built program needs if it is not the installed one.
 KEPT = ("ADAPTDL_LIBTORCH", "ADAPTDL_WORKER")
 
 
@@ -26,14 +26,13 @@ def isolated(path):
 
 
 class Folder:
-    """Copies of programs, state, sockets, logs; and all processes that come of them, which it
-    ends."""
+    """Holds copies of programs, state, sockets and logs, and ends all processes started from it."""
 
     def __init__(self, binary, material=None):
         self.binary, self.material = binary, material
         self.path = tempfile.mkdtemp(prefix="adaptdl-test-")
         self.processes, self.runs = Processes(), []
-        self.tellers = []  # functions that give (title, text) of what a failure should show
+        self.tellers = []  # functions that return (title, text) for a failure's report
         self.environment = isolated(self.path) | {MARK: self.path}
         os.mkdir(os.path.join(self.path, "runtime"), 0o700)
 
@@ -44,7 +43,7 @@ class Folder:
         return write(self.file(name), text)
 
     def program(self, name):
-        """The path of a training program in this folder; its data are beside it."""
+        """The path of a training program in this folder, with its data in the same folder."""
         for entry in os.listdir(self.material):
             target = self.file(entry)
             if (entry == name + ".pt" or entry.endswith(".npy")) and not os.path.exists(target):
@@ -58,13 +57,13 @@ class Folder:
         return run
 
     def command(self, *arguments, environment=None, timeout=PATIENCE):
-        """Another command, to its end: (exit code, stdout, stderr)."""
+        """Runs another command to its end: (exit code, stdout, stderr)."""
         done = run_command([self.binary, *arguments], timeout=timeout, cwd=self.path,
                            env=environment or self.environment)
         return done.returncode, done.stdout, done.stderr
 
     def start(self, words, environment=None, **options):
-        """A process that ends with the test at the latest."""
+        """Starts a process that is ended with the test at the latest."""
         return self.processes.start(words, **{"env": self.environment | (environment or {}),
                                               "cwd": self.path} | options)
 
@@ -74,7 +73,7 @@ class Folder:
             self.processes.start([sys.executable, "-c", "while True: pass"])
 
     def left(self):
-        """Living processes that this folder's runs started, launchers too."""
+        """Running processes that this folder's runs started, including launchers."""
         return carriers(MARK, self.path)
 
     def check_nothing_left(self, seconds=5.0):
@@ -90,10 +89,10 @@ class Folder:
         check(not left, "shared memory with a name is left", left)
 
     def logs(self):
-        """[(title, lines)] of what runs and services tell, then of every log below."""
+        """[(title, lines)] from runs and services, then of every log below the folder."""
         found = []
         for tell in self.tellers:
-            with contextlib.suppress(Exception):  # of a failure's report: the failure itself counts
+            with contextlib.suppress(Exception):  # the failure itself matters, not its report
                 found.append(tell())
         return found + logs_below(self.path)
 
@@ -101,7 +100,7 @@ class Folder:
         for run in self.runs:
             run.abandon()
         self.processes.close()
-        for pid in self.left():  # of a test that failed
+        for pid in self.left():  # left by a failed test
             kill(pid)
         shutil.rmtree(self.path, ignore_errors=True)
 

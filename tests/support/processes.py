@@ -1,4 +1,4 @@
-"""Processes that tests start, and what /proc says of them."""
+"""Processes that tests start, and their data in /proc."""
 
 import contextlib
 import os
@@ -11,9 +11,9 @@ from .checks import PATIENCE, Failed, check, shortened
 
 
 def run_command(words, code=None, timeout=PATIENCE, text=True, **options):
-    """Runs a program to its end; gives what subprocess.run gives, with stdout and stderr.
+    """Runs a program to its end; returns the result of subprocess.run, with stdout and stderr.
 
-    `code`: the exit code that it must have. Without `input` it reads nothing.
+    `code`: the required exit code. Without `input` its standard input is empty.
     """
     if "input" not in options:
         options.setdefault("stdin", subprocess.DEVNULL)
@@ -33,7 +33,7 @@ def run_command(words, code=None, timeout=PATIENCE, text=True, **options):
 
 
 def kill(pid, number=signal.SIGKILL):
-    """Whether there was somebody to take the signal."""
+    """Whether the process existed."""
     try:
         os.kill(pid, number)
         return True
@@ -42,7 +42,7 @@ def kill(pid, number=signal.SIGKILL):
 
 
 def end(process, patience=20):
-    """Ends a child: by SIGTERM, or by SIGKILL if that does not help. Whether it ended by itself."""
+    """Ends a child by SIGTERM, else by SIGKILL. Returns whether SIGTERM sufficed."""
     if process.poll() is None:
         process.terminate()
     try:
@@ -59,7 +59,7 @@ def kill_child(process):
 
 
 class Processes:
-    """Children that are gone when this is closed, whatever happened until then."""
+    """Child processes; close() always ends all of them."""
 
     def __init__(self):
         self.children = []
@@ -80,7 +80,7 @@ class Processes:
 
 
 def stat_fields(pid):
-    """/proc/PID/stat from the state on; None if there is no such process."""
+    """The fields of /proc/PID/stat from the state on; None if the process does not exist."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             return file.read().rsplit(")", 1)[1].split()
@@ -105,13 +105,13 @@ def children_of(pid):
 
 
 def cpu_s(pid):
-    """Processor seconds of a process so far."""
+    """CPU seconds of a process so far."""
     fields = stat_fields(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def carriers(mark, value):
-    """Living processes that were started with this environment variable."""
+    """Running processes that were started with this environment variable."""
     wanted = f"{mark}={value}".encode()
     found = []
     for pid in all_pids():
@@ -123,7 +123,7 @@ def carriers(mark, value):
 
 
 def free_ports(count):
-    """Ports that nobody listens on; all of them are held until all are known."""
+    """Unused ports; all are held until all are known, so they differ."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

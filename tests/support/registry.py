@@ -15,7 +15,7 @@ def has_registry():
 
 
 class Registry:
-    """Started with its files in a folder; its log is there, too."""
+    """A registry with its files and its log in a folder."""
 
     def __init__(self, folder, port=None):
         self.name = f"127.0.0.1:{port or free_port()}"

@@ -1,6 +1,6 @@
-"""Runs tests one after another. A test is a function; what it raises is its failure.
+"""Runs tests one after another. A test is a function; it fails by raising an exception.
 
-A failure takes one screen: what was expected, what came, where, and the end of every log.
+A failure's report takes one screen: expectation, actual values, place, and the end of every log.
 """
 
 import argparse
@@ -15,13 +15,13 @@ import traceback
 from .checks import SKIPPED, Failed, Skipped, shortened
 from .folder import Folder
 
-SCREEN = 60  # lines of a failure, about
+SCREEN = 60  # lines of a failure's report, approximately
 WIDTH = 300  # characters of a line at most
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def where(error):
-    """Where in the test, and where at last, an error arose; but for this package."""
+    """The places of an error: in the test and the innermost one, outside this package."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
               if os.path.dirname(os.path.abspath(frame.filename)) != HERE]
     lines = []
@@ -34,7 +34,7 @@ def where(error):
 
 
 def failure(error, logs):
-    """The lines that tell of it. `logs`: [(title, lines)]; what tells most comes first."""
+    """The lines of a failure's report. `logs`: [(title, lines)], the most useful first."""
     text = str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
     came = [shortened(line) for line in text.splitlines()]
     if len(came) > SCREEN // 2:
@@ -49,13 +49,13 @@ def failure(error, logs):
 
 
 class Results:
-    """What has become of the tests so far; a line is printed for each."""
+    """The results of the tests so far; prints a line for each."""
 
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
 
     def run(self, name, test, *arguments, logs=list):
-        """logs() gives [(title, lines)] when the test has failed. Whether it has not."""
+        """Returns whether the test passed. logs() returns [(title, lines)] after a failure."""
         begun = time.monotonic()
 
         def say(outcome, *lines):
@@ -68,7 +68,7 @@ class Results:
         except Skipped as reason:
             self.skipped += 1
             say("SKIPPED", reason)
-        except Exception as error:  # a failed check, or a bug of the test: both end here
+        except Exception as error:  # a failed check or a bug in the test
             self.failed += 1
             try:
                 known = logs()
@@ -89,18 +89,18 @@ class Results:
 
 
 def end_by_sigterm():
-    """SIGTERM unwinds the stack, so that what was started is ended."""
+    """Makes SIGTERM unwind the stack, so that started processes are ended."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def skip_all(reason):
-    """Nothing of this program can be tested here."""
+    """Skips the whole test program."""
     print("SKIPPED:", reason, flush=True)
     sys.exit(SKIPPED)
 
 
 def main(*tests):
-    """Runs tests, each in a folder of its own, with its random numbers: test(folder, draw)."""
+    """Runs tests, each in its own folder with its own random numbers: test(folder, draw)."""
     parser = argparse.ArgumentParser()
     parser.add_argument("adaptdl")
     parser.add_argument("material", nargs="?", default="",

@@ -1,4 +1,4 @@
-"""One `adaptdl run`, whose events are followed while it runs."""
+"""One `adaptdl run`; follows its events while it runs."""
 
 import json
 import os
@@ -47,7 +47,7 @@ class Run:
     # ---- waiting
 
     def wait_for(self, condition, sentence, timeout=PATIENCE):
-        """What `condition(events)` gives as soon as it is true."""
+        """Waits until `condition(events)` is true and returns its value."""
         end = time.monotonic() + timeout
         with self.changed:
             while True:
@@ -79,7 +79,7 @@ class Run:
         return self.wait_event("generation", timeout, after, to=replicas)
 
     def wait_size(self, replicas):
-        """Until the last generation has so many replicas."""
+        """Waits until the last generation has this number of replicas."""
         self.wait_for(lambda events: [e for e in events if e["event"] == "generation"][-1]["to"] ==
                       replicas, f"{replicas} replicas")
 
@@ -106,7 +106,7 @@ class Run:
         return {event["step"]: event["loss"] for event in self.of("step")}
 
     def check_steps(self, first=1, last=None):
-        """Every step exactly once, in order."""
+        """Checks that every step occurs exactly once, in order."""
         steps = [event["step"] for event in self.of("step")]
         check(steps == list(range(first, first + len(steps))),
               "steps are lost, or come twice", broken_at(steps, first))
@@ -114,7 +114,7 @@ class Run:
             steps_before = [e["step"] for e in self.events[:self.events.index(event)]
                             if e["event"] == "step"]
             before = steps_before[-1] if steps_before else first - 1
-            # A step that a dead rank 0 could not announce any more is announced by the next.
+            # If rank 0 dies before it announces a step, the next rank 0 announces it.
             check(event["step"] in (before, before + event["immediate"]),
                   f"generation {event['generation']} is said to begin after {event['step']}, not "
                   f"{before}")
@@ -122,7 +122,7 @@ class Run:
             check(steps and steps[-1] == last, f"the last step is {steps[-1:]}, not {last}")
 
     def story(self):
-        """All that happened but steps, for a failure's report."""
+        """All events except steps, for a failure's report."""
         with self.changed:
             steps = [event["step"] for event in self.events if event["event"] == "step"]
             others = [json.dumps(event) for event in self.events if event["event"] != "step"]
@@ -135,14 +135,14 @@ class Run:
         return ask(self.folder.file("runtime", "adaptdl", "runs", self.name + ".sock"), **request)
 
     def members(self):
-        """{member: pid} of those who train, in order of rank."""
+        """{member: pid} of the replicas that train, in rank order."""
         pids = {m["member"]: m["pid"] for m in self.request(request="status")["members"]
                 if m["state"] in ("active", "leaving", "stopped")}
         order = self.of("generation")[-1]["members"]
         return {member: pids[member] for member in order if member in pids}
 
     def starting(self):
-        """{member: pid} of those who do not train yet."""
+        """{member: pid} of the replicas that do not train yet."""
         return {m["member"]: m["pid"] for m in self.request(request="status")["members"]
                 if m["state"] in ("starting", "ready")}
 
@@ -150,7 +150,7 @@ class Run:
         self.process.send_signal(number)
 
     def end(self, timeout=PATIENCE):
-        """Waits for the end; the exit code."""
+        """Waits for the end; returns the exit code."""
         try:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -176,7 +176,7 @@ def broken_at(steps, first):
 
 
 def same_losses(ours, reference, relative=1e-3):
-    """Each step of `ours` against the same step of `reference`."""
+    """Compares each step of `ours` with the same step of `reference`."""
     check(ours.keys() == reference.keys(), f"{len(ours)} steps, not {len(reference)}")
     for step, loss in ours.items():
         other = reference[step]

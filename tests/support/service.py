@@ -1,4 +1,4 @@
-"""Drives `adaptdl serve` in tests: a service with a state folder of its own, jobs sent to its
+"""Drives `adaptdl serve` in tests: a service with its own state folder, and jobs sent to its
 socket."""
 
 import contextlib
@@ -16,7 +16,7 @@ LIVE_JOBS = "SELECT name FROM jobs WHERE ended_s IS NULL"
 
 
 class Service:
-    """One `adaptdl serve` in a support.Folder, maybe killed and started again."""
+    """One `adaptdl serve` in a support.Folder; tests may kill and restart it."""
 
     def __init__(self, folder, *arguments, **environment):
         self.folder = folder
@@ -57,7 +57,7 @@ class Service:
         return answer
 
     def spec(self, program, *arguments, **fields):
-        """`program` alone is a command; a .pt is an archive."""
+        """The spec of a job: `program` is a command, or an archive if it ends in .pt."""
         kind = "archive" if program.endswith(".pt") else "command"
         full = {"format": 1, "kind": kind, "program": program, "arguments": list(arguments),
                 "directory": self.folder.path, "min_replicas": 1}
@@ -66,21 +66,21 @@ class Service:
         return full | fields
 
     def submit(self, program, *arguments, **spec):
-        """The job's name."""
+        """Submits a job; returns its name."""
         return self.ask("submit", spec=self.spec(program, *arguments, **spec))["name"]
 
     def shell(self, script, **spec):
         return self.submit("/bin/sh", "-c", script, **spec)
 
     def command(self, *arguments, timeout=PATIENCE):
-        """Another command, to its end: (exit code, stdout, stderr)."""
+        """Runs another command to its end: (exit code, stdout, stderr)."""
         return self.folder.command(*arguments, environment=self.environment, timeout=timeout)
 
     def kill(self):
         kill_child(self.process)
 
     def stop(self):
-        """Ends the service by request; jobs go on."""
+        """Ends the service by a request; jobs continue."""
         self.ask("stop")
         check(self.process.wait(PATIENCE) == 0, "the service did not end well")
 
@@ -93,7 +93,7 @@ class Service:
             return [dict(row) for row in database.execute(sql, values)]
 
     def change(self, sql, *values):
-        """Behind the back of the service."""
+        """Changes the database without the service."""
         path = os.path.join(self.state, "state.db")
         with contextlib.closing(sqlite3.connect(path)) as database, database:
             database.execute(sql, values)
@@ -122,7 +122,7 @@ class Service:
         return os.path.join(self.state, "jobs", name, *path)
 
     def record(self, name):
-        """What the runner has written of the job: run.json."""
+        """The runner's record of the job: run.json."""
         return read_json(self.job_file(name, "run.json"))
 
     def run_events(self, name):
@@ -135,7 +135,7 @@ class Service:
         return "".join(read(os.path.join(folder, log)) for log in sorted(os.listdir(folder)))
 
     def runner_status(self, name):
-        """What its runner says of itself; empty if there is none."""
+        """The status that its runner reports; empty if there is no runner."""
         with contextlib.suppress(OSError, ValueError):
             return ask(self.job_file(name, "control.sock"), request="status")
         return {}

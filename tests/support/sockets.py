@@ -1,4 +1,4 @@
-"""Requests over a Unix socket: a line of JSON there, a line of JSON back."""
+"""Requests over a Unix socket: one line of JSON each for request and answer."""
 
 import json
 import socket
@@ -8,7 +8,7 @@ from .checks import PATIENCE
 
 
 def ask(path, **request):
-    """The answer. OSError: nobody answers there."""
+    """Returns the answer. Raises OSError if nothing answers."""
     with socket.socket(socket.AF_UNIX) as control:
         control.settimeout(PATIENCE)
         control.connect(path)
@@ -21,7 +21,7 @@ def ask(path, **request):
 
 
 def answer_at(path, answer):
-    """Answers requests at this path by answer(request), on a thread, until the process ends."""
+    """Answers requests at this path with answer(request), on a thread, until the process ends."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen()

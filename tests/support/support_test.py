@@ -1,4 +1,4 @@
-"""What these modules promise to tests: outcomes, a screen for a failure, and nothing left."""
+"""Tests of these modules: results, the report of a failure, and cleanup."""
 
 import os
 import signal

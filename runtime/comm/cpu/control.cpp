@@ -56,7 +56,7 @@ void ControlLinks::tell_all(const ControlMessage& message) noexcept {
       [[maybe_unused]] const ssize_t sent =
           ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-  } catch (...) {  // out of memory: the end of the links says it
+  } catch (...) {  // out of memory: the closed links report it
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// One control link to every other member, watched by a thread: death (the link ends without a
-// farewell), departure and abort arrive here while collectives use other ways.
+// One control link to every other member, watched by a thread. It reports death (the link closes
+// without a leave message), departure and abort; collectives use other connections.
 
 #include <cstdint>
 #include <functional>
@@ -18,21 +18,21 @@ namespace adaptdl::comm {
 class ControlLinks {
  public:
   struct Events {
-    // All are called by the watching thread; they must not destroy the ControlLinks.
+    // The watching thread makes all calls; they must not destroy the ControlLinks.
     std::function<void(int rank, const std::string& reason)> aborted;
     std::function<void(int rank, uint64_t calls)> left;
     std::function<void(int rank)> lost;
-    // The first and the last that the thread does.
+    // The thread's first and last actions.
     std::function<void()> started, stopping;
   };
 
-  // `sockets`: by rank, this rank's own empty. Call start() once; no event comes before.
+  // `sockets`: by rank, empty for this rank. Call start() once; no event comes before it.
   ControlLinks(uint64_t generation, std::vector<Fd> sockets);
   ~ControlLinks();  // ends the thread, closes the links
   void start(Events events);
 
-  // To all others, without blocking; what a full socket does not take is lost (the link's end
-  // follows and says as much). Any thread.
+  // Sends to all others, without blocking. If a socket is full the message is lost; the link then
+  // closes, which has the same effect. Any thread.
   void tell_all(const ControlMessage& message) noexcept;
 
   int socket(int rank) const { return sockets_[static_cast<size_t>(rank)].get(); }
@@ -44,7 +44,7 @@ class ControlLinks {
   };
 
   void run();
-  // False when the link has ended and need not be watched any more.
+  // False if the link is closed and needs no more watching.
   bool read_link(size_t rank);
 
   const uint64_t generation_;

@@ -12,8 +12,8 @@
 namespace adaptdl::comm {
 namespace {
 
-// How long a waiting lane looks at most before it sleeps: several times what a wake-up costs. With
-// fewer cores than lanes, looking keeps the one that is waited for from running.
+// The longest time that a lane spins before it sleeps: several times the cost of a wake-up. With
+// fewer cores than lanes, spinning would keep the awaited lane from running.
 constexpr int64_t kSpinNs = 50'000;
 constexpr int64_t kCrowdedSpinNs = 5'000;
 
@@ -21,7 +21,7 @@ int64_t spin_ns(int lanes) {
   return lanes <= available_cores() ? kSpinNs : kCrowdedSpinNs;
 }
 
-// How long the end of a data link waits for the control link to say why.
+// After a data link closes, how long to wait for the reason on the control link.
 constexpr auto kReasonDelay = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -62,7 +62,7 @@ void CpuCommunicator::on_left(int rank, uint64_t calls) {
   uint64_t until = everybody_until_.load();
   while (calls < until && !everybody_until_.compare_exchange_weak(until, calls)) {
   }
-  // Either this sees the collective that has begun, or that one sees everybody_until_.
+  // Either this sees the collective that has started, or that one sees everybody_until_.
   if (call_.load() > calls) {
     abort(fmt::format("generation {}: rank {} has left the group", generation(), rank));
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The Communicator by way of the CPU: shared memory within a host, TCP between hosts. What lies in
-// a device's memory is copied to the host and back. Made by connect().
+// The Communicator that runs on the CPU: shared memory within a host, TCP between hosts. Buffers in
+// device memory are copied to the host and back. Created by connect().
 
 #include <atomic>
 #include <memory>
@@ -40,7 +40,7 @@ class CpuCommunicator final : public Communicator {
 
  private:
   enum class Kind : uint8_t { all_reduce = 1, broadcast, all_gather, barrier };
-  // Runs one collective; every way to fail ends the generation.
+  // Runs one collective; any failure ends the generation.
   template <typename Body>
   void collective(const Tag& shape, Body&& body);
   bool one_host() const { return layout_.host_count() == 1; }
@@ -54,10 +54,10 @@ class CpuCommunicator final : public Communicator {
   HostGroup local_;
   Uplink uplink_;
   MixedGroup mixed_;
-  std::atomic<TimePoint> begun_{TimePoint{}};          // the collective under way; or none
-  std::atomic<uint64_t> call_{0};                      // the latest collective begun
-  std::atomic<uint64_t> everybody_until_{UINT64_MAX};  // the last that nobody has left before
-  ControlLinks control_;                               // last: its thread uses the others
+  std::atomic<TimePoint> begun_{TimePoint{}};          // of the running collective; default: none
+  std::atomic<uint64_t> call_{0};                      // the latest collective started
+  std::atomic<uint64_t> everybody_until_{UINT64_MAX};  // the last that no member left before
+  ControlLinks control_;                               // declared last: its thread uses the others
 };
 
 }  // namespace adaptdl::comm

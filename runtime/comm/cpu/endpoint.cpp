@@ -69,7 +69,7 @@ std::string text_field(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_string() ||
       found->get_ref<const std::string&>().size() > kMaxText) {
-    fail("endpoint of a member: \"{}\" must be a text of at most {} bytes", key, kMaxText);
+    fail("endpoint of a member: \"{}\" must be a string of at most {} bytes", key, kMaxText);
   }
   return found->get<std::string>();
 }
@@ -133,7 +133,7 @@ TcpAddress choose_address(const std::string& wanted) {
   };
   if (!wanted.empty()) {
     auto found = find([&](const ifaddrs& i) { return wanted == i.ifa_name; });
-    if (!found) fail("network interface \"{}\": not found, not up, or without address", wanted);
+    if (!found) fail("network interface \"{}\": not found, down or without an address", wanted);
     return *found;
   }
   const std::string usual = default_route_interface();

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where a member can be reached, as it is told to the others.
+// The addresses of a member, as sent to the others.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -23,16 +23,16 @@ struct Endpoint {
 
 nlohmann::json to_json(const Endpoint& endpoint);
 
-// Throws Error for anything but what to_json makes: all lengths are bounded.
+// Throws Error for anything that to_json does not produce: all lengths are bounded.
 Endpoint parse_endpoint(const nlohmann::json& json);
 
-// The kernel's boot id and the network namespace: equal for processes that can reach each other by
-// abstract Unix sockets.
+// The kernel's boot id and the network namespace: equal for processes that can connect to each
+// other with abstract Unix sockets.
 std::string host_identity();
 
-// The address to listen on: of the interface `wanted`, or, if that is empty, of the interface of
-// the default route, else of the first that is up and not loopback, else of loopback. IPv4 before
-// IPv6; port 0. Throws Error when `wanted` has no usable address.
+// The address to listen on: of the interface `wanted`. If `wanted` is empty: of the default route's
+// interface, else of the first that is up and not loopback, else of loopback. IPv4 before IPv6;
+// port 0. Throws Error if `wanted` has no usable address.
 TcpAddress choose_address(const std::string& wanted);
 
 // Name of the interface that has this numeric address, or "?".

@@ -9,8 +9,8 @@
 namespace adaptdl::comm {
 namespace {
 
-// Up to this many bytes of all lanes together, every lane reduces everything by itself: one
-// exchange instead of two.
+// Up to this total of all lanes' bytes, every lane reduces everything itself: one exchange instead
+// of two.
 constexpr size_t kSmallTotal = 64 << 10;
 
 const char* name_of_kind(uint8_t kind) {
@@ -132,7 +132,7 @@ void HostGroup::all_reduce_large(void* data, size_t count, Type type, Op op, int
     return Part{bytes + i * per_chunk * element, n * element, share.begin * element,
                 share.end * element};
   };
-  // What the others reduce goes into the slot.
+  // Copies the parts that others reduce into the slot.
   const auto copy_in = [&](uint64_t i) {
     const Part p = part(i);
     wait_free(first + i);
@@ -156,7 +156,7 @@ void HostGroup::all_reduce_large(void* data, size_t count, Type type, Op op, int
     const Part p = part(i);
     const uint8_t* result = segment_.result(first + i);
     for (int step = 1; step < lanes(); ++step) {
-      const int lane = (lane_ + step) % lanes();  // not all from the same one at once
+      const int lane = (lane_ + step) % lanes();  // avoids that all read the same lane at once
       wait(lane, [&] { return segment_.reduced_count(lane) > first + i; });
       const Share share = share_of(p.count / element, element, lane, lanes());
       std::memcpy(p.data + share.begin * element, result + share.begin * element,
@@ -164,7 +164,7 @@ void HostGroup::all_reduce_large(void* data, size_t count, Type type, Op op, int
     }
     release(first + i);
   };
-  // Each step waits for what the others did one turn earlier.
+  // Each step waits for the others' work of the previous iteration.
   for (uint64_t i = 0; i < chunks + 2; ++i) {
     if (i < chunks) copy_in(i);
     if (i >= 1 && i - 1 < chunks) reduce_share(i - 1);

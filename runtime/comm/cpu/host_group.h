@@ -1,12 +1,12 @@
 #pragma once
 
-// The collectives of the lanes of one host, through a Segment. Every lane calls the same functions
-// in the same order; each function takes as many chunks of the ring as it needs, so calls follow
-// each other without a barrier between them.
+// The collectives among the lanes of one host, through a Segment. Every lane calls the same
+// functions in the same order. Each function takes as many chunks of the ring as it needs, so no
+// barrier is needed between calls.
 //
 // Bytes moved per lane by a large all_reduce of N bytes over K lanes: N (K-1)/K copied in, N read
-// from K places and N/K written while reducing its share, N (K-1)/K copied out: each byte of the
-// caller's memory is read and written once, the rest happens in the caches.
+// from K places and N/K written while reducing its share, N (K-1)/K copied out. Each byte of the
+// caller's memory is read and written once; the rest stays in the caches.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace adaptdl::comm {
 
-// The part [begin, end) of `count` elements that `lane` of `lanes` reduces; begins at multiples of
+// The part [begin, end) of `count` elements that `lane` of `lanes` reduces; begin is a multiple of
 // 64 bytes.
 struct Share {
   size_t begin, end;
@@ -26,32 +26,32 @@ Share share_of(size_t count, size_t element_bytes, int lane, int lanes);
 
 class HostGroup {
  public:
-  // Borrows all. ranks: of the lanes, for messages; spin_ns: how long a lane looks at most before
-  // it sleeps.
+  // Borrows all. ranks: of the lanes, for messages; spin_ns: the longest time that a lane spins
+  // before it sleeps.
   HostGroup(Segment& segment, const std::vector<int>& ranks, int lane, const Cancellation& over,
             int64_t spin_ns);
 
-  // Names the collective that the following functions belong to.
+  // Sets the collective that the following functions belong to.
   void begin(const Tag& tag) { tag_ = tag; }
 
-  // As in Communicator, among the lanes. divisor: see reduce(). They throw Aborted when the
-  // generation ends and Error when another lane is in a different collective.
+  // As in Communicator, among the lanes. divisor: see reduce(). They throw Aborted if the
+  // generation ends and Error if another lane is in a different collective.
   void all_reduce(void* data, size_t count, Type type, Op op, int divisor);
   void all_gather(const void* mine, size_t bytes, void* all);
   void broadcast(void* data, size_t bytes, int root, bool keep);
   void barrier();
 
-  // The steps that these are made of.
+  // The building blocks of these collectives.
   Segment& segment() { return segment_; }
   int lane() const { return lane_; }
   int lanes() const { return segment_.lanes(); }
-  uint64_t take_chunks(uint64_t count);  // number of the first
+  uint64_t take_chunks(uint64_t count);  // returns the number of the first
   template <typename Ready>
   void wait(int lane, Ready&& ready) {
     if (!segment_.wait(lane, over_, spin_, ready)) ended(lane);
   }
-  void wait_free(uint64_t chunk);              // this lane's slot may be written
-  void wait_posted(uint64_t chunk, int lane);  // and checks that it is the same collective
+  void wait_free(uint64_t chunk);              // until this lane may write its slot
+  void wait_posted(uint64_t chunk, int lane);  // also checks that it is the same collective
   void wait_posted_all(uint64_t chunk);
   void post(uint64_t chunk) { segment_.post(chunk, lane_, tag_); }
   void release(uint64_t chunk) { segment_.release(chunk, lane_); }
@@ -69,7 +69,7 @@ class HostGroup {
   SpinBudget spin_;
   Tag tag_;
   uint64_t next_chunk_ = 0;
-  std::vector<uint64_t> seen_released_;  // by lane: the last count read, to read seldom
+  std::vector<uint64_t> seen_released_;  // by lane: the last count read, to avoid reads
   std::vector<const void*> sources_;
 };
 

@@ -54,7 +54,7 @@ struct InternetAddress {
       v6->sin6_port = htons(from.port);
       length = sizeof *v6;
     } else {
-      fail("\"{}\" is no numeric IP address", from.host);
+      fail("\"{}\" is not a numeric IP address", from.host);
     }
   }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
@@ -79,7 +79,7 @@ Name name_of(const sockaddr_storage& address) {
 
 Fd new_socket(int family) {
   Fd socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) fail_errno(errno, "cannot make a socket");
+  if (!socket) fail_errno(errno, "cannot create a socket");
   return socket;
 }
 
@@ -164,7 +164,7 @@ Outcome send_fd(int socket, std::string_view bytes, int fd, const Patience& pati
     } else if (sent < 0 && peer_is_gone(errno)) {
       return Outcome::closed;
     } else if (sent < 0 && errno != EINTR) {
-      fail_errno(errno, "cannot hand over shared memory");
+      fail_errno(errno, "cannot send shared memory to a member");
     }
   }
 }
@@ -216,7 +216,7 @@ Fd listen_tcp(TcpAddress& address) {
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;
   if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
-    fail_errno(errno, "cannot learn the port of a socket");
+    fail_errno(errno, "cannot read the port of a socket");
   }
   address.port = name_of(bound).port;
   return socket;
@@ -229,7 +229,7 @@ Dialled dial_abstract(const std::string& name, const Patience& patience) {
     if (::connect(socket.get(), address.get(), address.length) == 0) return {std::move(socket), ""};
     if (errno == ECONNREFUSED) return {Fd(), "its process is gone"};
     if (errno != EAGAIN && errno != EINTR) return {Fd(), std::strerror(errno)};
-    // The queue of the listener is full: there is nothing to wait for but time.
+    // The listener's queue is full, and no event tells when it has room: sleep.
     if (Monotonic::now() >= patience.deadline) return {Fd(), "it does not accept connections"};
     patience.check();
     usleep(1000);
@@ -253,7 +253,7 @@ Dialled dial_tcp(const TcpAddress& address, const Patience& patience) {
 
 void tune_tcp(int fd) {
   const auto set = [fd](int level, int option, int value) {
-    setsockopt(fd, level, option, &value, sizeof value);  // tuning: nothing depends on success
+    setsockopt(fd, level, option, &value, sizeof value);  // tuning only: failure is harmless
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Sockets between members: made, spoken on with a deadline and a way to be called off, described.
-// All sockets are non-blocking and close-on-exec.
+// Sockets between members: creation, input and output with a deadline and cancellation, and
+// descriptions. All sockets are non-blocking and close-on-exec.
 
 #include <cstdint>
 #include <optional>
@@ -16,12 +16,12 @@
 
 namespace adaptdl::comm {
 
-// How long to wait, and who may end it earlier.
+// How long to wait, and what can cancel the wait.
 struct Patience {
   TimePoint deadline;
   const Cancellation* cancel = nullptr;  // may be null
 
-  // Waits until `fd` has one of `events` or is broken. Throws Aborted when cancelled; false at the
+  // Waits until `fd` has one of `events` or an error. Throws Aborted if cancelled; false at the
   // deadline.
   bool wait(int fd, short events) const;
   void check() const;  // throws Aborted when cancelled
@@ -29,13 +29,13 @@ struct Patience {
 
 enum class Outcome { done, closed, late };
 
-// Sends or receives everything. closed: the peer is gone (end, reset). Throws Aborted when
-// cancelled, Error for what cannot be explained by the peer.
+// Sends or receives everything. closed: the peer is gone (end of stream, reset). Throws Aborted if
+// cancelled, Error for failures that the peer cannot have caused.
 Outcome send_whole(int fd, std::string_view bytes, const Patience& patience);
 Outcome receive_whole(int fd, std::span<uint8_t> bytes, const Patience& patience);
 
-// One message of fixed size with a descriptor beside it (Unix sockets only). receive_fd: nothing
-// when the peer is gone, late, or sent no descriptor with it.
+// One message of fixed size with a file descriptor (Unix sockets only). receive_fd: nothing if the
+// peer is gone, is late, or sent no descriptor.
 Outcome send_fd(int socket, std::string_view bytes, int fd, const Patience& patience);
 std::optional<Fd> receive_fd(int socket, std::span<uint8_t> bytes, const Patience& patience);
 
@@ -43,7 +43,7 @@ std::optional<Fd> receive_fd(int socket, std::span<uint8_t> bytes, const Patienc
 Fd listen_abstract(const std::string& name);
 Fd listen_tcp(TcpAddress& address);
 
-// A connected socket, or the reason why not.
+// A connected socket, or the reason for the failure.
 struct Dialled {
   Fd socket;
   std::string problem;
@@ -51,7 +51,7 @@ struct Dialled {
 Dialled dial_abstract(const std::string& name, const Patience& patience);
 Dialled dial_tcp(const TcpAddress& address, const Patience& patience);
 
-// For TCP: no delay of small messages, and a peer whose host vanished is noticed in about 10 s.
+// For TCP: sends small messages without delay, and detects a vanished host in about 10 s.
 void tune_tcp(int fd);
 
 // "unix", or "tcp LOCAL:PORT -> REMOTE:PORT via INTERFACE".

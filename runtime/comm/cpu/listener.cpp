@@ -18,7 +18,7 @@ namespace adaptdl::comm {
 namespace {
 
 constexpr size_t kMinSecret = 16;
-constexpr size_t kMaxUnproven = 256;  // the oldest goes when another comes
+constexpr size_t kMaxUnproven = 256;  // when full, the oldest is dropped
 constexpr size_t kMaxParked = 4096;
 constexpr uint64_t kStopId = 0, kUnixId = 1, kTcpId = 2;
 
@@ -29,8 +29,8 @@ void signal_event(int fd) {
 
 void send_verdict(int fd, Status status, uint64_t generation) {
   const std::string bytes = encode(Verdict{status, generation});
-  // The first bytes on an empty socket buffer: cannot block, and a peer that is gone is noticed
-  // on the link itself.
+  // The first bytes into an empty socket buffer: cannot block. The link itself reports a peer that
+  // is gone.
   [[maybe_unused]] const ssize_t sent =
       ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -108,7 +108,7 @@ void Listener::Impl::run() {
 void Listener::Impl::accept_from(int socket) {
   Fd accepted(accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!accepted) {
-    // Out of descriptors: the connection stays in the queue; do not turn in circles over it.
+    // Out of descriptors: the connection stays in the queue; sleep to avoid a busy loop.
     if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) usleep(10'000);
     return;
   }
@@ -130,7 +130,7 @@ void Listener::Impl::accept_from(int socket) {
 
 void Listener::Impl::advance(Connections::iterator at) {
   Connection& connection = at->second;
-  if (connection.parked) {  // nothing may be said before the verdict: the peer is gone
+  if (connection.parked) {  // a peer sends nothing before the verdict: it is gone
     connections_.erase(at);
     return;
   }
@@ -210,8 +210,8 @@ std::shared_ptr<Listener::Impl::Expected> Listener::Impl::expect(uint64_t genera
   if (!expected->event) fail_errno(errno, "cannot wait for connections");
   std::lock_guard lock(mutex_);
   if (any_ && generation <= newest_) {
-    throw Aborted(fmt::format("generation {} is over: generation {} has been asked for", generation,
-                              newest_));
+    throw Aborted(
+        fmt::format("generation {} is over: generation {} was requested", generation, newest_));
   }
   any_ = true;
   newest_ = generation;

@@ -1,8 +1,8 @@
 #pragma once
 
-// The inside of Listener: accepts, challenges, and hands proven connections to the connect() that
-// waits for them. Everything is done by one thread with non-blocking sockets; state is behind one
-// mutex.
+// The implementation of Listener: accepts connections, challenges them, and hands authenticated
+// ones to the connect() that waits for them. One thread does this with non-blocking sockets; one
+// mutex guards the state.
 
 #include <cstdint>
 #include <map>
@@ -39,12 +39,12 @@ class Listener::Impl {
     std::vector<Arrival> arrived;
   };
 
-  // From now on, connections for `generation` are handed over, those for older ones refused (an
-  // older expect() that is still there keeps its own). Throws Error unless the generation is newer
-  // than all before.
+  // From now on, hands over connections for `generation` and refuses older ones (except those of an
+  // older expect() that is still active). Throws Aborted unless the generation is newer than all
+  // before.
   std::shared_ptr<Expected> expect(uint64_t generation, uint32_t rank, uint32_t size);
   std::vector<Arrival> take(Expected& expected);
-  void forget(uint64_t generation);  // no more of them are handed over
+  void forget(uint64_t generation);  // stops handing over its connections
 
  private:
   struct Connection {
@@ -52,15 +52,15 @@ class Listener::Impl {
     ServerHandshake handshake;
     std::string received;
     TimePoint deadline;
-    bool parked = false;  // proven, for a generation that nobody here has asked for yet
+    bool parked = false;  // proven, for a generation not yet requested here
   };
   using Connections = std::map<uint64_t, Connection>;  // by a number that is never reused
 
   void run();
   void accept_from(int socket);
   void watch(int fd, uint32_t events, uint64_t id);
-  void advance(Connections::iterator at);  // reads; may end the connection
-  void place(Connections::iterator at);    // a proven one: hand over, park or refuse
+  void advance(Connections::iterator at);  // reads; may close the connection
+  void place(Connections::iterator at);    // hands over, parks or refuses a proven connection
   void drop_late(TimePoint now);
   int milliseconds_to_deadline(TimePoint now) const;
 
@@ -69,11 +69,11 @@ class Listener::Impl {
   Endpoint endpoint_;
   Fd unix_, tcp_, epoll_, stop_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below, up to next_id_
   Connections connections_;
   std::map<uint64_t, std::shared_ptr<Expected>> expected_;
   uint64_t newest_ = 0;
-  bool any_ = false;  // whether newest_ means something
+  bool any_ = false;  // newest_ is set
   uint64_t next_id_ = 16;
 
   std::thread thread_;

@@ -8,7 +8,7 @@
 namespace adaptdl::comm {
 namespace {
 
-// Up to this many bytes of all ranks together, an all_reduce gathers everything everywhere.
+// Up to this total of all ranks' bytes, an all_reduce gathers everything on every rank.
 constexpr size_t kSmallSum = 64 << 10;
 
 }  // namespace
@@ -26,11 +26,11 @@ int MixedGroup::host_at(int distance) const {
   return ((layout_.host + distance) % hosts + hosts) % hosts;
 }
 
-// Leaders only. `blocks` holds this host's block and is extended by those of the following hosts,
-// around the ring.
+// Leaders only. `blocks` holds this host's block; appends those of the following hosts around the
+// ring.
 void MixedGroup::exchange(BlockKind kind, size_t rank_bytes, std::vector<uint8_t>& blocks) {
   const int hosts = layout_.host_count();
-  // Bytes of the `number` blocks that begin with that of host `first`.
+  // Bytes of `number` blocks, starting with that of host `first`.
   const auto bytes_of = [&](int first, int number) {
     size_t bytes = 0;
     for (int i = 0; i < number; ++i) bytes += host_size((first + i) % hosts) * rank_bytes;
@@ -61,7 +61,7 @@ std::vector<uint8_t> MixedGroup::gather(const void* mine, size_t bytes) {
   }
   if (leader()) {
     exchange(BlockKind::gather, bytes, blocks);
-    // From "this host first" to "host 0 first".
+    // Rotates the order from "this host first" to "host 0 first".
     size_t before = 0;
     for (int host = 0; host < layout_.host; ++host) before += host_size(host) * bytes;
     std::rotate(blocks.begin(), blocks.end() - static_cast<std::ptrdiff_t>(before), blocks.end());
@@ -128,7 +128,7 @@ void MixedGroup::all_reduce_large(void* data, size_t count, Type type, Op op) {
   const auto length = [&](uint64_t i) { return std::min(per_chunk, count - i * per_chunk); };
   const auto copy_in = [&](uint64_t i) {
     local_.wait_free(first + i);
-    // Nobody writes a result before lane 0 has posted, so it must have sent the old one.
+    // No lane writes a result before lane 0 has posted, so lane 0 must have sent the old one.
     if (leader()) uplink_.flush(tickets[(first + i) % segment_.buffers()]);
     std::memcpy(segment_.slot(first + i, lane), bytes + i * per_chunk * element,
                 length(i) * element);
@@ -180,7 +180,7 @@ void MixedGroup::all_reduce_large(void* data, size_t count, Type type, Op op) {
     std::memcpy(bytes + i * per_chunk * element, segment_.result(chunk), n * element);
     local_.release(chunk);
   };
-  // All but one buffer are on their way around the ring.
+  // All buffers but one are in transit around the ring.
   const uint64_t depth = segment_.buffers() - 1;
   for (uint64_t i = 0; i < chunks + depth; ++i) {
     if (i < chunks) {
@@ -201,7 +201,7 @@ void MixedGroup::broadcast(void* data, size_t bytes, int root, bool keep) {
   while (std::ranges::count(layout_.hosts[static_cast<size_t>(root_host)], root) == 0) ++root_host;
   const auto& root_ranks = layout_.hosts[static_cast<size_t>(root_host)];
 
-  // Where the chunks come from and go to among the hosts, counted from the root's.
+  // This host's place in the chain of hosts, counted from the root's host.
   const int place = (layout_.host - root_host + hosts) % hosts;
   int parent = -1;
   std::vector<int> children;
@@ -218,7 +218,7 @@ void MixedGroup::broadcast(void* data, size_t bytes, int root, bool keep) {
   }
   const auto host_of = [&](int there) { return (there + root_host) % hosts; };
 
-  // The lane that puts the chunks into this host's memory: the root, or the leader.
+  // The lane that writes the chunks to this host's memory: the root, or the leader.
   const int source =
       place == 0 ? static_cast<int>(std::ranges::find(root_ranks, root) - root_ranks.begin()) : 0;
   const bool is_root = layout_.rank == root;

@@ -4,14 +4,14 @@
 // lane 0 of each ("leaders").
 //
 // Steps and bytes, H hosts, N bytes:
-//  large all_reduce: chunk by chunk, host 0 sends its sum to host 1, which adds its own, and so on;
-//    the last host has the result, which travels on around the ring: last -> 0 -> 1 -> ... Each
-//    host sends at most 2N and receives at most 2N, both directions busy at once, and the sum is
-//    taken in the order of the hosts (a ring that reduces rotated parts would send 2N (H-1)/H, but
-//    sum each part in another order).
+//  large all_reduce: chunk by chunk, host 0 sends its sum to host 1, which adds its own, and so on.
+//    The last host has the result and passes it on around the ring: last -> 0 -> 1 -> ... Each
+//    host sends at most 2N and receives at most 2N, in both directions at once. The order of
+//    summation is the order of the hosts (a ring that reduces rotated parts would send
+//    2N (H-1)/H, but would sum each part in another order).
 //  small all_reduce, all_gather, barrier: all blocks in ceil(log2 H) rounds, doubling the distance
-//    (Bruck et al. 1997); every rank then reduces in rank order by itself.
-//  broadcast: a chain of hosts, chunk by chunk; of a single chunk, a binomial tree.
+//    (Bruck et al. 1997); every rank then reduces all blocks in rank order.
+//  broadcast: a chain of hosts, chunk by chunk; for a single chunk, a binomial tree.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,8 @@
 
 namespace adaptdl::comm {
 
-// Who is where. Hosts are ordered by their lowest rank, ranks within a host ascend.
+// The host and lane of each rank. Hosts are ordered by their lowest rank, ranks within a host
+// ascend.
 struct Layout {
   uint64_t generation = 0;
   int rank = 0, size = 0;

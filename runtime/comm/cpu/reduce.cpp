@@ -4,8 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
-// One body per type and operation, compiled twice where the processor may have AVX2. No
-// multiplication feeds an addition here, so no fused operation can make the two differ.
+// One body per type and operation, compiled twice on processors that may have AVX2. No
+// multiplication feeds an addition here, so fused operations cannot make the results differ.
 #if defined(__x86_64__)
 #define ADAPTDL_AVX2 __attribute__((target("avx2,f16c")))
 #endif
@@ -14,7 +14,7 @@
 namespace adaptdl::comm {
 namespace {
 
-// How an element lies in memory, and the type in which it is accumulated.
+// The type of an element in memory, and the type of its accumulator.
 template <typename T, typename A>
 struct Plain {
   using Stored = T;

@@ -39,10 +39,10 @@ long futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const tim
                  0);
 }
 
-// No member can take pages away under another one's feet (SIGBUS).
+// No member can remove pages that another one uses (SIGBUS).
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// Room for the header, ahead of the states of the lanes.
+// Room for the header, before the lane states.
 constexpr size_t kStatesOffset = 1024;
 
 size_t round_up(size_t value, size_t step) {
@@ -63,9 +63,9 @@ Segment::Segment(const SegmentOffer& offer) : offer_(offer) {
   measure();
   if (offer.lanes > 1) {
     memory_ = Fd(memfd_create("adaptdl-comm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!memory_) fail_errno(errno, "cannot make shared memory (memfd_create)");
+    if (!memory_) fail_errno(errno, "cannot create shared memory (memfd_create)");
     if (ftruncate(memory_.get(), static_cast<off_t>(bytes_)) != 0) {
-      fail_errno(errno, fmt::format("cannot have {} bytes of shared memory", bytes_));
+      fail_errno(errno, fmt::format("cannot allocate {} bytes of shared memory", bytes_));
     }
     if (fcntl(memory_.get(), F_ADD_SEALS, kSeals) != 0) {
       fail_errno(errno, "cannot seal shared memory");
@@ -83,7 +83,7 @@ Segment::Segment(const SegmentOffer& offer) : offer_(offer) {
 Segment::Segment(Fd memory, const SegmentOffer& offer) : offer_(offer), memory_(std::move(memory)) {
   measure();
   struct stat status {};
-  if (fstat(memory_.get(), &status) != 0) fail_errno(errno, "cannot look at shared memory");
+  if (fstat(memory_.get(), &status) != 0) fail_errno(errno, "cannot stat shared memory");
   const int seals = fcntl(memory_.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals || static_cast<size_t>(status.st_size) != bytes_) {
     fail("shared memory of generation {}: {} bytes, seals {}; expected {} bytes, sealed",
@@ -94,7 +94,7 @@ Segment::Segment(Fd memory, const SegmentOffer& offer) : offer_(offer), memory_(
       header_->lanes != offer_.lanes || header_->buffers != offer_.buffers ||
       header_->chunk_bytes != offer_.chunk_bytes) {
     munmap(base_, bytes_);
-    fail("shared memory of generation {}: its header is of another group", offer_.generation);
+    fail("shared memory of generation {}: its header belongs to another group", offer_.generation);
   }
 }
 
@@ -102,7 +102,7 @@ void Segment::measure() {
   if (offer_.lanes < 1 || offer_.lanes > kMaxLanes || offer_.buffers < 2 ||
       offer_.buffers > kMaxBuffers || offer_.chunk_bytes < 4096 ||
       offer_.chunk_bytes > kLargestChunk || offer_.chunk_bytes % 64 != 0) {
-    fail("shared memory of generation {}: impossible sizes ({} lanes, {} buffers of {} bytes)",
+    fail("shared memory of generation {}: invalid sizes ({} lanes, {} buffers of {} bytes)",
          offer_.generation, offer_.lanes, offer_.buffers, offer_.chunk_bytes);
   }
   stride_ = kPostBytes + offer_.chunk_bytes;
@@ -114,7 +114,7 @@ size_t Segment::slots_offset() const {
 }
 
 void Segment::map() {
-  // Pages are made here, in connect(), rather than in the first collectives.
+  // Allocates the pages here, in connect(), instead of in the first collectives.
   const int flags = (memory_ ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS) | MAP_POPULATE;
   void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, memory_.get(), 0);
   if (mapped == MAP_FAILED) {
@@ -152,7 +152,7 @@ bool SpinBudget::found() {
 }
 
 void Segment::Sleeper::sleep(uint32_t seen) {
-  // The time limit is a second line only; wake-ups do not get lost (invariant 5).
+  // The time limit is only a safeguard; no wake-up is lost (invariant 5).
   constexpr int64_t kLimitNs = 50'000'000;
   const uint32_t alive = lane_.alive.load();
   if ((alive & FUTEX_OWNER_DIED) != 0) return;
@@ -162,7 +162,7 @@ void Segment::Sleeper::sleep(uint32_t seen) {
   both[0] = {seen, reinterpret_cast<uint64_t>(&lane_.bell), FUTEX_32, 0};
   both[1] = {alive, reinterpret_cast<uint64_t>(&lane_.alive), FUTEX_32, 0};
   const long woken = syscall(SYS_futex_waitv, both, alive == 0 ? 1 : 2, 0, &until, CLOCK_MONOTONIC);
-  if (woken < 0 && (errno == ENOSYS || errno == EPERM)) {  // before Linux 5.16, or not let
+  if (woken < 0 && (errno == ENOSYS || errno == EPERM)) {  // before Linux 5.16, or denied
     const timespec limit{0, kLimitNs / 10};
     futex(lane_.bell, FUTEX_WAIT, seen, &limit);
   }
@@ -175,7 +175,7 @@ void Segment::enter(int lane) {
   robust_.futex_offset = reinterpret_cast<intptr_t>(&alive) - reinterpret_cast<intptr_t>(&node_);
   robust_.list_op_pending = nullptr;
   alive.store(static_cast<uint32_t>(gettid()) | FUTEX_WAITERS);
-  // Without it (refused in some sandboxes) the end of the control link says the same, later.
+  // If this fails (some sandboxes deny it), the closed control link reports a death, but later.
   syscall(SYS_set_robust_list, &robust_, sizeof robust_);
 }
 
@@ -213,7 +213,7 @@ bool Segment::aborted() const {
 }
 
 std::string Segment::abort_text() const {
-  // Written a moment later; never, if that member was killed just then.
+  // The text follows a moment later, or never if that member was killed in between.
   for (int i = 0; i < 100 && header_->abort_state.load() != kWritten; ++i) usleep(100);
   if (header_->abort_state.load() != kWritten) return "another member ended the generation";
   return {header_->abort_text, strnlen(header_->abort_text, kTextBytes)};

@@ -1,22 +1,23 @@
 #pragma once
 
-// Memory shared by the members of one group on one host ("lanes"), and waiting in it.
+// Memory shared by the members of one group on one host ("lanes"), with wait and wake-up.
 //
-// The segment is a ring of `buffers`; each holds one slot per lane, one extra slot (what comes from
-// other hosts) and one result. Collectives number their chunks from 0 through the life of the
-// group; chunk n uses buffer n % buffers. A lane announces each step by a counter; whoever needs it
-// waits for the counter.
+// The segment is a ring of `buffers`. Each holds one slot per lane, one extra slot (for data from
+// other hosts) and one result. Collectives number their chunks from 0 during the life of the group;
+// chunk n uses buffer n % buffers. A lane announces each step by a counter; others wait for that
+// counter.
 //
 // Invariants:
 //  1. Only lane i writes slot(n, i), its announcement, and lane i's counters. The extra slot and
 //     the announcement of the result belong to lane 0.
-//  2. Counters only grow. Data are written before the counter that announces them.
+//  2. Counters only increase. Data are written before the counter that announces them.
 //  3. slot(n + buffers, i) is written only once released(j) > n for all lanes j.
-//  4. alive(i) holds the thread of lane i that enter() was called in, until leave(). It is on that
-//     thread's robust list, so the kernel marks it as soon as the thread dies, before it takes the
-//     process's memory apart (which can take longer than everything else here).
-//  5. A waiter registers before it looks a last time and sleeps; an announcer looks for waiters
-//     after announcing. So no wake-up is lost, and announcing to nobody costs no system call.
+//  4. alive(i) holds the thread of lane i that called enter(), until leave(). It is on that
+//     thread's robust list, so the kernel marks it as soon as the thread dies, before it frees the
+//     process's memory (which can take longer than everything else here).
+//  5. A waiter registers before its last check and its sleep; an announcer checks for waiters after
+//     the announcement. So no wake-up is lost, and an announcement without waiters costs no system
+//     call.
 
 #include <atomic>
 #include <cstddef>
@@ -40,15 +41,15 @@ struct Tag {
   bool operator==(const Tag&) const = default;
 };
 
-// How long to look before sleeping. Looking is right while the other member runs on another core
-// and answers soon; it is a waste when the wait is long, and worse when the other one needs this
-// core. So the time halves with every look in vain and doubles with every one that pays; a full
-// look now and then finds out when things have changed. One thread at a time.
+// How long to spin before sleeping. Spinning pays if the other member runs on another core and
+// answers soon. It is wasted if the wait is long, and harmful if the other member needs this core.
+// So the time halves after every spin in vain and doubles after every success; an occasional full
+// spin detects a change of conditions. One thread at a time.
 class SpinBudget {
  public:
   explicit SpinBudget(int64_t most_ns) : most_(most_ns), now_(most_ns) {}
   void begin();
-  bool left();   // false, once, when the time is over
+  bool left();   // false, once, when the time has expired
   bool found();  // true
 
  private:
@@ -62,9 +63,9 @@ class SpinBudget {
 
 class Segment {
  public:
-  // Makes the memory: a memfd sealed against resizing, or private memory where lanes is 1.
+  // Creates the memory: a memfd sealed against resizing, or private memory if lanes is 1.
   explicit Segment(const SegmentOffer& offer);
-  // Maps one that lane 0 made. Throws Error unless size, seals and header are as `offer` says.
+  // Maps the memory that lane 0 created. Throws Error unless size, seals and header match `offer`.
   Segment(Fd memory, const SegmentOffer& offer);
   ~Segment();
   Segment(const Segment&) = delete;
@@ -82,7 +83,7 @@ class Segment {
   uint8_t* extra(uint64_t chunk) { return slot(chunk, lanes()); }
   uint8_t* result(uint64_t chunk) { return slot(chunk, lanes() + 1); }
 
-  // Announcements by `lane`, and whether they were made.
+  // Announcements by `lane`, and queries for them.
   void post(uint64_t chunk, int lane, const Tag& tag);
   bool posted(uint64_t chunk, int lane) { return at(chunk, lane).number.load() >= chunk + 1; }
   const Tag& tag(uint64_t chunk, int lane) { return at(chunk, lane).tag; }
@@ -95,15 +96,14 @@ class Segment {
   void release(uint64_t chunk, int lane) { announce(state(lane).released, chunk, lane); }
   uint64_t released_count(int lane) { return state(lane).released.load(std::memory_order_acquire); }
 
-  // Between these, which the same thread must call, the death of this process is noticed by all
-  // who wait for `lane`. The thread must not use robust mutexes.
+  // Between these two calls, made by the same thread, all waiters for `lane` detect the death of
+  // this process. The thread must not use robust mutexes.
   void enter(int lane);
   void leave(int lane);
   bool died(int lane) const;
 
-  // Returns true once ready() is true, which must become so by an announcement of `lane`;
-  // false when `over` is cancelled, somebody called abort(), or `lane` has died. Looks for a while,
-  // then sleeps.
+  // Returns true once ready() is true, which an announcement of `lane` must cause; false if `over`
+  // is cancelled, a member called abort(), or `lane` has died. Spins for a while, then sleeps.
   template <typename Ready>
   bool wait(int lane, const Cancellation& over, SpinBudget& budget, Ready&& ready) {
     if (ready()) return true;
@@ -128,7 +128,7 @@ class Segment {
   void abort(const std::string& text) noexcept;
   bool aborted() const;
   std::string abort_text() const;
-  // Wakes the sleepers in this process and the others, so that they look at their conditions.
+  // Wakes the sleepers of all processes, so that they check their conditions.
   void wake_all() noexcept;
 
  private:
@@ -166,7 +166,7 @@ class Segment {
     return over.cancelled() || aborted();
   }
   void announce(std::atomic<uint64_t>& counter, uint64_t chunk, int lane) {
-    counter.store(chunk + 1);  // sequentially consistent: before the look at the sleepers
+    counter.store(chunk + 1);  // sequentially consistent: before the check for sleepers
     if (state(lane).sleepers.load() != 0) ring(lane);
   }
   void ring(int lane) noexcept;

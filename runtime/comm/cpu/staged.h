@@ -6,8 +6,8 @@
 
 namespace adaptdl::comm {
 
-// One collective's buffer where the CPU can work on it: the buffer itself, or, for one in device
-// memory, a copy on the host.
+// A collective's buffer in host memory: the buffer itself, or a host copy of a buffer in device
+// memory.
 class Staged {
  public:
   Staged(DeviceMemory* device, void* data, size_t bytes, Memory memory)

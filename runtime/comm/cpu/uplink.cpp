@@ -14,7 +14,7 @@ Uplink::Uplink(uint64_t generation, std::vector<Fd> sockets, const Cancellation&
 }
 
 void Uplink::closed(const Stream& stream) const {
-  throw LinkClosed(fmt::format("generation {}: the data link to host {} has ended", generation_,
+  throw LinkClosed(fmt::format("generation {}: the data link to host {} closed", generation_,
                                &stream - streams_.data()));
 }
 

@@ -1,12 +1,11 @@
 #pragma once
 
 // Data between hosts: one TCP connection to the first member of every other host. Sends are queued
-// and move whenever this object waits for something, so two hosts that send to each other at once
-// do not block each other.
+// and proceed whenever this object waits, so two hosts that send to each other at the same time do
+// not block each other.
 //
 // Blocks are matched by order: the receiver asks for exactly the block that the sender queued
-// next; its header (kind, generation, collective, index, length) is compared before any data are
-// taken.
+// next. It compares the header (kind, generation, collective, index, length) before it takes data.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,24 +20,24 @@
 
 namespace adaptdl::comm {
 
-// The stream to another host has ended.
+// The stream to another host is closed.
 class LinkClosed : public Error {
  public:
   using Error::Error;
 };
 
-// One thread at a time. Functions that wait throw Aborted when `over` is cancelled, LinkClosed
-// when a stream has ended, Error when a block is not the expected one.
+// One thread at a time. Functions that wait throw Aborted if `over` is cancelled, LinkClosed if a
+// stream is closed, Error if a block is not the expected one.
 class Uplink {
  public:
-  // `sockets`: by host, this one's own empty; `over` is borrowed.
+  // `sockets`: by host, empty for this host; `over` is borrowed.
   Uplink(uint64_t generation, std::vector<Fd> sockets, const Cancellation& over);
 
-  // Queues a block; `data` must stay as it is until flush(the returned ticket).
+  // Queues a block; `data` must not change until flush(the returned ticket).
   uint64_t send(int host, BlockKind kind, uint64_t call, uint64_t index, const void* data,
                 size_t bytes);
   void receive(int host, BlockKind kind, uint64_t call, uint64_t index, void* data, size_t bytes);
-  // Waits until everything up to that ticket has been taken by the kernel.
+  // Waits until the kernel has taken everything up to that ticket.
   void flush(uint64_t ticket);
   void flush_all() { flush(last_ticket_); }
 

@@ -36,7 +36,7 @@ class Writer {
   std::string text_;
 };
 
-// Reads a message of exactly `size` bytes; any disagreement makes valid() false for good.
+// Reads a message of exactly `size` bytes; after any mismatch valid() stays false.
 class Reader {
  public:
   Reader(Bytes bytes, uint32_t magic, size_t size) : rest_(bytes) {

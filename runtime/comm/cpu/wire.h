@@ -1,8 +1,8 @@
 #pragma once
 
-// What members say to each other, as bytes: all integers little-endian, all messages of a fixed
-// size (but for the text of an abort). Parsing and the challenge live here without any socket,
-// so that they can be fuzzed.
+// The wire format between members: integers are little-endian, messages have a fixed size (except
+// for the text of an abort). Parsing and the challenge need no sockets here, so that they can be
+// fuzzed.
 //
 //   connector                          listener
 //   Hello (who, which generation, nonce) ->
@@ -10,8 +10,8 @@
 //   Answer (proof of the secret) ->
 //                                      <- Verdict (once its own connect() has taken the link)
 //
-// proof = HMAC-SHA256(secret, label + Hello + listener's nonce), with a label for each side, so
-// that none can be reflected. Every later message carries the generation.
+// proof = HMAC-SHA256(secret, label + Hello + listener's nonce), with a different label for each
+// side, so that a proof cannot be reflected. Every later message carries the generation.
 
 #include <array>
 #include <cstdint>
@@ -52,7 +52,7 @@ std::optional<Proof> parse_proof(Bytes bytes);
 enum class Status : uint32_t { ok = 0, stale = 1, wrong_place = 2 };
 struct Verdict {
   Status status = Status::ok;
-  uint64_t generation = 0;  // the newest that the listener's process has asked for
+  uint64_t generation = 0;  // the newest that the listener's process has requested
 };
 inline constexpr size_t kVerdictBytes = 16;
 std::string encode(const Verdict& verdict);
@@ -85,20 +85,20 @@ std::optional<BlockHeader> parse_block_header(Bytes bytes);
 
 // On control links.
 enum class ControlKind : uint32_t {
-  abort = 1,  // the generation is over; text says why
+  abort = 1,  // the generation is over; text is the reason
   leave = 2,  // orderly end; value: how many collectives the sender has finished
 };
 struct ControlMessage {
   ControlKind kind = ControlKind::abort;
   uint64_t generation = 0;
   uint64_t value = 0;
-  std::string text;  // cut off beyond kMaxControlText bytes
+  std::string text;  // truncated to kMaxControlText bytes
 };
 inline constexpr size_t kControlHeaderBytes = 32;
 inline constexpr size_t kMaxControlText = 512;
 std::string encode(const ControlMessage& message);
 
-// Puts control messages together from pieces of the stream. Once broken, stays broken.
+// Assembles control messages from pieces of the stream. After an error it stays broken.
 class ControlParser {
  public:
   // False when the stream is malformed.
@@ -111,8 +111,8 @@ class ControlParser {
   bool broken_ = false;
 };
 
-// The listener's side of the challenge. Give it exactly wanted() bytes at a time and send what it
-// returns in `reply`.
+// The listener's side of the challenge. Feed it exactly wanted() bytes at a time and send what it
+// puts in `reply`.
 class ServerHandshake {
  public:
   enum class State { hello, answer, proven, refused };
@@ -121,7 +121,7 @@ class ServerHandshake {
   size_t wanted() const;  // 0 when proven or refused
   State feed(std::string_view secret, Bytes bytes, std::string& reply);
   State state() const { return state_; }
-  const Hello& hello() const { return hello_; }  // to be trusted once proven
+  const Hello& hello() const { return hello_; }  // trusted only once proven
 
  private:
   State state_ = State::hello;
@@ -130,7 +130,8 @@ class ServerHandshake {
   std::string hello_bytes_;
 };
 
-// The connector's: its Answer to a Challenge, or nothing if the listener does not know the secret.
+// The connector's side: its Answer to a Challenge, or nothing if the listener does not know the
+// secret.
 std::optional<std::string> answer_challenge(std::string_view secret, const Hello& hello,
                                             Bytes challenge);
 

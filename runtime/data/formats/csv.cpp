@@ -34,19 +34,18 @@ T number(std::string_view field, const std::string& name, int64_t line, int64_t 
   const auto [stopped, error] = std::from_chars(digits.data(), end, value);
   if (stopped != end || (error != std::errc() && error != std::errc::result_out_of_range)) {
     fail(
-        "{}:{}: column {} holds \"{}\", which is no number; `columns` selects some, "
-        "`header_lines` skips a heading",
+        "{}:{}: column {} holds \"{}\", which is not a number; select columns with "
+        "`columns`, skip a heading with `header_lines`",
         name, line, column, quoted(field));
   }
   if (error != std::errc()) {
-    fail("{}:{}: column {} holds {}, beyond what a number can be", name, line, column,
-         quoted(field));
+    fail("{}:{}: column {} holds {}, which is out of range", name, line, column, quoted(field));
   }
   if constexpr (std::is_integral_v<T>) {
-    // 2^53: beyond it not every integer is a float64.
+    // Above 2^53 not every integer is exact in float64.
     if (!(std::abs(value) <= 9007199254740992.0) || value != std::trunc(value)) {
-      fail("{}:{}: column {} holds {}, which is no integer; choose a floating dtype", name, line,
-           column, quoted(field));
+      fail("{}:{}: column {} holds {}, which is not an integer; choose a floating-point dtype",
+           name, line, column, quoted(field));
     }
   }
   return static_cast<T>(value);
@@ -76,7 +75,7 @@ Array parse(std::string_view text, const std::string& name, const CsvOptions& op
     if (rows == 0) {
       fields = count;
       if (options.columns && end > fields) {
-        fail("{}:{}: has {} columns; columns {}:{} are asked for", name, line, fields, first, end);
+        fail("{}:{}: has {} columns; columns {}:{} are requested", name, line, fields, first, end);
       }
       if (first >= fields) fail("{}:{}: has only {} columns", name, line, fields);
     } else if (count != fields) {
@@ -85,7 +84,7 @@ Array parse(std::string_view text, const std::string& name, const CsvOptions& op
     spill.append(std::as_bytes(std::span(row)));
     ++rows;
   }
-  if (rows == 0) fail("{}: holds no line of numbers", name);
+  if (rows == 0) fail("{}: holds no lines of numbers", name);
 
   auto [bytes, owner] = spill.finish();
   Array array;

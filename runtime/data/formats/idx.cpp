@@ -7,9 +7,9 @@ Array read_idx(std::span<const std::byte> bytes, const std::string& name,
                std::shared_ptr<const void> owner) {
   const auto byte = [&](size_t i) { return static_cast<uint32_t>(bytes[i]); };
   if (bytes.size() >= 2 && byte(0) == 0x1f && byte(1) == 0x8b) {
-    fail("{}: is compressed; run gunzip on it first, so that it can be mapped", name);
+    fail("{}: is compressed and cannot be mapped; run gunzip on it first", name);
   }
-  // Two zero bytes, the type, the number of dimensions, the dimensions as 32-bit big-endian.
+  // Format: two zero bytes, the type, the number of dimensions, then each as 32-bit big-endian.
   if (bytes.size() < 4 || byte(0) != 0 || byte(1) != 0) {
     fail("{}: not an IDX file (it does not start with two zero bytes)", name);
   }
@@ -35,21 +35,21 @@ Array read_idx(std::span<const std::byte> bytes, const std::string& name,
       array.dtype = DType::float64;
       break;
     default:
-      fail("{}: not an IDX file (element type {:#04x} is not known)", name, byte(2));
+      fail("{}: not an IDX file (unknown element type {:#04x})", name, byte(2));
   }
   array.swapped = size_of(array.dtype) > 1;
   const size_t rank = byte(3);
   if (rank < 1 || rank > 8) fail("{}: {} dimensions; an IDX file has 1 to 8", name, rank);
   const size_t start = 4 + 4 * rank;
-  if (bytes.size() < start) fail("{}: the IDX header is cut off", name);
+  if (bytes.size() < start) fail("{}: the IDX header is truncated", name);
   for (size_t i = 4; i < start; i += 4) {
     array.shape.push_back(byte(i) << 24 | byte(i + 1) << 16 | byte(i + 2) << 8 | byte(i + 3));
   }
   const size_t there = bytes.size() - start;
   const size_t size = array_bytes(array.shape, size_of(array.dtype), there, name);
   if (size != there) {
-    fail("{}: {} bytes follow the last element; its header is damaged, or it is no IDX file", name,
-         there - size);
+    fail("{}: {} bytes follow the last element; the header is damaged, or this is not an IDX file",
+         name, there - size);
   }
   array.bytes = bytes.data() + start;
   array.owner = std::move(owner);

@@ -36,7 +36,7 @@ class HeaderParser {
         if (!at('\'') && !at('"')) {
           fail(
               "{}: holds structured elements, not an array of numbers; save each field as an "
-              "array of its own",
+              "separate array",
               name_);
         }
         header.descr = quoted();
@@ -63,7 +63,7 @@ class HeaderParser {
 
  private:
   [[noreturn]] void broken() {
-    fail("{}: damaged .npy header (at its character {}); write it again with numpy.save", name_,
+    fail("{}: damaged .npy header (at character {}); write the file again with numpy.save", name_,
          place_);
   }
   void skip() {
@@ -147,12 +147,12 @@ DType element_type(const std::string& descr, const std::string& name, bool& swap
     }
   }
   fail(
-      "{}: its elements are of NumPy type \"{}\", which cannot be trained on; convert them, for "
-      "example with array.astype(numpy.float32), and save again",
+      "{}: unsupported NumPy element type \"{}\"; convert the array, for example with "
+      "array.astype(numpy.float32), and save it again",
       name, descr);
 }
 
-// Copies an array whose first dimension varies fastest to one whose last does.
+// Copies an array with the first dimension varying fastest to one with the last varying fastest.
 template <typename T>
 void transpose(const std::byte* from, std::span<const int64_t> shape, std::byte* to) {
   const size_t rank = shape.size();
@@ -189,13 +189,13 @@ size_t array_bytes(std::span<const int64_t> shape, size_t element_bytes, size_t 
       too_large |= __builtin_mul_overflow(bytes, static_cast<size_t>(dimension), &bytes);
     }
   }
-  // Dimensions are multiplied elsewhere too, so even an empty array must not overflow.
+  // Other code multiplies the dimensions too, so even an empty array must not overflow.
   if (too_large || bytes > (size_t{1} << 62)) {
-    fail("{}: its dimensions multiply to more than there can be", name);
+    fail("{}: the product of its dimensions overflows", name);
   }
   if (empty) return 0;
   if (bytes > limit) {
-    fail("{}: is truncated or damaged: its header promises {} bytes of elements, there are {}",
+    fail("{}: truncated or damaged: the header promises {} bytes of elements, the file holds {}",
          name, bytes, limit);
   }
   return bytes;
@@ -208,15 +208,15 @@ Array read_npy(std::span<const std::byte> bytes, const std::string& name,
     fail("{}: not a .npy file (written by numpy.save)", name);
   }
   const size_t major = byte(6);
-  if (major < 1 || major > 3) fail("{}: .npy version {} is not known (1 to 3 are)", name, major);
+  if (major < 1 || major > 3) fail("{}: unknown .npy version {}; known are 1 to 3", name, major);
   const size_t start = major == 1 ? 10 : 12;
-  if (bytes.size() < start) fail("{}: the .npy header is cut off", name);
+  if (bytes.size() < start) fail("{}: the .npy header is truncated", name);
   size_t length = byte(8) | byte(9) << 8;
   if (major > 1) length |= byte(10) << 16 | byte(11) << 24;
   if (length > kMaxHeader) {
-    fail("{}: its .npy header is {} bytes long; at most {} are read", name, length, kMaxHeader);
+    fail("{}: the .npy header has {} bytes; the maximum is {}", name, length, kMaxHeader);
   }
-  if (bytes.size() - start < length) fail("{}: the .npy header is cut off", name);
+  if (bytes.size() - start < length) fail("{}: the .npy header is truncated", name);
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + start;
   const Header header = HeaderParser({text, length}, name).parse();
 
@@ -232,7 +232,7 @@ Array read_npy(std::span<const std::byte> bytes, const std::string& name,
 
   if (size > kMaxTransposed) {
     fail(
-        "{}: is in Fortran order, which is read up to 1 GiB only; save it again with "
+        "{}: arrays in Fortran order may have at most 1 GiB; save it again with "
         "numpy.save(path, numpy.ascontiguousarray(array))",
         name);
   }

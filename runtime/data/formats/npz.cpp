@@ -41,8 +41,8 @@ Array read_npz(const std::string& path, const std::string& key) {
   if (member.stored()) return read_npy(zip.stored_bytes(member), name, file);
   if (member.size > kMaxUnpacked) {
     fail(
-        "{}: takes {} bytes unpacked, and compressed data cannot be mapped; save it with "
-        "numpy.savez or numpy.save instead",
+        "{}: compressed array of {} bytes is too large to unpack into memory; save it with "
+        "numpy.savez or numpy.save",
         name, member.size);
   }
   auto unpacked = std::make_shared<const std::string>(zip.read(member, kMaxUnpacked));

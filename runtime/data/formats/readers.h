@@ -16,14 +16,14 @@
 
 namespace adaptdl::data {
 
-// NumPy's .npy, versions 1 to 3 (numpy.lib.format). Big-endian elements are left as they are
-// (Array::swapped); an array in Fortran order is copied into memory if it takes at most 1 GiB and
-// refused otherwise. Refused too: objects, structures, text, complex numbers.
+// NumPy's .npy, versions 1 to 3 (numpy.lib.format). Big-endian elements are not converted
+// (Array::swapped). An array in Fortran order is copied into memory if it has at most 1 GiB, and
+// refused otherwise. Objects, structures, text and complex numbers are refused too.
 Array read_npy(std::span<const std::byte> bytes, const std::string& name,
                std::shared_ptr<const void> owner);
 
-// A member of a .npz, "KEY" or "KEY.npy"; without a key, the only one. Mapped where the member is
-// stored; where it is compressed, unpacked into memory if it takes at most 4 GiB.
+// A member of a .npz, "KEY" or "KEY.npy"; without a key, the only one. A stored member is mapped; a
+// compressed one is unpacked into memory if it has at most 4 GiB.
 Array read_npz(const std::string& path, const std::string& key);
 
 // The IDX format of the MNIST files: big-endian, of 1 to 8 dimensions.
@@ -32,18 +32,18 @@ Array read_idx(std::span<const std::byte> bytes, const std::string& name,
 
 struct CsvOptions {
   int header_lines = 0;
-  std::optional<std::pair<int, int>> columns;  // 0-based, end exclusive; all
+  std::optional<std::pair<int, int>> columns;  // 0-based, end exclusive; default: all
   DType dtype = DType::float32;                // of the result: float32, float64 or int64
 };
 
-// Comma-separated numbers, one sample a line, LF or CRLF, fields perhaps in double quotes, blank
-// lines skipped. One selected column gives the shape {lines}, more give {lines, columns}. Fields of
-// other columns may be anything. Errors name the line.
+// Comma-separated numbers, one sample per line, LF or CRLF, fields optionally in double quotes,
+// blank lines skipped. One selected column gives the shape {lines}, several give {lines, columns}.
+// Fields of other columns are not checked. Errors name the line.
 Array read_csv(std::span<const std::byte> bytes, const std::string& name,
                const CsvOptions& options);
 
-// The product of the dimensions times `element_bytes`; throws Error naming `name` when a dimension
-// is negative or the product is larger than `limit`.
+// The product of the dimensions times `element_bytes`; throws Error with `name` if a dimension is
+// negative or the product is larger than `limit`.
 size_t array_bytes(std::span<const int64_t> shape, size_t element_bytes, size_t limit,
                    const std::string& name);
 

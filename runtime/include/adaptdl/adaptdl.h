@@ -17,10 +17,11 @@
 //     });
 //   }
 //
-// Built with
+// Build it with
 //   c++ -std=c++20 my-program.cpp $(pkg-config --cflags --libs adaptdl-runtime)
-// and started as `adaptdl run ./my-program --replicas 1:4`; by hand it trains as a lone replica,
-// without checkpoints, reads its data in the current folder, and leaves model.pt there.
+// and run it with `adaptdl run ./my-program --replicas 1:4`. Started without adaptdl, it trains as
+// a single replica without checkpoints, reads its data from the working directory and writes
+// model.pt there.
 
 #include "adaptdl/named_tensor.h"
 #include "adaptdl/program.h"

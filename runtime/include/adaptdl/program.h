@@ -1,7 +1,7 @@
 #pragma once
 
-// What is trained: a model that can turn a batch into a loss. A train.pt is one implementation, a
-// program of one's own is another.
+// The interface of a model that the runtime can train: it computes a loss from a batch.
+// Implemented by train.pt archives and by users' programs.
 
 #include <map>
 #include <string>
@@ -13,48 +13,47 @@
 
 namespace adaptdl {
 
-// All calls come from the training thread. What a method throws ends the run with its message.
+// The training thread makes all calls. An exception from a method ends the run with its message.
 //
-// Replicas are kept the same by their parameters and buffers alone: a program that keeps other
-// state from one step to the next (a counter, a cache of tensors) makes them drift apart after a
-// rescale, and loses it when it goes on from a checkpoint. Random numbers from LibTorch's default
-// generators are seeded in every step from the run's seed, the step and the replica's rank.
+// The runtime synchronises only parameters and buffers. If a program keeps other state between
+// steps (a counter, a cache of tensors), replicas diverge after a rescale and the state is lost on
+// a resume from a checkpoint. In every step the runtime seeds LibTorch's default random generators
+// from the run's seed, the step and the replica's rank.
 class Program {
  public:
   virtual ~Program() = default;
 
-  // Leaves that require gradients, of a floating-point type, dense, on the device of
-  // ProgramContext; at least one. In a fixed order, under unique names of 1 to 1000 bytes (the
-  // settings' groups match them), none of them twice: see distinct(). The same tensors each time,
-  // and the same names and shapes in every process of the run; the first values may differ, those
-  // of rank 0 count. Borrowed, and changed in place by the optimizer.
+  // At least one dense floating-point leaf that requires a gradient, on the device of
+  // ProgramContext. The order is fixed; names are unique and have 1 to 1000 bytes (the settings'
+  // groups match them); no tensor occurs twice (see distinct()). Every call returns the same
+  // tensors, and all processes of the run return the same names and shapes. Initial values may
+  // differ: those of rank 0 are used. Borrowed; the optimizer changes them in place.
   virtual std::vector<NamedTensor> parameters() = 0;
 
-  // Tensors that training changes outside of gradients (running statistics), of any type; names and
-  // order as above, may be empty. Before a validation, after a rescale and at the end they become
-  // the replicas' mean (integers: the largest).
+  // Tensors that training changes without gradients (running statistics), of any type; names and
+  // order as above; may be empty. Before a validation, after a rescale and at the end, the runtime
+  // sets them to the mean over the replicas (integers: to the maximum).
   virtual std::vector<NamedTensor> buffers() = 0;
 
   // The loss: one floating-point number with a gradient, the mean over the batch. `batch` holds one
-  // tensor for each data column on the program's device, the samples along dimension 0: as many as
-  // the atomic batch of the moment, fewer at the end of a pass. Parameters may be left out of a
-  // step.
+  // tensor per data column on the program's device, with samples along dimension 0: the current
+  // atomic batch size, or fewer at the end of a pass. A step need not use all parameters.
   virtual at::Tensor training_step(const std::vector<at::Tensor>& batch) = 0;
 
   virtual bool can_validate() const { return false; }
-  // Sums over the batch, and "count", the samples in it; scalars, the same names in every call.
-  // Called without gradients, after train(false).
+  // Returns scalars: sums over the batch, and "count", its number of samples; the same names in
+  // every call. Called with gradients disabled, after train(false).
   virtual std::map<std::string, at::Tensor> validation_step(const std::vector<at::Tensor>& batch);
 
   // Training or evaluation mode.
   virtual void train(bool on) = 0;
 
-  // Writes what the user takes away; called on rank 0 at the end. Better write it under another
-  // name and rename it.
+  // Writes the trained model; called on rank 0 at the end. Write to a temporary name and rename it,
+  // so that `path` is never incomplete.
   virtual void save(const std::string& path) = 0;
 };
 
-// The list without tensors that stand in it before under another name, as shared weights do.
+// The list without repeated tensors (shared weights); each keeps its first name.
 std::vector<NamedTensor> distinct(const std::vector<NamedTensor>& tensors);
 
 }  // namespace adaptdl

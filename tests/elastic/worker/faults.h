@@ -1,7 +1,6 @@
 #pragma once
 
-// A process that kills itself at a named instant, to reach states that a signal from outside would
-// hit once in a thousand tries.
+// Kills the process at a given point, to reach states that an external signal would rarely hit.
 
 #include <cstdint>
 #include <string>
@@ -12,12 +11,11 @@ namespace adaptdl {
 
 class Faults {
  public:
-  // What ADAPTDL_FAULT says: POINT:STEP:MEMBER; MEMBER may be "any". With :stop behind it the
-  // process stops itself instead. Nothing where the variable is unset.
+  // Reads ADAPTDL_FAULT: POINT:STEP:MEMBER; MEMBER may be "any". With the suffix :stop the process
+  // stops itself (SIGSTOP) instead. Does nothing if the variable is unset.
   Faults();
 
-  // Kills the process with SIGKILL (or stops it) when the variable names this point, step and
-  // member.
+  // Kills the process with SIGKILL (or stops it) if the variable names this point, step and member.
   void reached(StepHooks::Point point, int64_t step, uint64_t member) const;
 
  private:

@@ -1,5 +1,5 @@
-// The worker of the shipped program, and faults and recorded step times beside it: ADAPTDL_WORKER
-// names it where a test needs those.
+// The shipped worker with faults and recorded step times added. Tests that need them set
+// ADAPTDL_WORKER to it.
 
 #include <memory>
 

@@ -25,7 +25,7 @@ Stretch::Stretch(std::string_view text, const std::string& path) {
   for (const YamlNode& item : placements.list(1)) {
     YamlMapping row(item);
     const auto gpus = row.require("gpus").list(1);
-    if (gpus.size() != 1) continue;  // on several nodes; here there is one
+    if (gpus.size() != 1) continue;  // on several nodes; this machine is one
     const int replicas = static_cast<int>(gpus[0].integer(1, 1 << 20));
     const double atomic = row.require("atomic").number(above(0));
     const double step = row.require("step_s").number(above(0));
@@ -34,7 +34,7 @@ Stretch::Stretch(std::string_view text, const std::string& path) {
     observations.push_back({1, replicas, atomic, std::max(step - sync, 1e-9), step});
   }
   if (observations.empty())
-    placements.refuse("no placement is on one node; one at least has to be");
+    placements.refuse("no placement is on one node; at least one is required");
   for (auto& [replicas, curve] : curves_) {
     std::sort(curve.begin(), curve.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });

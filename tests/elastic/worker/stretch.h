@@ -1,7 +1,7 @@
 #pragma once
 
 // Makes steps as long as those of a recorded profile, for tests of the scheduler: many replicas on
-// few cores then behave as on the accelerators that the profile was recorded on.
+// few cores then behave as on the accelerators of the profile.
 
 #include <cstdint>
 #include <map>
@@ -19,21 +19,21 @@ namespace adaptdl {
 // Immutable; any thread.
 class Stretch {
  public:
-  // `step`: without accumulation. `sync`: the part of it that synchronises gradients.
+  // `step`: without accumulation. `sync`: the part of the step that synchronises gradients.
   struct Times {
     Seconds step{0}, sync{0};
   };
 
-  // Takes the profile's placements on one node. Throws Error as a reader of YAML.
+  // Uses the profile's placements on one node. Throws Error for invalid YAML or contents.
   Stretch(std::string_view text, const std::string& path);
 
-  // Of the profile (adaptdl-profile(5), YAML) that ADAPTDL_TEST_STRETCH names; null when it is
+  // Loads the profile (adaptdl-profile(5), YAML) that ADAPTDL_TEST_STRETCH names; null if it is
   // unset.
   static std::unique_ptr<Stretch> from_environment();
 
-  // A number of replicas that was measured: linear in `atomic` between measurements, constant
-  // beyond. Any other: by the step-time model fitted to all of them. Requires: replicas >= 1,
-  // atomic > 0.
+  // For a measured number of replicas: linear in `atomic` between measurements, constant beyond
+  // them. For others: from the step-time model fitted to all measurements. Requires:
+  // replicas >= 1, atomic > 0.
   Times at(int replicas, double atomic) const;
 
  private:
@@ -41,7 +41,7 @@ class Stretch {
   PerfParams model_;
 };
 
-// Sleeps until `time` has passed since `begun`, unless it has.
+// Sleeps until `time` has passed since `begun`.
 void sleep_until_passed(TimePoint begun, Seconds time);
 
 }  // namespace adaptdl

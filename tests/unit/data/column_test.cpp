@@ -100,15 +100,15 @@ TEST_CASE("a column of a .npy file") {
   column = open_column(source, folder.path());
   CHECK(rows<float>(*column, {1}) == std::vector<float>{4, 4.5f, 5, 5.5f, 6, 6.5f});
   source.shape = {7};
-  CHECK(contains(open_error(source, folder.path()), "(2, 3), which cannot be seen as (7)"));
+  CHECK(contains(open_error(source, folder.path()), "(2, 3), which cannot be reshaped to (7)"));
   source.shape = {int64_t{1} << 40, int64_t{1} << 40};
-  CHECK(contains(open_error(source, folder.path()), "cannot be seen"));
+  CHECK(contains(open_error(source, folder.path()), "cannot be reshaped"));
   source.shape = {};
   source.dtype = "float8";
   CHECK(contains(open_error(source, folder.path()), "allowed are float32"));
   source = npy_source("x.npy");
   source.key = "a";
-  CHECK(contains(open_error(source, folder.path()), "no .npz"));
+  CHECK(contains(open_error(source, folder.path()), "not a .npz"));
 }
 
 TEST_CASE("files that are not there or not right") {

@@ -69,7 +69,7 @@ TEST_CASE("a split is disjoint, complete, in order and fixed") {
   CHECK(same < 30);
   const auto huge = of_size(int64_t{1} << 60).split(0.5, 1);
   CHECK(huge.first.row(huge.first.size() - 1) < (int64_t{1} << 60));
-  CHECK(contains(error_of([] { of_size(1).split(0.5, 0); }), "none is left"));
+  CHECK(contains(error_of([] { of_size(1).split(0.5, 0); }), "no samples left"));
 }
 
 TEST_CASE("subsets and splits compose") {
@@ -99,12 +99,12 @@ TEST_CASE("validation data come from their own files or from the split") {
   CHECK(data.train.size() == 100);
   CHECK(data.validation->size() == 7);
   spec.validation[0].dtype = "float16";
-  CHECK(contains(error_of([&] { open_data(spec, ""); }), "one type"));
+  CHECK(contains(error_of([&] { open_data(spec, ""); }), "the same type"));
   spec.validation[0] = synthetic(7);
   spec.validation[0].shape = {3};
   CHECK(contains(error_of([&] { open_data(spec, ""); }), "differ in shape"));
   spec.validation.resize(2, synthetic(7));
-  CHECK(contains(error_of([&] { open_data(spec, ""); }), "equally many"));
+  CHECK(contains(error_of([&] { open_data(spec, ""); }), "both need the same number"));
 }
 
 TEST_CASE("windows shifted differently over one array are equally many") {

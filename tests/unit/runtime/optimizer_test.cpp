@@ -138,7 +138,7 @@ TEST_CASE("groups by name") {
   CHECK(optimizer.base_lr(optimizer.group_of(0)) == 0.05);
   CHECK(optimizer.base_lr(optimizer.group_of(1)) == 0.01);
   spec.groups[0].match = "bias";
-  CHECK_ERROR(Optimizer(spec, parameters), "no parameter is called \"bias\"");
+  CHECK_ERROR(Optimizer(spec, parameters), "no parameter is named \"bias\"");
   CHECK_ERROR(Optimizer(spec, {}), "no parameter");
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("the state of another program is refused") {
     run(other, others, 0, 2);
     return other.counters();
   };
-  CHECK_ERROR(optimizer.prepare_state(state_of(Kind::sgd, true)), "not of this optimizer");
+  CHECK_ERROR(optimizer.prepare_state(state_of(Kind::sgd, true)), "does not match this optimizer");
   CHECK_ERROR(optimizer.prepare_state(state_of(Kind::adam, true)), "max_exp_avg_sq");
   optimizer.prepare_state(state_of(Kind::adamw, false));
   Optimizer centered(spec_of(Kind::rmsprop, true), parameters);

@@ -58,5 +58,5 @@ TEST_CASE("what is no progress is refused") {
   auto json = to_json(sample());
   json.erase("position");
   json["step"] = "many";
-  CHECK_ERROR(progress_from_json(json), "cannot be read");
+  CHECK_ERROR(progress_from_json(json), "cannot read the saved progress");
 }

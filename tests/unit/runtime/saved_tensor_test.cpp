@@ -73,12 +73,12 @@ TEST_CASE("tensors and dictionaries of them") {
   CHECK(read_saved_tensor(path, "x").shape == std::vector<int64_t>{4, 3});
   CHECK_ERROR(read_saved_tensor(path, ""), "name the entry with `key`");
   CHECK_ERROR(read_saved_tensor(path, "z"), "no entry \"z\"");
-  CHECK_ERROR(read_saved_tensor(save(folder, numbers), "x"), "no dictionary");
+  CHECK_ERROR(read_saved_tensor(save(folder, numbers), "x"), "not a dictionary");
 }
 
 TEST_CASE("what is no tensor, or not all there, is refused with a sentence") {
   const TemporaryDirectory folder("adaptdl-saved");
-  CHECK_ERROR(read_saved_tensor(save(folder, at::IValue("text")), ""), "holds no tensor");
+  CHECK_ERROR(read_saved_tensor(save(folder, at::IValue("text")), ""), "not a tensor; save");
   const at::Tensor complex = at::zeros({2}, at::kComplexFloat);
   CHECK_ERROR(read_saved_tensor(save(folder, complex), ""), "not supported");
 
@@ -93,7 +93,7 @@ TEST_CASE("what is no tensor, or not all there, is refused with a sentence") {
   // Sound as an archive, but with fewer elements than its pickle says.
   write_file_atomic(path, whole);
   replace(path, "/data/0", "short");
-  CHECK_ERROR(read_saved_tensor(path, ""), "promises 800 bytes of elements, there are 5");
+  CHECK_ERROR(read_saved_tensor(path, ""), "promises 800 bytes of elements, but holds 5");
   write_file_atomic(path, whole);
   replace(path, "/data.pkl", "\x80\x02}.");
   CHECK_ERROR(read_saved_tensor(path, ""), "dictionary");

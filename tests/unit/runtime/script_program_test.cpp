@@ -217,7 +217,8 @@ TEST_CASE("a program's tensors are checked") {
   good.b = {{"w", at::ones({1}, at::kLong)}};
   check_tensors(good);
   CHECK(contains(refusal({{"w", leaf}, {"w", leaf.detach()}}, {}), "two parameters called w"));
-  CHECK(contains(refusal({{"a", leaf}, {"b", leaf}}, {}), "parameters a and b are one tensor"));
+  CHECK(
+      contains(refusal({{"a", leaf}, {"b", leaf}}, {}), "parameters a and b are the same tensor"));
   CHECK(distinct({{"a", leaf}, {"b", leaf}}).size() == 1);
   CHECK(contains(refusal({{"w", at::ones({3})}}, {}), "parameter w is not"));
   CHECK(contains(refusal({{"w", leaf * 2}}, {}), "parameter w is not"));
@@ -239,5 +240,5 @@ def training_step(self, batch: List[Tensor]) -> Tensor:
 )");
   module.save(folder.file("slow.pt"));
   ScriptProgram program(folder.file("slow.pt"), at::kCPU, false);
-  CHECK_ERROR(program.training_step({at::ones({2, 3})}), "changes slow, which is no buffer");
+  CHECK_ERROR(program.training_step({at::ones({2, 3})}), "changes slow, which is not a buffer");
 }
