@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "runtime/comm/cancellation.h"
+#include "runtime/comm/abort_signal.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/device_memory.h"
 
@@ -68,13 +68,13 @@ struct GroupOptions {
   int rank = 0;                           // this process's place in `endpoints`
   std::vector<nlohmann::json> endpoints;  // Listener::endpoint() of all members, in rank order
   TimePoint deadline{};                   // when to give up, e.g. Monotonic::now() + 30 s
-  const Cancellation* cancel = nullptr;   // borrowed; may be null
+  const AbortSignal* abort = nullptr;     // borrowed; may be null
   // What Memory::device is; outlives the Communicator. Null: there is no device.
   DeviceMemory* device = nullptr;
 };
 
 // Blocks until every member has called connect() for the same generation and this member's links
-// to all of them are up. Throws Aborted when cancelled, when the generation is refused as old by a
+// to all of them are up. Throws Aborted when aborted, when the generation is refused as old by a
 // member, or when a member dies or gives up meanwhile; Error when a member cannot be reached, does
 // not know the secret or does not come by the deadline, or when an endpoint is malformed. A group
 // of one returns at once.

@@ -19,18 +19,18 @@ namespace adaptdl::comm {
 // How long to wait, and who may end it earlier.
 struct Patience {
   TimePoint deadline;
-  const Cancellation* cancel = nullptr;  // may be null
+  const AbortSignal* abort = nullptr;  // may be null
 
-  // Waits until `fd` has one of `events` or is broken. Throws Aborted when cancelled; false at the
+  // Waits until `fd` has one of `events` or is broken. Throws Aborted when aborted; false at the
   // deadline.
   bool wait(int fd, short events) const;
-  void check() const;  // throws Aborted when cancelled
+  void check() const;  // throws Aborted when aborted
 };
 
 enum class Outcome { done, closed, late };
 
 // Sends or receives everything. closed: the peer is gone (end, reset). Throws Aborted when
-// cancelled, Error for what cannot be explained by the peer.
+// aborted, Error for what cannot be explained by the peer.
 Outcome send_whole(int fd, std::string_view bytes, const Patience& patience);
 Outcome receive_whole(int fd, std::span<uint8_t> bytes, const Patience& patience);
 

@@ -27,12 +27,12 @@ class LinkClosed : public Error {
   using Error::Error;
 };
 
-// One thread at a time. Functions that wait throw Aborted when `over` is cancelled, LinkClosed
+// One thread at a time. Functions that wait throw Aborted when `over` is aborted, LinkClosed
 // when a stream has ended, Error when a block is not the expected one.
 class Uplink {
  public:
   // `sockets`: by host, this one's own empty; `over` is borrowed.
-  Uplink(uint64_t generation, std::vector<Fd> sockets, const Cancellation& over);
+  Uplink(uint64_t generation, std::vector<Fd> sockets, const AbortSignal& over);
 
   // Queues a block; `data` must stay as it is until flush(the returned ticket).
   uint64_t send(int host, BlockKind kind, uint64_t call, uint64_t index, const void* data,
@@ -62,7 +62,7 @@ class Uplink {
 
   const uint64_t generation_;
   std::vector<Stream> streams_;
-  const Cancellation& over_;
+  const AbortSignal& over_;
   uint64_t last_ticket_ = 0;
 };
 
