@@ -36,7 +36,7 @@ class BatchPolicy {
 
   // Learns the step times.
   void begin_generation() { profile_.begin_generation(); }
-  void observe(const StepSummary& summary, const StepFacts& facts, int nodes);
+  void observe(const StepFacts& facts, int nodes);
 
   // What a scheduler should know of the job; nothing before the first step was measured. Its end
   // and its rescales are not this object's matter. Fits the model: well below a millisecond.

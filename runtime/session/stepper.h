@@ -29,13 +29,14 @@ struct Team {
 
 // What a step did, for events.
 struct StepFacts {
+  StepSummary summary;
   int64_t step = 0;
-  double epoch = 0, iterations = 0, loss = 0, samples = 0, lr = 0, gain = 1, efficiency = 1;
+  double iterations = 0, lr = 0, gain = 1, efficiency = 1;
   double noise_scale = 0;  // tr(covariance) / |gradient|^2, samples; 0 = not known yet
-  double accum_s = 0, optim_s = 0, sync_s = 0, step_s = 0;
+  double step_s = 0;       // on this replica
   BatchPlan batch;
   int replicas = 1;
-  bool skipped = false;
+  bool skipped() const { return summary.nonfinite; }
 };
 
 // An update that waits for everybody's word.
@@ -43,8 +44,6 @@ struct Prepared {
   Progress after;
   std::vector<double> lr_factors;  // per parameter group
   StepFacts facts;
-  StepSummary summary;
-  bool checkpoint = false;
   bool validation = false;  // not an update: the result of a validation
 };
 
@@ -82,10 +81,9 @@ class Stepper {
   double lr_factor_of_schedule(double iterations) const { return schedule_.factor(iterations); }
 
  private:
-  struct Passes;  // what the forward and backward passes of a step gave
-
   std::vector<data::Step> plan_passes(const Progress& progress, const Team& team) const;
-  Passes run_passes(const std::vector<data::Step>& steps, const Team& team, bool measure);
+  // Forward and backward; fills in what the report says of these.
+  StepReport run_passes(const std::vector<data::Step>& steps, const Team& team, bool measure);
   void update_statistics(Progress& after, const Progress& before, const StepSummary& summary,
                          size_t passes, const Team& team);
   bool measure_next(const Progress& progress, double step_s);
