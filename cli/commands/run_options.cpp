@@ -5,7 +5,7 @@
 #include "core/base/number.h"
 #include "core/base/system.h"
 #include "core/launch/paths.h"
-#include "core/launch/run/trainer.h"
+#include "core/launch/run/worker_choice.h"
 
 namespace adaptdl::cli {
 

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/launch/run/trainer.h"
+#include "core/launch/run/worker_choice.h"
 
 namespace adaptdl::client {
 namespace {

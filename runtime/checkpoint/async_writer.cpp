@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/async_writer.h"
 
+#include <algorithm>
 #include <exception>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -19,7 +20,7 @@ void lower_priority() {
   constexpr int kWhoProcess = 1, kBestEffortLowest = (2 << 13) | 7;
   ::syscall(SYS_ioprio_set, kWhoProcess, 0, kBestEffortLowest);
   const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
-  ::setpriority(PRIO_PROCESS, thread, 10);
+  ::setpriority(PRIO_PROCESS, thread, std::min(19, ::getpriority(PRIO_PROCESS, thread) + 10));
 }
 
 }  // namespace

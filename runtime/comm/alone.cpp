@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "runtime/comm/cancellation.h"
+#include "runtime/comm/abort_signal.h"
 #include "runtime/comm/communicator.h"
 
 namespace adaptdl::comm {
@@ -25,18 +25,18 @@ class Alone final : public Communicator {
     if (bytes > 0 && mine != all) std::memcpy(all, mine, bytes);
   }
   void barrier() override { check(); }
-  void abort(const std::string& reason) noexcept override { over_.cancel(reason); }
-  bool aborted() const override { return over_.cancelled(); }
+  void abort(const std::string& reason) noexcept override { over_.abort(reason); }
+  bool aborted() const override { return over_.aborted(); }
   std::optional<TimePoint> waiting_since() const override { return std::nullopt; }
   std::string describe_links() const override { return {}; }
 
  private:
   void check() const {
-    if (over_.cancelled()) throw Aborted(over_.reason());
+    if (over_.aborted()) throw Aborted(over_.reason());
   }
 
   const uint64_t generation_;
-  Cancellation over_;
+  AbortSignal over_;
 };
 
 }  // namespace

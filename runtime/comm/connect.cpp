@@ -60,7 +60,7 @@ SegmentOffer make_offer(const Layout& layout) {
 class Connecting {
  public:
   Connecting(Listener& listener, const GroupOptions& options)
-      : listener_(listener.impl()), options_(options), patience_{options.deadline, options.cancel} {
+      : listener_(listener.impl()), options_(options), patience_{options.deadline, options.abort} {
     const int size = static_cast<int>(options.endpoints.size());
     if (options.rank < 0 || options.rank >= size || size > static_cast<int>(kMaxRanks)) {
       fail("connect: rank {} in a group of {}", options.rank, size);
@@ -202,7 +202,7 @@ class Connecting {
   void wait_for_arrival(int missing) const {
     patience_.check();
     std::vector<pollfd> watched{{expected_->event.get(), POLLIN, 0}};
-    watched.push_back({options_.cancel != nullptr ? options_.cancel->fd() : -1, POLLIN, 0});
+    watched.push_back({options_.abort != nullptr ? options_.abort->fd() : -1, POLLIN, 0});
     for (const Fd& socket : control_) watched.push_back({socket.get(), POLLRDHUP, 0});
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(options_.deadline - Monotonic::now());

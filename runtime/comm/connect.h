@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "runtime/comm/cancellation.h"
+#include "runtime/comm/abort_signal.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/device_memory.h"
 
@@ -68,13 +68,13 @@ struct GroupOptions {
   int rank = 0;                           // this process's index in `endpoints`
   std::vector<nlohmann::json> endpoints;  // Listener::endpoint() of all members, in rank order
   TimePoint deadline{};                   // of connect(), e.g. Monotonic::now() + 30 s
-  const Cancellation* cancel = nullptr;   // borrowed; may be null
+  const AbortSignal* abort = nullptr;     // borrowed; may be null
   // The device behind Memory::device; must outlive the Communicator. Null: no device.
   DeviceMemory* device = nullptr;
 };
 
 // Blocks until every member has called connect() for the same generation and this member's links
-// to all of them are up. Throws Aborted if cancelled, if a member refuses the generation as old, or
+// to all of them are up. Throws Aborted if aborted, if a member refuses the generation as old, or
 // if a member dies or gives up meanwhile. Throws Error if a member is unreachable, does not know
 // the secret or does not connect before the deadline, or if an endpoint is malformed. Returns at
 // once for a group of one.

@@ -59,9 +59,9 @@ BatchPlan BatchPolicy::next(const Progress& progress, int nodes, int replicas) {
   return plan_of(*better);
 }
 
-void BatchPolicy::observe(const StepSummary& summary, const StepFacts& facts, int nodes) {
+void BatchPolicy::observe(const StepFacts& facts, int nodes) {
   profile_.record({nodes, facts.replicas, facts.batch.atomic, facts.batch.micro_steps - 1,
-                   summary.accum_s, summary.optim_s, summary.sync_s});
+                   facts.summary.accum_s, facts.summary.optim_s, facts.summary.sync_s});
 }
 
 std::optional<SchedulingHints> BatchPolicy::hints(const Progress& progress) const {

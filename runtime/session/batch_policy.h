@@ -36,7 +36,7 @@ class BatchPolicy {
 
   // Learns the step times.
   void begin_generation() { profile_.begin_generation(); }
-  void observe(const StepSummary& summary, const StepFacts& facts, int nodes);
+  void observe(const StepFacts& facts, int nodes);
 
   // Hints for the scheduler, without remaining progress and rescale cost; nothing before the first
   // measured step. Fits the model: well below a millisecond.

@@ -165,7 +165,7 @@ void ElasticLoop::finish_tick() {
   } else {
     checkpointer_.release();
     stepper_.apply(done);
-    batch_policy_.observe(done.summary, done.facts, team().nodes);
+    batch_policy_.observe(done.facts, team().nodes);
   }
   progress_ = done.after;
   pending_.reset();
@@ -178,13 +178,13 @@ void ElasticLoop::finish_tick() {
   last_ = done.facts;
   reporter_.step(*last_);
   reached(StepHooks::Point::announced, progress_.step);
-  reporter_.step_ended(progress_.step, done.summary.slowest_s);
+  reporter_.step_ended(progress_.step, done.facts.summary.slowest_s);
   hint_sender_.step_ended(progress_, batch_policy_);
   const auto now = Monotonic::now();
   last_step_s_ = last_step_end_ == TimePoint{} ? 0 : seconds_between(last_step_end_, now);
   last_step_end_ = now;
 
-  if (done.facts.skipped) {
+  if (done.facts.skipped()) {
     reporter_.skipped(progress_.step, progress_.skipped, progress_.skipped_in_a_row);
     if (progress_.skipped_in_a_row >= spec_.max_nonfinite) {
       fail(
@@ -202,7 +202,7 @@ void ElasticLoop::finish_tick() {
     reporter_.batch(progress_.batch, session_.replicas(), done.facts.lr,
                     batch_policy_.predicted_goodput(), batch_policy_.cause());
   }
-  if (done.checkpoint && session_.rank() == 0) {
+  if (done.facts.summary.checkpoint && session_.rank() == 0) {
     auto tensors = state_tensors();
     // The next forward pass runs during the copy. It changes no parameters, but it changes buffers.
     for (auto& named : tensors) {

@@ -1,6 +1,7 @@
 #include "runtime/session/exchange.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
@@ -8,30 +9,44 @@
 namespace adaptdl {
 namespace {
 
-// All values are sent as doubles: a few dozen, with integers exact up to 2^53.
-std::vector<double> pack(const StepReport& r) {
-  std::vector<double> values = {r.loss_sum,
-                                r.samples,
-                                r.nonfinite ? 1.0 : 0.0,
-                                r.accum_s,
-                                r.optim_s,
-                                r.sync_s,
-                                r.step_s,
-                                static_cast<double>(r.next_batch.atomic),
-                                static_cast<double>(r.next_batch.micro_steps),
-                                r.next_measure ? 1.0 : 0.0,
-                                r.checkpoint ? 1.0 : 0.0};
-  values.insert(values.end(), r.local.begin(), r.local.end());
+// Every number of a report in the order of the wire: the one list behind packing and unpacking.
+template <typename R, typename Visit>
+void visit_numbers(R& r, Visit&& visit) {
+  visit(r.loss_sum);
+  visit(r.samples);
+  visit(r.nonfinite);
+  visit(r.accum_s);
+  visit(r.optim_s);
+  visit(r.sync_s);
+  visit(r.step_s);
+  visit(r.next_batch.atomic);
+  visit(r.next_batch.micro_steps);
+  visit(r.next_measure);
+  visit(r.checkpoint);
+  for (auto& norm : r.local) visit(norm);
+}
+
+// On the wire everything is a double: a few dozen of them, exact up to 2^53.
+std::vector<double> pack(const StepReport& report) {
+  std::vector<double> values;
+  visit_numbers(report, [&](const auto& field) { values.push_back(static_cast<double>(field)); });
   return values;
 }
 
-constexpr size_t kFixed = 11;
+// `values`: of a replica with as many parameter groups.
+StepReport unpack(const double* values, size_t groups) {
+  StepReport report;
+  report.local.resize(groups);
+  visit_numbers(report, [&](auto& field) {
+    field = static_cast<std::remove_reference_t<decltype(field)>>(*values++);
+  });
+  return report;
+}
 
 }  // namespace
 
 StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
   const std::vector<double> packed = pack(mine);
-  ADAPTDL_CHECK(packed.size() == kFixed + mine.local.size());
   const size_t width = packed.size();
   const size_t ranks = communicator ? static_cast<size_t>(communicator->size()) : 1;
   std::vector<double> all(width * ranks);
@@ -42,21 +57,23 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
   }
   StepSummary sum;
   sum.local.assign(mine.local.size(), 0.0);
-  for (size_t r = 0; r < ranks; ++r) {  // in rank order: the same rounding everywhere
-    const double* one = &all[r * width];
-    sum.loss += one[0];
-    sum.samples += one[1];
-    sum.nonfinite |= one[2] != 0;
-    sum.accum_s += one[3] / static_cast<double>(ranks);
-    sum.optim_s += one[4] / static_cast<double>(ranks);
-    sum.sync_s += one[5] / static_cast<double>(ranks);
-    sum.slowest_s = std::max(sum.slowest_s, one[6]);
-    for (size_t g = 0; g < sum.local.size(); ++g) sum.local[g] += one[kFixed + g];
+  for (size_t r = 0; r < ranks; ++r) {  // in order of rank: the same rounding everywhere
+    const StepReport one = unpack(&all[r * width], mine.local.size());
+    sum.loss += one.loss_sum;
+    sum.samples += one.samples;
+    sum.nonfinite |= one.nonfinite;
+    sum.accum_s += one.accum_s / static_cast<double>(ranks);
+    sum.optim_s += one.optim_s / static_cast<double>(ranks);
+    sum.sync_s += one.sync_s / static_cast<double>(ranks);
+    sum.slowest_s = std::max(sum.slowest_s, one.step_s);
+    for (size_t g = 0; g < sum.local.size(); ++g) sum.local[g] += one.local[g];
+    if (r == 0) {  // it decides for all
+      sum.next_batch = one.next_batch;
+      sum.next_measure = one.next_measure;
+      sum.checkpoint = one.checkpoint;
+    }
   }
   sum.loss /= std::max(sum.samples, 1.0);
-  sum.next_batch = {static_cast<int64_t>(all[7]), static_cast<int>(all[8])};
-  sum.next_measure = all[9] != 0;
-  sum.checkpoint = all[10] != 0;
   return sum;
 }
 

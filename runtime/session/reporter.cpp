@@ -21,16 +21,16 @@ Reporter::Reporter(Session& session, double total_iterations, double iterations_
 
 void Reporter::step(const StepFacts& f) {
   if (session_.rank() != 0) return;
-  const double batch = f.samples;
+  const double batch = f.summary.samples;
   const double throughput = f.step_s > 0 ? batch / f.step_s : 0;
   json event = {{"event", "step"},
                 {"step", f.step},
                 {"epoch", f.iterations / iterations_per_epoch_},
                 {"progress", f.iterations},
                 {"progress_total", total_iterations_},
-                {"loss", f.loss},
+                {"loss", f.summary.loss},
                 {"replicas", f.replicas},
-                {"batch", f.samples},
+                {"batch", f.summary.samples},
                 {"atomic", f.batch.atomic},
                 {"accumulation", f.batch.micro_steps - 1},
                 {"lr", f.lr},
@@ -40,11 +40,11 @@ void Reporter::step(const StepFacts& f) {
                 {"goodput", throughput * f.efficiency},
                 {"noise_scale", f.noise_scale > 0 ? json(f.noise_scale) : json(nullptr)},
                 {"step_s", f.step_s},
-                {"accum_s", f.accum_s},
-                {"optim_s", f.optim_s},
-                {"sync_s", f.sync_s},
+                {"accum_s", f.summary.accum_s},
+                {"optim_s", f.summary.optim_s},
+                {"sync_s", f.summary.sync_s},
                 {"generation", session_.generation()}};
-  if (f.skipped) event["skipped"] = true;
+  if (f.skipped()) event["skipped"] = true;
   session_.emit(event);
 }
 

@@ -66,7 +66,7 @@ Session::~Session() {
   {
     std::lock_guard lock(mutex_);
     quit_ = true;
-    if (cancel_) cancel_->cancel("a newer generation");
+    if (connect_abort_) connect_abort_->abort("a newer generation");
   }
   changed_.notify_all();
   const uint64_t one = 1;
@@ -156,8 +156,8 @@ void Session::on_message(const json& message) {
   newest_ = generation;
   const bool immediate = message.at("immediate").get<bool>();
   target_ = message;
-  if (cancel_) cancel_->cancel("a newer generation");
-  // A new replica that waits for its first state loses nothing with the current generation.
+  if (connect_abort_) connect_abort_->abort("a newer generation");
+  // A newcomer that waits for its first state has nothing to lose in the generation in force.
   if (immediate || !trained_) {
     next_.reset();
     next_generation_ = 0;
@@ -193,8 +193,8 @@ void Session::connect_loop() {
     std::unique_ptr<comm::Communicator> connected;
     std::string problem;
     if (options.rank >= 0 && options.endpoints.size() > 1) {
-      cancel_ = std::make_unique<comm::Cancellation>();
-      options.cancel = cancel_.get();
+      connect_abort_ = std::make_unique<comm::AbortSignal>();
+      options.abort = connect_abort_.get();
       options.device = device_memory_.get();
       lock.unlock();
       try {
@@ -203,7 +203,7 @@ void Session::connect_loop() {
         problem = error.what();
       }
       lock.lock();
-      cancel_.reset();
+      connect_abort_.reset();
     }
     changed_.wait(lock, [this] { return quit_ || !offered_; });
     if (generation != newest_) continue;  // overtaken

@@ -120,9 +120,9 @@ class Session {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<nlohmann::json> target_;        // newest generation message not yet taken
-  std::unique_ptr<comm::Communicator> next_;    // connected, not yet current
-  std::unique_ptr<comm::Cancellation> cancel_;  // of the running connect()
+  std::optional<nlohmann::json> target_;              // newest generation message not yet taken
+  std::unique_ptr<comm::Communicator> next_;          // connected, not yet current
+  std::unique_ptr<comm::AbortSignal> connect_abort_;  // of the connect under way
   bool next_immediate_ = false, next_member_ = false;
   uint64_t next_generation_ = 0, newest_ = 0;
   int next_rank_ = 0, next_replicas_ = 0, next_threads_ = 0;

@@ -64,12 +64,6 @@ void check_loss(const at::Tensor& loss) {
 
 }  // namespace
 
-struct Stepper::Passes {
-  double loss_sum = 0, samples = 0;
-  bool nonfinite = false;
-  double accum_s = 0, optim_s = 0, sync_s = 0;
-};
-
 Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
                  const TrainingSpec& spec, data::Dataset dataset, at::Device device,
                  StepHooks& hooks)
@@ -123,9 +117,9 @@ std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Tea
   return steps;
 }
 
-Stepper::Passes Stepper::run_passes(const std::vector<data::Step>& steps, const Team& team,
-                                    bool measure) {
-  Passes result;
+StepReport Stepper::run_passes(const std::vector<data::Step>& steps, const Team& team,
+                               bool measure) {
+  StepReport result;
   for (const auto& step : steps) result.samples += static_cast<double>(step.samples);
   const auto passes = static_cast<int>(steps.size());
   gradients_.begin(team.communicator, passes, measure);
@@ -221,16 +215,9 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   seed_generators(spec_.seed, progress.step, team.rank);
   read_ahead(progress, team);
   const auto steps = plan_passes(progress, team);
-  const Passes passes = run_passes(steps, team, progress.measure);
+  StepReport report = run_passes(steps, team, progress.measure);
   hooks_.reached(StepHooks::Point::reduced, progress.step + 1, team.member);
 
-  StepReport report;
-  report.loss_sum = passes.loss_sum;
-  report.samples = passes.samples;
-  report.nonfinite = passes.nonfinite;
-  report.accum_s = passes.accum_s;
-  report.optim_s = passes.optim_s;
-  report.sync_s = passes.sync_s;
   report.step_s = last_step_s;
   report.next_batch = decisions.next_batch;
   report.checkpoint = decisions.checkpoint;
@@ -243,10 +230,10 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   }
   report.next_measure = measure_next(progress, last_step_s);
   Prepared prepared;
-  const StepSummary summary = prepared.summary = exchange(team.communicator, report);
+  StepFacts& facts = prepared.facts;
+  const StepSummary& summary = facts.summary = exchange(team.communicator, report);
 
   Progress& after = prepared.after = progress;
-  StepFacts& facts = prepared.facts;
   const bool whole = steps.size() == static_cast<size_t>(progress.batch.micro_steps) &&
                      steps.back().samples == progress.batch.atomic;
   if (progress.measure && whole && !summary.nonfinite) {
@@ -255,7 +242,6 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   ++after.tick;
   ++after.step;
   after.measure = summary.next_measure;
-  prepared.checkpoint = summary.checkpoint;
 
   const auto batch = static_cast<double>(progress.batch.total(team.replicas));
   const double scale = batch / static_cast<double>(spec_.batch.initial);
@@ -268,8 +254,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
         gns::lr_factor(rule, {scale, after.statistics.gain(scale, g), progress.iterations,
                               spec_.legw_warmup_epochs, iterations_per_epoch_}));
   }
-  facts.skipped = summary.nonfinite;
-  if (summary.nonfinite) {
+  if (facts.skipped()) {
     ++after.skipped;
     ++after.skipped_in_a_row;
   } else {
@@ -277,17 +262,14 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
     after.epoch_loss_sum += summary.loss * summary.samples;
     after.epoch_samples += summary.samples;
   }
-  // A skipped step makes no progress, but consumes its samples.
-  advance(after, steps.back(), summary.nonfinite ? 0.0 : gain);
+  // A skipped step made no progress, but its samples are used up.
+  advance(after, steps.back(), facts.skipped() ? 0.0 : gain);
   if (summary.next_batch.atomic > 0 && summary.next_batch != progress.batch) {
     after.batch = summary.next_batch;
   }
 
   facts.step = after.step;
   facts.iterations = after.iterations;
-  facts.epoch = static_cast<double>(progress.position.epoch);
-  facts.loss = summary.loss;
-  facts.samples = summary.samples;
   facts.lr = optimizer_.base_lr(0) * prepared.lr_factors[0];
   facts.gain = gain;
   facts.efficiency = gain / scale;
@@ -295,9 +277,6 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
     facts.noise_scale =
         after.statistics.var() / after.statistics.sqr() * static_cast<double>(spec_.batch.initial);
   }
-  facts.accum_s = summary.accum_s;
-  facts.optim_s = summary.optim_s;
-  facts.sync_s = summary.sync_s;
   facts.step_s = seconds_since(begun);
   facts.batch = progress.batch;
   facts.replicas = team.replicas;
@@ -307,12 +286,12 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
 void Stepper::apply(const Prepared& prepared) {
   // The next statistics of a single replica compare this step's gradient with the next one.
   if (prepared.after.measure && prepared.facts.replicas == 1 &&
-      prepared.facts.batch.micro_steps == 1 && !prepared.facts.skipped) {
+      prepared.facts.batch.micro_steps == 1 && !prepared.facts.skipped()) {
     gradients_.remember(spec_.optimizer.clip_norm > 0 || spec_.optimizer.clip_value > 0);
   } else {
     gradients_.forget();
   }
-  if (!prepared.facts.skipped) optimizer_.step(prepared.lr_factors);
+  if (!prepared.facts.skipped()) optimizer_.step(prepared.lr_factors);
 }
 
 }  // namespace adaptdl

@@ -28,13 +28,14 @@ struct Team {
 
 // Facts about a step, for events.
 struct StepFacts {
+  StepSummary summary;
   int64_t step = 0;
-  double epoch = 0, iterations = 0, loss = 0, samples = 0, lr = 0, gain = 1, efficiency = 1;
-  double noise_scale = 0;  // tr(covariance) / |gradient|^2, samples; 0 = unknown
-  double accum_s = 0, optim_s = 0, sync_s = 0, step_s = 0;
+  double iterations = 0, lr = 0, gain = 1, efficiency = 1;
+  double noise_scale = 0;  // tr(covariance) / |gradient|^2, samples; 0 = not known yet
+  double step_s = 0;       // on this replica
   BatchPlan batch;
   int replicas = 1;
-  bool skipped = false;
+  bool skipped() const { return summary.nonfinite; }
 };
 
 // An update that is applied once all members have prepared it.
@@ -42,9 +43,7 @@ struct Prepared {
   Progress after;
   std::vector<double> lr_factors;  // per parameter group
   StepFacts facts;
-  StepSummary summary;
-  bool checkpoint = false;
-  bool validation = false;  // holds the result of a validation instead of an update
+  bool validation = false;  // not an update: the result of a validation
 };
 
 // Rank 0's decisions for the step after this one.
@@ -81,10 +80,9 @@ class Stepper {
   double lr_factor_of_schedule(double iterations) const { return schedule_.factor(iterations); }
 
  private:
-  struct Passes;  // results of a step's forward and backward passes
-
   std::vector<data::Step> plan_passes(const Progress& progress, const Team& team) const;
-  Passes run_passes(const std::vector<data::Step>& steps, const Team& team, bool measure);
+  // Forward and backward; fills in what the report says of these.
+  StepReport run_passes(const std::vector<data::Step>& steps, const Team& team, bool measure);
   void update_statistics(Progress& after, const Progress& before, const StepSummary& summary,
                          size_t passes, const Team& team);
   bool measure_next(const Progress& progress, double step_s);

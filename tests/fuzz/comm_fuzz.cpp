@@ -85,7 +85,7 @@ void control(Bytes input, size_t piece) {
 
 void stream(Bytes input) {
   auto [ours, theirs] = socket_pair();
-  const Cancellation over;
+  const AbortSignal over;
   std::vector<Fd> sockets;
   sockets.push_back(std::move(ours));
   Uplink uplink(7, std::move(sockets), over);

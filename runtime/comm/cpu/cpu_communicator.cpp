@@ -53,7 +53,7 @@ CpuCommunicator::CpuCommunicator(Layout layout, std::unique_ptr<Segment> segment
 }
 
 CpuCommunicator::~CpuCommunicator() {
-  if (!over_.cancelled()) {
+  if (!over_.aborted()) {
     control_.tell_all({ControlKind::leave, generation(), call_.load(), {}});
   }
 }
@@ -69,7 +69,7 @@ void CpuCommunicator::on_left(int rank, uint64_t calls) {
 }
 
 void CpuCommunicator::abort(const std::string& reason) noexcept {
-  if (!over_.cancel_first(reason)) return;
+  if (!over_.abort(reason)) return;
   segment_->abort(reason);
   control_.tell_all({ControlKind::abort, generation(), call_.load(), reason});
 }
@@ -90,7 +90,7 @@ void CpuCommunicator::collective(const Tag& shape, Body&& body) {
   tag.generation = generation();
   tag.call = call_.load() + 1;
   try {
-    if (over_.cancelled()) throw Aborted(over_.reason());
+    if (over_.aborted()) throw Aborted(over_.reason());
     if (segment_->aborted()) throw Aborted(segment_->abort_text());
     call_.store(tag.call);
     if (everybody_until_.load() < tag.call) {
@@ -101,7 +101,7 @@ void CpuCommunicator::collective(const Tag& shape, Body&& body) {
     return;
   } catch (const LinkClosed& e) {
     const TimePoint end = Monotonic::now() + kReasonDelay;
-    while (!over_.cancelled() && Monotonic::now() < end) {
+    while (!over_.aborted() && Monotonic::now() < end) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     abort(e.what());

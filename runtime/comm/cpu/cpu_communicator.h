@@ -34,7 +34,7 @@ class CpuCommunicator final : public Communicator {
   void all_gather(const void* mine, size_t bytes, void* all) override;
   void barrier() override;
   void abort(const std::string& reason) noexcept override;
-  bool aborted() const override { return over_.cancelled() || segment_->aborted(); }
+  bool aborted() const override { return over_.aborted() || segment_->aborted(); }
   std::optional<TimePoint> waiting_since() const override;
   std::string describe_links() const override { return links_; }
 
@@ -50,7 +50,7 @@ class CpuCommunicator final : public Communicator {
   const std::string links_;
   DeviceMemory* const device_;
   const std::unique_ptr<Segment> segment_;
-  Cancellation over_;  // cancelled when the generation is over
+  AbortSignal over_;  // aborted when the generation is over
   HostGroup local_;
   Uplink uplink_;
   MixedGroup mixed_;

@@ -36,7 +36,7 @@ Share share_of(size_t count, size_t element_bytes, int lane, int lanes) {
 }
 
 HostGroup::HostGroup(Segment& segment, const std::vector<int>& ranks, int lane,
-                     const Cancellation& over, int64_t spin_ns)
+                     const AbortSignal& over, int64_t spin_ns)
     : segment_(segment),
       ranks_(ranks),
       lane_(lane),
@@ -46,7 +46,7 @@ HostGroup::HostGroup(Segment& segment, const std::vector<int>& ranks, int lane,
       sources_(static_cast<size_t>(segment.lanes()) + 1) {}
 
 void HostGroup::ended(int lane) {
-  if (over_.cancelled()) throw Aborted(over_.reason());
+  if (over_.aborted()) throw Aborted(over_.reason());
   if (segment_.aborted()) throw Aborted(segment_.abort_text());
   throw Aborted(fmt::format("generation {}: rank {} is gone", segment_.offer().generation,
                             ranks_[static_cast<size_t>(lane)]));

@@ -28,7 +28,7 @@ class HostGroup {
  public:
   // Borrows all. ranks: of the lanes, for messages; spin_ns: the longest time that a lane spins
   // before it sleeps.
-  HostGroup(Segment& segment, const std::vector<int>& ranks, int lane, const Cancellation& over,
+  HostGroup(Segment& segment, const std::vector<int>& ranks, int lane, const AbortSignal& over,
             int64_t spin_ns);
 
   // Sets the collective that the following functions belong to.
@@ -65,7 +65,7 @@ class HostGroup {
   Segment& segment_;
   const std::vector<int>& ranks_;
   const int lane_;
-  const Cancellation& over_;
+  const AbortSignal& over_;
   SpinBudget spin_;
   Tag tag_;
   uint64_t next_chunk_ = 0;

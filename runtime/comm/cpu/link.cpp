@@ -92,7 +92,7 @@ union Ancillary {
 }  // namespace
 
 void Patience::check() const {
-  if (cancel != nullptr && cancel->cancelled()) throw Aborted(cancel->reason());
+  if (abort != nullptr && abort->aborted()) throw Aborted(abort->reason());
 }
 
 bool Patience::wait(int fd, short events) const {
@@ -100,7 +100,7 @@ bool Patience::wait(int fd, short events) const {
     check();
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Monotonic::now());
     if (left.count() <= 0) return false;
-    pollfd watched[2] = {{fd, events, 0}, {cancel != nullptr ? cancel->fd() : -1, POLLIN, 0}};
+    pollfd watched[2] = {{fd, events, 0}, {abort != nullptr ? abort->fd() : -1, POLLIN, 0}};
     const int ready = poll(watched, 2, static_cast<int>(std::min<int64_t>(left.count(), 60'000)));
     if (ready < 0 && errno != EINTR) fail_errno(errno, "cannot wait for a connection (poll)");
     if (ready > 0) {

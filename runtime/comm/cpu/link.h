@@ -19,12 +19,12 @@ namespace adaptdl::comm {
 // How long to wait, and what can cancel the wait.
 struct Patience {
   TimePoint deadline;
-  const Cancellation* cancel = nullptr;  // may be null
+  const AbortSignal* abort = nullptr;  // may be null
 
-  // Waits until `fd` has one of `events` or an error. Throws Aborted if cancelled; false at the
+  // Waits until `fd` has one of `events` or an error. Throws Aborted if aborted; false at the
   // deadline.
   bool wait(int fd, short events) const;
-  void check() const;  // throws Aborted when cancelled
+  void check() const;  // throws Aborted when aborted
 };
 
 enum class Outcome { done, closed, late };

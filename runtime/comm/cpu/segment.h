@@ -103,9 +103,9 @@ class Segment {
   bool died(int lane) const;
 
   // Returns true once ready() is true, which an announcement of `lane` must cause; false if `over`
-  // is cancelled, a member called abort(), or `lane` has died. Spins for a while, then sleeps.
+  // is aborted, a member called abort(), or `lane` has died. Spins for a while, then sleeps.
   template <typename Ready>
-  bool wait(int lane, const Cancellation& over, SpinBudget& budget, Ready&& ready) {
+  bool wait(int lane, const AbortSignal& over, SpinBudget& budget, Ready&& ready) {
     if (ready()) return true;
     budget.begin();
     do {
@@ -162,8 +162,8 @@ class Segment {
     __builtin_ia32_pause();
 #endif
   }
-  bool ended(const Cancellation& over) const {
-    return over.cancelled() || aborted();
+  bool ended(const AbortSignal& over) const {
+    return over.aborted() || aborted();
   }
   void announce(std::atomic<uint64_t>& counter, uint64_t chunk, int lane) {
     counter.store(chunk + 1);  // sequentially consistent: before the check for sleepers

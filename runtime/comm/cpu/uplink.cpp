@@ -8,7 +8,7 @@
 
 namespace adaptdl::comm {
 
-Uplink::Uplink(uint64_t generation, std::vector<Fd> sockets, const Cancellation& over)
+Uplink::Uplink(uint64_t generation, std::vector<Fd> sockets, const AbortSignal& over)
     : generation_(generation), over_(over) {
   for (Fd& socket : sockets) streams_.push_back({std::move(socket), {}});
 }
@@ -54,7 +54,7 @@ void Uplink::push(Stream& stream) {
 }
 
 void Uplink::wait(const Stream* receiving) {
-  if (over_.cancelled()) throw Aborted(over_.reason());
+  if (over_.aborted()) throw Aborted(over_.reason());
   std::vector<pollfd> watched{{over_.fd(), POLLIN, 0}};
   for (const Stream& stream : streams_) {
     short events = stream.queue.empty() ? 0 : POLLOUT;
@@ -64,7 +64,7 @@ void Uplink::wait(const Stream* receiving) {
   if (poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) {
     fail_errno(errno, "cannot wait for another host (poll)");
   }
-  if (over_.cancelled()) throw Aborted(over_.reason());
+  if (over_.aborted()) throw Aborted(over_.reason());
   for (Stream& stream : streams_) push(stream);
 }
 

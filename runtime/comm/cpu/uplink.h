@@ -26,12 +26,12 @@ class LinkClosed : public Error {
   using Error::Error;
 };
 
-// One thread at a time. Functions that wait throw Aborted if `over` is cancelled, LinkClosed if a
+// One thread at a time. Functions that wait throw Aborted if `over` is aborted, LinkClosed if a
 // stream is closed, Error if a block is not the expected one.
 class Uplink {
  public:
   // `sockets`: by host, empty for this host; `over` is borrowed.
-  Uplink(uint64_t generation, std::vector<Fd> sockets, const Cancellation& over);
+  Uplink(uint64_t generation, std::vector<Fd> sockets, const AbortSignal& over);
 
   // Queues a block; `data` must not change until flush(the returned ticket).
   uint64_t send(int host, BlockKind kind, uint64_t call, uint64_t index, const void* data,
@@ -61,7 +61,7 @@ class Uplink {
 
   const uint64_t generation_;
   std::vector<Stream> streams_;
-  const Cancellation& over_;
+  const AbortSignal& over_;
   uint64_t last_ticket_ = 0;
 };
 

@@ -1,8 +1,11 @@
 #include "runtime/checkpoint/async_writer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <doctest/doctest.h>
 #include <future>
+#include <sys/resource.h>
+#include <thread>
 
 #include "runtime/checkpoint/snapshot_buffer.h"
 #include "tests/unit/checkpoint/sample.h"
@@ -96,6 +99,26 @@ TEST_CASE("what a job holds is free again when it is done") {
   }));
   writer.wait();
   CHECK(watch.expired());
+}
+
+TEST_CASE("the writer's priority is below that of the thread that made it, however low") {
+  const TemporaryDirectory folder;
+  for (const int lower : {0, 3, 12}) {
+    CAPTURE(lower);
+    int maker = 0, writers = 0;
+    // A thread of its own, for nobody may raise its priority again.
+    std::thread([&] {
+      setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + lower);
+      maker = getpriority(PRIO_PROCESS, 0);
+      AsyncCheckpointWriter writer(CheckpointStore(folder.path(), 2), nullptr);
+      writer.submit([&writers] {
+        writers = getpriority(PRIO_PROCESS, 0);
+        return job_of(1)();
+      });
+      writer.wait();
+    }).join();
+    CHECK(writers == std::min(19, maker + 10));
+  }
 }
 
 TEST_CASE("a snapshot keeps copies, aligned, in memory that is used again") {

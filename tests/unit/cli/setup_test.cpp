@@ -5,7 +5,7 @@
 #include "core/base/files.h"
 #include "core/launch/io/protocol.h"
 #include "core/launch/run/libtorch.h"
-#include "core/launch/run/trainer.h"
+#include "core/launch/run/worker_choice.h"
 
 namespace adaptdl::cli {
 namespace {

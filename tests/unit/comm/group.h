@@ -40,13 +40,13 @@ struct Listeners {
     }
   }
   std::unique_ptr<Communicator> connect(int rank, uint64_t generation = 1, double timeout_s = 20,
-                                        const Cancellation* cancel = nullptr) {
+                                        const AbortSignal* abort = nullptr) {
     GroupOptions options;
     options.generation = generation;
     options.rank = rank;
     options.endpoints = endpoints;
     options.deadline = in_seconds(timeout_s);
-    options.cancel = cancel;
+    options.abort = abort;
     return comm::connect(*all[static_cast<size_t>(rank)], options);
   }
   std::vector<std::unique_ptr<Listener>> all;

@@ -314,7 +314,7 @@ TEST_CASE("another secret is refused") {
   CHECK_THROWS_WITH_AS(Listener("short"), doctest::Contains("16 bytes"), Error);
 }
 
-TEST_CASE("connect gives up at the deadline, when cancelled, and when a member is gone") {
+TEST_CASE("connect gives up at the deadline, when aborted, and when a member is gone") {
   Listeners listeners(one_host(3));
   CHECK_THROWS_WITH_AS(listeners.connect(2, 1, 0.1), doctest::Contains("rank 0 did not connect"),
                        Error);
@@ -324,16 +324,16 @@ TEST_CASE("connect gives up at the deadline, when cancelled, and when a member i
   for (const int rank : {2, 0}) {  // waits for a lower rank, waits to be reached
     // One of its own: rank 0 may find that rank 2 reached it, and gave up, in the last one.
     ++generation;
-    Cancellation cancel;
-    std::atomic<int64_t> cancelled_at{0};
+    AbortSignal signal;
+    std::atomic<int64_t> aborted_at{0};
     std::thread other([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      cancelled_at = Monotonic::now().time_since_epoch().count();
-      cancel.cancel("no more");
+      aborted_at = Monotonic::now().time_since_epoch().count();
+      signal.abort("no more");
     });
-    CHECK_THROWS_WITH_AS(listeners.connect(rank, generation, 20, &cancel), "no more", Aborted);
-    CHECK(seconds_since(TimePoint(Monotonic::duration(cancelled_at.load()))) < kSoon);
-    CHECK_THROWS_WITH_AS(listeners.connect(rank, ++generation, 20, &cancel), "no more", Aborted);
+    CHECK_THROWS_WITH_AS(listeners.connect(rank, generation, 20, &signal), "no more", Aborted);
+    CHECK(seconds_since(TimePoint(Monotonic::duration(aborted_at.load()))) < kSoon);
+    CHECK_THROWS_WITH_AS(listeners.connect(rank, ++generation, 20, &signal), "no more", Aborted);
     other.join();
   }
   // A member that dies or gives up ends the attempt of those that it had reached.

@@ -13,7 +13,7 @@
 #include "core/cluster/local/runner/run_record.h"
 #include "core/cluster/local/runner/runner_process.h"
 #include "core/launch/run/run_tensorboard.h"
-#include "core/launch/run/trainer.h"
+#include "core/launch/run/worker_choice.h"
 
 namespace adaptdl::local {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/launch/run/trainer.h"
+#include "core/launch/run/worker_choice.h"
 
 #include <algorithm>
 
