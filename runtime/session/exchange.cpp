@@ -26,7 +26,7 @@ void visit_numbers(R& r, Visit&& visit) {
   for (auto& norm : r.local) visit(norm);
 }
 
-// On the wire everything is a double: a few dozen of them, exact up to 2^53.
+// All values are sent as doubles: a few dozen, with integers exact up to 2^53.
 std::vector<double> pack(const StepReport& report) {
   std::vector<double> values;
   visit_numbers(report, [&](const auto& field) { values.push_back(static_cast<double>(field)); });

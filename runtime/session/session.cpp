@@ -157,7 +157,7 @@ void Session::on_message(const json& message) {
   const bool immediate = message.at("immediate").get<bool>();
   target_ = message;
   if (connect_abort_) connect_abort_->abort("a newer generation");
-  // A newcomer that waits for its first state has nothing to lose in the generation in force.
+  // A new replica that waits for its first state loses nothing with the current generation.
   if (immediate || !trained_) {
     next_.reset();
     next_generation_ = 0;

@@ -122,7 +122,7 @@ class Session {
   std::condition_variable changed_;
   std::optional<nlohmann::json> target_;              // newest generation message not yet taken
   std::unique_ptr<comm::Communicator> next_;          // connected, not yet current
-  std::unique_ptr<comm::AbortSignal> connect_abort_;  // of the connect under way
+  std::unique_ptr<comm::AbortSignal> connect_abort_;  // of the running connect()
   bool next_immediate_ = false, next_member_ = false;
   uint64_t next_generation_ = 0, newest_ = 0;
   int next_rank_ = 0, next_replicas_ = 0, next_threads_ = 0;

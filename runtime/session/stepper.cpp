@@ -262,7 +262,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
     after.epoch_loss_sum += summary.loss * summary.samples;
     after.epoch_samples += summary.samples;
   }
-  // A skipped step made no progress, but its samples are used up.
+  // A skipped step makes no progress, but consumes its samples.
   advance(after, steps.back(), facts.skipped() ? 0.0 : gain);
   if (summary.next_batch.atomic > 0 && summary.next_batch != progress.batch) {
     after.batch = summary.next_batch;

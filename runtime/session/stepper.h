@@ -31,7 +31,7 @@ struct StepFacts {
   StepSummary summary;
   int64_t step = 0;
   double iterations = 0, lr = 0, gain = 1, efficiency = 1;
-  double noise_scale = 0;  // tr(covariance) / |gradient|^2, samples; 0 = not known yet
+  double noise_scale = 0;  // tr(covariance) / |gradient|^2, samples; 0 = unknown
   double step_s = 0;       // on this replica
   BatchPlan batch;
   int replicas = 1;
@@ -43,7 +43,7 @@ struct Prepared {
   Progress after;
   std::vector<double> lr_factors;  // per parameter group
   StepFacts facts;
-  bool validation = false;  // not an update: the result of a validation
+  bool validation = false;  // holds the result of a validation instead of an update
 };
 
 // Rank 0's decisions for the step after this one.
