@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/policy/configuration_round.h"
 #include "core/policy/job_weights.h"
-#include "core/policy/sia/configuration_round.h"
 
 namespace adaptdl {
 namespace {
