@@ -58,6 +58,8 @@ struct PolicyInfo {
   std::string_view summary;  // one line
   std::vector<PolicyOption> options;
   std::unique_ptr<Policy> (*make)(const std::map<std::string, double>& options);  // all are set
+  // False: jobs keep the replicas and the batch that their user asked for, and may share nodes.
+  bool adapts = true;
 };
 
 // Every policy of core/policy; the first is the default.
