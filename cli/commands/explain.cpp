@@ -30,7 +30,7 @@ struct Alternative {
 // How many times as many replicas as a job has measured itself with the policy gives it at most.
 // Of another cluster, where not everybody may see its operator's options, the default policy's.
 double growth(const Arguments& arguments) {
-  PolicyChoice policy{.name = std::string(policies()[0].name)};
+  PolicyChoice policy{.name = std::string(default_policy())};
   try {
     policy = present_policy(chosen_cluster(arguments), arguments.verbose());
   } catch (const Error&) {

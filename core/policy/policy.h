@@ -64,6 +64,7 @@ struct PolicyInfo {
 
 // Every policy of core/policy; the first is the default.
 std::span<const PolicyInfo> policies();
+std::string_view default_policy();
 
 // Throws Error naming what is known for an unknown policy or option and a value out of range.
 // Options that are not given take their default.
