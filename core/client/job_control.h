@@ -23,7 +23,7 @@ class JobControl {
   virtual ~JobControl() = default;
 
   // Checked for this cluster, which outlives it. Nothing is changed until it is sent.
-  virtual std::unique_ptr<JobRequest> request(const Submission& submission) = 0;
+  virtual std::unique_ptr<JobRequest> request(Submission submission) = 0;
 
   // The phase by then, as JSON.
   virtual Json suspend(const std::string& job, bool suspended) = 0;

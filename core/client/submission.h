@@ -22,7 +22,7 @@ struct SubmitOptions {
   // Of Kubernetes alone.
   std::string image, repository, pull_secret;
   std::optional<std::string> base, dockerfile, platform;
-  std::optional<std::string> storage_size;  // none: 1 GiB, or what the job file says
+  std::optional<std::string> storage_size;  // none: kDefaultStorage, or what the job file says
   std::string storage_class;
   bool proxy_port = false;  // --proxy-port was given
 };
@@ -32,7 +32,8 @@ struct Submission {
 
   SubmitOptions options;
   JobFile job;  // its spec has what the flags change; its manifest, if it has one, has not
-  Source kind = Source::none;
+  std::optional<ReplicaRange> replicas;  // of the flag, which the spec has, too
+  Source source_kind = Source::none;
   std::string source;  // absolute; "": none
   std::string where;   // the job file, in messages; "": none
 
@@ -40,6 +41,7 @@ struct Submission {
 };
 
 inline constexpr const char* kArchiveName = "train.pt";
+inline constexpr const char* kDefaultStorage = "1Gi";  // of a job's volume
 
 // Reads the job file, the archive's or program's first bytes, and the flags, and checks all that
 // does not depend on the cluster. Asks no cluster, and copies nothing. Throws UsageError or Error.

@@ -11,6 +11,6 @@ namespace adaptdl::client {
 
 // Nothing is built or asked of the cluster yet. `cluster` outlives it. Throws UsageError or Error.
 std::unique_ptr<JobRequest> kubernetes_job_request(KubernetesConnection& cluster,
-                                                   const Submission& submission);
+                                                   Submission submission);
 
 }  // namespace adaptdl::client
