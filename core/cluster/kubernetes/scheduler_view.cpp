@@ -35,7 +35,7 @@ const Json& pod_spec(const JobObject& job) {
 // be made of it (which the controller tells) it counts as it stands.
 Json spec_of_pod(const JobObject& job, const PodSettings& settings) {
   try {
-    Json spec = make_pod(job, {}, "", settings)["spec"];
+    Json spec = make_pod(job, job.status, {}, "", settings)["spec"];
     // It selects the node that it is made for, which is to be found yet: the template's counts.
     const auto made = node_selector(spec), wanted = node_selector(pod_spec(job));
     if (const auto found = made.find(kHostname); found != made.end() && found->second.empty()) {

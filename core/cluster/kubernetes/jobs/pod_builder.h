@@ -26,10 +26,11 @@ struct PodSettings {
   std::function<std::string(const JobObject&)> token = {};
 };
 
-// A pod of the present group (status.group, status.allocation). `hostname`: the node's label
-// kubernetes.io/hostname. Throws Error if the template has no container, or a patch does not fit.
-Json make_pod(const JobObject& job, const PodPlace& place, const std::string& hostname,
-              const PodSettings& settings);
+// A pod of the group that `status` tells of (group, allocation), which need not be the job's yet.
+// `hostname`: the node's label kubernetes.io/hostname. Throws Error if the template has no
+// container, or a patch does not fit.
+Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& place,
+              const std::string& hostname, const PodSettings& settings);
 
 std::string pod_name(const JobObject& job, int64_t group, int rank);
 
