@@ -30,7 +30,7 @@ struct Alternative {
 // The policy's `growth`: the largest multiple of the replicas measured so far that it gives a job.
 // For another cluster the default policy's, as not every user may read the operator's options.
 double growth(const Arguments& arguments) {
-  PolicyChoice policy{.name = std::string(policies()[0].name)};
+  PolicyChoice policy{.name = std::string(default_policy())};
   try {
     policy = present_policy(chosen_cluster(arguments), arguments.verbose());
   } catch (const Error&) {

@@ -17,6 +17,7 @@
 #include "core/base/system.h"
 #include "core/base/text.h"
 #include "core/job/worker_environment.h"
+#include "core/policy/policy.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -162,7 +163,7 @@ Command operator_command() {
            {.name = "policy",
             .kind = Kind::text,
             .value = "NAME",
-            .fallback = "proportional",
+            .fallback = default_policy(),
             .doc = "Scheduling policy (adaptdl-policy(5))."},
            {.name = "policy-option",
             .kind = Kind::text,

@@ -17,6 +17,7 @@
 #include "core/client/local/service_unit.h"
 #include "core/cluster/local/client.h"
 #include "core/cluster/local/service.h"
+#include "core/policy/policy.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -80,6 +81,10 @@ int run_serve(const Arguments& arguments) {
 }  // namespace
 
 Command serve_command() {
+  static const std::string policy_doc = fmt::format(
+      "Scheduling policy (adaptdl-policy(5)). Default: that of the configuration file, "
+      "else {}.",
+      default_policy());
   return {
       .name = "serve",
       .summary = "Share this machine among submitted jobs",
@@ -91,11 +96,7 @@ Command serve_command() {
             .doc = "Number of slots. Default: one for each GPU or, without GPUs, for each core.",
             .min = 1,
             .max = 1024},
-           {.name = "policy",
-            .kind = Kind::text,
-            .value = "NAME",
-            .doc = "Scheduling policy (adaptdl-policy(5)). Default: that of the configuration "
-                   "file, else proportional."},
+           {.name = "policy", .kind = Kind::text, .value = "NAME", .doc = policy_doc},
            {.name = "policy-option",
             .kind = Kind::text,
             .value = "OPTION=NUMBER",

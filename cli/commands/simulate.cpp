@@ -14,6 +14,7 @@
 #include "core/base/fd.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
+#include "core/policy/policy.h"
 #include "core/sim/experiment.h"
 #include "core/sim/plot.h"
 #include "core/sim/profiles/profile_files.h"
@@ -222,7 +223,7 @@ Command simulate_command() {
               {.name = "policy",
                .kind = Kind::text,
                .value = "POLICY,...",
-               .fallback = "proportional",
+               .fallback = default_policy(),
                .doc = "Scheduling policies to compare (adaptdl-policy(5))."},
               {.name = "policy-option",
                .kind = Kind::text,

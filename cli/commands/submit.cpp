@@ -157,7 +157,7 @@ Command submit_command() {
            {.name = "checkpoint-storage-size",
             .kind = Kind::text,
             .value = "SIZE",
-            .fallback = "1Gi",
+            .fallback = kDefaultStorage,
             .doc = "Kubernetes: size of the job's volume for checkpoints and shared files."},
            {.name = "checkpoint-storage-class",
             .kind = Kind::text,

@@ -23,7 +23,7 @@ class JobControl {
   virtual ~JobControl() = default;
 
   // A checked request for this cluster, which must outlive it. Nothing changes until it is sent.
-  virtual std::unique_ptr<JobRequest> request(const Submission& submission) = 0;
+  virtual std::unique_ptr<JobRequest> request(Submission submission) = 0;
 
   // Returns the new phase, as JSON.
   virtual Json suspend(const std::string& job, bool suspended) = 0;

@@ -88,13 +88,13 @@ class Resolver {
       fail("{}: no such file or folder; give a command after --: `adaptdl submit -- {}`", *source,
            *source);
     }
-    result_.kind = is_directory(*source) ? Source::folder : Source::file;
+    result_.source_kind = is_directory(*source) ? Source::folder : Source::file;
     result_.source = absolute_path(*source);
   }
 
   void find_job() {
     const std::vector<std::string>& words = options_.words;
-    if (result_.kind == Source::file) {
+    if (result_.source_kind == Source::file) {
       if (options_.file) throw UsageError("--file: a job file needs a folder as SOURCE.");
       result_.job = job_of_file(*options_.source, words);
     } else if (const std::string path = job_file(); !path.empty()) {
@@ -104,7 +104,7 @@ class Resolver {
       if (!words.empty()) replace_arguments(result_.job, words);
     } else if (!words.empty()) {
       result_.job = command_of(words);
-    } else if (result_.kind == Source::none) {
+    } else if (result_.source_kind == Source::none) {
       throw UsageError(
           "SOURCE is missing: a folder, a train.pt or a program; or a COMMAND after --.");
     } else if (path_exists(join_path(result_.source, kArchiveName))) {
@@ -120,7 +120,7 @@ class Resolver {
   // "-" is standard input; "": none.
   std::string job_file() const {
     if (options_.file) return *options_.file;
-    if (result_.kind != Source::folder) return "";
+    if (result_.source_kind != Source::folder) return "";
     const std::string path = join_path(result_.source, kJobFileName);
     return path_exists(path) ? path : "";
   }
@@ -138,7 +138,8 @@ class Resolver {
     }
     if (spec.name.empty() && spec.name_prefix.empty()) spec.name_prefix = job_name_prefix(title());
     if (options_.replicas) {
-      set_replicas(spec, replica_range_argument(*options_.replicas, "--replicas", {.open = true}));
+      result_.replicas = replica_range_argument(*options_.replicas, "--replicas", {.open = true});
+      set_replicas(spec, *result_.replicas);
     }
     if (!options_.settings.empty() && spec.kind == Kind::command) {
       throw UsageError(fmt::format(
@@ -158,7 +159,7 @@ class Resolver {
 
   // The base of the job's name if the user gives none.
   std::string title() const {
-    if (result_.kind == Source::folder) return file_name(result_.source);
+    if (result_.source_kind == Source::folder) return file_name(result_.source);
     return file_stem(result_.spec().program);
   }
 

@@ -22,7 +22,7 @@ struct SubmitOptions {
   // Only for Kubernetes.
   std::string image, repository, pull_secret;
   std::optional<std::string> base, dockerfile, platform;
-  std::optional<std::string> storage_size;  // none: 1 GiB, or the value of the job file
+  std::optional<std::string> storage_size;  // none: kDefaultStorage, or the value of the job file
   std::string storage_class;
   bool proxy_port = false;  // --proxy-port was given
 };
@@ -32,7 +32,8 @@ struct Submission {
 
   SubmitOptions options;
   JobFile job;  // its spec includes the flags' changes; its manifest, if any, does not
-  Source kind = Source::none;
+  std::optional<ReplicaRange> replicas;  // as the flag gives them; the spec has them too
+  Source source_kind = Source::none;
   std::string source;  // absolute; "": none
   std::string where;   // the job file, in messages; "": none
 
@@ -40,6 +41,7 @@ struct Submission {
 };
 
 inline constexpr const char* kArchiveName = "train.pt";
+inline constexpr const char* kDefaultStorage = "1Gi";  // of a job's volume
 
 // Reads the job file, the first bytes of the archive or program, and the flags, and checks
 // everything that does not depend on the cluster. Contacts no cluster, and copies nothing. Throws

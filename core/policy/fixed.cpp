@@ -207,7 +207,8 @@ PolicyInfo fixed_policy() {
           {{"backfill", "flag", 1, 0, 1, "whether a job that fits may overtake one that does not"},
            {"patience", "s", 3600, 0, 1e9,
             "no job overtakes a waiting job that was submitted longer ago than this"}},
-          make_fixed};
+          make_fixed,
+          /*adapts=*/false};
 }
 
 }  // namespace adaptdl

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 namespace adaptdl {
 namespace {
@@ -31,8 +30,7 @@ std::optional<double> remaining_s(const JobSnapshot& job, const GoodputModel& mo
   for (int replicas = 1; replicas <= std::min(kRankedOn, job.max_replicas); replicas *= 2) {
     best = std::max(best, model.optimize(1, replicas, batch).goodput);
   }
-  const double samples = *job.hints.remaining_progress * static_cast<double>(batch.initial);
-  return best > 0 ? std::optional(samples / best) : std::nullopt;
+  return best > 0 ? std::optional(*remaining_samples(job.hints) / best) : std::nullopt;
 }
 
 // heSRPT's exponent 1 / (1 - p) for a job whose goodput grows as replicas^p from one node of few to
@@ -49,6 +47,11 @@ double exponent_of(const JobSnapshot& job, const GoodputModel& model, double mos
 }
 
 }  // namespace
+
+std::optional<double> remaining_samples(const JobHints& hints) {
+  if (!hints.remaining_progress || !hints.batch) return std::nullopt;
+  return *hints.remaining_progress * static_cast<double>(hints.batch->initial);
+}
 
 std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& options) {
   struct Ranked {

@@ -3,6 +3,7 @@
 // How much a job's progress counts beside that of others, so that the mean completion time is
 // short: jobs that will soon be gone first, as far as one knows, and nobody left behind.
 
+#include <optional>
 #include <vector>
 
 #include "core/policy/snapshot.h"
@@ -23,6 +24,9 @@ struct WeightOptions {
   double young_s = 60;  // GPU seconds that are added to s
   double least = 0.2;   // no weight is below it; the mean is about 1
 };
+
+// What a job has to go, in samples of its initial batch. Nothing for a job that does not tell.
+std::optional<double> remaining_samples(const JobHints& hints);
 
 // By job, > 0. Jobs with remaining_progress are ranked by the time that they need on `gpus` GPUs,
 // among them those that have not trained yet, as if they were short; the others weigh by the

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/policy/configuration.h"
 #include "core/policy/feasibility.h"
-#include "core/policy/sia/sia_values.h"
 
 namespace adaptdl {
 

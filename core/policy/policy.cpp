@@ -28,6 +28,10 @@ std::span<const PolicyInfo> policies() {
   return table;
 }
 
+std::string_view default_policy() {
+  return policies().front().name;
+}
+
 std::unique_ptr<Policy> make_policy(std::string_view name,
                                     const std::map<std::string, double>& options) {
   for (const PolicyInfo& policy : policies()) {

@@ -58,10 +58,13 @@ struct PolicyInfo {
   std::string_view summary;  // one line
   std::vector<PolicyOption> options;
   std::unique_ptr<Policy> (*make)(const std::map<std::string, double>& options);  // all are set
+  // False: jobs keep the replicas and the batch that their user asked for, and may share nodes.
+  bool adapts = true;
 };
 
 // Every policy of core/policy; the first is the default.
 std::span<const PolicyInfo> policies();
+std::string_view default_policy();
 
 // Throws Error naming what is known for an unknown policy or option and a value out of range.
 // Options that are not given take their default.

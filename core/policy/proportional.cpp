@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/policy/configuration_round.h"
 #include "core/policy/job_weights.h"
-#include "core/policy/sia/configuration_round.h"
 
 namespace adaptdl {
 namespace {
@@ -26,11 +26,10 @@ struct Change {
     least = options.hysteresis;
     rescale_s = job.hints.rescale_cost_s.value_or(options.rescale_cost_s);
     start_s = job.hints.start_cost_s.value_or(0);
-    if (!job.hints.remaining_progress || !job.hints.batch || !(goodput > 0)) return;
+    const auto samples = remaining_samples(job.hints);
+    if (!samples || !(goodput > 0)) return;
     least = 0;
-    const double samples =
-        *job.hints.remaining_progress * static_cast<double>(job.hints.batch->initial);
-    horizon_s = std::min(horizon_s, samples / goodput);
+    horizon_s = std::min(horizon_s, *samples / goodput);
   }
 
   // -log of the share of its goodput that is left over the horizon, where `waits` (0 to 1) of it is

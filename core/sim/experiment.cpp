@@ -35,7 +35,9 @@ std::vector<std::string> simulated_policies() {
 }
 
 bool adapts_batch(std::string_view policy) {
-  return policy != "fixed" && policy != "tiresias" && policy != "optimus";
+  const auto known = policies();
+  return std::any_of(known.begin(), known.end(),
+                     [&](const PolicyInfo& info) { return info.name == policy && info.adapts; });
 }
 
 void check_nodes(std::string_view policy, const std::vector<ClusterNode>& nodes) {

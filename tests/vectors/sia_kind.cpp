@@ -9,7 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/formats/json.h"
-#include "core/policy/sia/assignment.h"
+#include "core/policy/assignment.h"
 #include "core/policy/sia/sia_values.h"
 #include "tests/vectors/kinds.h"
 #include "tests/vectors/report.h"
@@ -159,7 +159,7 @@ void check_values_of(const Json& c, const std::string& where, Report& report) {
       present ? restart_factor(number(c, "age", where), json_get<int>(c, "restarts", where),
                                number(c, "restart_cost", where))
               : 1;
-  const auto configurations = sia_configurations(
+  const auto configurations = list_configurations(
       rooms, std::max(json_get<int>(c, "min_replicas", where), 1), static_cast<int>(most));
   const auto values = sia_values(configurations, goodput, present, change, number(c, "p", where));
 

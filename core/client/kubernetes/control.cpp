@@ -13,8 +13,8 @@ class KubernetesControl : public JobControl {
   explicit KubernetesControl(std::shared_ptr<KubernetesConnection> cluster)
       : cluster_(std::move(cluster)) {}
 
-  std::unique_ptr<JobRequest> request(const Submission& submission) override {
-    return kubernetes_job_request(*cluster_, submission);
+  std::unique_ptr<JobRequest> request(Submission submission) override {
+    return kubernetes_job_request(*cluster_, std::move(submission));
   }
 
   Json suspend(const std::string& job, bool suspended) override {

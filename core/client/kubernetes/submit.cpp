@@ -28,18 +28,18 @@ std::string random_uuid() {
 
 class KubernetesJobRequest : public JobRequest {
  public:
-  KubernetesJobRequest(KubernetesConnection& cluster, const Submission& submission)
+  KubernetesJobRequest(KubernetesConnection& cluster, Submission submission)
       : cluster_(cluster),
-        options_(submission.options),
-        storage_size_(options_.storage_size.value_or("1Gi")) {
-    take_source(submission);
-    take_job(submission);
+        submission_(std::move(submission)),
+        storage_size_(options_.storage_size.value_or(kDefaultStorage)) {
+    check_source();
+    take_job();
     if (folder_.empty() && options_.image.empty() && manifest_image(job_).empty()) {
       throw UsageError("SOURCE is missing: give the folder to make an image of, or --image IMAGE");
     }
     changes_.name_space = cluster.name_space();
     changes_.pull_secret = options_.pull_secret;
-    changes_.tensorboard = submission.spec().tensorboard;
+    changes_.tensorboard = submission_.spec().tensorboard;
     changes_.image = options_.image;
   }
 
@@ -145,27 +145,23 @@ class KubernetesJobRequest : public JobRequest {
     }
   }
 
-  void take_source(const Submission& submission) {
-    if (submission.kind == Submission::Source::file) {
+  void check_source() const {
+    if (submission_.source_kind == Submission::Source::file) {
       fail(
           "{}: cannot submit a file to a Kubernetes cluster; give a folder: a {} with its data, or "
           "a project with a job file",
           *options_.source, kArchiveName);
     }
-    folder_ = submission.source;
   }
 
   // An AdaptDLJob is submitted as it is, except for the flags.
-  void take_job(const Submission& submission) {
-    const JobSpec& spec = submission.spec();
-    if (submission.job.manifest) {
-      job_ = *submission.job.manifest;
+  void take_job() {
+    const JobSpec& spec = submission_.spec();
+    if (submission_.job.manifest) {
+      job_ = *submission_.job.manifest;
       if (spec.name.empty()) changes_.name_prefix = spec.name_prefix;
       changes_.arguments = options_.words;
-      if (options_.replicas) {
-        changes_.replicas =
-            ReplicaRange{spec.min_replicas, spec.max_replicas, spec.requested_replicas.has_value()};
-      }
+      changes_.replicas = submission_.replicas;
       return;
     }
     trains_ = spec.kind != JobSpec::Kind::command;
@@ -296,9 +292,10 @@ class KubernetesJobRequest : public JobRequest {
   }
 
   KubernetesConnection& cluster_;
-  const SubmitOptions options_;
-  std::string folder_;   // absolute; "": the image is complete
-  bool trains_ = false;  // with the image's own adaptdl
+  const Submission submission_;
+  const SubmitOptions& options_ = submission_.options;
+  const std::string& folder_ = submission_.source;  // "": the image is complete
+  bool trains_ = false;                             // with the image's own adaptdl
   std::string storage_size_;
   Json job_;
   ManifestChanges changes_;
@@ -307,8 +304,8 @@ class KubernetesJobRequest : public JobRequest {
 }  // namespace
 
 std::unique_ptr<JobRequest> kubernetes_job_request(KubernetesConnection& cluster,
-                                                   const Submission& submission) {
-  return std::make_unique<KubernetesJobRequest>(cluster, submission);
+                                                   Submission submission) {
+  return std::make_unique<KubernetesJobRequest>(cluster, std::move(submission));
 }
 
 }  // namespace adaptdl::client

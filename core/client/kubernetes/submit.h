@@ -12,6 +12,6 @@ namespace adaptdl::client {
 // Builds nothing and sends no request yet. `cluster` outlives the result. Throws UsageError or
 // Error.
 std::unique_ptr<JobRequest> kubernetes_job_request(KubernetesConnection& cluster,
-                                                   const Submission& submission);
+                                                   Submission submission);
 
 }  // namespace adaptdl::client

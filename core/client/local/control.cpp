@@ -14,8 +14,8 @@ constexpr Seconds kEndPatience{120};
 
 class LocalControl : public JobControl {
  public:
-  std::unique_ptr<JobRequest> request(const Submission& submission) override {
-    return local_job_request(submission);
+  std::unique_ptr<JobRequest> request(Submission submission) override {
+    return local_job_request(std::move(submission));
   }
 
   Json suspend(const std::string& job, bool suspended) override {

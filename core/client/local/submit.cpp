@@ -36,15 +36,13 @@ std::string current_folder() {
 
 class LocalJobRequest : public JobRequest {
  public:
-  explicit LocalJobRequest(const Submission& submission)
-      : options_(submission.options), kind_(submission.kind), job_(submission.job) {
-    if (kind_ == Source::none && !submission.where.empty()) {
+  explicit LocalJobRequest(Submission submission) : submission_(std::move(submission)) {
+    if (submission_.source_kind == Source::none && !submission_.where.empty()) {
       throw UsageError("SOURCE is missing: the folder that the job file is for.");
     }
     require_one_machine(job_);
-    source_ = submission.source;
     place();
-    note_ignored(submission.where);
+    note_ignored();
     for (const char* name : kVariables) {
       if (const auto value = environment_variable(name))
         job_.spec.environment.emplace(name, *value);
@@ -59,7 +57,7 @@ class LocalJobRequest : public JobRequest {
     if (!job_.spec.tensorboard.empty()) {
       make_directories(tensorboard_folder(job_.spec.tensorboard), 0700);
     }
-    IncomingProject project(source_, job_.spec, notes_, options_.quiet);
+    IncomingProject project(submission_.source, job_.spec, notes_, options_.quiet);
     if (!options_.quiet) {
       for (const std::string& note : notes_) talk("adaptdl: " + note);
     }
@@ -76,19 +74,19 @@ class LocalJobRequest : public JobRequest {
  private:
   // A command without a source runs in the working directory, and nothing is copied.
   void place() {
-    if (kind_ == Source::none) {
+    if (submission_.source_kind == Source::none) {
       const std::string here = current_folder();
       add_notes(find_program(job_, here));
       job_.spec.directory = here;
-    } else if (kind_ == Source::folder) {
-      add_notes(find_program(job_, source_));
+    } else if (submission_.source_kind == Source::folder) {
+      add_notes(find_program(job_, submission_.source));
     }
   }
 
-  void note_ignored(const std::string& where) {
+  void note_ignored() {
     if (!job_.ignored.empty()) {
-      notes_.push_back(
-          fmt::format("{}: ignored on a single machine: {}", where, fmt::join(job_.ignored, ", ")));
+      notes_.push_back(fmt::format("{}: ignored on a single machine: {}", submission_.where,
+                                   fmt::join(job_.ignored, ", ")));
     }
     std::vector<std::string> flags;
     if (!options_.image.empty()) flags.push_back("--image");
@@ -117,17 +115,16 @@ class LocalJobRequest : public JobRequest {
     }
   }
 
-  const SubmitOptions options_;
-  const Source kind_;
-  JobFile job_;
-  std::string source_;  // the folder or file to copy; "": none
+  Submission submission_;  // its source is copied, if it has one
+  const SubmitOptions& options_ = submission_.options;
+  JobFile& job_ = submission_.job;
   std::vector<std::string> notes_;
 };
 
 }  // namespace
 
-std::unique_ptr<JobRequest> local_job_request(const Submission& submission) {
-  return std::make_unique<LocalJobRequest>(submission);
+std::unique_ptr<JobRequest> local_job_request(Submission submission) {
+  return std::make_unique<LocalJobRequest>(std::move(submission));
 }
 
 }  // namespace adaptdl::client

@@ -9,6 +9,6 @@
 namespace adaptdl::client {
 
 // Finds the program on this machine or in the project. Throws UsageError or Error.
-std::unique_ptr<JobRequest> local_job_request(const Submission& submission);
+std::unique_ptr<JobRequest> local_job_request(Submission submission);
 
 }  // namespace adaptdl::client

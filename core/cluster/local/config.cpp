@@ -13,7 +13,7 @@ std::string config_path() {
 
 ServiceConfig read_service_config(const std::string& path) {
   ServiceConfig config;
-  config.policy = std::string(policies()[0].name);
+  config.policy = std::string(default_policy());
   if (!path_exists(path)) return config;
   YamlMapping top(parse_yaml(read_file(path, 1u << 20), path), true);
   YamlMapping local(top.find("local"), true);

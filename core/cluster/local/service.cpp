@@ -109,7 +109,7 @@ void Service::run() {
 }
 
 void Service::wait() {
-  if (jobs_.take_changed()) scheduling_.changed();
+  note_changes();
   std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
   control_->add_waits(waits);
   TimePoint until = std::min(control_->deadline(), driver_.add_waits(waits));
@@ -122,6 +122,10 @@ void Service::wait() {
     timeout = static_cast<int>(std::clamp<int64_t>(left.count(), 0, 3'600'000));
   }
   ::poll(waits.data(), waits.size(), timeout);
+}
+
+void Service::note_changes() {
+  if (jobs_.take_changed()) scheduling_.changed();
 }
 
 void Service::take_signals() {
@@ -149,7 +153,7 @@ void Service::reload() {
 }
 
 void Service::round_if_due() {
-  if (jobs_.take_changed()) scheduling_.changed();
+  note_changes();
   scheduling_.round_if_due();
 }
 

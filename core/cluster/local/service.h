@@ -55,6 +55,7 @@ class Service {
   void serve_programs();
   void listen();
   void wait();
+  void note_changes();
   void take_signals();
   void reload();
   void round_if_due();

@@ -1,6 +1,6 @@
 #include "core/policy/sia/sia.h"
 
-#include "core/policy/sia/configuration_round.h"
+#include "core/policy/configuration_round.h"
 #include "core/policy/sia/sia_values.h"
 
 namespace adaptdl {

@@ -1,4 +1,4 @@
-#include "core/policy/sia/assignment.h"
+#include "core/policy/assignment.h"
 
 #include <cmath>
 #include <doctest/doctest.h>

@@ -37,7 +37,7 @@ std::vector<NodeList> allocation_of(const Decision& decision) {
 
 // All policies that adapt do, unless they are told not to.
 bool avoids_interference(const PolicyInfo& info) {
-  return info.name != "fixed";
+  return info.adapts;
 }
 
 // Calls check(info, snapshot, seed) for every policy and some snapshots.

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
-#include "core/policy/sia/sia_perf.h"
+#include "core/policy/perf_estimate.h"
 #include "tests/unit/policy/random_snapshot.h"
 
 namespace adaptdl::sia_test {

@@ -10,6 +10,7 @@
 
 #include "core/formats/json.h"
 #include "core/formats/yaml.h"
+#include "core/policy/policy.h"
 
 namespace adaptdl::kubernetes {
 
@@ -52,7 +53,7 @@ struct Values {
   int replicas = 2;  // sched.replicas
   Json resources = {{"requests", {{"cpu", "100m"}, {"memory", "128Mi"}}},
                     {"limits", {{"memory", "512Mi"}}}};  // sched.resources
-  std::string policy = "proportional";                   // sched.policy
+  std::string policy = std::string(default_policy());    // sched.policy
   std::map<std::string, double> policy_options;          // sched.policyOptions
   std::string interval = "60s";                          // sched.interval
   Json tolerations = Json::array({{{"key", "petuum.com/nodegroup"},

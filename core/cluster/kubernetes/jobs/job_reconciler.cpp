@@ -162,8 +162,7 @@ void JobReconciler::make_secret(const JobObject& job) {
 
 void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
                               const std::vector<PodPlace>& places) {
-  JobObject job = known.job;
-  job.status = status;
+  const JobObject& job = known.job;
   const std::string id = job.id();
   std::set<std::string> names;
   for (const PodPlace& place : places) names.insert(pod_name(job, *status.group, place.rank));
@@ -174,7 +173,7 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
     // Each time: an earlier operator may have died before it created the Secret.
     make_secret(job);
     for (const PodPlace& place : places) {
-      const Json pod = make_pod(job, place, cache_.hostname(place.node), pods_);
+      const Json pod = make_pod(job, status, place, cache_.hostname(place.node), pods_);
       client_.create(kube::kPods.in(job.job_namespace), pod);
       const std::lock_guard lock(mutex_);
       ++counts_.pods_made;

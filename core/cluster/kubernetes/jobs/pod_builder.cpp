@@ -58,13 +58,14 @@ bool wants_gpu(const Json& container) {
   return false;
 }
 
-void add_environment(Json& container, const JobObject& job, int rank, const PodSettings& settings) {
+void add_environment(Json& container, const JobObject& job, const JobStatus& status, int rank,
+                     const PodSettings& settings) {
   Json& environment = made_list(container, "env");
   const auto set = [&](const char* name, const std::string& value) {
     set_variable(environment, name, {{"value", value}});
   };
-  const std::vector<std::string>& nodes = job.status.allocation;
-  const int64_t group = job.status.group.value_or(0);
+  const std::vector<std::string>& nodes = status.allocation;
+  const int64_t group = status.group.value_or(0);
   set("ADAPTDL_JOB_ID", job.id());
   set("ADAPTDL_MASTER_PORT", std::to_string(kMasterPort + group % kMasterPorts));
   set("ADAPTDL_NUM_NODES",
@@ -134,14 +135,14 @@ void add_shared_memory(Json& spec) {
 
 // The port of a pod in its node's network. Other jobs' pods listen there, too, and a replica that
 // connects to another job's port would wait for ever.
-int host_port(const JobObject& job) {
+int host_port(const JobObject& job, int64_t group) {
   const Sha256Digest digest = sha256(bytes_of(job.uid));
-  const int64_t number = job.status.group.value_or(0) + (digest[0] << 8 | digest[1]);
+  const int64_t number = group + (digest[0] << 8 | digest[1]);
   return kMasterPort + static_cast<int>(number % kMasterPorts);
 }
 
 // Adds what depends on the template, defaults and patches together.
-void complete(Json& spec, const JobObject& job, const PodSettings& settings) {
+void complete(Json& spec, const JobObject& job, int64_t group, const PodSettings& settings) {
   const bool on_host = spec.value("hostNetwork", Json()) == true;
   if (on_host && spec.value("dnsPolicy", Json("ClusterFirst")) == "ClusterFirst") {
     spec["dnsPolicy"] = "ClusterFirstWithHostNet";  // otherwise it cannot resolve the supervisor
@@ -150,7 +151,8 @@ void complete(Json& spec, const JobObject& job, const PodSettings& settings) {
     if (!container.is_object()) continue;  // after a patch; the API server reports it
     Json& environment = made_list(container, "env");
     if (on_host) {
-      set_variable(environment, "ADAPTDL_MASTER_PORT", {{"value", std::to_string(host_port(job))}});
+      set_variable(environment, "ADAPTDL_MASTER_PORT",
+                   {{"value", std::to_string(host_port(job, group))}});
     }
     add_no_proxy(environment, host_of(settings.supervisor_url));
     // Without a limit the runtime would expose all GPUs of the node. The value here overrides that
@@ -213,13 +215,13 @@ Json make_token_secret(const JobObject& job, const std::string& token) {
           {"stringData", {{kTokenKey, token}}}};
 }
 
-Json make_pod(const JobObject& job, const PodPlace& place, const std::string& hostname,
-              const PodSettings& settings) {
+Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& place,
+              const std::string& hostname, const PodSettings& settings) {
   Json pod = *job.pod_template;
   if (!pod.is_object()) pod = Json::object();
   pod["apiVersion"] = "v1";
   pod["kind"] = "Pod";
-  const int64_t group = job.status.group.value_or(0);
+  const int64_t group = status.group.value_or(0);
   const int rank = place.rank;
 
   Json& metadata = made_object(pod, "metadata");
@@ -232,7 +234,7 @@ Json make_pod(const JobObject& job, const PodPlace& place, const std::string& ho
   labels[kLabelJob] = job.name;
   labels[kNodeGroup] = "all";
   Json& notes = made_object(metadata, "annotations");
-  notes[kNoteReplicas] = std::to_string(job.status.allocation.size());
+  notes[kNoteReplicas] = std::to_string(status.allocation.size());
   notes[kNoteGroup] = std::to_string(group);
   notes[kNoteRank] = std::to_string(rank);
   notes[kNoteNode] = place.node;
@@ -249,7 +251,7 @@ Json make_pod(const JobObject& job, const PodPlace& place, const std::string& ho
   spec["hostname"] = host + tail;
   for (Json& container : containers) {
     if (!container.is_object()) fail("spec.template.spec.containers: an entry is not an object");
-    add_environment(container, job, rank, settings);
+    add_environment(container, job, status, rank, settings);
     apply_patch(container, settings.patch_containers, "job.patch.containers");
   }
   Json& first = containers.front();
@@ -260,7 +262,7 @@ Json make_pod(const JobObject& job, const PodPlace& place, const std::string& ho
   add_shared_memory(spec);
   add_toleration(spec);
   apply_patch(pod, settings.patch_pods, "job.patch.pods");
-  complete(made_object(pod, "spec"), job, settings);
+  complete(made_object(pod, "spec"), job, group, settings);
   return pod;
 }
 

@@ -26,11 +26,12 @@ struct PodSettings {
   std::function<std::string(const JobObject&)> token = {};
 };
 
-// A pod of the present group (status.group, status.allocation). `hostname`: the node's label
-// kubernetes.io/hostname. Throws Error if the template has no container, or a patch cannot be
+// A pod of the group of `status` (group, allocation), which may not be written to the job yet.
+// `hostname`: the node's label kubernetes.io/hostname. Throws Error if the template has no
+// container, or a patch cannot be
 // applied.
-Json make_pod(const JobObject& job, const PodPlace& place, const std::string& hostname,
-              const PodSettings& settings);
+Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& place,
+              const std::string& hostname, const PodSettings& settings);
 
 std::string pod_name(const JobObject& job, int64_t group, int rank);
 

@@ -28,10 +28,15 @@ std::map<std::string, std::string> variables(const Json& pod) {
   return result;
 }
 
+Json present_pod(const JobObject& job, const PodPlace& place, const std::string& hostname,
+                 const PodSettings& settings) {
+  return make_pod(job, job.status, place, hostname, settings);
+}
+
 }  // namespace
 
 TEST_CASE("a pod has what AdaptDL's programs look for") {
-  const Json pod = make_pod(allocated(), {1, "n1"}, "host-1", kSettings);
+  const Json pod = present_pod(allocated(), {1, "n1"}, "host-1", kSettings);
   const Json& metadata = pod["metadata"];
   CHECK(metadata["name"] == "digits-u-1-2-1");
   CHECK(metadata["namespace"] == "team-a");
@@ -64,7 +69,7 @@ TEST_CASE("the Secret of a token is named after what it holds") {
   settings.token = [](const JobObject& job) { return "of " + job.uid; };
   JobObject job = allocated();
   const auto named = [&] {
-    const Json pod = make_pod(job, {0, "n1"}, "n1", settings);
+    const Json pod = present_pod(job, {0, "n1"}, "n1", settings);
     for (const Json& entry : pod["spec"]["containers"][0]["env"]) {
       if (entry["name"] == "ADAPTDL_JOB_TOKEN") {
         return entry["valueFrom"]["secretKeyRef"]["name"].get<std::string>();
@@ -81,13 +86,13 @@ TEST_CASE("the Secret of a token is named after what it holds") {
 }
 
 TEST_CASE("what the user set stays, but for what the protocol needs") {
-  const Json pod = make_pod(allocated(Json::parse(R"({"template": {"spec": {
+  const Json pod = present_pod(allocated(Json::parse(R"({"template": {"spec": {
     "containers": [{"env": [{"name": "ADAPTDL_REPLICA_RANK", "value": "9"},
                             {"name": "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "value": "0"}],
                     "volumeMounts": [{"name": "mine", "mountPath": "/dev/shm"}],
                     "resources": {"limits": {"nvidia.com/gpu": 1}}}],
     "restartPolicy": "Always", "nodeSelector": {"disk": "ssd"}}}})")),
-                            {0, "n1"}, "n1", kSettings);
+                               {0, "n1"}, "n1", kSettings);
   auto environment = variables(pod);
   CHECK(environment["ADAPTDL_REPLICA_RANK"] == "0");
   CHECK(environment["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] == "0");
@@ -101,7 +106,7 @@ TEST_CASE("a program with a proxy asks the supervisor without it") {
   PodSettings settings = kSettings;
   settings.supervisor_url = "http://sched.lab.svc:8080";
   const auto with = [&](const char* environment) {
-    return variables(make_pod(
+    return variables(present_pod(
         allocated(Json::parse(fmt::format(
             R"({{"template": {{"spec": {{"containers": [{{"env": {}}}]}}}}}})", environment))),
         {0, "n1"}, "n1", settings));
@@ -136,7 +141,7 @@ TEST_CASE("only containers that are given no GPU are shown none") {
     if (*resources != '\0') container["resources"] = Json::parse(resources);
     JobObject job =
         allocated({{"template", {{"spec", {{"containers", Json::array({container})}}}}}});
-    auto environment = variables(make_pod(job, {0, "n1"}, "n1", settings));
+    auto environment = variables(present_pod(job, {0, "n1"}, "n1", settings));
     return environment["NVIDIA_VISIBLE_DEVICES"] == "none";
   };
   for (const char* none :
@@ -173,7 +178,7 @@ TEST_CASE("jobs in their nodes' network find the supervisor, and do not meet eac
     JobObject job = allocated({{"template", {{"spec", Json::parse(spec)}}}});
     job.uid = uid;
     job.status.group = group;
-    return make_pod(job, {0, "n1"}, "n1", settings);
+    return present_pod(job, {0, "n1"}, "n1", settings);
   };
   const auto port_of = [](const Json& pod) { return variables(pod)["ADAPTDL_MASTER_PORT"]; };
   const char* const usual = R"({"containers": [{"image": "i"}]})";
@@ -198,7 +203,7 @@ TEST_CASE("jobs in their nodes' network find the supervisor, and do not meet eac
 TEST_CASE("a host's name fits, whatever the job's") {
   JobObject job = allocated();
   job.name = std::string(50, 'a') + "." + std::string(12, 'b');
-  const std::string host = make_pod(job, {0, "n1"}, "n1", kSettings)["spec"]["hostname"];
+  const std::string host = present_pod(job, {0, "n1"}, "n1", kSettings)["spec"]["hostname"];
   CHECK(host.size() <= 63);
   CHECK(host.find('.') == std::string::npos);
   CHECK(host.ends_with("-2-0"));
@@ -210,7 +215,7 @@ TEST_CASE("defaults and patches of the installation") {
   settings.patch_containers = Json::parse(R"([{"op": "add", "path": "/tty", "value": true}])");
   settings.patch_pods =
       Json::parse(R"([{"op": "add", "path": "/spec/priorityClassName", "value": "low"}])");
-  Json pod = make_pod(allocated(), {0, "n1"}, "n1", settings);
+  Json pod = present_pod(allocated(), {0, "n1"}, "n1", settings);
   CHECK(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "500m");  // the user's
   CHECK(pod["spec"]["containers"][0]["tty"] == true);
   CHECK(pod["spec"]["priorityClassName"] == "low");
@@ -218,15 +223,15 @@ TEST_CASE("defaults and patches of the installation") {
        {R"({"image": "i"})", R"({"resources": {}})", R"({"resources": null})"}) {
     INFO(container);
     const Json spec = {{"containers", Json::array({Json::parse(container)})}};
-    pod = make_pod(allocated({{"template", {{"spec", spec}}}}), {0, "n1"}, "n1", settings);
+    pod = present_pod(allocated({{"template", {{"spec", spec}}}}), {0, "n1"}, "n1", settings);
     CHECK(pod["spec"]["containers"][0]["resources"] == settings.default_resources);
   }
   settings.patch_containers = Json::parse(R"([{"op": "replace", "path": "", "value": "x"}])");
-  CHECK_THROWS_WITH_AS(make_pod(allocated(), {0, "n1"}, "n1", settings),
+  CHECK_THROWS_WITH_AS(present_pod(allocated(), {0, "n1"}, "n1", settings),
                        doctest::Contains("job.patch.containers"), Error);
   settings.patch_containers = Json();
   settings.patch_pods = Json::parse(R"([{"op": "remove", "path": "/spec/none"}])");
-  CHECK_THROWS_WITH_AS(make_pod(allocated(), {0, "n1"}, "n1", settings),
+  CHECK_THROWS_WITH_AS(present_pod(allocated(), {0, "n1"}, "n1", settings),
                        doctest::Contains("job.patch.pods"), Error);
 }
 
@@ -234,6 +239,7 @@ TEST_CASE("a template that makes no pod is an Error") {
   for (const char* odd :
        {"null", "{}", R"({"spec": {"containers": "none"}})", R"({"spec": {"containers": [5]}})"}) {
     CHECK_THROWS_AS(
-        make_pod(allocated({{"template", Json::parse(odd)}}), {0, "n1"}, "n1", kSettings), Error);
+        present_pod(allocated({{"template", Json::parse(odd)}}), {0, "n1"}, "n1", kSettings),
+        Error);
   }
 }

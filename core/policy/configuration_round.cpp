@@ -1,4 +1,4 @@
-#include "core/policy/sia/configuration_round.h"
+#include "core/policy/configuration_round.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/policy/assignment.h"
 #include "core/policy/by_name.h"
 #include "core/policy/packing.h"
-#include "core/policy/sia/assignment.h"
-#include "core/policy/sia/sia_perf.h"
+#include "core/policy/perf_estimate.h"
 
 namespace adaptdl {
 namespace {
@@ -147,7 +147,7 @@ class Round {
     std::vector<Configuration> configurations =
         pinned_[j]
             ? std::vector<Configuration>{}
-            : sia_configurations(rooms, std::max(job.min_replicas, 1), valuation_.limit(job));
+            : list_configurations(rooms, std::max(job.min_replicas, 1), valuation_.limit(job));
     if (present &&
         std::find(configurations.begin(), configurations.end(), *present) == configurations.end()) {
       configurations.push_back(*present);

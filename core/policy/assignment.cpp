@@ -1,12 +1,12 @@
-#include "core/policy/sia/assignment.h"
+#include "core/policy/assignment.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/policy/sia/assignment_dual.h"
-#include "core/policy/sia/assignment_search.h"
+#include "core/policy/assignment_dual.h"
+#include "core/policy/assignment_search.h"
 
 namespace adaptdl {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/policy/sia/sia_perf.h"
+#include "core/policy/perf_estimate.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "core/policy/sia/assignment_dual.h"
+#include "core/policy/assignment_dual.h"
 
 #include <algorithm>
 #include <cmath>

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/policy/sia/assignment.h"
+#include "core/policy/assignment.h"
 
 namespace adaptdl {
 

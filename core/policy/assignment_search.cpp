@@ -1,4 +1,4 @@
-#include "core/policy/sia/assignment_search.h"
+#include "core/policy/assignment_search.h"
 
 #include <algorithm>
 #include <array>

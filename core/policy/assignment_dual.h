@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/policy/sia/assignment.h"
+#include "core/policy/assignment.h"
 
 namespace adaptdl {
 

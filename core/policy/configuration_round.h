@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "core/goodput/goodput_table.h"
+#include "core/policy/configuration.h"
 #include "core/policy/policy.h"
-#include "core/policy/sia/sia_values.h"
 
 namespace adaptdl {
 
