@@ -85,7 +85,7 @@ class Builder:
             self.go(folder, "mod", "edit", "-require=" + requirement)
 
     def programs(self, folder, flags, targets, name=""):
-        """Builds in another folder, then moves: existing ones are complete. `name`: of one target."""
+        """Builds in another folder, then moves: so they are complete. `name`: for one file."""
         made = os.path.join(folder, "made")
         os.makedirs(made)
         self.go(folder, "build", "-ldflags", "-s -w " + flags, "-o", os.path.join(made, name),

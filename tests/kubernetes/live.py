@@ -42,7 +42,7 @@ class Trainer:
         return str(self.world.log(self.pod_of(name, 0)))
 
     def prepare(self):
-        """Prepares the project, the image, and a storage class of the test's name with one volume."""
+        """Prepares the project, its image, and a storage class of the test's name with a volume."""
         give_volume(self.world, self.world.space)
         if not os.path.exists(self.project):
             self.here("init", "digits", self.project)

@@ -174,7 +174,7 @@ def drained(world):
 
 
 def placeholders(world):
-    """As many placeholders as the jobs justify nodes, one per node; others wait for an autoscaler."""
+    """As many placeholders as the jobs justify nodes, one each; others wait for an autoscaler."""
     for old in world.operators:
         old.kill()
     world.operators.clear()
