@@ -2,9 +2,9 @@
 //
 //   bench_allreduce [--processes N] [--quick] [--tcp]
 //
-// Each all-reduce is timed by itself.
-// "memcpy_fraction": the bytes that each process must read and write at least (its whole buffer)
-// per second, over the bandwidth of a plain memcpy of the same bytes in as many processes at once.
+// Each all-reduce is timed separately.
+// "memcpy_fraction": the bytes per second that each process must at least read and write (its whole
+// buffer), divided by the bandwidth of a plain memcpy of the same bytes in as many processes.
 
 #include <algorithm>
 #include <charconv>
@@ -130,7 +130,7 @@ void member(int rank, const Options& options, const std::vector<int>& from,
     listening.host = fmt::format("host {}", rank);
   }
   Listener listener("a secret of sixteen bytes", listening);
-  // Endpoints go to the parent, which sends all to everybody.
+  // Each process sends its endpoint to the parent, which sends all endpoints to all.
   const std::string mine = listener.endpoint().dump() + "\n";
   if (::write(to[1], mine.data(), mine.size()) < 0) fail("cannot write to the parent");
   std::string all;

@@ -1,10 +1,10 @@
-// A bare LibTorch training loop over a train.pt, to compare `adaptdl run` with; one thread.
+// A bare LibTorch training loop over a train.pt, for comparison with `adaptdl run`; one thread.
 //
 //   bare_loop ARCHIVE BATCH CLASSES DIMENSION...
 //
-// Prints "loaded" when LibTorch and the archive are there, "ready" after a few steps; then for
-// every line N on standard input it makes N steps of SGD over batches that lie in memory, and
-// prints the seconds that they took.
+// Prints "loaded" when LibTorch and the archive are loaded, "ready" after a few steps. Then for
+// every line N on standard input it runs N steps of SGD over batches in memory, and prints the
+// seconds that they took.
 
 #include <chrono>
 #include <cstdio>

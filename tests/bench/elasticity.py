@@ -1,4 +1,4 @@
-"""What rescales, deaths, checkpoints and starts cost."""
+"""Measures the cost of rescales, deaths, checkpoints and starts."""
 
 import ctypes
 import glob
@@ -11,12 +11,12 @@ import time
 
 from figures import Loop, emit, new_folder
 
-STEPS_BETWEEN = 3  # beyond those that a rescale event waits for
+STEPS_BETWEEN = 3  # in addition to those that a rescale event waits for
 
 
 def start(options, folder, program, *arguments):
-    """A run of an archive, or of the sleep program, whose batch any of 1 to 3 replicas can
-    share."""
+    """Starts a run of an archive or of the sleep program, with a batch that 1 to 3 replicas can
+    divide."""
     if program == "sleep":
         path = shutil.copy(os.path.join(options.build, "tests/bench/sleep_program"), folder.path)
     else:
@@ -35,7 +35,7 @@ def broadcasts(folder):
 
 
 def seen_from_outside(run, event):
-    """The pause of a rescale event by the times of the step events around it: rank 0's."""
+    """The pause of a rescale, computed from rank 0's step events around it."""
     at = {e["step"]: e["time_s"] for e in run.of("step")}
     first = event["step"]
     after = [at[s + 1] - at[s] for s in range(first, first + 5) if s + 1 in at]
@@ -90,7 +90,7 @@ def kill(options):
             run.wait_step(10)
             for _ in range(options.rounds or 20):
                 run.wait_steps_more(5 + draw.randrange(4))
-                time.sleep(draw.random() * 0.1)  # to an instant of a step, at random
+                time.sleep(draw.random() * 0.1)  # a random time within a step
                 seen, members = run.count(), run.members()
                 victim = draw.choice(list(members.values()))
                 at = time.monotonic() - run.started
@@ -113,7 +113,7 @@ def kill(options):
         emit("kill_newcomer_pause", joins, "s", at_most=0.3, program=program)
 
 
-SOURCE, TARGET = bytearray(), bytearray()  # kept, so that their pages are there
+SOURCE, TARGET = bytearray(), bytearray()  # kept, so that their pages stay allocated
 
 
 def memcpy_s(size):
@@ -127,7 +127,7 @@ def memcpy_s(size):
 
 
 def checkpoint(options):
-    """Figure 7. The first checkpoint is left out: its buffer is not touched yet."""
+    """Figure 7. Excludes the first checkpoint, whose buffer is not touched yet."""
     folder = new_folder(options)
     try:
         run = start(options, folder, "large", "--replicas", "1", "--set=checkpoint_interval_s=1")

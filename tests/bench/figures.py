@@ -1,4 +1,4 @@
-"""Figures as lines of JSON, programs that work in turns, and runs of `adaptdl run` to watch."""
+"""Figures as lines of JSON, programs that take turns, and observed runs of `adaptdl run`."""
 
 import contextlib
 import glob
@@ -25,7 +25,7 @@ def significant(value):
 
 
 def interval(values):
-    """The median, and an interval that holds the true one with 95 %: order statistics."""
+    """The median, and its 95 % confidence interval from order statistics."""
     values = sorted(values)
     n, below, chance = len(values), 0, 0.0
     for k in range(n // 2):
@@ -37,7 +37,7 @@ def interval(values):
 
 
 def emit(name, values, unit, target=None, at_most=None, at_least=None, **about):
-    """One figure: the median of `values` with its interval; whether it keeps to its bound."""
+    """Prints a figure: the median of `values` with its interval, and whether it meets its bound."""
     if not values:
         print(json.dumps({"name": name, **about, "n": 0, "note": "nothing was measured"}),
               flush=True)
@@ -61,7 +61,7 @@ def note(text):
 
 
 def cpu_s(pids):
-    """Processor time of all threads of these processes so far."""
+    """CPU time of all threads of these processes so far."""
     total = 0
     for pid in pids:
         for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
@@ -74,13 +74,13 @@ def cpu_s(pids):
 
 
 class Loop:
-    """A program that reads a number of steps and prints the seconds they took: one process or more,
-    which are told the same number; the first one's time counts."""
+    """A program that reads a number of steps and prints the seconds they took. It may have several
+    processes, which read the same number; the time of the first one counts."""
 
     def __init__(self, commands, words=("ready",), **environment):
-        # Peers make no checkpoints and write nothing: their standard error is for people.
+        # Peers write no checkpoints or other output: their standard error is for people.
         env = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"} | environment
-        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (for as long as they live)
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (open as long as they run)
         self.started, self.children = time.monotonic(), Processes()
         self.processes = [
             self.children.start(command, env=env | {"ADAPTDL_REPLICA_RANK": str(rank)}, text=True,
@@ -98,7 +98,7 @@ class Loop:
         return line.strip()
 
     def _expect(self, process, word):
-        while self._line(process) != word:  # what else it says does not matter
+        while self._line(process) != word:  # ignores other output
             pass
 
     def pids(self):
@@ -117,7 +117,7 @@ class Loop:
         return times[0], cpu_s(self.pids()) - before
 
     def lines_until(self, word):
-        """What the first process says before `word`, which all say."""
+        """The output of the first process before `word`, which all print."""
         said = []
         while (line := self._line(self.processes[0])) != word:
             said.append(line)
@@ -135,9 +135,9 @@ class Loop:
 
 
 class OurRun:
-    """`adaptdl run` whose replicas are stopped (SIGSTOP) but for the time of a block of steps."""
+    """`adaptdl run` whose replicas are stopped (SIGSTOP) except during a block of steps."""
 
-    SKIPPED = 3  # steps after each stop, which the measuring of step times sees as slow ones
+    SKIPPED = 3  # steps after each stop, which are measured as slow steps
 
     def __init__(self, folder, name, replicas=1):
         batch = MODELS[name][0]
@@ -174,8 +174,8 @@ class OurRun:
 
 
 def alternate(programs, rounds, block_s):
-    """Each program of {name: it} runs a block in each round, in changing order. Gives {name:
-    [(seconds, processor seconds) per step]}."""
+    """Each of the named programs runs a block in each round, in changing order. Returns {name:
+    [(seconds, CPU seconds) per step]}."""
     counts, found = {}, {name: [] for name in programs}
     for name, program in programs.items():
         seconds, _ = program.steps(5)
@@ -189,7 +189,7 @@ def alternate(programs, rounds, block_s):
 
 
 def new_folder(options):
-    """A folder for runs, with the archives of MODELS and a copy of sleep_program."""
+    """Creates a folder for runs, with the archives of MODELS and a copy of sleep_program."""
     archives = os.path.join(options.work, "archives")
     if not os.path.isdir(archives):
         os.mkdir(archives)

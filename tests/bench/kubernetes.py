@@ -2,11 +2,10 @@
 
 Usage: kubernetes.py ADAPTDL BINARIES [--nodes N] [--jobs N] [--tainted]
 
-BINARIES is a folder as tests/kubernetes/run.py takes, with bin/kwok. A round is from the look at
-the cluster to the last write of an allocation, as the operator's own metric has it; the API server,
-its store, the scheduler and kwok share the machine. Two operators serve; the one that leads is
-killed in the end. What a figure cannot show makes this program fail: a job that is doubled or
-starts anew.
+BINARIES is a folder as for tests/kubernetes/run.py, with bin/kwok. A round lasts from reading the
+cluster's state to the last write of an allocation, as in the operator's own metric. The API server,
+its store, the scheduler and kwok share the machine. Two operators run; at the end the leader is
+killed. The program fails if a job has duplicate pods or restarts, which no figure would show.
 """
 
 import argparse
@@ -28,7 +27,7 @@ from support import check, cpu_s, end_by_sigterm, free_port, last_lines, status_
 from world import World  # noqa: E402
 
 INTERVAL_S = 15
-LOOK_S = 1  # between looks: they cost the operator, or the API server, something themselves
+LOOK_S = 1  # between checks, which themselves load the operator or the API server
 SPACE = "bench"
 
 
@@ -49,7 +48,7 @@ def written_requests(metrics):
 
 
 def hints(grows):
-    """Of a program that gains by a second replica, or loses by it."""
+    """Hints of a program that gains from a second replica, or loses."""
     cost = 1e-8 if grows else 10.0
     return {"initBatchSize": 128, "localBszBounds": [32, 256], "maxBatchSize": 2048,
             "maxProfiledReplicas": 4, "gradientAccumulation": False, "rescaleCost": 1.0,
@@ -103,7 +102,7 @@ class Bench:
             self.tokens[name] = base64.b64decode(secret["data"]["token"]).decode()
 
     def post(self, names, grows):
-        """Hints over the supervisor's HTTP, on connections that are kept, as programs do."""
+        """Posts hints to the supervisor over persistent HTTP connections, as programs do."""
         address = urllib.parse.urlparse(self.leader.url("supervisor"))
 
         def some(part):
@@ -125,7 +124,7 @@ class Bench:
                    "a round", 2 * INTERVAL_S + 5, LOOK_S)
 
     def change(self, what, to_grow, to_shrink, at_most):
-        """The next round after new hints: how long it took, and what all that followed cost."""
+        """Measures the round after new hints, and the cost of everything that follows."""
         self.wait_round()  # so that the next one sees all hints at once
         changed = len(to_grow) + len(to_shrink)
         before, cpu_before = self.leader.metrics(), cpu_s(self.leader.process.pid)
@@ -181,7 +180,7 @@ class Bench:
         emit("leader killed, the other acts", time.monotonic() - begun, "s", 20)
         check(other.leads(), "it leads")
         self.settle(lambda all_: all_["late"].get("phase") == "Running", "it runs")
-        self.wait_round()  # of the new one
+        self.wait_round()  # of the new leader
         now = self.statuses()
         check([now[name]["group"] for name in self.names] ==
               [before[name]["group"] for name in self.names], "a job started anew")
@@ -211,7 +210,7 @@ class Bench:
         self.read_tokens()
         self.post(self.names, False)
         self.settle(lambda all_: all(status.get("train") for status in all_.values()), "all hints")
-        self.wait_round()  # which may still change something
+        self.wait_round()  # which may still change allocations
         self.idle()
         some = self.names[:len(self.names) // 10]
         rest = self.names[len(some):]

@@ -2,28 +2,28 @@
 
     lanes.py BUILD real|stretched [--only POLICY] [--data DIR] [--jobs N] [--seed N] [--simulate]
 
-Prints a table for each policy and the sums; passes nothing, fails nothing but for a job that does
-not finish. BUILD is configured with Torch, and has adaptdl,
-tests/elastic/elastic_archives and tests/adaptdl-test-worker built.
+Prints a table for each policy and the sums; fails only if a job does not finish. BUILD is
+configured with Torch, and has adaptdl, tests/elastic/elastic_archives and
+tests/adaptdl-test-worker built.
 
 real: 2 slots, of a core and a thread each; the examples of `adaptdl init` in several lengths.
 
-stretched: 8 slots. Programs that compute next to nothing take their time from measurements
+stretched: 8 slots. Programs compute almost nothing; their step times come from measurements
 published with Pollux (lanes_profiles.py; DIR, or data/osdi21 in $ADAPTDL_TEST_DATA). Afterwards
-`adaptdl simulate` plays the same jobs under each policy, with the means of the pauses of rescales
-and of the times that new replicas took to start, as measured under that policy (many at once take
-longer where cores are few), and its mean completion time is compared. --simulate: it alone, with
-starts of 3 s.
+`adaptdl simulate` simulates the same jobs under each policy and compares the mean completion time.
+It uses the mean pause of rescales and the mean start time of new replicas measured under that
+policy (many starts at once take longer on few cores). --simulate: only the simulation, with starts
+of 3 s.
 
-Arrivals and lengths are drawn from the seed: gaps are exponential; of ten jobs five are short,
-three medium, two long, in an order that is drawn, and each length is a uniform draw.
+Arrivals and lengths are random, from the seed: gaps are exponential; of ten jobs five are short,
+three medium and two long, in random order, with uniformly drawn lengths.
 
-What `fixed` gives is what users ask for, by this rule, which was written down before anything was
-measured. Stretched: the most replicas out of 1, 2, 4 and 8 with which a job, each time with its
-best batch, still has 0.8 of the ideal speedup by its profile. That is the frugal end of what was
-taken for a sensible request when the published workloads were made, 0.5 to 0.8: whoever asks for
-more waits longer, and lets others wait. Real: one replica, as the programs come from a single
-process. Nothing else differs between the policies: jobs choose their batch under both.
+`fixed` gives what users request, by this rule, which was fixed before any measurement. Stretched:
+the largest of 1, 2, 4 and 8 replicas with which a job, with its best batch, has 0.8 of the ideal
+speedup in its profile. The published workloads assumed sensible requests between 0.5 and 0.8; 0.8
+is the frugal end, because larger requests wait longer and make others wait. Real: one replica, as
+the programs were written for a single process. Nothing else differs: under both policies jobs
+choose their batch.
 """
 
 import argparse
@@ -44,16 +44,16 @@ from support import (ENDED, LIVE_JOBS, Folder, check, end_by_sigterm, json_lines
 
 DEFAULT = "proportional"
 POLICIES = (DEFAULT, "fixed")
-INTERVAL_S = 10        # between rounds when nothing happens: the service's default
+INTERVAL_S = 10        # between rounds without events: the service's default
 PATIENCE_S = 1800
 # name -> share of the jobs, shortest, longest
 LENGTHS = {"short": (0.5, 30, 80), "medium": (0.3, 150, 300), "long": (0.2, 450, 750)}
-# Epochs in about so many seconds on one idle core.
+# Epochs that take about this many seconds on one idle core.
 REAL_EPOCHS_PER_S = {"digits": 6.0, "chars": 0.25, "linear": 30.0}
 
 
 class Job:
-    """One of a lane: `submitted_s` after the lane's begin; `alone_s` by itself on one replica."""
+    """A job of a lane: `submitted_s` after the lane's start; takes `alone_s` on one replica."""
 
     def __init__(self, name, kind, submitted_s, alone_s):
         self.name, self.kind = name, kind
@@ -77,7 +77,7 @@ def draw_jobs(kinds, count, gap_s, seed, scale):
 
 
 def run_lane(folder, policy, slots, jobs, submit):
-    """Plays the jobs. Gives {job name: its row}."""
+    """Runs the jobs. Returns {job name: its row}."""
     with service(folder, "--slots", str(slots), "--policy", policy) as local:
         begun = time.time()
         for job in jobs:
@@ -104,7 +104,7 @@ def row_of(local, name, begun):
 
 
 def start_times(events, changes, begun):
-    """Seconds until replicas that were added took part: of starts, and of rescales to more."""
+    """Seconds until added replicas took part, in starts and in rescales to more replicas."""
     times, started = [], 0.0
     for event in events:
         if event["event"] == "start":
@@ -211,7 +211,7 @@ def measured(rows, what, otherwise):
 
 
 def simulate(options, applications, jobs, folder, policy, rows):
-    """The same jobs by `adaptdl simulate`; a profile for each job, as lengths differ."""
+    """Runs the same jobs in `adaptdl simulate`, with a profile per job because lengths differ."""
     costs = (measured(rows, "pauses", 0.01), measured(rows, "starts_s", 3.0))
     lines = ["jobs:\n"]
     for job in jobs:

@@ -1,13 +1,13 @@
-"""The stretched lane's applications, made of the measurements published with Pollux.
+"""The stretched lane's applications, based on the measurements published with Pollux.
 
-Read from DIR/profiles/APP (`placements.csv`, `validation-M.csv`; adaptdl-profile(5), CSV). What is
-taken:
-- step times on 1 to 4 GPUs of one node, and on 5 to 8 GPUs of two nodes as if they were one node:
-  no job has measurements of more on one. Divided so that the shortest step takes SHORTEST_S.
-- the noise of the gradient: of the middle epoch at the least batch, for the whole training.
-- the least and the largest batch, in total and of one replica.
-A job's length is given as the time that it would take alone on one replica, which is far less than
-was published: an epoch is EPOCH_S of it.
+Read from DIR/profiles/APP (`placements.csv`, `validation-M.csv`; adaptdl-profile(5), CSV). Uses:
+- step times on 1 to 4 GPUs of one node, and on 5 to 8 GPUs of two nodes as if they were one node,
+  because no job has measurements with more GPUs on one. Scaled so that the shortest step takes
+  SHORTEST_S.
+- the noise of the gradient in the middle epoch at the smallest batch, for the whole training.
+- the smallest and the largest batch, in total and per replica.
+A job's length is the time that it would take alone on one replica, which is far less than
+published: an epoch takes EPOCH_S of it.
 """
 
 import bisect
@@ -29,7 +29,7 @@ def rows(path):
 
 
 class Application:
-    """Step times and statistical efficiency of one application, by its true profile."""
+    """Step times and statistical efficiency of one application, from its true profile."""
 
     def __init__(self, folder):
         self.name = os.path.basename(folder)
@@ -39,7 +39,7 @@ class Application:
         noise = sorted(self.initial * float(row["grad_var"]) / float(row["grad_sqr"])
                        for row in rows(runs[self.initial]) if float(row["grad_sqr"]) > 0)
         self.noise = noise[len(noise) // 2]  # tr(covariance) / |gradient|^2, samples
-        self.times = {}  # by replicas: [(atomic, step_s, sync_s)]
+        self.times = {}  # replicas -> [(atomic, step_s, sync_s)]
         for row in rows(os.path.join(folder, "placements.csv")):
             if row["placement"] in PLACEMENTS:
                 replicas = sum(int(digit) for digit in row["placement"])
@@ -89,7 +89,7 @@ class Application:
         return max(1, round(alone_s / EPOCH_S))
 
     def asks(self):
-        """What its users ask for: the rule of lanes.py."""
+        """The number of replicas that its users request, by the rule of lanes.py."""
         return max(k for k in (1, 2, 4, 8) if self.speedup(k) >= 0.8 * k)
 
     def profile(self, epochs, rescale_s, start_s):
@@ -116,7 +116,7 @@ class Application:
 
     def archive(self, path):
         """For elastic_archives: a program whose gradient has this noise at every batch, and which
-        computes next to nothing. The loss is linear in w, so its gradient does not change."""
+        computes almost nothing. The loss is linear in w, so its gradient does not change."""
         code = ("def training_step(self, batch: List[Tensor]) -> Tensor:\n"
                 "    noise = torch.randn([1024]) / float(batch[0].size(0)) ** 0.5\n"
                 f"    return (self.w * (1.0 + {math.sqrt(self.noise):.6f} * noise)).mean()\n")

@@ -1,8 +1,8 @@
-"""Figures of the local service: local.py ADAPTDL [JOBS]. Prints one line each; passes nothing,
-fails nothing.
+"""Figures of the local service: local.py ADAPTDL [JOBS]. Prints one line each; does not pass or
+fail.
 
-How long `submit -- /bin/true` takes when slots are idle, `ls` with many ended jobs, the service's
-memory after a hundred jobs and after all, and what an idle service uses.
+Measures the time of `submit -- /bin/true` with idle slots, of `ls` with many ended jobs, the
+service's memory after a hundred jobs and after all, and the CPU time of an idle service.
 """
 
 import os

@@ -1,11 +1,11 @@
-"""Training loops of the peers that make as many steps as they are told; run by a Python with torch.
+"""Training loops of the peers, which run a requested number of steps; needs a Python with torch.
 
     peer_loops.py PEERS plain|adaptdl MODEL
     peer_loops.py PEERS ddp MODEL RANK PROCESSES STORE
     peer_loops.py PEERS gloo RANK PROCESSES STORE
 
-Prints "ready"; then for every line N on standard input makes N steps and prints the seconds they
-took. gloo: makes one round of all-reduces for every line, and prints one JSON object a size.
+Prints "ready"; then for every line N on standard input runs N steps and prints the seconds they
+took. gloo: runs one round of all-reduces for every line, and prints one JSON object per size.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def plain(name):
 
 def petuum(name):
     import adaptdl_loop
-    ddp.agreed_rates = serve  # which its worker() imports when it is called
+    ddp.agreed_rates = serve  # imported by its worker() when called
     adaptdl_loop.worker(argparse.Namespace(model=name, adaptive=False, blocks=0, block_s=0))
 
 

@@ -1,6 +1,6 @@
-// How long policies take, and what they reach by a deadline. One line of JSON for each policy and
-// size of cluster: the call's time (median and largest), and how far the objective reached by the
-// deadline is from what a search with a hundred times the work reaches in 60 s.
+// Measures the time of policies, and their objective at a deadline. Prints one line of JSON for
+// each policy and cluster size: the time of a call (median and maximum), and the gap between the
+// objective at the deadline and that of a search with a hundred times the work in 60 s.
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ struct Size {
   int snapshots;
 };
 
-// From nothing, all jobs at once: the hardest round there is.
+// Allocates all jobs at once, from no allocation: the hardest round.
 Snapshot cold(uint64_t seed, const Size& size) {
   SnapshotShape shape;
   shape.nodes = size.nodes;
@@ -46,7 +46,7 @@ void measure(const PolicyInfo& info, const Size& size) {
     SearchBudget budget;
     const TimePoint started = Monotonic::now();
     if (size.deadline_s > 0) {
-      budget.work *= 100;  // the deadline is what counts
+      budget.work *= 100;  // the deadline is the limit
       budget.deadline =
           started + std::chrono::duration_cast<Monotonic::duration>(Seconds(size.deadline_s));
     }

@@ -1,10 +1,10 @@
-"""How long it takes from a changed source to its unit test's result.
+"""Measures the time from a changed source to its unit test's result.
 
 Usage: rebuild.py BUILD [--files 10] [--seed 1]
-For each of cli, core and runtime some sources are drawn at random. Each is changed (a line is added
-at its end, and taken away again), then the test programs that its library is linked into are built:
-the smallest one that stands for its folder, which then runs. Prints one line of JSON for each area,
-with the median and the longest time. Build everything before: ninja -C BUILD all meson-test-prereq.
+Draws some sources at random from each of cli, core and runtime. Changes each one (adds a line at
+its end, and removes it afterwards), builds the smallest test program for its folder, and runs that.
+Prints one line of JSON for each area, with the median and the longest time. Build everything
+before: ninja -C BUILD all meson-test-prereq.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def lines(*command):
 
 
 def test_programs(build):
-    """The programs in tests/unit, by their folder under it."""
+    """The programs in tests/unit, by their subfolder."""
     found = {}
     for line in lines("ninja", "-C", build, "-t", "targets", "all"):
         match = re.match(r"tests/unit/(\S+)/(unit_\w+): cpp_LINKER", line)
@@ -38,7 +38,7 @@ def test_programs(build):
 
 
 def test_of(source, programs):
-    """The test programs of the folder that mirrors the source's, or of the nearest one above."""
+    """The test programs of the folder that mirrors the source's, or of the nearest parent."""
     folders = os.path.dirname(source).split("/")
     inner = folders[1:] if folders[0] in ("core", "runtime") else folders
     while inner:

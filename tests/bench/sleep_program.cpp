@@ -1,11 +1,11 @@
-// A program of the runtime library for measurements of elasticity: a step sleeps 50 ms, so that
-// more replicas than cores do not disturb each other, and there are 100 MB of state: parameters,
-// and Adam's two moments of them.
+// A program that uses the runtime library, for measurements of elasticity. A step sleeps 50 ms, so
+// that more replicas than cores do not disturb each other. The state has 100 MB: parameters and
+// Adam's two moments.
 //
 //   adaptdl run ./sleep_program [-- SECONDS_OF_SLEEP]
 //
-// In the third step of every generation of several it also times a plain broadcast of as many bytes
-// over the generation's own communicator, and says so in its log: "broadcast BYTES SECONDS".
+// In the third step of every generation with several replicas it also times a plain broadcast of
+// the same bytes over the generation's communicator, and logs "broadcast BYTES SECONDS".
 
 #include <chrono>
 #include <cstdio>
@@ -82,7 +82,7 @@ class SleepProgram : public Program {
     if (scratch_.empty()) scratch_.assign(3 * kTensors * kElements, 1.0f);
     communicator->barrier();
     const auto begun = Monotonic::now();
-    // Only one replica stores it, as only a newcomer stores the state.
+    // Only one replica stores it, as only a new replica stores the state.
     const bool keep = communicator->rank() == communicator->size() - 1;
     const auto bytes = static_cast<size_t>(kElements) * sizeof(float);
     for (size_t i = 0; i < 3 * kTensors; ++i) {

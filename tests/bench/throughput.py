@@ -1,4 +1,4 @@
-"""Steps per second of one and of two replicas, and all-reduces, each beside a peer's."""
+"""Steps per second of one and of two replicas, and all-reduces, each compared with a peer's."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def ratio(found, ours, theirs, part):
 
 
 def report(found, ours, theirs, name, **more):
-    """What goes with a ratio: of the sums of times, of processor times, and milliseconds a step."""
+    """Details of a ratio: ratios of total times and of CPU times, and milliseconds per step."""
     total = sum(t for t, _ in found[ours]) / sum(t for t, _ in found[theirs])
     return {"of_sums": total, "cpu_ratio": interval(ratio(found, ours, theirs, 1))[0],
             "ms": statistics.median(t for t, _ in found[ours]) * 1e3,
@@ -45,8 +45,8 @@ def one_replica(options):
         try:
             programs["ours"] = OurRun(folder, name)
             programs["bare"] = Loop([bare(options, folder, name)])
-            # Part of a bare loop's time is malloc handing memory back to the system in each step,
-            # which the runtime forbids: this shows what else is different.
+            # Part of a bare loop's time is malloc returning memory to the system in each step,
+            # which the runtime prevents: this shows the remaining difference.
             programs["kept"] = Loop([bare(options, folder, name)], GLIBC_TUNABLES=KEEP_MEMORY)
             if options.python:
                 programs["plain"] = Loop([peer(options, "plain", name)])
@@ -140,6 +140,6 @@ def all_reduce(options):
 
 
 def policies(options):
-    """What a call of each scheduling policy takes; it prints its figures itself."""
+    """The time of a call of each scheduling policy; the program prints its figures itself."""
     sys.stdout.flush()
     subprocess.run([os.path.join(options.build, "tests", "bench", "bench_policies")], check=True)

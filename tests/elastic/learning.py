@@ -25,8 +25,8 @@ def same_beginning(run, fixed):
 
 
 def learns_the_same(folder, draw):
-    """Five rescales, planned and by SIGKILL, with a fixed batch and momentum: the loss of each step
-    is that of a run with a single replica."""
+    """Five rescales, planned and by SIGKILL, with a fixed batch: the loss of each step is that of a
+    run with a single replica, so momentum, buffers and the sampler's state are kept."""
     program = folder.program("slow")
     run = folder.run(program, "--name", "elastic", "--replicas", "1:3", "--replicas-at", "0:1,40:3",
                      *ENDLESS)

@@ -1,12 +1,12 @@
-"""Builds what run.py takes in ADAPTDL_TEST_KUBERNETES: a Kubernetes from its Go modules, and two
-images. What is there already is left alone.
+"""Builds the folder for ADAPTDL_TEST_KUBERNETES of run.py: Kubernetes from its Go modules, and two
+images. Keeps files that exist already.
 
 Usage: binaries.py FOLDER [--check] [--kwok]
 
 Needs Go 1.24 or newer in PATH, its module proxy, and Debian's busybox-static; takes 8 minutes on 2
-processors and 5 GB of Go's own cache. --check only says, by a sentence and exit 1, what is missing;
---kwok adds what runs nodes by the thousand, for tests/bench/kubernetes.py. Exit 77: it cannot be
-built here, and the last line says why.
+CPUs and 5 GB of Go's cache. --check only reports what is missing, with exit code 1; --kwok adds
+kwok, which simulates thousands of nodes, for tests/bench/kubernetes.py. Exit code 77: it cannot be
+built here; the last line is the reason.
 """
 
 import argparse
@@ -32,7 +32,7 @@ CANNOT = 77
 
 
 class Cannot(Exception):
-    """Why nothing can be built here."""
+    """The reason why nothing can be built here."""
 
 
 class Builder:
@@ -48,7 +48,7 @@ class Builder:
         self.check_go()
         os.makedirs(self.bin, exist_ok=True)
         os.makedirs(os.path.join(self.folder, "images"), exist_ok=True)
-        # One at a time: whoever waits finds all of it.
+        # One at a time: a process that waits then finds everything built.
         with open(os.path.join(self.folder, ".lock"), "w", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             with tempfile.TemporaryDirectory(dir=self.folder) as work:
@@ -85,7 +85,7 @@ class Builder:
             self.go(folder, "mod", "edit", "-require=" + requirement)
 
     def programs(self, folder, flags, targets, name=""):
-        """Built beside, then moved: one that is there is whole. `name`: of a single one."""
+        """Builds in another folder, then moves: so they are complete. `name`: for one file."""
         made = os.path.join(folder, "made")
         os.makedirs(made)
         self.go(folder, "build", "-ldflags", "-s -w " + flags, "-o", os.path.join(made, name),
@@ -96,7 +96,7 @@ class Builder:
     def kubernetes(self, folder):
         say(f"building Kubernetes {KUBERNETES}")
         self.module(folder, f"k8s.io/kubernetes@v{KUBERNETES}")
-        # Its own repository has its parts in folders beside it; they are modules, too.
+        # Kubernetes's repository contains its parts in staging folders; they are modules too.
         description = json.loads(self.go(folder, "mod", "download", "-json",
                                          f"k8s.io/kubernetes@v{KUBERNETES}"))
         with open(description["GoMod"], encoding="utf-8") as file:
@@ -138,7 +138,7 @@ class Builder:
         self.image("adaptdl-busybox", {"bin/busybox": busybox}, links, "sh")
 
     def image(self, name, programs, links, command):
-        """An archive as `docker save` writes one, of one layer."""
+        """An archive with one layer, like those of `docker save`."""
         path = os.path.join(self.folder, "images", name + ".tar")
         if whole(path):
             return

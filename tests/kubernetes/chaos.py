@@ -1,9 +1,9 @@
-"""Kills what a cluster is made of, at random, and looks whether every job ends as it should.
+"""Kills the components of a cluster at random, and checks that every job ends correctly.
 
-Usage: chaos.py SECONDS SEED ADAPTDL, with ADAPTDL_TEST_KUBERNETES as run.py takes it. Two
-operators, the API server, its store, the kubelet and the jobs' programs are killed with SIGKILL and
-started again; pods are evicted and deleted. Meanwhile jobs come; each ends once, with the right
-phase, and what the API's watches tell keeps to the rules of history.py.
+Usage: chaos.py SECONDS SEED ADAPTDL, with ADAPTDL_TEST_KUBERNETES as for run.py. Kills two
+operators, the API server, its store, the kubelet and the jobs' programs with SIGKILL and restarts
+them; evicts and deletes pods. Meanwhile it submits jobs. Each must end once, with the right phase,
+and the events of the API's watches must obey the rules of history.py.
 """
 
 import os
@@ -20,16 +20,16 @@ from world import World
 
 SPACE = "chaos"
 LIVING = 5  # jobs at once
-PAUSE_S = (1, 5)  # between two misfortunes
-SETTLE_S = 240  # for what is left when they are over
+PAUSE_S = (1, 5)  # between two faults
+SETTLE_S = 240  # for remaining jobs after the last fault
 TRAP = "trap 'exit 143' TERM; "
-PROGRAMS = {  # name -> script, fields of the spec, phase in the end
+PROGRAMS = {  # name -> script, fields of the spec, final phase
     "trains": (TRAP + "n=0; while [ $n -lt 60 ]; do sleep 0.1; n=$((n+1)); done", {}, "Succeeded"),
     "pair": (TRAP + "n=0; while [ $n -lt 40 ]; do sleep 0.1; n=$((n+1)); done",
              {"minReplicas": 2, "maxReplicas": 2}, "Succeeded"),
     "grows": (TRAP + "n=0; while [ $n -lt 80 ]; do sleep 0.1; n=$((n+1)); done",
               {"maxReplicas": 3}, "Succeeded"),
-    # Of its pods only the first one finishes; the others come and go meanwhile.
+    # Only its first pod finishes; the others come and go meanwhile.
     "live": (TRAP + "n=0; while [ $n -lt 100 ] || [ $ADAPTDL_REPLICA_RANK != 0 ]; "
              "do sleep 0.1; n=$((n+1)); done", {"maxReplicas": 3, "liveRescale": True},
              "Succeeded"),
@@ -54,7 +54,7 @@ class Chaos:
         script, spec, phase = PROGRAMS[kind]
         self.count += 1
         name = f"{kind}-{self.count}"
-        # Programs are killed, too: only those that fail by themselves may run out of tries.
+        # Programs are killed too: only those that fail by themselves may run out of retries.
         self.world.submit(name, script, cpu="50m", **({"backoffLimit": 1000} | spec))
         self.expected[name] = phase
 
@@ -72,7 +72,7 @@ class Chaos:
                     not status.get("train"):
                 self.world.supervisor(name, "PUT", f"/hints/{SPACE}/{name}", HINTS)
 
-    # ---- misfortunes
+    # ---- faults
 
     def kill_operator(self):
         self.rng.choice(self.world.operators).kill()
@@ -118,7 +118,7 @@ class Chaos:
                    kill_kubelet, delete_pod, evict_pod, kill_program, kill_program)
 
     def mend(self):
-        """Starts again what is down."""
+        """Restarts what is down."""
         for name, process in list(self.cluster.processes.items()):
             if process.poll() is not None:
                 self.cluster.start(name, *self.cluster.commands[name])
@@ -138,12 +138,12 @@ class Chaos:
             try:
                 misfortune(self)
                 self.done[misfortune.__name__] = self.done.get(misfortune.__name__, 0) + 1
-                time.sleep(self.rng.uniform(0, 1))  # without what was killed
+                time.sleep(self.rng.uniform(0, 1))  # while the killed component is down
                 self.mend()
-                time.sleep(self.rng.uniform(*PAUSE_S))  # to an instant at random
+                time.sleep(self.rng.uniform(*PAUSE_S))  # a random time
                 self.tend()
             except (OSError, TypeError, Failed) as problem:
-                # Whatever was asked is down; the operators have to cope with it, not this program.
+                # The component asked is down. The operators must cope with that, not this program.
                 if isinstance(problem, Failed) and "an operator ended" in str(problem):
                     raise
                 self.mend()

@@ -1,6 +1,6 @@
-// core/kube against a real API server. run.py starts one, and says by variables what it has:
-// ADAPTDL_TEST_KUBECONFIG; ADAPTDL_TEST_IMAGE, a busybox that its node runs, or nothing without a
-// node; ADAPTDL_TEST_RESTART, a program that restarts the API server.
+// Tests core/kube against a real API server. run.py starts one and sets these variables:
+// ADAPTDL_TEST_KUBECONFIG; ADAPTDL_TEST_IMAGE, a busybox for its node, unset without a node;
+// ADAPTDL_TEST_RESTART, a program that restarts the API server.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ bool soon(Condition condition, double patience_s = 120) {
   return true;
 }
 
-// A namespace of its own for each test, removed at its end.
+// A namespace for one test, removed at its end.
 struct Place {
   Place() : client(real_config()), name("kube-test-" + to_hex(random_bytes(4))) {
     client.create(kNamespaces,
@@ -201,7 +201,7 @@ TEST_CASE("an informer goes on over a restart of the API server") {
   CHECK(soon([&] { return informer.find(place.name, "a") == nullptr; }));
   CHECK(soon([&] { return informer.find(place.name, "b")->at("data")["k"] == "2"; }));
   CHECK(informer.problem().empty());
-  // A server that has just begun knows nothing of what was before.
+  // A server that has just started knows no earlier events.
   CHECK(api_error([&] {
           watch_once(place.client, kConfigMaps.in(place.name), "1", {.at_most = Seconds(5)},
                      [](const WatchEvent&) {});
@@ -250,7 +250,7 @@ TEST_CASE("commands in a pod") {
   CHECK_ERROR(run(place.client, pod, {"no-such-program"}), "no-such-program");
   CHECK(api_error([&] { run(place.client, kPods.in(place.name, "none"), {"true"}); }).not_found());
 
-  // Standard input to its end, and back: more than fits into any buffer on the way.
+  // Sends standard input to its end, and back: more than any buffer on the way can hold.
   const TemporaryDirectory folder;
   std::string bytes;
   for (const uint8_t byte : random_bytes(3 << 20)) bytes += static_cast<char>(byte);
@@ -309,7 +309,7 @@ TEST_CASE("ports of a pod, and a service behind the API server") {
     try {
       return http.send({.url = url + "/"}).body == "hello\n";
     } catch (const HttpError&) {
-      return false;  // it does not listen yet
+      return false;  // it is not listening yet
     }
   }));
   CHECK(http.send({.url = url + "/big"}).body == std::string(2'000'000, '\0'));

@@ -1,7 +1,7 @@
 """A Kubernetes of one machine for tests: etcd, kube-apiserver and kube-controller-manager; with a
 node also containerd, kube-scheduler and kubelet. Needs a folder with those binaries (bin/) and
-images (images/*.tar), openssl and, for a node, root, containerd, runc and the CNI plugins. All it
-listens on is loopback, or a bridge of its own; stop() ends what it started, and nothing else.
+images (images/*.tar), openssl and, for a node, root, containerd, runc and the CNI plugins. It
+listens only on loopback, or on its own bridge; stop() ends what it started, and nothing else.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def containerd_cgroups():
-    """Every containerd's containers are below, under names of their own."""
+    """The cgroups that hold the containers of all containerds, under separate names."""
     return glob.glob("/sys/fs/cgroup/k8s.io") + glob.glob("/sys/fs/cgroup/*/k8s.io")
 
 
@@ -41,8 +41,8 @@ class Cluster:
         self.node, self.registry = False, None
         os.makedirs(self.pki, mode=0o700)
         self.etcd, self.peer, self.api, self.manager, self.kubelet = free_ports(5)
-        # 10.NETWORK.0.0/24 are pods, .16.0/20 services; another cluster of this machine has
-        # another.
+        # 10.NETWORK.0.0/24 is for pods, .16.0/20 for services; another cluster on this machine
+        # has another number.
         self.network = next(
             100 + number % 100 for number in range(os.getpid(), os.getpid() + 100)
             if not os.path.exists(f"/sys/class/net/adltest{100 + number % 100}"))
@@ -56,8 +56,7 @@ class Cluster:
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
 
     def keep_up(self, name):
-        """As a machine's init does: what ends by a fault of its own (Go's panics: 2) begins
-        again."""
+        """Restarts processes that end by their own fault (Go's panics: 2), like an init system."""
         while not self.stopping.wait(0.5):
             process = self.processes.get(name)
             if process is not None and process.poll() == 2:
@@ -70,7 +69,7 @@ class Cluster:
             end(process)
 
     def kill(self, name):
-        """kill -9; start(name, *commands[name]) begins it again."""
+        """Kills by SIGKILL; start(name, *commands[name]) restarts it."""
         kill_child(self.processes[name])
 
     def wait_for(self, what, seconds, condition):
@@ -109,7 +108,7 @@ class Cluster:
                 "-addext", f"subjectAltName=DNS:localhost,DNS:{NODE},IP:127.0.0.1,"
                            f"IP:10.{self.network}.0.1,IP:10.{self.network}.16.1")
         for name in ("admin", "kubelet"):
-            # With paths relative to the file, as users write them.
+            # With paths relative to the file, as in users' files.
             self.write(name, json.dumps({
                 "apiVersion": "v1", "kind": "Config", "current-context": "test",
                 "clusters": [{"name": "test", "cluster": {
@@ -122,7 +121,7 @@ class Cluster:
     # ---- control plane
 
     def get(self, path):
-        """What the API server answers the administrator, or None."""
+        """The API server's answer to the administrator, or None."""
         context = ssl.create_default_context(cafile=os.path.join(self.pki, "ca.crt"))
         context.load_cert_chain(os.path.join(self.pki, "admin.crt"),
                                 os.path.join(self.pki, "admin.key"))
@@ -150,7 +149,7 @@ class Cluster:
             "kube-apiserver", self.binary("kube-apiserver"), "--bind-address", "127.0.0.1",
             "--secure-port", str(self.api), "--advertise-address", f"10.{self.network}.0.1",
             "--endpoint-reconciler-type", "none", "--etcd-servers", url,
-            # Without a kube-proxy: webhooks are called at their pods.
+            # No kube-proxy: the API server calls webhooks at their pods.
             "--enable-aggregator-routing=true",
             "--tls-cert-file", key("server.crt"), "--tls-private-key-file", key("server.key"),
             "--client-ca-file", key("ca.crt"), "--authorization-mode", "Node,RBAC",
@@ -171,7 +170,7 @@ class Cluster:
             self.start_node()
 
     def start_scheduler(self, requests=50):
-        """It makes so many requests in a second, at most."""
+        """Starts it with a limit of requests per second."""
         config = self.write("scheduler.json", json.dumps({
             "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
@@ -204,8 +203,8 @@ class Cluster:
                          "routes": [{"dst": f"10.{self.network}.16.0/20"}],
                          "ranges": [[{"subnet": f"10.{self.network}.0.0/24",
                                       "gateway": f"10.{self.network}.0.1"}]]}}]}))
-        # With an address of its own: else it has that of one of its pods, and when that pod ends,
-        # the others talk to nobody for half a minute.
+        # With its own address: else it uses that of a pod, and when that pod ends, the others
+        # have no network for half a minute.
         subprocess.run(["ip", "link", "add", bridge, "address",
                         f"0a:58:0a:{self.network:02x}:00:01",
                         "type", "bridge"], check=True)
@@ -213,7 +212,7 @@ class Cluster:
         subprocess.run(["ip", "addr", "add", f"10.{self.network}.0.1/24", "dev", bridge],
                        check=True)
         subprocess.run(["ip", "link", "set", bridge, "up"], check=True)
-        # Services' addresses are local ones, and end with the bridge.
+        # Services' addresses are local addresses, removed with the bridge.
         subprocess.run(["ip", "route", "add", "local", f"10.{self.network}.16.0/20", "dev", bridge],
                        check=True)
         self.start("services", sys.executable, os.path.join(HERE, "services.py"),
@@ -249,8 +248,8 @@ state = "{self.path('containerd/state')}"
             "address": f"10.{self.network}.0.1", "port": self.kubelet, "healthzPort": 0,
             "containerRuntimeEndpoint": "unix://" + self.path("containerd.sock"),
             "cgroupDriver": "cgroupfs", "failCgroupV1": False, "failSwapOn": False,
-            # With a hierarchy of its own, a kubelet kills what it finds there and does not know:
-            # the pods of another one on this machine.
+            # With its own hierarchy, a kubelet kills unknown processes in it: the pods of another
+            # kubelet on this machine.
             "cgroupsPerQOS": False, "enforceNodeAllocatable": [],
             "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": False},
                                "x509": {"clientCAFile": os.path.join(self.pki, "ca.crt")}},
@@ -270,7 +269,7 @@ state = "{self.path('containerd/state')}"
         threading.Thread(target=self.keep_up, args=("kubelet",), daemon=True).start()
 
     def start_registry(self):
-        """HOST:PORT of a registry that the node pulls from; None where none is installed."""
+        """Starts a registry for the node: returns HOST:PORT; None if none is installed."""
         if not has_registry():
             return None
         self.registry = Registry(self.folder)
@@ -288,7 +287,7 @@ state = "{self.path('containerd/state')}"
     # ---- the end
 
     def stop(self):
-        """Best effort: one failure must not keep the rest from being undone."""
+        """Best effort: one failure must not prevent the rest of the cleanup."""
         self.stopping.set()
         self.end("kubelet")
         if "containerd" in self.processes:
@@ -309,9 +308,9 @@ state = "{self.path('containerd/state')}"
 
     def undo_node(self):
         subprocess.run(["ip", "link", "del", self.bridge], check=False)
-        write(FORWARDING, self.forwarding)  # the bridge's plugin has changed it
+        write(FORWARDING, self.forwarding)  # changed by the bridge plugin
         for top in containerd_cgroups():
-            with contextlib.suppress(OSError):  # in use by another
+            with contextlib.suppress(OSError):  # used by another cluster
                 os.rmdir(top)
         for link in glob.glob("/var/log/containers/*.log"):
             if os.path.islink(link) and os.readlink(link).startswith(self.folder):
@@ -319,7 +318,7 @@ state = "{self.path('containerd/state')}"
 
 
 def can_run_node(binaries):
-    """Why no node can run here; None if one can."""
+    """The reason why no node can run here; None if one can."""
     if os.geteuid() != 0:
         return "only root can run one"
     missing = [name for name in ("containerd", "runc", "ip", "ctr") if not shutil.which(name)]

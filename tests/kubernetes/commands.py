@@ -1,7 +1,7 @@
-"""Commands about jobs on a real API server, whose pods run on a real node: run.py starts both.
+"""Commands about jobs on a real API server and a real node: run.py starts both.
 
 Usage: commands.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG and ADAPTDL_TEST_IMAGE.
-Tests run one after another, each in a namespace of its own, against one operator.
+Tests run one after another, each in its own namespace, against one operator.
 """
 
 import filecmp
@@ -20,7 +20,7 @@ LS_LIMIT_S = 0.05
 
 
 class User:
-    """Somebody at a terminal with adaptdl, a kubeconfig and nothing else."""
+    """A user at a terminal with only adaptdl and a kubeconfig."""
 
     def __init__(self, world):
         self.world = world
@@ -29,7 +29,7 @@ class User:
                             "ADAPTDL_CLUSTER": "kubernetes"}
 
     def words(self, *words):
-        name = 2 if words[0] == "tensorboard" else 1  # words of the command's
+        name = 2 if words[0] == "tensorboard" else 1  # number of words in the command's name
         return [self.world.adaptdl, *words[:name], "--namespace", self.world.space, *words[name:]]
 
     def start(self, *words):
@@ -37,12 +37,12 @@ class User:
                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def run(self, *words, code=0, **environment):
-        """What it said: of a command that fails, on standard error."""
+        """The output: of a failing command, on standard error."""
         done = run_command(self.words(*words), code, env=self.environment | environment)
         return done.stdout if code == 0 else done.stderr
 
     def said(self, *words):
-        """What a command that succeeds said beside its result."""
+        """The standard error of a command that succeeds."""
         return run_command(self.words(*words), 0, env=self.environment).stderr
 
     def record(self, *words):
@@ -50,7 +50,7 @@ class User:
 
 
 def lists(world, user):
-    """ls, describe, explain and events tell what the cluster knows."""
+    """ls, describe, explain and events show the cluster's state."""
     check("no jobs in namespace" in user.said("ls"), "nothing is there")
     name = world.submit("good", "echo hello; sleep 2", maxReplicas=2)
     watch = user.start("ls", "-w")
@@ -87,7 +87,7 @@ def lists(world, user):
 
 
 def changes(world, user):
-    """suspend, resume, scale, cancel and delete; logs -f through all of it."""
+    """suspend, resume, scale, cancel and delete; logs -f continues through all of them."""
     name = world.submit("life", maxReplicas=1)
     user.run("wait", name, "--for", "running", "--timeout", "60")
     logs = user.start("logs", "-f", name)
@@ -111,7 +111,7 @@ def changes(world, user):
 
 
 def troubles(world, user):
-    """What keeps a job from starting is told by ls and describe."""
+    """ls and describe report what keeps a job from starting."""
     name = world.submit("imageless", image="localhost/no-such-image:1")
     row = wait_until(lambda: [line for line in user.run("ls").splitlines()
                               if "ImagePull" in line], "ls says why", 40)
@@ -122,7 +122,7 @@ def troubles(world, user):
 
 
 def follows(world, user):
-    """logs of all replicas, to the last line, and where there are none yet."""
+    """logs of all replicas, to the last line, and before there are any."""
     script = "for i in 1 2 3; do echo line $i; sleep 0.3; done; printf last"
     name = world.submit("prints", script, minReplicas=2, maxReplicas=2)
     output = user.run("logs", "-f", name)
@@ -135,7 +135,7 @@ def follows(world, user):
 
 
 def elsewhere(world, user):
-    """Which cluster, and what is said where there is none."""
+    """The choice of the cluster, and the message without one."""
     check("is unreachable" in user.run("ls", code=1, KUBECONFIG=dead_kubeconfig(world)),
           "a cluster that is away")
     check("--cluster local" in user.run("ls", code=1, KUBECONFIG=dead_kubeconfig(world)),
@@ -186,7 +186,7 @@ def claims_of(world):
 
 
 def submits(world, user):
-    """submit of an image as it is: the job, with a volume of its own that goes with it."""
+    """submit of an existing image: the job gets its own volume, which is deleted with it."""
     give_volume(world, "commands")
     words = ["submit", "--image", IMAGE, "-n", "short", "--replicas", "1",
              "--checkpoint-storage-class", "commands"]
@@ -241,7 +241,7 @@ def executes(world, user):
     try:
         while b"=typed=" not in said:
             said += os.read(outer, 1000)
-    except OSError:  # its other end is closed
+    except OSError:  # the other end is closed
         pass
     check(process.wait(PATIENCE) == 0 and b"/dev/" in said and b"=typed=" in said, "a terminal",
           said)
@@ -256,7 +256,7 @@ def execute(user, *words, given=b""):
 
 
 def copies(world, user):
-    """cp both ways, beside a replica and after the job's end; the pod for that goes in any case."""
+    """cp both ways, during the job and after its end; the copy pod is always deleted."""
     give_volume(world, "copies")
     here = os.path.join(world.folder, "here")
     write(os.path.join(here, "folder/deep/data"), os.urandom(5 << 20))
@@ -272,7 +272,7 @@ def copies(world, user):
                         "--checkpoint-storage-class", "copies", "--", "sh", "-c", script).strip()
         user.run("wait", name, "--for", "running", "--timeout", "60")
         brings_back(world, user, name, here, "running")
-        # Its program ends at the first bytes of that.
+        # Its program ends at the first bytes of this.
         user.run("cp", os.path.join(here, "folder/deep/data"), f"{name}:/share/end")
         user.run("wait", name, "--timeout", "60")
         wait_until(lambda: "Running" not in world.pods(name).values(), "its pods end")
@@ -296,7 +296,7 @@ def copies(world, user):
 
 
 def brings_back(world, user, name, here, when):
-    """A folder goes to the job's storage and comes back as it was; one file likewise."""
+    """A folder is copied to the job's storage and back unchanged; a single file too."""
     target, back = f"{name}:/adaptdl/share/{when}", os.path.join(here, when)
     counts = json.loads(user.run("cp", os.path.join(here, "folder"), target, "-o", "json"))
     check(counts["files"] == 2 and counts["bytes"] == 5 << 20 and len(counts["skipped"]) == 1,

@@ -1,10 +1,10 @@
-"""A cluster's life with AdaptDL, from installing to uninstalling, as its users see it: run.py
-starts the cluster and a registry.
+"""A cluster with AdaptDL from install to uninstall, as its users see it: run.py starts the cluster
+and a registry.
 
 Usage: end_to_end.py ADAPTDL, with ADAPTDL_TEST_KUBECONFIG, ADAPTDL_TEST_IMAGE,
 ADAPTDL_TEST_REGISTRY and ADAPTDL_TEST_PYTHON, a Python with torch and AdaptDL 0.2.11. Users have
-the program and a kubeconfig. The node says that it has 4 GPUs, for which nothing stands: enough for
-two jobs that grow to two replicas each, until a third arrives.
+the program and a kubeconfig. The node advertises 4 GPUs that do not exist: enough for two jobs that
+grow to two replicas each, until a third arrives.
 """
 
 import json
@@ -27,7 +27,7 @@ GPUS = 4
 SPACE = "team"
 VOLUMES = ("first", "second", "third")
 PATIENCE = 150
-EPOCHS = 150  # of the archive: enough for what happens meanwhile
+EPOCHS = 150  # of the archive: enough for the whole test
 
 
 class Life:
@@ -44,7 +44,7 @@ class Life:
         return (job or {}).get("status", {})
 
     def wait_replicas(self, name, count, after=-1):
-        """It runs with so many, of a later start than `after`, which is returned."""
+        """Waits for this number of replicas, of a start later than `after`; returns that start."""
         def there():
             status = self.status(name)
             check(status.get("phase") not in ("Failed", "Succeeded"), f"{name} ended", status)
@@ -60,7 +60,7 @@ class Life:
                 stderr=log))
 
     def said(self, name):
-        """What `logs -f` has shown of it so far."""
+        """The output of `logs -f` for the job so far."""
         return read(self.followed[name][0])
 
     def logs(self):
@@ -95,7 +95,7 @@ def installs(life):
 
 
 def submits_python(life):
-    """A folder with a Dockerfile, as AdaptDL's users have them: the name of its job."""
+    """Submits a folder with a Dockerfile, as AdaptDL's users do; returns the job's name."""
     python = python_job.facts()
     context = os.path.join(life.folder, "image")
     python_job.make_image_folder(context, python)
@@ -109,7 +109,7 @@ def submits_python(life):
 
 
 def submits_archive(life):
-    """A folder with a train.pt, on the image to train in: the name of its job."""
+    """Submits a folder with a train.pt, on the training image; returns the job's name."""
     life.cluster.run("image", "push", f"{REGISTRY}/team/jobs:torch", "--with-torch", seconds=400)
     project = os.path.join(life.folder, "digits")
     life.cluster.run("init", "digits", project)
@@ -130,20 +130,20 @@ def submits_command(life, name, replicas, volume):
 
 
 def write_job(life, name):
-    """The job file of a program that ends when it is told to, like the Python one."""
+    """Writes the job file of a program that ends on request, like the Python one."""
     script = PROGRAM.replace("while :", f"until test -e $ADAPTDL_SHARE_PATH/{python_job.FINISH}")
     return write(os.path.join(life.folder, f"{name}.yaml"), json.dumps(
         {"command": ["sh", "-c", script], "grace_s": 5, "resources": {"cpu": 0.05, "gpu": 1}}))
 
 
 def epochs(life, name):
-    """[(epoch, replicas, start)] that its log tells of."""
+    """[(epoch, replicas, start)] from its log."""
     return [tuple(map(int, found)) for found in re.findall(
         r"epoch (\d+) on (\d+) start (\d+) loss", life.said(name))]
 
 
 def tells_the_truth(life, names):
-    """ls and describe say of each job what the API server knows."""
+    """ls and describe show the API server's state of each job."""
     for attempt in range(20):
         before = {name: life.status(name) for name in names}
         shown = {job["name"]: job for job in life.user.record("ls")["jobs"]}
@@ -174,12 +174,12 @@ def finish(life, name):
 
 
 def lives(life):
-    """Two jobs train and grow, one gives a replica back as a third arrives, and all succeed: their
+    """Two jobs train and grow, one gives up a replica for a third, and all succeed. Returns their
     names."""
     python = submits_python(life)
     began = life.wait_replicas(python, 1)
     wait_until(lambda: epochs(life, python), "it trains", PATIENCE)
-    # Its hints come after half a minute, and make it grow.
+    # Its hints arrive after half a minute, and make it grow.
     grown = life.wait_replicas(python, 2, began)
     hints = life.status(python)["train"]
     check(hints["initBatchSize"] == 20 and hints["gradParams"]["var"] > 0, "its hints", hints)
@@ -187,7 +187,7 @@ def lives(life):
                PATIENCE)
     if live := trains_here(life.adaptdl):
         other = submits_archive(life)
-        life.wait_replicas(other, 2)  # by hints, too, but without a restart
+        life.wait_replicas(other, 2)  # also by hints, but without a restart
         wait_until(lambda: "replicas 1 -> 2" in life.said(other), "it has grown live", PATIENCE)
     else:
         print("without a train.pt: this program has no worker, or there is no LibTorch", flush=True)
@@ -226,7 +226,7 @@ def lives(life):
 
 
 def trained(life, name):
-    """Nothing was lost by the restarts, logs told all of it, and cp brings what was trained."""
+    """The restarts lost nothing, logs showed everything, and cp fetches the trained model."""
     done = epochs(life, name)
     check([epoch for epoch, _, _ in done] == list(range(len(done))), "every epoch, once", done)
     check({on for _, on, _ in done} == {1, 2}, "on", done)
@@ -240,7 +240,7 @@ def trained(life, name):
 
 
 def uninstalls(life, names, before):
-    """Jobs, then the operator: the cluster is as it was."""
+    """Deletes the jobs, then the operator: the cluster is as before."""
     life.user.run("delete", *names)
     wait_until(lambda: not life.api.get(
         f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims")["items"], "claims go with their jobs")

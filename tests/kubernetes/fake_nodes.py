@@ -1,10 +1,10 @@
-"""Nodes by the thousand that run nothing: kwok answers for them, and says that their pods run."""
+"""Thousands of nodes without processes: kwok simulates them, and reports that their pods run."""
 
 import json
 import threading
 
 GPUS, TAINT = 8, {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
-# They renew leases seldom, which would keep a small machine busy.
+# They renew leases rarely, because renewals would keep a small machine busy.
 MANAGER_OPTIONS = ("--node-monitor-grace-period", "120s", "--kube-api-qps", "200",
                    "--kube-api-burst", "400")
 
@@ -22,7 +22,7 @@ def start_kwok(cluster, port):
 
 
 def add(api, count, tainted=False):
-    """Makes nodes fake-0, fake-1, ... of 64 processors, 512 GiB and 8 GPUs; they are ready soon."""
+    """Creates nodes fake-0, fake-1, ... with 64 CPUs, 512 GiB and 8 GPUs; they are ready soon."""
     size = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(GPUS)}
 
     def some(numbers):
@@ -38,13 +38,13 @@ def add(api, count, tainted=False):
 
 
 def in_parallel(work, items, threads=8):
-    """work(some of the items), on several threads; an exception of any is raised."""
+    """Calls work(a part of the items) on several threads; raises an exception of any."""
     problems = []
 
     def guarded(part):
         try:
             work(part)
-        except Exception as problem:  # of whatever kind: it is told by whoever waits
+        except Exception as problem:  # of any kind: the waiting thread raises it
             problems.append(problem)
     running = [threading.Thread(target=guarded, args=(items[n::threads],)) for n in range(threads)]
     for thread in running:

@@ -1,4 +1,4 @@
-"""What happened to jobs and pods, from the API's watches, and what must be true of it."""
+"""The history of jobs and pods from the API's watches, and the rules that it must obey."""
 
 import json
 import threading
@@ -16,9 +16,9 @@ ENDED = ("Succeeded", "Failed")
 
 
 class Recorder(threading.Thread):
-    """Follows a collection until stop(): [(version, kind of event, object)]. Where the API server
-    has forgotten what happened while nobody was connected, ("gap") stands, and then what is
-    there."""
+    """Follows a collection until stop(): [(version, kind of event, object)]. If the API server has
+    dropped events while the watch was not connected, the list has a "gap", then the current
+    objects."""
 
     def __init__(self, api, path):
         super().__init__(daemon=True)
@@ -35,8 +35,8 @@ class Recorder(threading.Thread):
         while not self.stopped:
             try:
                 version = self.follow(version) if version else self.list()
-            except (OSError, ValueError, KeyError):  # the server is down, or was in mid-sentence
-                time.sleep(0.1)  # before the next try
+            except (OSError, ValueError, KeyError):  # the server is down, or died within a message
+                time.sleep(0.1)  # before the next attempt
 
     def note(self, kind, thing):
         version = int(thing["metadata"]["resourceVersion"])
@@ -80,8 +80,8 @@ class Recorder(threading.Thread):
 
 
 def broken_job_rules(before, now, gap):
-    """Sentences about two statuses of one job, the one after the other; after a gap some may have
-    been in between."""
+    """The rules broken by two successive statuses of a job; after a gap there may have been others
+    between them."""
     for key in ("group", "rescales", "attainedService"):
         if before.get(key) is not None and (now.get(key) is None or now[key] < before[key]):
             yield f"{key} fell from {before[key]} to {now.get(key)}"
@@ -104,9 +104,9 @@ def place(pod):
 
 
 def broken_rules(job_events, pod_events):
-    """Sentences about what Recorders of jobs and pods have seen; none if all was well."""
+    """The rules broken in the Recorders' events of jobs and pods; empty if none."""
     problems = []
-    # Versions are one sequence for all kinds: what was written first comes first.
+    # Versions are one sequence for all kinds, in the order of writes.
     events = sorted([(version, 0, kind, job) for version, kind, job in job_events] +
                     [(version, 1, kind, pod) for version, kind, pod in pod_events],
                     key=lambda event: event[:2])
@@ -138,7 +138,7 @@ def broken_rules(job_events, pod_events):
                 problems.append(f"{name} at {version}: {other_name} is there for this rank")
             elif other_owner == owner and other[0] != group:
                 problems.append(f"{name} at {version}: {other_name} is there of another group")
-        # The group is written before its pods are made.
+        # The group is written before its pods are created.
         known = jobs.get(owner, {}).get("group")
         if owner in jobs and kind == "ADDED" and owner not in gap[0] and known != group:
             problems.append(f"{name} at {version}: made while the job's group was {known}")

@@ -1,4 +1,4 @@
-"""The rules of history.py: what is well, and one breach of each."""
+"""The rules of history.py: a correct history, and one violation of each rule."""
 
 import unittest
 

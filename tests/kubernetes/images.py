@@ -1,5 +1,5 @@
-"""Images made by the program, as a registry, which checks what it is given, and a node take them:
-run.py starts a cluster with both.
+"""Images built by the program: pushed to a registry that checks them, and run by a node. run.py
+starts a cluster with both.
 
 Usage: images.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG, ADAPTDL_TEST_REGISTRY,
 ADAPTDL_TEST_CONTAINERD (the node's socket) and ADAPTDL_TEST_BASE (a docker archive with a shell).
@@ -63,7 +63,7 @@ def put_manifest(repository, tag, manifest):
 
 
 def put_base(repository, kind):
-    """An image with a shell, of that media type, by the registry's own protocol: what names it."""
+    """Pushes an image with a shell and that media type over the registry's protocol: its name."""
     with tarfile.open(BASE) as archive:
         described, = json.load(archive.extractfile("manifest.json"))
         config = archive.extractfile(described["Config"]).read()
@@ -90,7 +90,7 @@ class Builder:
         return json.loads(done.stdout)
 
     def runs(self, image, command, expected, policy="Always", seconds=90):
-        """A pod of it says that, and nothing else."""
+        """Checks that a pod of the image prints that, and nothing else."""
         self.count += 1
         path = f"/api/v1/namespaces/default/pods/image-{self.count}"
         self.api.create("/api/v1/namespaces/default/pods", {
@@ -108,7 +108,7 @@ class Builder:
         check(status["phase"] == "Succeeded" and expected in str(said), f"what {image} says", said,
               status)
         self.api.request("DELETE", path)
-        return said if isinstance(said, str) else json.dumps(said)  # it had read a record
+        return said if isinstance(said, str) else json.dumps(said)  # the output was parsed as JSON
 
 
     def logs(self):
@@ -134,7 +134,7 @@ def media_type(image):
 
 
 def checks(_builder):
-    """The registry is one that refuses what is not whole: else the rest would prove little."""
+    """The registry refuses incomplete images: otherwise the other tests would prove little."""
     config = put_blob("checks", b"{}", CONFIGS[OCI])
     absent = {"mediaType": LAYERS[OCI] + "+gzip", "digest": "sha256:" + "0" * 64, "size": 1}
     status, body, _ = put_manifest("checks", "1", {"schemaVersion": 2, "mediaType": OCI,
@@ -144,7 +144,7 @@ def checks(_builder):
 
 
 def program(builder):
-    """This program, on nothing."""
+    """An image with only this program, without a base."""
     image = builder.image("push", f"{REGISTRY}/made/adaptdl")["image"]
     check(media_type(image) == OCI, "its kind")
     builder.runs(image, ["/adaptdl-app/adaptdl", "--version"], "adaptdl")
@@ -153,7 +153,7 @@ def program(builder):
 
 
 def folders(builder):
-    """A folder on a base of either kind, pushed, and as an archive that containerd imports."""
+    """A folder on a base of either kind: pushed, and as an archive imported by containerd."""
     for number, kind in enumerate((DOCKER, OCI)):
         put_base(f"base{number}", kind)
         archive = os.path.join(builder.folder, f"{number}.tar")
@@ -169,7 +169,7 @@ def folders(builder):
 
 
 def of_index(builder):
-    """Of a base for several machines that of this one is taken; a layer is mounted, not sent."""
+    """Uses this machine's platform of a multi-platform base; mounts a layer, does not send it."""
     made = put_base("many", OCI)
     other = json.loads(to_registry("GET", f"many/manifests/{made['digest']}")[2])
     other["config"] = put_blob("many", b'{"architecture":"riscv64","os":"linux","rootfs":'
@@ -188,7 +188,7 @@ def of_index(builder):
 
 
 def can_train(record):
-    """By what `doctor -o json` says: there are a worker and a LibTorch."""
+    """Whether `doctor -o json` reports a worker and a LibTorch."""
     found = {one["name"]: one["status"] for one in json.loads(record)["checks"]}
     return found["worker"] == found["libtorch"] == "ok"
 
@@ -198,7 +198,7 @@ def trains_here(adaptdl):
 
 
 def training(builder):
-    """With LibTorch, where this program has a worker to go with it."""
+    """An image with LibTorch, if this program has a worker."""
     if not trains_here(builder.adaptdl):
         skip("this program has no worker, or there is no LibTorch")
     begun = time.monotonic()

@@ -1,5 +1,5 @@
-"""Installs into a real cluster, with an image made and pushed by the program itself, and takes it
-out again: run.py starts the cluster and a registry.
+"""Installs into a real cluster, with an image built and pushed by the program itself, and
+uninstalls: run.py starts the cluster and a registry.
 
 Usage: install.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG, ADAPTDL_TEST_IMAGE and
 ADAPTDL_TEST_REGISTRY. Tests run one after another, on one installation.
@@ -20,7 +20,7 @@ REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
 SPACE = "adaptdl"
 MANIFESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                          "../../core/cluster/kubernetes/install/manifests")
-# Come and go by themselves, or tell of what was.
+# Kinds that come and go by themselves, or record the past.
 NOT_COMPARED = {"events", "componentstatuses"}
 
 
@@ -32,7 +32,7 @@ class Installed:
         self.image = ""
 
     def run(self, *arguments, code=0, seconds=240):
-        """(stdout, stderr) of a command, which ends with that code."""
+        """(stdout, stderr) of a command, which must end with that exit code."""
         command = [self.adaptdl, *arguments]
         if arguments[0] in ("install", "upgrade", "uninstall", "policy"):
             command += ["--kubeconfig", self.kubeconfig]
@@ -65,7 +65,7 @@ class Installed:
         return self.api.get(f"{GROUP}/namespaces/default/adaptdljobs/{name}") or {}
 
     def all_objects(self):
-        """Every object that the cluster has, by kind, namespace and name."""
+        """All objects in the cluster, by kind, namespace and name."""
         groups = [("/api/v1", self.api.get("/api/v1"))]
         for group in self.api.get("/apis")["groups"]:
             version = group["preferredVersion"]["groupVersion"]
@@ -92,7 +92,7 @@ def job_spec(script, **more):
 
 
 def unknown_kind(world):
-    """Without Prometheus's operator its objects are refused before anything is done."""
+    """Without the Prometheus operator, its objects are refused before any change."""
     for value in ("serviceMonitor", "prometheusRule"):
         _, said = world.install("--set", f"metrics.{value}.enabled=true", code=1)
         check(f"leave metrics.{value}.enabled false" in said, "the value is named", said)
@@ -100,21 +100,21 @@ def unknown_kind(world):
 
 
 def not_pulled(world):
-    """An image that is not there is told of, and the wait ends."""
+    """A missing image is reported, and the wait ends."""
     _, said = world.run("install", "--image", f"{REGISTRY}/none:1", "--timeout", "12", code=124)
     check(re.search(r"not ready within 12 s: pod \S+: (ErrImagePull|ImagePullBackOff)", said),
           "why", said)
 
 
 def no_room(world):
-    # As much memory as AdaptDL's chart asks for is above the limit that there is by default.
+    # The memory request of AdaptDL's chart is above the default limit.
     _, said = world.install("--set", "sched.resources.requests.cpu=1000", "--set",
                             "sched.resources.requests.memory=1Gi", "--timeout", "10", code=124)
     check("Unschedulable" in said and "Insufficient cpu" in said, "why", said)
 
 
 def ready(world):
-    """It is ready when install says so: two operators, of which one leads; then nothing differs."""
+    """It is ready when install says so: two operators, one of them leader; then nothing differs."""
     _, said = world.install("--set", "sched.interval=5s", "--timeout", "90")
     check("installed in namespace adaptdl" in said, "it says so", said)
     pods = wait_until(lambda: len(world.pods()) == 2 and world.pods(), "those of before are gone",
@@ -144,7 +144,7 @@ def runs_a_job(world):
 
 
 def denied_nothing(world):
-    """The operators were refused nothing: their role has all that they need."""
+    """The operators were denied nothing: their role has all permissions that they need."""
     for pod in world.pods():
         said = world.api.request("GET", f"/api/v1/namespaces/{SPACE}/pods/"
                                  f"{pod['metadata']['name']}/log")[1]
@@ -152,7 +152,7 @@ def denied_nothing(world):
 
 
 def refuses(world):
-    """The webhook says which field of a job is wrong, and admits what is right."""
+    """The webhook reports the invalid field of a job, and admits valid jobs."""
     spec = job_spec("sleep 1")
     del spec["template"]["spec"]["containers"][0]["name"]
     status, answer = world.create_job("nameless", spec)
@@ -172,7 +172,7 @@ def refuses(world):
 
 
 def measured(world):
-    """The series of dashboard and alerts are what the running operator serves."""
+    """The running operator serves the series used by the dashboard and the alerts."""
     text = ""
     for pod in world.pods():
         status, answer = world.api.request(
@@ -189,7 +189,7 @@ def measured(world):
 
 
 def all_serve_certificate(world):
-    """Whether each operator answers with the certificate that is in the secret."""
+    """Whether each operator uses the certificate in the secret."""
     secret = world.api.get(f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-webhook-certificate")
     current = ssl.PEM_cert_to_DER_cert(base64.b64decode(secret["data"]["tls.crt"]).decode())
     for pod in world.pods():
@@ -205,11 +205,11 @@ def all_serve_certificate(world):
 
 
 def rotates(world):
-    """Certificates and their authority are made anew in time; every call meanwhile is answered."""
+    """Certificates and their CA are renewed in time; every call meanwhile is answered."""
     world.run("upgrade", "--set", "webhook.failurePolicy=Fail", "--set",
               "webhook.certificateLifetime=9s", "--timeout", "90")
     wait_until(lambda: len(world.pods()) == 2, "those of before are gone", 40)
-    # What there is still lives for long: without it all is made anew.
+    # The existing certificate is valid for long: deleting it forces a renewal.
     world.api.request("DELETE",
                       f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-webhook-certificate")
     spec = job_spec("sleep 1")
@@ -229,10 +229,10 @@ def rotates(world):
         bundle = base64.b64decode(secret["data"]["ca.crt"]).decode()
         most = max(most, bundle.count("BEGIN"))
         authorities.add(bundle.split("-----END")[0])
-        time.sleep(0.5)  # the pace of the calls
+        time.sleep(0.5)  # the interval of the calls
     check(len(certificates) >= 4 and len(authorities) >= 2 and most == 2, "they were made anew",
           len(certificates), len(authorities), most)
-    # One of before the upgrade may have ended meanwhile.
+    # A pod from before the upgrade may have ended meanwhile.
     restarts = [status["restartCount"] for pod in world.pods()
                 for status in pod["status"]["containerStatuses"]]
     check({pod["metadata"]["name"] for pod in world.pods()} <= pods and not any(restarts),
@@ -240,7 +240,7 @@ def rotates(world):
 
 
 def upgraded(world):
-    """Values given before are kept; one more is changed, and shown."""
+    """An upgrade keeps earlier values; one more is changed, and shown."""
     _, said = world.run("upgrade", "--set", "sched.replicas=1", "--dry-run")
     check("spec.replicas: 2 -> 1" in said, "the change is shown", said)
     check(len(world.pods()) == 2, "nothing was done")
@@ -255,7 +255,7 @@ def upgraded(world):
 
 
 def another_policy(world):
-    """`policy set` has the operators start again with it; what else they were given stays."""
+    """`policy set` restarts the operators with the policy and keeps their other values."""
     said, _ = world.run("policy", "show", "-o", "json")
     check(json.loads(said)["policy"] == "proportional", "the default", said)
     world.run("policy", "set", "pollux", "fairness=-2")
@@ -272,7 +272,7 @@ def another_policy(world):
 
 
 def uninstalled(world):
-    """It goes only without jobs, or without them; then nothing is left."""
+    """uninstall refuses while jobs exist, except with --keep-jobs; afterwards nothing is left."""
     _, said = world.run("uninstall", code=1)
     check("1 AdaptDLJob" in said and "--keep-jobs" in said, "jobs are in its way", said)
     world.run("uninstall", "--keep-jobs")
@@ -285,7 +285,7 @@ def uninstalled(world):
 
 
 def keeps_images(world):
-    """The registry's volume is left as it is, and taken again."""
+    """The registry's volume is kept, and reused."""
     arguments = ["--set", "docker-registry.enabled=true", "--set",
                  "docker-registry.service.type=ClusterIP", "--set",
                  "docker-registry.persistence.enabled=true", "--timeout", "0"]
@@ -308,7 +308,7 @@ def keeps_images(world):
 
 
 def nothing_is_left(world, before):
-    # Until what the cluster itself still clears away is gone.
+    # Waits until the cluster has finished its own cleanup.
     wait_until(lambda: not world.all_objects() - before, "nothing is left", 30,
                tell=lambda: world.all_objects() ^ before)
     check(not before - world.all_objects(), "something of others went",
@@ -327,7 +327,7 @@ def main():
                  upgraded, another_policy, denied_nothing, uninstalled, keeps_images):
         if len(sys.argv) > 2 and test.__name__ not in sys.argv[2:]:
             continue
-        # What comes next needs what comes before.
+        # Each test needs the ones before it.
         if not results.run(test.__name__, test, world, logs=world.logs):
             return results.code()
     results.run("nothing_is_left", nothing_is_left, world, before)

@@ -1,4 +1,4 @@
-"""A train.pt on a real cluster: its image, its pods, which come and go while it trains, its model.
+"""A train.pt on a real cluster: its image, its pods that come and go during training, its model.
 
 Usage: live.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG, ADAPTDL_TEST_IMAGE and
 ADAPTDL_TEST_REGISTRY.
@@ -17,7 +17,7 @@ REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
 
 
 class Trainer:
-    """Somebody with a project, and the image to train it in."""
+    """A user with a project and its training image."""
 
     def __init__(self, world):
         self.world, self.user = world, User(world)
@@ -34,7 +34,7 @@ class Trainer:
                              **expected).strip()
 
     def pod_of(self, name, rank):
-        """The newest of that rank."""
+        """The newest pod of that rank."""
         pods = [pod for pod in self.world.pods(name) if pod.endswith(f"-{rank}")]
         return pods[-1] if pods else None
 
@@ -42,11 +42,11 @@ class Trainer:
         return str(self.world.log(self.pod_of(name, 0)))
 
     def prepare(self):
-        """The project, the image, and a storage class of the test's name with one volume."""
+        """Prepares the project, its image, and a storage class of the test's name with a volume."""
         give_volume(self.world, self.world.space)
         if not os.path.exists(self.project):
             self.here("init", "digits", self.project)
-        # Without a request other work of the machine would leave its pods next to nothing.
+        # Without a request, other work on the machine would starve its pods.
         write(os.path.join(self.project, "adaptdljob.yaml"),
               "archive: train.pt\nresources: {cpu: 500m}\n")
         if not self.pushed:
@@ -65,15 +65,14 @@ class Trainer:
 
 
 def no_image(trainer):
-    """Without an image to train in submit says how to make one."""
+    """Without a training image, submit says how to build one."""
     trainer.here("init", "digits", trainer.project)
     said = trainer.submit(code=1)
     check(f"adaptdl image push {trainer.repository}:torch --with-torch" in said, "what to do", said)
 
 
 def trains(trainer):
-    """Pods join a group that trains, leave it and are killed: it stays the same group to its
-    end."""
+    """Pods join a running group, leave it and are killed: it stays the same group to its end."""
     world, user = trainer.world, trainer.user
     trainer.prepare()
     name = trainer.submit("--replicas", "1", "--set", "epochs=100000")
@@ -103,7 +102,7 @@ def trains(trainer):
 
 
 def finishes(trainer):
-    """To the end with several replicas: all pods succeed, and the model is there to be fetched."""
+    """Runs to the end with several replicas: all pods succeed, and the model can be fetched."""
     world, user = trainer.world, trainer.user
     trainer.prepare()
     begun = time.monotonic()
@@ -114,7 +113,7 @@ def finishes(trainer):
     trainer.wait_said(name, "finished")
     status = world.wait_phase(name, "Succeeded")
     check(status["group"] == 0, "nothing began anew", status)
-    # The launcher's pod says that the job has succeeded; the other's ends at about the same time.
+    # The launcher's pod decides that the job has succeeded; the other ends at about the same time.
     wait_until(lambda: list(world.pods(name).values()) == ["Succeeded"] * 2, "both pods succeed",
                10)
     model = os.path.join(world.folder, "model.pt")

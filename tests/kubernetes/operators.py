@@ -1,8 +1,8 @@
-"""The operator on a real API server, and its pods on a real node: run.py starts both.
+"""The operator on a real API server, with pods on a real node: run.py starts both.
 
 Usage: operators.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG and, for pods that run,
 ADAPTDL_TEST_IMAGE.
-Tests run one after another, each in a namespace of its own, against one operator.
+Tests run one after another, each in its own namespace, against one operator.
 """
 
 import json
@@ -30,7 +30,7 @@ def ends(world):
 
 
 def fails(world):
-    """A failure is tried again, then told with its exit code."""
+    """A failed job is retried, then reported with its exit code."""
     name = world.submit("bad", "sleep 1; exit 3", backoffLimit=1)
     world.wait_status(name, lambda status: status.get("reason") == "Backoff", "it is tried again")
     status = world.wait_phase(name, "Failed")
@@ -39,7 +39,7 @@ def fails(world):
 
 
 def cannot_start(world):
-    """Why a job's pods do not start is told within half a minute, in a condition too."""
+    """The reason why pods do not start is reported within half a minute, also in a condition."""
     world.api.create(f"/api/v1/namespaces/{world.space}/resourcequotas", {
         "metadata": {"name": "small"}, "spec": {"hard": {"requests.memory": "1Mi"}}})
     volume = {"volumes": [{"name": "data", "configMap": {"name": "no-such-map"}}]}
@@ -51,7 +51,7 @@ def cannot_start(world):
     def asks(**amounts):
         whole = {name: amount for name, amount in amounts.items() if "/" in name}
         return {"resources": {"requests": amounts, "limits": whole}}
-    # The quota counts memory, and so wants all to name it.
+    # The quota limits memory, so all pods must request it.
     little = {"memory": "1Ki", "cpu": "10m"}
     cases = [  # name, image, of the container, of the pod, reason, what the message names
         ("imageless", "localhost/no-such-image:1", asks(**little), {}, "Pull", "no-such-image"),
@@ -81,8 +81,7 @@ def cannot_start(world):
 
 
 def rescaled(world):
-    """Hints make a job grow: its pods are asked to stop, exit 143, and come again as a new
-    group."""
+    """Hints make a job grow: its pods get SIGTERM, exit with 143, and restart as a new group."""
     name = world.submit("grows", maxReplicas=2)
     world.wait_phase(name, "Running")
     check(len(world.pods(name)) == 1, "it begins with one", world.pods(name))
@@ -130,7 +129,7 @@ def suspended(world):
 
 
 def foreign_pod(world):
-    """A pod that bears a job's label and nothing else harms nobody."""
+    """A foreign pod with only a job's label has no effect."""
     name = world.submit("mine")
     world.wait_phase(name, "Running")
     world.api.create(f"/api/v1/namespaces/{world.space}/pods", {
@@ -151,8 +150,8 @@ def foreign_pod(world):
 
 
 def drained(world):
-    """A node that an autoscaler is about to take is left: the job checkpoints, waits, and goes
-    on."""
+    """A node that an autoscaler is about to remove is drained: the job writes a checkpoint, waits,
+    and resumes."""
     name = world.submit("moves")
     world.wait_phase(name, "Running")
     node, = world.status(name)["allocation"]
@@ -175,7 +174,7 @@ def drained(world):
 
 
 def placeholders(world):
-    """As many as the jobs are worth nodes, one on each; the others wait for an autoscaler."""
+    """As many placeholders as the jobs justify nodes, one each; others wait for an autoscaler."""
     for old in world.operators:
         old.kill()
     world.operators.clear()
@@ -197,7 +196,7 @@ def placeholders(world):
 
 
 def handed_over(world):
-    """A leader that is told to go is gone soon, and another leads at once."""
+    """A leader exits soon after SIGTERM, and another one leads at once."""
     first, second = world.operators[-1], world.start_operator()
     wait_until(second.ready, "it has seen who leads")
     begun = time.monotonic()
@@ -209,7 +208,7 @@ def handed_over(world):
 
 
 def apart(world):
-    """A process for each part do together what one does."""
+    """Separate processes for the components do together what a single one does."""
     world.stop_operators()
     supervisor = world.start_operator("--only", "supervisor")
     allocator = world.start_operator("--only", "allocator,metrics")
@@ -217,7 +216,7 @@ def apart(world):
     controller = world.start_operator("--only", "controller", "--supervisor-url", url)
     for one in (allocator, controller):
         wait_until(one.leads, "it leads in its part", 40)
-    world.operators.append(world.operators.pop(0))  # the supervisor, which is asked below
+    world.operators.append(world.operators.pop(0))  # the supervisor, which is queried below
     name = world.submit("parts", maxReplicas=2)
     world.wait_status(name, lambda status: status.get("phase") == "Running", "it runs")
     code, text = world.supervisor(name, "PUT", f"/hints/{world.space}/{name}", {
@@ -236,11 +235,11 @@ def apart(world):
 
 
 def killed_leader(world):
-    """kill -9 of the leader: the other acts within 20 s, and nothing is doubled."""
+    """SIGKILL of the leader: the other takes over within 20 s, and nothing is duplicated."""
     second = world.start_operator()
     name = world.submit("stays")
     world.wait_phase(name, "Running")
-    # A program talks to any of them.
+    # Programs may talk to any operator.
     code, text = world.supervisor(name, "PUT", f"/hints/{world.space}/{name}", {
         "initBatchSize": 64, "localBszBounds": [64, 64], "maxProfiledReplicas": 1})
     check(code == 200 and not second.leads(), "hints to the one that waits", code, text)

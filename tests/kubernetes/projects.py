@@ -1,5 +1,5 @@
-"""Folders as images in the cluster's own registry, and TensorBoard instances, on a real API server
-and a real node: run.py starts both.
+"""Folders submitted as images in the cluster's registry, and TensorBoard instances, on a real API
+server and a real node: run.py starts both.
 
 Usage: projects.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG and ADAPTDL_TEST_IMAGE.
 """
@@ -23,7 +23,7 @@ from world import IMAGE, run_tests
 
 
 def free_node_port():
-    """Of the range that Services may have on nodes."""
+    """An unused port in the node-port range of Services."""
     while True:
         port = random.randint(30000, 32767)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
@@ -31,7 +31,7 @@ def free_node_port():
 
 
 def pass_on(listener, port):
-    """Its connections, to that port of this machine."""
+    """Forwards its connections to that port of this machine."""
     with contextlib.suppress(OSError):
         while True:
             client, _ = listener.accept()
@@ -41,9 +41,9 @@ def pass_on(listener, port):
 
 @contextlib.contextmanager
 def cluster_registry(world):
-    """A docker-registry of this machine as the Service adaptdl-registry. Its port is the node's,
-    since no kube-proxy runs. The API server passes requests on to pods alone, so there is one that
-    has the node's address, which is passed on."""
+    """A docker-registry of this machine as the Service adaptdl-registry. Its port is a port of the
+    node, because no kube-proxy runs. The API server forwards requests only to pods, so there is a
+    pod with the node's address, whose connections are forwarded."""
     port = free_node_port()
     node, = world.api.get("/api/v1/nodes")["items"]
     address = next(each["address"] for each in node["status"]["addresses"]
@@ -77,7 +77,7 @@ def image_of(world, name):
 
 
 def registry(world, user):
-    """submit of a folder, without a repository: through the API server, and pulled by the node."""
+    """submit of a folder without a repository: pushes through the API server; the node pulls."""
     if not has_registry():
         skip("there is no docker-registry")
     give_volume(world, "registry")
@@ -92,7 +92,7 @@ spec:
   maxReplicas: 1
   template: {spec: {containers: [{name: main, command: [/busybox, cat, greeting]}]}}
 """)
-    # The busybox of the node's image, from which a base is made here.
+    # The busybox of the node's image, from which the test builds a base.
     shutil.copy(shutil.which("busybox") or "/bin/busybox", os.path.join(folder, "busybox"))
     write(os.path.join(folder, "Dockerfile"),
         "FROM scratch\nCOPY busybox /busybox\nCOPY greeting large /adaptdl-app/\n"
@@ -129,7 +129,7 @@ spec:
         world.api.request("DELETE", "/api/v1/persistentvolumes/registry")
 
 
-# Stands in for TensorBoard: what it is started with, and the jobs' files by HTTP.
+# Stands in for TensorBoard: serves its arguments and the jobs' files over HTTP.
 STAND_IN = """#!/bin/sh
 test "$*" = "--host=0.0.0.0 --logdir=/adaptdl/tensorboard" || exit 1
 exec busybox httpd -f -p 6006 -h /adaptdl/tensorboard
@@ -137,7 +137,7 @@ exec busybox httpd -f -p 6006 -h /adaptdl/tensorboard
 
 
 def tensorboard_image(world):
-    """Busybox with a program `tensorboard`; in the node's registry."""
+    """Busybox with a program `tensorboard`, in the node's registry."""
     folder = os.path.join(world.folder, "tensorboard")
     write(os.path.join(folder, "tensorboard"), STAND_IN)
     os.chmod(os.path.join(folder, "tensorboard"), 0o755)
@@ -195,7 +195,7 @@ def tensorboards(world, user):
         rows = [row.split() for row in tensorboard("list").splitlines()]
         check(rows == [["NAME", "NODEPORT", "SIZE", "READY"],
                        ["curves", str(instance["node_port"]), "1Gi", "1/1"]], "the table", rows)
-        # Another pod takes over, at the same port.
+        # Another pod replaces it, on the same port.
         pod, = [each["name"] for each in objects() if each["name"].count("-") == 4]
         world.api.request("DELETE",
                           f"/api/v1/namespaces/{world.space}/pods/{pod}?gracePeriodSeconds=0")

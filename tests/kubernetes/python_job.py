@@ -1,9 +1,9 @@
-"""An unmodified Python AdaptDL 0.2.11 program as users hand it in: a folder with a Dockerfile, a
-job file and a script, on an image with Python.
+"""An unmodified Python AdaptDL 0.2.11 program as users submit it: a folder with a Dockerfile, a job
+file and a script, on an image with Python.
 
-The image holds the interpreter of ADAPTDL_TEST_PYTHON, its library and the system's libraries that
-AdaptDL and torch load, and busybox. What pip installed, 5 GB of torch and CUDA, is no part of it,
-which would take minutes to send and to unpack: the job's template mounts it from this machine.
+The image contains the interpreter of ADAPTDL_TEST_PYTHON, its library, the system libraries that
+AdaptDL and torch load, and busybox. It does not contain the pip packages, 5 GB of torch and CUDA,
+which would take minutes to send and to unpack: the job's template mounts them from this machine.
 """
 
 import glob
@@ -14,7 +14,7 @@ import shutil
 from support import run_command, write
 
 PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
-PACKAGES = "/packages"  # where pods find what pip installed
+PACKAGES = "/packages"  # where pods find the pip packages
 FINISH = "finish"       # in the job's share: rank 0 looks for it after each epoch
 
 FACTS = """
@@ -28,8 +28,8 @@ print(json.dumps({"base": os.path.realpath(sys.base_prefix),
                   "library": os.path.realpath(paths["stdlib"]), "loaded": sorted(loaded)}))
 """
 
-# As anybody's; but it takes as long as its samples say, ends when it is told to, and its gradients
-# are noise for the most part, so that a larger batch, and another replica, are worth much.
+# A typical program, but its steps take a time set by its samples, it ends on request, and its
+# gradients are mostly noise, so that a larger batch and another replica pay off.
 PROGRAM = """
 import os, time
 import numpy
@@ -84,7 +84,7 @@ spec:
 
 
 def facts():
-    """What the Python of the tests is; None where it cannot import AdaptDL."""
+    """Facts about the Python of the tests; None if it cannot import AdaptDL."""
     if not PYTHON:
         return None
     done = run_command([PYTHON, "-W", "ignore", "-c", FACTS])
@@ -92,7 +92,7 @@ def facts():
 
 
 def make_image_folder(folder, python):
-    """A folder of which `adaptdl image build` makes the image with Python."""
+    """Creates a folder from which `adaptdl image build` builds the image with Python."""
     root = os.path.join(folder, "root")
     libraries = os.path.join(root, "lib", os.path.basename(
         os.path.dirname(next(path for path in python["loaded"] if "/libc.so" in path))))
@@ -111,7 +111,7 @@ def make_image_folder(folder, python):
     for path in python["loaded"]:
         if path.startswith((python["packages"], python["library"])):
             continue
-        # Under every name by which a program may ask for it.
+        # Under every name that a program may use.
         for link in glob.glob(os.path.join(os.path.dirname(path), "*.so*")):
             if os.path.realpath(link) == os.path.realpath(path):
                 shutil.copy(path, os.path.join(libraries, os.path.basename(link)))
@@ -120,7 +120,7 @@ def make_image_folder(folder, python):
         os.makedirs(os.path.dirname(target), exist_ok=True)
         shutil.copy(loader, target)
     shutil.copy(shutil.which("busybox"), os.path.join(root, "bin/busybox"))
-    for applet in ("sh", "test", "tar", "cat", "sleep"):  # what `cp` takes
+    for applet in ("sh", "test", "tar", "cat", "sleep"):  # needed by `cp`
         os.symlink("busybox", os.path.join(root, "bin", applet))
     for file, text in (("passwd", "root:x:0:0:root:/root:/bin/sh\n"), ("group", "root:x:0:\n"),
                        ("nsswitch.conf", "hosts: files dns\n")):
@@ -131,7 +131,7 @@ def make_image_folder(folder, python):
 
 
 def make_project(folder, image, python):
-    """The folder to submit."""
+    """Creates the folder to submit."""
     for name, text in (("Dockerfile", f"FROM {image}\nWORKDIR /app\nCOPY train.py ./\n"),
                        ("train.py", PROGRAM.replace("FINISH", FINISH)),
                        ("adaptdljob.yaml", JOB.replace("HOST", python["packages"]))):

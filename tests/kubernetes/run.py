@@ -3,9 +3,9 @@
 Usage: run.py PROGRAM [ARGUMENTS...]
 
 ADAPTDL_TEST_KUBERNETES names a folder with the binaries of a Kubernetes (bin/kube-apiserver,
-bin/etcd, ...; images/adaptdl-busybox.tar for a node), of which a cluster is started for the time of
-the test, or a kubeconfig file of a cluster where namespaces may be made. Without it the test is
-skipped, aloud: exit 77.
+bin/etcd, ...; images/adaptdl-busybox.tar for a node), from which a cluster is started for the test,
+or the kubeconfig file of a cluster in which the test may create namespaces. Without it the test is
+skipped with a message (exit 77).
 """
 
 import os
@@ -19,12 +19,12 @@ import threading
 import cluster
 from support import SKIPPED, end_by_sigterm, kill_child, skip_all, write
 
-PATIENCE_S = 600  # less than meson's, whose end leaves no time to take a cluster down
+PATIENCE_S = 600  # less than meson's timeout, which leaves no time to stop a cluster
 
 
 def run(program, environment, failures):
-    """What it says of failures goes to that list as well: the logs of a cluster come after it, and
-    who looks at a long output looks at its end."""
+    """Returns the program's exit code. Also appends its report of failures to `failures`, which is
+    printed again after the cluster's logs: readers of a long output look at its end."""
     process = subprocess.Popen(program, env={**os.environ, **environment}, text=True,
                                errors="replace", stdout=subprocess.PIPE)
     reader = threading.Thread(target=pass_on, args=(process.stdout, failures), daemon=True)
@@ -37,7 +37,7 @@ def run(program, environment, failures):
         return 1
     finally:
         kill_child(process)
-        reader.join(5)  # it goes on if a process that was left behind has the pipe
+        reader.join(5)  # it continues if a leftover process holds the pipe
 
 
 def pass_on(lines, failures):
@@ -50,8 +50,8 @@ def pass_on(lines, failures):
 
 
 def with_cluster(binaries, use):
-    """use(cluster, environment of a test program) says how it went: 0 is well."""
-    # Sockets have short names: not below a build folder.
+    """Returns the exit code of use(cluster, environment of a test program); 0 is success."""
+    # Socket paths must be short: not below a build folder.
     folder = tempfile.mkdtemp(prefix="adaptdl-kube-")
     started = cluster.Cluster(binaries, folder)
     failed = True
@@ -66,7 +66,7 @@ def with_cluster(binaries, use):
             environment["ADAPTDL_TEST_REGISTRY"] = started.start_registry() or ""
             environment["ADAPTDL_TEST_CONTAINERD"] = started.path("containerd.sock")
             environment["ADAPTDL_TEST_BASE"] = os.path.join(binaries, "images/adaptdl-busybox.tar")
-        # The program asks for a restart by a signal, and waits until it is done.
+        # The program requests a restart by a signal, and waits until it is done.
         done = os.path.join(folder, "restarted")
         restart = write(os.path.join(folder, "restart"),
                         f"#!/bin/sh\nrm -f {done}\nkill -USR1 {os.getpid()}\n"
@@ -91,7 +91,7 @@ def with_cluster(binaries, use):
 
 
 def on_binaries(use):
-    """As with_cluster, where ADAPTDL_TEST_KUBERNETES names binaries; else skipped."""
+    """Like with_cluster if ADAPTDL_TEST_KUBERNETES names binaries; else skips."""
     given = os.environ.get("ADAPTDL_TEST_KUBERNETES")
     if not given:
         skip_all("ADAPTDL_TEST_KUBERNETES names neither binaries of a Kubernetes nor a kubeconfig: "

@@ -1,8 +1,8 @@
-"""Services of a cluster for its pods, in the place of a kube-proxy and of a DNS server, which would
-change what all clusters of this machine share: listens on the services' addresses, which are local
-ones here, passes connections on to pods that are ready, and answers for names of services.
+"""Services of a cluster for its pods. Replaces kube-proxy and a DNS server, which would change
+settings shared by all clusters on this machine. Listens on the services' addresses, which are local
+here, forwards connections to ready pods, and answers DNS queries for services.
 
-Usage: services.py KUBECONFIG ADDRESS, where DNS is answered. Looks at the cluster every second.
+Usage: services.py KUBECONFIG ADDRESS, with the address of DNS. Reads the cluster every second.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ import time
 from world import Api
 
 DOMAIN = "svc.cluster.local"
-API_SERVER = ("default", "kubernetes")  # a service without pods: it is what the kubeconfig names
+API_SERVER = ("default", "kubernetes")  # a service without pods: the kubeconfig's server
 ADDRESS, ANY, IN = 1, 255, 1            # of DNS
 NO_ERROR, NOT_THERE = 0, 3
 
@@ -51,7 +51,7 @@ def serve(client, targets):
 
 
 class Port:
-    """One port of a service, listened to as long as the service is there."""
+    """One port of a service; listens while the service exists."""
 
     def __init__(self, place):
         self.targets = []
@@ -122,7 +122,7 @@ class Services:
         kind, _ = struct.unpack("!HH", query[place + 1:place + 5])
         found = self.names.get(name)
         addresses = found if found and kind in (ADDRESS, ANY) else []
-        # An answer, with authority, to which one may ask further.
+        # An authoritative answer; recursion available.
         flags = 0x8580 | (NO_ERROR if found is not None else NOT_THERE)
         answers = b"".join(struct.pack("!HHHLH", 0xc00c, ADDRESS, IN, 1, 4) +
                            socket.inet_aton(address) for address in addresses)
@@ -140,7 +140,7 @@ def main():
         if time.monotonic() >= due:
             try:
                 services.look()
-            except (OSError, TypeError, http.client.HTTPException) as problem:  # it is away
+            except (OSError, TypeError, http.client.HTTPException) as problem:  # it is down
                 print(f"services: {problem}", flush=True)
             due = time.monotonic() + 1
         if select.select([names], [], [], max(0, due - time.monotonic()))[0]:

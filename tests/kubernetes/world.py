@@ -1,5 +1,5 @@
-"""What tests of the operator share: the API server as its administrator, operators as processes of
-this machine, jobs and their pods.
+"""Shared code of the operator's tests: the API server as its administrator, operators as processes
+on this machine, jobs and their pods.
 """
 
 import base64
@@ -22,16 +22,16 @@ IMAGE = os.environ.get("ADAPTDL_TEST_IMAGE")
 CRD = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                    "../../core/cluster/kubernetes/install/manifests/crd.yaml")
 
-# By the contract of a Python AdaptDL program: on SIGTERM a checkpoint, then exit 143.
+# The contract of a Python AdaptDL program: on SIGTERM a checkpoint, then exit code 143.
 PROGRAM = ("trap 'exit 143' TERM; echo start $ADAPTDL_NUM_RESTARTS $ADAPTDL_REPLICA_RANK of "
            "$ADAPTDL_NUM_REPLICAS at $ADAPTDL_SUPERVISOR_URL; while :; do sleep 0.1; done")
 
 
-OPTIONS = ("--interval", "5", "--policy-option", "horizon=10")  # of operators: soon, and cheaply
+OPTIONS = ("--interval", "5", "--policy-option", "horizon=10")  # of operators: fast, cheap rounds
 
 
 class Api:
-    """The API server as the administrator of a kubeconfig with certificate files."""
+    """The API server, used as administrator with a kubeconfig that has certificate files."""
 
     def __init__(self, path):
         config = read_json(path)
@@ -59,7 +59,7 @@ class Api:
 
     @contextlib.contextmanager
     def stream(self, path):
-        """The lines of an answer, as they come."""
+        """The lines of an answer, as they arrive."""
         connection = http.client.HTTPSConnection(self.address.hostname, self.address.port,
                                                  context=self.tls, timeout=60)
         with contextlib.closing(connection):
@@ -108,7 +108,7 @@ class Operator:
         return " leads;" in self.said()
 
     def ready(self):
-        """Whether it knows the cluster and stands for election."""
+        """Whether it has read the cluster and takes part in the leader election."""
         try:
             with urllib.request.urlopen(self.url("metrics") + "/readyz", timeout=20) as answer:
                 return answer.status == 200
@@ -130,7 +130,7 @@ class World:
         self.address = self.node_address() if reachable else "127.0.0.1"
 
     def node_address(self):
-        """Where pods reach processes of this machine."""
+        """The address at which pods reach processes of this machine."""
         node, = self.api.get("/api/v1/nodes")["items"]
         return next(address["address"] for address in node["status"]["addresses"]
                     if address["type"] == "InternalIP")
@@ -215,7 +215,7 @@ class World:
         return [(event["reason"], event["note"]) for event in found["items"]]
 
     def logs(self):
-        """[(title, lines)] for a failure's report: the namespace, then what the operators said."""
+        """[(title, lines)] for a failure's report: the namespace, then the operators' logs."""
         told = []
         with contextlib.suppress(OSError, TypeError):  # the API server may be what fails
             for job in self.api.get(self.jobs())["items"]:
@@ -228,7 +228,7 @@ class World:
         return told[-5:] + logs_below(self.folder)
 
     def supervisor(self, name, method, path, body=None):
-        """(status, text), with the job's token."""
+        """Sends a request with the job's token; returns (status, text)."""
         secret, = self.api.get(f"/api/v1/namespaces/{self.space}/secrets?labelSelector="
                                f"adaptdl%2Fjob%3D{name}")["items"]
         token = base64.b64decode(secret["data"]["token"]).decode()
@@ -243,11 +243,10 @@ class World:
 
 
 def run_tests(tests, given=lambda world: (world,), reachable=False):
-    """The exit code of a program that runs tests of an operator, each in a namespace of its own.
+    """Runs tests of an operator, each in its own namespace; returns the program's exit code.
 
-    Its arguments are the path of adaptdl and the names of some tests; without names all are run.
-    given(world) is what each of them is called with. With `reachable` pods can talk to the
-    operator.
+    The program's arguments are the path of adaptdl and names of tests; without names all run.
+    Tests are called with given(world). With `reachable`, pods can connect to the operator.
     """
     if not IMAGE:
         skip_all("no node can run pods here")

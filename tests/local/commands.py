@@ -1,4 +1,4 @@
-"""What a user does with jobs, by commands alone: the service is the one that submit starts."""
+"""Jobs managed by commands only, as users do: `submit` starts the service."""
 
 import concurrent.futures
 import contextlib
@@ -12,10 +12,10 @@ from support import PATIENCE, Service, check, main, read
 
 
 class Cluster(Service):
-    """Without a service, until a command starts one."""
+    """A local cluster without a service until a command starts one."""
 
     def run(self, *arguments, code=0):
-        """The command's standard output."""
+        """Runs a command; returns its standard output."""
         got, out, err = self.command(*arguments)
         check(got == code, f"{arguments}: exit code {got}, not {code}", out, err)
         return out
@@ -30,7 +30,7 @@ class Cluster(Service):
 @contextlib.contextmanager
 def cluster(folder):
     made = Cluster(folder)
-    # Two slots, whatever the machine has.
+    # Two slots on any machine.
     folder.write(".config/adaptdl/config.yaml", "local:\n  slots: 2\n")
     try:
         yield made
@@ -41,7 +41,7 @@ def cluster(folder):
 
 
 def first_submit(folder, random):
-    """It starts the service, says so, and prints the name alone."""
+    """It starts the service, reports that, and prints only the name on standard output."""
     with cluster(folder) as local:
         check("--no-start" in local.command("submit", "--no-start", "--", "true")[2], "not refused")
         code, out, err = local.command("submit", "--", "/bin/sh", "-c", "echo here; pwd")
@@ -65,7 +65,7 @@ def first_submit(folder, random):
 
 
 def two_at_once(folder, random):
-    """Many submit where no service runs: one starts it, all succeed."""
+    """Concurrent submits without a service: one starts it, all succeed."""
     with cluster(folder) as local:
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             names = list(pool.map(lambda _: local.submit("--", "true"), range(6)))
@@ -74,7 +74,7 @@ def two_at_once(folder, random):
 
 
 def outcomes(folder, random):
-    """The exit code tells how a job ended."""
+    """The exit code reports how a job ended."""
     with cluster(folder) as local:
         go = folder.file("go")
         code, out, err = local.command("submit", "--follow", "--", "sh", "-c",
@@ -106,7 +106,7 @@ def outcomes(folder, random):
 
 
 def projects(folder, random):
-    """A folder is copied: what is changed later does not reach the job."""
+    """A folder is copied: later changes do not affect the job."""
     with cluster(folder) as local:
         folder.write("project/adaptdljob.yaml", "command: [sh, run.sh]\nargs: [first]\n"
                      "env: {COLOUR: blue}\ntensorboard: curves\n")
@@ -137,7 +137,7 @@ def projects(folder, random):
 
 
 def logs_follow(folder, random):
-    """Across restarts, to the job's end."""
+    """`logs -f` continues across restarts to the job's end."""
     with cluster(folder) as local:
         count = folder.file("count")
         script = f"echo x >> {count}; echo start $(wc -l < {count}); test $(wc -l < {count}) -ge 2"
@@ -147,7 +147,7 @@ def logs_follow(folder, random):
 
 
 def changes(folder, random):
-    """Suspend, resume, scale, policy and explain on a job that runs."""
+    """suspend, resume, scale, policy and explain on a running job."""
     with cluster(folder) as local:
         name = local.submit("--", "sh", "-c", "trap 'exit 143' TERM; while :; do sleep 0.02; done")
         local.run("wait", name, "--for", "running")
@@ -167,7 +167,7 @@ def changes(folder, random):
 
 
 def quick(folder, random):
-    """Submitting a command costs little."""
+    """Submitting a command is fast."""
     with cluster(folder) as local:
         names, times = [local.submit("--", "true")], []
         for _ in range(20):
@@ -181,7 +181,7 @@ def quick(folder, random):
 
 
 def after_logout(folder, random):
-    """The folder of a login session goes with it; the service is reached from any other."""
+    """A login session's folder is removed with it; other sessions still reach the service."""
     with cluster(folder) as local:
         del local.environment["ADAPTDL_LOCAL_STATE"]
         local.state = os.path.join(local.environment["XDG_STATE_HOME"], "adaptdl", "local")

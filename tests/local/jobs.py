@@ -1,4 +1,4 @@
-"""What a service does with commands: their ends, their order, requests about them."""
+"""The service and jobs that run commands: their ends, their order, requests about them."""
 
 import contextlib
 import json
@@ -42,7 +42,7 @@ def retries(folder, random):
 
 
 def more_slots_than_cores(folder, random):
-    """Slots that only count: each replica runs on whatever core is free."""
+    """Slots without cores of their own: each replica runs on any free core."""
     count = os.cpu_count() + 1
     with service(folder, "--slots", str(count)) as local:
         name = local.shell("grep Cpus_allowed_list /proc/self/status", min_replicas=count,
@@ -89,7 +89,7 @@ def suspended(folder, random):
         local.ask("suspend", name=name)
         local.ask("suspend", name=name)
         local.wait_phase(name, "Suspended")
-        for _ in range(2):  # how its runner ended is told once
+        for _ in range(2):  # the runner's end is reported once
             local.kill()
             local.start()
         kinds = [event["kind"] for event in local.events(name)]
@@ -105,7 +105,7 @@ def cannot_fit(folder, random):
         name = local.shell("true", resources={"cpu_millicores": 5000})
         job = local.job(name)
         check(job["reason"] == "Unschedulable" and "5 cores" in job["message"], "the reason", job)
-        local.wait_end(local.shell("true"))  # while it is passed over
+        local.wait_end(local.shell("true"))  # while the other one is passed over
         check(local.job(name)["phase"] == "Pending", "it waits")
 
 
@@ -117,7 +117,7 @@ def second_service(folder, random):
 
 
 def killed_service(folder, random):
-    """Jobs go on without a service; the next finds what ended meanwhile, and runs nothing twice."""
+    """Jobs continue without a service. The next finds those that ended, and runs nothing twice."""
     with service(folder, "--slots", "2") as local:
         starts, go, end = (folder.file(file) for file in ("starts", "go", "end"))
         name = local.shell(f"echo x >> {starts}; until test -e {go}; do sleep 0.02; done")
@@ -140,16 +140,16 @@ def killed_service(folder, random):
 
 
 def killed_at_any_moment(folder, random):
-    """kill -9 of the service while jobs come and go: each runs, once, to its end."""
+    """SIGKILL of the service while jobs are submitted and end: each runs once, to its end."""
     with service(folder, "--slots", "2") as local:
         log = folder.file("log")
         names = []
         for i in range(20):
-            # Killed before it could answer: maybe stored, maybe not.
+            # Killed before it answered: the job may be stored or not.
             with contextlib.suppress(OSError):
                 names.append(local.shell(f"echo {i} >> {log}; sleep 0.{random.randrange(10)}"))
             if random.random() < 0.4:
-                time.sleep(random.random() * 0.1)  # to an instant at random
+                time.sleep(random.random() * 0.1)  # a random time
                 local.kill()
                 local.start()
         for name in names:
@@ -170,7 +170,7 @@ def killed_runner(folder, random):
 
 
 def damaged_files(folder, random):
-    """A job's program can write anything into the job's folder: the service goes on."""
+    """The service survives anything that a job's program writes to the job's folder."""
     with service(folder, "--slots", "1") as local:
         starts = folder.file("starts")
         name = local.shell(f"echo x >> {starts}; test $(wc -l < {starts}) -ge 3 || sleep 1000")
@@ -190,7 +190,7 @@ def damaged_files(folder, random):
 
 
 def other_versions_job(folder, random):
-    """A job that this version cannot read fails alone."""
+    """A job that this version cannot read fails without affecting others."""
     with service(folder, "--slots", "1") as local:
         name = local.shell("true", resources={"cpu_millicores": 5000})
         other = local.shell("true", resources={"cpu_millicores": 5000})
@@ -203,8 +203,7 @@ def other_versions_job(folder, random):
 
 
 def earlier_version(folder, random):
-    """Jobs whose folders a service of format 1 made: one that runs, one that waits, one that has
-    ended."""
+    """Jobs with folders written by a service of format 1: one runs, one waits, one has ended."""
     def make_earlier(name):
         path = local.job_file(name, "job.json")
         with open(path) as file:
@@ -233,7 +232,7 @@ def earlier_version(folder, random):
 
 
 def unfinished_submissions(folder, random):
-    """What a submission left that was killed goes with the next start; others' folders stay."""
+    """The next start removes the leftovers of a killed submission; other folders stay."""
     with service(folder, "--slots", "1") as local:
         jobs = os.path.join(local.state, "jobs")
         left = subprocess.Popen(["true"])
@@ -246,8 +245,8 @@ def unfinished_submissions(folder, random):
 
 
 def too_late(folder, random):
-    """What a service gets to when nobody waits for it any more is not done; a deleted job's folder
-    is left to who deletes it, and if that fails, to the next service."""
+    """A request whose client has timed out is not executed. The process that deletes a job removes
+    its folder; if that fails, the next service does."""
     with service(folder, "--slots", "1") as local:
         name = local.shell("exit 0")
         local.wait_end(name)
@@ -263,7 +262,7 @@ def too_late(folder, random):
 
 
 def secrets(folder, random):
-    """Other users can read every command line: a job's token stands in none."""
+    """Other users can read all command lines: none contains a job's token."""
     with service(folder, "--slots", "1") as local:
         name = local.shell("echo $ADAPTDL_SUPERVISOR_URL; sleep 1000")
         local.wait_phase(name, "Running")
@@ -274,7 +273,7 @@ def secrets(folder, random):
 
 
 def stopped_runner(folder, random):
-    """SIGSTOP is not death: the service says so, and goes on with others."""
+    """A runner stopped by SIGSTOP is not dead: the service reports it and continues with others."""
     with service(folder, "--slots", "2") as local:
         name = local.shell("trap 'exit 143' TERM; while :; do sleep 0.05; done")
         local.wait_phase(name, "Running")
@@ -287,7 +286,7 @@ def stopped_runner(folder, random):
 
 
 def full_disk(folder, random):
-    """A state that cannot be written: jobs go on, submissions are refused, nothing is forgotten."""
+    """If the state cannot be written, jobs continue, submissions are refused, nothing is lost."""
     with service(folder, "--slots", "1") as local:
         starts, go = folder.file("starts"), folder.file("go")
         name = local.shell(f"echo x >> {starts}; until test -e {go}; do sleep 0.02; done; exit 7",
@@ -313,7 +312,7 @@ def full_disk(folder, random):
 
 
 def after_reboot(folder, random):
-    """Nothing of before a reboot runs, and its process numbers are others'."""
+    """After a reboot, nothing from before runs, and its process numbers belong to others."""
     with service(folder, "--slots", "1") as local:
         starts = folder.file("starts")
         name = local.shell(f"echo x >> {starts}; test $(wc -l < {starts}) -ge 2 || sleep 1000")
@@ -334,7 +333,7 @@ def after_reboot(folder, random):
 
 
 def unwritten_end(folder, random):
-    """A runner whose last record cannot be written: its exit code tells how it ended."""
+    """If a runner cannot write its last record, its exit code tells how it ended."""
     with service(folder, "--slots", "2") as local:
         starts, go = folder.file("starts"), folder.file("go")
         ends = local.shell(f"echo x >> {starts}; until test -e {go}; do sleep 0.02; done")
@@ -355,7 +354,7 @@ def unwritten_end(folder, random):
 
 
 def smaller_machine(folder, random):
-    """What a job was given, and the machine no longer has, it is given anew, or waits for."""
+    """A job whose slots no longer exist gets new ones or waits for them."""
     with service(folder, "--slots", "2", "--policy", "fixed") as local:
         script = "test $ADAPTDL_NUM_REPLICAS = 1 || sleep 1000"
         names = []
@@ -380,8 +379,8 @@ def smaller_machine(folder, random):
 
 
 def larger_machine(folder, random):
-    """A job that asks for more than there is, and has no upper bound, starts where there is
-    more."""
+    """A job that needs more than the machine has, without an upper bound, starts on a larger
+    machine."""
     with service(folder, "--slots", "1") as local:
         name = local.shell("true", min_replicas=2, max_replicas=None)
         check(local.job(name)["reason"] == "Unschedulable", "it waits", local.job(name))
@@ -395,7 +394,7 @@ def larger_machine(folder, random):
 
 
 def lost_store(folder, random):
-    """Without the database nobody knows the jobs; what they have trained stays."""
+    """Without the database the jobs are unknown, but their results stay."""
     with service(folder, "--slots", "1") as local:
         name = local.shell("true")
         local.wait_end(name)
@@ -414,7 +413,7 @@ def lost_store(folder, random):
 
 
 def strange_sockets(folder, random):
-    """What a job's program makes of its control socket is no matter of the service's."""
+    """The service is unaffected by what a job's program does to its control socket."""
     with service(folder, "--slots", "1") as local:
         go = folder.file("go")
         name = local.shell(f"until test -e {go}; do sleep 0.02; done")
@@ -423,7 +422,7 @@ def strange_sockets(folder, random):
         os.rename(path, path + ".kept")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
             datagrams.bind(path)
-            time.sleep(1.5)  # the service asks each second, and leaves no trace of it
+            time.sleep(1.5)  # the service asks every second, and leaves no trace of it
         os.remove(path)
         asked = []
         with socket.socket(socket.AF_UNIX) as listener:
@@ -450,7 +449,7 @@ def strange_sockets(folder, random):
 
 
 def long_requests(folder, random):
-    """A specification may be long, but not without end: then the answer says so."""
+    """A specification may be long, but has a limit; beyond it the answer says so."""
     with service(folder, "--slots", "1") as local:
         name = local.submit("/bin/sh", "-c", "exit 0", "x" * 100_000)
         local.wait_end(name)

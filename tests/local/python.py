@@ -1,7 +1,7 @@
 """An unmodified Python AdaptDL 0.2.11 program under the service: 1 -> 2 -> 1 replicas, to its end.
 
-ADAPTDL_TEST_PYTHON names a Python that can import torch and adaptdl; the test is skipped, and says
-so, without.
+ADAPTDL_TEST_PYTHON names a Python that can import torch and adaptdl; without it the test is skipped
+with a message.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Elastic training under the service: jobs grow, shrink, wait and go on, and every step is done
+"""Elastic training under the service: jobs grow, shrink, wait and resume, and every step runs
 once."""
 
 import contextlib
@@ -9,7 +9,7 @@ import time
 
 from support import ENDED, check, kill, main, service, wait_until
 
-STEPS_PER_EPOCH = 40  # of slow.pt, whatever the replicas
+STEPS_PER_EPOCH = 40  # of slow.pt, for any number of replicas
 
 
 def submit(local, epochs, **spec):
@@ -29,7 +29,7 @@ def wait_grown(local, name):
 
 
 def makes_room(local, first):
-    """A job that has grown gives a slot up when another comes, for as long as that one trains."""
+    """A job that has grown gives up a slot while another job trains."""
     wait_grown(local, first)
     second = submit(local, 4)
     local.wait_phase(second, "Running")
@@ -38,8 +38,8 @@ def makes_room(local, first):
 
 
 def grows_and_shrinks(folder, random):
-    """A job alone gets both slots once it has measured itself, gives one up when another comes, and
-    takes it back, all without a start more."""
+    """A single job gets both slots after its first measurements, gives one up to a new job and gets
+    it back, all without a restart."""
     with service(folder, "--slots", "2") as local:
         first = submit(local, 40)
         local.wait_job(first, lambda job: job["slots"] == "[0,1]", "it has both slots")
@@ -51,7 +51,7 @@ def grows_and_shrinks(folder, random):
 
 
 def linked(folder, random):
-    """A program with the runtime library in it grows and shrinks as a train.pt does."""
+    """A program linked with the runtime library grows and shrinks like a train.pt."""
     program = folder.file("linked")
     shutil.copy(os.path.join(folder.material, "..", "linked_program"), program)
     with service(folder, "--slots", "2") as local:
@@ -75,9 +75,9 @@ def suspended(folder, random):
 
 
 def without_service(folder, random):
-    """Jobs train on while no service runs, and are there for the next one."""
+    """Jobs keep training without a service, and the next service finds them."""
     with service(folder, "--slots", "2") as local:
-        # The short one takes some seconds, too: it is to be seen training when both have started.
+        # The short job takes some seconds too, so that it still trains when both have started.
         first, second = submit(local, 60, max_replicas=1), submit(local, 20)
         for name in (second, first):
             wait_until(lambda: local.runner_status(name).get("step", 0) > 5, "it trains")
@@ -91,7 +91,7 @@ def without_service(folder, random):
 
 
 def fill(path, seconds):
-    """Leaves no room on its file system for a while."""
+    """Fills the file system for a while."""
     with contextlib.suppress(OSError), open(path, "wb", buffering=0) as file:
         while True:
             file.write(bytes(1 << 16))
@@ -100,19 +100,19 @@ def fill(path, seconds):
 
 
 def chaos(folder, random):
-    """Random kills and stops of service, runners and workers; at the end each job is finished,
-    once, with all of its steps. ADAPTDL_CHAOS_S=600 makes it longer; with TMPDIR on a small file
-    system of its own (1 GB at most) that one gets full, too."""
+    """Random kills and stops of service, runners and workers; at the end each job has finished,
+    once, with all of its steps. ADAPTDL_CHAOS_S=600 makes it longer. If TMPDIR is on a small file
+    system of its own (at most 1 GB), the test also fills it."""
     epochs, seconds = 25, float(os.environ.get("ADAPTDL_CHAOS_S", "60"))
     disk = os.statvfs(folder.path)
     small = disk.f_blocks * disk.f_frsize <= 1 << 30
     with service(folder, "--slots", "2") as local:
-        # Four kills before a step is finished are no news here.
+        # Four kills before a step is finished are normal here.
         names = [submit(local, epochs, retries=20) for _ in range(3)]
         end = time.monotonic() + seconds
         stopped = []
         while time.monotonic() < end:
-            time.sleep(random.uniform(0.2, 2.0))  # to an instant at random
+            time.sleep(random.uniform(0.2, 2.0))  # a random time
             what = random.choice(["service", "runner", "worker", "worker", "stop"] +
                                  ["fill"] * small)
             live = [name for name in names if local.runner_status(name)]

@@ -1,4 +1,4 @@
-// Holds the namespaces of a pod.
+// Keeps the namespaces of a pod open.
 package main
 
 import (
