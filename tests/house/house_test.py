@@ -66,6 +66,14 @@ class IncludesTest(unittest.TestCase):
             self.assertTrue(found[0].startswith(f"{path}:2: "), found)
 
 
+    def test_finds_rules_for_what_is_not_there(self):
+        with tempfile.TemporaryDirectory() as root:
+            write(root, {f"{module}/a.h": "" for module in includes.RULES if module != "core/net"})
+            write(root, {"core/launch/io/protocol.h": ""})
+            found = includes.check_rules(root)
+            self.assertEqual([problem.split(":")[0] for problem in found], ["core/net"], found)
+
+
 @unittest.skipUnless(shutil.which("git"), "git is not there")
 class LinksTest(unittest.TestCase):
     def problems(self, target):
@@ -137,6 +145,10 @@ class RoomsTest(unittest.TestCase):
                       {"cli/commands/ls.cpp": '#include "cli/frame/output.h"\n'},
                       {"core/sim/scenario/a.h": '#include "core/sim/profiles/profile.h"\n'},
                       {"core/sim/profiles/a.h": '#include "core/sim/job.h"\n'},
+                      {"core/sim/a.h": '#include "core/sim/profiles/profile.h"\n'},
+                      {"core/policy/sia/a.h": '#include "core/policy/b.h"\n'},
+                      {"core/policy/policy.cpp": '#include "core/policy/sia/b.h"\n',
+                       "core/policy/policy.h": ""},
                       {f"core/kube/{i}.h": "" for i in range(50)}):
             self.assertEqual(self.problems(files), [], files)
 
@@ -147,6 +159,7 @@ class RoomsTest(unittest.TestCase):
                 ({"core/sim/profiles/a.h": '\n#include "core/sim/scenario/b.h"\n'},
                  "core/sim/profiles/a.h:2: "),
                 ({"cli/frame/a.h": '#include "cli/commands/b.h"\n'}, "cli/frame/a.h:1: "),
+                ({"core/policy/a.h": '#include "core/policy/sia/b.h"\n'}, "core/policy/a.h:1: "),
                 (crowded, "core/kube: 41 sources ")]:
             found = self.problems(files)
             self.assertEqual(len(found), 1, found)

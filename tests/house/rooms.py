@@ -16,16 +16,19 @@ MOST_SOURCES = 40
 FLAT = ["cli/commands"]  # one source for each command, which a user finds by its name
 
 # Rooms of a module from the lowest up: a room includes those before it, and never those behind it.
-# The module's own folder, where their interfaces are and what puts them together, is beside them.
+# The module's own folder, where their interfaces are and what puts them together, is beside them,
+# unless "." says where it lies; of its files those in LISTS name what is above it.
 ORDERS = {
     "cli": ["frame", "show", "commands"],
     "core/client": ["image", "local", "kubernetes"],
     "core/cluster/kubernetes": ["jobs", "nodes", "install", "webhook"],
-    "core/policy": ["pollux", "sia"],
+    "core/policy": [".", "pollux", "sia"],
     "core/sim": ["profiles", "baselines", "scenario"],
     "runtime": ["comm", "data", "gns", "profile", "checkpoint", "optim", "parallel", "session",
                 "worker"],
 }
+
+LISTS = ["core/policy/policy.cpp"]
 
 # Sources without a header of their name, and where they are declared. A file with a main() needs
 # none. A folder stands for all sources in it.
@@ -54,12 +57,16 @@ def out_of_order(path, target):
     """The rule that an include of `target` breaks, or None."""
     for module, rooms in ORDERS.items():
         def room_of(file):
-            rest = file[len(module) + 1:] if inside(file, module) else ""
-            return rest.split("/")[0] if rest.split("/")[0] in rooms else None
+            if not inside(file, module) or file in LISTS:
+                return None
+            first, *rest = file[len(module) + 1:].split("/")
+            room = first if rest else "."
+            return room if room in rooms else None
 
         here, there = room_of(path), room_of(target)
         if here and there and rooms.index(there) > rooms.index(here):
-            return f"in {module}, {there} is above {here}"
+            below = "the module itself" if here == "." else here
+            return f"in {module}, {there} is above {below}"
     return None
 
 
