@@ -196,7 +196,8 @@ def odd_records(folder, draw):
         os.chown(os.path.dirname(sockets), 4321, 4321)
         for command in (["ls"], ["cancel", "still"], ["run", "train.pt", "--replicas", "1"]):
             code, out, err = folder.command(*command)
-            check(code == 1 and "must be a folder that you own" in err, f"{command}", code, out, err)
+            check(code == 1 and "must be a folder that you own" in err, f"{command}", code, out,
+                  err)
 
 
 def full_log_disk(folder, draw):
