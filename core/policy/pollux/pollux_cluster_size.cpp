@@ -62,14 +62,15 @@ ClusterSizeWish wish_cluster_size(const Snapshot& snapshot, const NodeSnapshot& 
                                   const UtilityBand& band, const SearchBudget& budget) {
   check_snapshot(snapshot);
   if (node.capacity.size() != snapshot.resources.size() || node.capacity[0] <= 0) {
-    fail("cluster size: a node needs an amount of each resource, and some of {}",
+    fail("cluster size: a node needs an amount of each resource, above 0 for {}",
          snapshot.resources[0]);
   }
   if (min_nodes < 0 || max_nodes < min_nodes) {
-    fail("cluster size: {} to {} nodes; needed is 0 <= min <= max", min_nodes, max_nodes);
+    fail("cluster size: {} to {} nodes; they must satisfy 0 <= min <= max", min_nodes, max_nodes);
   }
   if (!(band.low >= 0 && band.low < band.high)) {
-    fail("cluster size: utility from {} to {}; needed is 0 <= low < high", band.low, band.high);
+    fail("cluster size: utility from {} to {}; it must satisfy 0 <= low < high", band.low,
+         band.high);
   }
   if (snapshot.jobs.empty())
     return {min_nodes, 0, "there are no jobs, so the minimum number of nodes is enough"};
