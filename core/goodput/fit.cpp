@@ -307,8 +307,8 @@ void check(std::span<const PerfObservation> observations) {
     if (o.nodes < 1 || o.replicas < o.nodes || !good(o.atomic) || !good(o.accum_time) ||
         !good(o.optim_time)) {
       fail(
-          "a measured step time cannot be used: {} nodes, {} replicas, atomic batch {}, {} s and "
-          "{} s; all must be finite and positive",
+          "invalid step time: {} nodes, {} replicas, atomic batch {}, {} s and {} s; all must be "
+          "finite and positive, with nodes <= replicas",
           o.nodes, o.replicas, o.atomic, o.accum_time, o.optim_time);
     }
   }

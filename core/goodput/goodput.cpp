@@ -23,7 +23,7 @@ void check_bounds(const BatchBounds& bounds, int64_t atomic_max) {
   if (bounds.initial < 1 || bounds.max < bounds.initial || bounds.atomic_min < 1 ||
       atomic_max < bounds.atomic_min) {
     fail(
-        "batch bounds do not fit together: initial {}, max {}, atomic {} to {}; needed is "
+        "inconsistent batch bounds: initial {}, max {}, atomic {} to {}; they must satisfy "
         "1 <= initial <= max and 1 <= atomic min <= atomic max",
         bounds.initial, bounds.max, bounds.atomic_min, atomic_max);
   }
@@ -58,7 +58,7 @@ GoodputModel::GoodputModel(const PerfParams& perf, const GradParams& grad, int64
   for (const double value : {perf.alpha_c, perf.beta_c, perf.alpha_n, perf.beta_n, perf.alpha_r,
                              perf.beta_r, perf.gamma - 1, grad.sqr, grad.var}) {
     if (!std::isfinite(value) || value < 0) {
-      fail("goodput: a parameter is negative, not finite, or gamma is below 1");
+      fail("goodput: a parameter is negative or not finite, or gamma is below 1");
     }
   }
   if (initial_batch < 1)

@@ -37,7 +37,7 @@ double number(const json& object, const char* field, double low, double high,
 }
 
 void require_object(const json& value, const std::string& where) {
-  if (!value.is_object()) fail("{}: must be an object or null, is {}", where, value.type_name());
+  if (!value.is_object()) fail("{}: is {}; it must be an object or null", where, value.type_name());
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ class ManifestReader {
     if (name.present()) {
       read_job_name(name, job_.spec.name);
       if (!valid_job_name(job_.spec.name)) {
-        name.refuse("must end with a letter or digit; use generateName for a name's begin");
+        name.refuse("must end with a letter or digit; set generateName to give a name's beginning");
       }
       ignore(prefix);
     } else if (prefix.present()) {
@@ -141,9 +141,9 @@ class ManifestReader {
       const std::vector<std::string> keys = container.keys();
       const std::string near = nearest_name("command", {keys.begin(), keys.end()});
       command.refuse(fmt::format(
-          "is missing: what this container runs is known to its image only, which does not run on "
-          "one machine; {}write the command here, as [python3, train.py]",
-          near.empty() ? "" : fmt::format("did you mean it by {}? Else ", near)));
+          "is missing: only the image defines what this container runs, and images do not run on "
+          "one machine; {}give the command here, for example [python3, train.py]",
+          near.empty() ? "" : fmt::format("did you mean {} as the command? otherwise ", near)));
     }
     job.kind = JobSpec::Kind::command;
     job_.in_image = true;
@@ -167,7 +167,9 @@ class ManifestReader {
   void read_environment(YamlMapping& container) {
     const YamlNode from = container.find("envFrom");
     if (from.present()) {
-      from.refuse("takes variables from objects that only a cluster has; list them under env");
+      from.refuse(
+          "takes variables from Kubernetes objects, which one machine does not have; list the "
+          "variables under env");
     }
     const YamlNode list = container.find("env");
     if (!list.present()) return;
@@ -177,11 +179,13 @@ class ManifestReader {
       const YamlNode name_node = variable.require("name");
       const std::string name = read_job_text(name_node);
       if (name.empty() || name.find('=') != std::string::npos) {
-        name_node.refuse("is no name of a variable; it may not be empty nor hold '='");
+        name_node.refuse("is not a valid variable name; it must not be empty or contain '='");
       }
       const YamlNode source = variable.find("valueFrom");
       if (source.present()) {
-        source.refuse("takes the value from an object that only a cluster has; give a value");
+        source.refuse(
+            "takes the value from a Kubernetes object, which one machine does not have; give a "
+            "value");
       }
       const YamlNode value = variable.find("value");
       const bool given = value.present() && value.is_scalar();
@@ -246,7 +250,7 @@ class ManifestReader {
       }
       if (gpu.present()) {
         const int64_t milli = parse_quantity_milli(gpu.text(), gpu.place());
-        if (milli % 1000 != 0) gpu.refuse("is no whole number; GPUs are given whole");
+        if (milli % 1000 != 0) gpu.refuse("is not a whole number of GPUs");
         request.gpus = milli / 1000;
       }
       ignore_others(map, {"cpu", "memory", "nvidia.com/gpu"});

@@ -108,7 +108,7 @@ std::map<std::string, double> read_metrics(const Json& value, const std::string&
   }
   for (const auto& [name, number] : value.items()) {
     if (name.size() > kLongestMetric) {
-      fail("{}: trainMetrics: a name has {} bytes; allowed are {}", where, name.size(),
+      fail("{}: trainMetrics: a name has {} bytes; at most {} are allowed", where, name.size(),
            kLongestMetric);
     }
     if (number.is_null()) continue;
@@ -122,7 +122,7 @@ std::map<std::string, double> read_metrics(const Json& value, const std::string&
 
 void check_sizes(const SchedulingHints& hints, const std::string& where) {
   if (hints.atomic_min && hints.atomic_max && *hints.atomic_min > *hints.atomic_max) {
-    fail("{}: localBszBounds: the least, {}, is above the most, {}", where, *hints.atomic_min,
+    fail("{}: localBszBounds: the minimum {} is above the maximum {}", where, *hints.atomic_min,
          *hints.atomic_max);
   }
   if (!hints.initial_batch) return;
@@ -132,7 +132,7 @@ void check_sizes(const SchedulingHints& hints, const std::string& where) {
          *hints.initial_batch);
   }
   if (!hints.atomic_max && hints.atomic_min.value_or(1) > most) {
-    fail("{}: localBszBounds: the least, {}, is above the largest batch, {}", where,
+    fail("{}: localBszBounds: the minimum {} is above the largest batch, {}", where,
          *hints.atomic_min, most);
   }
 }
@@ -185,7 +185,7 @@ SchedulingHints parse_hints(std::string_view text, const std::string& where,
                             std::vector<std::string>& ignored) {
   // Quotes make it longer; what is too long is refused before.
   if (text.size() > kLimits.max_bytes) {
-    fail("{}: {} bytes are more than the {} allowed", where, text.size(), kLimits.max_bytes);
+    fail("{}: has {} bytes; at most {} are allowed", where, text.size(), kLimits.max_bytes);
   }
   const JsonLimits quoted = {.max_bytes = 4 * kLimits.max_bytes, .max_depth = kLimits.max_depth};
   return hints_from_json(parse_json(quote_bare_words(text), where, quoted), where, ignored);

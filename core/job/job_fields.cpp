@@ -15,7 +15,7 @@ constexpr size_t kMaxItems = 10'000;
 
 void set_program(const YamlNode& value, JobFile& job, Kind kind, std::string program) {
   if (!job.spec.program.empty()) {
-    value.refuse(fmt::format("{} says already what to run; give one of archive, program, command",
+    value.refuse(fmt::format("{} already says what to run; give one of archive, program, command",
                              job.program_place));
   }
   if (program.empty()) value.refuse("is empty; say what to run");
@@ -61,7 +61,7 @@ void read_environment(const YamlNode& value, JobFile& job) {
     const YamlNode entry = map.find(name);
     if (name.empty() || name.find('=') != std::string::npos ||
         name.find('\0') != std::string::npos) {
-      entry.refuse("is no name of a variable; it may not be empty nor hold '='");
+      entry.refuse("is not a valid variable name; it must not be empty or contain '='");
     }
     job.spec.environment[name] = read_job_text(entry);
   }
@@ -74,12 +74,12 @@ void read_job_settings(const YamlNode& value, const std::string& prefix, JobFile
     const YamlNode entry = map.find(key);
     const std::string whole = prefix + key;
     if (key.empty() || key.find('=') != std::string::npos || key.find('\0') != std::string::npos) {
-      entry.refuse("is no key of a setting; it may not be empty nor hold '='");
+      entry.refuse("is not a valid setting key; it must not be empty or contain '='");
     }
     if (entry.is_mapping()) {
       read_job_settings(entry, whole + ".", job);
     } else if (entry.is_list()) {
-      entry.refuse("is a list; put it in quotes, as \"[1, 8, 8]\"");
+      entry.refuse("is a list; put it in quotes, for example \"[1, 8, 8]\"");
     } else {
       job.spec.settings.push_back(whole + "=" + read_job_text(entry));
     }
@@ -91,7 +91,7 @@ void read_directory(const YamlNode& value, JobFile& job) {
   // By text: what is a link is looked at when the project is copied.
   const std::string inside = absolute_path(text, "/p");
   if (text.starts_with('/') || (inside != "/p" && !inside.starts_with("/p/"))) {
-    value.refuse(fmt::format("{} is not in the project; allowed is a folder in it", text));
+    value.refuse(fmt::format("{} is not in the project; give a folder of the project", text));
   }
   job.spec.directory = inside == "/p" ? "" : inside.substr(3);
 }
@@ -100,7 +100,7 @@ void read_tensorboard(const YamlNode& value, JobFile& job) {
   job.spec.tensorboard = read_job_text(value);
   if (!valid_job_name(job.spec.tensorboard)) {
     value.refuse(
-        fmt::format("{} is no name of a TensorBoard instance; it is made like a job's name",
+        fmt::format("{} is not a valid TensorBoard instance name; the rules are those of job names",
                     job.spec.tensorboard));
   }
 }
@@ -123,7 +123,7 @@ JobSection top() {
              read_job_name(value, name);
              job.spec.name_prefix = name.ends_with('-') ? name : name + "-";
              if (!valid_job_name_prefix(job.spec.name_prefix)) {
-               value.refuse(fmt::format("{} is too long; allowed are {} characters", name,
+               value.refuse(fmt::format("{} is too long; at most {} characters are allowed", name,
                                         kMaxJobName - kJobNameSuffix - 1));
              }
            }},
@@ -271,8 +271,8 @@ void read_job_name(const YamlNode& value, std::string& name) {
   while (body.ends_with('-')) body.remove_suffix(1);  // of a prefix
   if (!valid_job_name(body)) {
     value.refuse(fmt::format(
-        "{} is no name of a job; allowed are 1 to {} lower-case letters, digits, '-' and '.', the "
-        "first and last, and those beside a '.', a letter or digit",
+        "{} is not a valid job name; it needs 1 to {} lower-case letters, digits, '-' and '.', "
+        "with a letter or digit at the start, at the end and on both sides of each '.'",
         name, kMaxJobName));
   }
 }
@@ -280,7 +280,7 @@ void read_job_name(const YamlNode& value, std::string& name) {
 std::string read_job_text(const YamlNode& value) {
   std::string text = value.text();
   if (text.find('\0') != std::string::npos) {
-    value.refuse("holds a zero byte, which no program can be given");
+    value.refuse("contains a zero byte, which cannot be passed to a program");
   }
   return text;
 }

@@ -23,7 +23,7 @@ JobFile read_short_form(YamlMapping& top) {
   }
   top.finish();
   if (job.spec.program.empty()) {
-    top.node().refuse("says not what to run; give one of archive, program, command");
+    top.node().refuse("does not say what to run; give one of archive, program, command");
   }
   // Of a command it is not known that it can be several; AdaptDL's own form says that it can.
   if (job.spec.kind == JobSpec::Kind::command && !top.find("replicas").present()) {

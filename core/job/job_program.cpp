@@ -74,13 +74,13 @@ class Finder {
       const auto end = longest_end(spec_.directory, [&](const std::string& path) {
         return is_directory(join_path(project_, path));
       });
-      notes_.push_back(fmt::format("the working folder {} of the image is taken as {}",
+      notes_.push_back(fmt::format("the image's working directory {} is replaced by {}",
                                    spec_.directory,
                                    end ? "the project's " + *end : "the project's folder"));
       spec_.directory = end.value_or("");
     }
     if (!spec_.directory.empty() && !is_directory(folder())) {
-      refuse("the folder to run in, {}, is not in the project {}", spec_.directory, project_);
+      refuse("the working directory {} is not in the project {}", spec_.directory, project_);
     }
   }
 
@@ -96,13 +96,13 @@ class Finder {
       path.remove_prefix(std::min(end + 1, path.size()));
     }
     if (is_file(join_path(folder(), spec_.program))) {
-      refuse("{} is no command in PATH; for the file of the project write ./{}", spec_.program,
+      refuse("{} is not in PATH; to run the file of the project, write ./{}", spec_.program,
              spec_.program);
     }
-    refuse("{} is no command of this machine (not in PATH); {}", spec_.program,
+    refuse("{} is not in PATH on this machine; {}", spec_.program,
            job_.in_image
-               ? "the file was written for an image that has it: install it here, or give "
-                 "a command that is here"
+               ? "the job file was written for an image that has it: install it here, or give "
+                 "another command"
                : "install it, or give a path");
   }
 
@@ -117,14 +117,14 @@ class Finder {
     }
     if (!path_exists(place)) {
       refuse(
-          "{} is neither in the project {} nor on this machine; write where it is, relative to "
-          "the folder that the job runs in",
+          "{} is neither in the project {} nor on this machine; give its path relative to the "
+          "job's working directory",
           spec_.program, project_);
     }
     if (is_directory(place)) refuse("{} is a folder; give a file to run", spec_.program);
     if (spec_.kind != Kind::archive && ::access(place.c_str(), X_OK) != 0) {
       refuse(
-          "{} may not be executed; allow it by chmod +x, or name its interpreter before it, as "
+          "{} is not executable; run chmod +x, or put its interpreter before it, as in "
           "[python3, {}]",
           spec_.program, spec_.program);
     }
@@ -149,15 +149,15 @@ class Finder {
     const auto end = longest_end(
         path, [&](const std::string& inside) { return is_file(join_path(project_, inside)); });
     if (!end) return "";
-    notes_.push_back(fmt::format("{} of the image is taken as the project's {}", path, *end));
+    notes_.push_back(fmt::format("{} of the image is replaced by the project's {}", path, *end));
     return std::filesystem::path(join_path(project_, *end)).lexically_relative(folder()).string();
   }
 
   [[noreturn]] void refuse_image_path(const std::string& path) const {
     refuse(
-        "{} is neither on this machine nor, under any end of that path, in the project {}: it "
-        "exists only in the job's image, which does not run on one machine; put it into the "
-        "project, or give a command that is here",
+        "{} is not on this machine, and the project {} has no file at any end of that path: it "
+        "exists only in the job's image, which does not run on one machine; add it to the "
+        "project, or give another command",
         path, project_);
   }
 

@@ -102,7 +102,7 @@ Json to_json(const JobSpec& spec) {
 JobSpec job_spec_from_json(const Json& object, std::string_view where) {
   const auto format = json_get_or<int64_t>(object, "format", where, 1);
   if (format != 1) {
-    fail("{}: this job is of format {}; this adaptdl reads format 1: get a newer adaptdl", where,
+    fail("{}: the job has format {}, but this adaptdl reads format 1; get a newer adaptdl", where,
          format);
   }
   JobSpec spec;
@@ -120,7 +120,7 @@ JobSpec job_spec_from_json(const Json& object, std::string_view where) {
   spec.directory = json_get_or<std::string>(object, "directory", where, "");
   spec.settings = json_get_or(object, "settings", where, spec.settings);
   const Json environment = json_get_or<Json>(object, "environment", where, Json::object());
-  if (!environment.is_object()) fail("{}: environment: must be an object of texts", where);
+  if (!environment.is_object()) fail("{}: environment: must be an object with text values", where);
   for (const auto& [name, value] : environment.items()) {
     if (!value.is_string()) fail("{}: environment.{}: must be text", where, name);
     spec.environment[name] = value.get<std::string>();
@@ -153,17 +153,17 @@ void check_job_spec(const JobSpec& spec, std::string_view where) {
     if (!holds) fail("{}: {}: {}", where, field, problem);
   };
   constexpr std::string_view kNames =
-      "allowed are 1 to 63 lower-case letters, digits, '-' and '.', the first and last, and those "
-      "beside a '.', a letter or digit";
+      "a name needs 1 to 63 lower-case letters, digits, '-' and '.', with a letter or digit at "
+      "the start, at the end and on both sides of each '.'";
   if (!spec.name.empty() && !valid_job_name(spec.name)) {
-    fail("{}: name: {} is no name of a job; {}", where, spec.name, kNames);
+    fail("{}: name: {} is not a valid job name; {}", where, spec.name, kNames);
   }
   if (!spec.name_prefix.empty() && !valid_job_name_prefix(spec.name_prefix)) {
-    fail("{}: name: {} cannot begin the name of a job, which gets {} more characters; {}", where,
+    fail("{}: name: {} is not a valid job name when it gets {} more characters; {}", where,
          spec.name_prefix, kJobNameSuffix, kNames);
   }
   require(spec.name.empty() || spec.name_prefix.empty(), "name",
-          "both a name and a beginning of one are given; give one of the two");
+          "a name and a name prefix are given; give one of the two");
   require(!spec.program.empty(), "program", "is empty; say what to run");
   bool nul = has_nul(spec.program) || has_nul(spec.directory) || has_nul(spec.tensorboard);
   for (const auto* list : {&spec.arguments, &spec.settings, &spec.data}) {
@@ -172,22 +172,23 @@ void check_job_spec(const JobSpec& spec, std::string_view where) {
   for (const auto& [name, value] : spec.environment) {
     nul = nul || has_nul(name) || has_nul(value);
     require(!name.empty() && name.find('=') == std::string::npos, "environment",
-            "a variable's name is empty or holds '='");
+            "a variable's name is empty or contains '='");
   }
-  require(!nul, "text", "holds a zero byte, which no program can be given");
+  require(!nul, "text", "contains a zero byte, which cannot be passed to a program");
   try {
     // Elsewhere what is no UTF-8 becomes another text on its way into JSON.
     static_cast<void>(to_json(spec).dump());
   } catch (const Json::type_error&) {
-    fail("{}: some text is not UTF-8, in which jobs are kept; name it by a path that is", where);
+    fail("{}: some text is not UTF-8, but jobs are stored as UTF-8; use names that are UTF-8",
+         where);
   }
   for (const std::string& setting : spec.settings) {
     const size_t equals = setting.find('=');
     require(equals != std::string::npos && equals > 0, "settings",
-            fmt::format("{} is no KEY=VALUE", setting));
+            fmt::format("{} is not KEY=VALUE", setting));
   }
   require(spec.settings.empty() || spec.kind != Kind::command, "settings",
-          "a command has no settings that adaptdl could change; give it arguments");
+          "a command has no settings; give it arguments");
   for (const std::string& path : spec.data) require(!path.empty(), "data", "a path is empty");
   require(spec.min_replicas >= 0, "min_replicas", "must be at least 0");
   const int max = spec.max_replicas.value_or(std::max(1, spec.min_replicas));
@@ -198,8 +199,7 @@ void check_job_spec(const JobSpec& spec, std::string_view where) {
     require(*requested >= std::max(1, spec.min_replicas) &&
                 (!spec.max_replicas || *requested <= *spec.max_replicas),
             "requested_replicas",
-            fmt::format("is {}; it must be at least 1 and within the replicas "
-                        "that the job may have",
+            fmt::format("is {}; it must be at least 1 and from min_replicas to max_replicas",
                         *requested));
   }
   require(spec.request.cpu_millicores.value_or(1) >= 1, "resources.cpu", "must be above 0");
@@ -209,7 +209,7 @@ void check_job_spec(const JobSpec& spec, std::string_view where) {
           fmt::format("is {}; it must be from 0 to 1024", gpus));
   require(spec.checkpoint_size.value_or(1) >= 1, "checkpoint.size", "must be above 0");
   require(spec.tensorboard.empty() || valid_job_name(spec.tensorboard), "tensorboard",
-          "is no name of a TensorBoard instance; it is made like a job's name");
+          "is not a valid TensorBoard instance name; the rules are those of job names");
   require(spec.retries >= 0, "retries", "must be at least 0");
   require(spec.grace_s >= 0 && spec.grace_s <= kMostGrace, "grace_s",
           fmt::format("must be a number from 0 to {:.0f}, in seconds", kMostGrace));

@@ -18,11 +18,12 @@ class PickleReader {
       : bytes_(bytes), what_(what), max_values_(max_values), values_(values) {}
 
   Index run() {
-    if (byte() != 0x80 || byte() != 2) refuse("is no pickle of protocol 2");
+    if (byte() != 0x80 || byte() != 2) refuse("is not a pickle of protocol 2");
     for (;;) {
       const uint8_t opcode = byte();
       if (opcode == '.') {
-        if (stack_.size() != 1 || !marks_.empty()) refuse("ends with values left over");
+        if (stack_.size() != 1 || !marks_.empty())
+          refuse("the stack does not hold exactly one value at the end");
         return pop();
       }
       step(opcode);
@@ -65,7 +66,7 @@ class PickleReader {
 
   Index pop() {
     const size_t floor = marks_.empty() ? 0 : marks_.back();
-    if (stack_.size() <= floor) refuse("takes a value where there is none");
+    if (stack_.size() <= floor) refuse("takes a value from an empty stack");
     const Index value = stack_.back();
     stack_.pop_back();
     return value;
@@ -93,7 +94,7 @@ class PickleReader {
     for (const ValueKind kind : kinds) {
       if (value.kind == kind) return value;
     }
-    refuse("adds to a value that holds none");
+    refuse("adds items to a value that cannot hold any");
   }
   void extend(std::initializer_list<ValueKind> kinds, const std::vector<Index>& items) {
     PickleValue& value = grow(kinds);
@@ -107,23 +108,23 @@ class PickleReader {
   void pair(ValueKind kind) {
     const Index arguments = pop();
     const Index callee = pop();
-    if (values_[callee].kind != ValueKind::global) refuse("calls what is no name");
+    if (values_[callee].kind != ValueKind::global) refuse("calls a value that is not a name");
     push({.kind = kind, .items = {callee, arguments}});
   }
 
   void remember(uint64_t key) {
-    if (stack_.empty()) refuse("takes a value where there is none");
+    if (stack_.empty()) refuse("takes a value from an empty stack");
     memo_[key] = stack_.back();
   }
   void recall(uint64_t key) {
     const auto found = memo_.find(key);
-    if (found == memo_.end()) refuse("refers to a value that is not there");
+    if (found == memo_.end()) refuse("refers to a missing value");
     stack_.push_back(found->second);
   }
 
   void long_integer() {
     const size_t size = byte();
-    if (size > 8) refuse("an integer of more than 64 bits");
+    if (size > 8) refuse("has an integer of more than 64 bits");
     uint64_t number = little_endian(size);
     if (size > 0 && size < 8 && (number >> (8 * size - 1)) != 0)
       number |= ~uint64_t{0} << (8 * size);
@@ -216,7 +217,7 @@ class PickleReader {
         return push({.kind = ValueKind::none});
       default:
         --position_;
-        refuse(fmt::format("the operation {:#04x} is none that LibTorch writes", opcode));
+        refuse(fmt::format("the operation {:#04x} is not one that LibTorch writes", opcode));
     }
   }
 

@@ -21,7 +21,7 @@ namespace {
 std::string read_link(const std::string& path) {
   std::string target(PATH_MAX, '\0');
   const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
-  if (size < 0) fail_errno(errno, path + ": cannot read the link");
+  if (size < 0) fail_errno(errno, path + ": cannot read the symlink");
   target.resize(static_cast<size_t>(size));
   return target;
 }
@@ -36,7 +36,7 @@ class Destination {
   Destination(const std::string& path, const CopyOptions& options)
       : path_(absolute_path(path)), options_(options) {
     if (::mkdir(path_.c_str(), 0700) != 0) {
-      if (errno == EEXIST) fail("{}: exists already; copy into a new folder", path_);
+      if (errno == EEXIST) fail("{}: already exists; copy into a new folder", path_);
       fail_to_write(errno, path_);
     }
   }
@@ -65,8 +65,7 @@ class Destination {
     ++copied_.files;
     report();
     if (file.changed) {
-      warn("{} was changing while it was copied: the copy may be neither its old nor its new state",
-           from);
+      warn("{} changed while it was copied: the copy may mix its old and its new content", from);
     }
   }
 
@@ -81,7 +80,7 @@ class Destination {
         if (::mkdir(folder.c_str(), 0700) != 0) fail_to_write(errno, folder);
       } else if (!S_ISDIR(status.st_mode)) {
         if (path_exists(at(place))) return;
-        fail("data: {} cannot be linked: {} is in its way", target, folder);
+        fail("data: cannot link {}: {} is not a folder", target, folder);
       }
     }
     make_link(target, at(place));
@@ -187,12 +186,12 @@ void refuse_inside(const ProjectFiles& files, const std::string& destination) {
   const std::string whole = absolute_path(destination);
   std::error_code error;
   const std::string parent = std::filesystem::canonical(parent_directory(whole), error).string();
-  if (error) fail("{}: cannot copy into it: {}", parent_directory(whole), error.message());
+  if (error) fail("{}: cannot copy into this folder: {}", parent_directory(whole), error.message());
   const std::string inside = files.inside(join_path(parent, file_name(whole)));
   if (!inside.empty() && (inside == "." || !files.left_out(inside, true))) {
     fail(
-        "{}: cannot be copied into {}, which is a part of it; submit a smaller folder, or name {} "
-        "in {}",
+        "{}: cannot copy into {}, which is inside this folder; submit a smaller folder, or list "
+        "{} in {}",
         files.folder(), whole, file_name(parent) + "/", kIgnoreFileName);
   }
 }
@@ -216,7 +215,7 @@ ProjectCopy copy_project(const ProjectFiles& files, const std::string& destinati
     } else if (S_ISREG(entry.status.st_mode)) {
       copy.copy(from, entry.path);
     } else {
-      copy.warn("{} is left out: it is neither a file nor a folder", from);
+      copy.warn("{} is not copied: it is neither a file nor a folder", from);
     }
   });
   for (const auto& [place, target] : files.data()) copy.link_data(place, target);

@@ -30,7 +30,7 @@ IgnoreRules read_rules(const std::string& folder) {
 
 ProjectFiles::ProjectFiles(const std::string& folder, const std::vector<std::string>& data)
     : given_(absolute_path(folder)), folder_(real_path(folder)), rules_(read_rules(folder_)) {
-  if (!is_directory(folder_)) fail("{}: is no folder; give the project's folder", folder);
+  if (!is_directory(folder_)) fail("{}: is not a folder; give the project's folder", folder);
   // Outer ones first, as they hold the inner ones.
   std::vector<std::string> sorted;
   for (const std::string& path : data) sorted.push_back(absolute_path(path, given_));
@@ -41,8 +41,8 @@ ProjectFiles::ProjectFiles(const std::string& folder, const std::vector<std::str
 void ProjectFiles::add_data(const std::string& path) {
   if (!path_exists(path)) {
     fail(
-        "data: {} does not exist; name data by paths that are absolute, or relative to the "
-        "project's folder {}",
+        "data: {} does not exist; give a path that is absolute or relative to the project's "
+        "folder {}",
         path, given_);
   }
   std::string place = inside(path);
@@ -59,7 +59,7 @@ void ProjectFiles::add_data(const std::string& path) {
     const bool taken = ::lstat(join_path(folder_, place).c_str(), &status) == 0 &&
                        !left_out(place, S_ISDIR(status.st_mode));
     if (taken) {
-      fail("data: {} would be linked as {}, which the project has already; rename one of the two",
+      fail("data: {} would be linked as {}, which the project already has; rename one of the two",
            path, place);
     }
   }
@@ -97,7 +97,7 @@ void ProjectFiles::walk_folder(const std::string& folder,
   try {
     names = list_directory(folder.empty() ? folder_ : join_path(folder_, folder));
   } catch (const Error& error) {
-    fail("{}; to submit the project without it, name it in {}", error.what(), kIgnoreFileName);
+    fail("{}; to submit the project without it, list it in {}", error.what(), kIgnoreFileName);
   }
   for (const std::string& name : names) {
     ProjectEntry entry{folder.empty() ? name : folder + "/" + name, {}};

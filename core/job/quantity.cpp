@@ -36,8 +36,8 @@ std::optional<Suffix> suffix_of(std::string_view text) {
 
 int64_t parse(std::string_view text, std::string_view where, int scale) {
   const auto refuse = [&](std::string_view problem) {
-    fail("{}: {} {}; allowed are quantities of Kubernetes such as 500m, 2, 1.5Gi or 1e3", where,
-         text, problem);
+    fail("{}: {} {}; give a Kubernetes quantity such as 500m, 2, 1.5Gi or 1e3", where, text,
+         problem);
   };
   std::string_view rest = text;
   if (rest.starts_with('+')) rest.remove_prefix(1);
@@ -47,7 +47,7 @@ int64_t parse(std::string_view text, std::string_view where, int scale) {
   const auto suffix = suffix_of(rest.substr(number));
   if (!suffix || std::count(digits.begin(), digits.end(), '.') > 1 ||
       digits.find_first_not_of('.') == std::string::npos) {
-    refuse("is no quantity");
+    refuse("is not a quantity");
   }
   int ten = suffix->ten + scale;
   if (const size_t point = digits.find('.'); point != std::string::npos) {

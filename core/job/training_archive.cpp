@@ -36,7 +36,8 @@ struct Archive {
         return;
       }
     }
-    fail("{}: is no TorchScript archive (it has no data.pkl); make one with torch.jit.save", path);
+    fail("{}: is not a TorchScript archive (it has no data.pkl); make one with torch.jit.save",
+         path);
   }
   const ZipMember* find(std::string_view name) const {
     return zip.find(folder + std::string(name));
@@ -79,19 +80,19 @@ class ModuleWalk {
 
   void run() {
     const PickleValue& root = tree_.root();
-    if (root.kind != ValueKind::object) refuse("its data.pkl holds no module");
+    if (root.kind != ValueKind::object) refuse("its data.pkl contains no module");
     summary_.model = class_name(root);
     if (const auto found = classes_.find(summary_.model); found != classes_.end()) {
       summary_.methods = found->second.methods;
     } else {
-      refuse(fmt::format("it has no code of its model {}", summary_.model));
+      refuse(fmt::format("it has no code for its model {}", summary_.model));
     }
     module(root, "", 0);
   }
 
  private:
   [[noreturn]] void refuse(const std::string& problem) const {
-    fail("{}: is no sound TorchScript archive: {}", archive_.path, problem);
+    fail("{}: invalid TorchScript archive: {}", archive_.path, problem);
   }
 
   const PickleValue& item(const PickleValue& value, size_t index) const {
@@ -105,7 +106,8 @@ class ModuleWalk {
   }
 
   void module(const PickleValue& object, const std::string& prefix, int depth) {
-    if (depth > kMaxDepth) refuse(fmt::format("modules nested more than {} deep", kMaxDepth));
+    if (depth > kMaxDepth)
+      refuse(fmt::format("its modules are nested more than {} deep", kMaxDepth));
     // Without a state there is nothing to list; with __setstate__ it is no dict.
     if (object.items.size() < 3) return;
     const PickleValue& state = item(object, 2);
@@ -115,10 +117,10 @@ class ModuleWalk {
     for (size_t i = 0; i + 1 < state.items.size(); i += 2) {
       // A module may be listed in many places, and a hostile file nests that.
       if (++attributes_ > kMaxAttributes)
-        refuse(fmt::format("more than {} attributes", kMaxAttributes));
+        refuse(fmt::format("it has more than {} attributes", kMaxAttributes));
       const PickleValue& key = item(state, i);
       const PickleValue& value = item(state, i + 1);
-      if (key.kind != ValueKind::text) refuse("an attribute's name is no text");
+      if (key.kind != ValueKind::text) refuse("an attribute's name is not text");
       const std::string name = prefix + std::string(key.text);
       if (name.size() > kMaxName) refuse("an attribute's name is too long");
       if (value.kind == ValueKind::object) {
@@ -172,7 +174,7 @@ class ModuleWalk {
   void tensor(const PickleValue& value, const std::string& name, std::string_view attribute,
               const ArchiveClass* known) {
     if (summary_.tensors.size() >= kMaxTensors) {
-      refuse(fmt::format("more than {} tensors", kMaxTensors));
+      refuse(fmt::format("it has more than {} tensors", kMaxTensors));
     }
     const PickleValue& arguments = item(value, 1);
     const bool sound = arguments.kind == ValueKind::tuple && arguments.items.size() >= 4 &&
@@ -244,13 +246,13 @@ ArchiveClasses read_code(const Archive& archive) {
   for (const ZipMember& member : archive.zip.members()) {
     if (!member.name.starts_with(folder) || !member.name.ends_with(".py")) continue;
     total += std::min(member.size, kMaxCode + 1);
-    if (total > kMaxCode) fail("{}: holds more than {} bytes of code", path, kMaxCode);
+    if (total > kMaxCode) fail("{}: contains more than {} bytes of code", path, kMaxCode);
     scan_archive_code(std::string_view(member.name).substr(folder.size()),
                       archive.zip.read(member, kMaxCodeFile), classes);
   }
   if (classes.empty()) {
     fail(
-        "{}: holds no TorchScript code (torch.save of weights alone does not); make a training "
+        "{}: contains no TorchScript code (torch.save saves only weights); make a training "
         "archive with torch.jit.save(torch.jit.script(model), ...)",
         path);
   }
@@ -269,7 +271,7 @@ std::string read_settings(const std::string& path) {
   const ZipMember* member = archive.find(std::string("extra/") + kSettingsFile);
   if (member == nullptr) {
     fail(
-        "{}: holds no settings; save it with torch.jit.save(model, path, _extra_files="
+        "{}: contains no settings; save it with torch.jit.save(model, path, _extra_files="
         "{{'{}': settings}}), see adaptdl-train(5)",
         path, kSettingsFile);
   }

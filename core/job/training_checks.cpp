@@ -32,10 +32,10 @@ class Checker {
     schedule();
     const bool legw = spec_.rule == TrainingSpec::ScalingRule::legw;
     if (legw && spec_.legw_warmup_epochs == 0) {
-      refuse("legw_warmup_epochs", "is missing, and rule: legw needs it; a number above 0");
+      refuse("legw_warmup_epochs", "is missing; rule: legw needs it, a number above 0");
     }
     if (!legw && given("legw_warmup_epochs")) {
-      refuse("legw_warmup_epochs", "is used by rule: legw only; remove it, or set that rule");
+      refuse("legw_warmup_epochs", "is used only by rule: legw; remove it, or set that rule");
     }
   }
 
@@ -62,8 +62,8 @@ class Checker {
       fits = fits && (letter_or_digit(c) || c == '-' || c == '_' || c == '.');
     if (!fits) {
       refuse("name",
-             "is no name; 1 to 63 letters, digits, '-', '_' or '.' are allowed, the first "
-             "a letter or digit");
+             "is not a valid name; it needs 1 to 63 letters, digits, '-', '_' or '.', the first a "
+             "letter or digit");
     }
   }
 
@@ -77,8 +77,8 @@ class Checker {
              "contradicts data.validation; give one of the two, or 0 here");
     }
     if (data.validation.size() != data.train.size()) {
-      refuse("data.validation", fmt::format("has {} tensors; data.train has {}, and both must have "
-                                            "equally many",
+      refuse("data.validation", fmt::format("has {} tensors, but data.train has {}; both must have "
+                                            "the same number",
                                             data.validation.size(), data.train.size()));
     }
   }
@@ -103,15 +103,15 @@ class Checker {
     int64_t elements = 1;
     for (const int64_t size : source.shape) {
       if (__builtin_mul_overflow(elements, size, &elements) || elements > kMaxElements) {
-        refuse(at + "shape",
-               fmt::format("is larger than any sample can be; at most {} elements are "
-                           "allowed",
-                           kMaxElements));
+        refuse(at + "shape", fmt::format("is larger than a sample can be; at most {} elements are "
+                                         "allowed",
+                                         kMaxElements));
       }
     }
     if (source.window == 0) {
       for (const char* key : {"window_stride", "window_shift"}) {
-        if (given(at + key)) refuse(at + key, "is used with window only; set that, or remove this");
+        if (given(at + key))
+          refuse(at + key, "is used only with window; set window, or remove this");
       }
     }
   }
@@ -145,12 +145,10 @@ class Checker {
                               : given(at + ".momentum") ? at + ".momentum"
                                                         : at + ".dampening";
     if (settings.momentum == 0) {
-      refuse(place,
-             "Nesterov's momentum without momentum; set momentum above 0, or nesterov: "
-             "false");
+      refuse(place, "nesterov needs momentum; set momentum above 0, or nesterov: false");
     }
     if (settings.dampening != 0) {
-      refuse(place, "Nesterov's momentum with dampening; set dampening: 0, or nesterov: false");
+      refuse(place, "nesterov does not work with dampening; set dampening: 0, or nesterov: false");
     }
   }
 
@@ -161,8 +159,8 @@ class Checker {
       const std::string at = fmt::format("schedule.{}.", i);
       if (part.epochs == 0 && i + 1 < spec_.schedule.size()) {
         refuse(at + "epochs",
-               "is missing or 0, so that the next part is never reached; a number "
-               "above 0 is needed in all parts but the last");
+               "is missing or 0, so the next part would never start; a number above 0 is needed "
+               "in all parts but the last");
       }
       if (part.kind == PartKind::warmup && part.epochs == 0) {
         refuse(at + "epochs", "is missing or 0; warmup needs its length, a number above 0");
@@ -179,8 +177,8 @@ class Checker {
       if (part.kind == PartKind::plateau && spec_.data.validation.empty() &&
           spec_.data.validation_fraction == 0) {
         refuse(at + "kind",
-               "plateau watches validations, and there are none; set "
-               "data.validation_fraction or data.validation");
+               "plateau needs validations, but there are none; set data.validation_fraction or "
+               "data.validation");
       }
       before += part.epochs;
     }

@@ -32,11 +32,11 @@ int64_t read_integer(const YamlNode& node, const NumberBounds& bounds) {
 std::string read_text(const YamlNode& node) {
   std::string text = node.text();
   if (text.size() > kMaxText) {
-    node.refuse(fmt::format("{} characters; at most {} are allowed", text.size(), kMaxText));
+    node.refuse(fmt::format("has {} characters; at most {} are allowed", text.size(), kMaxText));
   }
   for (const char c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      node.refuse("holds a control character; allowed is text without any");
+      node.refuse("contains a control character; remove it");
     }
   }
   return text;
@@ -107,7 +107,7 @@ class SpecReader {
     const int64_t number = format.integer(1);
     if (number > 1) {
       format.refuse(fmt::format(
-          "these settings are of format {}; this adaptdl reads format 1: get a newer adaptdl",
+          "the settings have format {}, but this adaptdl reads format 1; get a newer adaptdl",
           number));
     }
   }
@@ -172,7 +172,7 @@ class SpecReader {
     if (both.present()) {
       for (const char* name : {"atomic_min", "atomic_max"}) {
         const YamlNode other = map.find(name);
-        if (other.present()) other.refuse("is given by batch.atomic already; give one of the two");
+        if (other.present()) other.refuse("is already given by batch.atomic; give one of the two");
       }
       const auto items = both.list(2, 2);
       const auto limit = static_cast<int64_t>(Access<&BatchSpec::initial>::limit());

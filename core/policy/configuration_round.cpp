@@ -297,36 +297,38 @@ class Round {
                       [&](const NodeSnapshot& node) { return node.capacity[r] >= job.request[r]; });
       if (!somewhere) names.push_back(snapshot_.resources[r]);
     }
-    return names.empty() ? "" : fmt::format("; too little {} on each", fmt::join(names, ", "));
+    return names.empty()
+               ? ""
+               : fmt::format("; no node has enough {} for one of them", fmt::join(names, ", "));
   }
 
   std::string reason(size_t j) const {
     const JobSnapshot& job = snapshot_.jobs[j];
     const NodeList& nodes = this->nodes(j);
-    if (pinned_[j]) return "keeps what it has: it is not preemptible";
+    if (pinned_[j]) return "it keeps its allocation because it is not preemptible";
     if (nodes.empty()) {
       if (options_of_[j].empty()) {
         return job.nodes.empty()
-                   ? fmt::format(
-                         "waits: no node here can hold {} of its replicas as it needs them{}",
-                         std::max(job.min_replicas, 1), lacking(job))
-                   : "stops: its nodes are no longer there and it has just been restarted";
+                   ? fmt::format("it waits because the nodes cannot hold {} of its replicas{}",
+                                 std::max(job.min_replicas, 1), lacking(job))
+                   : "it stops because its nodes are gone and it has just been restarted";
       }
-      const std::string verb = job.nodes.empty() ? "waits" : "stops for now";
-      if (wanted_[j] < 0) return verb + ": other jobs gain more from the GPUs that it would need";
+      const std::string verb = job.nodes.empty() ? "it waits" : "it stops for now";
+      if (wanted_[j] < 0) return verb + " because other jobs gain more from the GPUs";
       const auto& option = options_of_[j][static_cast<size_t>(wanted_[j])];
-      return fmt::format("{}: {} were meant for it, but what is free lies scattered", verb,
+      return fmt::format("{} because the free GPUs are on too many nodes for {}", verb,
                          describe(option.configuration));
     }
     const Option& option = options_of_[j][static_cast<size_t>(choice_[j])];
     std::string text = describe(option.configuration);
     if (option.gain > 1) {
-      text += fmt::format(", {:.3g} times the goodput of its slowest configuration", option.gain);
+      text +=
+          fmt::format(", with {:.3g} times the goodput of its slowest configuration", option.gain);
     }
-    if (nodes == job.nodes) return "stays: " + text;
-    return (job.nodes.empty()           ? "starts: "
-            : choice_[j] == present_[j] ? "moves: "
-                                        : "changes: ") +
+    if (nodes == job.nodes) return "it keeps " + text;
+    return (job.nodes.empty()           ? "it starts with "
+            : choice_[j] == present_[j] ? "it moves to other nodes and keeps "
+                                        : "it changes to ") +
            text;
   }
 

@@ -76,8 +76,8 @@ std::optional<std::string> overfull_node(const Snapshot& snapshot,
     for (size_t r = 0; r < resources; ++r) {
       const int64_t capacity = snapshot.nodes[n].capacity[r], sum = used[n * resources + r];
       if (sum > capacity) {
-        return fmt::format("node {}: {} of {} {} given away", snapshot.nodes[n].name, sum, capacity,
-                           snapshot.resources[r]);
+        return fmt::format("node {}: {} of {} {} are allocated", snapshot.nodes[n].name, sum,
+                           capacity, snapshot.resources[r]);
       }
     }
   }
@@ -92,7 +92,7 @@ std::optional<std::string> interference(const Snapshot& snapshot,
     for (const int node : allocation[j]) {
       int& owner = distributed[static_cast<size_t>(node)];
       if (owner >= 0 && owner != static_cast<int>(j)) {
-        return fmt::format("node {}: distributed jobs {} and {} share it",
+        return fmt::format("node {}: the distributed jobs {} and {} share it",
                            snapshot.nodes[static_cast<size_t>(node)].name,
                            snapshot.jobs[static_cast<size_t>(owner)].name, snapshot.jobs[j].name);
       }
@@ -108,16 +108,16 @@ std::optional<std::string> broken_by_job(const Snapshot& snapshot, const JobSnap
                                          const NodeList& nodes) {
   const auto replicas = static_cast<int>(nodes.size());
   if (replicas > 0 && (replicas < job.min_replicas || replicas > job.max_replicas)) {
-    return fmt::format("job {}: {} replicas, allowed are {} to {}", job.name, replicas,
+    return fmt::format("job {}: {} replicas; {} to {} are allowed", job.name, replicas,
                        job.min_replicas, job.max_replicas);
   }
   if (!job.preemptible && !job.nodes.empty() && job.nodes != nodes) {
-    return fmt::format("job {}: moved, though not preemptible", job.name);
+    return fmt::format("job {}: its allocation changes, but it is not preemptible", job.name);
   }
   for (const int node : nodes) {
     const auto& first = snapshot.nodes[static_cast<size_t>(nodes.front())];
     if (snapshot.nodes[static_cast<size_t>(node)].accelerator != first.accelerator) {
-      return fmt::format("job {}: on accelerators of several kinds", job.name);
+      return fmt::format("job {}: its nodes have accelerators of several kinds", job.name);
     }
   }
   return std::nullopt;

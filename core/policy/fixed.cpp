@@ -35,7 +35,8 @@ class Queue {
     Decision decision;
     decision.jobs.resize(snapshot_.jobs.size());
     for (size_t j = 0; j < decision.jobs.size(); ++j) {
-      if (keeps(j)) decision.jobs[j] = {snapshot_.jobs[j].nodes, "runs: keeps what it was given"};
+      if (keeps(j))
+        decision.jobs[j] = {snapshot_.jobs[j].nodes, "it keeps its allocation until it ends"};
     }
     for (size_t j = 0; j < decision.jobs.size(); ++j) {
       if (decision.jobs[j].nodes.empty()) decision.jobs[j] = serve(j);
@@ -71,25 +72,26 @@ class Queue {
     const NodeList nodes = find_nodes(j);
     if (!nodes.empty()) {
       free_.take(static_cast<int>(j), nodes);
-      std::string why = fmt::format("starts: {} on {}", count(wanted(j), "replica"),
+      std::string why = fmt::format("it starts with {} on {}", count(wanted(j), "replica"),
                                     count(distinct_nodes(nodes), "node"));
       if (waiting_ > 0) {
-        why += fmt::format(", past {} that need{} more room", count(waiting_, "job"),
-                           waiting_ == 1 ? "s" : "");
+        why += fmt::format(", before {} that {} not fit yet", count(waiting_, "job"),
+                           waiting_ == 1 ? "does" : "do");
       }
       return {nodes, why};
     }
     const int64_t most = room(j, true);
     if (most < wanted(j)) {
       return {{},
-              fmt::format("cannot run: {} wanted, but the nodes of one kind hold {} at most",
+              fmt::format("it cannot run: it needs {}, but the nodes of one kind hold at most {}",
                           count(wanted(j), "replica"), most)};
     }
-    std::string why = fmt::format(
-        "waits: {} wanted, room for {}; {} {} ahead", count(wanted(j), "replica"), room(j, false),
-        waiting_ == 0 ? "no job" : count(waiting_, "job"), waiting_ > 1 ? "are" : "is");
+    std::string why =
+        fmt::format("it waits for {}, of which {} fit now; {} {} ahead of it",
+                    count(wanted(j), "replica"), room(j, false),
+                    waiting_ == 0 ? "no job" : count(waiting_, "job"), waiting_ > 1 ? "are" : "is");
     if (const int holder = holder_of(j); holder >= 0) {
-      why += fmt::format(", and room is kept for {}",
+      why += fmt::format(", and nodes are reserved for {}",
                          snapshot_.jobs[static_cast<size_t>(holder)].name);
     }
     ++waiting_;

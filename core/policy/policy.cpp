@@ -46,17 +46,18 @@ std::unique_ptr<Policy> make_policy(std::string_view name,
           std::find_if(policy.options.begin(), policy.options.end(),
                        [&](const PolicyOption& o) { return o.name == given.first; });
       if (option == policy.options.end()) {
-        fail("policy {} has no option {}; it has: {}", name, key, names_of(policy.options));
+        fail("policy {} has no option {}; its options are: {}", name, key,
+             names_of(policy.options));
       }
       if (!(value >= option->low && value <= option->high)) {
-        fail("policy {}: {} is {}; allowed is {} to {}", name, key, format_number(value),
+        fail("policy {}: {} is {}; it must be from {} to {}", name, key, format_number(value),
              format_number(option->low), format_number(option->high));
       }
       values[key] = value;
     }
     return policy.make(values);
   }
-  fail("there is no policy {}; there are: {}", name, names_of(policies()));
+  fail("unknown policy {}; the policies are: {}", name, names_of(policies()));
 }
 
 }  // namespace adaptdl

@@ -15,7 +15,7 @@ bool is_amount(double value) {
 
 void check_amounts(const std::vector<int64_t>& amounts, size_t count, const std::string& what) {
   if (amounts.size() != count) {
-    fail("{}: {} amounts for {} resources", what, amounts.size(), count);
+    fail("{}: has {} amounts for {} resources", what, amounts.size(), count);
   }
   for (const int64_t amount : amounts) {
     if (amount < 0) fail("{}: an amount is {}; it must be at least 0", what, amount);
@@ -38,13 +38,14 @@ void check_hints(const JobHints& hints, const std::string& job) {
   }
   if (hints.max_profiled_replicas < 0) fail("{}: max_profiled_replicas is negative", what);
   if (!is_amount(hints.remaining_progress.value_or(0))) {
-    fail("{}: remaining_progress is {}", what, *hints.remaining_progress);
+    fail("{}: remaining_progress is {}; it must be finite and at least 0", what,
+         *hints.remaining_progress);
   }
   if (!is_amount(hints.start_cost_s.value_or(0))) {
-    fail("{}: start_cost is {} s", what, *hints.start_cost_s);
+    fail("{}: start_cost is {} s; it must be finite and at least 0", what, *hints.start_cost_s);
   }
   if (!is_amount(hints.rescale_cost_s.value_or(0))) {
-    fail("{}: rescale_cost is {} s", what, *hints.rescale_cost_s);
+    fail("{}: rescale_cost is {} s; it must be finite and at least 0", what, *hints.rescale_cost_s);
   }
 }
 
@@ -52,19 +53,21 @@ void check_job(const Snapshot& snapshot, const JobSnapshot& job) {
   const std::string what = "job " + job.name;
   check_amounts(job.request, snapshot.resources.size(), what);
   if (std::all_of(job.request.begin(), job.request.end(), [](int64_t x) { return x == 0; })) {
-    fail("{}: a replica requests nothing", what);
+    fail("{}: a replica requests no resources", what);
   }
   if (!is_amount(job.age_s) || !is_amount(job.attained_service) || job.restarts < 0) {
     fail("{}: age, attained service and restarts must be at least 0", what);
   }
   if (job.min_replicas < 0 || job.max_replicas < std::max(1, job.min_replicas) ||
       job.requested_replicas < 1) {
-    fail("{}: replicas {} to {}, {} requested; needed is 0 <= min <= max, max and requested >= 1",
-         what, job.min_replicas, job.max_replicas, job.requested_replicas);
+    fail(
+        "{}: replicas {} to {}, {} requested; they must satisfy 0 <= min <= max and max, requested "
+        ">= 1",
+        what, job.min_replicas, job.max_replicas, job.requested_replicas);
   }
   for (const int node : job.nodes) {
     if (node < 0 || static_cast<size_t>(node) >= snapshot.nodes.size()) {
-      fail("{}: it is on node {} of {}", what, node, snapshot.nodes.size());
+      fail("{}: is on node {}, but the snapshot has {} nodes", what, node, snapshot.nodes.size());
     }
   }
   check_hints(job.hints, job.name);

@@ -10,8 +10,7 @@
 namespace adaptdl {
 namespace {
 
-constexpr std::string_view kCutShort =
-    "; time ran out before the search for something better ended";
+constexpr std::string_view kCutShort = "; the search timed out, so a better allocation may exist";
 
 using JobsByName = std::map<std::string_view, const ClusterJob*>;
 
@@ -65,7 +64,7 @@ AllocatorRound Allocator::round() {
     // A defect of the policy, which the same cluster would meet again and again: those that run are
     // to go on.
     result.problems.push_back(
-        fmt::format("{}: the policy cannot have that; nothing is changed", *broken));
+        fmt::format("{}: the policy's answer is invalid; no allocation changes", *broken));
     return result;
   }
   keep_anchors(snapshot, anchors_of(snapshot, present), allocation);

@@ -77,16 +77,16 @@ class JobsTaker {
     try {
       check_hints(view.hints, view.name);
     } catch (const Error& error) {
-      problems_.push_back(fmt::format("{}; its hints are ignored", error.what()));
+      problems_.push_back(fmt::format("{}; the scheduler ignores its hints", error.what()));
       view.hints = {};
     }
     try {
-      if (!names_.insert(job.name).second) fail("there is a job {} already", job.name);
+      if (!names_.insert(job.name).second) fail("two jobs are called {}", job.name);
       check_job(snapshot_, view);
       if (!view.preemptible && !view.nodes.empty()) keep(view);
       snapshot_.jobs.push_back(std::move(view));
     } catch (const Error& error) {
-      problems_.push_back(fmt::format("{}; it keeps what it has", error.what()));
+      problems_.push_back(fmt::format("{}; it keeps its allocation", error.what()));
       leave_out(view);
     }
   }
@@ -116,7 +116,7 @@ class JobsTaker {
       const int64_t count = std::count(job.nodes.begin(), job.nodes.end(), node);
       for (size_t r = 0; r < job.request.size(); ++r) {
         if (count * job.request[r] <= left_[n][r]) continue;
-        fail("job {}: node {} has no room for what it was given there: {}", job.name,
+        fail("job {}: node {} has too little for its replicas there: {}", job.name,
              snapshot_.nodes[n].name, snapshot_.resources[r]);
       }
     }

@@ -55,7 +55,7 @@ HttpResponse empty_response(int status) {
 }
 
 HttpResponse refuse_method(const char* allowed) {
-  HttpResponse response = text_response(405, fmt::format("Only {} is possible here.", allowed));
+  HttpResponse response = text_response(405, fmt::format("Only {} is allowed here.", allowed));
   response.headers.emplace_back("Allow", allowed);
   return response;
 }
@@ -64,12 +64,12 @@ HttpResponse refuse_method(const char* allowed) {
 std::optional<HttpResponse> refuse_caller(const SupervisedJob& job, const Caller& caller) {
   if (!job.token) return std::nullopt;
   if (!caller.token) {
-    return text_response(401, fmt::format("{} is served only to its own programs: the path must "
-                                          "start with /j/ and the job's token.",
+    return text_response(401, fmt::format("Only programs of {} may ask: the path must start with "
+                                          "/j/ and the job's token.",
                                           caller.job()));
   }
   if (same_token(*job.token, *caller.token)) return std::nullopt;
-  return text_response(403, fmt::format("This is not the token of {}.", caller.job()));
+  return text_response(403, fmt::format("Wrong token for {}.", caller.job()));
 }
 
 }  // namespace
@@ -120,8 +120,9 @@ void Supervisor::Impl::handle(const HttpServerRequest& request, const HttpReply&
     caller.name = words[2];
     return take_hints(request.body, caller, reply);
   }
-  reply.send(text_response(
-      404, "Here are /healthz, /discover/NAMESPACE/NAME/GROUP and /hints/NAMESPACE/NAME."));
+  reply.send(text_response(404,
+                           "Not found. The paths are /healthz, /discover/NAMESPACE/NAME/GROUP and "
+                           "/hints/NAMESPACE/NAME."));
 }
 
 void Supervisor::Impl::discover(const HttpServerRequest& request, const Poll& poll,
@@ -158,7 +159,7 @@ std::optional<HttpResponse> Supervisor::Impl::look(const Poll& poll) {
     return HttpResponse{
         200, {{"Content-Type", "application/json; charset=utf-8"}}, dump_json(*addresses)};
   } catch (const Error& error) {
-    log_warning("addresses of {}: {}", caller.job(), error.what());
+    log_warning("cannot find the addresses of {}: {}", caller.job(), error.what());
     return std::nullopt;
   }
 }
@@ -180,7 +181,7 @@ void Supervisor::Impl::take_hints(const std::string& body, const Caller& caller,
                                   const HttpReply& reply) {
   const auto job = jobs.find(caller.job_namespace, caller.name);
   if (!job) {
-    return reply.send(text_response(404, fmt::format("There is no job {} here.", caller.job())));
+    return reply.send(text_response(404, fmt::format("Job {} not found.", caller.job())));
   }
   if (auto refusal = refuse_caller(*job, caller)) return reply.send(std::move(*refusal));
   SchedulingHints hints;
@@ -196,7 +197,7 @@ void Supervisor::Impl::take_hints(const std::string& body, const Caller& caller,
     try {
       jobs.hints(caller.job_namespace, caller.name, hints);
     } catch (const Error& error) {
-      log_warning("hints of {}: {}", caller.job(), error.what());
+      log_warning("lost the hints of {}: {}", caller.job(), error.what());
     }
   });
 }

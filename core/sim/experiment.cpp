@@ -47,8 +47,10 @@ void check_nodes(std::string_view policy, const std::vector<ClusterNode>& nodes)
     if (gpus_of(node) == 0) continue;
     if (first == nullptr) first = &node;
     if (node.accelerator == first->accelerator) continue;
-    fail("policy {} knows GPUs of one kind only, and there are '{}' and '{}'; leave it out", policy,
-         first->accelerator, node.accelerator);
+    fail(
+        "policy {} supports one kind of GPU, but the cluster has '{}' and '{}'; leave the policy "
+        "out",
+        policy, first->accelerator, node.accelerator);
   }
 }
 
@@ -129,7 +131,7 @@ std::vector<ClusterNode> cluster_from(const YamlNode& list) {
     entry.read("count", count, 1, kMaxNodes);
     entry.read("accelerator", accelerator);
     const bool named = entry.read("name", name);
-    if (named && name.empty()) item.refuse("name: a node's name is not empty");
+    if (named && name.empty()) item.refuse("name: must not be empty");
     entry.finish();
     for (int i = 0; i < count; ++i) {
       const std::string full = !named      ? fmt::format("node-{}", nodes.size())
@@ -139,7 +141,7 @@ std::vector<ClusterNode> cluster_from(const YamlNode& list) {
         item.refuse(fmt::format("'{}' is the name of two nodes; give another", full));
       }
       nodes.push_back({full, accelerator, {{"gpu", gpus}}});
-      if (nodes.size() > kMaxNodes) list.refuse(fmt::format("more than {} nodes", kMaxNodes));
+      if (nodes.size() > kMaxNodes) list.refuse(fmt::format("has more than {} nodes", kMaxNodes));
     }
   }
   return nodes;
@@ -152,7 +154,7 @@ std::vector<ClusterNode> read_cluster(const std::string& path) {
   top.finish();
   const auto has_gpu = [](const ClusterNode& node) { return gpus_of(node) > 0; };
   if (std::none_of(nodes.begin(), nodes.end(), has_gpu)) {
-    list.refuse("no node has a GPU; one at least is needed");
+    list.refuse("no node has a GPU; at least one GPU is needed");
   }
   return nodes;
 }

@@ -24,7 +24,7 @@ SimCluster::SimCluster(std::vector<ClusterNode> nodes, const std::vector<Workloa
   for (const WorkloadJob& spec : workload) {
     const auto profile = profiles.find(spec.application);
     if (profile == profiles.end()) {
-      fail("job {}: there is no profile of {}", spec.name, spec.application);
+      fail("job {}: application {} has no profile", spec.name, spec.application);
     }
     jobs_.push_back({spec, SimJob(profile->second, options.adapt_batch ? 0 : spec.batch_size)});
   }
@@ -71,12 +71,13 @@ std::vector<ClusterJob> SimCluster::jobs() {
 void SimCluster::allocate(const std::string& name, const std::vector<std::string>& nodes,
                           const std::string& why) {
   Job& job = jobs_[find_job(name)];
-  if (!job.visible || job.completed_s >= 0) fail("job {} is not there (any more)", name);
+  if (!job.visible || job.completed_s >= 0)
+    fail("job {} has not been submitted or has finished", name);
   if (job.nodes == nodes) return;
   std::vector<int> indices;
   for (const std::string& node : nodes) {
     const size_t index = find_node(node);
-    if (!nodes_[index].available()) fail("job {}: node {} is gone, or about to go", name, node);
+    if (!nodes_[index].available()) fail("job {}: node {} is lost or under notice", name, node);
     indices.push_back(static_cast<int>(index));
   }
   job.nodes = nodes;

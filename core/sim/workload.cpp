@@ -29,15 +29,15 @@ class Checker {
   void check(const WorkloadJob& job, const Refuse& refuse) {
     if (job.submitted_s > kMaxSeconds) {  // the last of many
       refuse("every_s",
-             fmt::format("makes job {} come {:.3g} s after the start; {:.0f} is the most", job.name,
-                         job.submitted_s, kMaxSeconds));
+             fmt::format("submits job {} {:.3g} s after the start; at most {:.0f} s are allowed",
+                         job.name, job.submitted_s, kMaxSeconds));
     }
     if (!names_.insert(job.name).second) {
       refuse("name", fmt::format("'{}' is the name of two jobs; give another", job.name));
     }
     if (std::find(applications_.begin(), applications_.end(), job.application) ==
         applications_.end()) {
-      refuse("application", fmt::format("'{}' has no profile; known are {}", job.application,
+      refuse("application", fmt::format("'{}' has no profile; the profiles are {}", job.application,
                                         fmt::join(applications_, ", ")));
     }
   }
@@ -113,7 +113,7 @@ std::vector<WorkloadJob> parse_workload(std::string text, const std::string& pat
     top.finish();
     return jobs;
   }
-  fail("{}: the suffix tells a workload's format; .csv, .yaml and .yml are known", path);
+  fail("{}: unknown workload format; the suffix must be .csv, .yaml or .yml", path);
 }
 
 std::vector<WorkloadJob> workload_from(const YamlNode& list, const std::string& path,

@@ -62,16 +62,18 @@ ClusterSizeWish wish_cluster_size(const Snapshot& snapshot, const NodeSnapshot& 
                                   const UtilityBand& band, const SearchBudget& budget) {
   check_snapshot(snapshot);
   if (node.capacity.size() != snapshot.resources.size() || node.capacity[0] <= 0) {
-    fail("cluster size: a node needs an amount of each resource, and some of {}",
+    fail("cluster size: a node needs an amount of each resource, above 0 for {}",
          snapshot.resources[0]);
   }
   if (min_nodes < 0 || max_nodes < min_nodes) {
-    fail("cluster size: {} to {} nodes; needed is 0 <= min <= max", min_nodes, max_nodes);
+    fail("cluster size: {} to {} nodes; they must satisfy 0 <= min <= max", min_nodes, max_nodes);
   }
   if (!(band.low >= 0 && band.low < band.high)) {
-    fail("cluster size: utility from {} to {}; needed is 0 <= low < high", band.low, band.high);
+    fail("cluster size: utility from {} to {}; it must satisfy 0 <= low < high", band.low,
+         band.high);
   }
-  if (snapshot.jobs.empty()) return {min_nodes, 0, "no jobs: as few nodes as allowed"};
+  if (snapshot.jobs.empty())
+    return {min_nodes, 0, "there are no jobs, so the minimum number of nodes is enough"};
 
   SearchBudget each = budget;
   each.work /= std::bit_width(static_cast<unsigned>(max_nodes)) + 2;
@@ -96,12 +98,13 @@ ClusterSizeWish wish_cluster_size(const Snapshot& snapshot, const NodeSnapshot& 
   }
   const double reached = low == start ? now : sizes.utility(low);
   const char* reason =
-      now > band.high ? "more accelerators would be used well" : "some accelerators bring little";
-  const char* limit = low == max_nodes && reached > band.high  ? ", and no more nodes are allowed"
+      now > band.high ? "jobs would use more accelerators well" : "some accelerators bring little";
+  const char* limit = low == max_nodes && reached > band.high  ? ", but no more nodes are allowed"
                       : low == min_nodes && reached < band.low ? ", but no fewer nodes are allowed"
                                                                : "";
-  return {low, reached,
-          fmt::format("{} nodes: utility {:.2f} with {}, {}{}", low, now, start, reason, limit)};
+  return {
+      low, reached,
+      fmt::format("{} nodes: utility {:.2f} with {} nodes; {}{}", low, now, start, reason, limit)};
 }
 
 }  // namespace adaptdl

@@ -35,12 +35,15 @@ std::string why_waits(const PolluxProblem& problem, int job) {
     room =
         room || most.most_on_one >= least || (most.on_several >= least && most.spanned_nodes > 1);
   }
-  if (!room) return fmt::format("waits: there is no room for {}", amount(problem, job, least));
-  if (problem.objective.change_factor(job) <= 0) {
-    return "waits: nothing is free, and it is too young or has restarted too often to take from "
-           "others";
+  if (!room) {
+    return fmt::format("it waits because it needs at least {}, which the nodes cannot provide",
+                       amount(problem, job, least));
   }
-  return "waits: every GPU does more for other jobs";
+  if (problem.objective.change_factor(job) <= 0) {
+    return "it waits because nothing is free, and it is too young or has restarted too often to "
+           "preempt other jobs";
+  }
+  return "it waits because other jobs gain more from every GPU";
 }
 
 }  // namespace
@@ -51,9 +54,9 @@ std::string why_row(PolluxProblem& problem, int job, const PolluxRow& row) {
   if (row.empty()) return why_waits(problem, job);
   const int replicas = replicas_of(row), kind = problem.objective.kind_of(row.front().node);
   const std::string have = amount(problem, job, replicas);
-  if (!problem.movable[j]) return fmt::format("keeps {}: it is not preemptible", have);
+  if (!problem.movable[j]) return fmt::format("it keeps {} because it is not preemptible", have);
   if (unmeasured(it, replicas)) {
-    return fmt::format("limited to {} until it has been measured with more",
+    return fmt::format("it is limited to {} until it has measured itself with more",
                        counted(replicas, "replica"));
   }
   const double speedup = problem.objective.speedup(job, kind, row.size() > 1, replicas);
@@ -66,10 +69,12 @@ std::string why_row(PolluxProblem& problem, int job, const PolluxRow& row) {
                  problem.objective.speedup(job, other.kind, other.spanned > 0, other.replicas) >
                      speedup * (1 + 1e-9);
         });
-    if (better) return fmt::format("keeps {}: moving would cost more than it gains", have);
+    if (better)
+      return fmt::format("it keeps {} because a move would cost more than it gains", have);
   }
-  return fmt::format("{}{} on {}: {:.1f} times its fair share's goodput", keeps ? "keeps " : "",
-                     have, counted(static_cast<int64_t>(row.size()), "node"), speedup);
+  return fmt::format("it {} {} on {}, with {:.1f} times the goodput of its fair share",
+                     keeps ? "keeps" : "gets", have,
+                     counted(static_cast<int64_t>(row.size()), "node"), speedup);
 }
 
 }  // namespace adaptdl

@@ -95,7 +95,7 @@ Decision Optimus::decide(const Snapshot& snapshot, uint64_t, const SearchBudget&
   for (size_t j = 0; j < jobs; ++j) {
     decision.jobs.push_back(
         {std::move(placed[j]),
-         fmt::format("about {:.0f} steps are left; the next GPU would save {:.0f} s",
+         fmt::format("it has about {:.0f} steps left, and the next GPU would save {:.0f} s",
                      candidates[j].steps_left, gains[j])});
   }
   return decision;

@@ -45,12 +45,12 @@ void check_published(const Snapshot& snapshot, const char* policy) {
     if (node.capacity[0] == 0) continue;
     if (first == nullptr) first = &node;
     if (node.accelerator == first->accelerator) continue;
-    fail("{}: nodes have GPUs of kind '{}' and '{}'; this policy knows one kind only", policy,
+    fail("{}: nodes have GPUs of kind '{}' and '{}'; this policy supports one kind only", policy,
          first->accelerator, node.accelerator);
   }
   for (const JobSnapshot& job : snapshot.jobs) {
     if (job.request[0] == 1) continue;
-    fail("{}: a replica of job {} requests {} of {}; this policy knows 1 only", policy, job.name,
+    fail("{}: a replica of job {} requests {} of {}; this policy supports 1 only", policy, job.name,
          job.request[0], snapshot.resources[0]);
   }
 }

@@ -66,7 +66,7 @@ Decision Tiresias::decide(const Snapshot& snapshot, uint64_t, const SearchBudget
       if (runs) wanted[j] = replicas;
       if (runs && !pinned(snapshot.jobs[j])) left -= replicas;
       decision.jobs[j].why = fmt::format(
-          "{} in queue {} after {:.1f} of {:.0f} GPU hours", runs ? "runs" : "waits for room",
+          "it {} in queue {} after {:.1f} of {:.0f} GPU hours", runs ? "runs" : "waits for GPUs",
           queue + 1, known_.at(name).executed_s * replicas / 3600, kThreshold / 3600);
     }
   }

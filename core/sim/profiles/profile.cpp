@@ -82,10 +82,10 @@ void Profile::take_runs(std::vector<ValidationRun> runs) {
     const std::string what = fmt::format("the validation run at batch {}", run.batch);
     check_batch(run.batch, what);
     if (i > 0 && run.batch == runs[i - 1].batch) fail("{} is given twice; once is allowed", what);
-    if (run.epochs.empty()) fail("{} has no epoch; one at least is needed", what);
+    if (run.epochs.empty()) fail("{} has no epoch; at least one is needed", what);
     if (run.epochs.size() != epochs) {
-      fail("{} has {} epochs, that at {} has {}; all need as many", what, run.epochs.size(),
-           runs[0].batch, epochs);
+      fail("{} has {} epochs, but the run at batch {} has {}; all need the same number", what,
+           run.epochs.size(), runs[0].batch, epochs);
     }
     ValidationRun::Row before;
     for (size_t e = 0; e < epochs; ++e) {
@@ -97,8 +97,8 @@ void Profile::take_runs(std::vector<ValidationRun> runs) {
       }
       if (!(row.grad.sqr >= 0 && row.grad.var >= 0 && std::isfinite(row.grad.sqr) &&
             std::isfinite(row.grad.var))) {
-        fail("{}: grad_sqr and grad_var of epoch {} are {} and {}; at least 0 is allowed", what, e,
-             row.grad.sqr, row.grad.var);
+        fail("{}: grad_sqr and grad_var of epoch {} are {} and {}; both must be at least 0", what,
+             e, row.grad.sqr, row.grad.var);
       }
       before = row;
     }
@@ -112,7 +112,7 @@ void Profile::take_runs(std::vector<ValidationRun> runs) {
 }
 
 void Profile::take_placements(const std::vector<PlacementMeasurement>& placements) {
-  if (placements.empty()) fail("no placement was measured; one replica alone is the least");
+  if (placements.empty()) fail("no placement was measured; measure at least one replica alone");
   for (const auto& [gpus, atomic, time] : placements) {
     const std::string what = fmt::format("placement {} with {} samples", text_of(gpus), atomic);
     check_batch(atomic, what);
@@ -161,10 +161,10 @@ void Profile::take_bounds(const ProfileData& data) {
   check_batch(batch_.atomic_min, "atomic_min");
   check_batch(batch_.atomic_max, "atomic_max");
   if (batch_.max < batch_.initial) {
-    fail("max_batch is {}; at least initial_batch, {}, is allowed", batch_.max, batch_.initial);
+    fail("max_batch is {}; it must be at least initial_batch, {}", batch_.max, batch_.initial);
   }
   if (batch_.atomic_max < batch_.atomic_min) {
-    fail("atomic_max is {}; at least atomic_min, {}, is allowed", batch_.atomic_max,
+    fail("atomic_max is {}; it must be at least atomic_min, {}", batch_.atomic_max,
          batch_.atomic_min);
   }
   if (data.max_replicas && (*data.max_replicas < 1 || *data.max_replicas > kMaxReplicas)) {
@@ -210,7 +210,7 @@ void Profile::interpolate_sizes(const ProfileData& data) {
     check_batch(atomic, what);
     check_time(time, what);
     if (nodes < 1 || replicas < nodes || replicas > kMaxReplicas) {
-      fail("{}: there must be a node, a replica on each, and at most {} replicas", what,
+      fail("{}: at least one node, a replica on each and at most {} replicas are needed", what,
            kMaxReplicas);
     }
     const Point3 at{static_cast<double>(nodes), static_cast<double>(replicas),

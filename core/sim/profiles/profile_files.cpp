@@ -129,8 +129,9 @@ void parse_placements_csv(std::string text, const std::string& path, ProfileData
     PlacementMeasurement measured;
     for (const char digit : table.text(row, "placement")) {
       if (digit < '1' || digit > '9') {
-        table.refuse(row, "placement",
-                     "is no placement; give a digit from 1 to 9 for each node, or a YAML profile");
+        table.refuse(
+            row, "placement",
+            "is not a placement; give a digit from 1 to 9 for each node, or a YAML profile");
       }
       measured.gpus.push_back(digit - '0');
     }
@@ -277,7 +278,8 @@ Profiles read_profiles(const std::string& directory) {
     }
   }
   if (profiles.empty()) {
-    fail("{}: holds no profile; it needs folders with a placements.csv, or .yaml files", directory);
+    fail("{}: contains no profile; it needs folders with a placements.csv, or .yaml files",
+         directory);
   }
   return profiles;
 }

@@ -28,7 +28,7 @@ double mean_of(const std::vector<double>& values) {
 
 double positive(const Json& event, std::string_view key, const std::string& at) {
   const auto value = json_get<double>(event, key, at);
-  if (!(value > 0)) fail("{}: {} is {}; above 0 is allowed", at, key, value);
+  if (!(value > 0)) fail("{}: {} is {}; it must be above 0", at, key, value);
   return value;
 }
 
@@ -85,8 +85,9 @@ struct Recording::Reader {
     if (kind == "start") {
       start(event, at);
     } else if (!started) {
-      fail("{}: begins with '{}' instead of 'start'; give all that `adaptdl run -o json` prints",
-           at, kind);
+      fail(
+          "{}: starts with '{}' instead of 'start'; give the whole output of `adaptdl run -o json`",
+          at, kind);
     } else if (kind == "generation" || kind == "batch") {
       slow_left = kSlowSteps;
       if (kind == "batch") to.take_bounds(event, at);
@@ -105,7 +106,9 @@ struct Recording::Reader {
 
   void start(const Json& event, const std::string& at) {
     const auto format = json_get<int>(event, "format", at);
-    if (format > kFormat) fail("{}: format is {}; up to {} is known", at, format, kFormat);
+    if (format > kFormat)
+      fail("{}: format is {}, but this adaptdl reads up to {}; get a newer adaptdl", at, format,
+           kFormat);
     if (to.name_.empty()) to.name_ = json_get<std::string>(event, "name", at);
     started = true;
     slow_left = kSlowSteps;
@@ -123,7 +126,7 @@ struct Recording::Reader {
       if (to.epoch_progress_ == 0) to.epoch_progress_ = per_epoch;
       if (differs(per_epoch, to.epoch_progress_)) {
         fail(
-            "{}: an epoch has {:.6g} steps of the initial batch, in what was read before {:.6g}; "
+            "{}: an epoch has {:.6g} steps of the initial batch, but {:.6g} in earlier input; "
             "all runs must train the same program on the same data",
             at, per_epoch, to.epoch_progress_);
       }
@@ -162,7 +165,8 @@ void Recording::add(std::istream& stream, const std::string& path) {
     }
     reader.take(event, at);
   }
-  if (!reader.started) fail("{}: holds no event; give what `adaptdl run -o json` prints", path);
+  if (!reader.started)
+    fail("{}: contains no event; give the output of `adaptdl run -o json`", path);
 }
 
 void Recording::take_bounds(const Json& event, const std::string& at) {
@@ -184,7 +188,7 @@ void Recording::take_bounds(const Json& event, const std::string& at) {
     atomic_max_ = std::max(atomic_max_.value_or(high), high);
   }
   if (initial_batch_ != 0 && initial != initial_batch_) {
-    fail("{}: the initial batch is {}, in what was read before {}; all runs must have the same", at,
+    fail("{}: the initial batch is {}, but {} in earlier input; all runs must have the same", at,
          initial, initial_batch_);
   }
   initial_batch_ = initial;
@@ -196,8 +200,8 @@ void Recording::take_times(const Json& event, const std::string& at) {
   const auto atomic = json_get<int64_t>(event, "atomic", at);
   const auto accumulation = json_get<int64_t>(event, "accumulation", at);
   if (replicas < 1 || atomic < 1 || accumulation < 0) {
-    fail("{}: {} replicas with {} samples, {} times more; at least 1, 1 and 0 are allowed", at,
-         replicas, atomic, accumulation);
+    fail("{}: replicas, atomic and accumulation are {}, {} and {}; at least 1, 1 and 0 are needed",
+         at, replicas, atomic, accumulation);
   }
   // The last step of an epoch may have fewer samples.
   const double whole = static_cast<double>(replicas) * static_cast<double>(atomic) *
@@ -229,8 +233,8 @@ const Recording::Epochs& Recording::whole_training() const {
     missing += fmt::format("epoch {} of {:.6g}", first_missing, epochs_in(total));
   }
   fail(
-      "no training was recorded to its end: {} is missing; let a run finish, or, with --set "
-      "epochs=N, a shorter one, and give all its events",
+      "no complete training was recorded: {} is missing; let a run finish (with --set epochs=N "
+      "for a shorter one) and give all its events",
       missing);
 }
 
@@ -263,7 +267,7 @@ ProfileData Recording::profile(const std::string& application) const {
   }
   const auto is_known = [](double value) { return value > 0; };
   const auto known = std::find_if(ratio.begin(), ratio.end(), is_known);
-  if (known == ratio.end()) fail("no step tells its noise_scale; train for longer");
+  if (known == ratio.end()) fail("no step has a noise_scale; train for longer");
   std::fill(ratio.begin(), known, *known);
   for (size_t e = 1; e < ratio.size(); ++e) ratio[e] = ratio[e] > 0 ? ratio[e] : ratio[e - 1];
 

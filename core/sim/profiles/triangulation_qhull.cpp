@@ -75,7 +75,7 @@ void set_weights(Triangulation::Cell& cell, std::span<const Point3> points) {
 class QhullRun {
  public:
   QhullRun() : qh_(std::make_unique<qhT>()), log_(std::fopen("/dev/null", "w")) {
-    if (!log_) fail("/dev/null: cannot be opened; Qhull needs it for its remarks");
+    if (!log_) fail("/dev/null: cannot open it; Qhull needs it for its messages");
     qh_zero(qh_.get(), log_.get());
   }
   QhullRun(const QhullRun&) = delete;
@@ -120,7 +120,7 @@ std::vector<Triangulation::Cell> QhullRun::cells() {
   cells.reserve(static_cast<size_t>(count));
   FORALLfacets {
     if (!used(facet)) continue;
-    if (!facet->simplicial) fail("Qhull leaves a cell with more than four corners");
+    if (!facet->simplicial) fail("Qhull returned a cell with more than four corners");
     Triangulation::Cell cell;
     for (int k = 0; k < 4; ++k) {
       const auto* vertex = SETelemt_(facet->vertices, k, vertexT);
@@ -139,7 +139,7 @@ std::optional<Triangulation> QhullRun::triangulate(std::span<const Point3> point
   std::vector<Point3> copy(points.begin(), points.end());  // Qhull asks for a mutable pointer
   const int error = run(copy);
   if (error == qh_ERRsingular || error == qh_ERRinput) return std::nullopt;
-  if (error != 0) fail("Qhull cannot triangulate {} points (its error {})", points.size(), error);
+  if (error != 0) fail("Qhull cannot triangulate {} points (error {})", points.size(), error);
 
   Triangulation result;
   result.cells_ = cells();

@@ -90,7 +90,7 @@ class Reader {
       const auto known = simulated_policies();
       if (std::find(known.begin(), known.end(), name) == known.end()) {
         policy.refuse(
-            fmt::format("there is no policy {}; there are {}", name, fmt::join(known, ", ")));
+            fmt::format("unknown policy {}; the policies are {}", name, fmt::join(known, ", ")));
       }
       scenario_.policies.emplace_back(name, options);
     }
@@ -117,7 +117,7 @@ class Reader {
       fault.node = name.text();
       const auto is_it = [&](const ClusterNode& known) { return known.name == fault.node; };
       if (std::none_of(scenario_.nodes.begin(), scenario_.nodes.end(), is_it)) {
-        name.refuse("there is no node " + fault.node);
+        name.refuse("unknown node " + fault.node);
       }
     } else {
       from.read("jobs", fault.jobs);
@@ -134,7 +134,7 @@ class Reader {
       fault.until_s = seconds(until);
       const double earliest =
           fault.from_s + (fault.kind == FaultKind::spot_notice ? fault.by_s : 0);
-      if (fault.until_s <= earliest) until.refuse("it ends before it begins");
+      if (fault.until_s <= earliest) until.refuse("the fault ends before it starts");
     }
     from.finish();
     return fault;
@@ -165,7 +165,7 @@ class Reader {
       for (const YamlNode& name : names.list()) {
         const auto is_it = [&](const WorkloadJob& job) { return job.name == name.text(); };
         if (std::none_of(scenario_.workload.begin(), scenario_.workload.end(), is_it)) {
-          name.refuse("there is no job " + name.text());
+          name.refuse("unknown job " + name.text());
         }
         scenario_.unfinished.push_back(name.text());
       }

@@ -65,7 +65,7 @@ void ScenarioChecks::allocated(const TimelineEvent& event) {
   std::vector<std::string>& before = given_[event.name];
   for (const std::string& node : event.nodes) {
     if (!unavailable(node)) continue;
-    violated("job {} is given node {}, which is gone or about to go", event.name, node);
+    violated("job {} gets node {}, which is lost or under notice", event.name, node);
   }
   if (!cluster_.job(event.name).spec.preemptible && !before.empty() &&
       std::none_of(before.begin(), before.end(), unavailable)) {
@@ -91,8 +91,8 @@ void ScenarioChecks::waited(const std::string& job, double until_s) {
   const auto since = without_since_.find(job);
   const auto longest = limit(scenario_.longest_wait_s);
   if (!longest || since == without_since_.end() || until_s - since->second <= *longest) return;
-  violated("job {} has waited for {}; allowed is {}", job, format_duration(until_s - since->second),
-           format_duration(*longest));
+  violated("job {} has waited for {}; the limit is {}", job,
+           format_duration(until_s - since->second), format_duration(*longest));
 }
 
 void ScenarioChecks::after_round() {
@@ -103,7 +103,7 @@ void ScenarioChecks::after_round() {
     if (replicas == 0) continue;
     const int most = std::min(job.spec.max_replicas, job.state.profile().max_replicas());
     if (replicas < job.spec.min_replicas || replicas > most) {
-      violated("job {} has {} replicas; allowed are {} to {}", job.spec.name, replicas,
+      violated("job {} has {} replicas; {} to {} are allowed", job.spec.name, replicas,
                job.spec.min_replicas, most);
     }
     for (const std::string& node : job.nodes) ++used[node];
@@ -130,13 +130,13 @@ void ScenarioChecks::at_end(const std::vector<JobResult>& jobs,
     const auto& unfinished = scenario_.unfinished;
     const bool may = std::find(unfinished.begin(), unfinished.end(), job.name) == unfinished.end();
     if (may && job.jct_s < 0) violated("job {} has not finished", job.name);
-    if (!may && job.jct_s >= 0) violated("job {} has finished, which it must not", job.name);
+    if (!may && job.jct_s >= 0) violated("job {} has finished, but it must not", job.name);
     if (const auto most = limit(scenario_.max_restarts); most && job.restarts > *most) {
-      violated("job {} was restarted {} times; allowed is {}", job.name, job.restarts, *most);
+      violated("job {} was restarted {} times; the limit is {}", job.name, job.restarts, *most);
     }
   }
   if (const auto most = limit(scenario_.mean_jct_s); most && summary.avg_jct_s > *most) {
-    violated("the mean completion time is {}; allowed is {}", format_duration(summary.avg_jct_s),
+    violated("the mean completion time is {}; the limit is {}", format_duration(summary.avg_jct_s),
              format_duration(*most));
   }
   const auto& expected = scenario_.expect_problems;
@@ -146,13 +146,13 @@ void ScenarioChecks::at_end(const std::vector<JobResult>& jobs,
   for (const std::string& problem : problems) {
     if (std::none_of(expected.begin(), expected.end(),
                      [&](const std::string& part) { return names(problem, part); })) {
-      violated("a round complains: {}", problem);
+      violated("a round reports a problem: {}", problem);
     }
   }
   for (const std::string& part : expected) {
     if (std::none_of(problems.begin(), problems.end(),
                      [&](const std::string& problem) { return names(problem, part); })) {
-      violated("no round complains of '{}'", part);
+      violated("no round reports the problem '{}'", part);
     }
   }
 }

@@ -84,7 +84,9 @@ ScenarioOutcome run_scenario(const Scenario& scenario, const std::string& policy
   hash.add(fmt::format("{:016x}", rng.bits()));
   outcome.hash = hash.value();
   outcome.violations = checks.violations();
-  if (more) outcome.violations.push_back(fmt::format("no end after {} rounds", kMaxRounds));
+  if (more)
+    outcome.violations.push_back(
+        fmt::format("the scenario has not ended after {} rounds", kMaxRounds));
   outcome.summary = summarise(jobs, simulation.policy_times());
   return outcome;
 }

@@ -109,7 +109,7 @@ TEST_CASE("hints: a refusal names the field and says what is allowed") {
   check_refused("globalBatchSize", "-1", "globalBatchSize");
   check_refused("localBszBounds", "[32]", "localBszBounds");
   check_refused("localBszBounds", "[0, 3]", "localBszBounds");
-  check_refused("localBszBounds", "[4, 3]", "the least, 4, is above the most, 3");
+  check_refused("localBszBounds", "[4, 3]", "the minimum 4 is above the maximum 3");
   check_refused("localBszBounds", "[4096, null]", "above the largest batch, 2048");
   check_refused("maxProfiledReplicas", "-1", "maxProfiledReplicas");
   check_refused("maxProfiledReplicas", "4294967297", "maxProfiledReplicas");

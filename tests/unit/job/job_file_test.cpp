@@ -138,29 +138,29 @@ TEST_CASE("mistakes in the short form are told by their place") {
       {"command: {a: b}", "must be text"},
       {"command: [\"a\\0b\"]", "zero byte"},
       {"command: [a]\nargs: b", "args: is b; it must be a list"},
-      {"command: [a]\nname: My_Job", "name: My_Job is no name of a job"},
-      {"command: [a]\nname: ../x", "is no name of a job"},
+      {"command: [a]\nname: My_Job", "name: My_Job is not a valid job name"},
+      {"command: [a]\nname: ../x", "is not a valid job name"},
       {"command: [a]\nname: aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffff",
-       "is too long; allowed are 57"},
+       "is too long; at most 57"},
       {"command: [a]\ndirectory: /a", "is not in the project"},
       {"command: [a]\ndirectory: a/../../b", "is not in the project"},
       {"command: [a]\nset: {a: 1}", "a command has no settings"},
       {"archive: a\nset: {a: [1]}", "put it in quotes"},
-      {"archive: a\nset: {a=b: 1}", "no key of a setting"},
+      {"archive: a\nset: {a=b: 1}", "not a valid setting key"},
       {"archive: a\nset: {a: }", "set.a: is empty"},
-      {"command: [a]\nenv: {a=b: 1}", "no name of a variable"},
+      {"command: [a]\nenv: {a=b: 1}", "not a valid variable name"},
       {"command: [a]\nenv: {a: [1]}", "env.a: is a list; it must be text"},
       {"command: [a]\nenv: [a]", "env: is a list"},
       {"command: [a]\ndata: ['']", "data: a path is empty"},
       {"command: [a]\nresources: {cpu: 0}", "resources.cpu: must be above 0"},
       {"command: [a]\nresources: {memory: 2GB}",
-       "job.yaml:2: resources.memory: 2GB is no quantity"},
+       "job.yaml:2: resources.memory: 2GB is not a quantity"},
       {"command: [a]\nresources: {gpu: 0.5}", "resources.gpu: is 0.5"},
       {"command: [a]\ncheckpoint: {size: 0}", "checkpoint.size: must be above 0"},
       {"command: [a]\nretries: -1", "retries: is -1"},
       {"command: [a]\ngrace_s: -1", "grace_s: is -1"},
       {"command: [a]\npreemptible: no", "true or false"},
-      {"command: [a]\ntensorboard: a/b", "no name of a TensorBoard instance"},
+      {"command: [a]\ntensorboard: a/b", "not a valid TensorBoard instance name"},
       {"command: [a]\nreplicas: 1:2\nrequested_replicas: 3", "requested_replicas: is 3"},
       {"command: [a]\nkind: Job", "apiVersion: is missing"},
   };
@@ -255,7 +255,8 @@ TEST_CASE("an AdaptDLJob that one machine cannot run is a cluster's all the same
   const JobFile job = parse_job_file(
       adaptdl_job("        image: x\n", "  minReplicas: 2\n") + "status: {phase: Running}\n",
       "job.yaml");
-  CHECK(job.only_in_cluster.find("known to its image only") != std::string::npos);
+  CHECK(job.only_in_cluster.find("only the image defines what this container runs") !=
+        std::string::npos);
   CHECK(job.spec.name_prefix == "x-");
   CHECK(job.spec.min_replicas == 2);
   REQUIRE(job.manifest);
@@ -271,9 +272,9 @@ TEST_CASE("what only a cluster can give is refused with that reason") {
   };
   const std::string at = "spec.template.spec.containers.0.";
   const Case cases[] = {
-      {adaptdl_job("        image: x\n"), "known to its image only"},
-      {adaptdl_job("        comand: [a]\n"), "did you mean it by comand?"},
-      {adaptdl_job("        command: []\n"), "known to its image only"},
+      {adaptdl_job("        image: x\n"), "only the image defines what this container runs"},
+      {adaptdl_job("        comand: [a]\n"), "did you mean comand as the command?"},
+      {adaptdl_job("        command: []\n"), "only the image defines what this container runs"},
       {adaptdl_job("        command: a\n"), "it must be a list"},
       {adaptdl_job("        command: [a, $(ADAPTDL_SHARE_PATH)]\n"), "'... $ADAPTDL_SHARE_PATH'"},
       {adaptdl_job("        command: [a]\n        envFrom: []\n"), "envFrom: takes variables"},
@@ -284,9 +285,9 @@ TEST_CASE("what only a cluster can give is refused with that reason") {
       {adaptdl_job("        command: [a]\n        env: [{name: A, vlue: 1}]\n"),
        "did you mean value?"},
       {adaptdl_job("        command: [a]\n        resources: {limits: {cpu: 2x}}\n"),
-       "limits.cpu: 2x is no quantity"},
+       "limits.cpu: 2x is not a quantity"},
       {adaptdl_job("        command: [a]\n        resources: {limits: {nvidia.com/gpu: 500m}}\n"),
-       "GPUs are given whole"},
+       "not a whole number of GPUs"},
       {adaptdl_job("        command: [a]\n        resources: {limits: {nvidia.com/gpu: 4Gi}}\n"),
        "from 0 to 1024"},
       {adaptdl_job("        command: [a]\n", "  maxReplica: 2\n"), "did you mean maxReplicas?"},
@@ -298,9 +299,9 @@ TEST_CASE("what only a cluster can give is refused with that reason") {
       {"apiVersion: adaptdl.petuum.com/v1\nkind: AdaptDLJob\n", "spec: is missing"},
       {"apiVersion: adaptdl.petuum.com/v1\nkind: AdaptDLJob\nspec: {}\n", "template: is missing"},
       {"apiVersion: adaptdl.petuum.com/v1\nkind: AdaptDLJob\nmetadata: {name: A}\nspec: {}\n",
-       "A is no name of a job"},
+       "A is not a valid job name"},
       {"apiVersion: adaptdl.petuum.com/v1\nkind: AdaptDLJob\nmetadata: {name: a-}\nspec: {}\n",
-       "use generateName"},
+       "set generateName"},
       {"apiVersion: adaptdl.petuum.com/v1\nkind: AdaptDLJob\narchive: x\nspec: {template: {spec: "
        "{containers: [{command: [a]}]}}}\n",
        "archive: unknown key"},

@@ -126,8 +126,8 @@ TEST_CASE("a program is looked for where it will be started") {
   CHECK_ERROR(check(Kind::command, "./deep"), "is a folder");
   CHECK_ERROR(check(Kind::command, "/no-root/x"), "neither in the project");
   CHECK_ERROR(check(Kind::archive, "none.pt"), "the command line: none.pt");
-  CHECK_ERROR(check(Kind::executable, "model.pt"), "may not be executed");
-  CHECK_ERROR(check(Kind::command, "sh", "none"), "the folder to run in");
+  CHECK_ERROR(check(Kind::executable, "model.pt"), "is not executable");
+  CHECK_ERROR(check(Kind::command, "sh", "none"), "the working directory");
 
   JobFile job;
   job.program_place = "x";

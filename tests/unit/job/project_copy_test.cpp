@@ -199,7 +199,7 @@ TEST_CASE("data that has no place is refused") {
   }
   CHECK_ERROR(folder.run({"none"}), "none does not exist");
   CHECK_ERROR(folder.run({"."}), "is the project itself");
-  CHECK_ERROR(folder.run({folder.dir.file("x/set")}), "which the project has already");
+  CHECK_ERROR(folder.run({folder.dir.file("x/set")}), "which the project already has");
   CHECK_ERROR(folder.run({"../y/other", "../z/other"}), "rename one of the two");
   CHECK_FALSE(path_exists(folder.copy()));
 }
@@ -211,7 +211,7 @@ TEST_CASE("sockets, pipes and devices are left out with a warning") {
   const ProjectCopy copied = folder.run();
   CHECK(tree(folder.copy()) == Texts{"file"});
   REQUIRE(copied.warnings.size() == 1);
-  CHECK(contains(copied.warnings[0], "pipe is left out"));
+  CHECK(contains(copied.warnings[0], "pipe is not copied"));
 }
 
 TEST_CASE("a file that changes all the time is told") {
@@ -226,7 +226,7 @@ TEST_CASE("a file that changes all the time is told") {
                           },
                       .durable = false});
   REQUIRE(copied.warnings.size() == 1);
-  CHECK(contains(copied.warnings[0], "was changing while it was copied"));
+  CHECK(contains(copied.warnings[0], "changed while it was copied"));
 }
 
 TEST_CASE("a copy that fails leaves nothing behind") {
@@ -242,9 +242,9 @@ TEST_CASE("a copy that fails leaves nothing behind") {
   CHECK_FALSE(path_exists(folder.copy()));
 
   make_directories(folder.copy());
-  CHECK_ERROR(folder.run(), "exists already");
+  CHECK_ERROR(folder.run(), "already exists");
   CHECK(path_exists(folder.copy()));  // not ours
-  CHECK_ERROR(ProjectFiles(folder.in_project("a/file")), "is no folder");
+  CHECK_ERROR(ProjectFiles(folder.in_project("a/file")), "is not a folder");
   CHECK_ERROR(ProjectFiles(folder.in_project("none")), "none: cannot open");
 }
 
@@ -252,12 +252,12 @@ TEST_CASE("a project is not copied into itself, unless the place is left out") {
   const Folder folder;
   folder.write("state/x");
   const ProjectFiles files(folder.project());
-  CHECK_ERROR(copy_project(files, folder.in_project("c"), kQuick), "which is a part of it");
+  CHECK_ERROR(copy_project(files, folder.in_project("c"), kQuick), "which is inside this folder");
   CHECK_ERROR(copy_project(files, folder.in_project("state/c"), kQuick), "name state/ in");
   CHECK_FALSE(path_exists(folder.in_project("c")));
   // By way of a link, too.
   REQUIRE(::symlink(folder.project().c_str(), folder.dir.file("way").c_str()) == 0);
-  CHECK_ERROR(copy_project(files, folder.dir.file("way/c"), kQuick), "which is a part of it");
+  CHECK_ERROR(copy_project(files, folder.dir.file("way/c"), kQuick), "which is inside this folder");
 
   folder.write(".adaptdlignore", "state/\n");
   copy_project(ProjectFiles(folder.project()), folder.in_project("state/c"), kQuick);

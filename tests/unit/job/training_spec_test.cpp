@@ -171,7 +171,7 @@ TEST_CASE("contradictions between fields are refused") {
   check_contains(refused_set("batch={initial: 32, atomic_min: 8, atomic_max: 4}"),
                  "batch.atomic_max: 4 is below atomic_min");
   check_contains(refused_set("batch={initial: 32, atomic: [1, 2], atomic_max: 4}"),
-                 "batch.atomic_max: is given by batch.atomic already");
+                 "batch.atomic_max: is already given by batch.atomic");
   check_contains(refused_set("rule=legw"), "legw_warmup_epochs: ");
   check_contains(refused_set("legw_warmup_epochs=3"), "legw_warmup_epochs: ");
   check_contains(refused_set("data={train: [{path: x}], validation: [{path: y}], "

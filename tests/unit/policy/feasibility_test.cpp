@@ -46,9 +46,9 @@ TEST_CASE("each rule is told from the others") {
   const Snapshot snapshot = small();
   CHECK(broken(snapshot, {{}, {}}) == "");
   CHECK(broken(snapshot, {{0, 0, 1, 1}, {0, 0}}) == "");
-  CHECK(broken(snapshot, {{0, 0, 0}, {0, 0}}) == "node a: 5 of 4 gpu given away");
+  CHECK(broken(snapshot, {{0, 0, 0}, {0, 0}}) == "node a: 5 of 4 gpu are allocated");
   CHECK(broken(snapshot, {{0, 0, 1, 1}, {0, 1}}) ==
-        "node a: distributed jobs one and two share it");
+        "node a: the distributed jobs one and two share it");
   CHECK(broken(snapshot, {{0, 0, 1, 1}, {0, 1}}, false) == "");
 }
 
@@ -56,14 +56,14 @@ TEST_CASE("bounds, pinning and accelerator kinds belong to the job") {
   Snapshot snapshot = small();
   snapshot.jobs[0].min_replicas = 2;
   snapshot.jobs[0].max_replicas = 3;
-  CHECK(broken(snapshot, {{0}, {}}) == "job one: 1 replicas, allowed are 2 to 3");
-  CHECK(broken(snapshot, {{0, 0, 1, 1}, {}}) == "job one: 4 replicas, allowed are 2 to 3");
+  CHECK(broken(snapshot, {{0}, {}}) == "job one: 1 replicas; 2 to 3 are allowed");
+  CHECK(broken(snapshot, {{0, 0, 1, 1}, {}}) == "job one: 4 replicas; 2 to 3 are allowed");
   snapshot.nodes[1].accelerator = "fast";
-  CHECK(broken(snapshot, {{}, {0, 1}}) == "job two: on accelerators of several kinds");
+  CHECK(broken(snapshot, {{}, {0, 1}}) == "job two: its nodes have accelerators of several kinds");
   snapshot.jobs[1].preemptible = false;
   CHECK(broken(snapshot, {{}, {0}}) == "");  // it has no allocation to keep
   snapshot.jobs[1].nodes = {0};
-  CHECK(broken(snapshot, {{}, {}}) == "job two: moved, though not preemptible");
+  CHECK(broken(snapshot, {{}, {}}) == "job two: its allocation changes, but it is not preemptible");
   CHECK(broken(snapshot, {{}, {0}}) == "");
 }
 

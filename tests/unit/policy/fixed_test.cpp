@@ -84,7 +84,7 @@ TEST_CASE("fixed: the fewest nodes, and of these the fullest") {
   const Decision decision = decide(snapshot);
   CHECK(decision.jobs[2].nodes == NodeList{2});
   CHECK(decision.jobs[3].nodes == NodeList{0, 0, 0, 0, 1, 1});
-  CHECK(decision.jobs[3].why == "starts: 6 replicas on 2 nodes");
+  CHECK(decision.jobs[3].why == "it starts with 6 replicas on 2 nodes");
 }
 
 TEST_CASE("fixed: the kind that takes fewer nodes") {
@@ -101,16 +101,19 @@ TEST_CASE("fixed: small jobs overtake a large one until that has waited too long
   add_job(snapshot, 8, 3500);
   add_job(snapshot, 2, 10);
   Decision decision = decide(snapshot);
-  CHECK(decision.jobs[1].why == "waits: 8 replicas wanted, room for 4; no job is ahead");
+  CHECK(decision.jobs[1].why ==
+        "it waits for 8 replicas, of which 4 fit now; no job is ahead of it");
   CHECK(decision.jobs[2].nodes == NodeList{1, 1});
-  CHECK(decision.jobs[2].why == "starts: 2 replicas on 1 node, past 1 job that needs more room");
+  CHECK(decision.jobs[2].why ==
+        "it starts with 2 replicas on 1 node, before 1 job that does not fit yet");
 
   CHECK(decide(snapshot, {{"backfill", 0}}).jobs[2].nodes.empty());
   snapshot.jobs[1].age_s = 3600;
   decision = decide(snapshot);
   CHECK(decision.jobs[2].nodes.empty());
   CHECK(decision.jobs[2].why ==
-        "waits: 2 replicas wanted, room for 2; 1 job is ahead, and room is kept for j1");
+        "it waits for 2 replicas, of which 2 fit now; 1 job is ahead of it, and nodes are "
+        "reserved for j1");
   CHECK(decide(snapshot, {{"patience", 4000}}).jobs[2].nodes.size() == 2);
 }
 
@@ -124,7 +127,7 @@ TEST_CASE("fixed: a job holds up only those who would use its nodes") {
   snapshot.nodes[2].capacity = {0};
   const Decision decision = decide(snapshot);
   CHECK(decision.jobs[1].why ==
-        "cannot run: 9 replicas wanted, but the nodes of one kind hold 8 at most");
+        "it cannot run: it needs 9 replicas, but the nodes of one kind hold at most 8");
   CHECK(decision.jobs[2].nodes == NodeList{1});
 }
 

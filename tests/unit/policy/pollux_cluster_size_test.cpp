@@ -30,7 +30,7 @@ TEST_CASE("a cluster too large shrinks, one too small grows, and both end in the
   const auto small = wish_cluster_size(cluster(1, 10), kNode, 1, 64);
   CHECK(small.nodes > 1);
   CHECK(small.utility <= 0.65);
-  CHECK(small.why.find("would be used well") != std::string::npos);
+  CHECK(small.why.find("would use more accelerators well") != std::string::npos);
   CHECK(small.nodes == large.nodes);
 
   const auto stays = wish_cluster_size(cluster(small.nodes, 10), kNode, 1, 64);

@@ -81,14 +81,16 @@ TEST_CASE("a job's own cost of a rescale counts, and the order of ranks does not
 TEST_CASE("equal jobs share alike, and a lone one takes all it may") {
   const Decision four = decide(plain(2, 4));
   for (const auto& job : four.jobs) CHECK(job.nodes.size() == 2);
-  CHECK(four.jobs[0].why == "2 GPUs on 1 node: 1.0 times its fair share's goodput");
+  CHECK(four.jobs[0].why ==
+        "it gets 2 GPUs on 1 node, with 1.0 times the goodput of its fair share");
   Snapshot one = plain(4, 1);
   one.jobs[0].max_replicas = 10;
   CHECK(decide(one).jobs[0].nodes.size() == 10);
   one.jobs[0].hints.max_profiled_replicas = 1;
   const Decision limited = decide(one);
   CHECK(limited.jobs[0].nodes.size() == 2);
-  CHECK(limited.jobs[0].why == "limited to 2 replicas until it has been measured with more");
+  CHECK(limited.jobs[0].why ==
+        "it is limited to 2 replicas until it has measured itself with more");
 }
 
 TEST_CASE("distributed jobs keep apart unless told otherwise") {
@@ -122,24 +124,25 @@ TEST_CASE("a job that gains nothing by starting now starts on what is free") {
   snapshot.jobs[1].age_s = 0;
   const Decision decision = decide(snapshot);
   CHECK(decision.jobs[0].nodes == NodeList{0, 0, 0, 0});
-  CHECK(decision.jobs[1].why.find("waits: ") == 0);
+  CHECK(decision.jobs[1].why.find("it waits because ") == 0);
 }
 
 TEST_CASE("waiting and staying are explained") {
   Snapshot snapshot = plain(1, 1);
   snapshot.jobs[0].min_replicas = 8;
-  CHECK(decide(snapshot).jobs[0].why == "waits: there is no room for 8 GPUs");
+  CHECK(decide(snapshot).jobs[0].why ==
+        "it waits because it needs at least 8 GPUs, which the nodes cannot provide");
   snapshot = plain(1, 6);
   const Decision crowded = decide(snapshot);
   int waiting = 0;
   for (const auto& job : crowded.jobs) {
-    waiting += job.why == "waits: every GPU does more for other jobs";
+    waiting += job.why == "it waits because other jobs gain more from every GPU";
   }
   CHECK(waiting == 2);
   snapshot = plain(2, 1);
   snapshot.jobs[0].nodes = {1, 1};
   snapshot.jobs[0].preemptible = false;
-  CHECK(decide(snapshot).jobs[0].why == "keeps 2 GPUs: it is not preemptible");
+  CHECK(decide(snapshot).jobs[0].why == "it keeps 2 GPUs because it is not preemptible");
 }
 
 TEST_CASE("pinned jobs stay where their node has shrunk") {
@@ -159,7 +162,8 @@ TEST_CASE("a present allocation that became infeasible is replaced") {
 }
 
 TEST_CASE("empty clusters and clusters without jobs") {
-  CHECK(decide(plain(0, 3)).jobs[2].why == "waits: there is no room for 1 GPU");
+  CHECK(decide(plain(0, 3)).jobs[2].why ==
+        "it waits because it needs at least 1 GPU, which the nodes cannot provide");
   CHECK(decide(plain(3, 0)).jobs.empty());
   Snapshot none = plain(2, 2);
   for (auto& node : none.nodes) node.capacity = {0};

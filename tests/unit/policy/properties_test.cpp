@@ -148,7 +148,8 @@ TEST_CASE("options out of range are refused with the range") {
   for (const PolicyInfo& info : policies()) {
     for (const PolicyOption& option : info.options) {
       const std::map<std::string, double> bad = {{std::string(option.name), option.high + 1}};
-      CHECK_THROWS_WITH_AS(make_policy(info.name, bad), doctest::Contains("allowed is"), Error);
+      CHECK_THROWS_WITH_AS(make_policy(info.name, bad), doctest::Contains("it must be from"),
+                           Error);
     }
     CHECK_THROWS_WITH_AS(make_policy(info.name, {{"colour", 1}}), doctest::Contains("no option"),
                          Error);

@@ -98,7 +98,7 @@ TEST_CASE("what was decided is kept when nothing has changed") {
     const Decision second = decide(snapshot);
     for (size_t j = 0; j < snapshot.jobs.size(); ++j) {
       CHECK(second.jobs[j].nodes == first.jobs[j].nodes);
-      CHECK(contains(second.jobs[j].why, "stays"));
+      CHECK(contains(second.jobs[j].why, "it keeps "));
     }
   }
   CHECK(checked > 10);
@@ -112,8 +112,8 @@ TEST_CASE("new jobs start on one GPU each, and wait for their turn when there ar
   CHECK(decision.jobs[1].nodes == NodeList{0});
   CHECK(decision.jobs[2].nodes.empty());
   CHECK(decision.objective == doctest::Approx(3.1));
-  CHECK(decision.jobs[0].why == "starts: 1 replica on 1 node");
-  CHECK(decision.jobs[2].why == "waits: other jobs gain more from the GPUs that it would need");
+  CHECK(decision.jobs[0].why == "it starts with 1 replica on 1 node");
+  CHECK(decision.jobs[2].why == "it waits because other jobs gain more from the GPUs");
 }
 
 TEST_CASE("a job grows to twice what it has measured, and shrinks for others") {
@@ -127,7 +127,7 @@ TEST_CASE("a job grows to twice what it has measured, and shrinks for others") {
   const Decision shared = decide(snapshot);
   CHECK(shared.jobs[0].nodes.size() == 4);
   CHECK(shared.jobs[1].nodes.size() == 4);
-  CHECK(contains(shared.jobs[0].why, "changes: 4 replicas on 1 node"));
+  CHECK(contains(shared.jobs[0].why, "it changes to 4 replicas on 1 node"));
 }
 
 TEST_CASE("each job runs on the kind that it is better on") {
@@ -171,7 +171,7 @@ TEST_CASE("a job that is not preemptible keeps its nodes") {
   add_job(snapshot, 4);
   const Decision decision = decide(snapshot);
   CHECK(decision.jobs[0].nodes == NodeList{1, 0, 1});
-  CHECK(decision.jobs[0].why == "keeps what it has: it is not preemptible");
+  CHECK(decision.jobs[0].why == "it keeps its allocation because it is not preemptible");
   CHECK(decision.jobs[1].nodes == NodeList{1, 1});
 }
 
@@ -193,11 +193,11 @@ TEST_CASE("bounds that are no power of two can be met") {
   snapshot.jobs[0].min_replicas = snapshot.jobs[0].max_replicas = 9;
   const Decision decision = decide(snapshot);
   CHECK(decision.jobs[0].nodes.empty());
-  CHECK(decision.jobs[0].why == "waits: no node here can hold 9 of its replicas as it needs them");
+  CHECK(decision.jobs[0].why == "it waits because the nodes cannot hold 9 of its replicas");
   snapshot.jobs[0].request[0] = 5;
   CHECK(decide(snapshot).jobs[0].why ==
-        "waits: no node here can hold 9 of its replicas as it needs them; too little " +
-            snapshot.resources[0] + " on each");
+        "it waits because the nodes cannot hold 9 of its replicas; no node has enough " +
+            snapshot.resources[0] + " for one of them");
 }
 
 TEST_CASE("what fits by GPUs but not by cores is given the next best") {

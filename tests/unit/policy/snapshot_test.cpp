@@ -99,7 +99,7 @@ TEST_CASE("a table of goodput knows what the model says, and counts replicas wit
 
 TEST_CASE("unknown policies are refused by name") {
   CHECK_THROWS_WITH_AS(make_policy("fastest"),
-                       doctest::Contains("there is no policy fastest; there are:"), Error);
+                       doctest::Contains("unknown policy fastest; the policies are:"), Error);
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST_CASE("the policy has so long in each round, and reasons say when time ran o
   Allocator hurried(cluster, policy, {.policy_limit_s = 0});
   CHECK(hurried.round().cut_short);
   CHECK(cluster.explained.back() ==
-        "waits: because; time ran out before the search for something better ended");
+        "waits: because; the search timed out, so a better allocation may exist");
 }
 
 TEST_CASE("rounds come at the interval's end, or soon after something happened") {
@@ -176,22 +176,22 @@ TEST_CASE("what a job holds that is not preemptible stays, whatever has become o
   std::string why;
   SUBCASE("its bounds changed") {
     pin("pinned", {"a", "a"}).max_replicas = 1;
-    why = "job pinned: 2 replicas, allowed are 0 to 1; it keeps what it has";
+    why = "job pinned: 2 replicas; 0 to 1 are allowed; it keeps its allocation";
   }
   SUBCASE("its node has less than it had") {
     pin("pinned", {"a", "a"});
     cluster.nodes_[0].free_for_jobs["gpu"] = 1;
-    why = "job pinned: node a has no room for what it was given there: gpu; it keeps what it has";
+    why = "job pinned: node a has too little for its replicas there: gpu; it keeps its allocation";
   }
   SUBCASE("another one holds the same") {
     pin("first", {"a", "a"});
     pin("pinned", {"a"});
-    why = "job pinned: node a has no room for what it was given there: gpu; it keeps what it has";
+    why = "job pinned: node a has too little for its replicas there: gpu; it keeps its allocation";
   }
   SUBCASE("its nodes are of several kinds now") {
     pin("pinned", {"a", "b"});
     cluster.nodes_[0].accelerator = "other";
-    why = "job pinned: on accelerators of several kinds; it keeps what it has";
+    why = "job pinned: its nodes have accelerators of several kinds; it keeps its allocation";
   }
   cluster.add("waits");
   for (const PolicyInfo& info : policies()) {
@@ -211,8 +211,9 @@ TEST_CASE("an allocation that cannot be changes nothing") {
   policy.answers = {{"job", {0, 0, 0}}};
   Allocator allocator(cluster, policy, {});
   const AllocatorRound round = allocator.round();
-  CHECK(round.problems == std::vector<std::string>{"node a: 3 of 2 gpu given away: the policy "
-                                                   "cannot have that; nothing is changed"});
+  CHECK(round.problems ==
+        std::vector<std::string>{"node a: 3 of 2 gpu are allocated: the policy's answer is "
+                                 "invalid; no allocation changes"});
   CHECK(cluster.calls.empty());
 }
 

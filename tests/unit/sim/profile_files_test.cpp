@@ -71,7 +71,7 @@ TEST_CASE("a folder and a YAML file are profiles beside each other") {
 
   write_file_atomic(folder.file("bert.yaml"), kYaml);
   CHECK_ERROR(read_profiles(folder.path()), "application bert has a folder and a YAML file");
-  CHECK_ERROR(read_profiles(folder.file("empty")), "holds no profile");
+  CHECK_ERROR(read_profiles(folder.file("empty")), "contains no profile");
 }
 
 TEST_CASE("bounds come from a file, or are those of published applications") {
@@ -98,7 +98,7 @@ TEST_CASE("what is wrong with a table of measurements is told with its place") {
   const auto placements = [&](const std::string& row) {
     parse_placements_csv("placement,local_bsz,step_time,sync_time\n" + row, "p.csv", data);
   };
-  CHECK_ERROR(placements("404,4,1,0\n"), "p.csv:2: placement: is no placement");
+  CHECK_ERROR(placements("404,4,1,0\n"), "p.csv:2: placement: is not a placement");
   CHECK_ERROR(placements("4,0,1,0\n"), "p.csv:2: local_bsz");
   CHECK_ERROR(placements("4,4,-1,0\n"), "p.csv:2: step_time");
   CHECK_ERROR(placements("4,4,1,nan\n"), "p.csv:2: sync_time");

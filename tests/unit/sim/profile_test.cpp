@@ -116,7 +116,8 @@ TEST_CASE("measurements that contradict each other are refused") {
   CHECK(contains(refused([](auto& d) { d.placements.clear(); }), "no placement was measured"));
   CHECK(contains(refused([](auto& d) { d.runs.clear(); }), "sample: no validation run"));
   CHECK(contains(refused([](auto& d) { d.runs[1].batch = 20; }), "at batch 20 is given twice"));
-  CHECK(contains(refused([](auto& d) { d.runs[1].epochs.pop_back(); }), "all need as many"));
+  CHECK(
+      contains(refused([](auto& d) { d.runs[1].epochs.pop_back(); }), "all need the same number"));
   CHECK(contains(refused([](auto& d) { d.runs[0].epochs[1].progress = 100; }), "must grow"));
   CHECK(contains(refused([](auto& d) { d.runs[0].epochs[1].grad.sqr = -1; }), "at least 0"));
   CHECK(contains(refused([](auto& d) { d.placements[0].gpus = {}; }), "0 GPUs"));

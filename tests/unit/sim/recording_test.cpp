@@ -136,13 +136,13 @@ TEST_CASE("the last line may be cut short, no other") {
 TEST_CASE("what is no recording is refused") {
   Recording recording;
   CHECK_ERROR(recording.profile("mine"), "no step was recorded");
-  CHECK_ERROR(add(recording, ""), "run.jsonl: holds no event");
+  CHECK_ERROR(add(recording, ""), "run.jsonl: contains no event");
   CHECK_ERROR(add(recording, "epoch 1\n"), "run.jsonl:1: ");
-  CHECK_ERROR(add(recording, "{\"event\":\"end\"}\n"), "begins with 'end' instead of 'start'");
+  CHECK_ERROR(add(recording, "{\"event\":\"end\"}\n"), "starts with 'end' instead of 'start'");
   CHECK_ERROR(add(recording, Run().start() + Run().step(1, 1)), "run.jsonl:2: no 'batch' event");
   CHECK_ERROR(add(recording, R"({"event":"start","format":2,"name":"a"})"
                              "\n"),
-              "up to 1 is known");
+              "this adaptdl reads up to 1");
   CHECK_ERROR(add(recording, Run().start() + Run().batch(1) + "{\"event\":\"step\"}\n"),
               "run.jsonl:3: ");
 }

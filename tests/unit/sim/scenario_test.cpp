@@ -99,15 +99,15 @@ TEST_CASE("a scenario is read with its faults and properties") {
 }
 
 TEST_CASE("mistakes in a scenario are named with their line") {
-  CHECK_ERROR(read("faults: [{kind: node_loss, node: node-7}]"), "there is no node node-7");
+  CHECK_ERROR(read("faults: [{kind: node_loss, node: node-7}]"), "unknown node node-7");
   CHECK_ERROR(read("faults: [{kind: earthquake}]"), "faults.0.kind");
   CHECK_ERROR(read("faults: [{kind: late_hints}]"), "faults.0.by");
   CHECK_ERROR(read("faults: [{kind: late_hints, by: -1m}]"), "faults.0.by");
   CHECK_ERROR(read("faults: [{kind: node_loss, node: node-1, at: 5, until: 5}]"),
-              "it ends before it begins");
+              "the fault ends before it starts");
   CHECK_ERROR(read("faults: [{kind: lost_hints, probability: 2}]"), "faults.0.probability");
-  CHECK_ERROR(read("policies: {luck: }"), "there is no policy luck");
-  CHECK_ERROR(read("must: {unfinished: [nobody]}"), "there is no job nobody");
+  CHECK_ERROR(read("policies: {luck: }"), "unknown policy luck");
+  CHECK_ERROR(read("must: {unfinished: [nobody]}"), "unknown job nobody");
   CHECK_ERROR(read("must: {max_restarts: {luck: 3}}"), "must.max_restarts.luck");
   CHECK_ERROR(read("surprise: 1"), "s.yaml:");
 }
@@ -128,7 +128,7 @@ TEST_CASE("checks find what must not be") {
   SUBCASE("more replicas than allowed") {
     Checked checked("");
     checked.cluster().allocate("a", {"node-0", "node-0", "node-1"}, "");
-    CHECK(checked.said() == "60 s: job a has 3 replicas; allowed are 0 to 2");
+    CHECK(checked.said() == "60 s: job a has 3 replicas; 0 to 2 are allowed");
   }
   SUBCASE("a pinned job that moves") {
     Checked checked("");
@@ -154,20 +154,20 @@ TEST_CASE("checks find what must not be") {
     checked.cluster().allocate("stays", {"node-0"}, "");
     checked.cluster().advance_to(90);
     checked.cluster().allocate("a", {"node-0"}, "");
-    CHECK(checked.said() == "90 s: job a has waited for 1 m 30 s; allowed is 1 m 00 s");
+    CHECK(checked.said() == "90 s: job a has waited for 1 m 30 s; the limit is 1 m 00 s");
   }
   SUBCASE("figures beyond their limits") {
     Checked checked("must: {mean_jct: 9m, max_restarts: {fixed: 2}, unfinished: [stays]}");
     checked.end();
-    CHECK(contains(checked.said(), "job a was restarted 3 times; allowed is 2"));
+    CHECK(contains(checked.said(), "job a was restarted 3 times; the limit is 2"));
     CHECK(contains(checked.said(), "the mean completion time is 10 m 00 s"));
-    CHECK(contains(checked.said(), "job stays has finished, which it must not"));
+    CHECK(contains(checked.said(), "job stays has finished, but it must not"));
   }
   SUBCASE("complaints, and complaints that do not come") {
     Checked checked("must: {expect_problems: [job a]}");
     checked.end({"job b: oh"});
-    CHECK(contains(checked.said(), "a round complains: job b: oh"));
-    CHECK(contains(checked.said(), "no round complains of 'job a'"));
+    CHECK(contains(checked.said(), "a round reports a problem: job b: oh"));
+    CHECK(contains(checked.said(), "no round reports the problem 'job a'"));
   }
 }
 

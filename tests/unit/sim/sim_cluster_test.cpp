@@ -99,7 +99,7 @@ TEST_CASE("a lost node takes the allocations of its jobs with it") {
   CHECK(cluster.job("a").why == "node node-0 was lost");
   CHECK(cluster.job("b").nodes == Names{"node-1"});
   CHECK(cluster.job("a").restarts == 0);
-  CHECK_ERROR(cluster.allocate("a", {"node-0"}, ""), "job a: node node-0 is gone");
+  CHECK_ERROR(cluster.allocate("a", {"node-0"}, ""), "job a: node node-0 is lost");
   cluster.return_node("node-0");
   CHECK(available(cluster) == Names{"node-0", "node-1"});
   cluster.allocate("a", {"node-0"}, "");
@@ -114,7 +114,7 @@ TEST_CASE("a node under notice keeps its jobs and gets no more") {
   CHECK(available(cluster) == Names{"node-1"});
   cluster.advance_to(45);
   CHECK(cluster.job("a").state.progress() > 0);
-  CHECK_ERROR(cluster.allocate("b", {"node-0"}, ""), "about to go");
+  CHECK_ERROR(cluster.allocate("b", {"node-0"}, ""), "under notice");
   cluster.lose_node("node-0");
   CHECK(cluster.job("a").nodes.empty());
 }
@@ -135,13 +135,13 @@ TEST_CASE("the simulated cluster refuses what it does not know") {
   SampleCluster cluster({sample_job("a", 0), sample_job("late", 500)});
   cluster.advance_to(60);
   CHECK_ERROR(cluster.allocate("b", {}, ""), "no job b");
-  CHECK_ERROR(cluster.allocate("late", {"node-0"}, ""), "job late is not there");
+  CHECK_ERROR(cluster.allocate("late", {"node-0"}, ""), "job late has not been submitted");
   CHECK_ERROR(cluster.allocate("a", {"node-7"}, ""), "no node node-7");
   CHECK_ERROR(cluster.lose_node("node-7"), "no node node-7");
   CHECK_ERROR(cluster.notice_node("node-7"), "no node node-7");
   WorkloadJob stranger = sample_job("a", 0);
   stranger.application = "unheard-of";
-  CHECK_ERROR(SampleCluster({stranger}), "job a: there is no profile of unheard-of");
+  CHECK_ERROR(SampleCluster({stranger}), "job a: application unheard-of has no profile");
 }
 
 TEST_CASE("distributed jobs that share a node slow each other down") {

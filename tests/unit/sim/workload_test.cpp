@@ -54,7 +54,7 @@ TEST_CASE("a YAML workload says more of a job") {
 TEST_CASE("what is wrong with a workload is told with its place") {
   CHECK_ERROR(csv("a,1,ncf,1,8\na,2,ncf,1,8\n"), "w.csv:3: name: 'a' is the name of two jobs");
   CHECK_ERROR(csv("a,1,gpt,1,8\n"),
-              "w.csv:2: application: 'gpt' has no profile; known are bert, ncf");
+              "w.csv:2: application: 'gpt' has no profile; the profiles are bert, ncf");
   CHECK_ERROR(csv("a,-1,ncf,1,8\n"), "w.csv:2: time");
   CHECK_ERROR(csv("a,1,ncf,0,8\n"), "w.csv:2: num_replicas");
   CHECK_ERROR(csv("a,1,ncf,1,0\n"), "w.csv:2: batch_size");
@@ -70,7 +70,7 @@ TEST_CASE("what is wrong with a workload is told with its place") {
               "w.yaml:2: jobs.0.max_replicas");
   CHECK_ERROR(yaml("jobs:\n  - {" + kJob + ", gpus: 3}\n"), "w.yaml:2: jobs.0.gpus");
 
-  CHECK_ERROR(parse_workload("", "w.txt", kApplications), "w.txt: the suffix tells");
+  CHECK_ERROR(parse_workload("", "w.txt", kApplications), "w.txt: unknown workload format");
 }
 
 TEST_CASE("one entry may stand for many jobs") {
@@ -81,7 +81,7 @@ TEST_CASE("one entry may stand for many jobs") {
   CHECK(jobs[2].submitted_s == 300 + 120);
   CHECK_ERROR(yaml("jobs:\n  - {" + kJob + ", count: 0}\n"), "jobs.0.count");
   CHECK_ERROR(yaml("jobs:\n  - {" + kJob + ", count: 3, every_s: 600000000}\n"),
-              "w.yaml:2: jobs.0.every_s: makes job a-2 come 1.2e+09 s after the start");
+              "w.yaml:2: jobs.0.every_s: submits job a-2 1.2e+09 s after the start");
   CHECK(yaml("jobs:\n  - {" + kJob + ", count: 1}\n").at(0).name == "a");
 }
 
