@@ -204,7 +204,8 @@ void HttpConnection::handle() {
   }
 }
 
-void HttpConnection::answer(uint64_t request, const HttpResponse& response) {
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+void HttpConnection::answer(uint64_t request, HttpResponse response) {
   if (request != request_ || state_ != State::handling) return;
   otherwise_.reset();
   over_ = nullptr;

@@ -40,7 +40,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void start();
 
   // Answers the request of that number, if it still waits.
-  void answer(uint64_t request, const HttpResponse& response);
+  // By value, since it may be `otherwise_`, which ends here.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
+  void answer(uint64_t request, HttpResponse response);
   // Holds that request; false if it no longer waits.
   bool hold(uint64_t request, TimePoint until, HttpResponse otherwise,
             const std::function<void()>& over);

@@ -76,7 +76,8 @@ std::optional<HttpResponse> refuse_caller(const SupervisedJob& job, const Caller
 
 struct Supervisor::Impl {
   Impl(SupervisorBackend& the_jobs, const HttpServerOptions& options)
-      : jobs(the_jobs), server(options, [this](HttpServerRequest request, HttpReply reply) {
+      : jobs(the_jobs),
+        server(options, [this](const HttpServerRequest& request, const HttpReply& reply) {
           handle(request, reply);
         }) {}
 

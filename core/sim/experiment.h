@@ -79,7 +79,7 @@ std::vector<ClusterNode> uniform_cluster(int count, int gpus);
 std::vector<ClusterNode> read_cluster(const std::string& path);
 
 // The same from a part of another file: the list `nodes`.
-std::vector<ClusterNode> cluster_from(const YamlNode& nodes);
+std::vector<ClusterNode> cluster_from(const YamlNode& list);
 
 // {"name", "application", "submitted_s", "started_s", "completed_s", "jct_s", "restarts", "gpu_s",
 // "fairness"}, null for what did not happen; and the summary with the fields of SimulationSummary.

@@ -55,8 +55,8 @@ struct SamplerOptions {
   bool shuffle = true;     // false: the identity in every pass
   bool drop_last = false;  // drop the last samples of a pass if they are fewer than K m; a pass
                            // with fewer samples than one micro-batch is still used
-  bool pad = true;  // false (validation): replicas take only what is left, possibly nothing,
-                    // so that every sample counts once
+  bool pad = true;         // false (validation): replicas take only what is left, possibly nothing,
+                           // so that every sample counts once
   AfterPass after = AfterPass::stop;
 };
 

@@ -64,7 +64,7 @@ TEST_CASE("a value that is not allowed is told with its column") {
   CHECK_ERROR(read.text(0, "name"), "jobs.csv:2: name: is empty");
   CHECK_ERROR(read.integer(0, "time"), "jobs.csv:2: time: '1e3' is not allowed");
   CHECK_ERROR(read.number(1, "time"), "jobs.csv:3: time: 'x' is not allowed");
-  CHECK_ERROR(read.text(2, "name"), "jobs.csv:4: name: holds a quote");
+  CHECK_ERROR(read.text(2, "name"), "jobs.csv:4: name: contains a quote");
   CHECK_ERROR(read.number(2, "time", 0), "a number of at least 0");
   CHECK_ERROR(read.integer(2, "time", 0, 9), "from 0 to 9");
   CHECK_ERROR(read.number(3, "time"), "jobs.csv:5: time");

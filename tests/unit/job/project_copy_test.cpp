@@ -253,7 +253,7 @@ TEST_CASE("a project is not copied into itself, unless the place is left out") {
   folder.write("state/x");
   const ProjectFiles files(folder.project());
   CHECK_ERROR(copy_project(files, folder.in_project("c"), kQuick), "which is inside this folder");
-  CHECK_ERROR(copy_project(files, folder.in_project("state/c"), kQuick), "name state/ in");
+  CHECK_ERROR(copy_project(files, folder.in_project("state/c"), kQuick), "list state/ in");
   CHECK_FALSE(path_exists(folder.in_project("c")));
   // By way of a link, too.
   REQUIRE(::symlink(folder.project().c_str(), folder.dir.file("way").c_str()) == 0);

@@ -163,8 +163,7 @@ contexts: [{name: y, context: {cluster: d, user: u}}]
   CHECK(contexts[1].name == "y");
   CHECK_FALSE(contexts[1].current);
   CHECK(contexts[1].server == "https://d");
-  CHECK_ERROR(load({.kubeconfig = folder.file("one/config"), .context = "x"}),
-              "there is no user u");
+  CHECK_ERROR(load({.kubeconfig = folder.file("one/config"), .context = "x"}), "user u not found");
   CHECK_ERROR(load({.kubeconfig = folder.file("none")}), folder.file("none"));
 
   make_directories(folder.file(".kube"));

@@ -255,9 +255,12 @@ TEST_CASE("what tools save is an image again") {
   refused(Json::object(), config, "expected one");
   refused(Json::array({entry, entry}), config, "expected one");
   refused(Json::array({"text"}), config, "Config");
-  refused(Json::array({{{"Config", "../c.json"}, {"Layers", Json::array()}}}), config, "lacks");
-  refused(Json::array({{{"Config", "/etc/passwd"}, {"Layers", Json::array()}}}), config, "lacks");
-  refused(Json::array({{{"Config", "c.json"}, {"Layers", {"1/none"}}}}), config, "lacks");
+  refused(Json::array({{{"Config", "../c.json"}, {"Layers", Json::array()}}}), config,
+          "is not in the archive");
+  refused(Json::array({{{"Config", "/etc/passwd"}, {"Layers", Json::array()}}}), config,
+          "is not in the archive");
+  refused(Json::array({{{"Config", "c.json"}, {"Layers", {"1/none"}}}}), config,
+          "is not in the archive");
   refused(Json::array({{{"Config", "c.json"}, {"Layers", {"1"}}}}), config, "1");
   refused(Json::array({{{"Config", "c.json"}, {"Layers", {"L"}}}}), config, "for 2 layers");
   refused(Json::array({entry}), Json::object(), "rootfs");

@@ -48,10 +48,11 @@ TEST_CASE("blobs are sent once, from memory and from files, and come back whole"
   CHECK(fake.blob_bytes() == 3'000'005);
   CHECK(fake.count("PUT") == 2);
   CHECK(registry.blob("app", small.digest, 5) == "small");
-  CHECK_ERROR(registry.blob("app", small.digest, 4), "more than 4 bytes");
+  CHECK_ERROR(registry.blob("app", small.digest, 4), "is larger than 4 bytes");
   registry.download("app", large.digest, large.size, folder.file("back"));
   CHECK(digest_of_file(folder.file("back")) == large.digest);
-  CHECK_ERROR(registry.download("app", large.digest, 7, folder.file("short")), "more than the 7");
+  CHECK_ERROR(registry.download("app", large.digest, 7, folder.file("short")),
+              "is larger than the expected 7 bytes");
   CHECK_FALSE(path_exists(folder.file("short")));
   CHECK_ERROR(registry.blob("app", digest_of("none"), 5),
               "BLOB_UNKNOWN: said the fake (status 404)");
