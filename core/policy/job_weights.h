@@ -1,7 +1,7 @@
 #pragma once
 
-// How much a job's progress counts beside that of others, so that the mean completion time is
-// short: jobs that will soon be gone first, as far as one knows, and nobody left behind.
+// Weights of jobs for a short mean completion time: jobs that will probably end soon get large
+// weights, and no job gets a weight near zero.
 
 #include <vector>
 
@@ -10,24 +10,24 @@
 namespace adaptdl {
 
 struct WeightOptions {
-  // Of m jobs in the order of their remaining time, longest first, the i-th weighs
-  // (i/m)^c - ((i-1)/m)^c, times m, with c = 1 / (1 - p) if its goodput grows as replicas^p. Where
-  // p is the same for all and nobody else arrives, shares in this proportion give the least mean
+  // Of m jobs in the order of their remaining time, longest first, the i-th weighs (i/m)^c -
+  // ((i-1)/m)^c, times m, with c = 1 / (1 - p) if its goodput grows as replicas^p. Where p is the
+  // same for all jobs and no more jobs arrive, shares in this proportion give the least mean
   // completion time: heSRPT (Berg, Vesilo, Harchol-Balter 2020, theorem 7). The better jobs scale,
-  // the more it pays to finish one after another. This is the most that c may be; 1: all alike.
+  // the more it pays to finish one after another. This is the maximum of c; 1: equal weights.
   double preference = 6;
-  // Of jobs that do not tell how far they have to go, one that has had s GPU seconds weighs
-  // s^-service_exponent: the longer a job has run, the longer it may still run (as under a
-  // heavy-tailed distribution of lengths, where least attained service is near the best order).
+  // A job that does not report its remaining work, after s GPU seconds, weighs s^-service_exponent:
+  // the longer a job has run, the longer it will probably still run (as under a heavy-tailed
+  // distribution of lengths, where least attained service is near the best order).
   double service_exponent = 0.25;
   double young_s = 60;  // GPU seconds that are added to s
-  double least = 0.2;   // no weight is below it; the mean is about 1
+  double least = 0.2;   // smallest weight; the mean is about 1
 };
 
-// By job, > 0. Jobs with remaining_progress are ranked by the time that they need on `gpus` GPUs,
-// among them those that have not trained yet, as if they were short; the others weigh by the
-// service that they have had. Of equals, such as new jobs, the oldest counts most, then the first
-// by name. Each group's mean is about 1. O(jobs log jobs).
+// The weights by job, > 0. Jobs with remaining_progress are ranked by the time that they need on a
+// few GPUs. Jobs that have not trained yet are ranked with them, as short jobs. The other jobs are
+// weighted by their attained service. Among equals, such as new jobs, the oldest has the largest
+// weight, then the first by name. Each group's mean is about 1. O(jobs log jobs).
 std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& options);
 
 }  // namespace adaptdl

@@ -1,7 +1,7 @@
 #pragma once
 
-// The configurations that Sia considers for one job, and what each is worth (Sia, SOSP'23, sections
-// 3.2 to 3.4). Pure functions of plain numbers, any thread.
+// The configurations that Sia considers for one job, and their values (Sia, SOSP'23, sections 3.2
+// to 3.4). Pure functions of plain numbers, any thread.
 
 #include <optional>
 #include <span>
@@ -20,24 +20,24 @@ struct Configuration {
   bool operator==(const Configuration&) const = default;
 };
 
-// What a kind has for a job.
+// What the nodes of a kind can hold of a job.
 struct KindRoom {
   int whole_nodes = 0;  // nodes that can hold `per_node` replicas
   int per_node = 0;     // replicas that fill the kind's largest node
   int single = 0;       // most replicas on one node now, <= per_node
 };
 
-// On one node 1, 2, 4, ... and per_node replicas; on n >= 2 nodes n * per_node; of those all that
-// have `least` to `most` replicas. Ordered by kind, then replicas. Where no kind has any, the ways
-// to run exactly `least` replicas on the fewest nodes: a job whose bounds (3 to 3) or whose
-// measurements (2 so far, at least 8 wanted) leave nothing else must be able to run.
+// On one node 1, 2, 4, ... and per_node replicas; on n >= 2 nodes n * per_node; all of those with
+// `least` to `most` replicas. Ordered by kind, then replicas. If no kind has any, the ways to run
+// exactly `least` replicas on the fewest nodes, so that a job can run whose bounds (3 to 3) or
+// measurements (2 so far, at least 8 wanted) allow nothing else.
 // Requires: 1 <= least.
 std::vector<Configuration> sia_configurations(std::span<const KindRoom> kinds, int least, int most);
 
-// What is left of a configuration's goodput when the job has to restart for it:
+// The factor on a configuration's goodput if the job must restart for it:
 //   max(age - restarts * cost, 0) / (age + cost), and 1 while age < cost.
-// Seconds, all >= 0. So a job pays for a change the more, the younger it is and the more it has
-// been changed; at 0 it cannot be changed.
+// Seconds, all >= 0. The younger a job is and the more often it has restarted, the more a change
+// costs; at 0 the job cannot change.
 double restart_factor(double age_s, int restarts, double cost_s);
 
 struct ConfigurationValue {
