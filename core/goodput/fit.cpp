@@ -33,7 +33,7 @@ PerfParams unpack(const Vector& x) {
 
 struct Row {
   double atomic = 0, beyond_two = kLowest;
-  int network = -1;  // alpha_n, alpha_r, or -1 for a lone replica
+  int network = -1;  // alpha_n, alpha_r, or -1 for a single replica
   double log_accum = 0, log_optim = 0;
 };
 
@@ -236,7 +236,7 @@ double minimise(const Problem& problem, const Bounds& bounds, Vector& x) {
     const auto attempt = [&](const Matrix& curvature) {
       Vector step;
       if (!solve(curvature, here.gradient, free, damping, step)) return false;
-      // What the models leave out makes steps short near the end, so a longer one is tried too.
+      // Effects that the models ignore make steps short near the end, so try a longer one too.
       for (const double length : {1.0, 2.0}) {
         Vector next = x;
         for (int i = 0; i < parameters; ++i) {
@@ -266,13 +266,13 @@ double minimise(const Problem& problem, const Bounds& bounds, Vector& x) {
   return here.value;
 }
 
-// Starts from what the data suggest: least squares for computation; for the network, what is left
-// of the optimizer step when nothing overlaps.
+// A start from the data: least squares for computation; for the network, the rest of the optimizer
+// step if nothing overlaps.
 PerfParams suggestion(std::span<const PerfObservation> observations, double gamma) {
   double count = 0, sm = 0, st = 0, smm = 0, smt = 0;
   std::array<double, 2> left{}, seen{};
   for (const auto& o : observations) {
-    // Relative errors count, so weight by the time.
+    // The objective uses relative errors, so weight by the time.
     const double weight = 1 / (o.accum_time * o.accum_time);
     count += weight;
     sm += weight * o.atomic;
@@ -374,7 +374,7 @@ PerfParams fit_perf_params(std::span<const PerfObservation> observations) {
       best = unpack(x);
     }
   }
-  // exp(log(1e-8)) is a bit off; a bound is stated exactly.
+  // exp(log(1e-8)) is not exactly 1e-8; return the bound exactly.
   for (double* p :
        {&best.alpha_c, &best.beta_c, &best.alpha_n, &best.beta_n, &best.alpha_r, &best.beta_r}) {
     if (*p < kLowest * (1 + 1e-9)) *p = kLowest;

@@ -91,8 +91,8 @@ BatchChoice GoodputModel::optimize(int nodes, int replicas, const BatchBounds& b
   const double high = std::max(low, static_cast<double>(bounds.max));
   const double ratio = std::log(high / low) / (kSamples - 1);
 
-  // No step is shorter than its computation, or than its network time, which bounds the goodput for
-  // a tenth of the cost of computing it: most choices are out before that.
+  // No step is shorter than its computation, or than its network time. This bounds the goodput for
+  // a tenth of the cost of computing it, and excludes most choices early.
   const double network = network_time(perf_, nodes, replicas);
   std::array<BatchChoice, kSamples> choices;  // goodput: the bound
   size_t count = 0, promising = 0;
@@ -101,7 +101,7 @@ BatchChoice GoodputModel::optimize(int nodes, int replicas, const BatchBounds& b
     const double local = total / replicas;
     double accum_steps = 0, atomic = initial;
     if (bounds.accumulation) {
-      // At least one pass, however far below atomic_max the share is.
+      // At least one pass, also if the share is far below atomic_max.
       accum_steps = std::max(std::ceil(local / static_cast<double>(atomic_max) - kRound) - 1, 0.0);
       if (replicas == 1 && local > initial + kRound) accum_steps = std::max(accum_steps, 1.0);
       accum_steps = std::min<double>(accum_steps, kMostAccumulation);

@@ -1,8 +1,8 @@
 #pragma once
 
 // Goodput: useful training samples per second, the product of throughput (the step-time model) and
-// statistical efficiency (the gradient statistics). One arithmetic for the runtime, which chooses
-// its batch by it, and for the scheduler, which chooses replicas.
+// statistical efficiency (the gradient statistics). The runtime uses it to choose the batch, and
+// the scheduler to choose replicas.
 //
 // Source: Pollux (OSDI'21), section 3.
 
@@ -18,7 +18,7 @@ double network_time(const PerfParams& perf, int nodes, int replicas);
 double optim_time(const PerfParams& perf, int nodes, int replicas, double atomic);
 double step_time(const PerfParams& perf, int nodes, int replicas, double atomic, int accum_steps);
 
-// What a job allows. Samples; total batch M = replicas * atomic * (accum_steps + 1).
+// A job's limits, in samples; total batch M = replicas * atomic * (accum_steps + 1).
 struct BatchBounds {
   int64_t initial = 0;  // M0 >= 1: the batch that the learning rate was tuned for
   int64_t max = 0;      // M_max >= M0
@@ -27,8 +27,8 @@ struct BatchBounds {
   bool accumulation = false;  // accum_steps > 0 allowed
 };
 
-// A choice accumulates no more steps than this, whatever the bounds ask for: what would need them
-// is a mistake, but no reason to overflow.
+// The most accumulation steps of a choice. Bounds that need more are a mistake, but must not cause
+// an overflow.
 constexpr int kMostAccumulation = 1'000'000'000;
 
 struct BatchChoice {
@@ -57,10 +57,11 @@ class GoodputModel {
   // The best (atomic, accum_steps) for a placement among 50 total batches spaced geometrically from
   // max(M0, atomic_min * replicas) to M_max; a tie goes to the smaller batch. Sharing a batch among
   // replicas rounds up, so that the total may exceed M_max by less than replicas * (accum_steps+1).
-  // Where even atomic_min on each replica exceeds M_max, that is the answer. Without accumulation
-  // one replica keeps M0 (clipped to the atomic bounds): one gradient per step says nothing about
-  // the noise that a larger batch would remove; with it, a larger batch takes two steps at least.
-  // Requires: 1 <= nodes <= replicas. Throws Error on inconsistent bounds. A few microseconds.
+  // If even atomic_min on each replica exceeds M_max, the answer is atomic_min. Without
+  // accumulation one replica keeps M0 (clipped to the atomic bounds), because one gradient per step
+  // does not measure the noise that a larger batch would remove. With accumulation, a larger batch
+  // takes at least two steps. Requires: 1 <= nodes <= replicas. Throws Error on inconsistent
+  // bounds. A few microseconds.
   BatchChoice optimize(int nodes, int replicas, const BatchBounds& bounds) const;
 
   const PerfParams& perf() const { return perf_; }

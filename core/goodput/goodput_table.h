@@ -1,6 +1,6 @@
 #pragma once
 
-// The best goodput of one job for every allocation that a policy asks about.
+// The best goodput of one job for every allocation that a policy considers.
 
 #include <array>
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace adaptdl {
 
-// Computes each value once, when it is first asked for. The step-time model knows one node and
-// several, so two values per number of replicas are all there are. One thread at a time.
+// Computes each value once, on first use. The step-time model distinguishes only one node and
+// several nodes, so there are two values per number of replicas. One thread at a time.
 class GoodputTable {
  public:
-  // A job that has told nothing yet: goodput is the number of replicas, wherever they are.
+  // For a job without hints: goodput is the number of replicas, on any nodes.
   GoodputTable() = default;
   GoodputTable(const GoodputModel& model, const BatchBounds& bounds)
       : model_(model), bounds_(bounds) {}

@@ -8,17 +8,17 @@
 
 namespace adaptdl {
 
-// What a job has told about itself. Anything may be missing: a new job has told nothing yet.
+// What a job has reported about itself. Any field may be missing; a new job has reported nothing.
 struct JobHints {
   std::optional<PerfParams> perf;                  // on the accelerators that it has run on
   std::map<std::string, PerfParams> perf_by_kind;  // by accelerator kind, where several are known
   std::optional<GradParams> grad;
-  std::optional<BatchBounds> batch;          // none: the batch is not the scheduler's matter
+  std::optional<BatchBounds> batch;          // none: the scheduler ignores the batch
   int max_profiled_replicas = 0;             // most replicas it has measured itself with
   std::optional<double> remaining_progress;  // scale-invariant iterations to its end, >= 0
-  std::optional<double> rescale_cost_s;      // what a change of its allocation costs, >= 0
-  // Until new replicas take part, seconds >= 0; those that are there train on meanwhile. None: it
-  // is a part of rescale_cost_s.
+  std::optional<double> rescale_cost_s;      // cost of a change of its allocation, >= 0
+  // Time until new replicas take part, seconds >= 0; the present replicas train meanwhile. None:
+  // included in rescale_cost_s.
   std::optional<double> start_cost_s;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a job has learnt about itself: how long its steps take, and how noisy its gradients are.
+// What a job has measured of itself: how long its steps take, and how noisy its gradients are.
 // Plain data, safe to copy and to share for reading. Names follow AdaptDL's scheduling hints.
 //
 // Sources: Pollux (OSDI'21), sections 3.1 and 3.2; AdaScale (arXiv 2007.05105).
@@ -38,13 +38,14 @@ struct GradParams {
 };
 
 // AdaScale's gain r = (var + sqr) / (var / scale + sqr): how many steps at batch M0 one step at
-// scale * M0 is worth; in [1, scale] for scale >= 1, and 1 where nothing is known (both zero).
+// scale * M0 is worth; in [1, scale] for scale >= 1, and 1 if nothing is known (both zero).
 // Requires: scale > 0.
 double gain(const GradParams& grad, double scale);
 
 // The hints perfParams {alpha_c, ..., gamma} and gradParams {norm, var} ("norm" is sqr). null,
-// which AdaptDL jobs send until they know, reads as nullopt. Throws Error naming `where` and the
-// field when one is missing, no number, not finite, negative, or gamma outside [1, 10].
+// which AdaptDL jobs send until they know the values, reads as nullopt. Throws Error with `where`
+// and the field if a field is missing, not a number, not finite or negative, or gamma is outside
+// [1, 10].
 nlohmann::json to_json(const PerfParams& params);
 nlohmann::json to_json(const GradParams& params);
 std::optional<PerfParams> perf_params_from_json(const nlohmann::json& value,

@@ -14,14 +14,14 @@ namespace {
 
 constexpr size_t kMaxManifestItems = 10'000;
 
-// A list of mappings, or nothing.
+// The node must be a list of mappings, or empty.
 void check_entries(const YamlNode& list) {
   const bool empty = !list.is_scalar() && !list.is_list() && !list.is_mapping();
   if (empty) return;
   for (const YamlNode& entry : list.list()) YamlMapping{entry};
 }
 
-// What a client adds to must be of a shape that it can add to; all else is the cluster's to judge.
+// Checks the shape of the parts that a client extends. The cluster validates everything else.
 void check_shape(const YamlNode& pod_template) {
   YamlMapping pod(YamlMapping(pod_template, true).require("spec"), true);
   for (const YamlNode& node : pod.require("containers").list(1, kMaxManifestItems)) {
@@ -58,12 +58,12 @@ class ManifestReader {
   }
 
  private:
-  // What a cluster judges by itself.
+  // The part that a cluster validates itself.
   void read_program(YamlMapping& top, YamlMapping& spec, const YamlNode& pod_template) {
     JobSpec& job = job_.spec;
     spec.read("preemptible", job.preemptible);
     spec.read("backoffLimit", job.retries, 0, kMostRetries);
-    ignore(spec.find("liveRescale"));  // it is live here if it is by `archive:`
+    ignore(spec.find("liveRescale"));  // here only `archive:` jobs rescale live
     for (const char* key :
          {"suspend", "cancel", "startDeadlineSeconds", "ttlSecondsAfterFinished"}) {
       ignore(spec.find(key));
@@ -78,7 +78,7 @@ class ManifestReader {
     if (node.present()) job_.ignored.push_back(node.path());
   }
 
-  // Every key but those that are read, or need no mention.
+  // Every key that is not in `known`.
   void ignore_others(YamlMapping& map, std::initializer_list<std::string_view> known) {
     for (const std::string& key : map.keys()) {
       if (std::find(known.begin(), known.end(), key) == known.end()) ignore(map.find(key));
@@ -88,7 +88,7 @@ class ManifestReader {
   void read_metadata(const YamlNode& node) {
     YamlMapping map(node, true);
     const YamlNode name = map.find("name"), prefix = map.find("generateName");
-    // As in Kubernetes, a name makes the other one useless.
+    // As in Kubernetes, generateName has no effect if there is a name.
     if (name.present()) {
       read_job_name(name, job_.spec.name);
       if (!valid_job_name(job_.spec.name)) {
@@ -133,7 +133,7 @@ class ManifestReader {
   void read_container(const YamlNode& node) {
     YamlMapping container(node);
     JobSpec& job = job_.spec;
-    // Commands may name its variables, so these come first.
+    // Commands may use variables, so read these first.
     read_environment(container);
     const YamlNode command = container.find("command");
     const bool empty = command.present() && command.is_list() && command.list().empty();
@@ -203,7 +203,7 @@ class ManifestReader {
     return words;
   }
 
-  // $(NAME) is the variable's value, or stays if there is none of that name; $$ is a dollar.
+  // $(NAME) is the variable's value, or stays if the variable is not set; $$ is a dollar.
   std::string expand(const std::string& text, const YamlNode& node, bool in_command) const {
     std::string result;
     for (size_t i = 0; i < text.size(); ++i) {
@@ -232,7 +232,7 @@ class ManifestReader {
     return result;
   }
 
-  // A limit counts more than a request: the pod may take that much.
+  // A limit overrides a request, because the pod may use that much.
   void read_resources(const YamlNode& node) {
     YamlMapping resources(node, true);
     ReplicaRequest& request = job_.spec.request;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The little that is wanted of a TorchScript archive's code/**.py: classes, their methods, and
-// which attributes are parameters and buffers. Internal to core/job.
+// Reads a TorchScript archive's code/**.py for the classes, their methods, and which attributes are
+// parameters and buffers. Internal to core/job.
 
 #include <map>
 #include <set>
@@ -19,8 +19,7 @@ struct ArchiveClass {
 // By qualified name: "__torch__.digits.Model".
 using ArchiveClasses = std::map<std::string, ArchiveClass, std::less<>>;
 
-// Adds the classes of one file; `path` as in __torch__/digits.py. What it does not understand, it
-// leaves out.
+// Adds the classes of one file; `path` as in __torch__/digits.py. Skips code that it cannot parse.
 void scan_archive_code(std::string_view path, std::string_view code, ArchiveClasses& classes);
 
 }  // namespace adaptdl

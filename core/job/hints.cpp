@@ -10,7 +10,7 @@
 namespace adaptdl {
 namespace {
 
-// Beyond these a value is a mistake or malice; sums and products of what is below do not overflow.
+// Larger values are mistakes or malicious; sums and products of smaller ones do not overflow.
 constexpr int64_t kMostSamples = 1'000'000'000'000;
 constexpr double kMostSeconds = 1e6;
 constexpr double kMostIterations = 1e15;
@@ -20,8 +20,8 @@ constexpr size_t kMostIgnored = 16, kLongestIgnored = 64;
 
 constexpr JsonLimits kLimits = {.max_bytes = 64u << 10, .max_depth = 8};
 
-// Python's json module writes numbers that are not finite as bare words. In quotes they can be
-// parsed, and refused with the name of their field.
+// Python's json module writes non-finite numbers as bare words. In quotes they can be parsed, and
+// rejected with the name of their field.
 std::string quote_bare_words(std::string_view text) {
   constexpr std::array<std::string_view, 3> kWords = {"-Infinity", "Infinity", "NaN"};
   std::string result;
@@ -183,7 +183,7 @@ SchedulingHints hints_from_json(const Json& object, const std::string& where,
 
 SchedulingHints parse_hints(std::string_view text, const std::string& where,
                             std::vector<std::string>& ignored) {
-  // Quotes make it longer; what is too long is refused before.
+  // Quotes make the text longer, so check its length before.
   if (text.size() > kLimits.max_bytes) {
     fail("{}: has {} bytes; at most {} are allowed", where, text.size(), kLimits.max_bytes);
   }

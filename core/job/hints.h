@@ -1,7 +1,7 @@
 #pragma once
 
-// AdaptDL's scheduling hints: what a training job tells its scheduler every 30 s, as JSON. It is
-// sent by programs of other people, so nothing in it is taken on trust. Pure functions, any thread.
+// AdaptDL's scheduling hints: what a training job sends to its scheduler every 30 s, as JSON.
+// Users' programs send them, so every value is checked. Pure functions, any thread.
 
 #include <cstdint>
 #include <map>
@@ -15,8 +15,8 @@
 
 namespace adaptdl {
 
-// As on the wire, under the names of the fields' meanings. Nothing where the job sent null or left
-// the field out: it does not know yet, or it does not apply.
+// The fields as on the wire. A field is empty if the job sent null or omitted it: the job does not
+// know the value yet, or it does not apply.
 struct SchedulingHints {
   std::optional<int64_t> initial_batch;           // initBatchSize, samples, >= 1
   std::optional<int64_t> atomic_min, atomic_max;  // localBszBounds, samples, 1 <= min <= max
@@ -33,20 +33,19 @@ struct SchedulingHints {
   bool operator==(const SchedulingHints&) const = default;
 };
 
-// Throws Error "WHERE: FIELD ..." that says what is allowed, for what is no JSON object, a field of
-// a wrong type, a number that is not finite, negative or absurd (a batch of 10^15 samples), and
-// sizes that do not fit together. Python's NaN and Infinity, which are no JSON, are named the same
-// way. `ignored` gets the names of fields that are not known.
+// Throws Error "WHERE: FIELD ..." with the allowed values if the text is not a JSON object, a field
+// has a wrong type, a number is not finite, negative or absurd (a batch of 10^15 samples), or sizes
+// contradict each other. Python's NaN and Infinity, which are not JSON, give the same error.
+// `ignored` gets the names of unknown fields.
 SchedulingHints parse_hints(std::string_view text, const std::string& where,
                             std::vector<std::string>& ignored);
 SchedulingHints hints_from_json(const Json& object, const std::string& where,
                                 std::vector<std::string>& ignored);
 
-// All of AdaptDL's fields, null for what is not known, and ours where they are known. Reads back
-// as the same hints.
+// All of AdaptDL's fields, null if unknown, and ours if known. Reads back as the same hints.
 Json to_json(const SchedulingHints& hints);
 
-// What a scheduler makes of them. A job without maxBatchSize keeps its initial batch.
+// The hints as policies use them. A job without maxBatchSize keeps its initial batch.
 JobHints job_hints(const SchedulingHints& hints);
 
 }  // namespace adaptdl

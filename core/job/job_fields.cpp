@@ -1,4 +1,4 @@
-// The table of the short form: every key of it, once.
+// The table of all keys of the short form.
 
 #include "core/job/job_fields.h"
 
@@ -30,7 +30,7 @@ void read_command(const YamlNode& value, JobFile& job) {
     const std::string line = read_job_text(value);
     if (line.empty()) value.refuse("is empty; say what to run");
     set_program(value, job, Kind::command, "/bin/sh");
-    // The shell's name for itself, so that arguments which follow are $1, $2, ...
+    // "sh" becomes $0, so further arguments are $1, $2, ...
     arguments = {"-c", line, "sh"};
   } else {
     const auto items = value.list(1, kMaxItems);
@@ -67,7 +67,7 @@ void read_environment(const YamlNode& value, JobFile& job) {
   }
 }
 
-// Maps within maps are dotted keys: {optimizer: {lr: 0.1}} is optimizer.lr.
+// Nested maps are dotted keys: {optimizer: {lr: 0.1}} is optimizer.lr.
 void read_job_settings(const YamlNode& value, const std::string& prefix, JobFile& job) {
   YamlMapping map(value, true);
   for (const std::string& key : map.keys()) {
@@ -88,7 +88,7 @@ void read_job_settings(const YamlNode& value, const std::string& prefix, JobFile
 
 void read_directory(const YamlNode& value, JobFile& job) {
   const std::string text = read_job_text(value);
-  // By text: what is a link is looked at when the project is copied.
+  // Compares text only; symlinks are checked when the project is copied.
   const std::string inside = absolute_path(text, "/p");
   if (text.starts_with('/') || (inside != "/p" && !inside.starts_with("/p/"))) {
     value.refuse(fmt::format("{} is not in the project; give a folder of the project", text));
@@ -228,7 +228,7 @@ JobSection checkpoint() {
           }};
 }
 
-// Text that roff takes as it stands.
+// Escapes text for roff.
 std::string roff(std::string_view text) {
   std::string result;
   for (const char c : text) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// One record for each key of the short form of adaptdljob.yaml: the table drives the parser and the
-// tables of adaptdl-job(5), so that neither can differ from the other.
+// One record for each key of the short form of adaptdljob.yaml. The parser and the tables of
+// adaptdl-job(5) use the same records, so they cannot differ.
 
 #include <string>
 #include <string_view>
@@ -15,7 +15,7 @@ namespace adaptdl {
 struct JobField {
   std::string_view key;  // within its section
   std::string_view allowed;
-  std::string_view fallback;  // words for what applies without it
+  std::string_view fallback;  // the default, in words
   std::string_view doc;
   // Checks the value and puts it into the job. Called in the table's order.
   void (*read)(const YamlNode& value, JobFile& job);
@@ -33,8 +33,8 @@ const std::vector<JobSection>& job_fields();
 // All of them as roff, section by section.
 std::string document_job_fields();
 
-// What both forms read alike.
+// Used by both forms.
 void read_job_name(const YamlNode& value, std::string& name);
-std::string read_job_text(const YamlNode& value);  // text that a program can be given: no zero byte
+std::string read_job_text(const YamlNode& value);  // text for a program: no zero byte
 
 }  // namespace adaptdl

@@ -25,7 +25,7 @@ JobFile read_short_form(YamlMapping& top) {
   if (job.spec.program.empty()) {
     top.node().refuse("does not say what to run; give one of archive, program, command");
   }
-  // Of a command it is not known that it can be several; AdaptDL's own form says that it can.
+  // A command may not support several replicas; in AdaptDL's own form it does.
   if (job.spec.kind == JobSpec::Kind::command && !top.find("replicas").present()) {
     job.spec.max_replicas = 1;
   }

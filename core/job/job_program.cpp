@@ -1,4 +1,4 @@
-// Whether what a job runs is there; and which file of the project a path of an image means.
+// Checks that a job's program exists, and maps paths of an image to files of the project.
 
 #include <algorithm>
 #include <cstdlib>
@@ -20,7 +20,7 @@ bool is_file(const std::string& path) {
   return path_exists(path) && !is_directory(path);
 }
 
-// The last names of `path`, as many as possible, that `accept` takes as a path in the project.
+// The longest end of `path` that `accept` accepts as a path in the project.
 template <typename Accept>
 std::optional<std::string> longest_end(const std::string& path, Accept accept) {
   const std::string clean = absolute_path(path, "/");
@@ -31,7 +31,7 @@ std::optional<std::string> longest_end(const std::string& path, Accept accept) {
   return std::nullopt;
 }
 
-// Interpreters whose first argument that is no option is the script they run.
+// Interpreters that run a script: their first argument that is not an option.
 bool runs_script(const std::string& program) {
   const std::string name = file_name(program);
   for (const char* known : {"python", "bash", "sh", "dash", "perl", "ruby", "node"}) {
@@ -111,7 +111,7 @@ class Finder {
     if (!is_file(place) && job_.in_image && spec_.program.starts_with('/')) {
       const std::string found = in_project(spec_.program);
       if (found.empty()) refuse_image_path(spec_.program);
-      // A command without a slash would be searched in PATH.
+      // A command without a slash would be looked up in PATH.
       spec_.program = found.find('/') == std::string::npos ? "./" + found : found;
       place = join_path(folder(), spec_.program);
     }
@@ -130,10 +130,10 @@ class Finder {
     }
   }
 
-  // python3 -u /root/project/train.py: the first argument that is no option.
+  // python3 -u /root/project/train.py: the first argument that is not an option.
   void find_script() {
     for (std::string& argument : spec_.arguments) {
-      if (argument == "-c" || argument == "-m") return;  // what follows is no path
+      if (argument == "-c" || argument == "-m") return;  // the next argument is not a path
       if (argument.starts_with('-')) continue;
       if (!argument.starts_with('/') || path_exists(argument)) return;
       const std::string found = in_project(argument);
@@ -143,8 +143,8 @@ class Finder {
     }
   }
 
-  // Which file of the project a path of the image means, relative to the folder that the job runs
-  // in; "" if none.
+  // The file of the project for a path of the image, relative to the job's working directory; "" if
+  // none.
   std::string in_project(const std::string& path) {
     const auto end = longest_end(
         path, [&](const std::string& inside) { return is_file(join_path(project_, inside)); });

@@ -38,7 +38,7 @@ bool has_nul(const std::string& text) {
 
 bool valid_job_name(std::string_view name) {
   if (name.empty() || name.size() > kMaxJobName) return false;
-  char before = '.';  // the name's ends are as beside a dot
+  char before = '.';  // the ends of the name follow the rule for dots
   for (const char c : std::string(name) + '.') {
     if (!lower_or_digit(c) && c != '-' && c != '.') return false;
     if ((before == '.' || c == '.') && !lower_or_digit(before == '.' ? c : before)) return false;
@@ -176,7 +176,7 @@ void check_job_spec(const JobSpec& spec, std::string_view where) {
   }
   require(!nul, "text", "contains a zero byte, which cannot be passed to a program");
   try {
-    // Elsewhere what is no UTF-8 becomes another text on its way into JSON.
+    // Other code replaces invalid UTF-8 when it writes JSON, which would change the text.
     static_cast<void>(to_json(spec).dump());
   } catch (const Json::type_error&) {
     fail("{}: some text is not UTF-8, but jobs are stored as UTF-8; use names that are UTF-8",

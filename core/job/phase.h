@@ -1,7 +1,7 @@
 #pragma once
 
-// Where a job is on its way, and how one sees it. Phases are computed from facts each time they are
-// wanted, not stored and stepped, so that one that was missed cannot leave a job in a wrong phase.
+// The phase of a job. It is computed from facts on each use, not stored and advanced, so a missed
+// event cannot leave a job in a wrong phase.
 
 #include <string_view>
 
@@ -13,19 +13,19 @@ enum class JobPhase { pending, starting, running, stopping, succeeded, failed };
 std::string_view phase_name(JobPhase phase);  // "Pending", "Starting", ...
 
 struct JobFacts {
-  bool succeeded = false, failed = false;  // for good; at most one
-  int allocated = 0;                       // replicas that the allocation has room for
-  int present = 0;                         // replicas whose processes are there
+  bool succeeded = false, failed = false;  // final; at most one
+  int allocated = 0;                       // replicas in the allocation
+  int present = 0;                         // replicas whose processes exist
   int training = 0;                        // of those, in a generation that trains
 };
 
 // Requires: training <= present; counts >= 0.
-//   succeeded, failed  for good
-//   pending            nothing allocated, nothing there
-//   stopping           nothing allocated, replicas still there
-//   running            replicas train, be they as many as allocated or not: a live rescale does not
-//                      stop a job
-//   starting           allocated, nobody trains yet
+//   succeeded, failed  final
+//   pending            nothing allocated, no replicas
+//   stopping           nothing allocated, replicas still exist
+//   running            replicas train, as many as allocated or not: a live rescale does not stop a
+//                      job
+//   starting           allocated, no replica trains yet
 JobPhase phase_of(const JobFacts& facts);
 
 }  // namespace adaptdl

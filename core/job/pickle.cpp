@@ -86,7 +86,7 @@ class PickleReader {
     push({.kind = ValueKind::tuple, .items = std::move(items)});
   }
 
-  // The value below, which takes more items.
+  // The value on top of the stack, to add items to.
   PickleValue& grow(std::initializer_list<ValueKind> kinds) {
     const Index index = pop();
     stack_.push_back(index);
@@ -135,7 +135,7 @@ class PickleReader {
     const size_t start = position_;
     const std::string_view module = line();
     const std::string_view name = line();
-    // "MODULE\nNAME" in place, so that nothing needs to be kept.
+    // "MODULE\nNAME" in place, without a copy.
     push(
         {.kind = ValueKind::global, .text = bytes_.substr(start, module.size() + 1 + name.size())});
   }

@@ -1,8 +1,8 @@
 #pragma once
 
-// Reads the pickles that LibTorch writes (protocol 2) as a tree of values. Nothing in them is ever
-// called or imported: a call stays a node that names what would be called. Made for hostile files:
-// bounded in memory, linear in time, no recursion.
+// Reads the pickles that LibTorch writes (protocol 2) as a tree of values. It never calls or
+// imports anything: a call becomes a node with the name of the callee. Safe for hostile files:
+// bounded memory, linear time, no recursion.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ struct PickleValue {
   enum class Kind {
     none,
     boolean,     // integer 0 or 1
-    integer,     // integer; one that does not fit 64 bits is refused
+    integer,     // integer, at most 64 bits
     real,        // real
     text,        // text
     global,      // text: "MODULE\nNAME"

@@ -30,7 +30,7 @@ void make_link(const std::string& target, const std::string& path) {
   if (::symlink(target.c_str(), path.c_str()) != 0) fail_to_write(errno, path);
 }
 
-// The new folder, gone again with what is in it unless it is finished.
+// The new folder. The destructor removes it with its contents unless finish() was called.
 class Destination {
  public:
   Destination(const std::string& path, const CopyOptions& options)
@@ -47,7 +47,7 @@ class Destination {
     try {
       remove_tree(path_);
     } catch (const Error&) {
-      // What ended the copy matters more.
+      // The error that ended the copy matters more.
     }
   }
 
@@ -60,7 +60,7 @@ class Destination {
       report();
     });
     if (!file.found) return;  // removed meanwhile
-    // Holes, and what was copied again, are not reported like other bytes.
+    // The reports above do not count holes correctly, nor bytes that were copied again.
     copied_.bytes = before + file.bytes;
     ++copied_.files;
     report();
@@ -69,8 +69,8 @@ class Destination {
     }
   }
 
-  // A link to data that is not copied. Where a link of the project stands in the way, it leads to
-  // the original already, and nothing may be made behind it.
+  // Makes a symlink to data that is not copied. If a folder on the way is itself a symlink, it
+  // leads to the original project, in which nothing may be created.
   void link_data(const std::string& place, const std::string& target) {
     for (size_t slash = place.find('/'); slash != std::string::npos;
          slash = place.find('/', slash + 1)) {
@@ -113,8 +113,8 @@ class Destination {
   bool finished_ = false;
 };
 
-// Whether a link at `place` names its target by way of a folder above the project: it would lead
-// back to the original, or nowhere, from the copy.
+// Whether the target of a symlink at `place` leads through a folder above the project. In the copy
+// it would lead to the original, or nowhere.
 bool climbs_out(const std::string& place, const std::string& target) {
   if (target.starts_with('/')) return true;
   int depth = 0;
@@ -126,13 +126,13 @@ bool climbs_out(const std::string& place, const std::string& target) {
   return false;
 }
 
-// Where a link of the project leads in the copy.
+// The target in the copy of a symlink of the project.
 std::string copied_link(const ProjectFiles& files, const std::string& place, ProjectCopy& copied) {
   const std::string path = join_path(files.folder(), place);
   const std::string target = read_link(path);
   const std::string whole = absolute_path(target, parent_directory(path));
   const std::string inside = files.inside(whole);
-  // What it leads to is in the copy, or linked there.
+  // The target is in the copy, or linked there.
   const auto is_data = [&](const ProjectFiles::DataLink& link) { return link.place == inside; };
   const bool there =
       !inside.empty() && (!files.left_out(inside, is_directory(whole)) ||
@@ -148,10 +148,10 @@ std::string copied_link(const ProjectFiles& files, const std::string& place, Pro
 
 struct ArchiveData {
   std::map<std::string, std::string> links;  // place -> original
-  std::vector<std::string> settings;         // for what has no place
+  std::vector<std::string> settings;         // for data without a place
 };
 
-// The data that an archive names by relative paths, as the runtime takes them: relative to the
+// The data that an archive names by relative paths. As in the runtime, they are relative to the
 // archive's folder.
 ArchiveData find_archive_data(const std::string& name, const std::string& program,
                               const std::vector<std::string>& settings) {
@@ -181,7 +181,7 @@ ArchiveData find_archive_data(const std::string& name, const std::string& progra
   return data;
 }
 
-// Before anything is made: a copy inside what is copied would be copied too.
+// Called before anything is created: a copy inside the project would be copied too.
 void refuse_inside(const ProjectFiles& files, const std::string& destination) {
   const std::string whole = absolute_path(destination);
   std::error_code error;
@@ -219,7 +219,7 @@ ProjectCopy copy_project(const ProjectFiles& files, const std::string& destinati
     }
   });
   for (const auto& [place, target] : files.data()) copy.link_data(place, target);
-  // Inner ones first: what is made in a folder changes its time.
+  // Inner folders first: creating an entry in a folder changes the folder's time.
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
     const std::string path = copy.at(folder->path);
     if (::chmod(path.c_str(), (folder->status.st_mode & 0777) | 0700) != 0) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The snapshot of a project that a job runs in: later changes of the project do not reach it.
-// adaptdl-job(5), THE SNAPSHOT, says what it holds.
+// The snapshot of a project in which a job runs. Later changes of the project do not affect it.
+// adaptdl-job(5), THE SNAPSHOT, lists its contents.
 
 #include <cstdint>
 #include <functional>
@@ -15,34 +15,35 @@ namespace adaptdl {
 
 struct ProjectCopy {
   uint64_t files = 0, bytes = 0;  // regular files copied
-  // Sentences: what was left out, or may be inconsistent.
+  // Sentences: what was not copied, or may be inconsistent.
   std::vector<std::string> warnings;
-  // Links, relative to the project, that lead out of it: they lead to the originals, which are no
-  // part of the snapshot.
+  // Symlinks, relative to the project, whose targets are outside of it. The targets are not part of
+  // the snapshot.
   std::vector<std::string> outside_links;
-  // KEY=VALUE to be added to JobSpec::settings: data of an archive that cannot be linked into the
-  // copy at the place where the archive looks for it.
+  // KEY=VALUE to add to JobSpec::settings: data of an archive that cannot be linked into the copy
+  // where the archive expects it.
   std::vector<std::string> settings;
 };
 
 struct CopyOptions {
-  // Hears after each file, and each few MiB of a large one, what was copied so far. May throw to
-  // give up.
+  // Called after each file, and each few MiB of a large one, with what was copied so far. May throw
+  // to cancel the copy.
   std::function<void(uint64_t files, uint64_t bytes)> progress;
   // Return only when the copy would survive a power cut.
   bool durable = true;
 };
 
-// Copies a project into the new folder `destination`, whose parent exists. Its folders can be
-// entered and changed by their owner, whatever the originals' modes are. Throws Error, having
-// removed what was made: a full disk, something unreadable, a destination that exists or is itself
-// a part of the project.
+// Copies a project into the new folder `destination`, whose parent exists. Their owner can enter
+// and change the copied folders, whatever the originals' modes are. Throws Error and removes the
+// partial copy if the disk is full, something is unreadable, or `destination` exists or is inside
+// the project.
 ProjectCopy copy_project(const ProjectFiles& files, const std::string& destination,
                          const CopyOptions& options = {});
 
-// The snapshot for a job that is one file: the file, under its last name. For an archive also links
-// to the data that its settings, changed by `settings` (JobSpec::settings), name by relative paths;
-// throws Error if the settings are wrong or such data is not there. Else as copy_project.
+// The snapshot for a job of one file: the file, under its base name. For an archive also symlinks
+// to the data that its settings, overridden by `settings` (JobSpec::settings), name by relative
+// paths; throws Error if the settings are invalid or such data does not exist. Else as
+// copy_project.
 ProjectCopy copy_program(const std::string& file, JobSpec::Kind kind,
                          const std::vector<std::string>& settings, const std::string& destination,
                          const CopyOptions& options = {});

@@ -11,7 +11,7 @@ namespace adaptdl {
 namespace {
 
 constexpr size_t kMaxIgnoreFile = 1u << 20;
-// Before the user's rules, so that these can take them back.
+// Before the user's rules, which can override them.
 constexpr const char* kOwnRules = ".git\n*.run/\n";
 
 // What is left of `path` behind `folder`; "." if they are the same, "" if it is elsewhere.
@@ -31,7 +31,7 @@ IgnoreRules read_rules(const std::string& folder) {
 ProjectFiles::ProjectFiles(const std::string& folder, const std::vector<std::string>& data)
     : given_(absolute_path(folder)), folder_(real_path(folder)), rules_(read_rules(folder_)) {
   if (!is_directory(folder_)) fail("{}: is not a folder; give the project's folder", folder);
-  // Outer ones first, as they hold the inner ones.
+  // Outer folders first, because they contain the inner ones.
   std::vector<std::string> sorted;
   for (const std::string& path : data) sorted.push_back(absolute_path(path, given_));
   std::sort(sorted.begin(), sorted.end());
@@ -107,7 +107,7 @@ void ProjectFiles::walk_folder(const std::string& folder,
       fail_errno(errno, path + ": cannot read");
     }
     const bool is_folder = S_ISDIR(entry.status.st_mode);
-    // Folders above were not left out, or this place would not be reached.
+    // The folders above are not left out, or the walk would not have come here.
     const bool is_data = std::any_of(
         data_.begin(), data_.end(), [&](const DataLink& link) { return link.place == entry.path; });
     if (is_data || rules_.verdict(entry.path, is_folder) == IgnoreRules::Verdict::ignored) continue;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Which files of a project's folder belong to a job: all but what .adaptdlignore names, .git and
-// the folders *.run of runs (both unless .adaptdlignore takes them back, "!.git"), and the big data
-// that is linked instead (JobSpec::data). adaptdl-job(5), THE SNAPSHOT.
+// Which files of a project's folder belong to a job: all except those that .adaptdlignore lists,
+// .git and the folders *.run of runs (unless .adaptdlignore includes them, "!.git"), and the large
+// data that is linked instead (JobSpec::data). adaptdl-job(5), THE SNAPSHOT.
 
 #include <cstdint>
 #include <functional>
@@ -30,22 +30,22 @@ class ProjectFiles {
     std::string target;  // absolute
   };
 
-  // `data`: paths relative to `folder` or absolute. Throws Error for a folder or data that are not
-  // there, and for data whose place is taken.
+  // `data`: paths relative to `folder` or absolute. Throws Error if the folder or data do not
+  // exist, or if two things would have the same place.
   explicit ProjectFiles(const std::string& folder, const std::vector<std::string>& data = {});
 
   const std::string& folder() const { return folder_; }  // absolute, without links
   const std::vector<DataLink>& data() const { return data_; }
 
-  // Every entry that belongs to the job: folders before what is in them, sorted; links are not
-  // followed. Throws Error for what cannot be read.
+  // Visits every entry that belongs to the job, sorted, folders before their entries; does not
+  // follow symlinks. Throws Error for unreadable entries.
   void walk(const std::function<void(const ProjectEntry&)>& visit) const;
 
-  // Whether a path in the project is left out; what is linked as data is.
+  // Whether a path in the project is not copied; true also for linked data.
   bool left_out(const std::string& path, bool is_directory) const;
 
-  // The path relative to the project's folder of an absolute one that is in it: "." for the folder
-  // itself; "" if it is not in it. By text.
+  // An absolute path relative to the project's folder: "." for the folder itself, "" if the path is
+  // outside. Compares text only.
   std::string inside(const std::string& path) const;
 
  private:
@@ -53,7 +53,7 @@ class ProjectFiles {
   void walk_folder(const std::string& folder,
                    const std::function<void(const ProjectEntry&)>& visit) const;
 
-  std::string given_;  // absolute, as the user says it
+  std::string given_;  // absolute, as the user gave it
   std::string folder_;
   IgnoreRules rules_;
   std::vector<DataLink> data_;
@@ -65,7 +65,7 @@ struct ProjectSize {
   std::vector<std::pair<std::string, uint64_t>> largest;
 };
 
-// What a copy would take, for a warning before it is made. Throws Error as ProjectFiles::walk.
+// The size of a copy, for a warning before copying. Throws Error as ProjectFiles::walk.
 ProjectSize measure_project(const ProjectFiles& files);
 
 }  // namespace adaptdl

@@ -12,7 +12,7 @@
 namespace adaptdl {
 
 // The quantity in whole units, and in thousandths, rounded up as Kubernetes rounds. Throws Error
-// "WHERE: ..." that says what is allowed for what is none, is negative, or does not fit.
+// "WHERE: ..." with what is allowed if the text is not a quantity, is negative, or does not fit.
 int64_t parse_quantity(std::string_view text, std::string_view where);
 int64_t parse_quantity_milli(std::string_view text, std::string_view where);
 

@@ -1,28 +1,28 @@
 #pragma once
 
-// How many replicas a job or run may have, as command lines and job files say it.
+// How many replicas a job or run may have, in the syntax of command lines and job files.
 
 #include <optional>
 #include <string_view>
 
 namespace adaptdl {
 
-// The most replicas that a job may ask for. Clusters give what they have room for.
+// The most replicas that a job may request. A cluster may allocate fewer.
 inline constexpr int kMostReplicas = 1'000'000;
 
 struct ReplicaRange {
   int min = 1;
   std::optional<int> max = 1;  // none: no upper bound
-  bool fixed = false;          // it was one number: always that many
+  bool fixed = false;          // given as one number: always that many
 
   bool operator==(const ReplicaRange&) const = default;
 };
 
 struct ReplicaLimits {
-  int least = 0;  // that MIN may be; N and MAX are at least 1
+  int least = 0;  // smallest MIN; N and MAX are at least 1
   int most = kMostReplicas;
   bool open = false;           // "MIN:", without an upper bound, is allowed
-  std::string_view also = "";  // a word that the caller reads itself, for messages
+  std::string_view also = "";  // another word that the caller accepts, for messages
 };
 
 // "N", "MIN:MAX", or "MIN:" if `limits` allow it. Throws Error "WHERE: ...".

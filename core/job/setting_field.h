@@ -1,8 +1,7 @@
 #pragma once
 
-// One option record for every setting of adaptdl.yaml: the table of these (training_fields.cpp)
-// drives parsing, validation, describe() and the manual page, so that none of them can differ from
-// another.
+// One record for every setting of adaptdl.yaml. Parsing, validation, describe() and the manual page
+// use the same table (training_fields.cpp), so they cannot differ.
 
 #include <cstdint>
 #include <limits>
@@ -18,8 +17,8 @@
 
 namespace adaptdl::settings {
 
-// What a field holds. A choice is its index in Field::choices; nothing stands for "not given" of an
-// optional member.
+// What a field holds. A choice is its index in Field::choices; monostate means that an optional
+// member is not given.
 using Value = std::variant<std::monostate, std::string, int64_t, uint64_t, double, bool,
                            std::vector<int64_t>, std::vector<double>, std::pair<int, int>>;
 
@@ -31,10 +30,10 @@ struct Field {
   std::string_view unit;  // "" = a plain number
   NumberBounds bounds;    // of a number, or of each number of a list
   std::vector<std::string_view> choices;
-  // Kinds of the section (its field `kind` or `format`) that know this field; empty = all.
+  // Kinds of the section (its field `kind` or `format`) that have this field; empty = all.
   std::vector<std::string_view> applies;
   bool required = false;
-  std::string_view fallback;  // words for the default; "" = the member's initial value
+  std::string_view fallback;  // the default in words; "" = the member's initial value
   std::string_view doc;
   Value (*get)(const void* object) = nullptr;
   void (*set)(void* object, const Value& value) = nullptr;  // Requires: checked against the above
@@ -53,16 +52,16 @@ struct Table {
 };
 const Table& table();
 
-// True when the field is known to `kind` (any when the section has no kinds).
+// Whether sections of this kind have the field (any kind if the section has no kinds).
 bool applies_to(const Field& field, std::string_view kind);
 
 // "an integer from 1 to 64", "one of sgd, adam", ...
 std::string allowed(const Field& field);
 
-// The value as one would write it in the file; "" for an empty text or list.
+// The value as written in the file; "" for an empty text or list.
 std::string to_text(const Field& field, const Value& value);
 
-// What applies when the field is left out, for people.
+// The default of the field, for people.
 std::string default_text(const Section& section, const Field& field);
 
 // Binds a field to a member of a plain struct.
@@ -120,7 +119,7 @@ struct Access<Member> {
   // The largest number that fits the member.
   static constexpr double limit() {
     if constexpr (std::is_same_v<T, int>) return std::numeric_limits<int>::max();
-    // Counts beyond this are mistakes, and products of a few of them must not overflow.
+    // Larger counts are mistakes, and products of a few counts must not overflow.
     if constexpr (std::is_same_v<T, int64_t>) return 1e12;
     if constexpr (std::is_same_v<T, std::vector<int64_t>>) return 1e12;
     return std::numeric_limits<double>::infinity();

@@ -28,7 +28,7 @@ constexpr int kMaxDepth = 64;
 struct Archive {
   Archive(std::span<const std::byte> bytes, const std::string& name)
       : path(name), size(bytes.size()), zip(bytes, name) {
-    // All names begin with the same folder; the one that holds data.pkl.
+    // All names start with the same folder; the one that contains data.pkl.
     for (const ZipMember& member : zip.members()) {
       const size_t slash = member.name.find('/');
       if (slash != std::string::npos && member.name.substr(slash + 1) == "data.pkl") {
@@ -108,14 +108,14 @@ class ModuleWalk {
   void module(const PickleValue& object, const std::string& prefix, int depth) {
     if (depth > kMaxDepth)
       refuse(fmt::format("its modules are nested more than {} deep", kMaxDepth));
-    // Without a state there is nothing to list; with __setstate__ it is no dict.
+    // Without a state there is nothing to list; with __setstate__ the state is not a dict.
     if (object.items.size() < 3) return;
     const PickleValue& state = item(object, 2);
     if (state.kind != ValueKind::dict) return;
     const auto found = classes_.find(class_name(object));
     const ArchiveClass* known = found == classes_.end() ? nullptr : &found->second;
     for (size_t i = 0; i + 1 < state.items.size(); i += 2) {
-      // A module may be listed in many places, and a hostile file nests that.
+      // A module may occur in many places, and a hostile file can nest them.
       if (++attributes_ > kMaxAttributes)
         refuse(fmt::format("it has more than {} attributes", kMaxAttributes));
       const PickleValue& key = item(state, i);
@@ -155,7 +155,7 @@ class ModuleWalk {
     return numbers;
   }
 
-  // Elements, and the number that the storage must have for the strides to stay inside it.
+  // The number of elements, and the number of storage elements that the strides require.
   static std::optional<std::pair<uint64_t, uint64_t>> extent(const std::vector<int64_t>& shape,
                                                              const std::vector<int64_t>& strides,
                                                              int64_t offset) {

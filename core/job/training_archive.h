@@ -1,7 +1,7 @@
 #pragma once
 
-// What can be known of a train.pt (adaptdl-train(5)) without LibTorch: its settings, and the list
-// of its parameters. No code of it is run. Thread-safe (pure functions on files).
+// Reads a train.pt (adaptdl-train(5)) without LibTorch: its settings and the list of its
+// parameters. Does not run its code. Thread-safe (pure functions on files).
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ inline constexpr const char* kSettingsFile = "adaptdl.yaml";
 struct ArchiveTensor {
   enum class Kind { parameter, buffer, attribute };
   Kind kind = Kind::attribute;
-  std::string name;   // as state_dict() has it: layer.weight
+  std::string name;   // as in state_dict(): layer.weight
   std::string dtype;  // float32, ...
   std::vector<int64_t> shape;
   uint64_t bytes = 0;   // of its elements
@@ -27,7 +27,7 @@ struct ArchiveSummary {
   std::string model;                   // name of its class
   std::vector<std::string> methods;    // of the model itself, as in training_step
   std::vector<ArchiveTensor> tensors;  // in the archive's order
-  // Sums over tensors that are not the same as an earlier one.
+  // Sums over the tensors, without those that are the same as an earlier one.
   uint64_t parameter_count = 0;  // elements
   uint64_t parameter_bytes = 0, buffer_bytes = 0;
   uint64_t file_bytes = 0;
@@ -37,11 +37,11 @@ struct ArchiveSummary {
   bool has_method(const std::string& name) const;
 };
 
-// The text of the archive's adaptdl.yaml. Throws Error when the file cannot be read, is no archive,
-// or has none; the sentence says how to put one there.
+// The text of the archive's adaptdl.yaml. Throws Error if the file is unreadable, is not an
+// archive, or has no settings; the error says how to add them.
 std::string read_settings(const std::string& path);
 
-// Throws Error for a file that is truncated, hostile, or no TorchScript archive. Says nothing on
+// Throws Error for a file that is truncated, hostile, or not a TorchScript archive. Does not check
 // whether the model can be trained.
 ArchiveSummary inspect_archive(const std::string& path);
 

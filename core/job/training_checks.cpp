@@ -10,7 +10,7 @@ namespace {
 using Format = DataSource::Format;
 using PartKind = SchedulePart::Kind;
 
-// More would overflow byte counts of a batch.
+// More elements would overflow byte counts of a batch.
 constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 class Checker {
@@ -140,7 +140,7 @@ class Checker {
 
   void optimizer(const std::string& at, const OptimizerSettings& settings) const {
     if (!settings.nesterov) return;
-    // A group may inherit `nesterov` and set the momentum, so say it where it was written.
+    // A group may inherit `nesterov` and set only the momentum, so find the key that was written.
     const std::string place = given(at + ".nesterov")   ? at + ".nesterov"
                               : given(at + ".momentum") ? at + ".momentum"
                                                         : at + ".dampening";

@@ -1,6 +1,6 @@
 #pragma once
 
-// Checks of adaptdl.yaml that look at several fields at once. Internal to core/job.
+// Checks of adaptdl.yaml that concern several fields. Internal to core/job.
 
 #include <map>
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace adaptdl::settings {
 
-// Where each field was written, by dotted path; a field left out has a node that is not present and
-// complains at what should hold it.
+// Where each field was written, by dotted path. A missing field has a node that is not present;
+// its errors name the mapping that should hold the field.
 using Places = std::map<std::string, YamlNode>;
 
-// Throws Error "FILE:LINE: FIELD: what is wrong; what is allowed" for the first contradiction, and
-// fills in what follows from other fields: batch.max, batch.atomic_max, the length of a cosine.
+// Throws Error "FILE:LINE: FIELD: what is wrong; what is allowed" for the first contradiction.
+// Fills in values that follow from other fields: batch.max, batch.atomic_max, the length of a
+// cosine.
 void check_and_complete(TrainingSpec& spec, const Places& places);
 
 }  // namespace adaptdl::settings

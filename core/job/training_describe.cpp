@@ -110,7 +110,7 @@ class Describer {
   std::vector<SettingLine> run(const TrainingSpec& spec) {
     const Table& all = table();
     fields(all.root, &spec, "", "", {"legw_warmup_epochs", "rule"});
-    // What these two come to depends on others.
+    // The values of these two depend on other fields.
     using Rule = TrainingSpec::ScalingRule;
     using Kind = OptimizerSpec::Kind;
     const bool plain = spec.optimizer.kind == Kind::sgd || spec.optimizer.kind == Kind::adagrad;
@@ -172,7 +172,7 @@ class Describer {
     }
   }
 
-  // Of a source, only what was said about it: most fields are for special cases.
+  // Of a source, only fields that were set: most fields are for special cases.
   void sources(const std::string& prefix, const std::vector<DataSource>& sources) {
     const Section& section = table().source;
     for (size_t i = 0; i < sources.size(); ++i) {
@@ -189,7 +189,7 @@ class Describer {
   std::vector<SettingLine> lines_;
 };
 
-// Text that roff takes as it stands.
+// Escapes text for roff.
 std::string roff_text(std::string_view text) {
   std::string result;
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// The table of settings: every field of adaptdl.yaml, once.
+// The table of all settings of adaptdl.yaml.
 
 #include <algorithm>
 

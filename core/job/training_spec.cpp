@@ -21,7 +21,7 @@ std::vector<std::string> choice_names(const Field& field) {
 }
 
 int64_t read_integer(const YamlNode& node, const NumberBounds& bounds) {
-  // Bounds of integers are whole and below 2^53, except that a natural number has no upper one.
+  // Bounds of integers are whole and below 2^53, except that natural numbers have no upper bound.
   const auto bound = [](double value, int64_t none) {
     return std::isfinite(value) ? static_cast<int64_t>(value) : none;
   };
@@ -82,7 +82,7 @@ Value read_value(const YamlNode& node, const Field& field) {
   return {};
 }
 
-// Reads the document by the table of fields, and remembers where each was.
+// Reads the document by the table of fields, and remembers the place of each field.
 class SpecReader {
  public:
   TrainingSpec read(const YamlNode& document) {
@@ -100,7 +100,7 @@ class SpecReader {
   }
 
  private:
-  // Before all else: a newer format may hold keys and types that mean nothing here.
+  // Called first: a newer format may have unknown keys and types.
   static void refuse_newer_format(YamlMapping& top) {
     const YamlNode format = top.find("format");
     if (!format.present()) return;
@@ -114,8 +114,8 @@ class SpecReader {
 
   const YamlNode& remember(const YamlNode& node) { return places_[node.path()] = node; }
 
-  // Fields of `section` into `object`. `kind`: what the section's kind is, for fields that only
-  // some kinds know; a section's own field `kind` or `format` comes first in the table.
+  // Reads the fields of `section` into `object`. `kind`: the section's kind, for fields that only
+  // some kinds have; a section's own field `kind` or `format` comes first in the table.
   void read_fields(YamlMapping& map, const Section& section, void* object, std::string_view kind,
                    bool all_optional = false) {
     for (const Field& field : section.fields) {
@@ -134,7 +134,7 @@ class SpecReader {
     }
   }
 
-  // The kind that a map says it is of, read before its other fields.
+  // The kind of a map, read before its other fields.
   std::string_view read_kind(YamlMapping& map, const Section& section, const void* defaults) {
     const Field& field = section.fields.front();
     const YamlNode node = remember(map.find(field.key));

@@ -1,8 +1,8 @@
 #pragma once
 
 // The settings of a training archive: its extra file adaptdl.yaml, validated (adaptdl-train(5)).
-// Everything a training job is besides its model. Plain data: safe to copy and to share for
-// reading.
+// They define everything of a training job except its model. Plain data: safe to copy, and to share
+// for reading.
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +17,7 @@ struct DataSource {
   // npy: `path` is a .npy, or a .npz with the member's name in `key`. idx: MNIST's format.
   // csv: numeric columns `columns` (0-based, end exclusive), `header` lines skipped.
   // torch: a tensor written by torch.save, or a dictionary of them, its entry named in `key`.
-  // synthetic: made up from `seed`.
+  // synthetic: generated from `seed`.
   enum class Format { npy, idx, csv, torch, synthetic };
   Format format = Format::npy;
   std::string path;  // relative paths are relative to the archive's folder
@@ -121,7 +121,7 @@ struct TrainingSpec {
   double validate_every_epochs = 1.0;  // > 0
   uint64_t seed = 0;
   int statistics_every = 0;             // steps between gradient statistics; 0 = chosen by cost
-  int max_nonfinite = 10;               // non-finite losses in a row that end the job; >= 1
+  int max_nonfinite = 10;               // the job fails after so many non-finite losses in a row
   double checkpoint_interval_s = 60.0;  // > 0
   int checkpoints_kept = 3;             // >= 1
 };

@@ -1,10 +1,10 @@
 #pragma once
 
-// What every scheduler of ours tells a training program through its environment.
+// Environment variables that all our schedulers set for a training program.
 
 namespace adaptdl {
 
-// ADAPTDL_SCHED_VERSION. AdaptDL's clients die at any other major number, whatever ours is.
+// ADAPTDL_SCHED_VERSION. AdaptDL's clients exit at any other major version than this.
 inline constexpr const char* kSchedulerVersion = "0.2.11";
 
 }  // namespace adaptdl

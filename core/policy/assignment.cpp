@@ -27,15 +27,15 @@ AssignmentDual::Point fitting_point(const AssignmentDual& dual, const Assignment
   return point;
 }
 
-// Gives what is left to whoever gains most from each GPU, as long as anybody gains.
+// Gives free GPUs to the jobs that gain most from each GPU, until no job gains.
 void fill(const AssignmentProblem& problem, std::vector<int64_t> used, std::vector<int>& choice,
           const SearchBudget& budget) {
   struct Step {
-    double rate = 0;  // value gained, for each GPU more; infinite where it takes no more
+    double rate = 0;  // value gained per additional GPU; infinite if it takes no more
     size_t job = 0;
     int option = 0;
   };
-  // One pass even when time is up: without it little may be given away.
+  // One pass even after the deadline, or few GPUs might be allocated.
   for (bool changed = true; changed;) {
     changed = false;
     std::vector<Step> steps;
@@ -96,7 +96,7 @@ void search(const AssignmentProblem& problem, const AssignmentDual::Point& dual,
     const double gap = best.objective - dual.bound;
     const double before = best.objective;
     const bool last = threshold >= gap;
-    // Half of what is left: if that is not enough, another threshold is worth a try.
+    // Half of the remaining work: if that is not enough, try another threshold.
     const SearchResult found = search.run(std::min(threshold, gap), work / 2, budget);
     work -= std::max(found.work, budget.work / 50);
     if (found.choice) {
@@ -111,8 +111,8 @@ void search(const AssignmentProblem& problem, const AssignmentDual::Point& dual,
       best.bound = best.objective;
       return;
     }
-    // A better answer makes the gap smaller, and so the search: worth a try unless little is left
-    // to gain. Without a better one, what did not fit will not fit now.
+    // A better answer reduces the gap, and so the search; continue unless little is left to gain.
+    // Without a better answer, the states would exceed the budget again.
     const bool improved = best.objective < before;
     const bool close = best.objective - dual.bound <= kClose * std::abs(best.objective);
     if (!found.complete && (close || (!improved && (last || found.choice)))) return;

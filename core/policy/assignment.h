@@ -1,14 +1,14 @@
 #pragma once
 
-// Chooses one option for each job so that the sum of their values is least and no kind of GPU is
-// given away twice: a multiple-choice knapsack with one capacity for each kind (Sia, SOSP'23,
-// section 3.4, poses it as an integer program). Knows nothing of jobs, nodes and time.
+// Chooses one option for each job so that the sum of their values is least and the GPUs of each
+// kind suffice: a multiple-choice knapsack with one capacity for each kind (Sia, SOSP'23, section
+// 3.4, formulates it as an integer program). Independent of jobs, nodes and time.
 //
-// Method: a Lagrangian relaxation, one price for each kind, gives a lower bound and a price for
-// every deviation from the relaxed choice. A dynamic program over the GPUs used then goes through
-// the deviations whose prices add up to no more than a threshold, which doubles until it holds a
-// feasible choice: that one is optimal. Where the states are more than the budget allows, only the
-// most promising are kept, and the answer comes with a bound instead of a proof.
+// Method: a Lagrangian relaxation with one price for each kind gives a lower bound and a price for
+// every deviation from the relaxed choice. A dynamic program over the used GPUs then tries the
+// deviations whose prices add up to at most a threshold. The threshold doubles until a feasible
+// choice is below it: that choice is optimal. If there are more states than the budget allows, the
+// program keeps only the most promising ones, and the answer has a bound instead of a proof.
 
 #include <cstdint>
 #include <vector>
@@ -32,7 +32,7 @@ struct AssignmentProblem {
 struct Assignment {
   std::vector<int> choice;  // by job: an index into its options, -1: none
   double objective = 0;     // sum of values + unassigned * (jobs without option)
-  double bound = 0;         // no assignment is below it, rounding aside; = objective if optimal
+  double bound = 0;         // lower bound of any objective, up to rounding; = objective if optimal
   bool optimal = false;     // proven
   bool cut_short = false;   // the deadline ended the search
 };

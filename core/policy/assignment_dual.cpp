@@ -39,7 +39,7 @@ void AssignmentDual::add_hull(const std::vector<AssignmentOption>& options, int 
     const auto gpus = options[o].gpus;
     const auto last = [&](int back) { return value_.size() - static_cast<size_t>(back); };
     if (static_cast<int>(value_.size()) > first && value >= value_.back()) continue;
-    // The last point stays only if the way to it falls more steeply than the way past it.
+    // The last point stays only if the slope before it is steeper than the slope after it.
     while (static_cast<int>(value_.size()) >= first + 2) {
       const double before =
           (value_[last(1)] - value_[last(2)]) * static_cast<double>(gpus - gpus_[last(1)]);
@@ -80,7 +80,7 @@ AssignmentDual::Point AssignmentDual::evaluate(std::vector<double> price) const 
       const Hull hull = hulls_[j * kinds_ + k];
       if (hull.first == hull.last) continue;
       const double mu = point.price[k];
-      // Costs fall up to the first point from which another GPU saves no more than its price.
+      // Costs fall until the first point after which another GPU saves no more than its price.
       int low = hull.first, high = hull.last - 1;
       while (low < high) {
         const int middle = (low + high) / 2;
@@ -105,7 +105,7 @@ AssignmentDual::Point AssignmentDual::evaluate(std::vector<double> price) const 
   return point;
 }
 
-// Moves one price to where the bound is largest. What the kind uses falls as its price rises.
+// Sets one price to the value with the largest bound. The use of a kind falls as its price rises.
 void AssignmentDual::bisect(Point& point, int kind, const SearchBudget& budget) const {
   const auto fits_at = [&](double mu) {
     std::vector<double> price = point.price;

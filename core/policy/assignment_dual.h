@@ -1,7 +1,7 @@
 #pragma once
 
-// The Lagrangian relaxation of an assignment: capacities are not hard, but each GPU of kind k has a
-// price mu_k, so that every job chooses for itself. For any mu >= 0
+// The Lagrangian relaxation of an assignment: instead of hard capacities, each GPU of kind k has a
+// price mu_k, so every job chooses independently. For any mu >= 0
 //   L(mu) = sum_j min(unassigned, min_o (value_o + mu_k gpus_o)) - sum_k mu_k capacity_k
 // is a lower bound of the problem, concave and piecewise linear in mu.
 
@@ -33,8 +33,8 @@ class AssignmentDual {
   bool fits(const std::vector<int64_t>& used) const;
 
  private:
-  // The lower convex hull of one job's options of one kind, by rising GPUs: only they can be the
-  // cheapest at some price. Points first..last of the arrays below.
+  // The lower convex hull of one job's options of one kind, by rising GPUs. Only these options can
+  // be the cheapest at some price. Points first..last of the arrays below.
   struct Hull {
     int first = 0, last = 0;
   };

@@ -12,11 +12,11 @@
 namespace adaptdl {
 namespace {
 
-constexpr int kWorkOfState = 12;  // elementary steps: a look-up in memory that is not at hand
+constexpr int kWorkOfState = 12;  // elementary steps: a lookup in memory outside the cache
 constexpr size_t kFewestStates = 32;
 constexpr size_t kMostNew = 1u << 20;    // states of one layer before it is trimmed
 constexpr size_t kMostInAll = 1u << 24;  // states of all layers, 8 bytes each
-constexpr size_t kLookEvery = 1u << 14;  // states between looks at the clock
+constexpr size_t kLookEvery = 1u << 14;  // states between checks of the clock
 // Changes of a price, relative to it.
 constexpr std::array<double, 4> kTilts = {-0.4, -0.06, 0.06, 0.4};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -29,9 +29,9 @@ struct Origin {
   int32_t parent = -1;  // index into the layer before
   int32_t candidate = -1;
 };
-// What some layers can do. By kind: the fewest and the most GPUs that they can use; and for each of
-// kTilts, by how much the cost of the layers falls at least short of zero if that kind's price is
-// changed by the tilt (see least_total).
+// Bounds for some layers. By kind: the fewest and the most GPUs that they can use; and for each of
+// kTilts, the sum of the layers' smallest costs if that kind's price changes by the tilt (see
+// least_total).
 struct Range {
   explicit Range(size_t kinds) : least(kinds), most(kinds), relief(kinds * kTilts.size()) {}
   std::vector<int64_t> least, most;
@@ -49,7 +49,7 @@ class KeyIndex {
     }
     ++round_;
   }
-  // The slot of the key; its index is -1 if it was not there. Requires: fewer than half are taken.
+  // The slot of the key; its index is -1 if it is new. Requires: fewer than half are taken.
   int32_t& at(uint64_t key) {
     uint64_t hash = key * 0x9e3779b97f4a7c15u;
     hash ^= hash >> 32;
@@ -189,8 +189,8 @@ class SearchRun {
         fixed_[static_cast<size_t>(all[0].kind)] += all[0].gpus;
       }
     }
-    // The jobs with the dearest alternatives first: few of these can be taken together, and what
-    // fills the last gaps comes last.
+    // Jobs with the most expensive alternatives first, because few of these can be combined; the
+    // jobs that fill the last gaps come last.
     std::stable_sort(layers_.begin(), layers_.end(), [](const Layer& a, const Layer& b) {
       return a.candidates[1].reduced > b.candidates[1].reduced;
     });
@@ -222,9 +222,9 @@ class SearchRun {
     return static_cast<int64_t>(key >> field.shift & field.mask);
   }
 
-  // The least that an assignment made from this state can cost over L, given what the rest of the
-  // layers can do; infinite if none fits. Two bounds: GPUs that the rest cannot use stay idle, at
-  // their price; and for any change d >= -mu of one kind's price, by weak duality,
+  // A lower bound over L for the cost of an assignment from this state, given the range of the
+  // remaining layers; infinite if none fits. Two bounds: GPUs that the rest cannot use stay idle,
+  // at their price; and for any change d >= -mu of one kind's price, by weak duality,
   //   cost + sum over the rest of min(r + d gpus) - d (GPUs left).
   double least_total(const State& state, const Range& rest) const {
     double idle_cost = 0, tilted = 0;
@@ -240,7 +240,7 @@ class SearchRun {
     return state.cost + std::max(idle_cost, tilted);
   }
 
-  // All states that one more job makes of these.
+  // All states after one more job.
   std::vector<State> expand(const std::vector<State>& from, Layer& layer) {
     std::vector<State> to;
     index_.clear(from.size() * layer.candidates.size());
@@ -281,7 +281,7 @@ class SearchRun {
     return true;
   }
 
-  // Keeps the `width_` states that promise most.
+  // Keeps the `width_` most promising states.
   void trim(std::vector<State>& states, Layer& layer) const {
     std::vector<std::pair<double, size_t>> order;
     for (size_t i = 0; i < states.size(); ++i) {

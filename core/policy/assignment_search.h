@@ -4,9 +4,9 @@
 //
 // With r_o >= 0 the price of option o over its job's cheapest at prices mu, an assignment costs
 //   L(mu) + sum of its r + sum_k mu_k * (GPUs of kind k that it leaves free),
-// so whatever costs at most L + threshold has r <= threshold for every job, and most jobs have but
-// one such option: only the others make layers of the program. A state is what is used of each
-// kind; of equal states the cheapest is kept.
+// so an assignment that costs at most L + threshold has r <= threshold for every job. Most jobs
+// have only one such option; the other jobs are the layers of the program. A state is the number of
+// GPUs used of each kind; of equal states the program keeps the cheapest.
 
 #include <optional>
 #include <vector>
@@ -17,7 +17,7 @@ namespace adaptdl {
 
 struct SearchResult {
   std::optional<std::vector<int>> choice;  // the best found that costs less than L + threshold
-  bool complete = false;  // nothing was left out: `choice` is optimal, or none is below threshold
+  bool complete = false;  // exhaustive: `choice` is optimal, or none is below threshold
   int64_t work = 0;
 };
 
@@ -26,7 +26,7 @@ class AssignmentSearch {
   // `price` as in AssignmentDual. Borrows the problem.
   AssignmentSearch(const AssignmentProblem& problem, const std::vector<double>& price);
 
-  // Whether the search can be made at all: the states' keys have 64 bits.
+  // Whether the states' keys fit into 64 bits, as run() requires.
   bool possible() const { return possible_; }
 
   // A threshold for a first try: the n-th smallest r > 0 of all.
@@ -48,7 +48,7 @@ class AssignmentSearch {
     int shift = 0;
     uint64_t mask = 0;
   };
-  std::vector<Field> fields_;  // where a state's key has what is used of a kind
+  std::vector<Field> fields_;  // by kind: the bits of a state's key for the GPUs used
   bool possible_ = true;
   std::vector<std::vector<Candidate>> jobs_;  // by rising r
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Policies break ties by the order of jobs; that of their names does not depend on who asks.
+// Policies break ties by the order of jobs. The order of names is the same for every caller.
 
 #include <algorithm>
 #include <numeric>
@@ -11,8 +11,8 @@
 
 namespace adaptdl {
 
-// decide(ordered) for the same snapshot with its jobs in the order of their names; the jobs of the
-// answer are in the snapshot's own order again.
+// Calls decide(ordered) with the snapshot's jobs sorted by name. Returns the decisions in the
+// snapshot's own order.
 template <typename Decide>
 Decision decide_by_name(const Snapshot& snapshot, Decide&& decide) {
   std::vector<size_t> order(snapshot.jobs.size());

@@ -18,9 +18,9 @@
 namespace adaptdl {
 namespace {
 
-constexpr int kSettle = 4;  // rounds at most after one that left jobs elsewhere than meant
+constexpr int kSettle = 4;  // most further rounds if jobs did not fit where they were placed
 
-// What each configuration gains over the one with the least goodput.
+// The goodput of each configuration relative to the smallest one.
 std::vector<double> gains_of(std::span<const Configuration> configurations,
                              std::span<GoodputTable> goodput) {
   std::vector<double> gains;
@@ -68,7 +68,7 @@ class Round {
     return decision;
   }
 
-  // Everything is where the program wanted it, or stays where it was.
+  // Whether all jobs are placed as the program chose, or keep their nodes.
   bool settled() const { return settled_; }
 
  private:
@@ -80,7 +80,7 @@ class Round {
     }
   }
 
-  // Nodes that are alike, empty and as they are now, are asked once for all.
+  // Groups nodes with equal capacity and equal free resources, to examine each group once.
   void measure_nodes() {
     groups_.resize(kinds_.size());
     for (size_t k = 0; k < kinds_.size(); ++k) {
@@ -115,7 +115,7 @@ class Round {
     return room;
   }
 
-  // The configuration of the present allocation, if the job may keep that.
+  // The configuration of the present allocation, if the job may keep it.
   std::optional<Configuration> present_of(const JobSnapshot& job) const {
     const auto replicas = static_cast<int>(job.nodes.size());
     if (replicas == 0 || replicas < job.min_replicas || replicas > job.max_replicas) {
@@ -159,7 +159,7 @@ class Round {
     for (size_t c = 0; c < configurations.size(); ++c) {
       if (!std::isfinite(values.configurations[c])) continue;
       options.push_back({configurations[c], values.configurations[c], gains[c]});
-      // A tie goes to what comes first: to what is.
+      // A tie goes to the first option, so the present one comes first.
       if (configurations[c] == present) std::swap(options.front(), options.back());
     }
     unassigned_.push_back(values.unassigned);
@@ -213,8 +213,7 @@ class Round {
       const bool stays = choice_[j] == present_[j] && packing_.keep(job, snapshot_.jobs[j].nodes);
       if (!stays) waiting.push_back(job);
     }
-    // The largest first; a job that is moved is smaller than the one it makes room for, so this
-    // ends.
+    // The largest first. A moved job is smaller than the job that replaces it, so this ends.
     const auto rank = [&](int job) {
       const Configuration& c = chosen(job);
       const int64_t gpus =
@@ -235,7 +234,7 @@ class Round {
     settled_ = homeless.empty();
   }
 
-  // What the program chose fits nowhere: the present nodes, else the best that fits.
+  // For a job whose choice does not fit: the present nodes, else the best option that fits.
   void place_anywhere(int job) {
     const auto j = static_cast<size_t>(job);
     choice_[j] = -1;
@@ -253,8 +252,8 @@ class Round {
     }
   }
 
-  // What the program chose may be worth less than what is, once some of it has fallen back; and two
-  // answers that are worth the same would take turns for ever.
+  // If some jobs got other options than chosen, the answer may be worse than the present
+  // allocation; and two answers of the same value would alternate forever.
   void keep_all_if_as_good(Packing packing) {
     double present = 0, packed = 0;
     for (size_t j = 0; j < snapshot_.jobs.size(); ++j) {
@@ -333,7 +332,7 @@ class Round {
   }
 
   struct Group {
-    int node = 0;  // one of them
+    int node = 0;  // one of the nodes
     int count = 0;
   };
 
@@ -342,12 +341,12 @@ class Round {
   NodeKinds kinds_;
   PerfEstimate perf_;
   Packing packing_;
-  FreeResources empty_;                          // what nodes have when nobody is on them
+  FreeResources empty_;                          // the nodes without any jobs
   std::vector<std::vector<Group>> groups_;       // by kind
   std::vector<std::vector<Option>> options_of_;  // by job
   std::vector<double> unassigned_;               // by job: value without allocation
   std::vector<double> moving_;                   // by job: lost by a move
-  std::vector<int> present_;                     // by job: 0 if its first option is what it has
+  std::vector<int> present_;                     // by job: 0 if its first option is the present one
   std::vector<int> choice_;                      // by job: an option, or -1
   std::vector<int> wanted_;                      // the integer program's choice
   std::vector<bool> pinned_;
@@ -360,8 +359,8 @@ Decision decide_in_order(const Snapshot& snapshot, const MakeValuation& make,
   Round round(snapshot, *valuation);
   Decision decision = round.decide(budget);
   bool settled = round.settled();
-  // What did not fit where it was meant to go would be tried again in the next round, and jobs be
-  // moved without news: so it is tried now, from where this round has led.
+  // The next round would try again to place jobs that did not fit, and move jobs although nothing
+  // has changed. So try it now, starting from this round's answer.
   for (int again = 0; again < kSettle && !settled && !decision.cut_short; ++again) {
     Snapshot next = snapshot;
     for (size_t j = 0; j < next.jobs.size(); ++j) next.jobs[j].nodes = decision.jobs[j].nodes;

@@ -1,10 +1,10 @@
 #pragma once
 
-// The frame of policies that choose one configuration for each job (how many replicas, on how many
-// nodes, of which kind) so that the sum of their values is least: list the configurations, ask the
-// policy what they are worth, solve the integer program (assignment.h), put the answer on nodes
-// with as few moves as possible (packing.h). What fits on no node in the end falls back to the
-// present nodes or the best configuration that fits.
+// The common part of policies that choose one configuration for each job (how many replicas, on how
+// many nodes, of which kind) so that the sum of their values is least. It lists the configurations,
+// asks the policy for their values, solves the integer program (assignment.h), and maps the answer
+// to nodes with as few moves as possible (packing.h). A job whose choice does not fit on the nodes
+// gets its present nodes or the best configuration that fits.
 
 #include <functional>
 #include <memory>
@@ -18,14 +18,14 @@
 
 namespace adaptdl {
 
-// What one job's configurations are worth; the less the better.
+// The values of one job's configurations; smaller is better.
 struct JobValues {
   std::vector<double> configurations;  // in their order; infinite: not allowed
   double unassigned = 0;               // without allocation; finite
-  double moving = 1;  // lost by a move to other nodes, >= 0; for choosing whom to move
+  double moving = 1;  // lost by a move to other nodes, >= 0; for choosing which jobs to move
 };
 
-// What distinguishes the policies. Called once for each job of a round, by index.
+// The part that differs between these policies. Called once for each job of a round, by index.
 class Valuation {
  public:
   virtual ~Valuation() = default;
@@ -33,15 +33,15 @@ class Valuation {
                            std::span<GoodputTable> goodput,
                            const std::optional<Configuration>& present) = 0;
 
-  // Most replicas that the job may have.
+  // The most replicas that the job may have.
   virtual int limit(const JobSnapshot& job) const { return replica_limit(job); }
 };
 
 using MakeValuation = std::function<std::unique_ptr<Valuation>(const Snapshot& snapshot)>;
 
 // Requires: a snapshot that check_snapshot accepts. The objective is the sum of the values. Jobs
-// that are not preemptible keep what they have; nothing changes where nothing better is found. Asks
-// for more than one valuation where a first answer did not fit on the nodes.
+// that are not preemptible keep their allocations. No allocation changes if no better answer is
+// found. Calls `make` again if the first answer did not fit on the nodes.
 Decision decide_by_configuration(const Snapshot& snapshot, const MakeValuation& make,
                                  const SearchBudget& budget);
 

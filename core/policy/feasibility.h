@@ -1,6 +1,6 @@
 #pragma once
 
-// What every allocation must respect, and the bookkeeping of what is free on each node.
+// The rules of every allocation, and the free resources of each node.
 
 #include <cstdint>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace adaptdl {
 
-// Amounts that are free on each node, under takes and releases. Borrows the snapshot.
+// The free resources of each node. Borrows the snapshot.
 // Invariant: 0 <= free <= capacity for every node and resource.
 class FreeResources {
  public:
@@ -35,10 +35,10 @@ class FreeResources {
   std::vector<int64_t> free_;  // node * resources + resource
 };
 
-// The first rule that the allocation breaks, as a sentence naming job or node; nothing if feasible:
-//  1. no node gives more of a resource than it has;
+// The first rule that the allocation breaks, as a sentence with the job or node; empty if feasible:
+//  1. no node allocates more of a resource than it has;
 //  2. replicas are 0, or between min_replicas and max_replicas;
-//  3. a job that is not preemptible and has an allocation keeps exactly that;
+//  3. a job that is not preemptible keeps its allocation unchanged;
 //  4. the replicas of a job are on nodes of one accelerator kind;
 //  5. with `avoid_interference`, at most one job spanning several nodes has replicas on a node.
 // Requires: one list for each job of the snapshot.
@@ -46,7 +46,7 @@ std::optional<std::string> broken_rule(const Snapshot& snapshot,
                                        std::span<const NodeList> allocation,
                                        bool avoid_interference);
 
-// The same, of rules 2 to 4, for one job that has these nodes.
+// The same for rules 2 to 4 and one job on these nodes.
 std::optional<std::string> broken_by_job(const Snapshot& snapshot, const JobSnapshot& job,
                                          const NodeList& nodes);
 

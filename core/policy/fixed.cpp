@@ -127,7 +127,7 @@ class Queue {
     for (size_t i = 0; left > 0; ++i) {
       if (i == rooms.size()) return {};
       if (rooms[i].first >= left) {
-        // The last one: of those that hold the rest, the one with least room to spare.
+        // The last node: of those that hold the rest, the one with the fewest free resources.
         while (i + 1 < rooms.size() && rooms[i + 1].first >= left) ++i;
       }
       const int64_t here = std::min(left, rooms[i].first);
@@ -138,8 +138,8 @@ class Queue {
     return nodes;
   }
 
-  // The most replicas that nodes of one kind hold, as they are or when they are empty. The sum is
-  // cut off where it suffices.
+  // The most replicas that nodes of one kind hold, as they are or when they are empty; at most
+  // wanted(j).
   int64_t room(size_t j, bool empty) const {
     int64_t most = 0;
     for (const auto& members : kinds_.nodes) most = std::max(most, room(j, members, empty));
@@ -166,7 +166,7 @@ class Queue {
     }
   }
 
-  // Who has reserved free room that this job could have used; -1: nobody.
+  // A job that has reserved free resources that this job could have used; -1: none.
   int holder_of(size_t j) const {
     for (size_t n = 0; n < reserved_.size(); ++n) {
       const auto node = static_cast<int>(n);
@@ -179,8 +179,8 @@ class Queue {
   const double patience_s_;
   NodeKinds kinds_;
   FreeResources free_;
-  std::vector<int> reserved_;  // by node: the waiting job that keeps others off it, or -1
-  int waiting_ = 0;            // jobs so far that wait, and could run
+  std::vector<int> reserved_;  // by node: the waiting job that has reserved it, or -1
+  int waiting_ = 0;            // number of waiting jobs so far that could run on empty nodes
 };
 
 class Fixed : public Policy {

@@ -1,19 +1,19 @@
 #pragma once
 
-// What a plain queue does: every job gets what its user asked for, first come first served, and
-// keeps it to its end. adaptdl-policy(5) explains it to people.
+// A plain queue: every job gets the replicas that its user requested, first come, first served, and
+// keeps them until it ends. adaptdl-policy(5) explains it to users.
 //
-// A job wants requested_replicas, brought into [min_replicas, max_replicas]. Jobs are served by
-// submission. Running jobs keep their nodes. A job that starts gets the fewest nodes of one kind,
-// and of these those with least room to spare.
+// A job gets requested_replicas, clamped to [min_replicas, max_replicas]. Jobs are served in the
+// order of submission. Running jobs keep their nodes. A job that starts gets the fewest nodes of
+// one kind, and among those the nodes with the fewest free resources.
 //
-// Backfilling: a job that does not fit waits, and later ones that fit may overtake it. EASY
-// backfilling reserves a start for the first job that waits, which takes the durations of the
-// others; these are not known here. Instead nothing more starts on the nodes that a waiting job
-// could use once its age exceeds `patience`. What is free there then only grows, as each running
-// job ends at some time, until the first such job fits: no job waits for ever. Without backfilling
-// patience is 0. A job that does not fit these nodes even when they are empty holds nobody up, nor
-// does one on nodes that it cannot use.
+// Backfilling: a job that does not fit waits, and later jobs that fit may overtake it. EASY
+// backfilling reserves a start for the first waiting job, which requires the durations of the other
+// jobs; these are unknown here. Instead, once the age of a waiting job exceeds `patience`, no other
+// job starts on the nodes that it could use. Free resources there then only grow, because each
+// running job ends at some time, until the first such job fits. So no job waits forever. Without
+// backfilling patience is 0. A job that would not fit even on empty nodes reserves no nodes, and no
+// job reserves nodes that it cannot use.
 
 #include "core/policy/policy.h"
 

@@ -6,24 +6,24 @@
 namespace adaptdl {
 namespace {
 
-constexpr double kNewJob = 300;  // seconds that a job which has told nothing is taken to need
-constexpr int kRankedOn = 8;     // replicas on which lengths are compared
-constexpr int kSmall = 4, kLarge = 32;      // replicas between which scaling is judged
+constexpr double kNewJob = 300;             // assumed seconds to the end of a job without hints
+constexpr int kRankedOn = 8;                // replicas for comparing lengths
+constexpr int kSmall = 4, kLarge = 32;      // numbers of replicas for estimating the scaling
 constexpr double kLeast = 1.6, kUsual = 2;  // exponents
 
 bool has_trained(const JobHints& hints) {
   return hints.perf || !hints.perf_by_kind.empty();
 }
 
-// Goodput of a job that tells how far it has to go, by the first kind of accelerator it knows.
+// The goodput model of a job with known remaining work, by its first kind of accelerator.
 std::optional<GoodputModel> model_of(const JobHints& hints) {
   if (!hints.remaining_progress || !hints.batch || !has_trained(hints)) return std::nullopt;
   const PerfParams& perf = hints.perf ? *hints.perf : hints.perf_by_kind.begin()->second;
   return GoodputModel(perf, hints.grad.value_or(GradParams{}), hints.batch->initial);
 }
 
-// Seconds to the job's end on a few replicas, as few as 1 if more do not help. Nothing for a job
-// that makes no progress.
+// Seconds to the job's end on a few replicas, or on 1 if more do not help. Empty for a job that
+// makes no progress.
 std::optional<double> remaining_s(const JobSnapshot& job, const GoodputModel& model) {
   const BatchBounds& batch = *job.hints.batch;
   double best = 0;  // samples/s
@@ -33,8 +33,8 @@ std::optional<double> remaining_s(const JobSnapshot& job, const GoodputModel& mo
   return best > 0 ? std::optional(*remaining_samples(job.hints) / best) : std::nullopt;
 }
 
-// heSRPT's exponent 1 / (1 - p) for a job whose goodput grows as replicas^p from one node of few to
-// several nodes. Jobs that are never so large have short queues before them in any case.
+// heSRPT's exponent 1 / (1 - p) for a job whose goodput grows as replicas^p, from few replicas on
+// one node to many on several nodes. Jobs that cannot grow so large do not wait long in any case.
 double exponent_of(const JobSnapshot& job, const GoodputModel& model, double most) {
   const BatchBounds& batch = *job.hints.batch;
   const int large = std::min(kLarge, job.max_replicas);
@@ -71,7 +71,7 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
       (has_trained(job.hints) ? unknown : new_jobs).push_back(j);
     }
   }
-  // A new job belongs to those who tell, if there are any.
+  // A new job is ranked with the jobs of known remaining work, if there are any.
   for (const size_t j : new_jobs) {
     if (ranked.empty()) {
       unknown.push_back(j);

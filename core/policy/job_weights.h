@@ -1,7 +1,7 @@
 #pragma once
 
-// How much a job's progress counts beside that of others, so that the mean completion time is
-// short: jobs that will soon be gone first, as far as one knows, and nobody left behind.
+// Weights of jobs for a short mean completion time: jobs that will probably end soon get large
+// weights, and no job gets a weight near zero.
 
 #include <optional>
 #include <vector>
@@ -11,18 +11,18 @@
 namespace adaptdl {
 
 struct WeightOptions {
-  // Of m jobs in the order of their remaining time, longest first, the i-th weighs
-  // (i/m)^c - ((i-1)/m)^c, times m, with c = 1 / (1 - p) if its goodput grows as replicas^p. Where
-  // p is the same for all and nobody else arrives, shares in this proportion give the least mean
+  // Of m jobs in the order of their remaining time, longest first, the i-th weighs (i/m)^c -
+  // ((i-1)/m)^c, times m, with c = 1 / (1 - p) if its goodput grows as replicas^p. Where p is the
+  // same for all jobs and no more jobs arrive, shares in this proportion give the least mean
   // completion time: heSRPT (Berg, Vesilo, Harchol-Balter 2020, theorem 7). The better jobs scale,
-  // the more it pays to finish one after another. This is the most that c may be; 1: all alike.
+  // the more it pays to finish one after another. This is the maximum of c; 1: equal weights.
   double preference = 6;
-  // Of jobs that do not tell how far they have to go, one that has had s GPU seconds weighs
-  // s^-service_exponent: the longer a job has run, the longer it may still run (as under a
-  // heavy-tailed distribution of lengths, where least attained service is near the best order).
+  // A job that does not report its remaining work, after s GPU seconds, weighs s^-service_exponent:
+  // the longer a job has run, the longer it will probably still run (as under a heavy-tailed
+  // distribution of lengths, where least attained service is near the best order).
   double service_exponent = 0.25;
   double young_s = 60;  // GPU seconds that are added to s
-  double least = 0.2;   // no weight is below it; the mean is about 1
+  double least = 0.2;   // smallest weight; the mean is about 1
 };
 
 // What a job has to go, in samples of its initial batch. Nothing for a job that does not tell.

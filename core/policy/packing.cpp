@@ -30,7 +30,7 @@ Packing::Packing(const Snapshot& snapshot, const NodeKinds& kinds)
       movable_(snapshot.nodes.size()),
       distributed_(snapshot.nodes.size(), -1) {}
 
-// What replicas of a job weigh when larger ones move smaller ones.
+// The size of a job's replicas: larger jobs may move smaller ones.
 int64_t Packing::size_of(int job, int64_t replicas) const {
   return replicas * std::max<int64_t>(snapshot_.jobs[static_cast<size_t>(job)].request[0], 1);
 }
@@ -71,12 +71,12 @@ bool Packing::candidate(int node, const Configuration& configuration) const {
 
 double Packing::moving_cost(int job) const {
   const auto j = static_cast<size_t>(job);
-  // One that has come here in this round loses nothing by going elsewhere.
+  // A job that was placed here in this round loses nothing by a move.
   return nodes(job) == snapshot_.jobs[j].nodes ? moving_costs_[j] : 0;
 }
 
-// Smaller jobs, those that lose least by it and as few as possible, that have to leave the node so
-// that these replicas fit. Leaves them there.
+// The smaller jobs that must leave the node so that these replicas fit: those that lose least, as
+// few as possible. Does not move them.
 std::vector<int> Packing::leavers(int job, int node, int replicas) {
   std::vector<int> smaller;
   for (const int other : movable_[static_cast<size_t>(node)]) {

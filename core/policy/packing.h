@@ -1,7 +1,7 @@
 #pragma once
 
-// Puts configurations (how many replicas on how many nodes of a kind) on actual nodes, changing as
-// little as possible.
+// Maps configurations (how many replicas on how many nodes of a kind) to actual nodes, with as few
+// changes as possible.
 
 #include <string>
 #include <vector>
@@ -22,39 +22,39 @@ struct NodeKinds {
   size_t size() const { return names.size(); }
 };
 
-// A partial allocation that is feasible at all times, with at most one job of several nodes on each
-// node. Borrows snapshot and kinds.
+// A partial allocation that is always feasible, with at most one job of several nodes on each node.
+// Borrows snapshot and kinds.
 //
-// Sizes are powers of two, or whole nodes, in Sia's configurations. If the nodes of a kind are
-// alike and hold a power of two, and GPUs are all that is scarce, then place() with moves succeeds
-// whenever the GPUs suffice: everything of the same size or larger takes a multiple of it on each
-// node, so that some node has room for it once the smaller jobs there are moved.
+// In Sia's configurations sizes are powers of two, or whole nodes. If the nodes of a kind are
+// equal, hold a power of two, and only GPUs are scarce, then place() with moves succeeds whenever
+// there are enough GPUs: every job of the same size or larger takes a multiple of that size on each
+// node, so some node has enough free GPUs once the smaller jobs there are moved.
 class Packing {
  public:
   Packing(const Snapshot& snapshot, const NodeKinds& kinds);
 
-  // Takes exactly these nodes for the job; false, changing nothing, if that is not feasible.
-  // `fixed`: nothing moves it later.
+  // Takes exactly these nodes for the job. Returns false without changes if that is not feasible.
+  // `fixed`: the job is not moved later.
   bool keep(int job, const NodeList& nodes, bool fixed = false);
 
-  // Takes nodes for the job, those with least room to spare; false if there are none.
+  // Takes the nodes with the fewest free GPUs on which the job fits; false if there are none.
   bool place(int job, const Configuration& configuration);
 
-  // What each job loses by being moved, >= 0, in any unit; 1 until it is said.
+  // What each job loses by a move, >= 0, in any unit; 1 by default.
   void set_moving_costs(std::vector<double> costs) { moving_costs_ = std::move(costs); }
 
-  // The same, and if that fails moves jobs off nodes that are smaller there than the job would be:
-  // those that lose least, as few as possible. They have no nodes then: their indices are appended
-  // to `moved`.
+  // As place(). If that fails, it removes jobs from nodes where they are smaller than this job
+  // would be: those that lose least, as few as possible. The removed jobs then have no nodes; their
+  // indices are appended to `moved`.
   bool place_moving(int job, const Configuration& configuration, std::vector<int>& moved);
 
   const NodeList& nodes(int job) const { return nodes_[static_cast<size_t>(job)]; }
   const FreeResources& free() const { return free_; }
 
  private:
-  struct Offer {  // of a node, to hold some replicas of a job
+  struct Offer {  // a node that could hold some replicas of a job
     int node = 0;
-    std::vector<int> moved;  // who has to leave
+    std::vector<int> moved;  // jobs that must leave
     double cost = 0;         // what they lose
     int64_t moved_gpus = 0;
     int64_t spare = 0;  // GPUs free before
@@ -72,7 +72,7 @@ class Packing {
   FreeResources free_;
   std::vector<NodeList> nodes_;            // by job
   std::vector<double> moving_costs_;       // by job
-  std::vector<std::vector<int>> movable_;  // by node: jobs that are on it alone, and not fixed
+  std::vector<std::vector<int>> movable_;  // by node: jobs only on this node, and not fixed
   std::vector<int> distributed_;           // by node: the job of several nodes on it, or -1
 };
 

@@ -6,7 +6,7 @@
 namespace adaptdl {
 namespace {
 
-// Step times are homogeneous in these, so that throughput becomes `speed` times as large.
+// Step times are homogeneous in these parameters, so throughput becomes `speed` times as large.
 PerfParams scaled(PerfParams perf, double speed) {
   for (double* time :
        {&perf.alpha_c, &perf.beta_c, &perf.alpha_n, &perf.beta_n, &perf.alpha_r, &perf.beta_r}) {
@@ -37,7 +37,7 @@ PerfEstimate::PerfEstimate(const Snapshot& snapshot, const std::vector<std::stri
         if (to == job.hints.perf_by_kind.end()) continue;
         const double ratio =
             step_time(from->second, 1, 1, atomic, 0) / step_time(to->second, 1, 1, atomic, 0);
-        // Beyond these somebody has measured nonsense.
+        // Ratios outside this range are measurement errors.
         if (ratio > 1e-3 && ratio < 1e3) ratios[a * kinds.size() + b].push_back(ratio);
       }
     }

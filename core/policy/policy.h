@@ -1,7 +1,7 @@
 #pragma once
 
-// (snapshot, seed, budget) -> an allocation for every job, with a reason that its user can read.
-// adaptdl-policy(5) explains each policy to people; here is what code may rely on.
+// (snapshot, seed, budget) -> an allocation for every job, with a reason for its user.
+// adaptdl-policy(5) explains each policy to users; here is what code may rely on.
 
 #include <map>
 #include <memory>
@@ -16,8 +16,9 @@
 
 namespace adaptdl {
 
-// How long a policy may search. Work is counted in steps of the search, so that a simulation does
-// not depend on the machine's speed; the deadline only cuts short, and only live clusters set one.
+// How long a policy may search. Work is counted in steps of the search, so a simulation does not
+// depend on the machine's speed. The deadline only ends the search early; only live clusters set
+// it.
 struct SearchBudget {
   int64_t work = 20'000'000;  // elementary steps, some nanoseconds each
   std::optional<TimePoint> deadline;
@@ -25,26 +26,26 @@ struct SearchBudget {
 
 struct JobDecision {
   NodeList nodes;
-  std::string why;  // one sentence without a full stop
+  std::string why;  // one sentence about the job ("it waits because ..."), without a full stop
 };
 
 struct Decision {
-  std::vector<JobDecision> jobs;  // one for each of the snapshot's, in its order
+  std::vector<JobDecision> jobs;  // one for each job of the snapshot, in its order
   double objective = 0;           // what the policy maximised (minimised: sia), in its own unit
   bool cut_short = false;         // the deadline ended the search; a better answer may exist
 };
 
-// The allocation is always feasible (see feasibility.h), the best found by the budget's end, and
-// equals the present one where nothing better is worth a change. Deterministic for equal arguments
-// when no deadline cuts in. Those of core/policy keep nothing between calls and may be called from
-// many threads. Throws Error only for a snapshot that check_snapshot refuses.
+// The allocation is always feasible (see feasibility.h), the best found within the budget, and
+// equal to the present one if no better one is worth a change. Deterministic for equal arguments if
+// no deadline ends the search. The policies of core/policy keep no state between calls, and many
+// threads may call them. Throws Error only for a snapshot that check_snapshot rejects.
 class Policy {
  public:
   virtual ~Policy() = default;
   virtual Decision decide(const Snapshot& snapshot, uint64_t seed, const SearchBudget& budget) = 0;
 };
 
-// One option of a policy. Feeds flags, files, the man page and `adaptdl simulate --help`.
+// One option of a policy, used for flags, files, the man page and `adaptdl simulate --help`.
 struct PolicyOption {
   std::string_view name;  // as in restart-penalty
   std::string_view unit;  // "" for a plain number; "flag": 0 or 1
@@ -66,8 +67,8 @@ struct PolicyInfo {
 std::span<const PolicyInfo> policies();
 std::string_view default_policy();
 
-// Throws Error naming what is known for an unknown policy or option and a value out of range.
-// Options that are not given take their default.
+// Throws Error with the allowed values for an unknown policy or option, or a value out of range.
+// Missing options have their defaults.
 std::unique_ptr<Policy> make_policy(std::string_view name,
                                     const std::map<std::string, double>& options = {});
 

@@ -9,14 +9,14 @@
 namespace adaptdl {
 namespace {
 
-constexpr double kLeastShare = 1e-3;  // of a configuration's goodput, after the cost of a change
+constexpr double kLeastShare = 1e-3;  // smallest share of goodput after the cost of a change
 
 struct ProportionalOptions {
   WeightOptions weights;
   double idle = 2, horizon_s = 100, growth = 4, rescale_cost_s = 30, hysteresis = 0.35;
 };
 
-// What it costs a job to leave its present allocation; nothing, if it has none.
+// The cost of leaving the present allocation; 0 if the job has none.
 struct Change {
   Change(const JobSnapshot& job, std::span<GoodputTable> tables,
          const std::optional<Configuration>& present, const ProportionalOptions& options) {
@@ -32,9 +32,10 @@ struct Change {
     horizon_s = std::min(horizon_s, *samples / goodput);
   }
 
-  // -log of the share of its goodput that is left over the horizon, where `waits` (0 to 1) of it is
-  // missing while new replicas start. Weights by attained service shift all the time; without a
-  // least cost, where rescales are cheap, jobs of unknown length would trade places for ever.
+  // -log of the share of its goodput that is left over the horizon, if the fraction `waits` (0 to
+  // 1) is missing while new replicas start. Weights by attained service change all the time;
+  // without a least cost, jobs of unknown length would exchange nodes forever if rescales are
+  // cheap.
   double cost(double waits) const {
     if (horizon_s < 0) return 0;
     const double lost = rescale_s + start_s * std::clamp(waits, 0.0, 1.0);
@@ -42,8 +43,8 @@ struct Change {
     return std::max(least, -std::log(left));
   }
 
-  double goodput = 0;     // at present, samples/s; infinite: not known
-  double horizon_s = -1;  // < 0: it has no allocation
+  double goodput = 0;     // at present, samples/s; infinite: unknown
+  double horizon_s = -1;  // < 0: no allocation
   double least = 0, rescale_s = 0, start_s = 0;
 };
 
@@ -56,19 +57,19 @@ class ProportionalValuation : public Valuation {
                    std::span<GoodputTable> goodput,
                    const std::optional<Configuration>& present) override {
     const JobSnapshot& job = snapshot_.jobs[j];
-    double one = 0;  // goodput on one GPU, of the kind on which it is least
+    double one = 0;  // goodput on one GPU of the slowest kind
     for (GoodputTable& table : goodput) {
       const double here = table.at(1, 1);
       if (one == 0 || here < one) one = here;
     }
-    // Leaving its nodes costs a job something wherever it goes, also if it is to wait: it must
-    // start again some time. (So that no second round undoes what a first has done.)
+    // Leaving its nodes always costs a job something, also if it then waits, because it must start
+    // again later. (So a second round does not undo the first.)
     const Change change(job, goodput, present, options_);
     const double leaving = change.cost(0);
-    // The longer a job has waited beside what it has had, the more it counts that it runs at all.
+    // The longer a job has waited relative to its service, the more valuable it is that it runs.
     const double waited = std::log1p(job.age_s / (job.attained_service + options_.horizon_s));
-    // Stopped, it must start from nothing; growing, it has what it had until the new ones are
-    // there.
+    // After a stop, it must start all replicas again; while it grows, its present replicas continue
+    // until the new ones take part.
     JobValues result{.unassigned = weights_[j] * change.cost(1), .moving = weights_[j] * leaving};
     for (const Configuration& c : configurations) {
       const double there = goodput[static_cast<size_t>(c.kind)].at(c.nodes, c.replicas);

@@ -27,7 +27,7 @@ void check_amounts(const std::vector<int64_t>& amounts, size_t count, const std:
 void check_hints(const JobHints& hints, const std::string& job) {
   const std::string what = "job " + job;
   const int64_t initial = hints.batch ? hints.batch->initial : 1;
-  // These throw on parameters that are not finite or negative, and on bounds that do not fit.
+  // These throw on parameters that are not finite or negative, and on inconsistent bounds.
   const GradParams grad = hints.grad.value_or(GradParams{});
   try {
     const GoodputModel model(hints.perf.value_or(PerfParams{}), grad, initial);

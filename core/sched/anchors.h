@@ -1,7 +1,7 @@
 #pragma once
 
-// Jobs whose replicas come and go beside one that cannot move without a restart of all (an anchor:
-// ClusterJob::anchored). Policies count replicas and nodes and know nothing of it.
+// Anchored jobs (ClusterJob::anchored): replicas can join and leave, but one replica, the anchor,
+// cannot move without a restart of all. Policies count replicas and nodes and do not know anchors.
 
 #include <vector>
 
@@ -15,11 +15,11 @@ struct Anchor {
   int node = 0;  // in Snapshot::nodes
 };
 
-// Puts anchors first in their jobs' lists. Where a list is without the anchor's node, that node
-// takes the place of another one, if it has the room, or if a job that moves anyway can have the
-// other one in exchange. The allocation, one list for each job, is feasible before and after; who
-// has how many replicas, and on how many nodes, stays the same. O(jobs) for each anchor that a list
-// is without.
+// Puts each anchor's node first in its job's list. If the list lacks that node, it replaces another
+// node of the list, provided that the replicas fit there, or that a job which moves anyway can take
+// the other node in exchange. The allocation, one list for each job, is feasible before and after;
+// each job's numbers of replicas and nodes stay the same. O(jobs) for each anchor that is missing
+// in its list.
 void keep_anchors(const Snapshot& snapshot, const std::vector<Anchor>& anchors,
                   std::vector<NodeList>& allocation);
 

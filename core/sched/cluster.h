@@ -1,7 +1,7 @@
 #pragma once
 
-// The swap point: what the scheduler knows of any cluster. Kubernetes, this machine's processes and
-// the simulator's virtual machines stand behind the same few functions.
+// The scheduler's interface to any cluster. Kubernetes, the local cluster and the simulator
+// implement it.
 
 #include <cstdint>
 #include <map>
@@ -15,8 +15,8 @@
 namespace adaptdl {
 
 // Amounts by resource name ("nvidia.com/gpu", "cpu" in millicores, "memory" in bytes), >= 0. A name
-// with a ':' stands for a condition instead: nodes that meet it have plenty, others nothing, and
-// who needs it asks for 1.
+// with a ':' is a condition instead: nodes that meet it have a large amount, other nodes 0, and
+// jobs that need it request 1.
 using Resources = std::map<std::string, int64_t>;
 
 inline bool is_condition(std::string_view resource) {
@@ -26,7 +26,7 @@ inline bool is_condition(std::string_view resource) {
 struct ClusterNode {
   std::string name;         // unique
   std::string accelerator;  // kind of its GPUs; "" if all are alike or none
-  Resources free_for_jobs;  // what is there, less what is not ours to give
+  Resources free_for_jobs;  // the node's resources without those that others use
 };
 
 struct ClusterJob {
@@ -38,35 +38,35 @@ struct ClusterJob {
   int restarts = 0;                // changes of its allocation after the first
   int min_replicas = 0, max_replicas = 1, requested_replicas = 1;
   bool preemptible = true;
-  // Its other replicas come and go while it runs, but the one on nodes[0] cannot: without it, or
-  // when it moves, all start again.
+  // Other replicas can join and leave while the job runs, but the one on nodes[0] cannot: if it is
+  // lost or moves, all replicas restart.
   bool anchored = false;
   Resources request;  // by one replica
   JobHints hints;
 };
 
-// One thread. Every function may throw Error where the cluster cannot be reached; what was
-// allocated stands then, and the next round tries again.
+// One thread. Every function may throw Error if the cluster is unreachable. Allocations then stay,
+// and the next round tries again.
 class Cluster {
  public:
   virtual ~Cluster() = default;
 
-  // Seconds since some fixed moment, on a clock that does not jump.
+  // Seconds since a fixed moment, by a monotonic clock.
   virtual double now_s() = 0;
 
-  // Nodes that may be given replicas. A node that went, or is about to, is not among them.
+  // Nodes that may get replicas, without nodes that are lost or will be lost soon.
   virtual std::vector<ClusterNode> nodes() = 0;
 
-  // Jobs that have not finished, by submission, then by name. A job whose node has gone has no
-  // allocation on it any more.
+  // Jobs that have not finished, by submission, then by name. Allocations do not contain lost
+  // nodes.
   virtual std::vector<ClusterJob> jobs() = 0;
 
-  // Gives the job these nodes instead of what it had; empty: none. `why` is for its user. Takes
-  // effect some time later; what counts is what jobs() says.
+  // Replaces the job's allocation by these nodes; empty: none. `why` is for its user. Takes effect
+  // later; jobs() shows the actual state.
   virtual void allocate(const std::string& job, const std::vector<std::string>& nodes,
                         const std::string& why) = 0;
 
-  // The reason for an allocation that stays, when it has changed.
+  // Sets a new reason for an unchanged allocation.
   virtual void explain(const std::string& job, const std::string& why) = 0;
 };
 

@@ -1,20 +1,19 @@
 #pragma once
 
-// AdaptDL's supervisor: what training programs ask of a scheduler over HTTP. Unmodified Python
+// AdaptDL's supervisor: the scheduler's HTTP interface for training programs. Unmodified Python
 // programs of AdaptDL 0.2.11 are its clients.
 //
 //   GET [/j/TOKEN]/healthz
 //   GET [/j/TOKEN]/discover/NAMESPACE/NAME/GROUP[?timeout=SECONDS]
-//       The addresses of the replicas by rank, as a JSON list, once all of that generation have
-//       one; 408 if that is not so within the time (default 30 s, at most 300), whether or not the
-//       job is known yet: the client then asks again at once, and takes any other answer as the
-//       end.
+//       The addresses of the replicas by rank, as a JSON list, once all replicas of that generation
+//       have one; 408 after the timeout (default 30 s, at most 300 s), also if the job is not known
+//       yet. After a 408 the client asks again at once; after any other answer it exits.
 //   PUT [/j/TOKEN]/hints/NAMESPACE/NAME
 //       Scheduling hints as JSON (core/job/hints.h); 200 without a body, 400 with the reason. The
-//       program's training waits for the answer, so it is sent first and the hints are used after.
-//       404 for a job that is not known: the client only warns, so it costs the job nothing, and
-//       the program's log shows that nobody uses its hints.
-// A job that has a token is served only under it: 401 without one, 403 with another.
+//       program's training waits for the answer, so the supervisor answers before it uses the
+//       hints. 404 for an unknown job: the client only warns, so the job is not affected, and its
+//       log shows that its hints are not used.
+// Requests for a job with a token need that token: 401 without a token, 403 with another.
 
 #include <cstdint>
 #include <memory>
@@ -28,36 +27,37 @@
 namespace adaptdl {
 
 struct SupervisedJob {
-  std::optional<std::string> token;  // none: whoever can connect may ask
+  std::optional<std::string> token;  // none: every client may ask
 };
 
-// What the supervisor asks of whoever knows the jobs. All are called on the supervisor's own
-// thread, which serves nobody meanwhile: they look something up or note it down, and wait for
-// nothing. Names are as the client sent them. An Error from any is logged: a poll goes on waiting,
-// hints are lost.
+// The supervisor's interface to the jobs. The supervisor calls all functions on its own thread,
+// which serves no client meanwhile, so they must not block. Names are as the client sent them. The
+// supervisor logs an Error from any of them: a poll continues to wait, hints are lost.
 class SupervisorBackend {
  public:
   virtual ~SupervisorBackend() = default;
 
-  // Nothing: there is no such job, or not yet.
+  // Empty if the job is not found, or does not exist yet.
   virtual std::optional<SupervisedJob> find(const std::string& job_namespace,
                                             const std::string& name) = 0;
 
-  // The hosts or IPs of the replicas of generation `group` (ADAPTDL_NUM_RESTARTS), by rank. Nothing
-  // until all have one, and for a generation that is over.
+  // The hosts or IPs of the replicas of generation `group` (ADAPTDL_NUM_RESTARTS), by rank. Empty
+  // until all replicas have one, and for a generation that has ended.
   virtual std::optional<std::vector<std::string>> addresses(const std::string& job_namespace,
                                                             const std::string& name,
                                                             int64_t group) = 0;
 
-  // A job that was found sends these. to_json(hints) is what AdaptDL keeps as status.train.
+  // Called with the hints of a job that find() has found. AdaptDL keeps to_json(hints) as
+  // status.train.
   virtual void hints(const std::string& job_namespace, const std::string& name,
                      const SchedulingHints& hints) = 0;
 };
 
 class Supervisor {
  public:
-  // Serves when it returns; throws as HttpServer does. Borrows `jobs` for its life. Clients exit
-  // when nobody listens, so a scheduler that starts again asks for the port that it had.
+  // Serves when the constructor returns; throws as HttpServer does. Borrows `jobs` for its
+  // lifetime. Clients exit if no server listens, so a restarted scheduler requests its previous
+  // port.
   Supervisor(SupervisorBackend& jobs, const HttpServerOptions& options);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
@@ -65,14 +65,14 @@ class Supervisor {
 
   uint16_t port() const;
 
-  // Jobs, or addresses of their replicas, have come or changed: those who wait are looked at again,
-  // soon and on the supervisor's thread. Many calls at once cost one look. Any thread, also with
-  // locks held that `jobs` takes.
+  // Jobs, or addresses of their replicas, were added or changed. The supervisor soon checks waiting
+  // polls again, on its thread. Many calls at once cause one check. Any thread, also while holding
+  // locks that `jobs` takes.
   void changed();
 
   void set_tls(const HttpTls& tls);  // as HttpServer's
 
-  // Answers 408 to those who wait, and ends the thread; at most `grace` later.
+  // Answers 408 to waiting polls and ends the thread, at most `grace` later.
   void stop(Seconds grace);
 
  private:

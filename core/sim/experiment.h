@@ -1,6 +1,6 @@
 #pragma once
 
-// One workload under one policy, from the options a user gives to the figures that he reads.
+// Runs one workload under one policy: from the user's options to the reported figures.
 
 #include <cstdint>
 #include <functional>
@@ -42,21 +42,21 @@ struct ExperimentProgress {
   int finished = 0, jobs = 0;
 };
 
-// Hooks of whoever waits. `go_on` is asked after every round: false ends the simulation there, and
-// the result holds what there is. `on_record` gets the records of the timeline.
+// Hooks of the caller. `go_on` is called after every round; false ends the simulation, and the
+// result holds what was simulated so far. `on_record` gets the records of the timeline.
 struct ExperimentHooks {
   std::function<bool(const ExperimentProgress&)> go_on;
   std::function<void(const Json&)> on_record;
 };
 
-// Every policy that simulations know: those of core/policy, then tiresias and optimus.
+// Every policy for simulations: those of core/policy, then tiresias and optimus.
 std::vector<std::string> simulated_policies();
 
-// Whether jobs choose their batch under this policy, or keep the one of the workload.
+// Whether jobs choose their batch under this policy. Otherwise they keep the batch of the workload.
 bool adapts_batch(std::string_view policy);
 
-// Throws Error, saying what to do, for nodes that the policy cannot share out: tiresias and optimus
-// know GPUs of one kind only.
+// Throws Error, with what to do, if the policy does not support the nodes: tiresias and optimus
+// support only one kind of GPU.
 void check_nodes(std::string_view policy, const std::vector<ClusterNode>& nodes);
 
 // Throws Error as make_policy(). Borrows the cluster.
@@ -75,7 +75,7 @@ std::vector<ClusterNode> uniform_cluster(int count, int gpus);
 //   nodes:
 //     - {count: 16, gpus: 4}                       # named node-0 ... node-15
 //     - {name: big, gpus: 8, accelerator: a100}
-// Throws Error with file and line, also for two nodes of one name.
+// Throws Error with file and line, also for duplicate names.
 std::vector<ClusterNode> read_cluster(const std::string& path);
 
 // The same from a part of another file: the list `nodes`.

@@ -1,6 +1,6 @@
 #pragma once
 
-// Pictures of simulations, as SVG.
+// Plots of simulations, as SVG.
 
 #include <string>
 #include <vector>
@@ -17,8 +17,8 @@ struct PlotRun {
   int gpus = 0;
 };
 
-// One panel for each run: GPUs over time, coloured by application; below them the jobs' completion
-// times under every policy: how many jobs have taken no longer than ... Self-contained SVG text.
+// One panel for each run with GPUs over time, coloured by application; below them the cumulative
+// distribution of the jobs' completion times under every policy. Self-contained SVG text.
 std::string plot_svg(const std::vector<PlotRun>& runs);
 
 }  // namespace adaptdl

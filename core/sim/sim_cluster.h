@@ -1,6 +1,6 @@
 #pragma once
 
-// A cluster of virtual machines under a virtual clock, behind the same interface as a real one.
+// A simulated cluster under a virtual clock, with the same interface as a real one.
 
 #include <functional>
 #include <limits>
@@ -16,14 +16,14 @@
 namespace adaptdl {
 
 struct SimClusterOptions {
-  // What a change of allocation costs a job, seconds; negative: what its profile says.
+  // Cost of a change of allocation for a job, seconds; negative: by its profile.
   double rescale_s = 30;
-  bool lengths_known = false;  // jobs tell how far they have to go
+  bool lengths_known = false;  // jobs report their remaining progress
   bool adapt_batch = true;     // false: the batches of the workload
   double interference = 0;     // [0, 1): lost when two distributed jobs share a node
 };
 
-// One change, for timelines. Borrows nothing.
+// One event, for timelines. Borrows nothing.
 struct TimelineEvent {
   enum class Kind { submit, allocate, batch, explain, finish, node_lost, node_back, notice };
   double time_s = 0;
@@ -55,36 +55,36 @@ class SimCluster : public Cluster {
   double now_s() override { return now_s_; }
   std::vector<ClusterNode> nodes() override;
   std::vector<ClusterJob> jobs() override;
-  // Stricter than a real cluster: an Error for a job that is not among jobs(), and for nodes that
-  // are not among nodes(). That nodes have room is not checked: while allocations change one after
-  // the other, they may not.
+  // Stricter than a real cluster: throws Error for a job that is not among jobs(), and for nodes
+  // that are not among nodes(). Does not check that the replicas fit, because allocations change
+  // one after the other.
   void allocate(const std::string& job, const std::vector<std::string>& nodes,
                 const std::string& why) override;
   void explain(const std::string& job, const std::string& why) override;
 
-  // Lets time pass: every job advances, those submitted by then appear. Returns whether a job came
-  // or went, or told for the first time of itself, or of more replicas than before: what a live
-  // cluster allocates anew for. Requires: time_s >= now_s().
+  // Advances time: every job advances, and jobs submitted by then appear. Returns whether a job
+  // came or finished, or reported hints for the first time or of more replicas than before: the
+  // events after which a live cluster runs a round. Requires: time_s >= now_s().
   bool advance_to(double time_s);
 
   bool all_finished() const { return unfinished_ == 0; }
-  bool nobody_there() const { return present_ == 0; }  // all have finished or are still to come
+  bool nobody_there() const { return present_ == 0; }  // all jobs have finished or are to come
   double next_submission_s() const;                    // infinite when all have been submitted
   const std::vector<Job>& all_jobs() const { return jobs_; }
   const Job& job(const std::string& name) const;
   double rescale_cost_s(const Job& job) const;
   std::optional<double> start_cost_s(const Job& job) const;
 
-  // Faults. A lost node takes the allocations of its jobs with it; one under notice is given to
-  // nobody any more. Unknown names are an Error.
+  // Faults. If a node is lost, its jobs lose their allocations; a node under notice gets no new
+  // replicas. Throws Error for unknown names.
   void lose_node(const std::string& name);
   void notice_node(const std::string& name);
   void return_node(const std::string& name);
 
-  // Asked for each job that has news for the scheduler; false: the news is lost or late.
+  // Called for each job that has new hints; false: the hints are lost or late.
   std::function<bool(const Job&)> hints_arrive;
 
-  // Called for each job that a scheduler asks about, and may change what it is told.
+  // Called for each job that jobs() returns; may change it.
   std::function<void(ClusterJob&)> distort;
 
   // Called for every event, in order.
@@ -99,7 +99,7 @@ class SimCluster : public Cluster {
   size_t find_job(const std::string& name) const;
   size_t find_node(const std::string& name) const;
   void withdraw(Job& job, const std::string& why);
-  bool report_hints(Job& job);  // whether they say that it may have more than before
+  bool report_hints(Job& job);  // whether the job may get more replicas than before
   std::vector<double> interference() const;
   void tell(TimelineEvent::Kind kind, const std::string& name, const Job* job = nullptr) const;
 

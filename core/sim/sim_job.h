@@ -1,8 +1,8 @@
 #pragma once
 
-// A training job under the virtual clock: how far it gets with the GPUs that it has, and what it
-// learns about itself meanwhile. Times and statistics come from a recorded profile; the fit and the
-// choice of the batch are those of real training.
+// A training job under the virtual clock: its progress with its GPUs, and what it measures of
+// itself. Times and statistics come from a recorded profile; the fit and the choice of the batch
+// are those of real training.
 //
 // The rules are those of the simulator published with Pollux (OSDI'21, section 5.3 and artifact):
 // adaptdl-simulate(1) lists them.
@@ -19,16 +19,16 @@ namespace adaptdl {
 
 class SimJob {
  public:
-  // `fixed_batch`: the total batch that its user chose; 0 = it adapts. Borrows the profile.
+  // `fixed_batch`: the total batch that its user chose; 0 = adaptive. Borrows the profile.
   SimJob(const Profile& profile, int64_t fixed_batch);
 
-  // `gpus_per_node`: of one node after another, in order of rank; empty takes all away. It holds
-  // its GPUs from now on, and makes progress after `rescale_s`. More replicas than it has take part
-  // `start_s` later: until then it trains with those that it has, if any, and is rescaled after
-  // that. If it is placed anew by then, they were started in vain.
+  // `gpus_per_node`: of one node after another, in order of rank; empty: no allocation. The job
+  // holds its GPUs from now on, and makes progress after `rescale_s`. Additional replicas take part
+  // `start_s` later: until then the job trains with its present replicas, if any, and then it
+  // rescales. Another place() before that discards the new replicas.
   void place(const std::vector<int>& gpus_per_node, double rescale_s, double start_s = 0);
 
-  // Lets `seconds` pass. Loses `interference` of its speed to neighbours, in [0, 1).
+  // Advances by `seconds`. `interference`: the fraction of its speed lost to neighbours, in [0, 1).
   void advance(double seconds, double interference);
 
   bool finished() const { return epoch_ >= profile_->epochs(); }
@@ -43,8 +43,8 @@ class SimJob {
   const BatchChoice& batch() const { return batch_; }
   const Profile& profile() const { return *profile_; }
 
-  // What it tells a scheduler: nothing before it has trained. Without remaining_progress and
-  // rescale_cost_s, which are the caller's to add.
+  // The job's hints for a scheduler; empty before it has trained. Without remaining_progress and
+  // rescale_cost_s, which the caller adds.
   JobHints hints() const;
 
  private:

@@ -29,7 +29,7 @@ struct PolicyTimes {
   double sum_s = 0, max_s = 0;  // by the real clock
 };
 
-// Nearest numbers of the jobs that completed; NaN where there are none.
+// Statistics of the completed jobs; NaN if there are none.
 struct SimulationSummary {
   int jobs = 0, completed = 0;
   double avg_jct_s, p50_jct_s, p99_jct_s, max_jct_s;
@@ -42,19 +42,19 @@ struct SimulationSummary {
 
 class Simulation {
  public:
-  // Borrows cluster and policy for its life. A job that asks for what no node has waits for ever:
-  // step() gives up when for `patience_s` nothing came, and all jobs together did not a thousandth
-  // of the work of one.
+  // Borrows cluster and policy for its lifetime. A job whose request fits on no node waits forever.
+  // So step() gives up if for `patience_s` no job or fault came, and all jobs together did less
+  // than a thousandth of the work of one job.
   Simulation(SimCluster& cluster, Policy& policy, const AllocatorOptions& options,
              double patience_s = 7 * 86400);
 
-  // `action` happens at that virtual time, or at once if it is past: between rounds, after jobs
-  // have got as far as they do until then. Counts as a node's coming or going for the next round's
-  // time. Those of one time happen in the order of the calls.
+  // Runs `action` at that virtual time, or at once if it is past: between rounds, after the jobs
+  // have advanced to that time. Like an added or lost node, it triggers the next round. Actions of
+  // the same time run in the order of the calls.
   void at(double time_s, std::function<void()> action);
 
-  // Up to the next round, and the round. False when all jobs have finished or nothing will happen
-  // any more. Rounds while no job is there are counted, but not played: they decide nothing.
+  // Advances to the next round and runs it. Returns false when all jobs have finished or step()
+  // gives up. Rounds without jobs are counted, but not run, because they decide nothing.
   bool step();
 
   std::vector<JobResult> results() const;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Who held which GPU when, from the events of a simulated cluster.
+// Which job held which GPU when, from the events of a simulated cluster.
 
 #include <map>
 #include <string>
@@ -21,13 +21,13 @@ class Timeline {
  public:
   explicit Timeline(const std::vector<ClusterNode>& nodes);
 
-  // Takes in the next event and returns it as one JSON record:
+  // Adds the next event and returns it as one JSON record:
   //   {"event": "submit"|"allocate"|"batch"|"explain"|"finish"|..., "time_s", "job" or "node",
   //    "gpus": ["node-0/1", ...], "atomic_batch", "accumulation", "why"}
-  // Within a node a job takes the free GPUs of the lowest numbers, and keeps those that it has.
+  // Within a node a job keeps its GPUs, and takes the free GPUs with the lowest numbers.
   Json add(const TimelineEvent& event);
 
-  // Ends what is still held; call once, at the end.
+  // Ends all open spans; call once, at the end.
   void close(double time_s);
 
   const std::vector<GpuSpan>& spans() const { return spans_; }

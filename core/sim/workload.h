@@ -1,6 +1,7 @@
 #pragma once
 
-// What users submit to a simulated cluster, and when. Two formats, told apart by the file's suffix:
+// The jobs that users submit to a simulated cluster, and when. The file's suffix selects the
+// format:
 //
 //   .csv, as published with Pollux (OSDI'21): name,time,application,num_replicas,batch_size
 //   .yaml, .yml:
@@ -8,13 +9,13 @@
 //       - name: digits-1
 //         submitted_s: 29        # seconds from the start; also "5m", "1h 30m"
 //         application: cifar10   # of the profiles
-//         replicas: 4            # what its user asks for; only policies that do not adapt use it
+//         replicas: 4            # requested by its user; only policies that do not adapt use it
 //         batch_size: 512        # total, as above
-//         min_replicas: 0        # the rest may be missing
-//         max_replicas: 8        # else as many as the profile allows
+//         min_replicas: 0        # this and the following keys are optional
+//         max_replicas: 8        # default: as many as the profile allows
 //         preemptible: true
-//         count: 1               # above 1: so many, named digits-1-0, digits-1-1, ...
-//         every_s: 0             # each of them so long after the one before it
+//         count: 1               # above 1: so many jobs, named digits-1-0, digits-1-1, ...
+//         every_s: 0             # time from one of them to the next
 
 #include <cstdint>
 #include <limits>
@@ -28,7 +29,7 @@ namespace adaptdl {
 struct WorkloadJob {
   std::string name;         // unique
   double submitted_s = 0;   // >= 0
-  std::string application;  // one of those known
+  std::string application;  // one that has a profile
   int replicas = 1;         // >= 1
   int64_t batch_size = 1;   // total, >= 1
   int min_replicas = 0;
@@ -42,11 +43,11 @@ struct WorkloadJob {
 std::vector<WorkloadJob> read_workload(const std::string& path,
                                        const std::vector<std::string>& applications);
 
-// The same from a text, `path` being for messages and its suffix.
+// The same from a text; `path` is for messages and the suffix.
 std::vector<WorkloadJob> parse_workload(std::string text, const std::string& path,
                                         const std::vector<std::string>& applications);
 
-// The same from a part of another file at `path`: the list `jobs`.
+// The same from the list `jobs` of another file at `path`.
 std::vector<WorkloadJob> workload_from(const YamlNode& jobs, const std::string& path,
                                        const std::vector<std::string>& applications);
 

@@ -111,7 +111,7 @@ PolluxRow PolluxAllocation::on_one(int job, int kind, int replicas) const {
 }
 
 PolluxRow PolluxAllocation::on_several(int job, int kind, int replicas) const {
-  std::vector<NodeShare> rooms;  // a heap: most room first, then the lower index
+  std::vector<NodeShare> rooms;  // a heap: most free replicas first, then the lower index
   for (const int node : nodes(kind)) {
     const int here = spans(node) ? fits(job, node) : 0;
     if (here > 0) rooms.push_back({node, here});
@@ -125,7 +125,7 @@ PolluxRow PolluxAllocation::on_several(int job, int kind, int replicas) const {
   while (left > 0 && !rooms.empty()) {
     NodeShare share = rooms.front();
     if (!row.empty() && share.replicas > left) {
-      // The rest goes where it leaves the least room.
+      // The rest goes to the node with the fewest free resources.
       for (const NodeShare& other : rooms) {
         if (other.replicas >= left && less(other, share)) share = other;
       }

@@ -6,13 +6,13 @@
 namespace adaptdl {
 namespace {
 
-constexpr int kMostSizes = 1600;  // of all jobs together, on several nodes, so that a round
-                                  // stays within milliseconds; the search tries those between
-constexpr int kLeastSizes = 10;   // but so many for a job
+constexpr int kMostSizes = 1600;  // of all jobs together, on several nodes, so that a round takes
+                                  // milliseconds; the search tries sizes between them
+constexpr int kLeastSizes = 10;   // at least so many for each job
 constexpr int kMostOneNodeSizes = 16;
 
-// Multiples of `step` in [low, high] and high itself; where these are more than `most`, about as
-// many in geometric spacing.
+// Multiples of `step` in [low, high] and high itself; if these are more than `most`, about `most`
+// in geometric spacing.
 std::vector<int> spaced_sizes(int low, int high, int step, int most) {
   std::vector<int> sizes;
   double ratio = 1;
@@ -117,7 +117,7 @@ void PolluxProblem::list_choices(int job) {
     keep.value = value(job, row);
     list.push_back(keep);
   }
-  if (objective.change_factor(job) <= 0) return;  // any change would make it as if it waited
+  if (objective.change_factor(job) <= 0) return;  // any change is worth as little as waiting
   const int jobs = static_cast<int>(choices.size());
   for (int kind = 0; kind < objective.kinds(); ++kind) {
     const auto room = pinned.room(job, kind);

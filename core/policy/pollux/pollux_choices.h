@@ -1,7 +1,7 @@
 #pragma once
 
-// What each job could be given, wherever the others are, and prices that make the jobs' own best
-// choices fit together.
+// The choices of each job, independent of the other jobs, and prices at which the jobs' best
+// choices fit into the cluster.
 
 #include <vector>
 
@@ -12,19 +12,19 @@ namespace adaptdl {
 struct PolluxChoice {
   int kind = 0;
   int replicas = 0;   // 0: waits
-  int spanned = 0;    // at least so many nodes if on several, else 0
-  bool keep = false;  // what it has now
+  int spanned = 0;    // number of nodes, at least, if on several; else 0
+  bool keep = false;  // its present allocation
   double gpus = 0;    // price units, see PolluxProblem::weight
   double value = 0;   // PolluxObjective::value
 };
 
-// Of one accelerator, and of the right to span a node, by kind; in units of value.
+// Prices of one accelerator, and of the right to span a node, by kind; in units of value.
 struct PolluxPrices {
   std::vector<double> gpu, node;
 };
 
-// One snapshot prepared for the search: its jobs' choices, and the room that is left beside jobs
-// that may not move. Borrows its arguments.
+// One snapshot prepared for the search: its jobs' choices, and the resources not held by jobs that
+// may not move. Borrows its arguments.
 struct PolluxProblem {
   PolluxProblem(const Snapshot& snapshot, const PolluxOptions& options);
 
@@ -32,15 +32,15 @@ struct PolluxProblem {
   // Of any row.
   double value(int job, const PolluxRow& row);
 
-  // Accelerators that a replica takes; where another resource is scarcer, as many as correspond to
-  // its share of that.
+  // Accelerators that a replica takes. If another resource is scarcer, the number of accelerators
+  // that corresponds to the replica's share of that resource.
   double weight(int job, int kind) const;
 
   const Snapshot& snapshot;
   PolluxObjective objective;
-  PolluxAllocation pinned;         // jobs that may not move, and nothing else
+  PolluxAllocation pinned;         // only the jobs that may not move
   std::vector<char> movable;       // by job
-  std::vector<PolluxRow> present;  // by job; empty also where it may not be kept
+  std::vector<PolluxRow> present;  // by job; empty also if the job may not keep it
   std::vector<int> least, most;    // replicas, by job; least >= 1
   std::vector<double> idle_value;  // by job
   std::vector<std::vector<PolluxChoice>>

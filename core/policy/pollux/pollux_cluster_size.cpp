@@ -27,7 +27,7 @@ class Sizes {
   }
 
   double utility(int nodes) {
-    if (nodes == 0) return 1;  // one more accelerator would bring as much as any
+    if (nodes == 0) return 1;  // the first accelerator brings the most
     while (static_cast<int>(jobs_.nodes.size()) < nodes) {
       NodeSnapshot next = node_;
       next.name = std::to_string(jobs_.nodes.size());
@@ -42,7 +42,7 @@ class Sizes {
       const int job = static_cast<int>(j);
       const double gain = problem.objective.speedup(job, 0, row.size() > 1, replicas_of(row)) /
                           problem.objective.speedup(job, 0, false, 1);
-      // Parameters at the edge of what a double holds may give no goodput at all.
+      // Parameters near the limits of a double may give zero goodput.
       if (std::isfinite(gain)) sum += gain;
     }
     return sum / (nodes * static_cast<double>(node_.capacity[0]));

@@ -1,8 +1,8 @@
 #pragma once
 
-// How many nodes a cluster that may grow and shrink should have for its jobs (Pollux, section
-// 4.2.3): so many that accelerators are neither wasted on jobs that hardly gain by them, nor
-// missing where they would bring much.
+// The number of nodes that an elastic cluster should have for its jobs (Pollux, section 4.2.3): the
+// cluster should neither waste accelerators on jobs that gain little, nor lack accelerators that
+// would bring much.
 
 #include <string>
 
@@ -10,9 +10,9 @@
 
 namespace adaptdl {
 
-// Utility of a size: sum over jobs of the goodput that they reach in a cluster of that size, each
-// against one replica's, divided by the cluster's resources[0]; about 1 where every accelerator
-// brings as much as a job's first, 0 where nothing runs. Sizes inside the band are left alone.
+// Utility of a size: the sum over jobs of their goodput in a cluster of that size relative to one
+// replica's, divided by the cluster's resources[0]. It is about 1 if every accelerator brings as
+// much as a job's first, and 0 if no job runs. A size whose utility is inside the band stays.
 struct UtilityBand {
   double low = 0.35, high = 0.65;  // 0 <= low < high
 };
@@ -23,13 +23,13 @@ struct ClusterSizeWish {
   std::string why;     // one sentence without a full stop
 };
 
-// The wished number of nodes like `node`, between min_nodes >= 0 and max_nodes >= min_nodes. A size
-// outside the band is replaced by the smallest whose utility is at most the band's middle (by
-// bisection; utility falls with size but for small steps). Present allocations, ages and costs of
-// restarts do not count: how to get there is the policy's matter. Without jobs: min_nodes. About
-// log2(max_nodes) calls of the policy, each with an equal part of the budget's work. Pure. Throws
-// Error for a snapshot that check_snapshot refuses, a node without resources[0] or with another
-// number of resources, bounds or a band that do not fit together.
+// The wanted number of nodes like `node`, between min_nodes >= 0 and max_nodes >= min_nodes. A size
+// outside the band is replaced by the smallest size whose utility is at most the band's middle (by
+// bisection; utility falls with size except for small steps). Ignores present allocations, ages and
+// restart costs, because the policy decides how to get there. Without jobs: min_nodes. Calls the
+// policy about log2(max_nodes) times, each with an equal part of the budget's work. Pure. Throws
+// Error for a snapshot that check_snapshot rejects, a node without resources[0] or with another
+// number of resources, and inconsistent bounds or bands.
 ClusterSizeWish wish_cluster_size(const Snapshot& snapshot, const NodeSnapshot& node, int min_nodes,
                                   int max_nodes, const PolluxOptions& options = {},
                                   const UtilityBand& band = {}, const SearchBudget& budget = {});

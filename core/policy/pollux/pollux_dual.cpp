@@ -43,7 +43,7 @@ double bound_at(const PolluxProblem& problem, const PolluxPrices& prices) {
   return bound;
 }
 
-// The least price, to a factor of about 2^(-1/8) per 20 steps from 1e9, at which the demand is met.
+// The lowest price without excess demand, by bisection of its logarithm over nine decades.
 template <typename Excess>
 double bisect(double high, int steps, const Excess& excess) {
   if (!excess(0.0)) return 0;
@@ -72,10 +72,10 @@ int best_choice(const std::vector<PolluxChoice>& choices, const PolluxPrices& pr
 
 PolluxDual solve_dual(const PolluxProblem& problem) {
   const auto kinds = static_cast<size_t>(problem.objective.kinds());
-  const std::vector<double> free_of_charge(std::max<size_t>(kinds, 1));  // waiting is of kind 0
+  const std::vector<double> free_of_charge(std::max<size_t>(kinds, 1));  // waiting has kind 0
   PolluxDual dual{{free_of_charge, free_of_charge}, 0};
   PolluxPrices& prices = dual.prices;
-  double highest = 0;  // nobody takes anything at more
+  double highest = 0;  // at higher prices no job takes a GPU
   for (size_t j = 0; j < problem.choices.size(); ++j) {
     for (const PolluxChoice& choice : problem.choices[j]) {
       if (choice.gpus <= 0) continue;
@@ -83,8 +83,8 @@ PolluxDual solve_dual(const PolluxProblem& problem) {
     }
   }
   highest *= 2;
-  // One kind's price changes what the others are asked for; three rounds settle that well enough
-  // for a bound and a start.
+  // The price of one kind changes the demand for the others. Three rounds are enough for a bound
+  // and a start.
   const int rounds = kinds > 1 ? 3 : 1;
   for (int round = 0; round < rounds && highest > 0; ++round) {
     for (size_t k = 0; k < kinds; ++k) {
@@ -116,7 +116,7 @@ struct Item {
   double value;
 };
 
-// What could be in a better answer, without choices that another beats in every respect.
+// The choices that a better answer could contain, without those that another choice dominates.
 std::vector<Item> worth_trying(const std::vector<PolluxChoice>& choices, const PolluxPrices& prices,
                                double slack, bool count_nodes) {
   const double best = net_worth(choices[static_cast<size_t>(best_choice(choices, prices))], prices);
@@ -150,7 +150,7 @@ std::vector<int> best_counts(const PolluxProblem& problem, const PolluxDual& dua
   const auto nodes = count_nodes ? static_cast<int64_t>(problem.nodes[0]) : 0;
   const int64_t states = (gpus + 1) * (nodes + 1);
 
-  slack += 1e-9 * std::abs(dual.bound);  // rounding must not lose the answer already known
+  slack += 1e-9 * std::abs(dual.bound);  // rounding must not exclude the known answer
   std::vector<size_t> jobs;
   std::vector<std::vector<Item>> items;
   int64_t steps = 0;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kIdle = 0.001;  // u of a job without speedup
 
-// Goodput on accelerators of a kind that the job has not run on is taken from what it knows.
+// For a kind of accelerator that the job has not used, it uses another measurement of the job.
 GoodputTable table_for(const JobHints& hints, const std::string& kind) {
   const PerfParams* perf = hints.perf ? &*hints.perf : nullptr;
   if (const auto found = hints.perf_by_kind.find(kind); found != hints.perf_by_kind.end()) {
@@ -46,7 +46,7 @@ PolluxObjective::PolluxObjective(const Snapshot& snapshot, const PolluxOptions& 
     const auto at = std::lower_bound(kind_names_.begin(), kind_names_.end(), node.accelerator);
     kind_of_.push_back(static_cast<int>(at - kind_names_.begin()));
   }
-  // The fair share is of the commonest kind.
+  // The fair share is on the most common kind.
   size_t common = 0;
   for (size_t k = 0; k < kind_names_.size(); ++k) {
     if (gpus_of_kind[kind_names_[k]] > gpus_of_kind[kind_names_[common]]) common = k;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The terms of Pollux's objective for one snapshot, computed when first asked for. Inside
-// core/policy; others use pollux.h.
+// The terms of Pollux's objective for one snapshot, computed on first use. Internal to core/policy;
+// other code uses pollux.h.
 
 #include <string>
 #include <vector>
@@ -20,14 +20,14 @@ class PolluxObjective {
   int kinds() const { return static_cast<int>(kind_names_.size()); }
   int kind_of(int node) const { return kind_of_[static_cast<size_t>(node)]; }
 
-  // Of `replicas` >= 0 on one node or on several of that kind.
+  // The speedup with `replicas` >= 0 on one node or on several nodes of that kind.
   double speedup(int job, int kind, bool several_nodes, int replicas);
 
-  // What a change of its allocation leaves of the job's speedup, [0, 1].
+  // The factor by which a change of its allocation reduces the job's speedup, [0, 1].
   double change_factor(int job) const { return factor_[static_cast<size_t>(job)]; }
 
-  // A job's share of what the search maximises: increasing in the speedup, and so that the sum over
-  // jobs orders allocations as fitness does.
+  // A job's term of the sum that the search maximises. It increases with the speedup, and the sum
+  // over jobs orders allocations as fitness does.
   double value(double speedup_times_factor) const;
   double fitness(double sum_of_values) const;
 

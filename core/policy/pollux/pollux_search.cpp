@@ -11,9 +11,9 @@
 namespace adaptdl {
 namespace {
 
-constexpr double kRounding = 1e-11;  // relative; less is no improvement
-// Of what the running jobs count in the objective: for less nobody is restarted. The next search,
-// which starts from this one's answer, would otherwise often find a little more.
+constexpr double kRounding = 1e-11;  // relative; smaller gains are not improvements
+// The smallest gain, relative to the running jobs' part of the objective, for which jobs restart.
+// Otherwise the next search, which starts from this answer, would often find a slightly better one.
 constexpr double kWorthAChange = 1e-3;
 
 class Search {
@@ -56,11 +56,11 @@ class Search {
   int64_t work_;
   std::optional<TimePoint> deadline_;
   bool cut_short_ = false;
-  int64_t next_look_ = std::numeric_limits<int64_t>::max();  // at the clock, when work_ is below
+  int64_t next_look_ = std::numeric_limits<int64_t>::max();  // check the clock when work_ is below
   PolluxDual dual_;
   double bound_ = std::numeric_limits<double>::infinity();
   std::vector<int> jobs_;  // that may move
-  double total_ = 0;       // value of these
+  double total_ = 0;       // their value
   std::vector<int> out_;   // taken out
   std::vector<int> waiting_;
   std::vector<std::pair<PolluxRow, double>> before_;
@@ -80,7 +80,7 @@ void Search::recount() {
   for (const int job : jobs_) total_ += value_of(job);
 }
 
-// What the job gains most by, of what there is room for, at the prices times `price_scale`.
+// The best choice for the job that fits now, at the prices times `price_scale`.
 PolluxRow Search::best_row(int job, double price_scale) {
   const auto j = static_cast<size_t>(job);
   const auto& choices = problem_.choices[j];
@@ -107,7 +107,7 @@ PolluxRow Search::best_row(int job, double price_scale) {
       kind_seen = choice.kind;
       room = now_.room(job, kind_seen);
       work_ -= static_cast<int64_t>(now_.nodes(kind_seen).size());
-      // All that is left, which need not be among the sizes listed.
+      // All free resources, a size that may not be in the list.
       const int rest = static_cast<int>(std::min<int64_t>(problem_.most[j], room.on_several));
       if (rest > std::max(problem_.least[j], 2) - 1 && room.spanned_nodes > 1 &&
           rest > room.most_on_one) {
@@ -144,8 +144,8 @@ void Search::start_from_present() {
   }
 }
 
-// Unchanged jobs where they are, then what needs much room on one node, then jobs over several
-// nodes, then what fits anywhere.
+// Places unchanged jobs first, then large jobs on one node, then jobs on several nodes, then single
+// replicas.
 void Search::start_from_counts(const std::vector<int>& counts) {
   now_ = problem_.pinned;
   const auto choice_of = [&](int job) -> const PolluxChoice& {
@@ -175,9 +175,9 @@ void Search::start_from_counts(const std::vector<int>& counts) {
   put_back(left, 1);
 }
 
-// At first everybody takes the little that brings most, then more as prices fall: for clusters
-// where the jobs' choices at the right prices do not fit together. Jobs that can only stay come
-// first.
+// At first each job takes the few GPUs that bring most, then more as prices fall: for clusters in
+// which the jobs' choices at the right prices do not fit together. Jobs that can only keep their
+// allocation come first.
 void Search::start_from_high_prices() {
   now_ = problem_.pinned;
   std::vector<int> order = jobs_;
@@ -195,7 +195,7 @@ void Search::put_back(const std::vector<int>& jobs, double price_scale) {
   }
 }
 
-// Gives what is free to whoever gains by it.
+// Gives free resources to jobs that gain by them.
 void Search::fill_at(double price_scale) {
   for (const int job : jobs_) {
     if (over() || now_.all_free() == 0) return;
@@ -233,7 +233,7 @@ void Search::choose_jobs_to_take_out() {
   }
   const size_t any = way == 3 ? 2 + random_.below(3) : 1 + random_.below(2);
   for (size_t i = 0; i < any; ++i) add(jobs_[random_.below(jobs_.size())]);
-  // Waiting jobs weigh most where fairness counts, and are few among many.
+  // If fairness matters, waiting jobs have the largest weight, but they are few.
   waiting_.clear();
   for (const int job : jobs_) {
     const bool could_run = problem_.choices[static_cast<size_t>(job)].size() > 1;
@@ -243,7 +243,7 @@ void Search::choose_jobs_to_take_out() {
   for (size_t i = out_.size(); i > 1; --i) std::swap(out_[i - 1], out_[random_.below(i)]);
 }
 
-// Whether that made the allocation better; otherwise it is as before.
+// Returns whether the allocation is better; otherwise it is unchanged.
 bool Search::take_out_and_put_back() {
   choose_jobs_to_take_out();
   before_.clear();
@@ -253,7 +253,7 @@ bool Search::take_out_and_put_back() {
     old_value += before_.back().second;
     now_.remove(job);
   }
-  // Half to twice the prices: jobs differ in how much they take.
+  // Half to twice the prices, because jobs differ in how much they take.
   constexpr double kScales[] = {0.5, 0.7, 0.85, 1, 1.2, 1.5, 2};
   for (const int job : out_) {
     now_.put(job, best_row(job, kScales[random_.below(std::size(kScales))]));
@@ -276,7 +276,7 @@ bool Search::take_out_and_put_back() {
 
 void Search::improve() {
   if (jobs_.empty()) return;
-  // Milliseconds at some hundred accelerators, and in proportion to what there is to try beyond.
+  // Milliseconds for some hundred accelerators; for larger clusters in proportion to jobs * nodes.
   const auto jobs = static_cast<int64_t>(jobs_.size());
   const auto nodes = static_cast<int64_t>(problem_.snapshot.nodes.size());
   const int64_t stop = work_ - std::max<int64_t>(700'000, 400 * jobs * nodes);
@@ -287,8 +287,8 @@ void Search::improve() {
   }
 }
 
-// To the objective a job that was just submitted, or has restarted too often, gains nothing by
-// starting. On accelerators that nobody else wants it starts all the same.
+// By the objective a job that was just submitted, or has restarted too often, gains nothing by
+// starting. It still starts on accelerators that no other job takes.
 void Search::start_on_what_is_free() {
   for (const int job : jobs_) {
     const auto j = static_cast<size_t>(job);
@@ -312,8 +312,8 @@ PolluxAnswer Search::run() {
   const PolluxAllocation present = now_;
 
   dual_ = solve_dual(problem_);
-  // Of several resources one job may take what another hardly needs, and both have more than their
-  // weights add up to: then the dual is a guide, but no bound.
+  // With several resources one job may take what another hardly needs, so both may get more than
+  // their weights allow. Then the dual is a guide, but not a bound.
   const bool bounded = problem_.snapshot.resources.size() == 1;
   if (bounded) bound_ = dual_.bound;
   if (!good_enough() && !over()) {

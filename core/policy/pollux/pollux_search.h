@@ -16,8 +16,8 @@ struct PolluxAnswer {
   bool cut_short = false;       // by the deadline
 };
 
-// The best allocation found within the budget; the present one where nothing found is worth more.
-// Changes only caches in `problem`. Deterministic for equal arguments unless cut short.
+// The best allocation found within the budget, or the present one if none is better. Changes only
+// caches in `problem`. Deterministic for equal arguments unless cut short.
 PolluxAnswer search_pollux(PolluxProblem& problem, uint64_t seed, const SearchBudget& budget);
 
 }  // namespace adaptdl

@@ -18,7 +18,7 @@ std::string amount(const PolluxProblem& problem, int job, int replicas) {
   return gpus ? counted(replicas * each, "GPU") : counted(replicas, "replica");
 }
 
-// Whether more replicas are out of bounds only because they were never measured.
+// Whether the job may not have more replicas only because it has not measured more.
 bool unmeasured(const JobSnapshot& job, int replicas) {
   if (replicas < pollux_limit(job)) return false;
   JobSnapshot measured = job;

@@ -1,7 +1,7 @@
 #pragma once
 
 // Sia (SOSP'23): jobs on several kinds of accelerators, by an integer program. adaptdl-policy(5)
-// explains it to people.
+// explains it to users.
 //
 // Each round every job has a few configurations with a value V (sia_values.h), and one of them, or
 // none at the price lambda, is chosen so that the sum is least and the GPUs of each kind suffice

@@ -27,7 +27,7 @@ std::vector<ConfigurationValue> sia_values(std::span<const Configuration> config
     values.push_back(value);
   }
   for (ConfigurationValue& value : values) {
-    // Parameters at the edge of what a double holds may give no goodput at all, or an infinite one.
+    // Parameters near the limits of a double may give zero or infinite goodput.
     value.normalised = least > 0 && std::isfinite(value.goodput) ? value.goodput / least : 1;
     value.value = value.factor > 0 ? std::pow(value.factor * value.normalised, p)
                                    : std::numeric_limits<double>::infinity();

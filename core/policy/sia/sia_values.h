@@ -14,8 +14,8 @@ namespace adaptdl {
 
 // What is left of a configuration's goodput when the job has to restart for it:
 //   max(age - restarts * cost, 0) / (age + cost), and 1 while age < cost.
-// Seconds, all >= 0. So a job pays for a change the more, the younger it is and the more it has
-// been changed; at 0 it cannot be changed.
+// Seconds, all >= 0. The younger a job is and the more often it has restarted, the more a change
+// costs; at 0 the job cannot change.
 double restart_factor(double age_s, int restarts, double cost_s);
 
 struct ConfigurationValue {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Optimus (EuroSys'18) as the simulator published with Pollux (OSDI'21) runs it, to compare with:
-// GPUs go, one by one, to the job whose remaining time they shorten most. It is told the true step
-// times and how many steps each job has left, which no scheduler can know.
+// Optimus (EuroSys'18) as the simulator published with Pollux (OSDI'21) runs it, for comparison. It
+// gives GPUs, one by one, to the job whose remaining time they shorten most. It gets the true step
+// times and the remaining steps of each job, which no real scheduler knows.
 
 #include <cstdint>
 #include <functional>
@@ -15,23 +15,24 @@
 
 namespace adaptdl {
 
-// What is true of a simulated job. The profile is borrowed.
+// The true state of a simulated job. Borrows the profile.
 struct TrueJob {
   const Profile* profile = nullptr;
   int epochs_finished = 0;
   int64_t batch_size = 1;  // total, its user's
 };
 
-// Keeps step times between calls, which never change. One thread at a time.
+// Keeps step times, which never change, between calls. One thread at a time.
 class Optimus : public Policy {
  public:
-  // `lookup` is asked for every job of a snapshot, by name. What it names must live as long.
+  // Calls `lookup` with the name of every job of a snapshot. The returned profiles must outlive
+  // this object.
   explicit Optimus(std::function<TrueJob(const std::string& name)> lookup)
       : lookup_(std::move(lookup)) {}
 
-  // Throws Error also for what check_published() refuses. Jobs have at least one replica, whatever
-  // min_replicas says; what they are given is 0 if it stays below. Seed and budget have no effect.
-  // O(GPUs * jobs).
+  // Throws Error also for snapshots that check_published() rejects. Each job starts with one
+  // replica, also if min_replicas is larger; a job that stays below min_replicas gets 0. Seed and
+  // budget have no effect. O(GPUs * jobs).
   Decision decide(const Snapshot& snapshot, uint64_t seed, const SearchBudget& budget) override;
 
  private:

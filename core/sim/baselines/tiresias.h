@@ -1,9 +1,8 @@
 #pragma once
 
-// Tiresias (NSDI'19) as the simulator published with Pollux (OSDI'21) runs it, to compare with: two
-// queues, discretised by attained GPU time. Every job gets the replicas that its user asked for, or
-// none. Jobs that have had less than 16 GPU hours go first; within a queue, whoever joined it
-// first.
+// Tiresias (NSDI'19) as the simulator published with Pollux (OSDI'21) runs it, for comparison: two
+// queues, discretised by attained GPU time. Every job gets the replicas that its user requested, or
+// none. Jobs with less than 16 GPU hours go first; within a queue, in the order of joining it.
 
 #include <map>
 #include <string>
@@ -18,8 +17,8 @@ class Tiresias : public Policy {
  public:
   static constexpr double kThreshold = 57600;  // GPU seconds
 
-  // Throws Error also for what check_published() refuses. requested_replicas is brought into the
-  // job's bounds. Seed and budget have no effect. O(jobs * nodes).
+  // Throws Error also for snapshots that check_published() rejects. Clamps requested_replicas to
+  // the job's bounds. Seed and budget have no effect. O(jobs * nodes).
   Decision decide(const Snapshot& snapshot, uint64_t seed, const SearchBudget& budget) override;
 
  private:

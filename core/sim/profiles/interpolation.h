@@ -1,7 +1,8 @@
 #pragma once
 
 // Step times between measured sizes: linear in each cell of a Delaunay triangulation of the points
-// (nodes, replicas, atomic batch). triangulation.h says which, for it is not unique.
+// (nodes, replicas, atomic batch). The triangulation is not unique; triangulation.h says which it
+// is.
 
 #include <array>
 #include <optional>
@@ -20,12 +21,12 @@ class Interpolation {
     std::array<double, 2> values{};  // step and synchronisation time
   };
 
-  // Nothing when the samples span no volume. The triangulation depends on their order.
+  // Empty if the samples span no volume. The triangulation depends on their order.
   static std::optional<Interpolation> of(std::vector<Sample> samples);
 
-  // Inside the hull linear between the four samples around x. Outside it the value at the hull's
-  // nearest point, each axis measured by the samples' range on it (the published simulator ends
-  // there). About a microsecond inside; outside every face of the hull is looked at.
+  // Inside the hull: linear between the four samples around x. Outside: the value at the hull's
+  // nearest point, with each axis scaled by the samples' range on it (the published simulator fails
+  // there). About a microsecond inside; outside it checks every face of the hull.
   std::array<double, 2> at(const Point3& x) const;
 
   const Triangulation& triangulation() const { return triangulation_; }

@@ -1,6 +1,6 @@
 #pragma once
 
-// From what `adaptdl run -o json` printed (adaptdl-events(5)) to a profile that simulations read.
+// Converts the output of `adaptdl run -o json` (adaptdl-events(5)) into a profile for simulations.
 
 #include <istream>
 #include <map>
@@ -13,29 +13,30 @@
 
 namespace adaptdl {
 
-// Collects the event streams of runs of one program, with other replicas and batches. One thread.
+// Collects the event streams of runs of one program, with different replicas and batches. One
+// thread.
 //
-// Placements are the means over the steps of each (replicas, atomic batch), those right after a
-// change of replicas left out, as they are slow once; what lies beyond the batches that were
-// measured is estimated by the step-time model fitted to them (goodput/fit.h). Where each epoch
-// ends, and the gradients' noise in it, come from the longest training that was recorded to its
-// end; it may be in several streams, as when a run was stopped and went on. Shorter trainings add
-// placements only. All replicas of a run count as on one node.
+// A placement is the mean over the steps of a pair (replicas, atomic batch), without the slow steps
+// right after a change of replicas. Batches outside the measured range are estimated by the
+// step-time model fitted to the measurements (goodput/fit.h). The ends of the epochs, and the
+// gradients' noise in them, come from the longest complete training. It may be in several streams,
+// if a run was stopped and continued. Shorter trainings add only placements. All replicas of a run
+// count as on one node.
 class Recording {
  public:
-  // Takes in a stream; `path` is for messages. A last line that was cut short is left out. Throws
-  // Error PATH:LINE for what is no stream of events, or one of another training: another initial
-  // batch, other data.
+  // Adds a stream; `path` is for messages. Ignores an incomplete last line. Throws Error PATH:LINE
+  // if the input is not a stream of events, or belongs to another training: another initial batch,
+  // other data.
   void add(std::istream& stream, const std::string& path);
 
   // Of the first run; "" before.
   const std::string& name() const { return name_; }
   int64_t steps() const { return steps_; }
 
-  // The bounds are those of the settings, as the events have them. `validation` has rows for the
-  // initial batch, its doubles, and the largest: progress and noise are the same in each, as they
-  // do not depend on the batch, and iterations follow from them by AdaScale's gain (goodput.h).
-  // Throws Error when nothing was added, or no training was recorded to its end.
+  // The bounds are those of the settings, as in the events. `validation` has rows for the initial
+  // batch, its doubles, and the largest. Progress and noise are the same in each, because they do
+  // not depend on the batch; iterations follow from them by AdaScale's gain (goodput.h). Throws
+  // Error if nothing was added, or no complete training was recorded.
   ProfileData profile(const std::string& application) const;
 
  private:
@@ -52,9 +53,9 @@ class Recording {
 
   void take_bounds(const Json& event, const std::string& at);
   void take_times(const Json& event, const std::string& at);
-  // The longest of which every epoch is there.
+  // The longest training with all its epochs.
   const Epochs& whole_training() const;
-  // A whole number, infinite where no step told its epoch.
+  // A whole number; infinite if no step had an epoch.
   double epochs_in(double total_progress) const;
 
   std::string name_;

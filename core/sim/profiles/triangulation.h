@@ -3,9 +3,9 @@
 // A Delaunay triangulation of points in space, and the search for the cell that contains a point.
 //
 // Measured sizes lie on a grid, so their triangulation is not unique, and on faces of cells without
-// volume the neighbouring cells disagree. To give the numbers of the simulator published with
-// Pollux (OSDI'21), both the triangulation (Qhull's, of the points in the order given, unscaled)
-// and the search are those of SciPy's LinearNDInterpolator, which it used.
+// volume the neighbouring cells disagree. To reproduce the numbers of the simulator published with
+// Pollux (OSDI'21), both the triangulation (Qhull's, of the points in the given order, unscaled)
+// and the search are those of SciPy's LinearNDInterpolator, which that simulator used.
 
 #include <array>
 #include <optional>
@@ -16,7 +16,7 @@ namespace adaptdl {
 
 using Point3 = std::array<double, 3>;
 
-// Barycentric coordinates: how much of each corner a point is; their sum is 1.
+// Barycentric coordinates of a point, one for each corner; their sum is 1.
 using Weights = std::array<double, 4>;
 
 // Immutable; any number of threads may use one object.
@@ -30,23 +30,23 @@ class Triangulation {
     // The first three weights of x are to_weights (x - last_corner).
     std::array<Point3, 3> to_weights;
     Point3 last_corner;
-    bool flat = false;  // without volume, to rounding: its weights mean nothing
+    bool flat = false;  // without volume, up to rounding: its weights are undefined
     // x, lifted to the paraboloid, is normal . (x, lift(x)) + offset above the cell's plane.
     std::array<double, 4> normal;
     double offset = 0;
   };
 
-  // What was found: a cell and the point's weights in it. Outside, the weights mean nothing.
+  // A cell and the point's weights in it. Outside, the weights are undefined.
   struct Place {
     int cell = kOutside;
     Weights weights{};
   };
 
-  // Nothing when the points span no volume (fewer than four never do). Throws Error when Qhull
-  // fails otherwise. Requires: finite coordinates. Milliseconds for hundreds of points.
+  // Empty if the points span no volume (fewer than four never do). Throws Error if Qhull fails
+  // otherwise. Requires: finite coordinates. Milliseconds for hundreds of points.
   static std::optional<Triangulation> of(std::span<const Point3> points);
 
-  // A microsecond; always from the first cell on, whatever was looked for before.
+  // A microsecond. Always starts at the first cell, so the result does not depend on earlier calls.
   Place find(const Point3& x) const;
 
   const std::vector<Cell>& cells() const { return cells_; }  // in Qhull's order
@@ -66,8 +66,8 @@ class Triangulation {
   std::vector<Cell> cells_;
   double lift_scale_ = 0, lift_shift_ = 0;
   Point3 low_{}, high_{};  // of the points
-  // By columns of a grid on the first two axes: all cells, in order, in which a scan may find a
-  // point of the column. Scans are frequent, and there are thousands of cells.
+  // By columns of a grid on the first two axes: all cells, in order, that may contain a point of
+  // the column. Scans are frequent, and there are thousands of cells.
   std::vector<std::vector<int>> columns_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What must hold in every scenario, and what one demands besides.
+// Checks the properties of every scenario, and those that a scenario adds.
 
 #include <fmt/format.h>
 #include <map>
@@ -14,13 +14,13 @@
 
 namespace adaptdl {
 
-// Watches one simulation. Always demanded:
-//  1. no node runs more replicas than it has GPUs, and none when it is lost;
-//  2. nothing is given on a node that is lost or about to be;
+// Watches one simulation. Always required:
+//  1. no node runs more replicas than it has GPUs, and a lost node runs none;
+//  2. no job gets replicas on a node that is lost or under notice;
 //  3. a job has no replicas, or min_replicas to max_replicas of them, on one kind of accelerator;
-//  4. a job that is not preemptible keeps its nodes, unless one of them is lost or about to be;
-//  5. where the policy avoids interference, at most one job spanning several nodes on a node;
-//  6. every job finishes, but those that must not, and rounds complain of nothing undeclared.
+//  4. a job that is not preemptible keeps its nodes, unless one of them is lost or under notice;
+//  5. if the policy avoids interference, at most one job spanning several nodes on a node;
+//  6. every job finishes, except those that must not, and rounds report only expected problems.
 class ScenarioChecks {
  public:
   // Borrows both.
@@ -31,7 +31,7 @@ class ScenarioChecks {
   void after_round();
   void at_end(const std::vector<JobResult>& jobs, const std::vector<std::string>& problems);
 
-  // Sentences; the first few of many.
+  // Sentences; only the first few.
   const std::vector<std::string>& violations() const { return violations_; }
 
  private:

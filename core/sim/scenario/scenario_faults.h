@@ -1,6 +1,6 @@
 #pragma once
 
-// Makes the faults of a scenario happen to a simulated cluster.
+// Applies the faults of a scenario to a simulated cluster.
 
 #include <deque>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace adaptdl {
 
-// Borrows everything for its life, and the cluster's hooks `hints_arrive` and `distort`.
+// Borrows everything for its lifetime. Sets the cluster's hooks `hints_arrive` and `distort`.
 class ScenarioFaults {
  public:
   ScenarioFaults(const std::vector<ScenarioFault>& faults, SimCluster& cluster,
@@ -32,10 +32,10 @@ class ScenarioFaults {
   std::map<std::string, std::deque<std::pair<double, JobHints>>> told_;  // job: time, hints
 };
 
-// Hints with one number that check_hints() refuses, drawn at random.
+// Sets one random number to a value that check_hints() rejects.
 void break_hints(JobHints& hints, Rng& rng);
 
-// Hints that check_hints() accepts, with one number at random that no real job has.
+// Sets one random number to a value that check_hints() accepts, but that no real job has.
 void exaggerate_hints(JobHints& hints, Rng& rng);
 
 }  // namespace adaptdl

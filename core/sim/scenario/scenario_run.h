@@ -1,6 +1,6 @@
 #pragma once
 
-// Plays scenarios.
+// Runs scenarios.
 
 #include <cstdint>
 #include <string>
@@ -12,16 +12,16 @@
 namespace adaptdl {
 
 struct ScenarioOutcome {
-  // Of every event in order and of the random numbers drawn: equal for equal arguments, or
-  // something in the scheduler or the simulator depends on what it must not.
+  // Of every event in order and of the random numbers. If it differs for equal arguments, the
+  // scheduler or the simulator is not deterministic.
   uint64_t hash = 0;
   int64_t events = 0;
-  std::vector<std::string> violations;  // sentences; empty if all held
+  std::vector<std::string> violations;  // sentences; empty if all properties held
   SimulationSummary summary{};
 };
 
-// Once, under one of its policies. The seed is the faults' and the policy's. Some milliseconds for
-// each job. Throws Error for a policy or option that is not there.
+// Runs a scenario once, under one of its policies. The seed is for the faults and the policy. Some
+// milliseconds for each job. Throws Error for an unknown policy or option.
 ScenarioOutcome run_scenario(const Scenario& scenario, const std::string& policy, uint64_t seed);
 
 }  // namespace adaptdl
