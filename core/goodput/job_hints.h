@@ -11,7 +11,7 @@ namespace adaptdl {
 // What a job has reported about itself. Any field may be missing; a new job has reported nothing.
 struct JobHints {
   std::optional<PerfParams> perf;                  // on the accelerators that it has run on
-  std::map<std::string, PerfParams> perf_by_kind;  // by accelerator kind, where several are known
+  std::map<std::string, PerfParams> perf_by_kind;  // by accelerator kind, if several are known
   std::optional<GradParams> grad;
   std::optional<BatchBounds> batch;          // none: the scheduler ignores the batch
   int max_profiled_replicas = 0;             // most replicas it has measured itself with

@@ -23,7 +23,7 @@ struct PickleValue {
     tuple,       // items
     list,        // items
     dict,        // items: key, value, key, value, ...
-    call,        // items: what is called, its arguments, state or dict entries that followed
+    call,        // items: the callee, its arguments, state or dict entries that followed
     object,      // items: class, arguments of __new__, state (if any)
     persistent,  // items: the reference, for storages a tuple
   };

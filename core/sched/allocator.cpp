@@ -14,7 +14,7 @@ constexpr std::string_view kCutShort = "; the search timed out, so a better allo
 
 using JobsByName = std::map<std::string_view, const ClusterJob*>;
 
-// One whose anchor's node is gone has no nodes in the snapshot.
+// A job whose anchor's node is lost has no nodes in the snapshot.
 std::vector<Anchor> anchors_of(const Snapshot& snapshot, const JobsByName& jobs) {
   std::vector<Anchor> anchors;
   for (size_t j = 0; j < snapshot.jobs.size(); ++j) {
@@ -61,15 +61,14 @@ AllocatorRound Allocator::round() {
   std::vector<NodeList> allocation;
   for (const JobDecision& job : decision.jobs) allocation.push_back(job.nodes);
   if (const auto broken = broken_rule(snapshot, allocation, false)) {
-    // A defect of the policy, which the same cluster would meet again and again: those that run are
-    // to go on.
+    // A defect of the policy, which would repeat in every round. The running jobs continue.
     result.problems.push_back(
         fmt::format("{}: the policy's answer is invalid; no allocation changes", *broken));
     return result;
   }
   keep_anchors(snapshot, anchors_of(snapshot, present), allocation);
 
-  // What takes less first, so that the GPUs are free when others are given them.
+  // Shrink and stop jobs first, so that the GPUs are free for the jobs that grow.
   for (const bool giving : {false, true}) {
     for (size_t j = 0; j < allocation.size(); ++j) {
       const JobSnapshot& job = snapshot.jobs[j];

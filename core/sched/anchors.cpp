@@ -43,7 +43,7 @@ class Mover {
   }
   NodeList& list(int job) { return allocation_[index(job)]; }
 
-  // Nodes of the job, those first that it does not have yet.
+  // Nodes of the job's new allocation, new nodes first.
   std::vector<int> others(const Anchor& anchor) {
     const NodeList& present = snapshot_.jobs[index(anchor.job)].nodes;
     const NodeList& nodes = list(anchor.job);
@@ -54,7 +54,7 @@ class Mover {
     return result;
   }
 
-  // All its replicas of one node; whoever else needs room there has to make it before.
+  // Moves all the job's replicas of one node, if they fit on the other one.
   bool move(int job, int from, int to) {
     const NodeList& nodes = list(job);
     const auto count = std::count(nodes.begin(), nodes.end(), from);
@@ -65,7 +65,7 @@ class Mover {
     return room;
   }
 
-  // Jobs of several nodes slow each other down where they share one.
+  // Jobs of several nodes slow each other down if they share a node.
   bool may_span(int job, int node) {
     if (distinct_nodes(list(job)) < 2) return true;
     for (size_t k = 0; k < allocation_.size(); ++k) {
@@ -81,7 +81,7 @@ class Mover {
     const bool moves = theirs != present && anchors_[index(other)] != home;
     if (other == job || !moves || !has(theirs, home) || has(theirs, node)) return false;
     const NodeList before = theirs, own = list(job);
-    // Each in turn is off the nodes while the other one moves.
+    // While one job moves, the other one holds no nodes.
     free_.release(job, own);
     list(job).clear();
     const bool gone = move(other, home, node);
@@ -101,7 +101,7 @@ class Mover {
 
   const Snapshot& snapshot_;
   std::vector<NodeList>& allocation_;
-  std::vector<int> anchors_;  // by job; -1: it has none
+  std::vector<int> anchors_;  // by job; -1: none
   FreeResources free_;
 };
 

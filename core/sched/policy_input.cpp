@@ -14,7 +14,7 @@ bool is_accelerator(const std::string& resource) {
   return resource.find("gpu") != std::string::npos && !is_condition(resource);
 }
 
-// The resource that policies count first, then the others by name.
+// First the resource that policies count, then the others by name.
 std::vector<std::string> resource_names(const std::vector<ClusterNode>& nodes,
                                         const std::vector<ClusterJob>& jobs) {
   Resources total;
@@ -59,7 +59,7 @@ JobSnapshot view_of(const ClusterJob& job, double now_s) {
   return view;
 }
 
-// Builds the jobs of a snapshot, whose nodes are known.
+// Adds the jobs to a snapshot that has its nodes.
 class JobsTaker {
  public:
   JobsTaker(Snapshot& snapshot, std::vector<std::string>& problems)
@@ -99,8 +99,8 @@ class JobsTaker {
         nodes.push_back(found->second);
       }
     }
-    // Without some of its replicas it is not what was allocated: it is given nodes anew, unless the
-    // others go on.
+    // If nodes are missing, the job has no allocation and gets new nodes, unless its other replicas
+    // continue.
     const bool goes_on = job.anchored && job.preemptible && !job.nodes.empty() &&
                          index_.contains(job.nodes.front()) &&
                          nodes.size() >= static_cast<size_t>(std::max(1, job.min_replicas));
@@ -108,7 +108,7 @@ class JobsTaker {
     return nodes;
   }
 
-  // What policies may not take from it has to fit into what they see.
+  // The allocation of a job that is not preemptible must be feasible in the snapshot.
   void keep(const JobSnapshot& job) {
     if (const auto broken = broken_by_job(snapshot_, job, job.nodes)) fail("{}", *broken);
     for (const int node : job.nodes) {
@@ -134,7 +134,7 @@ class JobsTaker {
     }
   }
 
-  // As much of it as there is.
+  // Takes one replica's request, or as much as is left.
   void take(const JobSnapshot& job, size_t node) {
     for (size_t r = 0; r < job.request.size(); ++r) {
       int64_t& left = left_[node][r];
@@ -146,7 +146,7 @@ class JobsTaker {
   std::vector<std::string>& problems_;
   std::unordered_map<std::string, int> index_;
   std::unordered_set<std::string> names_;
-  std::vector<std::vector<int64_t>> left_;  // by node and resource, beside jobs that keep theirs
+  std::vector<std::vector<int64_t>> left_;  // by node and resource, without jobs that keep theirs
 };
 
 }  // namespace

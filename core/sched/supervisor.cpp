@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kUsualTimeout = 30, kLongestTimeout = 300;  // seconds
 
-// The words of a path. Empty ones are left out: a client whose base URL ends with '/' asks for
+// The words of a path, without empty ones: a client whose base URL ends with '/' requests
 // //discover.
 std::vector<std::string> words_of(std::string_view path) {
   std::vector<std::string> words;
@@ -29,12 +29,12 @@ std::vector<std::string> words_of(std::string_view path) {
   return words;
 }
 
-// Takes a time that tells nothing of the tokens, nor of their lengths.
+// Takes a time that does not depend on the tokens or their lengths.
 bool same_token(std::string_view a, std::string_view b) {
   return equal_constant_time(sha256(bytes_of(a)), sha256(bytes_of(b)));
 }
 
-// Who asks, and about which job.
+// The job of a request, and the caller's token.
 struct Caller {
   std::string job_namespace, name;
   std::optional<std::string> token;
@@ -60,7 +60,7 @@ HttpResponse refuse_method(const char* allowed) {
   return response;
 }
 
-// The answer to a caller that may not ask about this job.
+// The answer to a caller that may not access this job; empty if it may.
 std::optional<HttpResponse> refuse_caller(const SupervisedJob& job, const Caller& caller) {
   if (!job.token) return std::nullopt;
   if (!caller.token) {
@@ -89,10 +89,10 @@ struct Supervisor::Impl {
 
   SupervisorBackend& jobs;
   std::atomic<bool> look_is_due = false;
-  // Below here: the server's thread only.
+  // From here on: used only by the server's thread.
   std::map<Poll, std::map<uint64_t, HttpReply>> waiting;
   uint64_t last_waiting = 0;
-  HttpServer server;  // last: its thread ends before the rest goes
+  HttpServer server;  // last: its thread ends before the other members are destroyed
 };
 
 void Supervisor::Impl::handle(const HttpServerRequest& request, const HttpReply& reply) {
@@ -147,8 +147,8 @@ void Supervisor::Impl::discover(const HttpServerRequest& request, const Poll& po
   });
 }
 
-// The answer to a poll; nothing while it has to wait. What goes wrong here must not end the program
-// that asks, as an answer of 500 would.
+// The answer to a poll; empty while it must wait. An error here must not end the program that asks,
+// as a 500 answer would.
 std::optional<HttpResponse> Supervisor::Impl::look(const Poll& poll) {
   const Caller& caller = poll.caller;
   try {
@@ -166,7 +166,7 @@ std::optional<HttpResponse> Supervisor::Impl::look(const Poll& poll) {
 }
 
 void Supervisor::Impl::look_at_all() {
-  look_is_due = false;  // before looking: what changes meanwhile asks for another look
+  look_is_due = false;  // first: a change during the checks causes another check
   for (auto it = waiting.begin(); it != waiting.end();) {
     const auto answer = look(it->first);
     if (!answer) {
@@ -193,7 +193,7 @@ void Supervisor::Impl::take_hints(const std::string& body, const Caller& caller,
     return reply.send(text_response(400, error.what()));
   }
   reply.send(empty_response(200));
-  // After the answer, which is posted to the same thread.
+  // Runs after the answer, which is posted to the same thread.
   server.post([this, caller, hints = std::move(hints)] {
     try {
       jobs.hints(caller.job_namespace, caller.name, hints);

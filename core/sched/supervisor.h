@@ -7,7 +7,7 @@
 //   GET [/j/TOKEN]/discover/NAMESPACE/NAME/GROUP[?timeout=SECONDS]
 //       The addresses of the replicas by rank, as a JSON list, once all replicas of that generation
 //       have one; 408 after the timeout (default 30 s, at most 300 s), also if the job is not known
-//       yet. After a 408 the client asks again at once; after any other answer it exits.
+//       yet. After a 408 the client asks again at once; after any other error it exits.
 //   PUT [/j/TOKEN]/hints/NAMESPACE/NAME
 //       Scheduling hints as JSON (core/job/hints.h); 200 without a body, 400 with the reason. The
 //       program's training waits for the answer, so the supervisor answers before it uses the

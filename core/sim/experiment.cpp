@@ -19,7 +19,7 @@ int64_t gpus_of(const ClusterNode& node) {
   return found == node.free_for_jobs.end() ? 0 : found->second;
 }
 
-// A simulated number that may be missing.
+// null for a number that was not simulated (negative).
 Json known(double value) {
   return value < 0 ? Json(nullptr) : Json(value);
 }

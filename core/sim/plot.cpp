@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kWidth = 960, kLeft = 64, kRight = 150, kTop = 34, kCurves = 260, kGap = 44;
 
-// Okabe and Ito's colours, which people with any kind of colour vision tell apart.
+// Okabe and Ito's colours, distinguishable with any kind of colour vision.
 constexpr const char* kColours[] = {"#0072b2", "#e69f00", "#009e73", "#cc79a7",
                                     "#56b4e9", "#d55e00", "#f0e442", "#7f7f7f"};
 

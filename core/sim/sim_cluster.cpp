@@ -9,7 +9,7 @@ namespace {
 
 using Kind = TimelineEvent::Kind;
 
-constexpr double kMeasuredRescale = 1;  // seconds: of a live rescale, where a profile has none
+constexpr double kMeasuredRescale = 1;  // seconds of a live rescale, if the profile has none
 
 }  // namespace
 
@@ -109,7 +109,7 @@ bool SimCluster::advance_to(double time_s) {
   for (size_t j = 0; j < jobs_.size(); ++j) {
     Job& job = jobs_[j];
     if (!job.visible) {
-      if (job.spec.submitted_s > time_s) break;  // and so are all after it
+      if (job.spec.submitted_s > time_s) break;  // the jobs are sorted by submission
       job.visible = changed = true;
       ++present_;
       tell(Kind::submit, job.spec.name, &job);
@@ -204,7 +204,7 @@ void SimCluster::withdraw(Job& job, const std::string& why) {
 
 bool SimCluster::report_hints(Job& job) {
   if (hints_arrive && !hints_arrive(job)) return false;
-  const int known = job.reported.max_profiled_replicas;  // 0: nothing yet
+  const int known = job.reported.max_profiled_replicas;  // 0: no hints yet
   job.reported = job.state.hints();
   if (!job.reported.perf) return false;
   job.reported.rescale_cost_s = rescale_cost_s(job);

@@ -74,8 +74,8 @@ void SimJob::train(double seconds, double interference) {
     const double to_end = (end - progress_) / per_s;
     double span = seconds;
     if (to_end < seconds) {
-      // Whole seconds are counted half to even, as nearbyint does by default. Not beyond `seconds`,
-      // which others may have chosen to end within one.
+      // Round to whole seconds, half to even, as nearbyint does by default. Limit it to `seconds`,
+      // which callers may end within a whole second.
       const double counted = profile_->whole_seconds() ? std::nearbyint(to_end) : to_end;
       span = std::min(seconds, std::max(0.0, counted));
       progress_ = end;
@@ -90,7 +90,7 @@ void SimJob::train(double seconds, double interference) {
   }
 }
 
-// Every placement and batch is measured once, and the model fitted to what has been.
+// Measures every placement and batch once, and fits the model to the measurements.
 void SimJob::observe(const StepTime& time) {
   const int nodes = static_cast<int>(gpus_per_node_.size());
   const double atomic = static_cast<double>(batch_.atomic);
@@ -112,8 +112,7 @@ void SimJob::choose_batch() {
   } else {
     batch_ = GoodputModel(*perf_, *grad_, bounds.initial)
                  .optimize(static_cast<int>(gpus_per_node_.size()), replicas_, bounds);
-    // Sharing among replicas rounds up, which real training does not carry beyond the largest
-    // batch.
+    // Sharing among replicas rounds up, but real training does not exceed the largest batch.
     const int64_t most = bounds.max / (int64_t{replicas_} * (batch_.accum_steps + 1));
     batch_.atomic = std::max<int64_t>(1, std::min(batch_.atomic, most));
   }

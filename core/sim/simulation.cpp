@@ -18,7 +18,7 @@ double largest(const std::vector<double>& values) {
   return values.empty() ? kNone : *std::max_element(values.begin(), values.end());
 }
 
-// Of a job's work; who gets less far all the while might never end.
+// Fraction of a job's work; with less progress the simulation might never end.
 constexpr double kWorthwhile = 1e-3;
 
 }  // namespace
@@ -35,7 +35,7 @@ void Simulation::at(double time_s, std::function<void()> action) {
   actions_.emplace(time_s, std::move(action));
 }
 
-// Whatever is to happen by now. Returns whether anything was.
+// Runs all actions that are due. Returns whether there were any.
 bool Simulation::act() {
   bool acted = false;
   while (!actions_.empty() && actions_.begin()->first <= cluster_.now_s()) {
@@ -47,8 +47,8 @@ bool Simulation::act() {
   return acted;
 }
 
-// To the last round before something comes, if nobody is there now: a workload may have days in
-// which nothing happens.
+// Without jobs, advances to the last round before the next event: a workload may have days without
+// events.
 void Simulation::skip_empty_rounds() {
   if (!cluster_.nobody_there()) return;
   double next_s = cluster_.next_submission_s();

@@ -79,8 +79,8 @@ void Timeline::hold(const TimelineEvent& event) {
   if (event.kind == Kind::finish) held_.erase(event.name);
 }
 
-// One that the job had, so that it does not seem to move inside a node; else a free one; else one
-// whose job gives it up by an event of the same moment that is still to come.
+// A GPU that the job had, so that it does not seem to move inside a node; else a free one; else one
+// whose job releases it by a later event of the same time.
 int Timeline::choose(const std::string& node, const std::vector<int>& before,
                      const std::string& job) {
   const std::vector<int>& there = gpus_.at(node);

@@ -19,7 +19,7 @@ constexpr int64_t kMostReplicas = 1 << 20;
 constexpr int kMaxCount = 100'000;
 constexpr double kMaxSeconds = 1e9;  // thirty years
 
-// Both formats: complains through `refuse` (the field, what is wrong).
+// Checks of both formats; reports errors through `refuse` (the field, the problem).
 class Checker {
  public:
   using Refuse = std::function<void(const char* field, const std::string& problem)>;

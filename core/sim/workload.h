@@ -38,8 +38,8 @@ struct WorkloadJob {
 };
 
 // In the file's order, which breaks ties between jobs; not necessarily by time. Throws Error naming
-// file, line and field for what is wrong: a name twice, an application that is not among
-// `applications` (all of which it lists), numbers out of range, no job.
+// file, line and field for invalid values: a duplicate name, an application that is not in
+// `applications` (the error lists them), numbers out of range, no job.
 std::vector<WorkloadJob> read_workload(const std::string& path,
                                        const std::vector<std::string>& applications);
 

@@ -144,8 +144,8 @@ void Search::start_from_present() {
   }
 }
 
-// Places unchanged jobs first, then large jobs on one node, then jobs on several nodes, then single
-// replicas.
+// Places unchanged jobs first, then jobs of several replicas on one node, then jobs on several
+// nodes, then single replicas.
 void Search::start_from_counts(const std::vector<int>& counts) {
   now_ = problem_.pinned;
   const auto choice_of = [&](int job) -> const PolluxChoice& {

@@ -10,7 +10,7 @@ std::string counted(int64_t count, const std::string& what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// "8 GPUs", or "8 replicas" where the cluster has no accelerators.
+// "8 GPUs", or "8 replicas" if the cluster has no accelerators.
 std::string amount(const PolluxProblem& problem, int job, int replicas) {
   const int64_t each = problem.snapshot.jobs[static_cast<size_t>(job)].request[0];
   const std::string& name = problem.snapshot.resources[0];

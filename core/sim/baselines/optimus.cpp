@@ -17,7 +17,7 @@ struct Candidate {
   int most = 0;
 };
 
-// Optimizer steps to the end; 1 in the last epoch, of which rows tell no more.
+// Optimizer steps to the end; 1 in the last epoch, because the profile has no rows within an epoch.
 double steps_left(const TrueJob& job) {
   const int last = job.profile->epochs() - 1;
   if (job.epochs_finished >= last) return 1;

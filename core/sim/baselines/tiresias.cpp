@@ -15,7 +15,7 @@ int wanted_replicas(const JobSnapshot& job) {
 
 }  // namespace
 
-// In the snapshot's order, so that of two jobs that change queues at once the earlier goes first.
+// In the snapshot's order: of two jobs that change queues at once, the earlier one goes first.
 void Tiresias::update_queues(const Snapshot& snapshot) {
   for (auto& [name, known] : known_) known.present = false;
   for (const JobSnapshot& job : snapshot.jobs) {

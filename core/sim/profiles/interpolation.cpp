@@ -23,8 +23,8 @@ std::array<double, 2> nearest_of_segment(const Point3& a, const Point3& b, const
   return {1 - t, t};
 }
 
-// Weights of the triangle's corners at its point nearest to x: the foot of the perpendicular if
-// that lies inside, else the nearest point of the three sides.
+// Weights of the triangle's corners at its point nearest to x: the foot of the perpendicular if it
+// is inside, else the nearest point of the three sides.
 std::array<double, 3> nearest_of_triangle(const std::array<Point3, 3>& corners, const Point3& x) {
   const Point3 u = minus(corners[1], corners[0]), v = minus(corners[2], corners[0]);
   const Point3 w = minus(x, corners[0]);

@@ -10,7 +10,7 @@
 namespace adaptdl {
 namespace {
 
-// Beyond these a number is a mistake.
+// Larger numbers are mistakes.
 constexpr double kMaxStep = 1e6;  // seconds
 constexpr int kMaxReplicas = 1 << 20;
 
@@ -199,7 +199,7 @@ void Profile::interpolate_sizes(const ProfileData& data) {
     sum.sync += time.sync_s;
     ++sum.count;
   }
-  // In this order: the triangulation depends on it.
+  // The triangulation depends on the order of the samples.
   std::vector<Interpolation::Sample> samples;
   for (const auto& [at, sum] : sums) {
     samples.push_back({at, {sum.step / sum.count, sum.sync / sum.count}});

@@ -104,7 +104,7 @@ ValidationRun run_from(const YamlNode& node) {
   return run;
 }
 
-// Of validation-M.csv: M. Nothing for another name.
+// M of validation-M.csv; empty for other names.
 std::optional<int64_t> validation_batch(const std::string& name) {
   constexpr std::string_view kPrefix = "validation-", kSuffix = ".csv";
   if (!name.starts_with(kPrefix) || !ends_with(name, kSuffix)) return std::nullopt;
@@ -112,7 +112,7 @@ std::optional<int64_t> validation_batch(const std::string& name) {
       std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size()));
 }
 
-// Says which file the Profile's complaint is about.
+// Adds the path to the Profile's errors.
 Profile checked(ProfileData data, const std::string& path) {
   try {
     return Profile(std::move(data));
@@ -158,7 +158,7 @@ void parse_validation_csv(std::string text, const std::string& path, int64_t bat
   ValidationRun run;
   run.batch = batch;
   for (size_t row = 0; row < table.rows(); ++row) {
-    table.number(row, "metric");  // no policy asks for it, but it must be one
+    table.number(row, "metric");  // not used, but must be a number
     run.epochs.push_back({table.number(row, "progress", 0),
                           table.number(row, "iteration", 0),
                           {table.number(row, "grad_sqr", 0), table.number(row, "grad_var", 0)}});
@@ -188,7 +188,7 @@ ProfileData profile_from(const YamlNode& profile, const std::string& application
 }
 
 std::string profile_yaml(const ProfileData& data, const std::string& heading) {
-  // No clock and no statistic has more; a count may.
+  // No clock and no statistic has more digits; counts may have more.
   const auto digits = [](double value) { return fmt::format("{:.7g}", value); };
   std::string text;
   std::istringstream lines(heading);

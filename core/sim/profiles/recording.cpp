@@ -11,9 +11,9 @@
 namespace adaptdl {
 namespace {
 
-constexpr int kFormat = 1;      // of the stream, the newest that is known
+constexpr int kFormat = 1;      // newest supported format of the stream
 constexpr int kSlowSteps = 3;   // after a change of replicas or batch
-constexpr int64_t kFewest = 5;  // steps that make a mean
+constexpr int64_t kFewest = 5;  // fewest steps for a mean
 constexpr size_t kMaxLine = 16u << 20;
 
 double median(std::vector<double> values) {
@@ -36,15 +36,14 @@ bool differs(double a, double b) {
   return std::abs(a - b) > 1e-6 * std::max(std::abs(a), std::abs(b));
 }
 
-// Pauses of changes that a scheduler makes; those after a death include finding out about it.
+// Whether a scheduler caused the rescale. Pauses after a death include the time to detect it.
 bool planned(const std::string& cause) {
   return cause == "scale" || cause == "replicas-at" || cause == "leave" || cause == "replacement";
 }
 
-// Profiles take times for constant beyond the measured batches, which would make large batches that
-// a run never tried look free. So each number of replicas gets times for both ends of what the
-// settings allow: its nearest measurement, scaled as the step-time model fitted to all of them
-// says.
+// Profiles assume constant times outside the measured batches, so large batches that a run never
+// tried would seem free. So each number of replicas gets times for both ends of the range in the
+// settings: its nearest measurement, scaled by the step-time model fitted to all measurements.
 void measure_ends(ProfileData& data, int64_t atomic_min, int64_t atomic_max) {
   std::vector<PerfObservation> observations;
   std::map<int, std::vector<PlacementMeasurement>> by_replicas;
@@ -72,7 +71,7 @@ void measure_ends(ProfileData& data, int64_t atomic_min, int64_t atomic_max) {
 
 }  // namespace
 
-// What one stream is at.
+// The state of reading one stream.
 struct Recording::Reader {
   Recording& to;
   bool started = false;
@@ -160,7 +159,7 @@ void Recording::add(std::istream& stream, const std::string& path) {
     try {
       event = parse_json(line, at, {.max_bytes = kMaxLine});
     } catch (const Error&) {
-      if (stream.eof() && reader.started) break;  // the end of a run that was cut short
+      if (stream.eof() && reader.started) break;  // the incomplete last line of an interrupted run
       throw;
     }
     reader.take(event, at);
@@ -285,7 +284,7 @@ ProfileData Recording::profile(const std::string& application) const {
     data.runs.push_back(std::move(run));
     if (batch == max_batch_) break;
   }
-  const Profile usable(data);  // throws Error where it is not
+  const Profile usable(data);  // throws Error if it is invalid
   return data;
 }
 

@@ -8,14 +8,14 @@ namespace adaptdl {
 namespace {
 
 constexpr double kEpsilon = 100 * std::numeric_limits<double>::epsilon();
-// Toward a flat neighbour a weight may be as negative as this: what lies in there belongs to
-// nobody.
+// Toward a flat neighbour a weight may be as negative as this, because points in a flat cell belong
+// to no cell.
 const double kEpsilonToFlat = std::sqrt(std::numeric_limits<double>::epsilon());
 
 constexpr size_t kColumns = 16;   // on each axis
 constexpr double kMargin = 1e-6;  // of an axis; far more than the tolerances above can reach
 
-// One weight at a time: most cells on the way are left by the first.
+// One weight at a time, because in most cells on the way the first one decides.
 double weight(const Triangulation::Cell& cell, const Point3& x, size_t corner) {
   const Point3& row = cell.to_weights[corner];
   double sum = 0;
@@ -41,8 +41,8 @@ double Triangulation::height(const Cell& cell, const std::array<double, 4>& lift
   return sum;
 }
 
-// From the first cell over neighbours whose planes are ever higher at x. The cell with the highest
-// contains it; a plane with x above it is near enough to begin the walk.
+// Walks from the first cell to neighbours whose planes are higher and higher at x. The cell with
+// the highest plane contains x; a plane with x above it is near enough to start the search.
 int Triangulation::climb(const Point3& x) const {
   const double square = x[0] * x[0] + x[1] * x[1] + x[2] * x[2];
   const std::array<double, 4> lifted{x[0], x[1], x[2], lift_scale_ * square + lift_shift_};
@@ -51,7 +51,7 @@ int Triangulation::climb(const Point3& x) const {
   for (bool moved = true; moved && !(best > 0);) {
     moved = false;
     for (size_t k = 0; k < 4; ++k) {
-      // Of the cell it is at by now: a move goes on with the next neighbour of the new one.
+      // The neighbours of the current cell: after a move, continue with k + 1 of the new cell.
       const int neighbour = cells_[static_cast<size_t>(cell)].neighbours[k];
       if (neighbour == kOutside) continue;
       const double other = height(cells_[static_cast<size_t>(neighbour)], lifted);
@@ -107,7 +107,8 @@ void Triangulation::fill_columns(std::span<const Point3> points) {
   }
 }
 
-// Every cell by index: for a walk that met a flat one, whose place one of its neighbours takes.
+// Checks the cells in order of their index, after a walk has met a flat cell. Flat cells are
+// replaced by their neighbours.
 Triangulation::Place Triangulation::scan(const Point3& x) const {
   Weights w{};
   const auto contains = [&](const Cell& cell, int flat_neighbour) {
@@ -141,7 +142,7 @@ Triangulation::Place Triangulation::find(const Point3& x) const {
     if (!(x[i] >= low_[i] - kEpsilon && x[i] <= high_[i] + kEpsilon)) return {};
   }
   int index = climb(x);
-  // Rounding could lead the walk round in circles.
+  // Rounding could make the walk cycle.
   for (size_t steps = 0; steps <= cells_.size() / 4; ++steps) {
     const Cell& cell = cells_[static_cast<size_t>(index)];
     if (cell.flat) return scan(x);

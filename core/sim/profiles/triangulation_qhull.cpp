@@ -1,4 +1,5 @@
-// Building a Triangulation with Qhull. Apart, because Qhull's headers are C full of macros.
+// Builds a Triangulation with Qhull. A file of its own, because Qhull's C headers define many
+// macros.
 
 extern "C" {
 #include <libqhull_r/qhull_ra.h>
@@ -16,8 +17,8 @@ extern "C" {
 namespace adaptdl {
 namespace {
 
-// As in SciPy: no perturbation but merging (Qt, Qz), the lifted coordinate scaled (Qbb), and no
-// error for the wide facets that a grid leads to (Q12).
+// As in SciPy: merging instead of perturbation (Qt, Qz), the lifted coordinate scaled (Qbb), and no
+// error for the wide facets of a grid (Q12).
 constexpr char kCommand[] = "qhull d Qt Qbb Qc Qz Q12";
 
 double norm1(const std::array<Point3, 3>& m) {
@@ -28,7 +29,7 @@ double norm1(const std::array<Point3, 3>& m) {
   return largest;
 }
 
-// By Gauss-Jordan elimination with row pivots; nothing where a pivot is zero.
+// By Gauss-Jordan elimination with row pivots; empty if a pivot is zero.
 std::optional<std::array<Point3, 3>> inverse(std::array<Point3, 3> m) {
   std::array<Point3, 3> result{{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}};
   for (size_t column = 0; column < 3; ++column) {
@@ -71,7 +72,7 @@ void set_weights(Triangulation::Cell& cell, std::span<const Point3> points) {
 
 }  // namespace
 
-// One run of Qhull and the memory it takes.
+// One run of Qhull and its memory.
 class QhullRun {
  public:
   QhullRun() : qh_(std::make_unique<qhT>()), log_(std::fopen("/dev/null", "w")) {
@@ -100,7 +101,7 @@ class QhullRun {
   std::unique_ptr<FILE, Close> log_;
 };
 
-// 0, or the number of an error of Qhull's.
+// 0, or Qhull's error number.
 int QhullRun::run(std::vector<Point3>& points) {
   std::string command = kCommand;
   return qh_new_qhull(qh_.get(), 3, static_cast<int>(points.size()), points.data()->data(), False,

@@ -40,7 +40,7 @@ class Reader {
   }
 
  private:
-  // A path beside the scenario.
+  // A path relative to the scenario's folder.
   std::string beside(const YamlNode& path) const {
     return join_path(parent_directory(scenario_.path), path.text());
   }
@@ -140,7 +140,7 @@ class Reader {
     return fault;
   }
 
-  // `read` makes a number of a value.
+  // `read` converts a value to a number.
   template <typename F>
   ScenarioLimit limit(const YamlNode& node, F&& read) const {
     if (!node.present()) return {};

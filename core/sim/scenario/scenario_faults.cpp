@@ -54,7 +54,7 @@ void ScenarioFaults::distort(ClusterJob& job) {
   }
 }
 
-// What was told `by_s` ago, or last before that: a scheduler looks once a round.
+// The newest hints that are at least `by_s` old. A scheduler asks once per round.
 void ScenarioFaults::delay(const ScenarioFault& fault, ClusterJob& job) {
   auto& told = told_[job.name];
   told.emplace_back(cluster_.now_s(), job.hints);

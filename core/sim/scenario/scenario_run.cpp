@@ -10,7 +10,7 @@
 namespace adaptdl {
 namespace {
 
-// How long nothing may run, and how many rounds there may be, before a scenario is given up.
+// A scenario fails after this time without progress, or after so many rounds.
 constexpr double kPatience = 6 * 3600;
 constexpr int kMaxRounds = 20'000;
 
@@ -35,7 +35,7 @@ std::map<std::string, double> options_of(const Scenario& scenario, const std::st
   return {};
 }
 
-// All policies that adapt do, unless they are told not to.
+// Adaptive policies avoid interference, unless an option turns it off.
 bool avoids_interference(const std::string& policy, const std::map<std::string, double>& options) {
   const auto own = options.find("avoid-interference");
   return adapts_batch(policy) && (own == options.end() || own->second != 0);
