@@ -95,7 +95,7 @@ class Checker {
       if (source.synthetic_classes == 0 && source.shape.empty()) {
         refuse(at + "shape",
                "is missing; format: synthetic needs the shape of a sample, such as "
-               "[1, 8, 8], or classes to make up labels");
+               "[1, 8, 8], or classes to generate labels");
       }
     } else if (source.path.empty()) {
       refuse(at + "path", "is missing or empty; the name of a file is needed");
@@ -190,7 +190,7 @@ class Checker {
     }
     double last = 0.0;
     for (const double milestone : part.milestones) {
-      if (!(milestone > last)) refuse(path, "does not rise; rising numbers above 0 are allowed");
+      if (!(milestone > last)) refuse(path, "does not rise; give rising numbers above 0");
       last = milestone;
     }
     if (part.epochs > 0 && last > part.epochs) {
