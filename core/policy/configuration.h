@@ -8,7 +8,7 @@
 
 namespace adaptdl {
 
-// Some replicas of a job on some nodes of one kind of accelerator.
+// A number of replicas of a job on a number of nodes of one accelerator kind.
 struct Configuration {
   int kind = 0;
   int nodes = 0;     // >= 1
@@ -17,18 +17,18 @@ struct Configuration {
   bool operator==(const Configuration&) const = default;
 };
 
-// What a kind has for a job.
+// What a kind of nodes can hold of a job.
 struct KindRoom {
   int whole_nodes = 0;  // nodes that can hold `per_node` replicas
   int per_node = 0;     // replicas that fill the kind's largest node
   int single = 0;       // most replicas on one node now, <= per_node
 };
 
-// On one node 1, 2, 4, ... and per_node replicas; on n >= 2 nodes n * per_node; of those all that
-// have `least` to `most` replicas. Ordered by kind, then replicas. Where no kind has any, the ways
-// to run exactly `least` replicas on the fewest nodes: a job whose bounds (3 to 3) or whose
-// measurements (2 so far, at least 8 wanted) leave nothing else must be able to run.
-// Requires: 1 <= least.
+// On one node: 1, 2, 4, ... and per_node replicas. On n >= 2 nodes: n * per_node replicas. The
+// result has all of these with `least` to `most` replicas, ordered by kind, then replicas. If no
+// kind has any, it has the ways to run exactly `least` replicas on the fewest nodes, so that a job
+// can run whose bounds (3 to 3) or whose measurements (2 so far, but a minimum of 8) allow nothing
+// else. Requires: 1 <= least.
 std::vector<Configuration> list_configurations(std::span<const KindRoom> kinds, int least,
                                                int most);
 

@@ -46,8 +46,7 @@ std::unique_ptr<Policy> make_policy(std::string_view name,
           std::find_if(policy.options.begin(), policy.options.end(),
                        [&](const PolicyOption& o) { return o.name == given.first; });
       if (option == policy.options.end()) {
-        fail("policy {} has no option {}; its options are: {}", name, key,
-             names_of(policy.options));
+        fail("policy {}: unknown option {}; available: {}", name, key, names_of(policy.options));
       }
       if (!(value >= option->low && value <= option->high)) {
         fail("policy {}: {} is {}; it must be from {} to {}", name, key, format_number(value),

@@ -62,7 +62,7 @@ std::unique_ptr<Policy> make_simulated_policy(const std::string& name,
     return TrueJob{&found.state.profile(), found.state.epochs_finished(), found.spec.batch_size};
   };
   if (name != "tiresias" && name != "optimus") return make_policy(name, options);
-  if (!options.empty()) fail("policy {} has no option {}", name, options.begin()->first);
+  if (!options.empty()) fail("policy {}: unknown option {}", name, options.begin()->first);
   if (name == "tiresias") return std::make_unique<Tiresias>();
   return std::make_unique<Optimus>(truth);
 }
