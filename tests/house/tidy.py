@@ -11,6 +11,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -32,8 +33,9 @@ def configure(root, build):
     if not os.path.exists(os.path.join(build, "build.ninja")):
         subprocess.run(["meson", "setup", build, root, "-Dunity=off", "-Db_pch=false"],
                        stdout=subprocess.DEVNULL, check=True)
-    subprocess.run(["ninja", "-C", build, "core/base/commit.h"], stdout=subprocess.DEVNULL,
-                   check=True)
+    targets = lines_of(root, "ninja", "-C", build, "-t", "targets", "all")
+    generated = re.findall(r"^(\S+\.(?:h|cpp)): CUSTOM_COMMAND$", "\n".join(targets), re.MULTILINE)
+    subprocess.run(["ninja", "-C", build, *generated], stdout=subprocess.DEVNULL, check=True)
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         compiled = json.load(file)
     return {os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)

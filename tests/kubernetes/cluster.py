@@ -194,7 +194,10 @@ class Cluster:
 
     def start_node(self):
         bridge = f"adltest{self.network}"
-        self.forwarding = read(FORWARDING)
+        # The bridge plugin turns forwarding on, and the last of this machine's clusters restores
+        # what was there before the first: each has it in the alias of its bridge.
+        before = [read(alias).strip() for alias in glob.glob("/sys/class/net/adltest*/ifalias")]
+        self.forwarding = before[0] if before and before[0] else read(FORWARDING).strip()
         os.makedirs(self.path("cni"))
         self.write("cni/net.conflist", json.dumps({
             "cniVersion": "1.0.0", "name": "test", "plugins": [{
@@ -209,6 +212,7 @@ class Cluster:
                         f"0a:58:0a:{self.network:02x}:00:01",
                         "type", "bridge"], check=True)
         self.bridge = bridge
+        subprocess.run(["ip", "link", "set", bridge, "alias", self.forwarding], check=True)
         subprocess.run(["ip", "addr", "add", f"10.{self.network}.0.1/24", "dev", bridge],
                        check=True)
         subprocess.run(["ip", "link", "set", bridge, "up"], check=True)
@@ -308,7 +312,8 @@ state = "{self.path('containerd/state')}"
 
     def undo_node(self):
         subprocess.run(["ip", "link", "del", self.bridge], check=False)
-        write(FORWARDING, self.forwarding)  # changed by the bridge plugin
+        if not glob.glob("/sys/class/net/adltest*"):
+            write(FORWARDING, self.forwarding)
         for top in containerd_cgroups():
             with contextlib.suppress(OSError):  # used by another cluster
                 os.rmdir(top)
