@@ -293,6 +293,9 @@ def full_pipe(folder, draw):
 def without_home(folder, draw):
     """Without HOME and XDG folders: the user database has a home; where it has none either, a
     sentence says what to set. A home that cannot be written costs only the record."""
+    # Copies, because another user may not be able to enter the build folder.
+    folder.binary = shutil.copy(folder.binary, folder.file("adaptdl"))
+    folder.material = shutil.copy(folder.material, folder.file("worker"))
     prepare(folder)
     bare = {key: value for key, value in folder.environment.items()
             if not key.startswith("XDG_") and key != "HOME"}
