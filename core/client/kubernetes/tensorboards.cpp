@@ -18,9 +18,8 @@
 namespace adaptdl::client {
 namespace {
 
-constexpr Seconds kPodPatience{300};  // its image is large
-constexpr Seconds kReadyInterval{1.0};
-constexpr int kLooksBetween = 5;  // times kReadyInterval between looks, once the pod is shown
+constexpr Seconds kPodPatience{300};   // its image is large
+constexpr Seconds kLookInterval{1.0};  // between looks for a pod that is ready
 constexpr Seconds kRemovalPatience{10};
 constexpr Seconds kRemovalLook{0.3};
 
@@ -272,7 +271,7 @@ class KubernetesTensorBoards : public TensorBoards {
         told = why;
         talk(fmt::format("waiting for TensorBoard instance {}: {}", name, why));
       }
-    } while (!cancel.wait_for(shown.empty() ? kReadyInterval : kLooksBetween * kReadyInterval));
+    } while (!cancel.wait_for(kLookInterval));
   }
 
   KubernetesConnection cluster_;
