@@ -65,7 +65,7 @@ int build(const Arguments& arguments) {
   ProjectImage project;
   project.folder = absolute_path(*arguments.positional("DIR"));
   if (!is_directory(project.folder)) {
-    fail("{}: not a folder; give the project's folder", project.folder);
+    fail("{}: is not a folder; give the project's folder", project.folder);
   }
   std::optional<oci::Reference> where;
   if (arguments.given("tag")) where = oci::parse_repository(arguments.text("tag"), "--tag");

@@ -2,6 +2,7 @@
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "cli/commands/submit_options.h"
 #include "cli/frame/names.h"
@@ -136,8 +137,13 @@ TEST_CASE("what fails leaves nothing behind") {
   });
   CHECK_THROWS_WITH_AS(lab.submit({"--base", "scratch"}), doctest::Contains("maxReplicas"), Error);
   CHECK(lab.claims().empty());
-  environment = {{"ADAPTDL_SUBMIT_REPO", "127.0.0.1:1/net"}};
-  CHECK_THROWS_WITH_AS(lab.submit({"--base", "scratch"}), doctest::Contains("127.0.0.1:1"), Error);
+  const HttpServer refusing({}, [](const HttpServerRequest&, const HttpReply& reply) {
+    reply.send(text_response(403, "not you"));
+  });
+  const std::string refuser = fmt::format("127.0.0.1:{}", refusing.port());
+  environment = {{"ADAPTDL_SUBMIT_REPO", refuser + "/net"}};
+  CHECK_THROWS_WITH_AS(lab.submit({"--base", "scratch"}), doctest::Contains(refuser.c_str()),
+                       Error);
   CHECK(lab.claims().empty());
 }
 
