@@ -46,8 +46,8 @@ bool show_logs(JobQuery& query, const LogOptions& options) {
 std::function<void(bool ended)> job_log_printer(JobQuery& query, const std::string& job) {
   const LogOptions options{.name = job, .follow = true};
   const std::shared_ptr<LogReader> reader = query.logs(options);
-  return
-      [reader, print_log = printer({.name = job})](bool ended) { reader->next(print_log, ended); };
+  const LogLine print_log = printer({.name = job});
+  return [reader, print_log](bool ended) { reader->next(print_log, ended); };
 }
 
 }  // namespace adaptdl::cli

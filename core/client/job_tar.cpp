@@ -18,13 +18,13 @@ class Packer {
  public:
   explicit Packer(const std::function<void(std::string_view)>& sink) : writer_(sink) {}
 
-  // `depth`: number of packed folders around it.
-  void pack(const std::string& from, const std::string& name, size_t depth) {
+  // `to`: its path in the archive. `depth`: number of packed folders around it.
+  void pack(const std::string& from, const std::string& to, size_t depth) {
     struct stat status {};
     const int failed = depth == 0 ? stat(from.c_str(), &status) : lstat(from.c_str(), &status);
     if (failed != 0 && depth > 0 && oci::is_gone(errno)) return skip_gone(from);
     if (failed != 0) fail_errno(errno, from);
-    oci::TarEntry entry{name, oci::TarEntry::Kind::file, from, status.st_mode & 0777};
+    oci::TarEntry entry{to, oci::TarEntry::Kind::file, from, status.st_mode & 0777};
     if (S_ISDIR(status.st_mode)) {
       entry.kind = oci::TarEntry::Kind::folder;
       writer_.add(entry, status.st_mtim.tv_sec);
@@ -36,7 +36,7 @@ class Packer {
         return skip_gone(from);
       }
       for (const std::string& each : members) {
-        pack(join_path(from, each), join_path(name, each), depth + 1);
+        pack(join_path(from, each), join_path(to, each), depth + 1);
       }
       return;
     }

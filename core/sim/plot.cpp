@@ -107,9 +107,10 @@ std::string curves(const std::vector<PlotRun>& runs, double top) {
   }
   std::string text = label(kLeft, top - 8, "Share of jobs that took no longer than");
   if (high <= 0) return text;
-  const double first = std::floor(std::log10(low)), last = std::ceil(std::log10(high) + 1e-9);
-  const double per_decade = plot_width() / std::max(1.0, last - first);
-  for (double decade = first; decade <= last; ++decade) {
+  const auto first = static_cast<int>(std::floor(std::log10(low)));
+  const auto last = static_cast<int>(std::ceil(std::log10(high) + 1e-9));
+  const double per_decade = plot_width() / std::max(1, last - first);
+  for (int decade = first; decade <= last; ++decade) {
     const double x = kLeft + (decade - first) * per_decade;
     text += line(x, top, x, top + kCurves, "#ddd");
     text += label(x, top + kCurves + 16, format_duration(std::pow(10, decade)), "middle");

@@ -58,9 +58,9 @@ class SimCluster : public Cluster {
   // Stricter than a real cluster: throws Error for a job that is not among jobs(), and for nodes
   // that are not among nodes(). Does not check that the replicas fit, because allocations change
   // one after the other.
-  void allocate(const std::string& job, const std::vector<std::string>& nodes,
+  void allocate(const std::string& name, const std::vector<std::string>& nodes,
                 const std::string& why) override;
-  void explain(const std::string& job, const std::string& why) override;
+  void explain(const std::string& name, const std::string& why) override;
 
   // Advances time: every job advances, and jobs submitted by then appear. Returns whether a job
   // came or finished, or reported hints for the first time or of more replicas than before: the

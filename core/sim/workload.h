@@ -48,7 +48,7 @@ std::vector<WorkloadJob> parse_workload(std::string text, const std::string& pat
                                         const std::vector<std::string>& applications);
 
 // The same from the list `jobs` of another file at `path`.
-std::vector<WorkloadJob> workload_from(const YamlNode& jobs, const std::string& path,
+std::vector<WorkloadJob> workload_from(const YamlNode& list, const std::string& path,
                                        const std::vector<std::string>& applications);
 
 }  // namespace adaptdl

@@ -137,7 +137,8 @@ ScriptProgram::ScriptProgram(const std::string& path, at::Device device, bool bf
     : impl_(new Impl{path, device, bf16, load(path, device), {}, {}, {}, {}}) {
   impl_->training = find(impl_->module, path, "training_step", true);
   impl_->validation = find(impl_->module, path, "validation_step", false);
-  if (parameters().empty()) fail("{}: has no parameter that requires a gradient", path);
+  if (ScriptProgram::parameters().empty())
+    fail("{}: has no parameter that requires a gradient", path);
   impl_->find_constants();
 }
 
@@ -222,7 +223,7 @@ void ScriptProgram::save(const std::string& path) {
   module.train(training);
   if (problem) {
     ::unlink(part.c_str());
-    throw *problem;
+    throw Error(*problem);
   }
   std::filesystem::rename(part, path);
 }

@@ -52,8 +52,9 @@ std::unique_ptr<optim::OptimizerOptions> make_options(Kind kind, const Optimizer
   check_failed("optimizer kind", __FILE__, __LINE__);
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(Kind kind, const OptimizerSettings& defaults,
-                                                 std::vector<optim::OptimizerParamGroup> groups) {
+std::unique_ptr<optim::Optimizer> make_optimizer(
+    Kind kind, const OptimizerSettings& defaults,
+    const std::vector<optim::OptimizerParamGroup>& groups) {
   const auto options = make_options(kind, defaults);
   switch (kind) {
     case Kind::sgd:

@@ -47,6 +47,6 @@ uint64_t digest(const Progress& progress);
 
 nlohmann::json to_json(const Progress& progress);
 // Throws Error if to_json() did not write `json`.
-Progress progress_from_json(const nlohmann::json& json);
+Progress progress_from_json(const nlohmann::json& saved);
 
 }  // namespace adaptdl

@@ -50,7 +50,7 @@ int report(const std::string& message, ExitCode code) {
 }  // namespace
 
 int run_program(const ReadSettings& read, const MakeProgram& make,
-                std::shared_ptr<StepHooks> hooks) {
+                const std::shared_ptr<StepHooks>& hooks) {
   keep_freed_memory();
   try {
     Session session;

@@ -15,6 +15,6 @@ using ReadSettings = std::function<std::string(const std::string& path)>;
 
 // As the public run_program().
 int run_program(const ReadSettings& read, const MakeProgram& make,
-                std::shared_ptr<StepHooks> hooks = std::make_shared<StepHooks>());
+                const std::shared_ptr<StepHooks>& hooks = std::make_shared<StepHooks>());
 
 }  // namespace adaptdl

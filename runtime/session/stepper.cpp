@@ -65,7 +65,7 @@ void check_loss(const at::Tensor& loss) {
 }  // namespace
 
 Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
-                 const TrainingSpec& spec, data::Dataset dataset, at::Device device,
+                 const TrainingSpec& spec, const data::Dataset& dataset, at::Device device,
                  StepHooks& hooks)
     : program_(program),
       optimizer_(optimizer),

@@ -56,7 +56,7 @@ class Stepper {
  public:
   // Borrows all arguments except the data; they must outlive this object.
   Stepper(Program& program, Optimizer& optimizer, Schedule& schedule, const TrainingSpec& spec,
-          data::Dataset dataset, at::Device device, StepHooks& hooks);
+          const data::Dataset& dataset, at::Device device, StepHooks& hooks);
 
   // Iterations per epoch, D / M0, and of the whole training.
   double iterations_per_epoch() const { return iterations_per_epoch_; }

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
 
 #include "core/base/error.h"
 #include "core/job/training_archive.h"
@@ -12,7 +11,7 @@
 
 namespace adaptdl {
 
-int run_archive_worker(std::shared_ptr<StepHooks> hooks) {
+int run_archive_worker(const std::shared_ptr<StepHooks>& hooks) {
   if (!std::getenv(launch::kControlFdVariable)) {
     std::fputs("adaptdl worker: started by `adaptdl run`, not by hand\n", stderr);
     return static_cast<int>(ExitCode::usage);
@@ -20,7 +19,7 @@ int run_archive_worker(std::shared_ptr<StepHooks> hooks) {
   const auto make = [](const ProgramContext& context) {
     return std::make_unique<ScriptProgram>(context.path, context.device, context.bf16);
   };
-  return run_program(read_settings, make, std::move(hooks));
+  return run_program(read_settings, make, hooks);
 }
 
 }  // namespace adaptdl

@@ -72,7 +72,8 @@ void measure(Communicator& group, const Options& options) {
     int count;
   } sizes[] = {{4 << 10, 2000}, {1 << 20, 300}, {25 << 20, 40}, {100 << 20, 15}};
   const char* transport = options.tcp ? "tcp" : "shared memory";
-  for (const auto& [bytes, count] : sizes) {
+  for (const auto& [size, count] : sizes) {
+    const size_t bytes = size;
     const int times = options.quick ? std::max(3, count / 20) : count;
     std::vector<float> data(bytes / sizeof(float), 1.0f), copy(data.size(), 0.0f);
     group.barrier();

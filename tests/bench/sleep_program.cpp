@@ -31,7 +31,7 @@ using namespace adaptdl;
 
 namespace {
 
-constexpr int kTensors = 8;
+constexpr int64_t kTensors = 8;
 constexpr int64_t kElements = 100'000'000 / 4 / 3 / kTensors;
 constexpr int kBroadcastAtStep = 3;
 
@@ -50,7 +50,7 @@ checkpoint_interval_s: 100000
 class SleepProgram : public Program {
  public:
   SleepProgram(const Session& session, double sleep_s) : session_(session), sleep_(sleep_s) {
-    for (int i = 0; i < kTensors; ++i) {
+    for (int64_t i = 0; i < kTensors; ++i) {
       tensors_.push_back(at::full({kElements}, 1.0).set_requires_grad(true));
     }
   }
@@ -85,10 +85,11 @@ class SleepProgram : public Program {
     // Only one replica stores it, as only a new replica stores the state.
     const bool keep = communicator->rank() == communicator->size() - 1;
     const auto bytes = static_cast<size_t>(kElements) * sizeof(float);
-    for (size_t i = 0; i < 3 * kTensors; ++i) {
+    for (int64_t i = 0; i < 3 * kTensors; ++i) {
       communicator->broadcast(scratch_.data() + i * kElements, bytes, 0, keep);
     }
-    std::fprintf(stderr, "broadcast %zu %.6f\n", 3 * kTensors * bytes, seconds_since(begun));
+    std::fprintf(stderr, "broadcast %zu %.6f\n", scratch_.size() * sizeof(float),
+                 seconds_since(begun));
   }
 
   const Session& session_;

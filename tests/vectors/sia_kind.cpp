@@ -44,8 +44,8 @@ Instance read_instance(const Json& c, const std::string& where) {
   Instance instance;
   instance.problem.unassigned = number(c, "lambda", where);
   for (const Json& type : json_get<std::vector<Json>>(c, "types", where)) {
-    instance.problem.capacity.push_back(json_get<int>(type, "nodes", where) *
-                                        json_get<int>(type, "gpus_per_node", where));
+    instance.problem.capacity.push_back(json_get<int64_t>(type, "nodes", where) *
+                                        json_get<int64_t>(type, "gpus_per_node", where));
   }
   for (const Json& job : json_get<std::vector<Json>>(c, "jobs", where)) {
     const bool pinned = json_get<bool>(job, "pinned", where);
@@ -129,7 +129,7 @@ std::vector<GoodputTable> read_goodput(const Json& c, int64_t& most, const std::
   const BatchBounds bounds{json_get<int>(c, "init_batch_size", where),
                            json_get<int>(c, "max_batch_size", where), range[0], range[1],
                            json_get<bool>(c, "accumulation", where)};
-  most = std::min({std::max<int64_t>(2 * json_get<int>(c, "max_profiled", where), 1),
+  most = std::min({std::max<int64_t>(2 * json_get<int64_t>(c, "max_profiled", where), 1),
                    json_get<int64_t>(c, "max_replicas", where), bounds.max / range[0]});
   std::vector<GoodputTable> tables;
   for (const Json& params : json_get<std::vector<Json>>(c, "perf_params", where)) {

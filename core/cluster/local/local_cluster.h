@@ -25,9 +25,9 @@ class LocalCluster : public Cluster {
   double now_s() override;
   std::vector<ClusterNode> nodes() override;
   std::vector<ClusterJob> jobs() override;
-  void allocate(const std::string& job, const std::vector<std::string>& nodes,
+  void allocate(const std::string& name, const std::vector<std::string>& nodes,
                 const std::string& why) override;
-  void explain(const std::string& job, const std::string& why) override;
+  void explain(const std::string& name, const std::string& why) override;
 
  private:
   ActiveJobs& jobs_;

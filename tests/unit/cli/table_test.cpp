@@ -55,7 +55,9 @@ const std::set<std::pair<std::string_view, std::string_view>> kOfTheirOwn = {
     {"simulate", "cluster"}, {"run", "tensorboard"}, {"__runner", "slots"}};
 
 TEST_CASE("a flag means the same on every command") {
-  for (const auto& [command, option] : all_options()) {
+  for (const Row& row : all_options()) {
+    const Command* command = row.command;
+    const Option* option = row.option;
     for (const auto& [other_command, other] : all_options()) {
       if (option->name == other->name) {
         INFO(option->name);
@@ -99,7 +101,8 @@ TEST_CASE("records are complete") {
     CHECK_FALSE(group.text.empty());
     CHECK(find_command(group.name) == nullptr);
   }
-  for (const auto& [command, option] : all_options()) {
+  for (const Row& row : all_options()) {
+    const Option* option = row.option;
     INFO(option->name);
     CHECK_FALSE(option->doc.empty());
     CHECK((option->kind == Kind::flag) == option->value.empty());

@@ -223,7 +223,8 @@ TEST_CASE("random rules mean the same to git") {
     const IgnoreRules rules(text);
     const std::vector<std::string> ignored = git_ignores(folder.path());
     compared += ignored.size();
-    for (const auto& [path, is_folder] : paths) {
+    for (const auto& [name, is_folder] : paths) {
+      const std::string& path = name;
       const bool by_git = std::find(ignored.begin(), ignored.end(), path) != ignored.end();
       CAPTURE(text);
       CAPTURE(path);

@@ -46,7 +46,7 @@ struct Folder {
     make_directories(parent_directory(in_project(name)));
     REQUIRE(::symlink(target.c_str(), in_project(name).c_str()) == 0);
   }
-  ProjectCopy run(const Texts& data = {}, CopyOptions options = kQuick) const {
+  ProjectCopy run(const Texts& data = {}, const CopyOptions& options = kQuick) const {
     return copy_project(ProjectFiles(project(), data), copy(), options);
   }
   TemporaryDirectory dir;

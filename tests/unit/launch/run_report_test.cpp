@@ -107,7 +107,8 @@ TEST_CASE("report: events have the fields that adaptdl-events(5) names, and no o
   const Manual manual = read_manual();
   // Said by rank 0, or of a run that had finished before.
   const Fields others{"model", "validation", "progress", "skipped", "already"};
-  for (const auto& [kind, event] : all_events()) {
+  for (const auto& [name, event] : all_events()) {
+    const std::string& kind = name;
     CAPTURE(kind);
     REQUIRE(manual.tags.count(kind) == 1);
     for (const std::string& field : fields_of(event)) {
@@ -125,7 +126,8 @@ TEST_CASE("report: replicas say what adaptdl-events(5) names, and nothing else")
   const Manual manual = read_manual();
   const std::map<std::string, json> own = all_events();
   const std::map<std::string, Fields> written = fields_from_replicas();
-  for (const auto& [kind, fields] : written) {
+  for (const auto& [name, fields] : written) {
+    const std::string& kind = name;
     CAPTURE(kind);
     REQUIRE(manual.words.count(kind) == 1);
     for (const std::string& field : fields) {
@@ -133,7 +135,8 @@ TEST_CASE("report: replicas say what adaptdl-events(5) names, and nothing else")
       CHECK(manual.words.at(kind).count(field) == 1);
     }
   }
-  for (const auto& [kind, words] : manual.words) {
+  for (const auto& [name, words] : manual.words) {
+    const std::string& kind = name;
     CAPTURE(kind);
     if (own.count(kind) == 1) continue;
     REQUIRE(written.count(kind) == 1);

@@ -66,7 +66,8 @@ TEST_CASE("requests come out of bytes in whatever pieces") {
       {"PUT /" + host + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "400"},
       {std::string("\x16\x03\x01\x02\x00\x01\x00", 7) + "\r\n\r\n", "400"},  // TLS to a plain port
   };
-  for (const auto& [bytes, expected] : cases) {
+  for (const auto& [sent, expected] : cases) {
+    const std::string& bytes = sent;
     CAPTURE(bytes);
     for (const size_t size : {size_t(1), size_t(7), bytes.size()}) {
       CAPTURE(size);

@@ -325,7 +325,7 @@ TEST_CASE("docker, podman and buildctl are told the same") {
 
 TEST_CASE("the first tool that answers builds, and says the digest") {
   TemporaryDirectory folder;
-  const std::string path = getenv("PATH");
+  const std::string path = getenv("PATH");  // NOLINT: every process here has one
   const auto write = [&](const char* name, const std::string& script) {
     replace_file(folder.file(name), "#!/bin/sh\n" + script);
     REQUIRE(chmod(folder.file(name).c_str(), 0755) == 0);

@@ -57,7 +57,9 @@ FakeRegistry::FakeRegistry(FakeRegistryOptions options) : options_(std::move(opt
   HttpServerOptions server;
   server.max_body = 64u << 20;
   server_ = std::make_unique<HttpServer>(
-      server, [this](HttpServerRequest request, HttpReply reply) { reply.send(answer(request)); });
+      server, [this](const HttpServerRequest& request, const HttpReply& reply) {
+        reply.send(answer(request));
+      });
 }
 
 FakeRegistry::~FakeRegistry() {

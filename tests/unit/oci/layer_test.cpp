@@ -18,7 +18,7 @@ namespace {
 using Kind = TarEntry::Kind;
 
 std::string unzipped(const std::string& path) {
-  const gzFile file = gzopen(path.c_str(), "rb");
+  gzFile file = gzopen(path.c_str(), "rb");
   REQUIRE(file != nullptr);
   std::string result, piece(1 << 16, '\0');
   for (int size; (size = gzread(file, piece.data(), 1 << 16)) > 0;) {

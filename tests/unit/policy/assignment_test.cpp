@@ -24,7 +24,8 @@ bool feasible(const AssignmentProblem& problem, const std::vector<int>& choice) 
   return true;
 }
 
-double least_by_trying_all(const AssignmentProblem& problem, std::vector<int64_t> left, size_t j) {
+double least_by_trying_all(const AssignmentProblem& problem, const std::vector<int64_t>& left,
+                           size_t j) {
   if (j == problem.jobs.size()) return 0;
   double least = problem.unassigned + least_by_trying_all(problem, left, j + 1);
   for (const auto& option : problem.jobs[j]) {

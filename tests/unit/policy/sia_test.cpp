@@ -18,7 +18,7 @@ JobHints measured(int profiled) {
   JobHints hints;
   hints.perf = linear(100);
   hints.grad = GradParams{1e-3, 1000};
-  hints.batch = BatchBounds{128, 128 * 64, 1, 256, true};
+  hints.batch = BatchBounds{128, int64_t{128} * 64, 1, 256, true};
   hints.max_profiled_replicas = profiled;
   return hints;
 }

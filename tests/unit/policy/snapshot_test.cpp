@@ -60,7 +60,7 @@ TEST_CASE("what no snapshot may hold is refused with the name of the job or node
     } catch (const Error& error) {
       message = error.what();
     }
-    INFO(name << ": " << message);
+    INFO(message);
     CHECK(message.find(name) != std::string::npos);
   }
 }

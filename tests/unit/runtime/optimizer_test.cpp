@@ -85,11 +85,14 @@ TEST_CASE("optimizers are those of torch.optim") {
       optimizer.step(std::vector<double>(static_cast<size_t>(optimizer.group_count()),
                                          reference.at("lr_factors")[step]));
     }
-    for (const auto& [name, tensor] : parameters) {
-      const auto wanted = one.at("parameters").at(name).get<std::vector<double>>();
+    for (const NamedTensor& parameter : parameters) {
+      const auto wanted = one.at("parameters").at(parameter.name).get<std::vector<double>>();
       const double difference =
-          (tensor.detach().flatten() - at::tensor(wanted, at::kDouble)).abs().max().item<double>();
-      CHECK_MESSAGE(difference < 1e-14, name, ": ", difference);
+          (parameter.tensor.detach().flatten() - at::tensor(wanted, at::kDouble))
+              .abs()
+              .max()
+              .item<double>();
+      CHECK_MESSAGE(difference < 1e-14, parameter.name, ": ", difference);
     }
   }
 }

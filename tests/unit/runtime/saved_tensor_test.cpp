@@ -53,16 +53,16 @@ TEST_CASE("tensors and dictionaries of them") {
   const TemporaryDirectory folder("adaptdl-saved");
   const at::Tensor numbers = at::arange(12, at::kFloat).view({4, 3});
   auto array = read_saved_tensor(save(folder, numbers), "");
-  CHECK(array.shape == std::vector<int64_t>{4, 3});
+  CHECK((array.shape == std::vector<int64_t>{4, 3}));
   CHECK((array.dtype == data::DType::float32));
   CHECK(elements<float>(array)[11] == 11.0f);
 
   array = read_saved_tensor(save(folder, numbers.t()), "");  // copied into order
-  CHECK(array.shape == std::vector<int64_t>{3, 4});
+  CHECK((array.shape == std::vector<int64_t>{3, 4}));
   CHECK(elements<float>(array)[1] == 3.0f);
 
   array = read_saved_tensor(save(folder, numbers.slice(0, 1, 3)), "");
-  CHECK(array.shape == std::vector<int64_t>{2, 3});
+  CHECK((array.shape == std::vector<int64_t>{2, 3}));
   CHECK(elements<float>(array)[0] == 3.0f);
 
   c10::Dict<std::string, at::Tensor> both;
@@ -70,7 +70,7 @@ TEST_CASE("tensors and dictionaries of them") {
   both.insert("y", at::arange(4));
   const std::string path = save(folder, both);
   CHECK(elements<int64_t>(read_saved_tensor(path, "y"))[3] == 3);
-  CHECK(read_saved_tensor(path, "x").shape == std::vector<int64_t>{4, 3});
+  CHECK((read_saved_tensor(path, "x").shape == std::vector<int64_t>{4, 3}));
   CHECK_ERROR(read_saved_tensor(path, ""), "name the entry with `key`");
   CHECK_ERROR(read_saved_tensor(path, "z"), "no entry \"z\"");
   CHECK_ERROR(read_saved_tensor(save(folder, numbers), "x"), "not a dictionary");

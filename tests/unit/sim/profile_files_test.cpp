@@ -35,7 +35,7 @@ void write_folder(const std::string& folder) {
   write_file_atomic(join_path(folder, "validation-best.csv"), "somebody's notes");
 }
 
-ProfileData yaml(std::string text) {
+ProfileData yaml(const std::string& text) {
   return parse_profile_yaml(text, "profiles/mine.yaml");
 }
 

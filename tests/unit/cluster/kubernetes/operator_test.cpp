@@ -148,7 +148,8 @@ TEST_CASE("hints may come while an operator begins") {
   });
   uint16_t port = 0;
   {
-    const HttpServer free({.address = "127.0.0.1"}, [](HttpServerRequest, const HttpReply&) {});
+    const HttpServer free({.address = "127.0.0.1"},
+                          [](const HttpServerRequest&, const HttpReply&) {});
     port = free.port();
   }
   Running begins(lab.api, "begins", {}, [port](OperatorOptions& options) {
