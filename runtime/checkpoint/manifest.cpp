@@ -116,12 +116,12 @@ Json to_json(const Manifest& manifest) {
 }  // namespace
 
 size_t checkpoint_dtype_bytes(std::string_view dtype) {
-  static const std::unordered_map<std::string_view, size_t> kSizes = {
+  static const std::unordered_map<std::string_view, size_t> sizes = {
       {"float16", 2}, {"bfloat16", 2}, {"float32", 4}, {"float64", 8},   {"int8", 1},
       {"int16", 2},   {"int32", 4},    {"int64", 8},   {"uint8", 1},     {"uint16", 2},
       {"uint32", 4},  {"uint64", 8},   {"bool", 1},    {"complex64", 8}, {"complex128", 16}};
-  const auto found = kSizes.find(dtype);
-  return found == kSizes.end() ? 0 : found->second;
+  const auto found = sizes.find(dtype);
+  return found == sizes.end() ? 0 : found->second;
 }
 
 std::string manifest_text(const Manifest& manifest) {

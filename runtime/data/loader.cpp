@@ -54,8 +54,8 @@ struct Loader::Impl {
   double waited = 0.0;  // owner's thread only
   std::vector<std::thread> threads;
 
-  Impl(Dataset d, Sampler s, const LoaderOptions& options)
-      : dataset(std::move(d)), sampler(std::move(s)) {
+  Impl(Dataset d, const Sampler& s, const LoaderOptions& options)
+      : dataset(std::move(d)), sampler(s) {
     ADAPTDL_CHECK(dataset.size() == sampler.samples());
     ADAPTDL_CHECK(options.threads >= 0 && options.ready_batches >= 1);
     slots.resize(static_cast<size_t>(options.ready_batches));
@@ -151,8 +151,8 @@ struct Loader::Impl {
   }
 };
 
-Loader::Loader(Dataset dataset, Sampler sampler, LoaderOptions options)
-    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(sampler), options)) {}
+Loader::Loader(Dataset dataset, const Sampler& sampler, const LoaderOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(dataset), sampler, options)) {}
 Loader::~Loader() = default;
 
 const Dataset& Loader::dataset() const {

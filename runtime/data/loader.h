@@ -48,7 +48,7 @@ class Loader {
  public:
   // `dataset` and `sampler` must have the same number of samples. Reading starts with the first
   // configure().
-  Loader(Dataset dataset, Sampler sampler, LoaderOptions options);
+  Loader(Dataset dataset, const Sampler& sampler, const LoaderOptions& options);
   // Waits for the threads, which stop after reading at most about a megabyte more. No other call
   // may be running.
   ~Loader();

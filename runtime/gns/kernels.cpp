@@ -174,6 +174,7 @@ using Two = Dots (*)(const float*, const float*, size_t, const Divisor&);
 
 // Selected by ordinary pointers instead of the loader (ifunc), which runs before a sanitizer
 // starts.
+// NOLINTBEGIN(bugprone-macro-parentheses): attributes are no expression
 #define ADAPTDL_VERSIONS(suffix, attributes)                                                  \
   attributes double norm_##suffix(float* t, const float* s, size_t n, const Divisor& d) {     \
     return any_one<Move::none>(t, s, n, d);                                                   \
@@ -188,6 +189,7 @@ using Two = Dots (*)(const float*, const float*, size_t, const Divisor&);
     return any_two(a, b, n, d);                                                               \
   }
 
+// NOLINTEND(bugprone-macro-parentheses)
 ADAPTDL_VERSIONS(plain, )
 
 struct Table {

@@ -31,7 +31,7 @@ class EvaluationMode {
 
 }  // namespace
 
-Validator::Validator(Program& program, data::Dataset dataset, at::Device device)
+Validator::Validator(Program& program, const data::Dataset& dataset, at::Device device)
     : program_(program), device_(device), loader_(dataset, in_order(dataset), {}) {}
 
 std::map<std::string, double> Validator::run(comm::Communicator* communicator, int replicas,

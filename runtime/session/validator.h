@@ -17,7 +17,7 @@ class Communicator;
 
 class Validator {
  public:
-  Validator(Program& program, data::Dataset dataset, at::Device device);
+  Validator(Program& program, const data::Dataset& dataset, at::Device device);
 
   // Returns metrics: the program's sums divided by its "count". Each sample counts once, for any
   // number of replicas. Collective; throws comm::Aborted if the generation breaks.

@@ -3,6 +3,9 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 // One body per type and operation, compiled twice on processors that may have AVX2. No
 // multiplication feeds an addition here, so fused operations cannot make the results differ.
@@ -46,9 +49,9 @@ struct BFloat {
 template <Op op, typename A>
 ADAPTDL_INLINE A combine(A a, A b) {
   if constexpr (op == Op::max) {
-    return (a > b || a != a) ? a : b;
+    return (a > b || a != a) ? a : b;  // NOLINT: a NaN stays one
   } else if constexpr (op == Op::min) {
-    return (a < b || a != a) ? a : b;
+    return (a < b || a != a) ? a : b;  // NOLINT: a NaN stays one
   } else if constexpr (std::is_integral_v<A>) {
     using U = std::make_unsigned_t<A>;  // wraps around instead of overflowing
     return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
@@ -134,7 +137,11 @@ ADAPTDL_AVX2 void with_avx2(void* result, void* copy, const void* const* sources
 }
 
 bool have_avx2() {
-  static const bool have = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  static const bool have = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+    return f16c && __builtin_cpu_supports("avx2");
+  }();
   return have;
 }
 #endif

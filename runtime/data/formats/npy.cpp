@@ -135,12 +135,12 @@ DType element_type(const std::string& descr, const std::string& name, bool& swap
     const char* code;
     DType type;
   };
-  static constexpr Known known[] = {
+  static constexpr Known kKnown[] = {
       {"f4", DType::float32}, {"f8", DType::float64}, {"f2", DType::float16}, {"i8", DType::int64},
       {"i4", DType::int32},   {"i2", DType::int16},   {"i1", DType::int8},    {"u1", DType::uint8},
       {"b1", DType::boolean}, {"u2", DType::uint16},  {"u4", DType::uint32}};
   if (descr.size() >= 2 && std::strchr("<>|=", descr[0])) {
-    for (const Known& entry : known) {
+    for (const Known& entry : kKnown) {
       if (descr.substr(1) != entry.code) continue;
       swapped = descr[0] == '>' && size_of(entry.type) > 1;
       return entry.type;
