@@ -68,13 +68,9 @@ Step Sampler::step(const Position& position, int replicas, int rank, int64_t ato
     }
     step.from = following_pass(position);
   }
-  const int64_t left = samples_ - step.from.index;
-  const int64_t each = std::min(m, (left + k - 1) / k);
-  const int64_t mine = left > rank ? (left - rank + k - 1) / k : 0;  // of `left`, this replica's
-  step.fresh = std::min(mine, each);
-  step.samples = options_.pad ? each : step.fresh;
-  step.consumed = options_.pad ? each * k : std::min(each * k, left);
-  const int64_t end = std::min(step.from.index + each * k, samples_);
+  step.consumed = std::min(k * m, samples_ - step.from.index);
+  step.samples = (step.consumed - rank + k - 1) / k;
+  const int64_t end = step.from.index + step.consumed;
   step.next = {step.from.epoch, step.from.pass, end};
   step.ends_pass = over(end);
   if (step.ends_pass) {
@@ -90,8 +86,7 @@ std::vector<int64_t> Sampler::indices(const Step& step) const {
   const Permutation permutation(samples_, options_.seed, step.from.epoch, step.from.pass);
   int64_t place = step.from.index + step.rank;
   for (auto& index : result) {
-    const int64_t wrapped = place % samples_;  // padding: from the start
-    index = options_.shuffle ? permutation(wrapped) : wrapped;
+    index = options_.shuffle ? permutation(place) : place;
     place += step.replicas;
   }
   return result;

@@ -6,9 +6,9 @@
 // From position `index`, replica r of K takes the elements index + r, index + r + K, ... of that
 // order. A micro-batch of m samples on each replica therefore covers [index, index + K m), and
 // `index` then increases by K m: for any next K, r and m, no element of the pass is skipped or
-// repeated. At the end of a pass, with fewer than K m elements left, each replica takes
-// ceil(left / K), and missing ones are repeated from the start of the order (padding).
-// Source: algorithms.md section 5 of the design notes, petuum/adaptdl's ElasticSampler.
+// repeated. At the end of a pass, with fewer than K m elements left, the replicas' shares differ by
+// one at most, and may be empty.
+// Source: petuum/adaptdl's ElasticSampler, which repeats samples so that all shares are equal.
 
 #include <array>
 #include <cstdint>
@@ -55,8 +55,6 @@ struct SamplerOptions {
   bool shuffle = true;     // false: the identity in every pass
   bool drop_last = false;  // drop the last samples of a pass if they are fewer than K m; a pass
                            // with fewer samples than one micro-batch is still used
-  bool pad = true;         // false (validation): replicas take only what is left, possibly nothing,
-                           // so that every sample counts once
   AfterPass after = AfterPass::stop;
 };
 
@@ -65,9 +63,8 @@ struct Step {
   Position from;  // start (in a new pass, if `after` says so)
   Position next;  // start of the following micro-batch
   int replicas = 1, rank = 0;
-  int64_t samples = 0;     // of this replica, padding included; without padding 0 is possible
-  int64_t fresh = 0;       // of this replica, without padding; these come first
-  int64_t consumed = 0;    // of all replicas, padding included: the increase of `index`
+  int64_t samples = 0;     // of this replica; 0 is possible at the end of a pass
+  int64_t consumed = 0;    // of all replicas: the increase of `index`
   bool ends_pass = false;  // the last micro-batch of its pass
 };
 

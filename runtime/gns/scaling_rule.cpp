@@ -7,6 +7,10 @@ namespace adaptdl::gns {
 
 using Rule = TrainingSpec::ScalingRule;
 
+double rate_scale(double planned, double actual) {
+  return std::min(planned, std::max(actual, 1.0));
+}
+
 double lr_factor(Rule rule, const RuleInput& input) {
   switch (rule) {
     case Rule::adascale:

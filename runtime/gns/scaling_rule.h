@@ -20,6 +20,11 @@ struct RuleInput {
 // a linear warm-up over warmup_epochs * scale epochs (none when that is 0). Pure; any thread.
 double lr_factor(TrainingSpec::ScalingRule rule, const RuleInput& input);
 
+// The scale M/M0 by which the rate of a step goes that was planned for `planned` and has samples
+// for `actual` <= planned, because its pass ends: that of its samples, but no less than 1 for want
+// of them. So the last step of an epoch keeps the rate of the initial batch, as in PyTorch.
+double rate_scale(double planned, double actual);
+
 // The rule in force: the given one, else AdaScale for sgd and adagrad, AdamScale for the others.
 TrainingSpec::ScalingRule effective_rule(const TrainingSpec& spec);
 

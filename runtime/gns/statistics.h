@@ -7,6 +7,8 @@
 // With c gradient samples g_i and their average G at batch scale s = M/M0,
 //   local = mean |g_i|^2, total = |G|^2,
 //   sqr = (c total - local) / (c - 1), var = (local - total) s / (c - 1).
+// Where the gradient samples are means over n_i of n samples that differ, G is the mean over the
+// samples, and local = sum |g_i|^2 n_i / n: then both stay unbiased.
 // Each is averaged exponentially over optimizer steps, per parameter group, with the factor 0.999^s
 // per step and bias correction.
 
@@ -21,7 +23,7 @@ namespace adaptdl::gns {
 // Sums of squares for one parameter group and optimizer step, of gradients divided by the
 // optimizer's preconditioner.
 struct GroupSample {
-  double local = 0;     // mean over the c gradient samples of |g_i|^2
+  double local = 0;     // mean over the c gradient samples of |g_i|^2, weighted by their samples
   double total = 0;     // |G|^2 of their average
   double previous = 0;  // c == 1 only: |G'|^2 of the previous step, and G * G'
   double product = 0;

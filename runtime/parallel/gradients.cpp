@@ -118,8 +118,9 @@ void Gradients::allocate() {
   }
 }
 
-void Gradients::begin_micro_step(int micro) {
+void Gradients::begin_micro_step(int micro, double weight) {
   micro_ = micro;
+  weight_ = weight;
   active_ = true;
   if (micro == micro_steps_ - 1) {
     for (auto& bucket : buckets_) bucket.missing = static_cast<int>(bucket.parameters.size());
@@ -143,8 +144,9 @@ void Gradients::take(size_t parameter, const at::Tensor& gradient) {
   const double squares =
       store(target, gradient, slot.filled, measure_, preconditioners_[parameter]);
   slot.filled = true;
-  // The loss was divided by the number of passes, but g_i must not be.
-  norms_[optimizer_.group_of(parameter)].local += squares * micro_steps_ * micro_steps_;
+  // |g_i|^2 counts as n_i / n, and the gradient here is weight * g_i, with weight = K n_i / n.
+  const int replicas = communicator_ ? communicator_->size() : 1;
+  norms_[optimizer_.group_of(parameter)].local += squares / (replicas * weight_);
 }
 
 void Gradients::complete(int bucket) {

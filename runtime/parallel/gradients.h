@@ -29,8 +29,8 @@ class Communicator;
 // Sums of squares for one optimizer step and parameter group, in float64, of gradients divided by
 // the optimizer's preconditioner.
 struct GroupNorms {
-  double local = 0;     // sum over this replica's accumulation steps of |g_i|^2
-  double total = 0;     // |G|^2 of the averaged gradient
+  double local = 0;  // this replica's part of the sum over all gradient samples of |g_i|^2 n_i / n
+  double total = 0;  // |G|^2 of the averaged gradient
   double previous = 0;  // |G'|^2 of the previous step, and G * G'; only with has_previous()
   double product = 0;
 };
@@ -47,9 +47,11 @@ class Gradients {
   // for a single replica, and borrowed until finish(). `measure`: fill norms().
   void begin(comm::Communicator* communicator, int micro_steps, bool measure);
 
-  // Call around each backward pass, 0 <= micro < micro_steps. The loss must be divided by
-  // micro_steps.
-  void begin_micro_step(int micro);
+  // Call around each backward pass, 0 <= micro < micro_steps. The gradient of the step is the mean
+  // over replicas of the sums over their passes. For a mean over samples, the loss of a pass with
+  // n_i of the step's n samples must be multiplied by `weight` = K n_i / n. A replica without
+  // samples (weight 0) calls both and runs no backward pass.
+  void begin_micro_step(int micro, double weight);
   void end_micro_step();
 
   // Waits until every bucket is averaged, and points the parameters' gradients at the result.
@@ -106,6 +108,7 @@ class Gradients {
   std::vector<at::Tensor> previous_;
   comm::Communicator* communicator_ = nullptr;
   int micro_steps_ = 1, micro_ = 0;
+  double weight_ = 1;  // of the pass
   bool measure_ = false, active_ = false;
   double measure_seconds_ = 0;
   int next_bucket_ = 0;  // the next one to submit

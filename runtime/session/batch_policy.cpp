@@ -60,6 +60,7 @@ BatchPlan BatchPolicy::next(const Progress& progress, int nodes, int replicas) {
 }
 
 void BatchPolicy::observe(const StepFacts& facts, int nodes) {
+  if (!facts.whole) return;
   profile_.record({nodes, facts.replicas, facts.batch.atomic, facts.batch.micro_steps - 1,
                    facts.summary.accum_s, facts.summary.optim_s, facts.summary.sync_s});
 }

@@ -120,23 +120,27 @@ std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Tea
 StepReport Stepper::run_passes(const std::vector<data::Step>& steps, const Team& team,
                                bool measure) {
   StepReport result;
-  for (const auto& step : steps) result.samples += static_cast<double>(step.samples);
+  double all = 0;  // samples of the step, of all replicas
+  for (const auto& step : steps) all += static_cast<double>(step.consumed);
   const auto passes = static_cast<int>(steps.size());
   gradients_.begin(team.communicator, passes, measure);
   for (int micro = 0; micro < passes; ++micro) {
     const auto batch = loader_.next();
     ADAPTDL_CHECK(batch && batch->step.from == steps[micro].from);
     const auto begun = Monotonic::now();
-    gradients_.begin_micro_step(micro);
-    at::Tensor loss = program_.training_step(to_tensors(*batch, device_));
-    check_loss(loss);
     const auto samples = static_cast<double>(batch->step.samples);
-    if (passes > 1) loss = loss * (samples / result.samples);
-    loss.backward();
+    const double weight = samples * team.replicas / all;
+    gradients_.begin_micro_step(micro, weight);
+    if (samples > 0) {
+      const at::Tensor loss = program_.training_step(to_tensors(*batch, device_));
+      check_loss(loss);
+      (weight == 1 ? loss : loss * weight).backward();
+      const double value = loss.item<double>() * samples;
+      result.samples += samples;
+      result.loss_sum += value;
+      result.nonfinite |= !std::isfinite(value);
+    }
     gradients_.end_micro_step();
-    const double value = loss.item<double>() * (passes > 1 ? result.samples : samples);
-    result.loss_sum += value;
-    result.nonfinite |= !std::isfinite(value);
     const StepHooks::Pass pass{begun, team.replicas, steps.front().samples};
     hooks_.computed(pass);
     if (micro < passes - 1) {
@@ -152,17 +156,19 @@ StepReport Stepper::run_passes(const std::vector<data::Step>& steps, const Team&
   return result;
 }
 
-void Stepper::update_statistics(Progress& after, const Progress& before, const StepSummary& summary,
-                                size_t passes, const Team& team) {
-  const int count = team.replicas * static_cast<int>(passes);
-  const double scale = static_cast<double>(before.batch.total(team.replicas)) /
-                       static_cast<double>(spec_.batch.initial);
-  const bool differenced = count == 1;
-  if (differenced && !gradients_.has_previous()) return;
+void Stepper::update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
+                                const std::vector<data::Step>& steps) {
+  int count = 0;  // gradient samples
+  for (const auto& step : steps) {
+    count += static_cast<int>(std::min<int64_t>(facts.replicas, step.consumed));
+  }
+  const double scale = facts.summary.samples / static_cast<double>(spec_.batch.initial);
+  // Successive gradients are compared if both are of a whole step.
+  if (count == 1 && !(facts.whole && gradients_.has_previous())) return;
   std::vector<gns::GroupSample> groups;
-  for (size_t g = 0; g < summary.local.size(); ++g) {
+  for (size_t g = 0; g < facts.summary.local.size(); ++g) {
     const GroupNorms& norms = gradients_.norms()[g];
-    groups.push_back({summary.local[g] / count, norms.total, norms.previous, norms.product});
+    groups.push_back({facts.summary.local[g], norms.total, norms.previous, norms.product});
   }
   const double stands_for =
       static_cast<double>(std::max<int64_t>(before.step - before.last_measured, 1));
@@ -234,24 +240,24 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   const StepSummary& summary = facts.summary = exchange(team.communicator, report);
 
   Progress& after = prepared.after = progress;
-  const bool whole = steps.size() == static_cast<size_t>(progress.batch.micro_steps) &&
-                     steps.back().samples == progress.batch.atomic;
-  if (progress.measure && whole && !summary.nonfinite) {
-    update_statistics(after, progress, summary, steps.size(), team);
-  }
+  const auto batch = static_cast<double>(progress.batch.total(team.replicas));
+  facts.replicas = team.replicas;
+  facts.whole = summary.samples == batch;
+  if (progress.measure && !summary.nonfinite) update_statistics(after, progress, facts, steps);
   ++after.tick;
   ++after.step;
   after.measure = summary.next_measure;
 
-  const auto batch = static_cast<double>(progress.batch.total(team.replicas));
-  const double scale = batch / static_cast<double>(spec_.batch.initial);
+  const auto initial = static_cast<double>(spec_.batch.initial);
+  const double scale = summary.samples / initial;
   const double gain = after.statistics.gain(scale);
+  const double rate_scale = gns::rate_scale(batch / initial, scale);
   const double schedule = schedule_.factor(progress.iterations);
   const auto rule = gns::effective_rule(spec_);
   for (int g = 0; g < optimizer_.group_count(); ++g) {
     prepared.lr_factors.push_back(
         schedule *
-        gns::lr_factor(rule, {scale, after.statistics.gain(scale, g), progress.iterations,
+        gns::lr_factor(rule, {rate_scale, after.statistics.gain(rate_scale, g), progress.iterations,
                               spec_.legw_warmup_epochs, iterations_per_epoch_}));
   }
   if (facts.skipped()) {
@@ -279,14 +285,13 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   }
   facts.step_s = seconds_since(begun);
   facts.batch = progress.batch;
-  facts.replicas = team.replicas;
   return prepared;
 }
 
 void Stepper::apply(const Prepared& prepared) {
   // The next statistics of a single replica compare this step's gradient with the next one.
   if (prepared.after.measure && prepared.facts.replicas == 1 &&
-      prepared.facts.batch.micro_steps == 1 && !prepared.facts.skipped()) {
+      prepared.facts.batch.micro_steps == 1 && prepared.facts.whole && !prepared.facts.skipped()) {
     gradients_.remember(spec_.optimizer.clip_norm > 0 || spec_.optimizer.clip_value > 0);
   } else {
     gradients_.forget();

@@ -35,6 +35,7 @@ struct StepFacts {
   double step_s = 0;       // on this replica
   BatchPlan batch;
   int replicas = 1;
+  bool whole = true;  // not cut short by the end of a pass
   bool skipped() const { return summary.nonfinite; }
 };
 
@@ -83,8 +84,8 @@ class Stepper {
   std::vector<data::Step> plan_passes(const Progress& progress, const Team& team) const;
   // Forward and backward; fills in what the report says of these.
   StepReport run_passes(const std::vector<data::Step>& steps, const Team& team, bool measure);
-  void update_statistics(Progress& after, const Progress& before, const StepSummary& summary,
-                         size_t passes, const Team& team);
+  void update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
+                         const std::vector<data::Step>& steps);
   bool measure_next(const Progress& progress, double step_s);
   void advance(Progress& after, const data::Step& last, double gain) const;
 

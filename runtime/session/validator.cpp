@@ -14,7 +14,6 @@ namespace {
 data::Sampler in_order(const data::Dataset& dataset) {
   data::SamplerOptions options;
   options.shuffle = false;
-  options.pad = false;
   return data::Sampler(dataset.size(), options);
 }
 

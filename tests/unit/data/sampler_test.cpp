@@ -12,10 +12,10 @@ using namespace adaptdl::data;
 
 namespace {
 
-// One pass with a random membership and batch at every step; how often each sample was read, fresh
-// ones and padding apart, over all replicas.
+// One pass with a random membership and batch at every step; how often each sample was read, over
+// all replicas.
 struct Pass {
-  std::map<int64_t, int> fresh, padding;
+  std::map<int64_t, int> read;
   std::vector<int64_t> order;  // in the order of the pass
   int64_t steps = 0;
 };
@@ -27,27 +27,24 @@ Pass run_pass(const Sampler& sampler, Position position, std::mt19937_64& random
     const auto batch = static_cast<int64_t>(random() % 20) + 1;
     std::vector<std::vector<int64_t>> each;
     Step first;
-    int64_t fresh_total = 0;
+    int64_t total = 0;
     for (int rank = 0; rank < replicas; ++rank) {
       const Step step = sampler.step(position, replicas, rank, batch);
       if (rank == 0) first = step;
       CHECK(step.consumed == first.consumed);
       CHECK(step.next == first.next);
       CHECK(step.ends_pass == first.ends_pass);
-      if (sampler.options().pad) {
-        CHECK(step.samples == first.samples);
-        CHECK(step.samples * replicas == step.consumed);
-      }
+      CHECK(step.samples <= first.samples);
+      CHECK(step.samples >= first.samples - 1);
       each.push_back(sampler.indices(step));
       REQUIRE(static_cast<int64_t>(each.back().size()) == step.samples);
-      for (int64_t i = 0; i < step.samples; ++i) {
-        ++(i < step.fresh ? pass.fresh : pass.padding)[each.back()[static_cast<size_t>(i)]];
-      }
-      fresh_total += step.fresh;
+      for (const int64_t sample : each.back()) ++pass.read[sample];
+      total += step.samples;
     }
-    if (first.consumed == 0) return pass;
+    CHECK(total == first.consumed);
+    if (total == 0) return pass;
     ++pass.steps;
-    for (size_t i = 0; i < static_cast<size_t>(fresh_total); ++i) {
+    for (size_t i = 0; i < static_cast<size_t>(total); ++i) {
       pass.order.push_back(
           each[i % static_cast<size_t>(replicas)][i / static_cast<size_t>(replicas)]);
     }
@@ -120,39 +117,36 @@ TEST_CASE("whatever the rescales, a pass is read exactly once, in one order") {
     SamplerOptions options;
     options.seed = random();
     options.shuffle = random() % 4 != 0;
-    options.pad = random() % 3 != 0;
     options.after = static_cast<AfterPass>(random() % 3);
     const Sampler sampler(samples, options);
     const Position start{random() % 100, random() % 3, 0};
     const Pass pass = run_pass(sampler, start, random);
-    CHECK(static_cast<int64_t>(pass.fresh.size()) == samples);
-    for (const auto& [sample, times] : pass.fresh) {
+    CHECK(static_cast<int64_t>(pass.read.size()) == samples);
+    for (const auto& [sample, times] : pass.read) {
       CHECK(times == 1);
       CHECK(sample >= 0);
       CHECK(sample < samples);
     }
-    if (!options.pad) CHECK(pass.padding.empty());
     CHECK(run_pass(sampler, start, random).order == pass.order);
     if (!options.shuffle) CHECK(std::is_sorted(pass.order.begin(), pass.order.end()));
   }
 }
 
-TEST_CASE("padding repeats the front of the pass") {
+TEST_CASE("the shares at the end of a pass differ by one, down to none") {
   SamplerOptions options;
   options.seed = 5;
   const Sampler sampler(10, options);
   const Position at{0, 0, 8};  // two are left for three replicas
-  const auto front = sampler.indices(sampler.step({0, 0, 0}, 1, 0, 10));
+  const auto all = sampler.indices(sampler.step({0, 0, 0}, 1, 0, 10));
   const Step step = sampler.step(at, 3, 2, 4);
-  CHECK(step.samples == 1);
-  CHECK(step.fresh == 0);
-  CHECK(step.consumed == 3);
+  CHECK(step.samples == 0);
+  CHECK(step.consumed == 2);
   CHECK(step.ends_pass);
-  CHECK(sampler.indices(step) == std::vector<int64_t>{front[0]});
-  CHECK(sampler.indices(sampler.step(at, 3, 1, 4)) == std::vector<int64_t>{front[9]});
+  CHECK(sampler.indices(step).empty());
+  CHECK(sampler.indices(sampler.step(at, 3, 1, 4)) == std::vector<int64_t>{all[9]});
   // More replicas than samples.
   const Sampler tiny(2, options);
-  for (int rank = 0; rank < 5; ++rank) CHECK(tiny.step({}, 5, rank, 8).samples == 1);
+  for (int rank = 0; rank < 5; ++rank) CHECK(tiny.step({}, 5, rank, 8).samples == (rank < 2));
 }
 
 TEST_CASE("drop_last leaves the rest of a pass out, but never all of it") {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -34,17 +35,21 @@ struct Noise {
     for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
     return sum;
   }
-  // One step of `count` samples, each of `share` initial batches.
-  GroupSample step(int count, double share) {
+  // One step with a sample of each of these shares.
+  GroupSample step(const std::vector<double>& shares) {
+    const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
     std::vector<double> average(dimension);
     GroupSample sample;
-    for (int i = 0; i < count; ++i) {
+    for (const double share : shares) {
       const auto g = gradient(share);
-      sample.local += dot(g, g) / count;
-      for (int d = 0; d < dimension; ++d) average[d] += g[d] / count;
+      sample.local += dot(g, g) * share / all;
+      for (int d = 0; d < dimension; ++d) average[d] += g[d] * share / all;
     }
     sample.total = dot(average, average);
     return sample;
+  }
+  GroupSample step(int count, double share) {
+    return step(std::vector<double>(static_cast<size_t>(count), share));
   }
 };
 
@@ -60,6 +65,14 @@ TEST_CASE("the estimates find the mean and the noise, whatever the count and the
       CHECK(!statistics.biased());
     }
   }
+}
+
+TEST_CASE("the estimates stay unbiased where the samples of a step differ in size") {
+  Noise noise;
+  GradientStatistics statistics(1);
+  for (int t = 0; t < 20000; ++t) statistics.update(3, 1.75, {noise.step({1.0, 0.5, 0.25})});
+  CHECK(statistics.sqr() == doctest::Approx(1).epsilon(0.3));
+  CHECK(statistics.var() == doctest::Approx(20).epsilon(0.1));
 }
 
 TEST_CASE("one gradient a step: differences of successive ones find them too") {
@@ -192,6 +205,14 @@ TEST_CASE("the state reads back to the last bit, and nonsense is refused") {
                           R"({"groups": [[1, 2]], "weight": 0.5, "biased": 1})"}) {
     CHECK_THROWS_AS(GradientStatistics::from_json(nlohmann::json::parse(bad)), Error);
   }
+}
+
+TEST_CASE("a step that is cut short has the rate of its samples, but of no less than one batch") {
+  CHECK(rate_scale(8, 8) == 8);
+  CHECK(rate_scale(8, 3) == 3);
+  CHECK(rate_scale(8, 0.2) == 1);
+  CHECK(rate_scale(1, 0.2) == 1);
+  CHECK(rate_scale(0.5, 0.2) == 0.5);  // the batch that was chosen has fewer samples
 }
 
 TEST_CASE("scaling rules") {

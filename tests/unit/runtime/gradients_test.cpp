@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <mutex>
+#include <numeric>
 
 #include "runtime/parallel/buffers.h"
 #include "runtime/torch_compat.h"
@@ -46,11 +47,21 @@ at::Tensor batch(int index) {
   return at::cos(at::arange(10, at::kFloat) + 3.0 * index).view({2, 5});
 }
 
-// Gradients by plain autograd of the mean over `count` batches from `first` on.
-std::vector<at::Tensor> reference(int first, int count, const std::function<bool(int)>& use_all) {
+// The samples of each batch that a step uses; 2 is all of it.
+using Shares = std::vector<int64_t>;
+
+// Gradients by plain autograd of the mean over the shares' samples, of the batches from `first` on.
+std::vector<at::Tensor> reference(int first, const Shares& shares,
+                                  const std::function<bool(int)>& use_all) {
   Model model;
+  const auto all = static_cast<double>(std::accumulate(shares.begin(), shares.end(), int64_t{0}));
   at::Tensor sum = at::zeros({});
-  for (int i = first; i < first + count; ++i) sum = sum + model.loss(batch(i), use_all(i)) / count;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    if (shares[i] == 0) continue;
+    const int index = first + static_cast<int>(i);
+    const at::Tensor part = batch(index).narrow(0, 0, shares[i]);
+    sum = sum + model.loss(part, use_all(index)) * (static_cast<double>(shares[i]) / all);
+  }
   sum.backward();
   std::vector<at::Tensor> result;
   for (const auto& parameter : model.parameters) result.push_back(parameter.tensor.grad());
@@ -61,24 +72,33 @@ double squares(const at::Tensor& tensor) {
   return tensor.to(at::kDouble).pow(2).sum().item<double>();
 }
 
-// One optimizer step of rank's part of replicas * passes batches; compares with the reference.
-void check_step(comm::Communicator* communicator, Model& model, Gradients& gradients, int passes,
-                const std::function<bool(int)>& use_all) {
+// One optimizer step of rank's part of the shares, as many for each replica; compares with the
+// reference.
+void check_shares(comm::Communicator* communicator, Model& model, Gradients& gradients,
+                  const Shares& shares, const std::function<bool(int)>& use_all) {
   const int rank = communicator ? communicator->rank() : 0;
   const int replicas = communicator ? communicator->size() : 1;
+  const int passes = static_cast<int>(shares.size()) / replicas;
+  const auto all = static_cast<double>(std::accumulate(shares.begin(), shares.end(), int64_t{0}));
   gradients.begin(communicator, passes, /*measure=*/true);
   double local = 0;
   for (int micro = 0; micro < passes; ++micro) {
     const int index = rank * passes + micro;
-    gradients.begin_micro_step(micro);
-    (model.loss(batch(index), use_all(index)) / passes).backward();
+    const int64_t share = shares[static_cast<size_t>(index)];
+    const double weight = static_cast<double>(replicas * share) / all;
+    gradients.begin_micro_step(micro, weight);
+    if (share > 0) {
+      const at::Tensor part = batch(index).narrow(0, 0, share);
+      (model.loss(part, use_all(index)) * weight).backward();
+    }
     gradients.end_micro_step();
-    for (const auto& gradient : reference(index, 1, use_all)) {
-      if (gradient.defined()) local += squares(gradient);
+    if (share == 0) continue;
+    for (const auto& gradient : reference(index, {share}, use_all)) {
+      if (gradient.defined()) local += squares(gradient) * static_cast<double>(share) / all;
     }
   }
   gradients.finish();
-  const auto expected = reference(0, replicas * passes, use_all);
+  const auto expected = reference(0, shares, use_all);
   double total = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
     const at::Tensor got = model.parameters[i].tensor.grad();
@@ -95,8 +115,16 @@ void check_step(comm::Communicator* communicator, Model& model, Gradients& gradi
   const GroupNorms& norms = gradients.norms().at(0);
   CHECK(norms.total == doctest::Approx(total).epsilon(1e-4));
   // A lone gradient is compared with the step before it, so its own norm is `total`.
-  if (replicas * passes > 1) CHECK(norms.local == doctest::Approx(local).epsilon(1e-4));
+  if (shares.size() > 1) CHECK(norms.local == doctest::Approx(local).epsilon(1e-4));
   gradients.clear();
+}
+
+// The same with whole batches.
+void check_step(comm::Communicator* communicator, Model& model, Gradients& gradients, int passes,
+                const std::function<bool(int)>& use_all) {
+  const int replicas = communicator ? communicator->size() : 1;
+  check_shares(communicator, model, gradients, Shares(static_cast<size_t>(replicas * passes), 2),
+               use_all);
 }
 
 void check_steps(comm::Communicator* communicator, size_t bucket_bytes) {
@@ -132,6 +160,22 @@ TEST_CASE("two replicas: the mean, also of parameters that only one of them used
   }
 }
 
+TEST_CASE("shares that differ: the mean over samples, also beside a replica that has none") {
+  const auto check = [](comm::Communicator* communicator, const std::vector<Shares>& steps) {
+    Model model;
+    const Optimizer optimizer(plain_sgd(), model.parameters);
+    Gradients gradients(model.parameters, optimizer, 100, 100);
+    for (const Shares& shares : steps) {
+      check_shares(communicator, model, gradients, shares, [](int) { return true; });
+      check_shares(communicator, model, gradients, shares, [](int) { return false; });
+    }
+  };
+  check(nullptr, {{1}, {2, 1}, {2, 2, 1}});
+  in_group(2, [&](comm::Communicator& communicator) {
+    check(&communicator, {{2, 1}, {1, 0}, {2, 2, 2, 1}, {2, 1, 2, 0}, {2, 2}});
+  });
+}
+
 TEST_CASE("gradients move from a lone replica to a group and back") {
   in_group(2, [&](comm::Communicator& communicator) {
     Model model;
@@ -154,13 +198,13 @@ TEST_CASE("a lone replica's successive gradients are compared") {
     const bool had_previous = gradients.has_previous();
     CHECK(had_previous == (step > 0));
     gradients.begin(nullptr, 1, true);
-    gradients.begin_micro_step(0);
+    gradients.begin_micro_step(0, 1.0);
     model.loss(batch(step), true).backward();
     gradients.end_micro_step();
     gradients.finish();
     if (had_previous) {
-      const auto before = reference(step - 1, 1, [](int) { return true; });
-      const auto now = reference(step, 1, [](int) { return true; });
+      const auto before = reference(step - 1, {2}, [](int) { return true; });
+      const auto now = reference(step, {2}, [](int) { return true; });
       double previous = 0, product = 0;
       for (size_t i = 0; i < now.size(); ++i) {
         previous += squares(before[i]);
@@ -184,7 +228,7 @@ TEST_CASE("parameters of several types, each in its own bucket") {
     const Optimizer optimizer(plain_sgd(), parameters);
     Gradients gradients(parameters, optimizer);
     gradients.begin(&communicator, 1, true);
-    gradients.begin_micro_step(0);
+    gradients.begin_micro_step(0, 1.0);
     const double factor = communicator.rank() == 0 ? 1.0 : 3.0;
     at::Tensor loss = at::zeros({}, at::kDouble);
     for (const auto& parameter : parameters) {
@@ -215,7 +259,7 @@ TEST_CASE("a broken generation comes out of finish(), and the next step is whole
       first.reset();  // gone before the step
     } else {
       gradients.begin(first.get(), 1, true);
-      gradients.begin_micro_step(0);
+      gradients.begin_micro_step(0, 1.0);
       model.loss(batch(0), true).backward();
       gradients.end_micro_step();
       CHECK_THROWS_AS(gradients.finish(), comm::Aborted);
@@ -245,7 +289,7 @@ TEST_CASE("sparse gradients are made dense, alone and in a group") {
       Gradients gradients(parameters, optimizer);
       gradients.begin(communicator, passes, /*measure=*/true);
       for (int micro = 0; micro < passes; ++micro) {
-        gradients.begin_micro_step(micro);
+        gradients.begin_micro_step(micro, 1.0 / passes);
         const at::Tensor rows = at::tensor({1, 3, 3}, at::kLong);
         (at::embedding(table, rows, -1, false, /*sparse=*/true).sum() / passes).backward();
         gradients.end_micro_step();
