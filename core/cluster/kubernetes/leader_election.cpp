@@ -20,8 +20,8 @@ kube::ClientOptions quick(const kube::Client& client, Seconds timeout, const Can
 
 }  // namespace
 
-LeaderElection::LeaderElection(kube::Client& client, std::string lease_namespace,
-                               std::string lease_name, LeaderLeaseOptions options)
+LeaderElection::LeaderElection(kube::Client& client, const std::string& lease_namespace,
+                               const std::string& lease_name, LeaderLeaseOptions options)
     // A leader whose request hangs has time for another one before it must give up.
     : client_(client.config(), quick(client, Seconds(options.renew_s / 2), &stop_)),
       lease_(kube::kLeases.in(lease_namespace, lease_name)),

@@ -16,8 +16,8 @@ class LeaderElection {
  public:
   // Starts the election. Copies `client`'s configuration for its own requests, which wait for no
   // others.
-  LeaderElection(kube::Client& client, std::string lease_namespace, std::string lease_name,
-                 LeaderLeaseOptions options);
+  LeaderElection(kube::Client& client, const std::string& lease_namespace,
+                 const std::string& lease_name, LeaderLeaseOptions options);
   // Tries to release the lease within about a second, so that the next leader need not wait.
   ~LeaderElection();
   LeaderElection(const LeaderElection&) = delete;

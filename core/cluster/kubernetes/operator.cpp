@@ -102,9 +102,10 @@ struct Operator::Impl {
                        [this] { controller_changed(); }}),
         supervised(cache, key,
                    [this](const std::string& id, Json train) { hints(id, std::move(train)); }),
-        metrics_server(
-            {.address = options.address, .port = options.metrics_port},
-            [this](HttpServerRequest request, HttpReply reply) { reply.send(answer(request)); }) {
+        metrics_server({.address = options.address, .port = options.metrics_port},
+                       [this](const HttpServerRequest& request, const HttpReply& reply) {
+                         reply.send(answer(request));
+                       }) {
     if (options.parts.supervisor) {
       supervisor.emplace(supervised, HttpServerOptions{.address = options.address,
                                                        .port = options.supervisor_port});
