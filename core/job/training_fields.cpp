@@ -93,7 +93,7 @@ Section root() {
                                       {.unit = "steps"}),
           field<&S::max_nonfinite>(
               "max_nonfinite", at_least(1),
-              "Number of steps in a row with a loss (or gradient, where it is measured) that is "
+              "Number of steps in a row with a loss or gradient that is "
               "infinite or not a number, after which the job fails. Such a step is skipped.",
               {.unit = "steps"}),
           field<&S::checkpoint_interval_s>("checkpoint_interval_s", above(0),

@@ -65,7 +65,7 @@ class Registry {
 
  private:
   HttpResponse try_upload(const std::string& repository, const Blob& blob, int file);
-  HttpResponse upload_in_pieces(const std::string& location, const Blob& blob, int file,
+  HttpResponse upload_in_pieces(const std::string& first, const Blob& blob, int file,
                                 const std::string& repository, uint64_t least);
   std::string start_upload(const std::string& repository, HttpResponse& answer);
   void report(const std::string& digest, BlobProgress::State state, uint64_t bytes, uint64_t size);

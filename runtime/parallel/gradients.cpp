@@ -1,5 +1,7 @@
 #include "runtime/parallel/gradients.h"
 
+#include <cmath>
+
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
@@ -96,6 +98,7 @@ void Gradients::begin(comm::Communicator* communicator, int micro_steps, bool me
   micro_steps_ = micro_steps;
   micro_ = 0;
   measure_ = measure;
+  finite_ = true;
   next_bucket_ = 0;
   norms_.assign(optimizer_.group_count(), {});
   for (auto& slot : slots_) slot.filled = false;
@@ -132,7 +135,10 @@ void Gradients::on_gradient(size_t parameter) {
   at::Tensor& gradient = parameters_[parameter].tensor.mutable_grad();
   if (!gradient.defined()) return;
   if (gradient.is_sparse()) gradient = gradient.to_dense();
-  if (direct()) return;
+  if (direct()) {
+    if (!measure_ && gradient.device().is_cpu()) finite_ &= all_finite(gradient);
+    return;
+  }
   take(parameter, gradient);
   gradient.reset();
   if (micro_ == micro_steps_ - 1) complete(slots_[parameter].bucket);
@@ -144,6 +150,7 @@ void Gradients::take(size_t parameter, const at::Tensor& gradient) {
   const double squares =
       store(target, gradient, slot.filled, measure_, preconditioners_[parameter]);
   slot.filled = true;
+  finite_ &= std::isfinite(squares);
   // |g_i|^2 counts as n_i / n, and the gradient here is weight * g_i, with weight = K n_i / n.
   const int replicas = communicator_ ? communicator_->size() : 1;
   norms_[optimizer_.group_of(parameter)].local += squares / (replicas * weight_);
@@ -194,7 +201,12 @@ void Gradients::finish() {
       parameter.mutable_grad() =
           buckets_[slot.bucket].flat.narrow(0, slot.offset, slot.count).view(parameter.sizes());
     }
-    if (!measure_ || !parameter.grad().defined()) continue;
+    if (!parameter.grad().defined()) continue;
+    if (!measure_) {
+      // The hook would have waited for the device.
+      if (!parameter.grad().device().is_cpu()) finite_ &= all_finite(parameter.grad());
+      continue;
+    }
     if (direct() && has_previous() && previous_[i].defined()) {
       const Dots sums = dots(parameter.grad(), previous_[i], preconditioners_[i]);
       norms.total += sums.aa;
@@ -204,6 +216,7 @@ void Gradients::finish() {
       norms.total += sum_squares(parameter.grad(), preconditioners_[i]);
     }
   }
+  for (const GroupNorms& norms : norms_) finite_ &= std::isfinite(norms.total);
   measure_seconds_ = seconds_since(begun);
 }
 

@@ -5,7 +5,8 @@
 //
 // Autograd passes each parameter's finished gradient to a hook. With one replica and no
 // accumulation the gradient stays in place, so that a single replica has no overhead (sparse ones
-// become dense, for the code after it). Otherwise the hook copies it into a flat bucket and sums
+// become dense, for the code after it); the hook only looks whether it is finite, while it is in
+// the processor's cache. Otherwise the hook copies it into a flat bucket and sums
 // the squares in the same pass. When a bucket has all its gradients, another thread all-reduces it.
 // All replicas reduce buckets in the same order, whatever the order of their gradients.
 //
@@ -65,6 +66,10 @@ class Gradients {
   void forget() { previous_.clear(); }
   bool has_previous() const { return !previous_.empty(); }
 
+  // Whether all numbers of this replica's gradients are finite, also of a step that is not
+  // measured. Valid after finish() until the next begin().
+  bool finite() const { return finite_; }
+
   // Per parameter group; valid after finish() of a measured step until the next begin().
   const std::vector<GroupNorms>& norms() const { return norms_; }
 
@@ -109,7 +114,7 @@ class Gradients {
   comm::Communicator* communicator_ = nullptr;
   int micro_steps_ = 1, micro_ = 0;
   double weight_ = 1;  // of the pass
-  bool measure_ = false, active_ = false;
+  bool measure_ = false, active_ = false, finite_ = true;
   double measure_seconds_ = 0;
   int next_bucket_ = 0;  // the next one to submit
   std::unique_ptr<Reducer> reducer_;

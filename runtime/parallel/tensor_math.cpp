@@ -12,6 +12,12 @@ bool plain(const at::Tensor& tensor) {
   return tensor.device().is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
 }
 
+// In a wider type than fp16, whose sum may be infinite.
+double sum_of(const at::Tensor& values) {
+  const auto type = values.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return values.detach().sum(type).item<double>();
+}
+
 gns::Divisor gns_divisor(const Preconditioner& divisor) {
   if (!divisor.exp_avg_sq.defined()) return {};
   const bool fp32 = divisor.exp_avg_sq.scalar_type() == at::kFloat;
@@ -38,6 +44,10 @@ size_t count(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+bool all_finite(const at::Tensor& values) {
+  return std::isfinite(plain(values) ? sum_squares(values, {}) : sum_of(values));
+}
 
 double sum_squares(const at::Tensor& values, const Preconditioner& divisor) {
   if (plain(values, divisor)) {
@@ -68,7 +78,8 @@ double store(const at::Tensor& target, const at::Tensor& source, bool add, bool 
   }
   const auto flat = source.detach().reshape({-1});
   add ? target.add_(flat) : target.copy_(flat);
-  return measure ? sum_squares(source, divisor) : 0.0;
+  if (measure) return sum_squares(source, divisor);
+  return source.device().is_cpu() ? sum_of(source) : 0.0;
 }
 
 }  // namespace adaptdl

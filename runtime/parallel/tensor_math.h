@@ -13,11 +13,15 @@ struct Dots {
   double aa = 0, bb = 0, ab = 0;
 };
 
+// Waits for the device that computes `values`.
+bool all_finite(const at::Tensor& values);
+
 double sum_squares(const at::Tensor& values, const Preconditioner& divisor);
 Dots dots(const at::Tensor& a, const at::Tensor& b, const Preconditioner& divisor);
 
 // target = source, or target += source; both have as many elements, target is contiguous.
-// Returns the sum of (source / divisor)^2 when `measure`, else 0.
+// Returns the sum of (source / divisor)^2 when `measure`; else, on a CPU, a number that is finite
+// if `source` is.
 double store(const at::Tensor& target, const at::Tensor& source, bool add, bool measure,
              const Preconditioner& divisor);
 

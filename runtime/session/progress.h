@@ -31,7 +31,7 @@ struct Progress {
   bool measure = true;        // measure gradient statistics in the next step
   int64_t measured = 0;       // steps included in the gradient statistics
   int64_t last_measured = 0;  // the newest of them
-  int64_t skipped = 0;        // steps without an update because the loss was not finite
+  int64_t skipped = 0;        // steps without an update: loss or gradient were not finite
   int skipped_in_a_row = 0;
   double epoch_loss_sum = 0;  // since the epoch began, weighted by samples
   double epoch_samples = 0;

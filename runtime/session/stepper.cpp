@@ -227,10 +227,8 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   report.step_s = last_step_s;
   report.next_batch = decisions.next_batch;
   report.checkpoint = decisions.checkpoint;
-  for (const auto& norms : gradients_.norms()) {
-    report.local.push_back(norms.local);
-    report.nonfinite |= !std::isfinite(norms.local) || !std::isfinite(norms.total);
-  }
+  report.nonfinite |= !gradients_.finite();
+  for (const auto& norms : gradients_.norms()) report.local.push_back(norms.local);
   if (progress.measure) {
     measure_cost_s_ = gradients_.measure_seconds();
   }

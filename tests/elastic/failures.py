@@ -227,6 +227,16 @@ def gradient_not_finite(folder, draw):
     steps = run.of("step")
     check(len(steps) == 6 and all(step["skipped"] and step["loss"] == 0 for step in steps),
           "not skipped, or the parameters were spoilt", steps)
+    # One bad sample, in a step that the statistics do not measure, on one replica of two, and in a
+    # pass of several.
+    for name, extra in (("alone", ["--replicas", "1"]), ("two", ["--replicas", "2"]),
+                        ("passes", ["--replicas", "1", "--set", "batch.accumulation=true",
+                                    "--set", "batch.atomic_max=8"])):
+        run = folder.run(folder.program("bad_sample"), "--name", name, *extra)
+        run.expect_end(0)
+        skipped = [event["step"] for event in run.of("step") if event.get("skipped")]
+        check(skipped == [2, 12, 22], f"skipped {skipped}")
+        check(all(loss is not None for loss in run.losses().values()), "spoilt", run.losses())
 
 
 main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, hangs, stays_stopped,

@@ -80,8 +80,8 @@ void check_group(const std::vector<std::string>& hosts) {
         group->broadcast(keep ? data : nullptr, bytes, root, keep, where);
         if (on_device) device.to_host(values.data(), device.memory(), bytes);
         const int last = keep ? root : root - 1;
-        const float expected =
-            last < 0 ? static_cast<float>(size * (size + 1) / 2) : static_cast<float>(100 + last);
+        const int total = size * (size + 1) / 2;
+        const auto expected = static_cast<float>(last < 0 ? total : 100 + last);
         CHECK(values == std::vector<float>(count, expected));
       }
     }

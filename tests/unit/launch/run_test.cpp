@@ -23,8 +23,8 @@ using nlohmann::json;
 
 namespace {
 
-void worker(TestRun& run, std::vector<std::string> arguments) {
-  for (auto& argument : arguments) run.options.arguments.push_back(argument);
+void worker(TestRun& run, const std::vector<std::string>& arguments) {
+  for (const auto& argument : arguments) run.options.arguments.push_back(argument);
 }
 
 std::vector<std::string> causes(const TestRun& run) {
