@@ -22,14 +22,20 @@ int rename_now(const char* from, const char* to, unsigned flags) {
 }  // namespace
 
 // In place of the C library's, for this program.
-extern "C" int rename(const char* from, const char* to) noexcept {
+extern "C" {
+int faulty_rename(const char* from, const char* to) noexcept __asm__("rename");
+int faulty_renameat2(int, const char* from, int, const char* to, unsigned flags) noexcept
+    __asm__("renameat2");
+}
+
+int faulty_rename(const char* from, const char* to) noexcept {
   const int error = on_rename ? on_rename(from, to) : 0;
   if (error == 0) return rename_now(from, to, 0);
   errno = error;
   return -1;
 }
 
-extern "C" int renameat2(int, const char* from, int, const char* to, unsigned flags) noexcept {
+int faulty_renameat2(int, const char* from, int, const char* to, unsigned flags) noexcept {
   if (!no_exchange) return rename_now(from, to, flags);
   errno = EINVAL;
   return -1;
@@ -37,9 +43,9 @@ extern "C" int renameat2(int, const char* from, int, const char* to, unsigned fl
 
 namespace adaptdl::test {
 
-NoExchange::NoExchange(OnRename hook) {
+NoExchange::NoExchange(OnRename on_rename) {
   no_exchange = true;
-  on_rename = std::move(hook);
+  ::on_rename = std::move(on_rename);
 }
 
 NoExchange::~NoExchange() {

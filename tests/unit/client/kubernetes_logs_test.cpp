@@ -39,7 +39,7 @@ class PodLogs {
   std::optional<HttpResponse> answer(const HttpServerRequest& request) {
     if (!request.path.ends_with("/log")) return std::nullopt;
     const std::vector<std::string> parts = kube::fake::split(request.path, '/');
-    const std::string pod = parts[parts.size() - 2];
+    const std::string& pod = parts[parts.size() - 2];
     if (kube::fake::parameter(request, "timestamps") != "true") {
       return kube::status_response(400, "BadRequest", "no times");
     }
