@@ -1,6 +1,7 @@
 #include "core/launch/slots.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <set>
 
 #include "core/base/error.h"
@@ -36,7 +37,7 @@ void check_gpus(const std::vector<int>& slots, int gpus) {
 
 std::vector<int> slots_of(const std::vector<int>& slots, int index, int per_replica) {
   if (slots.empty()) return {};
-  const auto first = slots.begin() + index * per_replica;
+  const auto first = slots.begin() + std::ptrdiff_t{index} * per_replica;
   return {first, first + per_replica};
 }
 

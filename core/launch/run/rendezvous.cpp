@@ -1,6 +1,7 @@
 #include "core/launch/run/rendezvous.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <fmt/format.h>
 
 namespace adaptdl::launch {
@@ -319,7 +320,8 @@ class Deciding {
       Decision decision = act(Action::start, fmt::format("{} more replicas requested", missing));
       decision.count = missing;
       if (!free_.empty()) {
-        decision.slots.assign(free_.begin(), free_.begin() + missing * options_.slots_per_replica);
+        const auto count = std::ptrdiff_t{missing} * options_.slots_per_replica;
+        decision.slots.assign(free_.begin(), free_.begin() + count);
       }
       return decision;
     }

@@ -89,9 +89,9 @@ std::vector<std::string> RunFolder::changes(const nlohmann::json& record) const 
   compare(previous_, record, "program");
   compare(previous_, record, "arguments");
   // An archive's own settings count as much as --set; other programs have only --set.
-  const char* const kEffective = "effective_settings";
-  const nlohmann::json before = previous_.value(kEffective, nlohmann::json::object());
-  const nlohmann::json now = record.value(kEffective, nlohmann::json::object());
+  const char* const effective = "effective_settings";
+  const nlohmann::json before = previous_.value(effective, nlohmann::json::object());
+  const nlohmann::json now = record.value(effective, nlohmann::json::object());
   if (before.empty() || now.empty()) {
     compare(previous_, record, "settings");
     return result;

@@ -58,7 +58,7 @@ TEST_CASE("versions of LibTorch") {
 
 TEST_CASE("a folder is examined, not trusted") {
   const TemporaryDirectory folder;
-  const std::string path = folder.path();
+  const std::string& path = folder.path();
   CHECK(launch::examine_libtorch("x", path, "").problem.find("no lib/libtorch_cpu.so") !=
         path.npos);
   make_directories(folder.file("lib"));
