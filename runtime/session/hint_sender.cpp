@@ -23,6 +23,7 @@ void HintSender::step_ended(const Progress& progress, const BatchPolicy& policy)
   std::optional<SchedulingHints> hints = policy.hints(progress);
   if (!hints) return;
   next_ = now + kInterval;
+  hints->global_batch = progress.batch.total(session_.replicas());
   hints->remaining_progress = std::max(0.0, total_iterations_ - progress.iterations);
   session_.send({{"type", "hints"}, {"hints", to_json(*hints)}});
 }

@@ -228,6 +228,7 @@ def stretched(folder, draw):
     runner.wait_step(10)
     hints = runner.status()["hints"]
     check(hints["initBatchSize"] == 24 and hints["maxBatchSize"] == 192, "its batch", hints)
+    check(24 <= hints["globalBatchSize"] <= 192, "its present batch", hints)
     check(hints["maxProfiledReplicas"] == 1 and "rescaleCost" not in hints, "no rescale yet", hints)
     check(30000 < hints["remainingProgress"] < 40000, "its end", hints)
     alone = [e["optim_s"] for e in runner.events() if e["event"] == "step"]
