@@ -65,12 +65,14 @@ int run_run(const Arguments& arguments) {
   // Shared with the sinks: a blocked sink outlives this function.
   const auto display = std::make_shared<Display>(display_options(arguments));
   const launch::Talk talk_to = [display](const std::string& line) { display->talk(line); };
+  std::string charts_folder = arguments.text("tensorboard");
   std::unique_ptr<kubernetes::HintPoster> hints;
   if (const auto pod = kubernetes::pod_run()) {
     kubernetes::set_pod_options(
         *pod, [&](const char* flag) { return arguments.given(flag); }, options);
     if (pod->rank != 0) return kubernetes::run_pod_agent(*pod, options, talk_to);
     hints = std::make_unique<kubernetes::HintPoster>(*pod, talk_to);
+    if (!arguments.given("tensorboard")) charts_folder = kubernetes::pod_tensorboard_folder();
     options.on_hints = [&](const Json& newest) { hints->post(newest); };
   }
   const auto stream = std::make_shared<JsonStream>(arguments.integer("step-events"));
@@ -80,8 +82,8 @@ int run_run(const Arguments& arguments) {
   if (arguments.json()) {
     sinks.push_back([stream](const Json& event) { stream->event(event); });
   }
-  if (arguments.given("tensorboard")) {
-    charts = std::make_shared<launch::TensorBoard>(arguments.text("tensorboard"), options.name);
+  if (!charts_folder.empty()) {
+    charts = std::make_shared<launch::TensorBoard>(charts_folder, options.name);
     sinks.push_back([charts](const Json& event) { charts->event(event); });
   }
   if (arguments.verbose()) {

@@ -4,11 +4,12 @@ them the launcher's address. Here all are processes on one machine."""
 import http.server
 import json
 import os
+import shutil
 import signal
 import socket
 import threading
 
-from support import check, children_of, free_port, kill, main, wait_until
+from support import check, children_of, free_port, kill, main, run_command, wait_until
 
 TOKEN = "token-of-the-job"
 
@@ -233,4 +234,30 @@ def hints(folder, draw):
         run.expect_end(143)
 
 
-main(comes_and_goes, launcher_goes, stands_still, strangers, hints)
+READ_CHARTS = """
+import sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+charts = EventAccumulator(sys.argv[1])
+charts.Reload()
+assert len(charts.Scalars("loss/train")) >= 20, charts.Tags()
+"""
+
+
+def charts(folder, draw):
+    """The job's TensorBoard instance gets its charts; --tensorboard is another folder."""
+    python = os.environ.get("ADAPTDL_TEST_PYTHON")
+    for flags, expected in (([], "volume"), (["--tensorboard", folder.file("mine")], "mine")):
+        folder.environment["ADAPTDL_TENSORBOARD_LOGDIR"] = folder.file("volume")
+        with Supervisor() as supervisor:
+            supervisor.addresses = ["127.0.0.1"]
+            run = Hosts(folder, supervisor).pod(0, "--set", "epochs=60", *flags)
+            run.wait_step(20)
+            run.request(request="cancel", checkpoint=False)
+            run.expect_end(143)
+        check(os.path.isdir(folder.file(expected, "train")), "no charts of the job")
+        if python:
+            run_command([python, "-c", READ_CHARTS, folder.file(expected, "train")], 0)
+        shutil.rmtree(folder.file(expected))
+
+
+main(comes_and_goes, launcher_goes, stands_still, strangers, hints, charts)

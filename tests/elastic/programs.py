@@ -156,8 +156,9 @@ def main():
             "return (self.w * 0.0).pow(2).sqrt().mean() + 0.0 * batch[0].mean()"), w,
                 settings("    - {path: ones.npy}\n")),
         archive("bad_sample", simple(
-            "return (self.w - batch[0].mean()).pow(2).mean() + ((self.w * 0.0).pow(2).sqrt().mean() "
-            "if bool((batch[0] < 0.0).any()) else 0.0 * self.w.mean())"), w,
+            "return (self.w - batch[0].mean()).pow(2).mean() + "
+            "((self.w * 0.0).pow(2).sqrt().mean() if bool((batch[0] < 0.0).any()) "
+            "else 0.0 * self.w.mean())"), w,
                 settings("    - {path: marked.npy}\n", epochs=3, more="statistics_every: 1000\n")
                 .replace("batch:", "  shuffle: false\nbatch:")),
         archive("hangs", HANGS, w, settings(

@@ -102,6 +102,10 @@ void set_pod_options(const PodRun& pod, const Given& given, launch::RunOptions& 
   options.echo_logs = true;
 }
 
+std::string pod_tensorboard_folder() {
+  return environment_variable("ADAPTDL_TENSORBOARD_LOGDIR").value_or("");
+}
+
 struct HintPoster::Impl {
   Impl(const PodRun& the_pod, launch::Talk the_talk)
       : pod(the_pod),

@@ -30,6 +30,9 @@ std::optional<PodRun> pod_run();
 using Given = std::function<bool(const char* flag)>;
 void set_pod_options(const PodRun& pod, const Given& given, launch::RunOptions& options);
 
+// The folder of the job's TensorBoard instance; "" if it has none.
+std::string pod_tensorboard_folder();
+
 // Sends the job's hints to the scheduler. Thread-safe.
 class HintPoster {
  public:
