@@ -237,6 +237,7 @@ void ElasticLoop::synchronise() {
     has_state_ = false;
   }
   pending_.reset();
+  stepper_.discard();
   uint64_t bytes = 0;
   double transfer_s = 0;
   {

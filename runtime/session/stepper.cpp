@@ -75,12 +75,12 @@ Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
       hooks_(hooks),
       loader_(dataset, make_sampler(spec, dataset.size()), loader_options(spec)),
       gradients_(program.parameters(), optimizer),
+      saved_buffers_(program),
       iterations_per_epoch_(static_cast<double>(dataset.size()) /
                             static_cast<double>(spec.batch.initial)) {}
 
 void Stepper::check_program(const BatchPlan& batch) {
-  std::vector<at::Tensor> saved;
-  for (const auto& buffer : program_.buffers()) saved.push_back(buffer.tensor.detach().clone());
+  saved_buffers_.save();
   program_.train(true);
   loader_.configure({}, 1, 0, batch.atomic);
   const auto first = loader_.next();
@@ -94,10 +94,7 @@ void Stepper::check_program(const BatchPlan& batch) {
     loss.backward();
   }
   gradients_.clear();
-  const at::NoGradGuard no_grad;
-  // Fetched again: a program may replace the tensor of a buffer.
-  const auto changed = program_.buffers();
-  for (size_t i = 0; i < changed.size(); ++i) changed[i].tensor.detach().copy_(saved[i]);
+  saved_buffers_.restore();
 }
 
 void Stepper::read_ahead(const Progress& progress, const Team& team) {
@@ -221,6 +218,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   seed_generators(spec_.seed, progress.step, team.rank);
   read_ahead(progress, team);
   const auto steps = plan_passes(progress, team);
+  saved_buffers_.save();
   StepReport report = run_passes(steps, team, progress.measure);
   hooks_.reached(StepHooks::Point::reduced, progress.step + 1, team.member);
 
@@ -294,7 +292,9 @@ void Stepper::apply(const Prepared& prepared) {
   } else {
     gradients_.forget();
   }
-  if (!prepared.facts.skipped()) optimizer_.step(prepared.lr_factors);
+  if (prepared.facts.skipped()) return saved_buffers_.restore();
+  saved_buffers_.keep();
+  optimizer_.step(prepared.lr_factors);
 }
 
 }  // namespace adaptdl

@@ -15,6 +15,7 @@
 #include "runtime/parallel/gradients.h"
 #include "runtime/session/exchange.h"
 #include "runtime/session/progress.h"
+#include "runtime/session/saved_buffers.h"
 #include "runtime/session/step_hooks.h"
 
 namespace adaptdl {
@@ -68,12 +69,16 @@ class Stepper {
   void check_program(const BatchPlan& batch);
 
   // Runs forward, backward, reduction and the first gather of the next step. Changes only gradients
-  // and buffers. Throws comm::Aborted.
+  // and buffers, these until discard(). Throws comm::Aborted.
   Prepared prepare(const Progress& progress, const Team& team, const Decisions& decisions,
                    double last_step_s);
 
-  // Applies a prepared update to parameters and optimizer. Not collective.
+  // Applies a prepared update to parameters and optimizer; of a skipped step, nothing. Not
+  // collective.
   void apply(const Prepared& prepared);
+
+  // Undoes what a step that is not applied has changed; nothing if there is none.
+  void discard() { saved_buffers_.restore(); }
 
   // Lets the loader's threads read ahead from `progress`.
   void read_ahead(const Progress& progress, const Team& team);
@@ -97,6 +102,7 @@ class Stepper {
   StepHooks& hooks_;
   data::Loader loader_;
   Gradients gradients_;
+  SavedBuffers saved_buffers_;
   double iterations_per_epoch_ = 1;
   double measure_cost_s_ = 0;  // of one measured step, smoothed; rank 0's value decides
 };

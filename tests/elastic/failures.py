@@ -239,5 +239,22 @@ def gradient_not_finite(folder, draw):
         check(all(loss is not None for loss in run.losses().values()), "spoilt", run.losses())
 
 
+def leaves_no_trace(folder, draw):
+    """Buffers are as if the skipped and the repeated steps had never been."""
+    run = folder.run(folder.program("counting"), "--replicas", "2", "--max-restarts", "20")
+    run.wait_step(15)
+    for _ in range(5):
+        seen = run.count()
+        kill(draw.choice(list(run.members().values())))
+        run.wait_replicas(1, after=seen)
+        run.wait_replicas(2, after=seen)
+        run.wait_steps_more(5)
+    run.request(request="cancel", checkpoint=False)
+    run.expect_end(143)
+    for step, loss in run.losses().items():
+        expected = None if step % 10 == 2 else step - (step + 7) // 10
+        check(loss == expected, f"step {step}: {loss} instead of {expected}")
+
+
 main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, hangs, stays_stopped,
-     stops_on_its_way, full_checkpoint_disk, not_finite, gradient_not_finite)
+     stops_on_its_way, full_checkpoint_disk, not_finite, gradient_not_finite, leaves_no_trace)

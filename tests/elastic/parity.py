@@ -35,13 +35,13 @@ torch.manual_seed(1)
 numbers = numpy.random.default_rng(1)
 points = numbers.normal(size=(SAMPLES, 16)).astype("float32")
 labels = points[:, :4].argmax(1)
-numpy.save("points.npy", points)
-numpy.save("labels.npy", labels)
+numpy.save("parity-points.npy", points)
+numpy.save("parity-labels.npy", labels)
 net = Net()
 text = f"""format: 1
 epochs: {epochs}
 data:
-  train: [{{path: points.npy}}, {{path: labels.npy}}]
+  train: [{{path: parity-points.npy}}, {{path: parity-labels.npy}}]
   shuffle: false
 batch: {{initial: {BATCH}}}
 optimizer: {settings}

@@ -51,6 +51,15 @@ def training_step(self, batch: List[Tensor]) -> Tensor:
 """
 
 
+# The loss is the number of steps that were applied, also of buffers that are replaced; with the
+# marked sample it is not a number.
+COUNTING = """
+def training_step(self, batch: List[Tensor]) -> Tensor:
+    self.count.add_(1.0)
+""" + WORK + """    return (self.count.sum() + self.w.sum() * 0.0 + 0.0 * z.sum() +
+            torch.log(batch[0].min()) * 0.0)
+"""
+
 # The replica that gets the marked sample while the file "hang" holds a 1 sets it to 0 and hangs.
 HANGS = """
 def training_step(self, batch: List[Tensor]) -> Tensor:
@@ -161,6 +170,9 @@ def main():
             "else 0.0 * self.w.mean())"), w,
                 settings("    - {path: marked.npy}\n", epochs=3, more="statistics_every: 1000\n")
                 .replace("batch:", "  shuffle: false\nbatch:")),
+        archive("counting", COUNTING, w, settings(
+            "    - {path: marked.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=100000,
+            more=in_order).replace("batch:", "  shuffle: false\nbatch:"), {"count": [1]}),
         archive("hangs", HANGS, w, settings(
             "    - {path: marked.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=10,
             more=in_order).replace("batch:", "  shuffle: false\nbatch:")),

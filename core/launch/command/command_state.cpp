@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstddef>
 
 #include "core/base/error.h"
 #include "core/launch/slots.h"
@@ -68,8 +69,8 @@ CommandDecision between(TimePoint now, const CommandView& view, const CommandRul
   CommandDecision decision = make(CommandAction::start, "starting");
   decision.count = std::min(view.target, most);
   if (!view.slots.empty()) {
-    decision.slots = {view.slots.begin(),
-                      view.slots.begin() + decision.count * rules.slots_per_replica};
+    const auto count = std::ptrdiff_t{decision.count} * rules.slots_per_replica;
+    decision.slots = {view.slots.begin(), view.slots.begin() + count};
   }
   return decision;
 }

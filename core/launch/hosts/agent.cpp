@@ -188,7 +188,7 @@ class Agent {
       channel.post(welcome);
       post({{"type", "started"}, {"member", member}, {"pid", child.pid()}});
       workers_[member] =
-          std::unique_ptr<Worker>(new Worker{LocalProcess(std::move(child)), std::move(channel)});
+          std::make_unique<Worker>(Worker{LocalProcess(std::move(child)), std::move(channel)});
     } catch (const Error& error) {
       talk_(error.what());
       post({{"type", "ended"}, {"member", member}, {"reason", error.what()}});

@@ -113,9 +113,9 @@ std::optional<double> EventStream::rescale_cost_s() const {
 }
 
 const nlohmann::json& EventStream::newest(const char* field) const {
-  static const nlohmann::json kNone;
+  static const nlohmann::json none;
   const auto found = newest_step_.find(field);
-  return found == newest_step_.end() ? kNone : *found;
+  return found == newest_step_.end() ? none : *found;
 }
 
 }  // namespace adaptdl::launch

@@ -75,10 +75,10 @@ struct View {
 // Events. Unknown members, and generations that are not the sender's, are ignored.
 void started(View& view, MemberId id, TimePoint now, std::vector<int> slots = {});
 void said_hello(View& view, MemberId id, TimePoint now);
-void said_connected(View& view, MemberId id, uint64_t generation);
-void said_switched(View& view, MemberId id, uint64_t generation, TimePoint now);
+void said_connected(View& view, MemberId id, uint64_t number);
+void said_switched(View& view, MemberId id, uint64_t number, TimePoint now);
 // `connecting`: the links never came up, and the sender is still in its previous generation.
-void said_lost(View& view, MemberId id, uint64_t generation, bool connecting, TimePoint now);
+void said_lost(View& view, MemberId id, uint64_t number, bool connecting, TimePoint now);
 void said_leaving(View& view, MemberId id, TimePoint now);
 void said_bye(View& view, MemberId id, bool finished, TimePoint now);
 void died(View& view, MemberId id, TimePoint now);

@@ -1,0 +1,55 @@
+#include "runtime/session/saved_buffers.h"
+
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+
+void SavedBuffers::save() {
+  if (none_) return;
+  restore();
+  const std::vector<NamedTensor> now = program_.buffers();
+  none_ = now.empty();
+  if (buffers_.size() != now.size()) buffers_.assign(now.size(), {});
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < now.size(); ++i) {
+    Buffer& buffer = buffers_[i];
+    // A program may put another tensor in a buffer's place.
+    if (buffer.tensor.defined() && !buffer.tensor.is_same(now[i].tensor)) buffer.changes = true;
+    buffer.tensor = now[i].tensor;
+    buffer.version = buffer.tensor._version();
+    if (!buffer.changes) continue;
+    const at::Tensor values = buffer.tensor.detach();
+    if (buffer.copy.defined() && buffer.copy.sizes() == values.sizes()) {
+      buffer.copy.copy_(values);
+    } else {
+      buffer.copy = values.clone();
+    }
+  }
+  saved_ = true;
+}
+
+void SavedBuffers::keep() {
+  if (!saved_) return;
+  saved_ = false;
+  for (Buffer& buffer : buffers_) {
+    // The count grows with each change in place.
+    const bool changed = buffer.tensor._version() != buffer.version;
+    buffer.changes = changed || (buffer.changes && learned_);
+    if (!buffer.changes) buffer.copy.reset();
+  }
+  learned_ = true;
+}
+
+void SavedBuffers::restore() {
+  if (!saved_) return;
+  saved_ = false;
+  const std::vector<NamedTensor> now = program_.buffers();
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < now.size() && i < buffers_.size(); ++i) {
+    const at::Tensor values = now[i].tensor.detach();
+    const at::Tensor& copy = buffers_[i].copy;
+    if (copy.defined() && copy.sizes() == values.sizes()) values.copy_(copy);
+  }
+}
+
+}  // namespace adaptdl
