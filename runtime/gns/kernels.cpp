@@ -146,6 +146,29 @@ ADAPTDL_KERNEL Dots two_arrays(const float* a, const float* b, size_t n, const D
   return result;
 }
 
+using Bits = int32_t __attribute__((vector_size(32)));
+constexpr int32_t kExponent = 0x7f800000;  // all of its bits are set: infinite, or not a number
+
+ADAPTDL_KERNEL void look_for_not_finite(Bits& found, const float* values) {
+  Bits v;
+  std::memcpy(&v, values, sizeof v);
+  found |= (v & kExponent) == kExponent;
+}
+
+ADAPTDL_KERNEL bool finite_array(const float* values, size_t n) {
+  Bits a{}, b{};
+  size_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    look_for_not_finite(a, values + i);
+    look_for_not_finite(b, values + i + kLanes);
+  }
+  a |= b;
+  bool finite = true;
+  for (size_t lane = 0; lane < kLanes; ++lane) finite &= a[lane] == 0;
+  for (; i < n; ++i) finite &= std::isfinite(values[i]);
+  return finite;
+}
+
 template <Move move>
 ADAPTDL_KERNEL double any_one(float* target, const float* source, size_t n, const Divisor& d) {
   switch (d.kind()) {
@@ -169,6 +192,7 @@ ADAPTDL_KERNEL Dots any_two(const float* a, const float* b, size_t n, const Divi
   }
 }
 
+using Finite = bool (*)(const float*, size_t);
 using One = double (*)(float*, const float*, size_t, const Divisor&);
 using Two = Dots (*)(const float*, const float*, size_t, const Divisor&);
 
@@ -185,6 +209,9 @@ using Two = Dots (*)(const float*, const float*, size_t, const Divisor&);
   attributes double add_##suffix(float* t, const float* s, size_t n, const Divisor& d) {      \
     return any_one<Move::add>(t, s, n, d);                                                    \
   }                                                                                           \
+  attributes bool finite_##suffix(const float* values, size_t n) {                            \
+    return finite_array(values, n);                                                           \
+  }                                                                                           \
   attributes Dots dots_##suffix(const float* a, const float* b, size_t n, const Divisor& d) { \
     return any_two(a, b, n, d);                                                               \
   }
@@ -193,6 +220,7 @@ using Two = Dots (*)(const float*, const float*, size_t, const Divisor&);
 ADAPTDL_VERSIONS(plain, )
 
 struct Table {
+  Finite finite;
   One norm, copy, add;
   Two dots;
 };
@@ -201,14 +229,15 @@ struct Table {
 ADAPTDL_VERSIONS(avx2, [[gnu::target("avx2,fma")]])
 
 const Table& table() {
-  static const Table chosen = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
-                                  ? Table{norm_avx2, copy_avx2, add_avx2, dots_avx2}
-                                  : Table{norm_plain, copy_plain, add_plain, dots_plain};
+  static const Table chosen =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+          ? Table{finite_avx2, norm_avx2, copy_avx2, add_avx2, dots_avx2}
+          : Table{finite_plain, norm_plain, copy_plain, add_plain, dots_plain};
   return chosen;
 }
 #else
 const Table& table() {
-  static constexpr Table chosen{norm_plain, copy_plain, add_plain, dots_plain};
+  static constexpr Table chosen{finite_plain, norm_plain, copy_plain, add_plain, dots_plain};
   return chosen;
 }
 #endif
@@ -231,6 +260,10 @@ Divisor Divisor::array(const float* values) {
   divisor.kind_ = Kind::array;
   divisor.values_ = values;
   return divisor;
+}
+
+bool all_finite(const float* values, size_t n) {
+  return table().finite(values, n);
 }
 
 double sum_squares(const float* values, size_t n, Divisor divisor) {

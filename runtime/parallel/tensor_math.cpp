@@ -46,7 +46,8 @@ size_t count(const at::Tensor& tensor) {
 }  // namespace
 
 bool all_finite(const at::Tensor& values) {
-  return std::isfinite(plain(values) ? sum_squares(values, {}) : sum_of(values));
+  return plain(values) ? gns::all_finite(values.const_data_ptr<float>(), count(values))
+                       : std::isfinite(sum_of(values));
 }
 
 double sum_squares(const at::Tensor& values, const Preconditioner& divisor) {

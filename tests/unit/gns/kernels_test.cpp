@@ -81,13 +81,15 @@ TEST_CASE("sums are in float64: a million small squares do not vanish beside a l
   CHECK(sum_squares(values.data(), values.size()) - 1e8 == doctest::Approx(small).epsilon(1e-3));
 }
 
-TEST_CASE("values that are not finite show in the sum, wherever they are") {
+TEST_CASE("values that are not finite are found, and show in the sum, wherever they are") {
   std::mt19937_64 engine(22);
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), HUGE_VALF}) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), HUGE_VALF, -HUGE_VALF}) {
     for (size_t at = 0; at < 70; ++at) {
       auto values = random_floats(engine, 70);
       values[at] = bad;
       CHECK(!std::isfinite(sum_squares(values.data(), values.size())));
+      CHECK(!all_finite(values.data(), values.size()));
+      CHECK(all_finite(values.data(), at));
     }
   }
 }
