@@ -203,8 +203,8 @@ Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> paramet
     base_lr_.push_back(settings.lr);
     settings_.push_back(settings);
   }
-  optimizer_ = make_optimizer(
-      spec_.kind, spec_.defaults.lr > 0 ? spec_.defaults : settings_.front(), std::move(groups));
+  optimizer_ = make_optimizer(spec_.kind,
+                              spec_.defaults.lr > 0 ? spec_.defaults : settings_.front(), groups);
 }
 
 Optimizer::~Optimizer() = default;
