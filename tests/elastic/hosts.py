@@ -255,6 +255,7 @@ def charts(folder, draw):
             run.request(request="cancel", checkpoint=False)
             run.expect_end(143)
         check(os.path.isdir(folder.file(expected, "train")), "no charts of the job")
+        check(expected == "volume" or not os.path.exists(folder.file("volume")), "charts in both")
         if python:
             run_command([python, "-c", READ_CHARTS, folder.file(expected, "train")], 0)
         shutil.rmtree(folder.file(expected))
