@@ -400,7 +400,7 @@ _adaptdl() {
     '--checkpoint-dir[Folder for checkpoints. Default\: NAME.run/checkpoints beside PROGRAM.]:DIR:_files -/' \
     '--output[Folder for model.pt. Default\: NAME.run beside PROGRAM.]:DIR:_files -/' \
     '--log-dir[Folder for the replicas'\'' logs. Default\: NAME.run/logs beside PROGRAM.]:DIR:_files -/' \
-    '--tensorboard[Write TensorBoard event files to this folder.]:DIR:_files -/' \
+    '--tensorboard[Write TensorBoard event files to this folder. Default\: none; in a job on Kubernetes, that of its TensorBoard instance.]:DIR:_files -/' \
     '--max-restarts[Number of deaths in a row, with no finished step in between, after which the run fails.]:N: ' \
     '--hang-timeout[Kill and replace a replica for which the others have waited this many seconds in a step, and 20 times the longest step.]:SECONDS|off: ' \
     '--device[Device to train on; auto uses GPUs if the worker and LibTorch support them.]:cpu|gpu|auto:(cpu gpu auto)' \

@@ -141,7 +141,8 @@ Command run_command() {
               {.name = "tensorboard",
                .kind = Kind::directory,
                .value = "DIR",
-               .doc = "Write TensorBoard event files to this folder."},
+               .doc = "Write TensorBoard event files to this folder. Default: none; in a job on "
+                      "Kubernetes, that of its TensorBoard instance."},
               {.name = "max-restarts",
                .kind = Kind::integer,
                .value = "N",

@@ -4,8 +4,8 @@
 
 using namespace adaptdl;
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
-  const auto text = std::as_bytes(std::span(bytes, size));
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto text = std::as_bytes(std::span(data, size));
   for (const data::DType type : {data::DType::float32, data::DType::float64, data::DType::int64}) {
     for (int header = 0; header < 2; ++header) {
       data::CsvOptions options{header, {}, type};

@@ -21,6 +21,7 @@
 #include "tests/fuzz/fuzz.h"
 
 // There when a sanitizer is linked in.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the sanitizer's name
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 namespace {
@@ -112,18 +113,18 @@ class Mutator {
 
   // Numbers at the edges, little-endian.
   void extreme(std::string& text, size_t at) {
-    static const uint64_t kEdges[] = {0,
-                                      1,
-                                      0x7f,
-                                      0x80,
-                                      0xff,
-                                      0x7fff,
-                                      0xffff,
-                                      0x7fffffff,
-                                      0xffffffff,
-                                      0x7fffffffffffffff,
-                                      0xffffffffffffffff,
-                                      0x100000000};
+    static constexpr uint64_t kEdges[] = {0,
+                                          1,
+                                          0x7f,
+                                          0x80,
+                                          0xff,
+                                          0x7fff,
+                                          0xffff,
+                                          0x7fffffff,
+                                          0xffffffff,
+                                          0x7fffffffffffffff,
+                                          0xffffffffffffffff,
+                                          0x100000000};
     const uint64_t edge = kEdges[below(std::size(kEdges))];
     const size_t width = std::min(size_t{1} << below(4), text.size() - at);
     std::memcpy(text.data() + at, &edge, width);

@@ -5,9 +5,9 @@
 
 using namespace adaptdl;
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
-    data::read_some_rows(data::read_idx(std::as_bytes(std::span(bytes, size)), "fuzz", nullptr));
+    data::read_some_rows(data::read_idx(std::as_bytes(std::span(data, size)), "fuzz", nullptr));
   } catch (const Error&) {
     // refused: what a wrong file deserves
   }

@@ -59,8 +59,7 @@ FuzzSeeds fuzz_seeds() {
       {
           "optimizer:\n  kind: sgd\n  lr: 0.1\n  groups:\n    - match: '*.bias'\n      lr: 1e-3\n",
           "a: &x {k: [1, 2.5, true], \"q\": 'single'}\nb: *x\nc: [*x, *x]\n",
-          "# comment\n---\ntext: |\n  block\n  text\nfolded: >-\n  more\n\n  text\n? complex\n: "
-          "value\n",
+          "# comment\n---\ntext: |\n  block\n  text\nfolded: >-\n  more\n\n  text\n? k\n: v\n",
           "a: !!str 1\nb: !tag [x]\n...\n",
           "%YAML 1.2\n---\n- - - deep\n- {a: {b: {c: []}}}\n- ~\n-\n",
           "a: 1\nl: [1, 2]\n@a=2\n@b.c.d=[1, {x: y}]\n@l.2=3\n@l.0=\"q\"\n@e=\n",

@@ -23,9 +23,9 @@ using adaptdl::vectors::check_sia;
 using adaptdl::vectors::check_sim;
 using adaptdl::vectors::check_sim_delaunay;
 #ifdef ADAPTDL_VECTORS_TORCH
-constexpr auto* check_statistics = adaptdl::vectors::check_gradient_statistics;
+constexpr auto* kCheckStatistics = adaptdl::vectors::check_gradient_statistics;
 #else
-constexpr bool (*check_statistics)(const nlohmann::json&) = nullptr;
+constexpr bool (*kCheckStatistics)(const nlohmann::json&) = nullptr;
 #endif
 
 struct Kind {
@@ -38,8 +38,8 @@ constexpr Kind kKinds[] = {
     {"goodput", check_goodput, "goodput, choice of batch, and fit of step times"},
     {"pollux", check_pollux, "objective of the policy pollux, and what its search reaches"},
     {"sia", check_sia, "values of a job's configurations, and assignments with proven optima"},
-    {"gns-k1", check_statistics, "gradient statistics and learning rates, one replica"},
-    {"gns-k2", check_statistics, "the same, two replicas"},
+    {"gns-k1", kCheckStatistics, "gradient statistics and learning rates, one replica"},
+    {"gns-k2", kCheckStatistics, "the same, two replicas"},
     {"sim", check_sim, "simulated step times and jobs; needs DATA"},
     {"sim-delaunay", check_sim_delaunay, "triangulations of measured step times; needs DATA"},
 };

@@ -144,7 +144,7 @@ TEST_CASE("waiting with a deadline, signals, and the end of the owner") {
     Child dropped = spawn({.argv = {"sleep", "100"}});
     pid = dropped.pid();
     Child moved = std::move(dropped);
-    CHECK_FALSE(bool(dropped));
+    CHECK_FALSE(bool(dropped));  // NOLINT(bugprone-use-after-move): that is what is tested
   }
   CHECK(kill(pid, 0) == -1);
 }

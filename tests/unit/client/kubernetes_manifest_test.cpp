@@ -104,8 +104,8 @@ TEST_CASE("what is wrong in a job file is named with its place") {
   for (const char* wrong :
        {"apiVersion: v1\nkind: AdaptDLJob", "[]", "apiVersion: adaptdl.petuum.com/v1\nkind: Job",
         "apiVersion: adaptdl.petuum.com/v1\nkind: AdaptDLJob\nspec: {template: {spec: {}}}",
-        "apiVersion: adaptdl.petuum.com/v1\nkind: AdaptDLJob\nspec: {minReplicas: 3, maxReplicas: "
-        "2, template: {spec: {containers: [{name: a}]}}}"}) {
+        "apiVersion: adaptdl.petuum.com/v1\nkind: AdaptDLJob\nspec:\n  {minReplicas: 3, "
+        "maxReplicas: 2, template: {spec: {containers: [{name: a}]}}}"}) {
     INFO(wrong);
     CHECK_THROWS_AS(read(wrong), Error);
   }

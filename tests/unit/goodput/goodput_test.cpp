@@ -113,7 +113,7 @@ TEST_CASE("the chosen batch respects its bounds and is as good as any that was a
       CHECK(best.accum_steps == 0);
       if (replicas == 1) CHECK(best.atomic == std::max<int64_t>(128, bounds.atomic_min));
     }
-    const int64_t rounding = replicas * (best.accum_steps + 1);
+    const int64_t rounding = int64_t{replicas} * (best.accum_steps + 1);
     CHECK(total < std::max(bounds.max, bounds.atomic_min * replicas) + rounding);
     // A larger allowance cannot make it worse by more than the grid's coarseness.
     bounds.max *= 2;

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kEventsPerWatch = 3;
 
 void check_parameters(const HttpServerRequest& request) {
-  static const std::map<std::string, std::set<std::string>> kKnown{
+  static const std::map<std::string, std::set<std::string>> known_parameters{
       {"GET",
        {"limit", "continue", "labelSelector", "watch", "allowWatchBookmarks", "resourceVersion",
         "timeoutSeconds"}},
@@ -23,8 +23,8 @@ void check_parameters(const HttpServerRequest& request) {
       {"PUT", {"fieldManager", "dryRun"}},
       {"PATCH", {"fieldManager", "dryRun", "force"}},
       {"DELETE", {"labelSelector"}}};
-  const auto known = kKnown.find(request.method);
-  if (known == kKnown.end()) refuse(405, "MethodNotAllowed", request.method);
+  const auto known = known_parameters.find(request.method);
+  if (known == known_parameters.end()) refuse(405, "MethodNotAllowed", request.method);
   if (request.query.empty()) return;
   for (const std::string& pair : split(request.query, '&')) {
     const std::string name = pair.substr(0, pair.find('='));
@@ -61,8 +61,8 @@ FakeApi::FakeApi(std::vector<Kind> more)
              {kSecrets, "Secret", true, {"data", "stringData", "type", "immutable"}},
              {kLeases, "Lease", true, {"spec"}}} {
   kinds_.insert(kinds_.end(), more.begin(), more.end());
-  server_.emplace(HttpServerOptions{},
-                  [this](HttpServerRequest request, HttpReply reply) { handle(request, reply); });
+  server_.emplace(HttpServerOptions{}, [this](const HttpServerRequest& request,
+                                              const HttpReply& reply) { handle(request, reply); });
 }
 
 Config FakeApi::config() const {

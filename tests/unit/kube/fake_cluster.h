@@ -53,7 +53,7 @@ class FakeCluster {
   void accept();
   void serve(int socket);
   void pass_on(int socket);
-  void exec(int socket, const std::string& target);
+  void exec(int socket, const std::string& head);
 
   FakeApi api_;
   const std::string root_;

@@ -378,7 +378,7 @@ class Worker {
     if (!names_member("die", member_)) return;
     if (!names_step("die", step_ + 1)) return;
     std::fprintf(stderr, "member %d dies before step %lld\n", static_cast<int>(member_),
-                 static_cast<long long>(step_ + 1));
+                 static_cast<long long>(step_) + 1);
     raise(SIGKILL);
   }
 
@@ -418,5 +418,6 @@ int main(int argc, char** argv) {
   }
   signal(SIGTERM, [](int) { terminated = 1; });
   signal(SIGPIPE, SIG_IGN);
-  return Worker(Fd(std::atoi(std::getenv(launch::kControlFdVariable)))).run();
+  const char* control = std::getenv(launch::kControlFdVariable);
+  return Worker(Fd(control != nullptr ? std::atoi(control) : -1)).run();
 }

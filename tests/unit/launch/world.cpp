@@ -21,7 +21,7 @@ World::World(uint64_t seed, int min, int max, int target, int slots, int slots_p
     : random_(seed) {
   options_.min = min;
   options_.max = max;
-  options_.slots.resize(static_cast<size_t>(slots * slots_per_replica));
+  options_.slots.resize(static_cast<size_t>(slots) * static_cast<size_t>(slots_per_replica));
   std::iota(options_.slots.begin(), options_.slots.end(), 0);
   options_.slots_per_replica = slots_per_replica;
   options_.start_timeout = Seconds(5);

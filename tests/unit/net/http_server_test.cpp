@@ -34,7 +34,7 @@ void echo(const HttpServerRequest& request, const HttpReply& reply) {
 
 // A server whose handler keeps the replies for the test.
 struct Keeper {
-  explicit Keeper(HttpServerOptions options = {})
+  explicit Keeper(const HttpServerOptions& options = {})
       : server(options, [this](const HttpServerRequest& request, const HttpReply& reply) {
           if (request.path == "/hold") {
             reply.hold(Seconds(request.query.empty() ? 600 : 0.05), text_response(408, "late"),

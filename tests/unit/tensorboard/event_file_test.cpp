@@ -141,7 +141,9 @@ TEST_CASE("a full disk drops events, and leaves a readable file that goes on") {
 
 // Writes a file for the real reader: tensorboard_test.py.
 TEST_CASE("a file for tensorboard" * doctest::skip(std::getenv("ADAPTDL_EVENTS_DIR") == nullptr)) {
-  EventFile file(std::getenv("ADAPTDL_EVENTS_DIR"), kNow, "host");
+  const char* folder = std::getenv("ADAPTDL_EVENTS_DIR");
+  REQUIRE(folder != nullptr);
+  EventFile file(folder, kNow, "host");
   for (int step = 0; step < 100; ++step) {
     const std::vector<Scalar> scalars = {{"loss/train", 1.0 / (step + 1)}, {"batch", 32.0 + step}};
     file.add(kNow + step, step, scalars);
