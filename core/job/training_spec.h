@@ -15,7 +15,7 @@ namespace adaptdl {
 // One tensor of every sample, in the order of training_step's list.
 struct DataSource {
   // npy: `path` is a .npy, or a .npz with the member's name in `key`. idx: MNIST's format.
-  // csv: numeric columns `columns` (0-based, end exclusive), `header` lines skipped.
+  // csv: numeric columns `columns` (0-based, end exclusive), `header_lines` lines skipped.
   // torch: a tensor written by torch.save, or a dictionary of them, its entry named in `key`.
   // synthetic: generated from `seed`.
   enum class Format { npy, idx, csv, torch, synthetic };

@@ -8,9 +8,9 @@
 //   hello      {protocol, pid, endpoint, libtorch, device, parameters, state_bytes}: program loaded
 //              and checked, ready to connect; endpoint is opaque JSON for the other members.
 //   event      {event: {...}}: one event of the stream (adaptdl-events(5)), without time_s; sent by
-//              rank 0 only. Its kinds: step, batch, epoch, validation, checkpoint, failure, and
-//              `rescale` (generation, pause_s, transfer_s, bytes) after the first step of a
-//              generation, and `resume` (step) before the first step after a checkpoint was loaded.
+//              rank 0 only. `rescale` (generation, pause_s, transfer_s, bytes) comes after the first
+//              step of a generation, `resume` (step) before the first step after a checkpoint was
+//              loaded.
 //              `step` counts finished steps from 1. Steps may repeat (the launcher drops those that
 //              it has seen), but none is left out.
 //   connected  {generation}: the links of that generation are up.
@@ -22,8 +22,7 @@
 //   waiting    {generation, waiting}: in a step of that generation this member has been waiting for
 //              others for a second or more (again after any progress); false: no longer.
 //   hints      {hints: {...}}: what the job has measured, for its scheduler (core/job/hints.h);
-//   from
-//              rank 0, at most every few seconds.
+//              from rank 0, at most every few seconds.
 //   leaving    {reason}: this replica was told to go (SIGTERM); wants a generation without it.
 //   bye        {result: "finished"|"left"|"stopped", checkpoint, summary}: last message before exit
 //              0/143. From rank 0 with "finished": the model is saved. checkpoint, from rank 0 with

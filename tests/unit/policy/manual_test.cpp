@@ -29,6 +29,7 @@ std::string values(const PolicyOption& option) {
 }
 
 std::string manual_options(const PolicyInfo& policy) {
+  if (policy.options.empty()) return "";
   std::string text = ".PP\nOptions:\n";
   for (const PolicyOption& option : policy.options) {
     std::string doc(option.doc);
