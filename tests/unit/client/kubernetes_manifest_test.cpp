@@ -101,11 +101,11 @@ TEST_CASE("what is added to must be a list of mappings, or nothing") {
 }
 
 TEST_CASE("what is wrong in a job file is named with its place") {
-  for (const char* wrong :
-       {"apiVersion: v1\nkind: AdaptDLJob", "[]", "apiVersion: adaptdl.petuum.com/v1\nkind: Job",
-        "apiVersion: adaptdl.petuum.com/v1\nkind: AdaptDLJob\nspec: {template: {spec: {}}}",
-        "apiVersion: adaptdl.petuum.com/v1\nkind: AdaptDLJob\nspec:\n  {minReplicas: 3, "
-        "maxReplicas: 2, template: {spec: {containers: [{name: a}]}}}"}) {
+  const std::string job = "apiVersion: adaptdl.petuum.com/v1\nkind: AdaptDLJob\nspec: ";
+  for (const std::string& wrong :
+       {std::string("apiVersion: v1\nkind: AdaptDLJob"), std::string("[]"),
+        std::string("apiVersion: adaptdl.petuum.com/v1\nkind: Job"), job + "{template: {spec: {}}}",
+        job + "{minReplicas: 3, maxReplicas: 2, template: {spec: {containers: [{name: a}]}}}"}) {
     INFO(wrong);
     CHECK_THROWS_AS(read(wrong), Error);
   }
