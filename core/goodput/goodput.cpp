@@ -103,7 +103,9 @@ BatchChoice GoodputModel::optimize(int nodes, int replicas, const BatchBounds& b
     if (bounds.accumulation) {
       // At least one pass, also if the share is far below atomic_max.
       accum_steps = std::max(std::ceil(local / static_cast<double>(atomic_max) - kRound) - 1, 0.0);
-      if (replicas == 1 && local > initial + kRound) accum_steps = std::max(accum_steps, 1.0);
+      if (replicas == 1 && local > initial + kRound && !bounds.halves_alone) {
+        accum_steps = std::max(accum_steps, 1.0);
+      }
       accum_steps = std::min<double>(accum_steps, kMostAccumulation);
       atomic = std::ceil(local / (accum_steps + 1) - kRound);
     } else if (replicas > 1) {

@@ -25,6 +25,9 @@ struct BatchBounds {
   int64_t atomic_min = 1;
   int64_t atomic_max = 0;     // >= atomic_min; 0 = max
   bool accumulation = false;  // accum_steps > 0 allowed
+  // A lone replica measures the noise of its gradients in halves of its batch, if accumulation is
+  // allowed. Otherwise, as AdaptDL's, it needs at least two passes for a batch above M0.
+  bool halves_alone = false;
 };
 
 // The most accumulation steps of a choice. Bounds that need more are a mistake, but must not cause

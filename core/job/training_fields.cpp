@@ -75,11 +75,11 @@ Section root() {
                                         "Length of legw's warm-up at the initial batch; only with "
                                         "rule: legw, which needs it.",
                                         {.unit = "epochs"}),
-          field<&S::precision>("precision", any(),
-                               "bf16 runs the forward pass in autocast; parameters, gradients and "
-                               "the optimizer stay "
-                               "fp32.",
-                               {.choices = {"fp32", "bf16"}}),
+          field<&S::precision>(
+              "precision", any(),
+              "Number format of forward passes, by autocast; parameters, gradients and the "
+              "optimizer's state stay as they are. fp16: with a dynamic loss scale.",
+              {.choices = {"fp32", "bf16", "fp16"}}),
           field<&S::validate_every_epochs>(
               "validate_every_epochs", above(0),
               "Time from one validation to the next; there is always one at the end.",
@@ -87,6 +87,12 @@ Section root() {
           field<&S::seed>("seed", at_least(0),
                           "Seed of all random choices in training, such as the order of the "
                           "samples and dropout."),
+          field<&S::statistics>(
+              "statistics", any(),
+              "Averaging of the gradient statistics. recent: over the part of training that looks "
+              "like the present; adaptdl: over 1000 steps of the initial batch, whatever changed "
+              "since, as AdaptDL does.",
+              {.choices = {"recent", "adaptdl"}}),
           field<&S::statistics_every>("statistics_every", at_least(0),
                                       "Optimizer steps from one measurement of gradient statistics "
                                       "to the next; 0: adaptdl chooses by their cost.",

@@ -107,7 +107,8 @@ struct SchedulePart {
 
 struct TrainingSpec {
   enum class ScalingRule { adascale, adamscale, linear, sqrt, legw };
-  enum class Precision { fp32, bf16 };
+  enum class Precision { fp32, bf16, fp16 };
+  enum class Averaging { recent, adaptdl };
   int format = 1;
   std::string name;  // "" = the file's stem
   DataSpec data;
@@ -120,6 +121,7 @@ struct TrainingSpec {
   double epochs = 1.0;                 // > 0
   double validate_every_epochs = 1.0;  // > 0
   uint64_t seed = 0;
+  Averaging statistics = Averaging::recent;
   int statistics_every = 0;             // steps between gradient statistics; 0 = chosen by cost
   int max_nonfinite = 10;               // the job fails after so many non-finite losses in a row
   double checkpoint_interval_s = 60.0;  // > 0

@@ -64,32 +64,11 @@ std::optional<Method> find(const Module& module, const std::string& path, const 
   return method;
 }
 
-// Enables autocast for one step.
-class Autocast {
- public:
-  Autocast(at::DeviceType device, bool on) : device_(device), on_(on) {
-    if (!on_) return;
-    previous_ = at::autocast::is_autocast_enabled(device_);
-    at::autocast::set_autocast_dtype(device_, at::kBFloat16);
-    at::autocast::set_autocast_enabled(device_, true);
-  }
-  ~Autocast() {
-    if (!on_) return;
-    at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, previous_);
-  }
-
- private:
-  at::DeviceType device_;
-  bool on_, previous_ = false;
-};
-
 }  // namespace
 
 struct ScriptProgram::Impl {
   std::string path;
   at::Device device;
-  bool bf16;
   Module module;
   std::optional<Method> training, validation;
   // Tensors that are neither trained nor synchronised between replicas: they must not change.
@@ -123,7 +102,6 @@ struct ScriptProgram::Impl {
 
   at::IValue call(Method& method, const std::vector<at::Tensor>& batch) {
     try {
-      const Autocast autocast(device.type(), bf16);
       return method({c10::List<at::Tensor>(batch)});
     } catch (const c10::Error& error) {
       fail("{}: {} failed: {}", path, method.name(), cause(error.what_without_backtrace()));
@@ -133,8 +111,8 @@ struct ScriptProgram::Impl {
   }
 };
 
-ScriptProgram::ScriptProgram(const std::string& path, at::Device device, bool bf16)
-    : impl_(new Impl{path, device, bf16, load(path, device), {}, {}, {}, {}}) {
+ScriptProgram::ScriptProgram(const std::string& path, at::Device device)
+    : impl_(new Impl{path, device, load(path, device), {}, {}, {}, {}}) {
   impl_->training = find(impl_->module, path, "training_step", true);
   impl_->validation = find(impl_->module, path, "validation_step", false);
   if (ScriptProgram::parameters().empty())

@@ -15,9 +15,9 @@ namespace adaptdl {
 
 class ScriptProgram : public Program {
  public:
-  // Loads the archive and checks the signatures of its methods. `bf16`: run the steps under
-  // autocast. Throws Error for a damaged archive, a missing method or a wrong signature.
-  ScriptProgram(const std::string& path, at::Device device, bool bf16);
+  // Loads the archive and checks the signatures of its methods. Throws Error for a damaged archive,
+  // a missing method or a wrong signature.
+  ScriptProgram(const std::string& path, at::Device device);
   ~ScriptProgram() override;
 
   std::vector<NamedTensor> parameters() override;

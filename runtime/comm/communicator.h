@@ -60,6 +60,7 @@ class Communicator {
 
   virtual int rank() const = 0;             // 0 .. size() - 1
   virtual int size() const = 0;             // >= 1
+  virtual int hosts() const = 0;            // that its members are on, 1 .. size()
   virtual uint64_t generation() const = 0;  // as given to connect()
 
   // Reduces `count` elements at `data`, element by element over all ranks, in place.

@@ -9,14 +9,18 @@
 //   sqr = (c total - local) / (c - 1), var = (local - total) s / (c - 1).
 // Where the gradient samples are means over n_i of n samples that differ, G is the mean over the
 // samples, and local = sum |g_i|^2 n_i / n: then both stay unbiased.
-// Each is averaged exponentially over optimizer steps, per parameter group, with the factor 0.999^s
-// per step and bias correction.
+// They are averaged over the recent part of training (recent_average.h), or as AdaptDL does:
+// exponentially over optimizer steps, per parameter group, with the factor 0.999^s per step and
+// bias correction. That average follows the magnitude of gradients, so the first steps, whose
+// gradients are the largest, rule it for thousands of steps.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "core/goodput/params.h"
+#include "core/job/training_spec.h"
+#include "runtime/gns/recent_average.h"
 
 namespace adaptdl::gns {
 
@@ -32,12 +36,15 @@ struct GroupSample {
 // Copyable; not thread-safe. Deterministic: the same samples give bitwise the same state.
 class GradientStatistics {
  public:
+  using Averaging = TrainingSpec::Averaging;
+
   GradientStatistics() = default;
-  explicit GradientStatistics(int groups);
+  GradientStatistics(int groups, Averaging averaging);
 
   // One measured step: `count` gradient samples (replicas x passes) at batch scale M/M0 > 0.
   // `steps` >= 1: the number of steps since the last sample, which this one represents, so that
-  // measuring only some steps averages over the same part of training.
+  // measuring only some steps averages over the same part of training. AdaptDL's average gives the
+  // sample the weight of as many; the recent one, which knows its error, does not.
   //
   // count == 1 takes the difference of successive gradients instead: local = (|G|^2 + |G'|^2) / 2,
   // total = |(G + G') / 2|^2, c = 2, scale doubled. Parameters change between the two, so these
@@ -49,7 +56,9 @@ class GradientStatistics {
   bool update(int count, double scale, const std::vector<GroupSample>& groups, double steps = 1);
 
   int groups() const { return static_cast<int>(sums_.size()); }
-  bool empty() const { return weight_ == 0; }  // no sample yet
+  Averaging averaging() const { return averaging_; }
+  int64_t samples() const { return samples_; }  // that the averages include
+  bool empty() const { return samples_ == 0; }
   bool biased() const { return biased_; }
 
   // Averages without lower bounds, so they may be negative; {1, 0} before the first sample.
@@ -60,8 +69,16 @@ class GradientStatistics {
   double var() const { return published().var; }
   GradParams published() const;
 
-  // AdaScale gain (var + sqr) / (var / scale + sqr), in [1, scale] for scale >= 1; of one group, or
-  // of all. 1 before the first sample.
+  // The published values, with a signal-to-noise ratio sqr / var higher by its standard error: what
+  // a choice of batch and rate may count on. AdaptDL's average has no error.
+  GradParams cautious() const;
+
+  // Length of the part of training that the averages are of, in scale-invariant iterations; 0
+  // before the first sample.
+  double window() const;
+
+  // AdaScale gain (var + sqr) / (var / scale + sqr), in [1, scale] for scale >= 1, of cautious
+  // values of one group, or of all. 1 before the first sample.
   double gain(double scale, int group) const;
   double gain(double scale) const;
 
@@ -71,9 +88,14 @@ class GradientStatistics {
 
  private:
   GradParams published(int group) const;
+  GradParams cautious(int group) const;
+  GradParams with_caution(GradParams params) const;
 
+  Averaging averaging_ = Averaging::recent;
   std::vector<GradParams> sums_;  // exponentially weighted sums; averages are sums / weight
   double weight_ = 0;             // of all samples together, -> 1
+  RecentAverage recent_;
+  int64_t samples_ = 0;  // in the averages
   bool biased_ = false;
 };
 

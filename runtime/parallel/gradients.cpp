@@ -92,12 +92,14 @@ Gradients::~Gradients() {
   }
 }
 
-void Gradients::begin(comm::Communicator* communicator, int micro_steps, bool measure) {
+void Gradients::begin(comm::Communicator* communicator, int micro_steps, bool measure,
+                      double loss_scale) {
   ADAPTDL_CHECK(micro_steps >= 1);
   communicator_ = communicator;
   micro_steps_ = micro_steps;
   micro_ = 0;
   measure_ = measure;
+  loss_scale_ = loss_scale;
   finite_ = true;
   next_bucket_ = 0;
   norms_.assign(optimizer_.group_count(), {});
@@ -135,6 +137,7 @@ void Gradients::on_gradient(size_t parameter) {
   at::Tensor& gradient = parameters_[parameter].tensor.mutable_grad();
   if (!gradient.defined()) return;
   if (gradient.is_sparse()) gradient = gradient.to_dense();
+  if (loss_scale_ != 1) gradient.mul_(1 / loss_scale_);
   if (direct()) {
     if (!measure_ && gradient.device().is_cpu()) finite_ &= all_finite(gradient);
     return;
@@ -218,6 +221,21 @@ void Gradients::finish() {
   }
   for (const GroupNorms& norms : norms_) finite_ &= std::isfinite(norms.total);
   measure_seconds_ = seconds_since(begun);
+}
+
+std::vector<uint32_t> Gradients::used() const {
+  std::vector<uint32_t> bits((parameters_.size() + 31) / 32);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const bool reached = direct() ? parameters_[i].tensor.grad().defined() : slots_[i].filled;
+    if (reached) bits[i / 32] |= 1u << i % 32;
+  }
+  return bits;
+}
+
+void Gradients::drop_unused(const std::vector<uint32_t>& used_anywhere) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if ((used_anywhere.at(i / 32) >> i % 32 & 1) == 0) parameters_[i].tensor.mutable_grad().reset();
+  }
 }
 
 void Gradients::remember(bool copy) {

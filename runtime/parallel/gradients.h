@@ -45,8 +45,10 @@ class Gradients {
   ~Gradients();
 
   // Begins an optimizer step of `micro_steps` >= 1 forward/backward passes. `communicator` is null
-  // for a single replica, and borrowed until finish(). `measure`: fill norms().
-  void begin(comm::Communicator* communicator, int micro_steps, bool measure);
+  // for a single replica, and borrowed until finish(). `measure`: fill norms(). The losses whose
+  // gradients come are multiplied by `loss_scale`, and gradients are divided by it.
+  void begin(comm::Communicator* communicator, int micro_steps, bool measure,
+             double loss_scale = 1);
 
   // Call around each backward pass, 0 <= micro < micro_steps. The gradient of the step is the mean
   // over replicas of the sums over their passes. For a mean over samples, the loss of a pass with
@@ -69,6 +71,13 @@ class Gradients {
   // Whether all numbers of this replica's gradients are finite, also of a step that is not
   // measured. Valid after finish() until the next begin().
   bool finite() const { return finite_; }
+
+  // The parameters that a backward pass of this replica has reached in this step: one bit each, 32
+  // in a word. Valid after finish() until the next begin().
+  std::vector<uint32_t> used() const;
+  // Leaves those that no replica has reached without a gradient, as plain autograd does: the
+  // optimizer passes them over. Those that some have reached keep the average over all.
+  void drop_unused(const std::vector<uint32_t>& used_anywhere);
 
   // Per parameter group; valid after finish() of a measured step until the next begin().
   const std::vector<GroupNorms>& norms() const { return norms_; }
@@ -114,6 +123,7 @@ class Gradients {
   comm::Communicator* communicator_ = nullptr;
   int micro_steps_ = 1, micro_ = 0;
   double weight_ = 1;  // of the pass
+  double loss_scale_ = 1;
   bool measure_ = false, active_ = false, finite_ = true;
   double measure_seconds_ = 0;
   int next_bucket_ = 0;  // the next one to submit

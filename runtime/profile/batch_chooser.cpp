@@ -34,20 +34,26 @@ BatchChoice BatchChooser::spread(int replicas) const {
   return choice;
 }
 
+BatchBounds BatchChooser::reachable(const BatchKnowledge& known) const {
+  BatchBounds bounds = bounds_;
+  bounds.max = std::min(bounds.max, kFastest * std::max(bounds.initial, known.proven_batch));
+  return bounds;
+}
+
 BatchChoice BatchChooser::start(int nodes, int replicas, const BatchKnowledge& known) const {
   if (!adaptive_ || !known.perf || known.gradient_samples < kEnough) return spread(replicas);
-  return GoodputModel(*known.perf, known.grad, bounds_.initial).optimize(nodes, replicas, bounds_);
+  return GoodputModel(*known.perf, known.grad, bounds_.initial)
+      .optimize(nodes, replicas, reachable(known));
 }
 
 std::optional<BetterBatch> BatchChooser::improve(int nodes, int replicas,
                                                  const BatchChoice& present,
                                                  const BatchKnowledge& known) const {
-  if (!adaptive_ || !known.perf || known.timed_steps < kEnough ||
-      known.gradient_samples < kEnough) {
+  if (!adaptive_ || !known.perf || known.timed_steps < kEnough || known.fresh_samples < kEnough) {
     return std::nullopt;
   }
   const GoodputModel model(*known.perf, known.grad, bounds_.initial);
-  const BatchChoice best = model.optimize(nodes, replicas, bounds_);
+  const BatchChoice best = model.optimize(nodes, replicas, reachable(known));
   const double now =
       model.evaluate(nodes, replicas, static_cast<double>(present.atomic), present.accum_steps);
   const bool same = best.atomic == present.atomic && best.accum_steps == present.accum_steps;

@@ -15,6 +15,8 @@ struct BatchKnowledge {
   GradParams grad;
   int64_t timed_steps = 0;       // steps in the profile with the current placement and batch
   int64_t gradient_samples = 0;  // included in `grad`
+  int64_t fresh_samples = 0;     // of them, since the batch last changed
+  int64_t proven_batch = 0;      // the largest total batch with enough of them; 0 = none
 };
 
 struct BetterBatch : BatchChoice {
@@ -23,13 +25,16 @@ struct BetterBatch : BatchChoice {
 
 // Immutable and pure: equal arguments give equal results on all replicas. There is no exploration:
 // a batch is tried only if the model predicts a better goodput. The model is optimistic about
-// batches that were never measured.
+// batches that were never measured, and an estimate says little about batches far above those that
+// it is from. So a choice at most doubles the largest batch that was measured (kFastest), and
+// waits for measurements with the present one.
 class BatchChooser {
  public:
   // A new batch must promise a goodput above 1.05 times the current one.
   static constexpr double kWorthwhile = 1.05;
   // Fewer steps or gradient samples than this are too few to use.
   static constexpr int64_t kEnough = 10;
+  static constexpr int64_t kFastest = 2;
 
   // Throws Error for inconsistent bounds. With `adaptive` false the total batch stays M0.
   BatchChooser(const BatchBounds& bounds, bool adaptive);
@@ -46,6 +51,8 @@ class BatchChooser {
                                      const BatchKnowledge& known) const;
 
  private:
+  BatchBounds reachable(const BatchKnowledge& known) const;
+
   BatchBounds bounds_;
   bool adaptive_;
 };

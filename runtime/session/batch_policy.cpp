@@ -10,8 +10,12 @@ namespace {
 // Interval of fitting and evaluating the model, which takes less than a millisecond.
 constexpr int64_t kStepsBetweenChoices = 20;
 
-BatchBounds bounds_of(const BatchSpec& spec) {
-  return {spec.initial, spec.max, spec.atomic_min, spec.atomic_max, spec.accumulation};
+// A batch of more than all samples cannot be filled.
+BatchBounds bounds_of(const BatchSpec& spec, int64_t samples) {
+  BatchBounds bounds{spec.initial, std::max(spec.initial, std::min(spec.max, samples)),
+                     spec.atomic_min, spec.atomic_max, spec.accumulation};
+  bounds.halves_alone = true;
+  return bounds;
 }
 
 BatchPlan plan_of(const BatchChoice& choice) {
@@ -20,8 +24,10 @@ BatchPlan plan_of(const BatchChoice& choice) {
 
 }  // namespace
 
-BatchPolicy::BatchPolicy(const TrainingSpec& spec)
-    : chooser_(bounds_of(spec.batch), spec.batch.adaptive), spec_(spec.batch) {}
+BatchPolicy::BatchPolicy(const TrainingSpec& spec, int64_t samples)
+    : bounds_(bounds_of(spec.batch, samples)),
+      chooser_(bounds_, spec.batch.adaptive),
+      spec_(spec.batch) {}
 
 BatchPlan BatchPolicy::initial(int replicas) const {
   return plan_of(chooser_.spread(replicas));
@@ -30,9 +36,11 @@ BatchPlan BatchPolicy::initial(int replicas) const {
 BatchKnowledge BatchPolicy::knowledge(const Progress& progress, int nodes, int replicas) const {
   BatchKnowledge known;
   known.perf = profile_.fit();
-  known.grad = progress.statistics.published();
+  known.grad = progress.statistics.cautious();
   known.timed_steps = profile_.steps(nodes, replicas, progress.batch.atomic);
-  known.gradient_samples = progress.measured;
+  known.gradient_samples = progress.statistics.samples();
+  known.fresh_samples = progress.fresh;
+  known.proven_batch = progress.proven;
   return known;
 }
 
@@ -61,7 +69,7 @@ BatchPlan BatchPolicy::next(const Progress& progress, int nodes, int replicas) {
 
 void BatchPolicy::observe(const StepFacts& facts, int nodes) {
   if (!facts.whole) return;
-  profile_.record({nodes, facts.replicas, facts.batch.atomic, facts.batch.micro_steps - 1,
+  profile_.record({nodes, facts.replicas, facts.computed.atomic, facts.computed.micro_steps - 1,
                    facts.summary.accum_s, facts.summary.optim_s, facts.summary.sync_s});
 }
 
@@ -77,8 +85,8 @@ std::optional<SchedulingHints> BatchPolicy::hints(const Progress& progress) cons
   hints.accumulation = spec_.accumulation;
   hints.perf = perf;
   if (!spec_.adaptive) return hints;
-  hints.max_batch = std::max(spec_.max, spec_.initial);
-  if (progress.measured > 0) hints.grad = progress.statistics.published();
+  hints.max_batch = bounds_.max;
+  if (!progress.statistics.empty()) hints.grad = progress.statistics.published();
   return hints;
 }
 

@@ -18,7 +18,8 @@ namespace adaptdl {
 
 class BatchPolicy {
  public:
-  explicit BatchPolicy(const TrainingSpec& spec);
+  // `samples`: of the training data.
+  BatchPolicy(const TrainingSpec& spec, int64_t samples);
 
   // The user's total batch M0, shared out among replicas.
   BatchPlan initial(int replicas) const;
@@ -48,6 +49,7 @@ class BatchPolicy {
  private:
   BatchKnowledge knowledge(const Progress& progress, int nodes, int replicas) const;
 
+  BatchBounds bounds_;
   BatchChooser chooser_;
   BatchSpec spec_;
   int64_t last_choice_ = 0;  // step

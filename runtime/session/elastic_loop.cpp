@@ -45,15 +45,16 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
       reporter_(session, stepper_.total_iterations(), stepper_.iterations_per_epoch(), spec.batch),
       checkpointer_(options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
                     [&session](const json& event) { session.emit(event); }),
-      batch_policy_(spec),
+      batch_policy_(spec, data_.train.size()),
       hint_sender_(session, stepper_.total_iterations()) {
   if (data_.validation) {
     if (!program.can_validate()) {
       fail("the settings name validation data, but the program has no validation_step");
     }
-    validator_.emplace(program, *data_.validation, options.device);
+    validator_.emplace(program, *data_.validation, options.device, spec.precision);
   }
-  progress_.statistics = gns::GradientStatistics(optimizer_.group_count());
+  progress_.statistics = gns::GradientStatistics(optimizer_.group_count(), spec.statistics);
+  progress_.loss_scale = LossScale::first(spec.precision);
   progress_.next_validation = spec.validate_every_epochs;
 }
 
@@ -179,7 +180,7 @@ void ElasticLoop::finish_tick() {
   reporter_.step(*last_);
   reached(StepHooks::Point::announced, progress_.step);
   reporter_.step_ended(progress_.step, done.facts.summary.slowest_s);
-  hint_sender_.step_ended(progress_, batch_policy_);
+  hint_sender_.step_ended(progress_, *last_, batch_policy_);
   const auto now = Monotonic::now();
   last_step_s_ = last_step_end_ == TimePoint{} ? 0 : seconds_between(last_step_end_, now);
   last_step_end_ = now;
@@ -267,6 +268,8 @@ void ElasticLoop::synchronise() {
   progress_.batch = chosen;
   progress_.batch_replicas = session_.replicas();
   if (choose) {
+    progress_.batch_since = progress_.step;
+    progress_.fresh = 0;
     reporter_.batch(chosen, session_.replicas(), last_ ? last_->lr : optimizer_.base_lr(0),
                     batch_policy_.predicted_goodput(), batch_policy_.cause());
   }
@@ -355,9 +358,11 @@ json ElasticLoop::summary() const {
 
 void ElasticLoop::restore(const json& summary) {
   progress_ = progress_from_json(summary.at("progress"));
-  // The settings may define other groups than the checkpoint.
-  if (progress_.statistics.groups() != optimizer_.group_count()) {
-    progress_.statistics = gns::GradientStatistics(optimizer_.group_count());
+  // The settings may define other groups, or another averaging, than the checkpoint.
+  if (progress_.statistics.groups() != optimizer_.group_count() ||
+      progress_.statistics.averaging() != spec_.statistics) {
+    progress_.statistics = gns::GradientStatistics(optimizer_.group_count(), spec_.statistics);
+    progress_.fresh = 0;
   }
   schedule_.load_state(summary.at("schedule"));
   batch_policy_.load_state(summary.at("profile"));

@@ -24,19 +24,22 @@ void visit_numbers(R& r, Visit&& visit) {
   visit(r.next_measure);
   visit(r.checkpoint);
   for (auto& norm : r.local) visit(norm);
+  for (auto& word : r.used) visit(word);
 }
 
-// All values are sent as doubles: a few dozen, with integers exact up to 2^53.
+// All values are sent as doubles: a few dozen, and one for 32 parameters, with integers exact up to
+// 2^53.
 std::vector<double> pack(const StepReport& report) {
   std::vector<double> values;
   visit_numbers(report, [&](const auto& field) { values.push_back(static_cast<double>(field)); });
   return values;
 }
 
-// `values`: of a replica with as many parameter groups.
-StepReport unpack(const double* values, size_t groups) {
+// `values`: of a replica with as many parameter groups and parameters.
+StepReport unpack(const double* values, size_t groups, size_t words) {
   StepReport report;
   report.local.resize(groups);
+  report.used.resize(words);
   visit_numbers(report, [&](auto& field) {
     field = static_cast<std::remove_reference_t<decltype(field)>>(*values++);
   });
@@ -57,8 +60,9 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
   }
   StepSummary sum;
   sum.local.assign(mine.local.size(), 0.0);
+  sum.used.assign(mine.used.size(), 0);
   for (size_t r = 0; r < ranks; ++r) {  // in order of rank: the same rounding everywhere
-    const StepReport one = unpack(&all[r * width], mine.local.size());
+    const StepReport one = unpack(&all[r * width], mine.local.size(), mine.used.size());
     sum.loss += one.loss_sum;
     sum.samples += one.samples;
     sum.nonfinite |= one.nonfinite;
@@ -67,6 +71,7 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
     sum.sync_s += one.sync_s / static_cast<double>(ranks);
     sum.slowest_s = std::max(sum.slowest_s, one.step_s);
     for (size_t g = 0; g < sum.local.size(); ++g) sum.local[g] += one.local[g];
+    for (size_t w = 0; w < sum.used.size(); ++w) sum.used[w] |= one.used[w];
     if (r == 0) {  // it decides for all
       sum.next_batch = one.next_batch;
       sum.next_measure = one.next_measure;

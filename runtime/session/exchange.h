@@ -26,8 +26,9 @@ struct StepReport {
   // Rank 0 decides these for all:
   BatchPlan next_batch;
   bool next_measure = false;
-  bool checkpoint = false;    // write one after this step
-  std::vector<double> local;  // per parameter group: sum of |g_i|^2 over this replica's passes
+  bool checkpoint = false;     // write one after this step
+  std::vector<double> local;   // per parameter group: sum of |g_i|^2 over this replica's passes
+  std::vector<uint32_t> used;  // Gradients::used()
 };
 
 // The reports of all replicas combined; the same on every replica.
@@ -40,7 +41,8 @@ struct StepSummary {
   BatchPlan next_batch;
   bool next_measure = false;
   bool checkpoint = false;
-  std::vector<double> local;  // summed
+  std::vector<double> local;   // summed
+  std::vector<uint32_t> used;  // by any replica
 };
 
 // First gather of a step. A lone replica's communicator is null.

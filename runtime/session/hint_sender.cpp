@@ -1,6 +1,7 @@
 #include "runtime/session/hint_sender.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/job/hints.h"
 
@@ -12,7 +13,8 @@ constexpr std::chrono::seconds kAfterRescale{1};
 
 }  // namespace
 
-void HintSender::step_ended(const Progress& progress, const BatchPolicy& policy) {
+void HintSender::step_ended(const Progress& progress, const StepFacts& facts,
+                            const BatchPolicy& policy) {
   if (session_.rank() != 0 || !session_.has_launcher()) return;
   const TimePoint now = Monotonic::now();
   if (session_.generation() != generation_) {
@@ -25,6 +27,15 @@ void HintSender::step_ended(const Progress& progress, const BatchPolicy& policy)
   next_ = now + kInterval;
   hints->global_batch = progress.batch.total(session_.replicas());
   hints->remaining_progress = std::max(0.0, total_iterations_ - progress.iterations);
+  const auto metric = [&hints](const char* name, double value) {
+    if (std::isfinite(value)) hints->train_metrics[name] = value;
+  };
+  metric("loss", facts.summary.loss);
+  metric("local_batch", static_cast<double>(facts.batch.atomic * facts.batch.micro_steps));
+  metric("step_s", facts.step_s);
+  metric("sync_s", facts.summary.sync_s);
+  const auto validated = progress.validation.find("loss");
+  if (validated != progress.validation.end()) metric("valid_loss", validated->second);
   session_.send({{"type", "hints"}, {"hints", to_json(*hints)}});
 }
 

@@ -20,7 +20,7 @@ class HintSender {
 
   // Call after every step. Usually free; when hints are due it fits the model, well below a
   // millisecond.
-  void step_ended(const Progress& progress, const BatchPolicy& policy);
+  void step_ended(const Progress& progress, const StepFacts& facts, const BatchPolicy& policy);
 
  private:
   Session& session_;

@@ -24,10 +24,14 @@ void visit_fields(P& p, Visit&& visit) {
   visit("index", p.position.index);
   visit("atomic", p.batch.atomic);
   visit("micro_steps", p.batch.micro_steps);
+  visit("batch_since", p.batch_since);
+  visit("fresh", p.fresh);
+  visit("proven", p.proven);
   visit("batch_replicas", p.batch_replicas);
   visit("measure", p.measure);
-  visit("measured", p.measured);
   visit("last_measured", p.last_measured);
+  visit("loss_scale", p.loss_scale.factor);
+  visit("loss_scale_steps", p.loss_scale.steps);
   visit("skipped", p.skipped);
   visit("skipped_in_a_row", p.skipped_in_a_row);
   visit("epoch_loss_sum", p.epoch_loss_sum);

@@ -10,6 +10,7 @@
 
 #include "runtime/data/sampler.h"
 #include "runtime/gns/statistics.h"
+#include "runtime/session/precision.h"
 
 namespace adaptdl {
 
@@ -27,11 +28,14 @@ struct Progress {
   double iterations = 0;    // scale-invariant: sum of gains (Pollux, section 3)
   data::Position position;  // the next sample
   BatchPlan batch;
+  int64_t batch_since = 0;    // step after which `batch` was chosen
+  int64_t fresh = 0;          // steps measured since then
+  int64_t proven = 0;         // samples of the largest batch that was measured often enough
   int batch_replicas = 0;     // number of replicas that `batch` was chosen for; 0 = not chosen
   bool measure = true;        // measure gradient statistics in the next step
-  int64_t measured = 0;       // steps included in the gradient statistics
-  int64_t last_measured = 0;  // the newest of them
-  int64_t skipped = 0;        // steps without an update: loss or gradient were not finite
+  int64_t last_measured = 0;  // the newest step in the statistics
+  LossScale loss_scale;
+  int64_t skipped = 0;  // steps without an update: loss or gradient were not finite
   int skipped_in_a_row = 0;
   double epoch_loss_sum = 0;  // since the epoch began, weighted by samples
   double epoch_samples = 0;

@@ -37,8 +37,7 @@ int train_in(Session& session, const ReadSettings& read, const MakeProgram& make
       read(launch.program), launch.program + ": adaptdl.yaml", launch.overrides);
   launch.options.device = open_device(launch.device);
   launch.options.hooks = hooks;
-  const bool bf16 = spec.precision == TrainingSpec::Precision::bf16;
-  const auto program = make({launch.options.device, bf16, launch.program, launch.arguments});
+  const auto program = make({launch.options.device, launch.program, launch.arguments});
   return train(*program, spec, launch.options, session);
 }
 

@@ -71,7 +71,7 @@ class Session {
   uint64_t generation() const { return generation_; }
   int rank() const { return rank_; }
   int replicas() const { return replicas_; }
-  int nodes() const { return 1; }
+  int nodes() const { return current_ ? current_->hosts() : 1; }  // that the replicas are on
   // Compute threads of each replica in the current generation; 0 = not set.
   int threads() const { return threads_; }
 

@@ -7,7 +7,9 @@
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/gns/scaling_rule.h"
+#include "runtime/profile/batch_chooser.h"
 #include "runtime/session/batches.h"
+#include "runtime/session/precision.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -15,8 +17,15 @@ namespace {
 
 // Statistics may cost this share of the training time (statistics_every = 0).
 constexpr double kMeasureBudget = 0.004;
-constexpr int64_t kMeasureAlways = 20;  // the first steps, which matter most
+constexpr int64_t kMeasureAlways =
+    20;  // the first steps of a batch, on which its next change waits
 constexpr int64_t kMeasureAtLeast = 200;
+// The averages are to be of so many measurements or more.
+constexpr double kMeasurements = 50;
+// A lone replica computes a measured step in halves, which costs a pass's fixed time. A half has at
+// least two samples, as normalisation over a batch needs.
+constexpr int64_t kLeastHalvesApart = 4, kMostHalvesApart = 16;
+constexpr int64_t kSmallestHalved = 4;
 
 data::Sampler make_sampler(const TrainingSpec& spec, int64_t samples) {
   data::SamplerOptions options;
@@ -89,9 +98,7 @@ void Stepper::check_program(const BatchPlan& batch) {
   // With the second pass TorchScript's optimiser is done, so that the first real step of a new
   // replica is fast.
   for (int pass = 0; pass < 2; ++pass) {
-    at::Tensor loss = program_.training_step(tensors);
-    check_loss(loss);
-    loss.backward();
+    forward(tensors).backward();
   }
   gradients_.clear();
   saved_buffers_.restore();
@@ -114,54 +121,80 @@ std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Tea
   return steps;
 }
 
+// With an adaptive batch, a lone replica needs two gradients of a step to tell their noise.
+bool Stepper::measures_halves(int replicas, int64_t samples) const {
+  return replicas == 1 && samples >= kSmallestHalved && spec_.batch.adaptive &&
+         spec_.batch.accumulation;
+}
+
+at::Tensor Stepper::forward(const std::vector<at::Tensor>& batch) {
+  const Autocast autocast(device_, spec_.precision);
+  at::Tensor loss = program_.training_step(batch);
+  check_loss(loss);
+  return loss;
+}
+
 StepReport Stepper::run_passes(const std::vector<data::Step>& steps, const Team& team,
-                               bool measure) {
+                               const Progress& progress, bool halves) {
   StepReport result;
   double all = 0;  // samples of the step, of all replicas
   for (const auto& step : steps) all += static_cast<double>(step.consumed);
-  const auto passes = static_cast<int>(steps.size());
-  gradients_.begin(team.communicator, passes, measure);
-  for (int micro = 0; micro < passes; ++micro) {
-    const auto batch = loader_.next();
-    ADAPTDL_CHECK(batch && batch->step.from == steps[micro].from);
-    const auto begun = Monotonic::now();
-    const auto samples = static_cast<double>(batch->step.samples);
-    const double weight = samples * team.replicas / all;
+  const int passes = static_cast<int>(steps.size()) * (halves ? 2 : 1);
+  const double scale = progress.loss_scale.factor;
+  gradients_.begin(team.communicator, passes, progress.measure, scale);
+  int micro = 0;
+  const auto run = [&](const std::vector<at::Tensor>& tensors, int64_t samples, TimePoint begun) {
+    const double weight = static_cast<double>(samples) * team.replicas / all;
     gradients_.begin_micro_step(micro, weight);
     if (samples > 0) {
-      const at::Tensor loss = program_.training_step(to_tensors(*batch, device_));
-      check_loss(loss);
-      (weight == 1 ? loss : loss * weight).backward();
-      const double value = loss.item<double>() * samples;
-      result.samples += samples;
+      const at::Tensor loss = forward(tensors);
+      // A loss in 16 bits would overflow.
+      (weight * scale == 1 ? loss : loss.to(at::kFloat) * (weight * scale)).backward();
+      const double value = loss.item<double>() * static_cast<double>(samples);
+      result.samples += static_cast<double>(samples);
       result.loss_sum += value;
       result.nonfinite |= !std::isfinite(value);
     }
     gradients_.end_micro_step();
     const StepHooks::Pass pass{begun, team.replicas, steps.front().samples};
     hooks_.computed(pass);
-    if (micro < passes - 1) {
+    if (++micro < passes) {
       result.accum_s += seconds_since(begun) / (passes - 1);
-      continue;
+      return;
     }
     const auto backward_done = Monotonic::now();
     gradients_.finish();
     hooks_.synchronised(pass);
     result.sync_s = seconds_since(backward_done);
     result.optim_s = seconds_since(begun);
+  };
+  for (const auto& step : steps) {
+    const auto batch = loader_.next();
+    ADAPTDL_CHECK(batch && batch->step.from == step.from);
+    const auto begun = Monotonic::now();
+    const int64_t samples = batch->step.samples;
+    const auto tensors = samples > 0 ? to_tensors(*batch, device_) : std::vector<at::Tensor>();
+    if (!halves) {
+      run(tensors, samples, begun);
+      continue;
+    }
+    const int64_t first = (samples + 1) / 2;
+    std::vector<at::Tensor> front, back;
+    for (const at::Tensor& tensor : tensors) {
+      front.push_back(tensor.narrow(0, 0, first));
+      back.push_back(tensor.narrow(0, first, samples - first));
+    }
+    run(front, first, begun);
+    run(back, samples - first, Monotonic::now());
   }
   return result;
 }
 
 void Stepper::update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
-                                const std::vector<data::Step>& steps) {
-  int count = 0;  // gradient samples
-  for (const auto& step : steps) {
-    count += static_cast<int>(std::min<int64_t>(facts.replicas, step.consumed));
-  }
+                                int gradient_samples) {
   const double scale = facts.summary.samples / static_cast<double>(spec_.batch.initial);
   // Successive gradients are compared if both are of a whole step.
-  if (count == 1 && !(facts.whole && gradients_.has_previous())) return;
+  if (gradient_samples == 1 && !(facts.whole && gradients_.has_previous())) return;
   std::vector<gns::GroupSample> groups;
   for (size_t g = 0; g < facts.summary.local.size(); ++g) {
     const GroupNorms& norms = gradients_.norms()[g];
@@ -169,19 +202,29 @@ void Stepper::update_statistics(Progress& after, const Progress& before, const S
   }
   const double stands_for =
       static_cast<double>(std::max<int64_t>(before.step - before.last_measured, 1));
-  if (after.statistics.update(count, scale, groups, stands_for)) ++after.measured;
   after.last_measured = before.step;
+  if (!after.statistics.update(gradient_samples, scale, groups, stands_for)) return;
+  if (facts.whole && ++after.fresh >= BatchChooser::kEnough) {
+    after.proven = std::max(after.proven, facts.batch.total(facts.replicas));
+  }
 }
 
 // Rank 0 only. Sampling does not bias the estimates, because the choice of steps does not depend on
 // them.
-bool Stepper::measure_next(const Progress& progress, double step_s) {
+bool Stepper::measure_next(const Progress& progress, int replicas, double step_s) {
   const int64_t next = progress.step + 1;
   if (spec_.statistics_every > 0) return next % spec_.statistics_every == 0;
-  if (next < kMeasureAlways || step_s <= 0) return true;
-  const auto interval =
-      static_cast<int64_t>(std::ceil(measure_cost_s_ / (kMeasureBudget * step_s)));
-  return next % std::clamp<int64_t>(interval, 1, kMeasureAtLeast) == 0;
+  const bool halves =
+      progress.batch.micro_steps == 1 && measures_halves(replicas, progress.batch.atomic);
+  // Steps in halves do not tell how long a whole one takes: every second one is.
+  if (halves && next - progress.batch_since < 2 * kMeasureAlways) return next % 2 == 0;
+  if (!halves && (next - progress.batch_since < kMeasureAlways || step_s <= 0)) return true;
+  // A window of w iterations includes 2 w / interval measurements, as they fade away.
+  const auto sparse = static_cast<int64_t>(2 * progress.statistics.window() / kMeasurements);
+  if (halves) return next % std::clamp(sparse, kLeastHalvesApart, kMostHalvesApart) == 0;
+  const auto cheap = static_cast<int64_t>(std::ceil(measure_cost_s_ / (kMeasureBudget * step_s)));
+  const int64_t most = std::clamp<int64_t>(sparse, 1, kMeasureAtLeast);
+  return next % std::clamp<int64_t>(cheap, 1, most) == 0;
 }
 
 // Moves the position past the step, and counts epochs.
@@ -219,7 +262,9 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   read_ahead(progress, team);
   const auto steps = plan_passes(progress, team);
   saved_buffers_.save();
-  StepReport report = run_passes(steps, team, progress.measure);
+  const bool halves = progress.measure && steps.size() == 1 &&
+                      measures_halves(team.replicas, steps.front().samples);
+  StepReport report = run_passes(steps, team, progress, halves);
   hooks_.reached(StepHooks::Point::reduced, progress.step + 1, team.member);
 
   report.step_s = last_step_s;
@@ -227,19 +272,29 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   report.checkpoint = decisions.checkpoint;
   report.nonfinite |= !gradients_.finite();
   for (const auto& norms : gradients_.norms()) report.local.push_back(norms.local);
+  if (team.communicator) report.used = gradients_.used();
   if (progress.measure) {
     measure_cost_s_ = gradients_.measure_seconds();
   }
-  report.next_measure = measure_next(progress, last_step_s);
+  report.next_measure = measure_next(progress, team.replicas, last_step_s);
   Prepared prepared;
   StepFacts& facts = prepared.facts;
   const StepSummary& summary = facts.summary = exchange(team.communicator, report);
+  if (team.communicator) gradients_.drop_unused(summary.used);
 
   Progress& after = prepared.after = progress;
   const auto batch = static_cast<double>(progress.batch.total(team.replicas));
   facts.replicas = team.replicas;
   facts.whole = summary.samples == batch;
-  if (progress.measure && !summary.nonfinite) update_statistics(after, progress, facts, steps);
+  facts.batch = facts.computed = progress.batch;
+  if (halves) facts.computed = {(progress.batch.atomic + 1) / 2, 2};
+  if (progress.measure && !summary.nonfinite) {
+    int gradient_samples = halves ? 2 : 0;
+    for (size_t i = 0; !halves && i < steps.size(); ++i) {
+      gradient_samples += static_cast<int>(std::min<int64_t>(team.replicas, steps[i].consumed));
+    }
+    update_statistics(after, progress, facts, gradient_samples);
+  }
   ++after.tick;
   ++after.step;
   after.measure = summary.next_measure;
@@ -256,9 +311,11 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
         gns::lr_factor(rule, {rate_scale, after.statistics.gain(rate_scale, g), progress.iterations,
                               spec_.legw_warmup_epochs, iterations_per_epoch_}));
   }
+  after.loss_scale = progress.loss_scale.after(spec_.precision, !facts.skipped());
   if (facts.skipped()) {
     ++after.skipped;
-    ++after.skipped_in_a_row;
+    // A smaller loss scale may help.
+    if (progress.loss_scale.factor == 1) ++after.skipped_in_a_row;
   } else {
     after.skipped_in_a_row = 0;
     after.epoch_loss_sum += summary.loss * summary.samples;
@@ -268,6 +325,8 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   advance(after, steps.back(), facts.skipped() ? 0.0 : gain);
   if (summary.next_batch.atomic > 0 && summary.next_batch != progress.batch) {
     after.batch = summary.next_batch;
+    after.batch_since = after.step;
+    after.fresh = 0;
   }
 
   facts.step = after.step;
@@ -280,14 +339,15 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
         after.statistics.var() / after.statistics.sqr() * static_cast<double>(spec_.batch.initial);
   }
   facts.step_s = seconds_since(begun);
-  facts.batch = progress.batch;
   return prepared;
 }
 
 void Stepper::apply(const Prepared& prepared) {
-  // The next statistics of a single replica compare this step's gradient with the next one.
-  if (prepared.after.measure && prepared.facts.replicas == 1 &&
-      prepared.facts.batch.micro_steps == 1 && prepared.facts.whole && !prepared.facts.skipped()) {
+  // The next statistics of a lone replica that does not measure halves compare this step's gradient
+  // with the next one.
+  const BatchPlan& batch = prepared.facts.batch;
+  if (prepared.after.measure && prepared.facts.replicas == 1 && batch.micro_steps == 1 &&
+      !measures_halves(1, batch.atomic) && prepared.facts.whole && !prepared.facts.skipped()) {
     gradients_.remember(spec_.optimizer.clip_norm > 0 || spec_.optimizer.clip_value > 0);
   } else {
     gradients_.forget();

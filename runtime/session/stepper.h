@@ -35,6 +35,7 @@ struct StepFacts {
   double noise_scale = 0;  // tr(covariance) / |gradient|^2, samples; 0 = unknown
   double step_s = 0;       // on this replica
   BatchPlan batch;
+  BatchPlan computed;  // as it was computed: `batch`, or by a lone replica in halves
   int replicas = 1;
   bool whole = true;  // not cut short by the end of a pass
   bool skipped() const { return summary.nonfinite; }
@@ -87,11 +88,15 @@ class Stepper {
 
  private:
   std::vector<data::Step> plan_passes(const Progress& progress, const Team& team) const;
-  // Forward and backward; fills in what the report says of these.
-  StepReport run_passes(const std::vector<data::Step>& steps, const Team& team, bool measure);
+  bool measures_halves(int replicas, int64_t samples) const;
+  // Forward and backward, of halves of each step's samples if `halves`; fills in what the report
+  // says of these.
+  StepReport run_passes(const std::vector<data::Step>& steps, const Team& team,
+                        const Progress& progress, bool halves);
+  at::Tensor forward(const std::vector<at::Tensor>& batch);
   void update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
-                         const std::vector<data::Step>& steps);
-  bool measure_next(const Progress& progress, double step_s);
+                         int gradient_samples);
+  bool measure_next(const Progress& progress, int replicas, double step_s);
   void advance(Progress& after, const data::Step& last, double gain) const;
 
   Program& program_;

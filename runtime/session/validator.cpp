@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/session/batches.h"
+#include "runtime/session/precision.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -30,12 +31,17 @@ class EvaluationMode {
 
 }  // namespace
 
-Validator::Validator(Program& program, const data::Dataset& dataset, at::Device device)
-    : program_(program), device_(device), loader_(dataset, in_order(dataset), {}) {}
+Validator::Validator(Program& program, const data::Dataset& dataset, at::Device device,
+                     TrainingSpec::Precision precision)
+    : program_(program),
+      device_(device),
+      precision_(precision),
+      loader_(dataset, in_order(dataset), {}) {}
 
 std::map<std::string, double> Validator::run(comm::Communicator* communicator, int replicas,
                                              int rank, int64_t atomic_batch) {
   const EvaluationMode evaluation(program_);
+  const Autocast autocast(device_, precision_);
   std::map<std::string, double> sums;
   loader_.configure({}, replicas, rank, atomic_batch);
   while (const auto batch = loader_.next()) {

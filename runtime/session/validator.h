@@ -6,6 +6,7 @@
 #include <string>
 
 #include "adaptdl/program.h"
+#include "core/job/training_spec.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/loader.h"
 
@@ -17,7 +18,8 @@ class Communicator;
 
 class Validator {
  public:
-  Validator(Program& program, const data::Dataset& dataset, at::Device device);
+  Validator(Program& program, const data::Dataset& dataset, at::Device device,
+            TrainingSpec::Precision precision);
 
   // Returns metrics: the program's sums divided by its "count". Each sample counts once, for any
   // number of replicas. Collective; throws comm::Aborted if the generation breaks.
@@ -27,6 +29,7 @@ class Validator {
  private:
   Program& program_;
   at::Device device_;
+  TrainingSpec::Precision precision_;
   data::Loader loader_;
 };
 

@@ -17,7 +17,7 @@ int run_archive_worker(const std::shared_ptr<StepHooks>& hooks) {
     return static_cast<int>(ExitCode::usage);
   }
   const auto make = [](const ProgramContext& context) {
-    return std::make_unique<ScriptProgram>(context.path, context.device, context.bf16);
+    return std::make_unique<ScriptProgram>(context.path, context.device);
   };
   return run_program(read_settings, make, hooks);
 }

@@ -104,6 +104,25 @@ def from_python_to_python(folder, draw):
     python(folder, READ, model_of(again))
 
 
+def precisions(folder, draw):
+    """In 16 bits the losses are nearly those of 32, and what overflows is not applied."""
+    program = folder.program("net")
+    python(folder, WRITE, program)
+    losses = {}
+    for precision in ("fp32", "bf16", "fp16"):
+        run = folder.run(program, "--fresh", "--replicas", "2", "--set", f"precision={precision}")
+        run.expect_end(0, 200)
+        losses[precision] = [event["loss"] for event in run.of("step")]
+        if precision == "fp16":
+            check(run.end_event()["skipped"] <= 16, "the loss scale did not settle",
+                  run.end_event())
+    for precision in ("bf16", "fp16"):
+        for i in (0, -1):
+            check(abs(losses[precision][i] - losses["fp32"][i]) < 0.1 * losses["fp32"][0],
+                  f"{precision} is far from fp32", losses[precision][i], losses["fp32"][i])
+        check(losses[precision][0] != losses["fp32"][0], f"{precision} computed in 32 bits")
+
+
 def documented(folder, code, settings):
     """The documented examples train exactly as printed."""
     python(folder, DATA)
@@ -134,4 +153,4 @@ def manual(folder, draw):
 
 if not PYTHON:
     skip_all("ADAPTDL_TEST_PYTHON names no Python with torch; ./bootstrap test sets it")
-main(from_python_to_python, readme, manual)
+main(from_python_to_python, precisions, readme, manual)

@@ -78,7 +78,8 @@ struct Slot {
 
 class Trainer {
  public:
-  explicit Trainer(Run& run) : run_(run), statistics_(run.groups) {
+  explicit Trainer(Run& run)
+      : run_(run), statistics_(run.groups, TrainingSpec::Averaging::adaptdl) {
     slots_[0].parameter = tensor(run.w, {kInputs, kOutputs}).requires_grad_();
     slots_[1].parameter = tensor(run.b, {kOutputs}).requires_grad_();
     slots_[1].group = static_cast<size_t>(run.groups - 1);

@@ -87,6 +87,17 @@ void add_goodput(Text& text, const std::vector<Live>& jobs) {
       text.sample(fmt::format("{},replicas=\"{}\"", job.labels, replicas), best.goodput);
     }
   }
+  text.family("adaptdl_job_throughput_predicted", "gauge",
+              "Predicted samples per second with that many replicas on one node.");
+  for (const Live& job : jobs) {
+    if (!job.hints.perf || !job.hints.batch) continue;
+    for (const int replicas : kPredicted) {
+      const auto best = model(job).optimize(1, replicas, *job.hints.batch);
+      text.sample(
+          fmt::format("{},replicas=\"{}\"", job.labels, replicas),
+          model(job).throughput(1, replicas, static_cast<double>(best.atomic), best.accum_steps));
+    }
+  }
 }
 
 void add_totals(Text& text, const std::vector<KnownJob>& jobs) {
@@ -154,6 +165,16 @@ std::string metrics_text(const std::vector<KnownJob>& jobs, const ControllerFigu
   text.family("adaptdl_job_batch_size", "gauge", "Samples in one step of all replicas.");
   for (const Live& job : live) {
     if (job.sent.global_batch) text.sample(job.labels, static_cast<double>(*job.sent.global_batch));
+  }
+  text.family(
+      "adaptdl_job_train_metric", "gauge",
+      "What the job reports of its training: loss, valid_loss, local_batch, step_s (seconds "
+      "per step), sync_s (of them, for synchronisation), and what programs of other makes "
+      "send.");
+  for (const Live& job : live) {
+    for (const auto& [name, value] : job.sent.train_metrics) {
+      text.sample(fmt::format("{},metric=\"{}\"", job.labels, escaped_label(name)), value);
+    }
   }
   text.family("adaptdl_job_remaining_progress", "gauge", "Scale-invariant iterations left.");
   for (const Live& job : live) {

@@ -28,6 +28,7 @@ class CpuCommunicator final : public Communicator {
 
   int rank() const override { return layout_.rank; }
   int size() const override { return layout_.size; }
+  int hosts() const override { return static_cast<int>(layout_.hosts.size()); }
   uint64_t generation() const override { return layout_.generation; }
   void all_reduce(void* data, size_t count, Type type, Op op, Memory memory) override;
   void broadcast(void* data, size_t bytes, int root, bool keep, Memory memory) override;

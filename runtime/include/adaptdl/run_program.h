@@ -16,7 +16,6 @@ namespace adaptdl {
 // What a program is made from.
 struct ProgramContext {
   at::Device device;
-  bool bf16 = false;                   // from the settings: run steps under autocast to bfloat16
   std::string path;                    // of this executable
   std::vector<std::string> arguments;  // what followed `--` on the command line of `adaptdl run`
 };

@@ -207,6 +207,7 @@ TEST_CASE("collectives agree with a simple computation in shared memory") {
     CAPTURE(size);
     with_group(one_host(size), [&](Communicator& communicator) {
       CHECK(communicator.size() == size);
+      CHECK(communicator.hosts() == 1);
       exercise(communicator, static_cast<uint32_t>(size), size <= 4 ? 60 : 25, 200'000);
     });
   }
@@ -225,6 +226,7 @@ TEST_CASE("collectives agree with a simple computation in mixed groups") {
   for (const std::string letters : {"aab", "abb", "aabb", "abab", "aabbc", "abcabc", "aaaabbcd"}) {
     CAPTURE(letters);
     with_group(hosts_of(letters), [&](Communicator& communicator) {
+      CHECK(communicator.hosts() == letters.back() - 'a' + 1);
       exercise(communicator, 200 + static_cast<uint32_t>(letters.size()), 25, 200'000);
     });
   }

@@ -15,6 +15,7 @@ namespace adaptdl::gns {
 namespace {
 
 using Samples = std::vector<GroupSample>;
+using Averaging = GradientStatistics::Averaging;
 
 // Gradients of `dimension` numbers around `mean` with variance `var` in all, at the initial batch;
 // a sample of `share` initial batches has var / share.
@@ -57,7 +58,7 @@ TEST_CASE("the estimates find the mean and the noise, whatever the count and the
   for (const int count : {2, 3, 8}) {
     for (const double share : {0.5, 1.0, 2.0}) {
       Noise noise;
-      GradientStatistics statistics(1);
+      GradientStatistics statistics(1, Averaging::adaptdl);
       for (int t = 0; t < 4000; ++t)
         statistics.update(count, count * share, {noise.step(count, share)});
       CHECK(statistics.sqr() == doctest::Approx(1).epsilon(0.3));
@@ -69,7 +70,7 @@ TEST_CASE("the estimates find the mean and the noise, whatever the count and the
 
 TEST_CASE("the estimates stay unbiased where the samples of a step differ in size") {
   Noise noise;
-  GradientStatistics statistics(1);
+  GradientStatistics statistics(1, Averaging::adaptdl);
   for (int t = 0; t < 20000; ++t) statistics.update(3, 1.75, {noise.step({1.0, 0.5, 0.25})});
   CHECK(statistics.sqr() == doctest::Approx(1).epsilon(0.3));
   CHECK(statistics.var() == doctest::Approx(20).epsilon(0.1));
@@ -77,7 +78,7 @@ TEST_CASE("the estimates stay unbiased where the samples of a step differ in siz
 
 TEST_CASE("one gradient a step: differences of successive ones find them too") {
   Noise noise;
-  GradientStatistics statistics(1);
+  GradientStatistics statistics(1, Averaging::adaptdl);
   auto before = noise.gradient(1);
   for (int t = 0; t < 6000; ++t) {
     const auto now = noise.gradient(1);
@@ -91,7 +92,7 @@ TEST_CASE("one gradient a step: differences of successive ones find them too") {
 }
 
 TEST_CASE("the first gradient of a lone replica says nothing") {
-  GradientStatistics statistics(2);
+  GradientStatistics statistics(2, Averaging::adaptdl);
   CHECK(!statistics.update(1, 1, Samples{{0, 4, 0, 0}, {0, 4, 0, 0}}));
   CHECK(statistics.empty());
   CHECK(statistics.sqr() == 2);  // one for each group
@@ -102,7 +103,7 @@ TEST_CASE("the first gradient of a lone replica says nothing") {
 }
 
 TEST_CASE("unbiased samples replace biased averages; biased ones join what is there") {
-  GradientStatistics statistics(1);
+  GradientStatistics statistics(1, Averaging::adaptdl);
   CHECK(statistics.update(1, 1, Samples{{0, 100, 100, 0}}));
   CHECK(statistics.biased());
   CHECK(statistics.var() == doctest::Approx(100));
@@ -116,7 +117,7 @@ TEST_CASE("unbiased samples replace biased averages; biased ones join what is th
 }
 
 TEST_CASE("samples that are not finite are left out") {
-  GradientStatistics statistics(2);
+  GradientStatistics statistics(2, Averaging::adaptdl);
   statistics.update(2, 1, Samples{{3, 2}, {5, 4}});
   const auto before = statistics.to_json();
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -131,7 +132,7 @@ TEST_CASE("samples that are not finite are left out") {
 }
 
 TEST_CASE("one sample for n steps weighs as much as n samples") {
-  GradientStatistics each(1), sampled(1);
+  GradientStatistics each(1, Averaging::adaptdl), sampled(1, Averaging::adaptdl);
   for (int block = 0; block < 50; ++block) {
     const GroupSample sample{3.0 + block % 5, 2.0};
     for (int t = 0; t < 8; ++t) each.update(2, 2, {sample});
@@ -144,7 +145,7 @@ TEST_CASE("one sample for n steps weighs as much as n samples") {
 TEST_CASE("sampling every n-th step stays unbiased") {
   for (const int every : {1, 7}) {
     Noise noise;
-    GradientStatistics statistics(1);
+    GradientStatistics statistics(1, Averaging::adaptdl);
     for (int t = 0; t < 14000; ++t) {
       const auto sample = noise.step(2, 1);
       if (t % every == 0) statistics.update(2, 2, {sample}, every);
@@ -158,7 +159,7 @@ TEST_CASE("gains lie between 1 and the scale for any samples") {
   std::mt19937_64 engine(32);
   std::normal_distribution<> any(0, 10);
   for (int i = 0; i < 300; ++i) {
-    GradientStatistics statistics(3);
+    GradientStatistics statistics(3, Averaging::adaptdl);
     for (int t = 0; t < 5; ++t) {
       Samples samples(3);
       for (auto& s : samples) s = {std::abs(any(engine)), std::abs(any(engine)), 0, 0};
@@ -175,7 +176,7 @@ TEST_CASE("gains lie between 1 and the scale for any samples") {
 }
 
 TEST_CASE("published values sum what is positive; raw ones may be negative") {
-  GradientStatistics statistics(2);
+  GradientStatistics statistics(2, Averaging::adaptdl);
   statistics.update(2, 2, Samples{{10, 1}, {1, 3}});
   CHECK(statistics.raw(0).sqr == doctest::Approx(-8));
   CHECK(statistics.raw(0).var == doctest::Approx(18));
@@ -188,7 +189,7 @@ TEST_CASE("published values sum what is positive; raw ones may be negative") {
 
 TEST_CASE("the state reads back to the last bit, and nonsense is refused") {
   Noise noise;
-  GradientStatistics statistics(2);
+  GradientStatistics statistics(2, Averaging::adaptdl);
   for (int t = 0; t < 20; ++t) statistics.update(3, 1.7, {noise.step(3, 1), noise.step(3, 2)});
   auto copy = GradientStatistics::from_json(nlohmann::json::parse(statistics.to_json().dump()));
   CHECK(copy.to_json() == statistics.to_json());
@@ -197,12 +198,15 @@ TEST_CASE("the state reads back to the last bit, and nonsense is refused") {
   statistics.update(3, 1.7, next);
   CHECK(copy.sqr() == statistics.sqr());
   CHECK(copy.var() == statistics.var());
-  CHECK(GradientStatistics::from_json(GradientStatistics(3).to_json()).groups() == 3);
+  CHECK(
+      GradientStatistics::from_json(GradientStatistics(3, Averaging::adaptdl).to_json()).groups() ==
+      3);
 
-  for (const char* bad : {"3", "{}", R"({"groups": [[1]], "weight": 0.5, "biased": false})",
-                          R"({"groups": [[1, null]], "weight": 0.5, "biased": false})",
-                          R"({"groups": [[1, 2]], "weight": 2, "biased": false})",
-                          R"({"groups": [[1, 2]], "weight": 0.5, "biased": 1})"}) {
+  for (const char* bad :
+       {"3", "{}", R"({"groups": [[1]], "weight": 0.5, "samples": 3, "biased": false})",
+        R"({"groups": [[1, null]], "weight": 0.5, "samples": 3, "biased": false})",
+        R"({"groups": [[1, 2]], "weight": 2, "samples": 3, "biased": false})",
+        R"({"groups": [[1, 2]], "weight": 0.5, "samples": 3, "biased": 1})"}) {
     CHECK_THROWS_AS(GradientStatistics::from_json(nlohmann::json::parse(bad)), Error);
   }
 }

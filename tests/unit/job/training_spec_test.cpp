@@ -139,7 +139,7 @@ TEST_CASE("each refusal names file, line and field, and what is allowed") {
   check_contains(refusal(head + "epoch: 3\n"), "adaptdl.yaml:4: epoch: ");
   check_contains(refusal(head + "epoch: 3\n"), "did you mean epochs?");
   check_contains(refusal(head + "seed: -1\n"), "adaptdl.yaml:4: seed: ");
-  check_contains(refusal(head + "precision: fp16\n"), "one of fp32, bf16");
+  check_contains(refusal(head + "precision: fp8\n"), "one of fp32, bf16, fp16");
   check_contains(refusal(head + "max_nonfinite: many\n"), "an integer");
   check_contains(refusal(head + "name: a/b\n"), "adaptdl.yaml:4: name: ");
   check_contains(refusal(head + "checkpoint_interval_s: .inf\n"), "checkpoint_interval_s: ");

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <doctest/doctest.h>
 #include <random>
+#include <vector>
 
 #include "core/base/error.h"
 
@@ -16,7 +17,8 @@ BatchKnowledge known(double sqr, double var) {
   BatchKnowledge result;
   result.perf = kPerf;
   result.grad = {sqr, var};
-  result.timed_steps = result.gradient_samples = 100;
+  result.timed_steps = result.gradient_samples = result.fresh_samples = 100;
+  result.proven_batch = kBounds.max;
   return result;
 }
 
@@ -54,13 +56,30 @@ TEST_CASE("noisy gradients grow the batch, once enough is known") {
   knowledge.timed_steps = BatchChooser::kEnough - 1;
   CHECK(!chooser.improve(1, 2, first, knowledge));
   knowledge = known(1, 1e4);
-  knowledge.gradient_samples = BatchChooser::kEnough - 1;
+  knowledge.fresh_samples = BatchChooser::kEnough - 1;
   CHECK(!chooser.improve(1, 2, first, knowledge));
+  knowledge.gradient_samples = BatchChooser::kEnough - 1;
   CHECK(chooser.start(1, 2, knowledge) == first);
   knowledge = known(1, 1e4);
   knowledge.perf.reset();
   CHECK(!chooser.improve(1, 2, first, knowledge));
   CHECK(chooser.start(1, 2, knowledge) == first);
+}
+
+TEST_CASE("a batch at most doubles the largest that was measured") {
+  const BatchChooser chooser(kBounds, true);
+  BatchKnowledge knowledge = known(1, 1e9);
+  knowledge.proven_batch = 0;
+  BatchChoice present = chooser.spread(2);
+  std::vector<int64_t> totals;
+  while (const auto better = chooser.improve(1, 2, present, knowledge)) {
+    present = *better;
+    totals.push_back(2 * present.atomic * (present.accum_steps + 1));
+    knowledge.proven_batch = totals.back();
+  }
+  CHECK(totals == std::vector<int64_t>{64, 128, 256, 512, 1024, 2048});
+  knowledge.proven_batch = 100;
+  CHECK(chooser.start(1, 4, knowledge).atomic == 50);  // new replicas are no reason to leap
 }
 
 TEST_CASE("clean gradients keep the batch small") {

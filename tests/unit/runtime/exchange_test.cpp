@@ -21,6 +21,7 @@ StepReport report(int rank) {
   mine.next_measure = rank == 0;
   mine.checkpoint = rank == 0;
   mine.local = {0.25 + rank, 8};
+  mine.used = {0x80000000u, rank == 0 ? 5u : 3u};
   return mine;
 }
 
@@ -39,6 +40,7 @@ TEST_CASE("a lone replica's summary is its report") {
   CHECK(sum.next_measure);
   CHECK(sum.checkpoint);
   CHECK(sum.local == std::vector<double>{0.25, 8});
+  CHECK(sum.used == std::vector<uint32_t>{0x80000000u, 5});
 }
 
 TEST_CASE("replicas sum up their reports, and rank 0 decides") {
@@ -58,5 +60,6 @@ TEST_CASE("replicas sum up their reports, and rank 0 decides") {
     CHECK(sum.next_measure);
     CHECK(sum.checkpoint);
     CHECK(sum.local == std::vector<double>{1.5, 16});
+    CHECK(sum.used == std::vector<uint32_t>{0x80000000u, 7});
   }
 }

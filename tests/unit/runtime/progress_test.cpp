@@ -24,7 +24,7 @@ Progress sample() {
   progress.measure = false;
   progress.epoch_loss_sum = 0.1;
   progress.validation = {{"loss", 0.1}, {"accuracy", 0.9}};
-  progress.statistics = gns::GradientStatistics(2);
+  progress.statistics = gns::GradientStatistics(2, TrainingSpec::Averaging::recent);
   progress.statistics.update(2, 1.5, {{3.0, 2.0, 0, 0}, {1.0, 0.3, 0, 0}});
   return progress;
 }

@@ -59,14 +59,14 @@ std::string step(const std::string& signature, const std::string& body) {
 }
 
 ScriptProgram load(const std::string& path) {
-  return ScriptProgram(path, at::kCPU, false);
+  return ScriptProgram(path, at::kCPU);
 }
 
 }  // namespace
 
 TEST_CASE("a program trains, validates and is saved") {
   const Folder folder;
-  ScriptProgram program(archive(folder, kGood), at::kCPU, false);
+  ScriptProgram program(archive(folder, kGood), at::kCPU);
   REQUIRE(program.parameters().size() == 1);
   CHECK(program.parameters()[0].name == "w");
   REQUIRE(program.buffers().size() == 1);
@@ -97,7 +97,7 @@ TEST_CASE("a program trains, validates and is saved") {
 
 TEST_CASE("a model that cannot be written is an Error, and leaves nothing behind") {
   const Folder folder;
-  ScriptProgram program(archive(folder, kGood), at::kCPU, false);
+  ScriptProgram program(archive(folder, kGood), at::kCPU);
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
   const rlimit small{1024, before.rlim_max};
@@ -108,15 +108,6 @@ TEST_CASE("a model that cannot be written is an Error, and leaves nothing behind
   signal(SIGXFSZ, SIG_DFL);
   CHECK_FALSE(std::filesystem::exists(folder.file("model.pt.part")));
   CHECK_FALSE(std::filesystem::exists(folder.file("model.pt")));
-}
-
-TEST_CASE("autocast is on during a step only") {
-  const Folder folder;
-  ScriptProgram program(archive(folder, step("batch: List[Tensor]) -> Tensor",
-                                             "return torch.mm(batch[0], self.w.expand([3, 3]))")),
-                        at::kCPU, /*bf16=*/true);
-  CHECK((program.training_step({at::ones({2, 3})}).scalar_type() == at::kBFloat16));
-  CHECK((at::mm(at::ones({2, 3}), at::ones({3, 2})).scalar_type() == at::kFloat));
 }
 
 TEST_CASE("what is no archive is refused") {
@@ -189,7 +180,7 @@ def training_step(self, batch: List[Tensor]) -> Tensor:
     return (batch[0] * self.encoder.weight + self.decoder.weight).mean()
 )");
   module.save(folder.file("shared.pt"));
-  ScriptProgram program(folder.file("shared.pt"), at::kCPU, false);
+  ScriptProgram program(folder.file("shared.pt"), at::kCPU);
   REQUIRE(program.parameters().size() == 1);
   CHECK(program.parameters()[0].name == "encoder.weight");
   CHECK(program.buffers().size() == 1);
@@ -239,6 +230,6 @@ def training_step(self, batch: List[Tensor]) -> Tensor:
     return (batch[0] * self.w).mean()
 )");
   module.save(folder.file("slow.pt"));
-  ScriptProgram program(folder.file("slow.pt"), at::kCPU, false);
+  ScriptProgram program(folder.file("slow.pt"), at::kCPU);
   CHECK_ERROR(program.training_step({at::ones({2, 3})}), "changes slow, which is not a buffer");
 }

@@ -173,7 +173,7 @@ TEST_CASE("dashboard and alerts speak of series that there are") {
                                   "metrics: {prometheusRule: {enabled: true}}\n");
   const Json board = Json::parse(
       find(objects, "ConfigMap", "adaptdl-dashboard")["data"]["adaptdl.json"].get<std::string>());
-  CHECK(board["panels"].size() == 12);
+  CHECK(board["panels"].size() == 16);
   const Json rules = find(objects, "PrometheusRule", "adaptdl");
   for (const Json& rule : rules["spec"]["groups"][0]["rules"]) {
     CHECK(!rule["annotations"]["description"].get<std::string>().empty());
