@@ -238,6 +238,17 @@ void Gradients::drop_unused(const std::vector<uint32_t>& used_anywhere) {
   }
 }
 
+void Gradients::abandon() noexcept {
+  active_ = false;
+  if (communicator_) {
+    try {
+      reducer_->wait();
+    } catch (const std::exception&) {  // aborted, as it should be
+    }
+  }
+  clear();
+}
+
 void Gradients::remember(bool copy) {
   previous_.clear();
   for (const auto& parameter : parameters_) {

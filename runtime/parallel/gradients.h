@@ -61,6 +61,10 @@ class Gradients {
   // Throws comm::Aborted if the generation breaks; then discard the step.
   void finish();
 
+  // Ends a step that begin() began and that will not be finished: the program has thrown. Waits for
+  // reductions that run, so the generation must be aborted before.
+  void abandon() noexcept;
+
   // With a single gradient per step, differences between successive steps replace differences
   // between replicas: remembers the current gradients (of a single replica) for the next step's
   // norms. Set `copy` if the gradients are changed in place (by clipping).

@@ -24,24 +24,34 @@ BatchChooser::BatchChooser(const BatchBounds& bounds, bool adaptive)
   }
 }
 
-BatchChoice BatchChooser::spread(int replicas) const {
+BatchBounds BatchChooser::within(int64_t atomic_limit) const {
+  BatchBounds bounds = bounds_;
+  if (atomic_limit > 0 && bounds.accumulation) {
+    bounds.atomic_max = std::max(bounds.atomic_min, std::min(bounds.atomic_max, atomic_limit));
+  }
+  return bounds;
+}
+
+BatchChoice BatchChooser::spread(int replicas, int64_t atomic_limit) const {
   ADAPTDL_CHECK(replicas >= 1);
-  const int64_t local = divide_up(bounds_.initial, replicas);
-  const int64_t passes = bounds_.accumulation ? divide_up(local, bounds_.atomic_max) : 1;
+  const BatchBounds bounds = within(atomic_limit);
+  const int64_t local = divide_up(bounds.initial, replicas);
+  const int64_t passes = bounds.accumulation ? divide_up(local, bounds.atomic_max) : 1;
   BatchChoice choice;
-  choice.atomic = std::clamp(divide_up(local, passes), bounds_.atomic_min, bounds_.atomic_max);
+  choice.atomic = std::clamp(divide_up(local, passes), bounds.atomic_min, bounds.atomic_max);
   choice.accum_steps = static_cast<int>(passes - 1);
   return choice;
 }
 
 BatchBounds BatchChooser::reachable(const BatchKnowledge& known) const {
-  BatchBounds bounds = bounds_;
+  BatchBounds bounds = within(known.atomic_limit);
   bounds.max = std::min(bounds.max, kFastest * std::max(bounds.initial, known.proven_batch));
   return bounds;
 }
 
 BatchChoice BatchChooser::start(int nodes, int replicas, const BatchKnowledge& known) const {
-  if (!adaptive_ || !known.perf || known.gradient_samples < kEnough) return spread(replicas);
+  if (!adaptive_ || !known.perf || known.gradient_samples < kEnough)
+    return spread(replicas, known.atomic_limit);
   return GoodputModel(*known.perf, known.grad, bounds_.initial)
       .optimize(nodes, replicas, reachable(known));
 }

@@ -17,6 +17,7 @@ struct BatchKnowledge {
   int64_t gradient_samples = 0;  // included in `grad`
   int64_t fresh_samples = 0;     // of them, since the batch last changed
   int64_t proven_batch = 0;      // the largest total batch with enough of them; 0 = none
+  int64_t atomic_limit = 0;      // memory does not suffice for larger ones; 0 = not known
 };
 
 struct BetterBatch : BatchChoice {
@@ -41,7 +42,8 @@ class BatchChooser {
 
   // M0 over the replicas with as few passes as the atomic bounds allow, rounded up, so that the
   // total may exceed M0 by less than replicas * passes. Its goodput is not computed (0).
-  BatchChoice spread(int replicas) const;
+  // `atomic_limit`: as in BatchKnowledge.
+  BatchChoice spread(int replicas, int64_t atomic_limit = 0) const;
 
   // For a new placement: the best known batch, or spread() while too little is known.
   BatchChoice start(int nodes, int replicas, const BatchKnowledge& known) const;
@@ -51,6 +53,7 @@ class BatchChooser {
                                      const BatchKnowledge& known) const;
 
  private:
+  BatchBounds within(int64_t atomic_limit) const;
   BatchBounds reachable(const BatchKnowledge& known) const;
 
   BatchBounds bounds_;

@@ -41,6 +41,7 @@ BatchKnowledge BatchPolicy::knowledge(const Progress& progress, int nodes, int r
   known.gradient_samples = progress.statistics.samples();
   known.fresh_samples = progress.fresh;
   known.proven_batch = progress.proven;
+  known.atomic_limit = progress.atomic_limit;
   return known;
 }
 
@@ -52,6 +53,10 @@ BatchPlan BatchPolicy::for_replicas(const Progress& progress, int nodes, int rep
   cause_ = choice.goodput > 0 ? "best predicted goodput with " + among
            : replicas > 1     ? "shared among " + among
                               : "all on 1 replica";
+  if (progress.atomic_limit > 0) {
+    cause_ +=
+        fmt::format(", at most {} samples in one pass, as memory ran out", progress.atomic_limit);
+  }
   return plan_of(choice);
 }
 
@@ -65,6 +70,13 @@ BatchPlan BatchPolicy::next(const Progress& progress, int nodes, int replicas) {
   predicted_ = better->goodput;
   cause_ = fmt::format("predicted goodput {:.1f} times as high", better->times);
   return plan_of(*better);
+}
+
+std::optional<int64_t> BatchPolicy::smaller_atomic(const Progress& progress) const {
+  // Without accumulation a smaller atomic batch would be a smaller batch.
+  const bool can = spec_.accumulation && progress.batch.atomic > spec_.atomic_min;
+  if (!can) return std::nullopt;
+  return std::max(spec_.atomic_min, progress.batch.atomic / 2);
 }
 
 void BatchPolicy::observe(const StepFacts& facts, int nodes) {
@@ -81,6 +93,10 @@ std::optional<SchedulingHints> BatchPolicy::hints(const Progress& progress) cons
   hints.atomic_min = spec_.atomic_min;
   hints.atomic_max = spec_.atomic_max > 0 ? spec_.atomic_max : spec_.max;
   if (hints.atomic_max == 0) hints.atomic_max = spec_.initial;
+  if (progress.atomic_limit > 0) {
+    hints.atomic_max =
+        std::max(spec_.atomic_min, std::min(*hints.atomic_max, progress.atomic_limit));
+  }
   hints.max_profiled_replicas = profile_.max_replicas();
   hints.accumulation = spec_.accumulation;
   hints.perf = perf;

@@ -30,6 +30,10 @@ class BatchPolicy {
   // For the next step of a running generation: the current plan, unless another is worth a change.
   BatchPlan next(const Progress& progress, int nodes, int replicas);
 
+  // The limit for the atomic batch once memory did not suffice for the present one; nothing if
+  // there is no smaller one to try.
+  std::optional<int64_t> smaller_atomic(const Progress& progress) const;
+
   // Predicted goodput of the newest choice, samples/s; 0 = unknown.
   double predicted_goodput() const { return predicted_; }
   // Human-readable reason for the newest choice; generic if another replica made the choice.

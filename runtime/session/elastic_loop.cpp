@@ -9,6 +9,7 @@
 #include "runtime/parallel/buffers.h"
 #include "runtime/parallel/device_memory.h"
 #include "runtime/session/batches.h"
+#include "runtime/session/step_failure.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -59,7 +60,7 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
 }
 
 int ElasticLoop::run() {
-  stepper_.check_program(batch_policy_.initial(1));
+  try_atomic(batch_policy_.initial(1).atomic);
   if (session_.has_launcher()) optimizer_.reserve_state();
   session_.set_device_memory(device_memory(options_.device));
   session_.announce({{"libtorch", TORCH_VERSION},
@@ -112,7 +113,7 @@ ElasticLoop::Outcome ElasticLoop::tick() {
   Verdict verdict;
   {
     const Session::Together together(session_);
-    pending_ = prepare();
+    pending_ = prepare_or_shrink();
     reached(StepHooks::Point::prepared, pending_->after.step);
     const Vote vote{pending_->after.tick, session_.offer(),
                     static_cast<int64_t>(session_.stop_requested()), digest(pending_->after)};
@@ -129,6 +130,59 @@ ElasticLoop::Outcome ElasticLoop::tick() {
   if (!session_.answer(verdict.switching)) return Outcome::left;
   if (session_.generation() != before) synchronise();
   return Outcome::go_on;
+}
+
+Prepared ElasticLoop::prepare_or_shrink() {
+  for (;;) {
+    std::string cause;
+    try {
+      return prepare();
+    } catch (const comm::Aborted&) {
+      throw;
+    } catch (const std::exception& error) {
+      const auto smaller =
+          out_of_memory(error) ? batch_policy_.smaller_atomic(progress_) : std::nullopt;
+      if (!smaller) throw failed(error);
+      log_warning("memory ran out in step {}: {}", progress_.step + 1, error.what());
+      progress_.atomic_limit = *smaller;
+      cause = fmt::format("replica {} ran out of memory in step {}", session_.member(),
+                          progress_.step + 1);
+    }
+    // The others repeat the step, too, in a new generation, and learn of the limit there.
+    auto* communicator = session_.communicator();
+    if (communicator) communicator->abort(cause);
+    stepper_.abandon();
+    try {
+      progress_.atomic_limit = try_atomic(progress_.atomic_limit);
+    } catch (const std::exception& error) {
+      throw failed(error);
+    }
+    if (communicator) throw comm::Aborted(cause);
+    choose_batch();
+    stepper_.read_ahead(progress_, team());
+  }
+}
+
+// The largest atomic batch up to `most`, by halves, with which a trial step succeeds.
+int64_t ElasticLoop::try_atomic(int64_t most) {
+  for (int64_t atomic = most;; atomic = std::max(spec_.batch.atomic_min, atomic / 2)) {
+    try {
+      stepper_.check_program({atomic, 1});
+      return atomic;
+    } catch (const std::exception& error) {
+      if (!out_of_memory(error) || atomic <= spec_.batch.atomic_min) throw;
+    }
+  }
+}
+
+StepFailure ElasticLoop::failed(const std::exception& error) const {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  const data::Position& from = progress_.position;
+  const int64_t step = progress_.step + 1;
+  return {fmt::format("step {}, samples {} to {} of epoch {}: {}", step, from.index,
+                      from.index + progress_.batch.total(session_.replicas()) - 1, from.epoch,
+                      error.what()),
+          step, ours ? ours->exit_code() : ExitCode::error};
 }
 
 Prepared ElasticLoop::prepare() {
@@ -216,7 +270,9 @@ void ElasticLoop::finish_tick() {
 void ElasticLoop::synchronise() {
   const bool had_state = has_state_;
   comm::Communicator* communicator = session_.communicator();
-  const StepMark mark{has_state_, progress_.tick, progress_.tick + (pending_ ? 1 : 0)};
+  progress_.atomic_limit = stricter(progress_.atomic_limit, session_.atomic_limit());
+  const StepMark mark{has_state_, progress_.tick, progress_.tick + (pending_ ? 1 : 0),
+                      progress_.atomic_limit};
   SyncPlan plan;
   {
     const Session::Together together(session_);
@@ -257,14 +313,28 @@ void ElasticLoop::synchronise() {
     average_buffers(session_.communicator(), program_.buffers());
   }
   session_.report_switched(progress_.step);  // before events of the new generation
+  progress_.atomic_limit = stricter(progress_.atomic_limit, plan.atomic_limit);
+  choose_batch();
+  batch_policy_.begin_generation();
+  if (session_.threads() > 0) at::set_num_threads(session_.threads());
+  stepper_.read_ahead(progress_, team());
+  reporter_.generation(transfer_s, bytes, had_state);
+  if (!had_state) last_step_end_ = {};
+}
+
+void ElasticLoop::choose_batch() {
   // Rank 0 chooses for all: other machines may compute different results, and a generation that
   // broke here before may have left only some members with its choice.
-  const bool choose = progress_.batch_replicas != session_.replicas();
+  const bool choose =
+      progress_.batch_replicas != session_.replicas() ||
+      (progress_.atomic_limit > 0 && progress_.batch.atomic > progress_.atomic_limit);
   BatchPlan chosen = progress_.batch;
   if (choose && session_.rank() == 0) {
     chosen = batch_policy_.for_replicas(progress_, team().nodes, team().replicas);
   }
-  if (communicator) communicator->broadcast(&chosen, sizeof chosen, 0);
+  if (auto* communicator = session_.communicator()) {
+    communicator->broadcast(&chosen, sizeof chosen, 0);
+  }
   progress_.batch = chosen;
   progress_.batch_replicas = session_.replicas();
   if (choose) {
@@ -273,11 +343,6 @@ void ElasticLoop::synchronise() {
     reporter_.batch(chosen, session_.replicas(), last_ ? last_->lr : optimizer_.base_lr(0),
                     batch_policy_.predicted_goodput(), batch_policy_.cause());
   }
-  batch_policy_.begin_generation();
-  if (session_.threads() > 0) at::set_num_threads(session_.threads());
-  stepper_.read_ahead(progress_, team());
-  reporter_.generation(transfer_s, bytes, had_state);
-  if (!had_state) last_step_end_ = {};
 }
 
 void ElasticLoop::initialise() {

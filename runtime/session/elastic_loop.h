@@ -13,6 +13,7 @@
 #include "runtime/session/checkpointer.h"
 #include "runtime/session/hint_sender.h"
 #include "runtime/session/reporter.h"
+#include "runtime/session/step_failure.h"
 #include "runtime/session/stepper.h"
 #include "runtime/session/sync.h"
 #include "runtime/session/trainer.h"
@@ -35,6 +36,10 @@ class ElasticLoop {
   void synchronise();          // makes all members' state the same
   Outcome tick();              // one step or validation, and what follows from it
   Prepared prepare();
+  Prepared prepare_or_shrink();  // in smaller atomic batches, where memory ran out
+  int64_t try_atomic(int64_t most);
+  StepFailure failed(const std::exception& error) const;
+  void choose_batch();  // once the replicas, or their memory, have changed
   void finish_tick();
   void initialise();  // rank 0, if no member has state: from a checkpoint or from scratch
   void conclude(bool finished);  // writes the last checkpoint, and the model

@@ -27,6 +27,7 @@ void visit_fields(P& p, Visit&& visit) {
   visit("batch_since", p.batch_since);
   visit("fresh", p.fresh);
   visit("proven", p.proven);
+  visit("atomic_limit", p.atomic_limit);
   visit("batch_replicas", p.batch_replicas);
   visit("measure", p.measure);
   visit("last_measured", p.last_measured);

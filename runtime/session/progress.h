@@ -31,6 +31,7 @@ struct Progress {
   int64_t batch_since = 0;    // step after which `batch` was chosen
   int64_t fresh = 0;          // steps measured since then
   int64_t proven = 0;         // samples of the largest batch that was measured often enough
+  int64_t atomic_limit = 0;   // largest atomic batch that memory suffices for; 0 = not known
   int batch_replicas = 0;     // number of replicas that `batch` was chosen for; 0 = not chosen
   bool measure = true;        // measure gradient statistics in the next step
   int64_t last_measured = 0;  // the newest step in the statistics

@@ -9,6 +9,7 @@
 #include "runtime/session/device.h"
 #include "runtime/session/launch_settings.h"
 #include "runtime/session/session.h"
+#include "runtime/session/step_failure.h"
 #include "runtime/session/trainer.h"
 #include "runtime/torch_compat.h"
 
@@ -53,12 +54,17 @@ int run_program(const ReadSettings& read, const MakeProgram& make,
   keep_freed_memory();
   try {
     Session session;
-    const auto give_up = [&session](const std::string& message, ExitCode code) {
-      session.send({{"type", "fatal"}, {"message", message}, {"exit", static_cast<int>(code)}});
+    const auto give_up = [&session](const std::string& message, ExitCode code, int64_t step = 0) {
+      nlohmann::json fatal = {
+          {"type", "fatal"}, {"message", message}, {"exit", static_cast<int>(code)}};
+      if (step > 0) fatal["step"] = step;
+      session.send(fatal);
       return report(message, code);
     };
     try {
       return train_in(session, read, make, hooks);
+    } catch (const StepFailure& failure) {
+      return give_up(failure.what(), failure.exit_code(), failure.step);
     } catch (const Error& error) {
       return give_up(error.what(), error.exit_code());
     } catch (const c10::Error& error) {

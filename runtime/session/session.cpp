@@ -223,6 +223,7 @@ void Session::connect_loop() {
     next_rank_ = std::max(options.rank, 0);
     next_replicas_ = static_cast<int>(options.endpoints.size());
     next_threads_ = target.value("threads", 0);
+    next_atomic_limit_ = target.value("atomic_limit", int64_t{0});
     changed_.notify_all();
     lock.unlock();
     if (next_member_) send({{"type", "connected"}, {"generation", generation}});
@@ -239,6 +240,7 @@ void Session::take_next(std::unique_lock<std::mutex>& lock) {
   rank_ = next_rank_;
   replicas_ = next_replicas_;
   threads_ = next_threads_;
+  atomic_limit_ = next_atomic_limit_;
   next_generation_ = 0;
   lock.unlock();
   changed_.notify_all();

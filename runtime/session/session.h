@@ -75,6 +75,9 @@ class Session {
   // Compute threads of each replica in the current generation; 0 = not set.
   int threads() const { return threads_; }
 
+  // Largest atomic batch, as the launcher knows of replicas killed for want of memory; 0 = none.
+  int64_t atomic_limit() const { return atomic_limit_; }
+
   // While one exists, the training thread is in a part that all members should reach soon; the
   // launcher is told if it waits there for long. Elsewhere a long wait is normal: another member
   // may be reading or writing files.
@@ -126,6 +129,7 @@ class Session {
   bool next_immediate_ = false, next_member_ = false;
   uint64_t next_generation_ = 0, newest_ = 0;
   int next_rank_ = 0, next_replicas_ = 0, next_threads_ = 0;
+  int64_t atomic_limit_ = 0, next_atomic_limit_ = 0;
   comm::Communicator* abortable_ = nullptr;  // current_, for the control thread
   bool offered_ = false;                     // next_ is held for answer()
   bool trained_ = false;                     // has had the state of a generation

@@ -24,7 +24,7 @@ constexpr int64_t kMeasureAtLeast = 200;
 constexpr double kMeasurements = 50;
 // A lone replica computes a measured step in halves, which costs a pass's fixed time. A half has at
 // least two samples, as normalisation over a batch needs.
-constexpr int64_t kLeastHalvesApart = 4, kMostHalvesApart = 16;
+constexpr int64_t kLeastHalvesApart = 8, kMostHalvesApart = 32;
 constexpr int64_t kSmallestHalved = 4;
 
 data::Sampler make_sampler(const TrainingSpec& spec, int64_t samples) {

@@ -78,6 +78,12 @@ class Stepper {
   // collective.
   void apply(const Prepared& prepared);
 
+  // Ends a step in which the program has thrown, after its generation was aborted.
+  void abandon() {
+    gradients_.abandon();
+    discard();
+  }
+
   // Undoes what a step that is not applied has changed; nothing if there is none.
   void discard() { saved_buffers_.restore(); }
 

@@ -12,11 +12,16 @@
 
 namespace adaptdl {
 
+int64_t stricter(int64_t a, int64_t b) {
+  return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
+}
+
 SyncPlan plan_sync(const std::vector<StepMark>& marks, int rank) {
   SyncPlan plan;
   int64_t finished = std::numeric_limits<int64_t>::max();
   for (const auto& mark : marks) {
     if (mark.has_state) finished = std::min(finished, mark.prepared);
+    plan.atomic_limit = stricter(plan.atomic_limit, mark.atomic_limit);
   }
   for (size_t r = 0; r < marks.size(); ++r) {
     // A member that applied more than all have prepared would contradict the commit. It takes the

@@ -20,21 +20,26 @@ class Communicator;
 // have prepared it.
 struct StepMark {
   bool has_state = false;
-  int64_t applied = 0;   // Progress::tick: the last step or validation that this member applied
-  int64_t prepared = 0;  // applied or applied + 1
+  int64_t applied = 0;       // Progress::tick: the last step or validation that this member applied
+  int64_t prepared = 0;      // applied or applied + 1
+  int64_t atomic_limit = 0;  // largest atomic batch for which its memory suffices; 0 = not known
 };
 
 struct SyncPlan {
-  int root = -1;          // lowest rank with the state; -1: no member has state
-  int64_t finished = 0;   // the last finished tick; members that only prepared it must apply it
-  bool receive = false;   // this member takes the root's state
-  bool transfer = false;  // some member does
+  int root = -1;             // lowest rank with the state; -1: no member has state
+  int64_t finished = 0;      // the last finished tick; members that only prepared it must apply it
+  bool receive = false;      // this member takes the root's state
+  bool transfer = false;     // some member does
+  int64_t atomic_limit = 0;  // the smallest that a member knows; 0 = none does
 };
 
 // Returns what member `rank` must do, given all members' marks in rank order. Pure. A step is
 // finished if all members with state have prepared it: one of them may have applied and announced
 // it. If one has not prepared it, no member has applied it, and it is repeated.
 SyncPlan plan_sync(const std::vector<StepMark>& marks, int rank);
+
+// The smaller of two limits, of which 0 is none.
+int64_t stricter(int64_t a, int64_t b);
 
 // Exchanges the marks; collective.
 SyncPlan agree(comm::Communicator* communicator, const StepMark& mine);

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import time
 
-from support import check, kill, main, run_command, skip
+from support import check, kill, main, run_command, same_losses, skip
 
 
 def refused(folder, name, *arguments, words=(), replicas="2"):
@@ -84,6 +84,51 @@ def dies_in_a_step(folder, draw):
     check(end["result"] == "failed" and "2" in end["reason"], "no reason")
     check(len(run.of("failure")) == 3, "not three tries")
     check(run.last_step() == 4, "it got past the step")
+
+
+def exceptions(folder, draw):
+    """An exception in a step is a death like any other, until another replica fails there."""
+    run = folder.run(folder.program("slow"), "--replicas", "2", "--set", "epochs=2",
+                     ADAPTDL_FAULT="reduced:5:0:throw")
+    run.expect_end(0, 200)
+    run.check_steps(last=80)
+    failure, = run.of("failure")
+    check("step 5, samples 96 to 119 of epoch 0" in failure["reason"] and
+          "1 of 2 continue" in failure["next"], "an odd failure", failure)
+    for replicas in ("1", "2"):
+        run = folder.run(folder.program("slow"), "--replicas", replicas, "--set", "epochs=2",
+                         "--name", f"again-{replicas}", ADAPTDL_FAULT="reduced:5:any:throw")
+        run.expect_end(1, 200)
+        reason = run.end_event()["reason"]
+        check("two replicas failed in the same step" in reason and
+              reason.count("the exception that was asked for") == 2, "an odd reason", reason)
+        check(run.last_step() == 4, "it got past the step")
+
+
+def memory_runs_out(folder, draw):
+    """Smaller passes, and the same losses as if the user had asked for them."""
+    asked = folder.run(folder.program("greedy"), "--set", "batch.atomic_max=8", "--name", "asked")
+    asked.expect_end(0, 200)
+    for replicas in ("1", "2"):
+        run = folder.run(folder.program("greedy"), "--replicas", replicas, "--name",
+                         f"greedy-{replicas}")
+        run.expect_end(0, 200)
+        check(not run.of("failure"), "a replica failed", run.of("failure"))
+        same_losses(run.losses(), asked.losses(), 1e-4)
+        check(all(event["atomic"] <= 8 for event in run.of("step")), "larger passes")
+        check(any("memory ran out" in event["cause"] for event in run.of("batch")), "no event")
+    for _ in range(2):  # the second one finds the limit in its checkpoint
+        run = folder.run(folder.program("greedy"), "--set", "epochs=1000000", "--name", "greedy")
+        run.wait_event("step")
+        run.signal(signal.SIGTERM)
+        run.expect_end(143)
+        found = [event["atomic"] for event in run.of("batch")]
+        check(found[-1] <= 8, "larger passes", found)
+    check(len(found) == 1, "the limit was forgotten", found)
+    # Nothing smaller is left to try.
+    run = folder.run(folder.program("greedy"), "--set", "batch.atomic_min=12", "--name", "hopeless")
+    run.expect_end(1, 200)
+    check("allocate memory" in run.end_event()["reason"], "an odd reason", run.end_event())
 
 
 def hangs(folder, draw):
@@ -256,5 +301,6 @@ def leaves_no_trace(folder, draw):
         check(loss == expected, f"step {step}: {loss} instead of {expected}")
 
 
-main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, hangs, stays_stopped,
-     stops_on_its_way, full_checkpoint_disk, not_finite, gradient_not_finite, leaves_no_trace)
+main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, exceptions,
+     memory_runs_out, hangs, stays_stopped, stops_on_its_way, full_checkpoint_disk, not_finite,
+     gradient_not_finite, leaves_no_trace)

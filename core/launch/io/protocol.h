@@ -8,11 +8,10 @@
 //   hello      {protocol, pid, endpoint, libtorch, device, parameters, state_bytes}: program loaded
 //              and checked, ready to connect; endpoint is opaque JSON for the other members.
 //   event      {event: {...}}: one event of the stream (adaptdl-events(5)), without time_s; sent by
-//              rank 0 only. `rescale` (generation, pause_s, transfer_s, bytes) comes after the first
-//              step of a generation, `resume` (step) before the first step after a checkpoint was
-//              loaded.
-//              `step` counts finished steps from 1. Steps may repeat (the launcher drops those that
-//              it has seen), but none is left out.
+//              rank 0 only. `rescale` (generation, pause_s, transfer_s, bytes) comes after the
+//              first step of a generation, `resume` (step) before the first step after a checkpoint
+//              was loaded. `step` counts finished steps from 1. Steps may repeat (the launcher
+//              drops those that it has seen), but none is left out.
 //   connected  {generation}: the links of that generation are up.
 //   switched   {generation, step}: this member has the state of that generation, as of its last
 //              finished step `step`, and trains in it.
@@ -29,14 +28,18 @@
 //              "finished" or "stopped": whether a checkpoint of the final state is on disk. Older
 //              programs omit it: then true when stopped, false when finished.
 //   fatal      {message, exit}: cannot train at all (bad archive, bad data): a sentence for people.
+//              With {step}: an exception in that step, which is a death like any other until
+//              another member fails in the same step.
 //
 // launcher -> worker
 //   welcome    {protocol, member, run_id, secret (hex), settings}: first message. settings: {name,
 //              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, threads,
 //              device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach it}.
-//   generation {generation, immediate, members: [{member, endpoint}], cause, threads}: rank =
-//              position in members. A worker that is not listed leaves: at the switch when planned,
-//              at once if immediate. threads: what each replica may use once it trains there.
+//   generation {generation, immediate, members: [{member, endpoint}], cause, threads,
+//              atomic_limit}: rank = position in members. atomic_limit: of the atomic batch, after
+//              the system has killed a replica because memory ran out; 0 = none. A worker that is
+//              not listed leaves: at the switch when planned, at once if immediate. threads: what
+//              each replica may use once it trains there.
 //   stop       {mode: "checkpoint"|"now", exit}: end together after a checkpoint (agreed in-band),
 //              or without one.
 

@@ -13,7 +13,9 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
   const auto& type = message.at("type").get_ref<const std::string&>();
   const auto generation = [&] { return message.at("generation").get<uint64_t>(); };
   if (type == "event") {
-    stream.event(id, message.at("event"));
+    const nlohmann::json& event = message.at("event");
+    if (event.contains("atomic")) failures.trains_with(event.at("atomic").get<int64_t>());
+    stream.event(id, event);
   } else if (type == "hello") {
     on_hello(replica, message);
   } else if (type == "connected") {
@@ -90,14 +92,26 @@ void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
   const Member* member = view.find(replica.id);
   const bool newcomer =
       member != nullptr && member->state != MemberState::active && view.trained() > 0;
-  if (newcomer) {
+  const int64_t step = message.value("step", int64_t{0});
+  const bool again = step > 0 && step == failed_step_ && replica.id != failed_member_;
+  if (newcomer || (step > 0 && !again)) {
+    if (step > 0) {
+      failed_step_ = step;
+      failed_member_ = replica.id;
+      failed_with_ = sentence;
+    }
     replica.fatal = sentence;  // the other replicas continue
     replica.process->kill();
     return;
   }
   if (subjects_.end.is("failed")) return;  // all replicas send the same; report it once
   subjects_.end.begin(
-      {.result = "failed", .exit = std::max(1, message.value("exit", 1)), .reason = sentence});
+      {.result = "failed",
+       .exit = std::max(1, message.value("exit", 1)),
+       .reason = again ? fmt::format("two replicas failed in the same step. Replica {}: {}. "
+                                     "Replica {}: {}",
+                                     failed_member_, failed_with_, replica.id, sentence)
+                       : sentence});
 }
 
 void Conversation::on_closed(Replica& replica) {

@@ -56,6 +56,10 @@ class Conversation : public ReplicaListener {
   std::optional<SchedulingHints> hints_;
   nlohmann::json summary_ = nlohmann::json::object();
   bool checkpointed_ = false;
+  // The newest exception in a step: which step, on which replica, and its words.
+  int64_t failed_step_ = 0;
+  MemberId failed_member_ = 0;
+  std::string failed_with_;
 };
 
 }  // namespace adaptdl::launch

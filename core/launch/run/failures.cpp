@@ -1,5 +1,7 @@
 #include "core/launch/run/failures.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace adaptdl::launch {
@@ -10,6 +12,7 @@ void Failures::add(MemberId id, const std::string& reason, MemberState before) {
 
 void Failures::add(MemberId id, std::string reason, const ExitStatus& status, MemberState before) {
   memory_ran_out_ = reason.empty() && oom_.explains(status);
+  if (memory_ran_out_ && atomic_ > 0) atomic_limit_ = std::max<int64_t>(atomic_ / 2, 1);
   if (reason.empty()) reason = memory_ran_out_ ? "killed: memory ran out" : status.describe();
   tell(id, reason, status, before);
 }

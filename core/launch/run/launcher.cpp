@@ -129,7 +129,7 @@ void Launcher::carry_out(const Decision& decision) {
       start_replicas(decision);
       break;
     case Action::announce:
-      replicas_.announce(decision.generation, decision.leavers);
+      replicas_.announce(decision.generation, decision.leavers, failures_.atomic_limit());
       break;
     case Action::dismiss:
       dismiss(decision);

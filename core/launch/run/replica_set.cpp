@@ -51,7 +51,8 @@ void ReplicaSet::start(MemberId id, const std::vector<int>& slots, int threads, 
                        : agents_->start(id, slots.front(), starter_.welcome(id, threads, fresh));
 }
 
-void ReplicaSet::announce(const Generation& generation, const std::vector<MemberId>& leavers) {
+void ReplicaSet::announce(const Generation& generation, const std::vector<MemberId>& leavers,
+                          int64_t atomic_limit) {
   nlohmann::json members = nlohmann::json::array();
   for (const MemberId id : generation.members) {
     members.push_back({{"member", id}, {"endpoint", find(id)->endpoint}});
@@ -62,6 +63,7 @@ void ReplicaSet::announce(const Generation& generation, const std::vector<Member
       {"immediate", generation.immediate},
       {"members", std::move(members)},
       {"cause", generation.cause},
+      {"atomic_limit", atomic_limit},
       {"threads", starter_.threads_for(static_cast<int>(generation.members.size()))}};
   std::vector<MemberId> told = generation.members;
   told.insert(told.end(), leavers.begin(), leavers.end());

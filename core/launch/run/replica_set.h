@@ -53,7 +53,9 @@ class ReplicaSet {
   MemberId new_id() { return next_id_++; }
   // Throws Error.
   void start(MemberId id, const std::vector<int>& slots, int threads, bool fresh);
-  void announce(const Generation& generation, const std::vector<MemberId>& leavers);
+  // `atomic_limit`: Failures::atomic_limit().
+  void announce(const Generation& generation, const std::vector<MemberId>& leavers,
+                int64_t atomic_limit);
   // Asks it to write a checkpoint together with the others and to end with `exit`.
   void ask_to_stop(Replica& replica, int exit);
   void kill(Replica& replica);

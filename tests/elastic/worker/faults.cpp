@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "core/base/error.h"
 #include "core/base/system.h"
 
 namespace adaptdl {
@@ -22,6 +23,7 @@ void Faults::reached(StepHooks::Point point, int64_t step, uint64_t member) cons
   for (const std::string& who : {std::string("any"), std::to_string(member)}) {
     if (here + who == wanted_) kill(getpid(), SIGKILL);
     if (here + who + ":stop" == wanted_) kill(getpid(), SIGSTOP);
+    if (here + who + ":throw" == wanted_) fail("the exception that was asked for");
   }
 }
 

@@ -12,7 +12,8 @@ namespace adaptdl {
 class Faults {
  public:
   // Reads ADAPTDL_FAULT: POINT:STEP:MEMBER; MEMBER may be "any". With the suffix :stop the process
-  // stops itself (SIGSTOP) instead. Does nothing if the variable is unset.
+  // stops itself (SIGSTOP) instead, with :throw it throws an Error. Does nothing if the variable is
+  // unset.
   Faults();
 
   // Kills the process with SIGKILL (or stops it) if the variable names this point, step and member.

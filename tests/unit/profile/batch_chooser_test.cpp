@@ -82,6 +82,21 @@ TEST_CASE("a batch at most doubles the largest that was measured") {
   CHECK(chooser.start(1, 4, knowledge).atomic == 50);  // new replicas are no reason to leap
 }
 
+TEST_CASE("a limit of memory makes smaller passes, not smaller batches") {
+  const BatchChooser chooser(kBounds, true);
+  CHECK(chooser.spread(2, 4).atomic == 4);
+  CHECK(chooser.spread(2, 4).accum_steps == 3);
+  BatchKnowledge knowledge = known(1, 1e4);
+  const BatchChoice before = chooser.start(1, 2, knowledge);
+  knowledge.atomic_limit = 10;
+  const BatchChoice after = chooser.start(1, 2, knowledge);
+  CHECK(before.atomic > 10);
+  CHECK(after.atomic <= 10);
+  CHECK(after.atomic * (after.accum_steps + 1) * 2 > 32);
+  // Without accumulation there is no way around.
+  CHECK(BatchChooser({32, 64, 1, 32, false}, false).spread(1, 8).atomic == 32);
+}
+
 TEST_CASE("clean gradients keep the batch small") {
   const BatchChooser chooser(kBounds, true);
   const BatchChoice choice = chooser.start(1, 1, known(1e3, 1e-3));

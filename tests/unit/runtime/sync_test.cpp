@@ -71,6 +71,14 @@ TEST_CASE("who is ahead of what was agreed takes the others' state") {
   CHECK(plan_sync(marks, 1).finished == 8);
 }
 
+TEST_CASE("the strictest limit of memory holds for all") {
+  CHECK(adaptdl::stricter(0, 0) == 0);
+  CHECK(adaptdl::stricter(0, 8) == 8);
+  CHECK(adaptdl::stricter(8, 0) == 8);
+  CHECK(adaptdl::stricter(8, 16) == 8);
+  CHECK(plan_sync({{true, 5, 5, 0}, {true, 5, 5, 16}, {false, 0, 0, 12}}, 0).atomic_limit == 12);
+}
+
 TEST_CASE("whatever the history, all plans fit together and no finished step is lost") {
   std::mt19937_64 draw(1);
   for (int round = 0; round < 20000; ++round) {

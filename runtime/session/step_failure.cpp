@@ -1,0 +1,18 @@
+#include "runtime/session/step_failure.h"
+
+#include <algorithm>
+#include <new>
+#include <string_view>
+
+namespace adaptdl {
+
+bool out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  constexpr std::string_view kTexts[] = {"can't allocate memory", "not enough memory",
+                                         "out of memory", "std::bad_alloc"};
+  const std::string_view text = error.what();
+  return std::ranges::any_of(
+      kTexts, [text](std::string_view said) { return text.find(said) != std::string_view::npos; });
+}
+
+}  // namespace adaptdl
