@@ -9,6 +9,7 @@
 #include "cli/embedded.h"
 #include "cli/frame/output.h"
 #include "cli/show/display.h"
+#include "core/base/files.h"
 #include "core/base/process.h"
 #include "core/cluster/kubernetes/pod_run.h"
 #include "core/launch/run/run_tensorboard.h"
@@ -94,7 +95,8 @@ int run_run(const Arguments& arguments) {
   }
   const int code = launch::run(options, sinks, talk_to);
 
-  const RunState state = display->finish();
+  RunState state = display->finish();
+  if (charts && !state.already) state.charts_dir = absolute_path(charts_folder);
   if (charts && !charts->problem().empty()) talk("adaptdl: " + charts->problem());
   if (!arguments.json() && state.ended) print(summary(state));
   return code == 0 && stream->broken() ? static_cast<int>(ExitCode::error) : code;

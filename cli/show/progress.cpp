@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "cli/frame/output.h"
 #include "core/base/number.h"
 #include "core/formats/json_fields.h"
 
@@ -210,6 +211,7 @@ void RunState::apply(const Json& event) {
   if (kind == "start") {
     name = text_at(event, "name");
     program = text_at(event, "program");
+    log_dir = text_at(event, "log_dir");
     take(replicas, integer(event, "replicas"));
   } else if (kind == "resume") {
     take(step, integer(event, "step"));
@@ -253,6 +255,7 @@ void RunState::apply(const Json& event) {
     result = text_at(event, "result");
     already = event.value("already", Json()) == true;
     model = text_at(event, "model");
+    if (log_dir.empty()) log_dir = text_at(event, "log_dir");  // of a run that had ended
     take(steps, integer(event, "steps"));
     take(seconds, number(event, "seconds"));
     take(rescales, integer(event, "rescales"));
@@ -381,6 +384,11 @@ std::string summary(const RunState& state) {
   if (loss) row("loss", fmt::format("{:.4g}", *loss));
   row("validation", describe_metrics(state.validation));
   row("model", state.model);
+  row("logs", state.log_dir);
+  if (!state.charts_dir.empty()) {
+    row("curves", state.charts_dir);
+    row("", fmt::format("show them with: tensorboard --logdir {}", shell_word(state.charts_dir)));
+  }
   const int64_t rescales = state.rescales.value_or(state.pauses);
   if (state.training) {
     row("rescales", rescales == 0 ? "none"

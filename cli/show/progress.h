@@ -38,6 +38,8 @@ struct RunState {
   BatchShape batch;
   std::vector<std::pair<std::string, double>> validation;  // newest metrics
   std::string result, model;
+  std::string log_dir;     // of the replicas; "" if unknown
+  std::string charts_dir;  // TensorBoard's folder, which the caller sets; "": none
   std::optional<int64_t> steps, rescales;
   std::optional<double> seconds, lost_s;
   int64_t pauses = 0;  // number of rescales seen; see paused_s for their pauses

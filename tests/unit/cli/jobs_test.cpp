@@ -19,6 +19,14 @@ TEST_CASE("durations for columns") {
   CHECK(short_duration(4 * 86400 + 2 * 3600) == "4d02h");
 }
 
+TEST_CASE("words for a shell") {
+  CHECK(shell_word("/tmp/a-b_c.d") == "/tmp/a-b_c.d");
+  CHECK(shell_word("") == "''");
+  CHECK(shell_word("a b") == "'a b'");
+  CHECK(shell_word("~x") == "'~x'");
+  CHECK(shell_word("it's $1") == "'it'\\''s $1'");
+}
+
 TEST_CASE("rows of jobs") {
   JobView job;
   job.name = "digits-x7k2p";
