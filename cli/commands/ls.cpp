@@ -9,6 +9,7 @@
 #include "cli/frame/parse.h"
 #include "cli/frame/record_format.h"
 #include "cli/show/jobs.h"
+#include "core/base/system.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -20,6 +21,17 @@ JobQuery::EachRun live_runs(bool all, JobQuery::EachRun take) {
   return [all, take = std::move(take)](const launch::RunInfo& run) {
     if (run.live || all) take(run);
   };
+}
+
+// On a terminal the table fits its width; elsewhere every column has its place.
+TableLook table_look(const Arguments& arguments) {
+  TableLook look;
+  look.wide = arguments.text("format") == "wide";
+  look.name_spaces = arguments.flag("all-namespaces");
+  if (!look.wide && is_terminal(STDOUT_FILENO)) {
+    look.width = static_cast<size_t>(terminal_width(STDOUT_FILENO));
+  }
+  return look;
 }
 
 std::vector<JobRow> rows(JobQuery& query, bool all, bool wide) {
@@ -50,7 +62,8 @@ void show(JobQuery& query, const Arguments& arguments) {
     for (const JobRow& row : found) names += row.name + "\n";
     print(names);
   } else if (!found.empty()) {
-    print(rows_table(std::move(found), wide, arguments.flag("all-namespaces")));
+    const std::vector<JobColumn> columns = job_columns(found, table_look(arguments));
+    print(rows_table(std::move(found), columns));
   } else if (!arguments.quiet()) {
     talk(query.nothing(all));
   }
@@ -63,6 +76,7 @@ void watch(JobQuery& query, const Arguments& arguments) {
   const bool wide = format == "wide", as_records = is_record_format(format);
   std::map<std::string, std::string> known;
   std::vector<JobRow> changed;
+  std::vector<JobColumn> columns;  // those of the first table
   std::vector<Json> records;
   bool first = true;
   const auto add = [&](JobRow row, const std::function<Json()>& record) {
@@ -79,7 +93,8 @@ void watch(JobQuery& query, const Arguments& arguments) {
     } else if (format == "name") {
       for (const JobRow& row : changed) print_line(row.name);
     } else if (first || !changed.empty()) {
-      std::string text = rows_table(std::move(changed), wide, arguments.flag("all-namespaces"));
+      if (columns.empty()) columns = job_columns(changed, table_look(arguments));
+      std::string text = rows_table(std::move(changed), columns);
       if (!first) text.erase(0, text.find('\n') + 1);
       print(text);
     }

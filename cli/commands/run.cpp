@@ -9,6 +9,7 @@
 #include "cli/embedded.h"
 #include "cli/frame/output.h"
 #include "cli/show/display.h"
+#include "core/base/files.h"
 #include "core/base/process.h"
 #include "core/cluster/kubernetes/pod_run.h"
 #include "core/launch/run/run_tensorboard.h"
@@ -66,12 +67,12 @@ int run_run(const Arguments& arguments) {
   const auto display = std::make_shared<Display>(display_options(arguments));
   const launch::Talk talk_to = [display](const std::string& line) { display->talk(line); };
   std::string charts_folder = arguments.text("tensorboard");
-  std::unique_ptr<kubernetes::HintPoster> hints;
+  std::shared_ptr<kubernetes::HintPoster> hints;
   if (const auto pod = kubernetes::pod_run()) {
     kubernetes::set_pod_options(
         *pod, [&](const char* flag) { return arguments.given(flag); }, options);
     if (pod->rank != 0) return kubernetes::run_pod_agent(*pod, options, talk_to);
-    hints = std::make_unique<kubernetes::HintPoster>(*pod, talk_to);
+    hints = std::make_shared<kubernetes::HintPoster>(*pod, talk_to);
     if (!arguments.given("tensorboard")) charts_folder = kubernetes::pod_tensorboard_folder();
     options.on_hints = [&](const Json& newest) { hints->post(newest); };
   }
@@ -79,6 +80,7 @@ int run_run(const Arguments& arguments) {
   std::shared_ptr<launch::TensorBoard> charts;
   std::vector<launch::EventSink> sinks;
   sinks.push_back([display](const Json& event) { display->event(event); });
+  if (hints) sinks.push_back([hints](const Json& event) { hints->event(event); });
   if (arguments.json()) {
     sinks.push_back([stream](const Json& event) { stream->event(event); });
   }
@@ -94,7 +96,8 @@ int run_run(const Arguments& arguments) {
   }
   const int code = launch::run(options, sinks, talk_to);
 
-  const RunState state = display->finish();
+  RunState state = display->finish();
+  if (charts && !state.already) state.charts_dir = absolute_path(charts_folder);
   if (charts && !charts->problem().empty()) talk("adaptdl: " + charts->problem());
   if (!arguments.json() && state.ended) print(summary(state));
   return code == 0 && stream->broken() ? static_cast<int>(ExitCode::error) : code;

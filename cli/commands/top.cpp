@@ -23,7 +23,8 @@ std::string picture(JobQuery& query) {
     if (run.live) rows.push_back(run_row(run, now, false));
   });
   return query.headline() + "\n\n" +
-         (rows.empty() ? "No job is pending or training.\n" : rows_table(std::move(rows), false));
+         (rows.empty() ? "No job is pending or training.\n"
+                       : rows_table(rows, job_columns(rows, {.figures = true})));
 }
 
 int terminal_height(int fd) {

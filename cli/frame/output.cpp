@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <unistd.h>
 
@@ -47,6 +48,28 @@ std::string table(const std::vector<std::string>& head,
   add(head);
   for (const auto& row : rows) add(row);
   return text;
+}
+
+std::string short_number(double value) {
+  const char* suffix = "";
+  for (const char* next : {"k", "M", "G"}) {
+    if (std::abs(value) < 999.5) break;
+    value /= 1000.0;
+    suffix = next;
+  }
+  const int digits = std::abs(value) >= 100.0 ? 0 : std::abs(value) >= 10.0 ? 1 : 2;
+  return fmt::format("{:.{}f}{}", value, digits, suffix);
+}
+
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./+,:@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return std::string(word);
+  std::string quoted = "'";
+  for (const char c : word) {
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return quoted + "'";
 }
 
 std::string wrap(std::string_view text, size_t width, size_t indent) {

@@ -25,6 +25,12 @@ bool is_utf8();
 std::string table(const std::vector<std::string>& head,
                   const std::vector<std::vector<std::string>>& rows);
 
+// "12.3k": three digits, and k, M or G.
+std::string short_number(double value);
+
+// The word as a POSIX shell reads it: in single quotes if it needs them.
+std::string shell_word(std::string_view word);
+
 // The text in lines of at most `width` columns; each but the first starts with `indent` blanks.
 std::string wrap(std::string_view text, size_t width, size_t indent);
 

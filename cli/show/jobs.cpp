@@ -1,8 +1,10 @@
 #include "cli/show/jobs.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/ranges.h>
 #include <map>
+#include <string_view>
 
 #include "core/base/clock.h"
 #include "core/base/number.h"
@@ -33,6 +35,11 @@ Json time_or_null(const std::optional<double>& wall_s) {
   return wall_s ? Json(rfc3339(*wall_s)) : Json(nullptr);
 }
 
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
 // Each node once, with its number of replicas.
 std::string places_text(const JobView& job) {
   if (!job.slots.empty()) return fmt::format("{}", fmt::join(job.slots, ","));
@@ -44,6 +51,15 @@ std::string places_text(const JobView& job) {
     text += count == 1 ? node : fmt::format("{}*{}", node, count);
   }
   return text.empty() ? "-" : text;
+}
+
+void add_training(JobRow& row, const TrainingFacts& facts) {
+  const auto done = facts.done();
+  row.done = done ? fmt::format("{:.0f}%", std::floor(*done * 100)) : "-";
+  row.left = facts.seconds_left ? short_duration(*facts.seconds_left) : "-";
+  row.goodput = facts.goodput ? short_number(*facts.goodput) + "/s" : "-";
+  row.batch = facts.batch ? std::to_string(*facts.batch) : "-";
+  row.training = facts;
 }
 
 // "2 -> 3" during a rescale.
@@ -69,8 +85,10 @@ JobRow job_row(const JobView& job, double now_s, bool wide) {
   row.step = cell(status, "step");
   row.epoch = cell(status, "epoch");
   row.loss = cell(status, "loss");
-  row.age = short_duration(now_s - job.submitted_s);
+  row.age_s = now_s - job.submitted_s;
+  row.age = short_duration(row.age_s);
   row.restarts = std::to_string(job.restarts);
+  add_training(row, training_facts(job));
   if (!wide) return row;
   row.places = places_text(job);
   row.started = job.started_s ? rfc3339(*job.started_s) : "-";
@@ -92,8 +110,10 @@ JobRow run_row(const launch::RunInfo& run, double now_s, bool wide) {
   row.loss = cell(status, "loss");
   const std::string begun = cell(status, "started");
   const std::optional<double> started = parse_rfc3339_s(begun);
-  row.age = started ? short_duration(now_s - *started) : "-";
+  if (started) row.age_s = now_s - *started;
+  row.age = started ? short_duration(row.age_s) : "-";
   row.restarts = "-";
+  add_training(row, run.live ? training_facts(status) : TrainingFacts());
   if (!wide) return row;
   row.places = row.reason = "-";
   row.started = begun;
@@ -102,25 +122,53 @@ JobRow run_row(const launch::RunInfo& run, double now_s, bool wide) {
   return row;
 }
 
-std::string rows_table(std::vector<JobRow> rows, bool wide, bool name_spaces) {
-  std::vector<std::string> head = {"NAME",  "KIND", "STATUS", "REPLICAS", "STEP",
-                                   "EPOCH", "LOSS", "AGE",    "RESTARTS"};
-  if (wide) head.insert(head.end(), {"SLOTS", "STARTED", "RUNTIME", "REASON", "PROGRAM"});
+std::vector<JobColumn> job_columns(const std::vector<JobRow>& rows, const TableLook& look) {
+  std::vector<JobColumn> columns;
+  const auto add = [&](bool wanted, std::initializer_list<JobColumn> more) {
+    if (wanted) columns.insert(columns.end(), more);
+  };
+  add(look.name_spaces, {{"NAMESPACE", &JobRow::name_space}});
+  add(true, {{"NAME", &JobRow::name},
+             {"KIND", &JobRow::kind},
+             {"STATUS", &JobRow::status},
+             {"REPLICAS", &JobRow::replicas},
+             {"STEP", &JobRow::step},
+             {"EPOCH", &JobRow::epoch},
+             {"LOSS", &JobRow::loss},
+             {"AGE", &JobRow::age},
+             {"RESTARTS", &JobRow::restarts}});
+  add(look.wide, {{"SLOTS", &JobRow::places},
+                  {"STARTED", &JobRow::started},
+                  {"RUNTIME", &JobRow::runtime},
+                  {"REASON", &JobRow::reason},
+                  {"PROGRAM", &JobRow::program}});
+  add(true, {{"DONE", &JobRow::done}, {"LEFT", &JobRow::left}});
+  add(look.wide || look.figures, {{"GOODPUT", &JobRow::goodput}, {"BATCH", &JobRow::batch}});
+  if (look.width == 0) return columns;
+  const auto width = [&] {
+    size_t all = 0;
+    for (const JobColumn& column : columns) {
+      size_t most = std::string_view(column.head).size();
+      for (const JobRow& row : rows) most = std::max(most, (row.*column.text).size());
+      all += most + 2;
+    }
+    return all - 2;
+  };
+  for (const char* lesser : {"STEP", "EPOCH", "KIND", "RESTARTS", "BATCH", "GOODPUT", "AGE"}) {
+    if (width() <= look.width) break;
+    std::erase_if(columns,
+                  [&](const JobColumn& column) { return std::string_view(column.head) == lesser; });
+  }
+  return columns;
+}
+
+std::string rows_table(std::vector<JobRow> rows, const std::vector<JobColumn>& columns) {
+  std::vector<std::string> head;
+  for (const JobColumn& column : columns) head.emplace_back(column.head);
   std::vector<std::vector<std::string>> cells(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
-    JobRow& row = rows[i];
-    cells[i].reserve(head.size() + 1);
-    for (std::string* text : {&row.name, &row.kind, &row.status, &row.replicas, &row.step,
-                              &row.epoch, &row.loss, &row.age, &row.restarts, &row.places,
-                              &row.started, &row.runtime, &row.reason, &row.program}) {
-      if (cells[i].size() < head.size()) cells[i].push_back(std::move(*text));
-    }
-  }
-  if (name_spaces) {
-    head.insert(head.begin(), "NAMESPACE");
-    for (size_t i = 0; i < rows.size(); ++i) {
-      cells[i].insert(cells[i].begin(), std::move(rows[i].name_space));
-    }
+    cells[i].reserve(columns.size());
+    for (const JobColumn& column : columns) cells[i].push_back(std::move(rows[i].*column.text));
   }
   return table(head, cells);
 }
@@ -130,6 +178,7 @@ Json job_json(const JobView& job) {
   const auto value = [&](const char* key) {
     return status.is_object() ? status.value(key, Json()) : Json();
   };
+  const TrainingFacts training = training_facts(job);
   Json record = {{"name", job.name},
                  {"phase", job.phase},
                  {"reason", job.reason.empty() ? Json() : Json(job.reason)},
@@ -150,7 +199,12 @@ Json job_json(const JobView& job) {
                  {"exit_code", job.exit_code ? Json(*job.exit_code) : Json()},
                  {"step", value("step")},
                  {"epoch", value("epoch")},
-                 {"loss", value("loss")}};
+                 {"loss", value("loss")},
+                 {"progress", or_null(training.progress)},
+                 {"progress_total", or_null(training.progress_total)},
+                 {"seconds_left", or_null(training.seconds_left)},
+                 {"goodput", or_null(training.goodput)},
+                 {"batch", or_null(training.batch)}};
   if (!job.name_space.empty()) {
     record.erase("slots");
     record["namespace"] = job.name_space;

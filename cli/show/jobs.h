@@ -7,20 +7,38 @@
 #include <vector>
 
 #include "cli/frame/output.h"
-#include "core/client/job_view.h"
+#include "core/client/training_facts.h"
 #include "core/launch/client.h"
 
 namespace adaptdl::cli {
 
 // One line of `ls` and `top`, of a job or a run. Texts are "-" where there is no value.
 struct JobRow {
-  std::string name_space;  // shown if requested
+  std::string name_space;
   std::string name, kind, status, replicas, step, epoch, loss, age, restarts;
   std::string places, started, runtime, reason, program;  // empty unless `wide`
+  std::string done, left, goodput, batch;
+  double age_s = 0;
+  TrainingFacts training;
 };
 JobRow job_row(const JobView& job, double now_s, bool wide);
 JobRow run_row(const launch::RunInfo& run, double now_s, bool wide);
-std::string rows_table(std::vector<JobRow> rows, bool wide, bool name_spaces = false);
+
+struct TableLook {
+  bool wide = false;         // every column but that of the namespace
+  bool name_spaces = false;  // that of the namespace, too
+  bool figures = false;      // goodput and batch
+  size_t width = 0;          // leave out the least important columns of a wider table; 0: none
+};
+
+// Where the columns of a table come from, in their order. New ones come last, so that scripts which
+// count columns keep working.
+struct JobColumn {
+  const char* head;
+  std::string JobRow::*text;
+};
+std::vector<JobColumn> job_columns(const std::vector<JobRow>& rows, const TableLook& look);
+std::string rows_table(std::vector<JobRow> rows, const std::vector<JobColumn>& columns);
 
 // The records of `-o json`. Times are RFC 3339; null where there is none.
 Json job_json(const JobView& job);

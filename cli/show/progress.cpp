@@ -4,14 +4,14 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "cli/frame/output.h"
 #include "core/base/number.h"
 #include "core/formats/json_fields.h"
 
 namespace adaptdl::cli {
 namespace {
 
-constexpr double kMemorySeconds = 15.0;  // time constant of the estimate of the time left
-constexpr double kKeep = 0.9;            // weight of the old value of a smoothed number, per step
+constexpr double kKeep = 0.9;  // weight of the old value of a smoothed number, per step
 
 std::optional<double> number(const Json& event, const char* key) {
   const auto found = event.find(key);
@@ -66,18 +66,6 @@ std::string describe_metrics(const std::vector<std::pair<std::string, double>>& 
     line += fmt::format("{} {:.4g}", name, value);
   }
   return line;
-}
-
-// "12.3k": three digits, for narrow columns.
-std::string compact(double value) {
-  const char* suffix = "";
-  for (const char* next : {"k", "M", "G"}) {
-    if (std::abs(value) < 999.5) break;
-    value /= 1000.0;
-    suffix = next;
-  }
-  const int digits = std::abs(value) >= 100.0 ? 0 : std::abs(value) >= 10.0 ? 1 : 2;
-  return fmt::format("{:.{}f}{}", value, digits, suffix);
 }
 
 std::string stamp(const Json& event) {
@@ -196,11 +184,8 @@ std::string describe_epoch(const RunState& state, double fraction) {
 }  // namespace
 
 std::optional<double> RunState::seconds_left() const {
-  const double left = progress_total - progress;
-  if (progress_total <= 0.0 || recent_seconds_ <= 0.0 || recent_progress_ <= 0.0 || ended) {
-    return std::nullopt;
-  }
-  return std::max(0.0, left) * recent_seconds_ / recent_progress_;
+  if (progress_total <= 0.0 || ended) return std::nullopt;
+  return rate_.seconds_to(progress_total);
 }
 
 void RunState::apply(const Json& event) {
@@ -210,6 +195,7 @@ void RunState::apply(const Json& event) {
   if (kind == "start") {
     name = text_at(event, "name");
     program = text_at(event, "program");
+    log_dir = text_at(event, "log_dir");
     take(replicas, integer(event, "replicas"));
   } else if (kind == "resume") {
     take(step, integer(event, "step"));
@@ -219,7 +205,6 @@ void RunState::apply(const Json& event) {
     batch = batch_shape(event);
     take(learning_rate, number(event, "lr"));
   } else if (kind == "step") {
-    const double before = progress;
     take(step, integer(event, "step"));
     take(epoch, number(event, "epoch"));
     take(progress, number(event, "progress"));
@@ -231,13 +216,7 @@ void RunState::apply(const Json& event) {
     smooth(loss, number(event, "loss"));
     smooth(samples_per_s, number(event, "samples_per_s"));
     smooth(goodput, number(event, "goodput"));
-    if (last_step_time_ && progress >= before) {
-      const double elapsed = std::max(0.0, time_s - *last_step_time_);
-      const double keep = std::exp(-elapsed / kMemorySeconds);
-      recent_progress_ = keep * recent_progress_ + (progress - before);
-      recent_seconds_ = keep * recent_seconds_ + elapsed;
-    }
-    last_step_time_ = time_s;
+    rate_.add(time_s, progress);
     training = true;
   } else if (kind == "epoch") {
     take(epoch_loss, number(event, "loss"));
@@ -253,6 +232,7 @@ void RunState::apply(const Json& event) {
     result = text_at(event, "result");
     already = event.value("already", Json()) == true;
     model = text_at(event, "model");
+    if (log_dir.empty()) log_dir = text_at(event, "log_dir");  // of a run that had ended
     take(steps, integer(event, "steps"));
     take(seconds, number(event, "seconds"));
     take(rescales, integer(event, "rescales"));
@@ -316,8 +296,8 @@ std::string ProgressLines::event(const RunState& now, const Json& event) {
   if (now.loss) parts.push_back(fmt::format("loss {:.4g}", *now.loss));
   if (!now.validation.empty())
     parts.push_back("validation (" + describe_metrics(now.validation) + ")");
-  if (now.samples_per_s) parts.push_back(compact(*now.samples_per_s) + " samples/s");
-  if (now.goodput) parts.push_back(fmt::format("goodput {}/s", compact(*now.goodput)));
+  if (now.samples_per_s) parts.push_back(short_number(*now.samples_per_s) + " samples/s");
+  if (now.goodput) parts.push_back(fmt::format("goodput {}/s", short_number(*now.goodput)));
   if (const auto left = now.seconds_left()) parts.push_back(format_duration(*left) + " left");
   return stamp(event) + fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -349,8 +329,8 @@ std::vector<std::string> display_lines(const RunState& state, const Look& look) 
   }
 
   std::vector<std::string> second;
-  if (state.samples_per_s) second.push_back(compact(*state.samples_per_s) + " samples/s");
-  if (state.goodput) second.push_back(fmt::format("goodput {}/s", compact(*state.goodput)));
+  if (state.samples_per_s) second.push_back(short_number(*state.samples_per_s) + " samples/s");
+  if (state.goodput) second.push_back(fmt::format("goodput {}/s", short_number(*state.goodput)));
   if (state.batch.atomic > 0) {
     second.push_back(fmt::format("batch {}x{}x{}={}", state.batch.replicas, state.batch.atomic,
                                  state.batch.passes, state.batch.batch));
@@ -381,6 +361,11 @@ std::string summary(const RunState& state) {
   if (loss) row("loss", fmt::format("{:.4g}", *loss));
   row("validation", describe_metrics(state.validation));
   row("model", state.model);
+  row("logs", state.log_dir);
+  if (!state.charts_dir.empty()) {
+    row("curves", state.charts_dir);
+    row("", fmt::format("show them with: tensorboard --logdir {}", shell_word(state.charts_dir)));
+  }
   const int64_t rescales = state.rescales.value_or(state.pauses);
   if (state.training) {
     row("rescales", rescales == 0 ? "none"

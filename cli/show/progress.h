@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/formats/json.h"
+#include "core/launch/io/run_progress.h"
 
 namespace adaptdl::cli {
 
@@ -38,6 +39,8 @@ struct RunState {
   BatchShape batch;
   std::vector<std::pair<std::string, double>> validation;  // newest metrics
   std::string result, model;
+  std::string log_dir;     // of the replicas; "" if unknown
+  std::string charts_dir;  // TensorBoard's folder, which the caller sets; "": none
   std::optional<int64_t> steps, rescales;
   std::optional<double> seconds, lost_s;
   int64_t pauses = 0;  // number of rescales seen; see paused_s for their pauses
@@ -50,9 +53,7 @@ struct RunState {
   std::optional<double> seconds_left() const;
 
  private:
-  // Recent progress and its time, with weights that decay: pauses count, jitter does not.
-  double recent_progress_ = 0.0, recent_seconds_ = 0.0;
-  std::optional<double> last_step_time_;
+  launch::ProgressRate rate_;
 };
 
 // The log line for an event, given the state before it; "" for most events. On a terminal

@@ -1,10 +1,12 @@
 #include "core/client/job_copy.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <fcntl.h>
+#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +16,14 @@
 
 namespace adaptdl::client {
 namespace {
+
+// Where the pods of a job on Kubernetes have the folders that ADAPTDL_CHECKPOINT_PATH and
+// ADAPTDL_SHARE_PATH name, and their names in the folder of a job of this machine.
+struct Mount {
+  std::string_view in_pods, in_folder;
+};
+constexpr std::array<Mount, 2> kMounts{
+    {{"/adaptdl/checkpoint", "/checkpoints"}, {"/adaptdl/share", "/share"}}};
 
 bool is_below(const std::string& path, const std::string& root) {
   return path == root || (path.starts_with(root) && (root == "/" || path[root.size()] == '/'));
@@ -122,7 +132,7 @@ class Copier {
 }  // namespace
 
 std::string path_in_job(const std::string& folder, const std::string& path) {
-  const std::string absolute = absolute_path(join_path("/", path));
+  std::string absolute = absolute_path(join_path("/", path));
   for (size_t start = 0; start < path.size();) {
     const size_t end = std::min(path.find('/', start), path.size());
     if (path.compare(start, end - start, "..") == 0) {
@@ -131,20 +141,28 @@ std::string path_in_job(const std::string& folder, const std::string& path) {
     start = end + 1;
   }
   if (absolute == "/") return folder;
+  for (const Mount& mount : kMounts) {
+    if (!is_below(absolute, std::string(mount.in_pods))) continue;
+    absolute.replace(0, mount.in_pods.size(), mount.in_folder);
+    break;
+  }
   const std::string first = absolute.substr(1, absolute.find('/', 1) - 1);
   if (std::find(local::kCopiedFolders.begin(), local::kCopiedFolders.end(), first) ==
       local::kCopiedFolders.end()) {
-    fail("{}: not in a folder of the job: {}", path, fmt::join(local::kCopiedFolders, ", "));
+    fail("{}: not in a folder of the job: {}, {}, {}", path, fmt::join(local::kCopiedFolders, ", "),
+         kMounts[0].in_pods, kMounts[1].in_pods);
   }
   return folder + absolute;
 }
 
 CopyResult copy_below(const std::string& from, const std::string& root, const std::string& to,
-                      const std::string& target_root) {
+                      const std::string& target_root, const std::string& name) {
   const std::string real_root = real_path(root);
   const std::string source = real_path(from);
   if (!is_below(source, real_root)) fail("{}: is outside of {}", from, root);
-  std::string target = is_directory(to) ? join_path(to, file_name(absolute_path(from))) : to;
+  std::string target = to;
+  if (is_directory(to))
+    target = join_path(to, name.empty() ? file_name(absolute_path(from)) : name);
   const std::string parent = real_path(parent_directory(target));
   if (!target_root.empty() && !is_below(parent, real_path(target_root))) {
     fail("{}: is outside of {}", to, target_root);

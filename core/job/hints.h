@@ -26,8 +26,8 @@ struct SchedulingHints {
   bool accumulation = false;                      // gradientAccumulation
   std::optional<GradParams> grad;                 // gradParams {norm, var}
   std::optional<PerfParams> perf;                 // perfParams {alpha_c, ..., gamma}
-  std::map<std::string, double> train_metrics;    // trainMetrics: finite; ours: loss, valid_loss,
-                                                  // local_batch, step_s, sync_s
+  std::map<std::string, double> train_metrics;    // trainMetrics: finite; ours: loss, validLoss,
+                                                  // localBatch, stepSeconds, syncSeconds
   std::optional<double> remaining_progress;       // remainingProgress, scale-invariant iterations
   std::optional<double> rescale_cost_s;           // rescaleCost
 

@@ -31,11 +31,11 @@ void HintSender::step_ended(const Progress& progress, const StepFacts& facts,
     if (std::isfinite(value)) hints->train_metrics[name] = value;
   };
   metric("loss", facts.summary.loss);
-  metric("local_batch", static_cast<double>(facts.batch.atomic * facts.batch.micro_steps));
-  metric("step_s", facts.step_s);
-  metric("sync_s", facts.summary.sync_s);
+  metric("localBatch", static_cast<double>(facts.batch.atomic * facts.batch.micro_steps));
+  metric("stepSeconds", facts.step_s);
+  metric("syncSeconds", facts.summary.sync_s);
   const auto validated = progress.validation.find("loss");
-  if (validated != progress.validation.end()) metric("valid_loss", validated->second);
+  if (validated != progress.validation.end()) metric("validLoss", validated->second);
   session_.send({{"type", "hints"}, {"hints", to_json(*hints)}});
 }
 

@@ -17,6 +17,8 @@ status = {'name': name, 'pid': 7, 'program': work + '/train.pt', 'state': 'train
           'reason': '', 'generation': 2, 'replicas': 1, 'members': [{'member': 1, 'pid': 8,
                                                                      'state': 'active'}],
           'target': 1, 'min': 1, 'max': 3, 'step': 120, 'epoch': 1.5, 'loss': 0.25,
+          'progress': 120, 'progress_total': 400, 'seconds_left': 62.5, 'batch': 96,
+          'samples_per_s': 2000.0, 'goodput': 1500.0,
           'started': time.strftime('%Y-%m-%dT%H:%M:%S.123Z', time.gmtime(time.time() - 3700)),
           'log_dir': logs,
           'checkpoint_dir': work + '/checkpoints', 'output_dir': work}

@@ -224,12 +224,15 @@ def strangers(folder, draw):
 
 
 def hints(folder, draw):
-    """The job's measurements reach the supervisor."""
+    """The job's measurements and its progress reach the supervisor."""
     with Supervisor() as supervisor:
         supervisor.addresses = ["127.0.0.1"]
-        run = Hosts(folder, supervisor).pod(0, "--set", "epochs=60")
+        run = Hosts(folder, supervisor).pod(0, "--set", "epochs=600")
         wait_until(lambda: supervisor.hints, "hints")
         check(supervisor.hints[0]["initBatchSize"] > 0, "odd hints", supervisor.hints[0])
+        metrics = wait_until(lambda: supervisor.hints[-1].get("trainMetrics"), "progress")
+        check(0 < metrics["progress"] < metrics["progressTotal"] and metrics["step"] > 0 and
+              metrics["loss"] > 0 and metrics["goodput"] > 0, "odd metrics", metrics)
         run.request(request="cancel", checkpoint=False)
         run.expect_end(143)
 

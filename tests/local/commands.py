@@ -136,6 +136,36 @@ def projects(folder, random):
               os.listdir(os.path.join(local.state, "jobs")))
 
 
+def storage_paths(folder, random):
+    """The absolute paths of the storage in pods name the same files of a job of this machine."""
+    with cluster(folder) as local:
+        folder.write("project/adaptdljob.yaml", "command: [sh, run.sh]\n")
+        folder.write("project/run.sh", "mkdir -p $ADAPTDL_SHARE_PATH/deep\n"
+                     "echo shared > $ADAPTDL_SHARE_PATH/deep/result\n"
+                     "echo saved > $ADAPTDL_CHECKPOINT_PATH/epoch-1\n"
+                     "ln -s /etc/passwd $ADAPTDL_SHARE_PATH/away\n")
+        name = local.submit("project")
+        local.run("wait", name)
+        local.run("cp", f"{name}:/adaptdl/share/deep/result", "result")
+        local.run("cp", f"{name}:/adaptdl/checkpoint/epoch-1", "epoch")
+        check(read(folder.file("result")) == "shared\n", "share")
+        check(read(folder.file("epoch")) == "saved\n", "checkpoint")
+        folder.write("all/here")
+        for _ in range(2):  # the second copy replaces the first
+            local.run("cp", f"{name}:/adaptdl/checkpoint", "all")
+        check(sorted(os.listdir(folder.file("all"))) == ["checkpoint", "here"], "the folder's name",
+              os.listdir(folder.file("all")))
+        check(os.listdir(folder.file("all/checkpoint")) == ["epoch-1"], "the folder")
+        local.run("cp", "epoch", f"{name}:/adaptdl/share/")
+        check(local.run("exec", name, "--", "sh", "-c", "cat $ADAPTDL_SHARE_PATH/epoch") ==
+              "saved\n", "copied to the job")
+        local.run("cp", f"{name}:/adaptdl/share/../../job.json", "job.json", code=2)
+        local.run("cp", f"{name}:/adaptdl/share/away", "passwd", code=1)
+        local.run("cp", f"{name}:/adaptdl/project/run.sh", "run.sh", code=1)
+        for file in ("job.json", "passwd", "run.sh"):
+            check(not os.path.exists(folder.file(file)), f"{file} was copied")
+
+
 def logs_follow(folder, random):
     """`logs -f` continues across restarts to the job's end."""
     with cluster(folder) as local:
@@ -200,5 +230,5 @@ def after_logout(folder, random):
         check("no adaptdl service" in local.command("serve", "--stop")[2], "none runs")
 
 
-main(first_submit, two_at_once, outcomes, projects, logs_follow, changes, quick,
+main(first_submit, two_at_once, outcomes, projects, storage_paths, logs_follow, changes, quick,
      after_logout)

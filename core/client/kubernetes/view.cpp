@@ -34,6 +34,26 @@ std::string image_of(const JobObject& job) {
   return containers.is_array() && !containers.empty() ? text_at(containers[0], "image") : "";
 }
 
+// What the job's newest hints say of its training, under the names of a runner's status.
+Json training_status(const Json& train) {
+  constexpr std::pair<const char*, const char*> kNames[] = {{"epoch", "epoch"},
+                                                            {"loss", "loss"},
+                                                            {"progress", "progress"},
+                                                            {"progressTotal", "progress_total"},
+                                                            {"secondsLeft", "seconds_left"},
+                                                            {"samplesPerSecond", "samples_per_s"},
+                                                            {"goodput", "goodput"}};
+  const Json& metrics = member(train, "trainMetrics");
+  Json status = Json::object();
+  for (const auto& [hint, name] : kNames) {
+    const Json& value = member(metrics, hint);
+    if (value.is_number()) status[name] = value;
+  }
+  const Json& step = member(metrics, "step");
+  if (step.is_number() && step >= 0 && step < 1e15) status["step"] = step.get<int64_t>();
+  return status;
+}
+
 std::string dash(std::string value) {
   return value.empty() ? "-" : std::move(value);
 }
@@ -73,7 +93,9 @@ JobView kubernetes_view(const Json& object) {
   view.cancelled = job.cancelled;
   if (!job.status.train.is_null()) view.hints = dump_json(job.status.train);
   view.program = image_of(job);
-  if (!view.ended()) view.status = {{"replicas", job.status.ready}, {"target", view.replicas}};
+  if (view.ended()) return view;
+  view.status = view.replicas > 0 ? training_status(job.status.train) : Json::object();
+  view.status.update({{"replicas", job.status.ready}, {"target", view.replicas}});
   return view;
 }
 

@@ -50,7 +50,9 @@ CopyResult LocalTransfer::copy_from(const std::string& job, const std::string& p
                                     const std::string& to) {
   const std::string folder = folder_of(job);
   const std::string source = path_in_job(folder, path);
-  return source == folder ? copy_all(folder, to) : copy_below(source, folder, to, "");
+  if (source == folder) return copy_all(folder, to);
+  // Named as the caller named it, as on Kubernetes: /adaptdl/checkpoint becomes checkpoint.
+  return copy_below(source, folder, to, "", file_name(absolute_path(join_path("/", path))));
 }
 
 CopyResult LocalTransfer::copy_to(const std::string& from, const std::string& job,

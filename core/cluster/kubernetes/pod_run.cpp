@@ -12,6 +12,7 @@
 #include "core/base/system.h"
 #include "core/formats/json.h"
 #include "core/launch/hosts/agent.h"
+#include "core/launch/io/run_progress.h"
 #include "core/net/http.h"
 
 namespace adaptdl::kubernetes {
@@ -160,6 +161,7 @@ struct HintPoster::Impl {
   std::mutex mutex;
   std::condition_variable changed;
   Json newest;
+  launch::RunProgress progress;
   bool quit = false;
   std::thread thread;
 };
@@ -180,7 +182,15 @@ HintPoster::~HintPoster() {
 void HintPoster::post(const Json& hints) {
   const std::lock_guard lock(impl_->mutex);
   impl_->newest = hints;
+  if (Json metrics = impl_->progress.metrics(); hints.is_object() && !metrics.empty()) {
+    impl_->newest["trainMetrics"].update(metrics);  // beside what the replicas said
+  }
   impl_->changed.notify_all();
+}
+
+void HintPoster::event(const Json& event) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->progress.event(event);
 }
 
 int run_pod_agent(const PodRun& pod, const launch::RunOptions& options, const launch::Talk& talk) {

@@ -33,12 +33,13 @@ void set_pod_options(const PodRun& pod, const Given& given, launch::RunOptions& 
 // The folder of the job's TensorBoard instance; "" if it has none.
 std::string pod_tensorboard_folder();
 
-// Sends the job's hints to the scheduler. Thread-safe.
+// Sends the job's hints to the scheduler, with the run's progress as `trainMetrics`. Thread-safe.
 class HintPoster {
  public:
   HintPoster(const PodRun& pod, launch::Talk talk);
   ~HintPoster();  // drops unsent hints
   void post(const Json& hints);
+  void event(const Json& event);  // of the run, as they come
 
  private:
   struct Impl;

@@ -13,11 +13,11 @@ constexpr const char* kColumns =
     " slots, restarts, starts, failures, service_s, min_replicas, max_replicas, suspended,"
     " cancelled, hints, exit_code";
 
-// The same columns; the long ones are empty.
+// The same columns; the long ones are empty, but for the hints of a job with replicas.
 constexpr const char* kBriefColumns =
     "id, name, '', '', phase, reason, '', '', submitted_s, started_s, ended_s, replicas, slots,"
-    " restarts, starts, failures, service_s, min_replicas, max_replicas, suspended, cancelled, '',"
-    " exit_code";
+    " restarts, starts, failures, service_s, min_replicas, max_replicas, suspended, cancelled,"
+    " CASE WHEN replicas > 0 THEN hints ELSE '' END, exit_code";
 
 constexpr const char* kSchema1 = R"sql(
 CREATE TABLE jobs (

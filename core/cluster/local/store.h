@@ -68,7 +68,8 @@ class JobStore {
   // Ordered by submission. `each` may throw to end early.
   void unfinished(const std::function<void(JobRecord&)>& each);
   void all(const std::function<void(JobRecord&)>& each);
-  // As all(), but without spec, token, message, why and hints: for lists of many jobs.
+  // As all(), but without spec, token, message, why, and the hints of jobs without replicas: for
+  // lists of many jobs.
   void all_briefly(const std::function<void(JobRecord&)>& each);
   std::vector<std::string> names(const std::string& prefix, int most);
 

@@ -41,6 +41,7 @@ RunReport::RunReport(RunIdentity identity, OutputQueue& output, Keep keep)
 
 void RunReport::emit(json event) {
   event["time_s"] = to_microseconds(elapsed_s());
+  progress_.event(event);
   output_.event(std::move(event));
 }
 
@@ -129,27 +130,29 @@ json RunReport::status(const StatusFacts& facts) const {
   for (const auto& [member, pid, state] : facts.members) {
     members.push_back({{"member", member}, {"pid", pid}, {"state", state}});
   }
-  return {{"name", identity_.name},
-          {"pid", getpid()},
-          {"program", identity_.program},
-          {"state", state_},
-          {"reason", facts.reason},
-          {"generation", facts.generation},
-          {"replicas", facts.replicas},
-          {"members", std::move(members)},
-          {"target", facts.target},
-          {"min", facts.min},
-          {"max", facts.max},
-          {"slots", or_null(facts.slots)},
-          {"hints", facts.hints},
-          {"step", or_null(facts.step)},
-          {"epoch", facts.epoch},
-          {"loss", facts.loss},
-          {"started", started_},
-          {"seconds", elapsed_s()},
-          {"checkpoint_dir", identity_.checkpoint_dir},
-          {"log_dir", identity_.log_dir},
-          {"output_dir", or_null(identity_.output_dir)}};
+  json status = {{"name", identity_.name},
+                 {"pid", getpid()},
+                 {"program", identity_.program},
+                 {"state", state_},
+                 {"reason", facts.reason},
+                 {"generation", facts.generation},
+                 {"replicas", facts.replicas},
+                 {"members", std::move(members)},
+                 {"target", facts.target},
+                 {"min", facts.min},
+                 {"max", facts.max},
+                 {"slots", or_null(facts.slots)},
+                 {"hints", facts.hints},
+                 {"step", or_null(facts.step)},
+                 {"epoch", facts.epoch},
+                 {"loss", facts.loss},
+                 {"started", started_},
+                 {"seconds", elapsed_s()},
+                 {"checkpoint_dir", identity_.checkpoint_dir},
+                 {"log_dir", identity_.log_dir},
+                 {"output_dir", or_null(identity_.output_dir)}};
+  status.update(progress_.facts());
+  return status;
 }
 
 void RunReport::record(const std::string& state, const RecordFacts& facts) {

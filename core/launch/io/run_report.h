@@ -17,6 +17,7 @@
 #include "core/base/process.h"
 #include "core/launch/io/output_queue.h"
 #include "core/launch/io/protocol.h"
+#include "core/launch/io/run_progress.h"
 
 namespace adaptdl::launch {
 
@@ -146,6 +147,7 @@ class RunReport {
   const TimePoint begun_;
   const std::string started_;  // RFC 3339
   nlohmann::json record_;
+  RunProgress progress_;
   std::string state_, told_problem_;
 };
 

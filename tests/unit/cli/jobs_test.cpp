@@ -19,6 +19,21 @@ TEST_CASE("durations for columns") {
   CHECK(short_duration(4 * 86400 + 2 * 3600) == "4d02h");
 }
 
+TEST_CASE("numbers for columns") {
+  CHECK(short_number(0) == "0.00");
+  CHECK(short_number(999.4) == "999");
+  CHECK(short_number(12345) == "12.3k");
+  CHECK(short_number(2.5e6) == "2.50M");
+}
+
+TEST_CASE("words for a shell") {
+  CHECK(shell_word("/tmp/a-b_c.d") == "/tmp/a-b_c.d");
+  CHECK(shell_word("") == "''");
+  CHECK(shell_word("a b") == "'a b'");
+  CHECK(shell_word("~x") == "'~x'");
+  CHECK(shell_word("it's $1") == "'it'\\''s $1'");
+}
+
 TEST_CASE("rows of jobs") {
   JobView job;
   job.name = "digits-x7k2p";
@@ -42,6 +57,79 @@ TEST_CASE("rows of jobs") {
   job.ended_s = 1020;
   CHECK(job_row(job, 1070, true).replicas == "-");
   CHECK(job_row(job, 1070, true).runtime == "10s");
+}
+
+JobRow training_row() {
+  JobView job;
+  job.name = "digits-x7k2p";
+  job.phase = "Running";
+  job.replicas = 2;
+  job.status = {{"replicas", 2},     {"target", 2},           {"step", 5120},
+                {"epoch", 1.25},     {"loss", 0.125},         {"progress", 4299.0},
+                {"batch", 192},      {"progress_total", 1e4}, {"seconds_left", 727.5},
+                {"goodput", 12345.0}};
+  return job_row(job, 3700, false);
+}
+
+TEST_CASE("progress, time left, goodput and batch of a row") {
+  const JobRow row = training_row();
+  CHECK(row.done == "42%");
+  CHECK(row.left == "12m07s");
+  CHECK(row.goodput == "12.3k/s");
+  CHECK(row.batch == "192");
+  JobView waiting;
+  const JobRow none = job_row(waiting, 0, false);
+  for (const std::string& text : {none.done, none.left, none.goodput, none.batch}) {
+    CHECK(text == "-");
+  }
+  launch::RunInfo run{"digits", true, {{"progress", 1}, {"progress_total", 2}}};
+  CHECK(run_row(run, 0, false).done == "50%");
+  run.live = false;
+  CHECK(run_row(run, 0, false).done == "-");
+}
+
+TEST_CASE("records have the numbers, or null") {
+  JobView job;
+  job.replicas = 1;
+  job.status = {{"progress", 1.5}, {"progress_total", 3.0}, {"seconds_left", 9.5}};
+  Json record = job_json(job);
+  CHECK(record["progress"] == 1.5);
+  CHECK(record["progress_total"] == 3.0);
+  CHECK(record["seconds_left"] == 9.5);
+  CHECK(record["goodput"].is_null());
+  CHECK(record["batch"].is_null());
+  job.ended_s = 1;
+  record = job_json(job);
+  CHECK(record["progress"].is_null());
+  CHECK(record["seconds_left"].is_null());
+}
+
+std::string heads(const std::vector<JobColumn>& columns) {
+  std::string text;
+  for (const JobColumn& column : columns) text += std::string(column.head) + " ";
+  return text;
+}
+
+TEST_CASE("new columns come after those that scripts count") {
+  const std::vector<JobRow> rows = {training_row()};
+  CHECK(heads(job_columns(rows, {})) ==
+        "NAME KIND STATUS REPLICAS STEP EPOCH LOSS AGE RESTARTS DONE LEFT ");
+  CHECK(heads(job_columns(rows, {.wide = true})) ==
+        "NAME KIND STATUS REPLICAS STEP EPOCH LOSS AGE RESTARTS SLOTS STARTED RUNTIME REASON "
+        "PROGRAM DONE LEFT GOODPUT BATCH ");
+}
+
+TEST_CASE("a table that fits into 80 columns keeps what matters most") {
+  const std::vector<JobRow> rows = {training_row()};
+  for (const bool figures : {false, true}) {
+    const auto columns = job_columns(rows, {.figures = figures, .width = 80});
+    const std::string text = rows_table(rows, columns);
+    CHECK(text.find('\n') <= 80);
+    for (const char* head : {"NAME", "STATUS", "REPLICAS", "LOSS", "DONE", "LEFT"}) {
+      CHECK(heads(columns).find(head) != std::string::npos);
+    }
+  }
+  CHECK(heads(job_columns(rows, {.width = 1})) == "NAME STATUS REPLICAS LOSS DONE LEFT ");
 }
 
 TEST_CASE("what a phase means to who waits") {

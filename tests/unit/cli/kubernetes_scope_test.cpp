@@ -51,8 +51,9 @@ TEST_CASE("which jobs of a cluster are listed") {
   JobRow row;
   row.name_space = "two";
   row.name = "a";
-  CHECK(rows_table({row}, false, true).starts_with("NAMESPACE  NAME"));
-  CHECK(rows_table({row}, false).starts_with("NAME "));
+  CHECK(
+      rows_table({row}, job_columns({row}, {.name_spaces = true})).starts_with("NAMESPACE  NAME"));
+  CHECK(rows_table({row}, job_columns({row}, {})).starts_with("NAME "));
 }
 
 TEST_CASE("a job that is not preemptible cannot be suspended") {

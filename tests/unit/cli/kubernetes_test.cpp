@@ -52,6 +52,27 @@ TEST_CASE("jobs of every phase") {
   CHECK(job_json(view)["nodes"].size() == 3);
   CHECK(job_json(view)["namespace"] == "lab");
 
+  const Json hints = {{"globalBatchSize", 64},
+                      {"trainMetrics",
+                       {{"step", 50.0},
+                        {"epoch", 1.5},
+                        {"loss", 0.25},
+                        {"progress", 30.0},
+                        {"progressTotal", 120.0},
+                        {"secondsLeft", 61.0},
+                        {"goodput", 250.0}}}};
+  view = kubernetes_view(sample(
+      {}, {{"phase", "Running"}, {"allocation", {"n1"}}, {"readyReplicas", 1}, {"train", hints}}));
+  const JobRow training = job_row(view, view.submitted_s, true);
+  CHECK(training.step == "50");
+  CHECK(training.loss == "0.25");
+  CHECK(training.done == "25%");
+  CHECK(training.left == "1m01s");
+  CHECK(training.goodput == "250/s");
+  CHECK(training.batch == "64");
+  view = kubernetes_view(sample({}, {{"phase", "Pending"}, {"train", hints}}));
+  CHECK(job_row(view, view.submitted_s, true).loss == "-");
+
   view = kubernetes_view(
       sample({{"cancel", true}}, {{"phase", "Failed"},
                                   {"reason", "Cancelled"},

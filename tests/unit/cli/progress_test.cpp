@@ -186,6 +186,22 @@ TEST_CASE("the summary") {
         "  rescales    2, which cost 0.250 s of training\n");
 }
 
+TEST_CASE("the summary says where logs and curves are") {
+  RunState state;
+  state.apply({{"event", "start"}, {"name", "digits"}, {"log_dir", "/x/logs"}});
+  state.apply({{"event", "end"}, {"result", "failed"}});
+  CHECK(summary(state) == "digits: failed\n  logs        /x/logs\n");
+  state.charts_dir = "/x/my charts";
+  CHECK(summary(state) ==
+        "digits: failed\n"
+        "  logs        /x/logs\n"
+        "  curves      /x/my charts\n"
+        "              show them with: tensorboard --logdir '/x/my charts'\n");
+  RunState again;  // of a run that had ended before: there is no start
+  again.apply({{"event", "end"}, {"already", true}, {"log_dir", "/y/logs"}});
+  CHECK(summary(again).find("  logs        /y/logs\n") != std::string::npos);
+}
+
 TEST_CASE("events of other versions or shapes do no harm") {
   RunState state = trained();
   for (const char* text :

@@ -38,6 +38,21 @@ TEST_CASE("paths of a job stay in its folders") {
   CHECK(path_in_job("/jobs/x", "/output/..a/b..") == "/jobs/x/output/..a/b..");
 }
 
+TEST_CASE("the paths of the storage in pods name the job's folders") {
+  CHECK(path_in_job("/jobs/x", "/adaptdl/share/a/b") == "/jobs/x/share/a/b");
+  CHECK(path_in_job("/jobs/x", "adaptdl/checkpoint") == "/jobs/x/checkpoints");
+  CHECK(path_in_job("/jobs/x", "//adaptdl/./checkpoint/") == "/jobs/x/checkpoints");
+  for (const char* out : {"/adaptdl/share/..", "/adaptdl/share/../../job.json",
+                          "/adaptdl/../job.json", "/adaptdl/checkpoint/../../../y"}) {
+    CHECK_THROWS_AS(path_in_job("/jobs/x", out), UsageError);
+  }
+  for (const char* elsewhere : {"/adaptdl", "/adaptdl/shared", "/adaptdl/job.json",
+                                "/adaptdl/output/model.pt", "/adaptdl/adaptdl/share"}) {
+    CHECK_THROWS_WITH_AS(path_in_job("/jobs/x", elsewhere),
+                         doctest::Contains("/adaptdl/checkpoint, /adaptdl/share"), Error);
+  }
+}
+
 TEST_CASE("files and folders are copied, with modes and times") {
   const Job job;
   chmod((job.job + "/output/model.pt").c_str(), 0750);
@@ -56,6 +71,11 @@ TEST_CASE("files and folders are copied, with modes and times") {
   CHECK(job.read("all/deep/log") == "log");
   copy_below(job.job + "/output", job.job, job.here, "");  // into a folder that is there
   CHECK(job.read("output/deep/log") == "log");
+  for (int twice = 0; twice < 2; ++twice) {
+    copy_below(job.job + "/output", job.job, job.here, "", "named");
+    CHECK(job.read("named/deep/log") == "log");
+    CHECK_FALSE(path_exists(job.here + "/named/named"));
+  }
 }
 
 TEST_CASE("links that lead out are not followed") {

@@ -92,11 +92,14 @@ TEST_CASE("what was stored is read again, also by somebody else meanwhile") {
     CHECK(brief.restarts == 4);
     CHECK(brief.suspended);
     CHECK(brief.exit_code == 10);
-    for (const std::string& left_out :
-         {brief.spec, brief.token, brief.message, brief.why, brief.hints}) {
+    CHECK(brief.hints == "{}");
+    for (const std::string& left_out : {brief.spec, brief.token, brief.message, brief.why}) {
       CHECK(left_out.empty());
     }
   });
+  job.replicas = 0;
+  store.update(job);
+  reader.all_briefly([](JobRecord& brief) { CHECK(brief.hints.empty()); });
 }
 
 TEST_CASE("jobs are listed by submission, ended ones apart") {

@@ -1,0 +1,131 @@
+#include "core/launch/io/run_progress.h"
+
+#include <cmath>
+#include <doctest/doctest.h>
+
+#include "core/base/rng.h"
+
+using namespace adaptdl;
+using namespace adaptdl::launch;
+using nlohmann::json;
+
+namespace {
+
+json step(int64_t number, double time_s, double progress) {
+  return {{"event", "step"},
+          {"time_s", time_s},
+          {"step", number},
+          {"epoch", progress / 50},
+          {"progress", progress},
+          {"progress_total", 1000},
+          {"loss", 0.5},
+          {"batch", 192},
+          {"samples_per_s", 400.0},
+          {"goodput", 300.0}};
+}
+
+TEST_CASE("nothing is known until there was progress for some time") {
+  ProgressRate rate;
+  CHECK_FALSE(rate.per_s());
+  rate.add(1, 0);
+  CHECK_FALSE(rate.seconds_to(10));
+  rate.add(1, 5);  // in no time
+  CHECK_FALSE(rate.per_s());
+  rate.add(2, 5);
+  CHECK(rate.per_s() == doctest::Approx(5).epsilon(0.02));
+  CHECK(rate.seconds_to(15) == doctest::Approx(2).epsilon(0.02));
+  CHECK(rate.seconds_to(5) == 0.0);
+  CHECK(rate.seconds_to(4) == 0.0);
+}
+
+TEST_CASE("the jitter of single steps hardly changes the time left") {
+  ProgressRate rate;
+  Rng rng(7);
+  double time_s = 0, least = INFINITY, most = 0;
+  for (int i = 1; i <= 2000; ++i) {  // half of the steps take almost no time, half take 0.2 s
+    time_s += rng.uniform() < 0.5 ? 0.001 : 0.2;
+    rate.add(time_s, i);
+    if (time_s < 60) continue;
+    const double left = *rate.seconds_to(i + 1000);
+    least = std::min(least, left);
+    most = std::max(most, left);
+  }
+  CHECK(least > 75);  // 100 s on average
+  CHECK(most < 130);
+}
+
+TEST_CASE("a pause counts, and is forgotten after some minutes") {
+  ProgressRate rate;
+  double time_s = 0, progress = 0;
+  const auto train = [&](double seconds, double per_s) {
+    for (int i = 0; i < seconds; ++i) rate.add(time_s += 1, progress += per_s);
+  };
+  train(120, 10);
+  rate.add(time_s += 30, progress);
+  CHECK(*rate.per_s() < 7);
+  train(300, 10);
+  CHECK(rate.per_s() == doctest::Approx(10).epsilon(0.01));
+  train(300, 40);  // more replicas
+  CHECK(rate.per_s() == doctest::Approx(40).epsilon(0.01));
+}
+
+TEST_CASE("an older checkpoint, another clock and bad numbers do no harm") {
+  ProgressRate rate;
+  for (int i = 0; i <= 10; ++i) rate.add(i, 10 * i);
+  rate.add(11, 20);
+  rate.add(12, 30);
+  CHECK(rate.per_s() == doctest::Approx(10));
+  rate.add(3, 40);
+  rate.add(4, 50);
+  rate.add(NAN, 60);
+  rate.add(5, INFINITY);
+  CHECK(rate.per_s() == doctest::Approx(10));
+  CHECK(rate.seconds_to(60) == doctest::Approx(1));
+}
+
+TEST_CASE("facts of a run, as they become known") {
+  RunProgress progress;
+  for (const char* key :
+       {"progress", "progress_total", "seconds_left", "batch", "samples_per_s", "goodput"}) {
+    CHECK(progress.facts().at(key).is_null());
+  }
+  CHECK(progress.metrics() == json::object());
+  progress.event({{"event", "batch"}, {"batch", 256}});
+  for (int i = 1; i <= 100; ++i) progress.event(step(i, i * 0.5, i * 2));
+  const json facts = progress.facts();
+  CHECK(facts["progress"] == 200);
+  CHECK(facts["progress_total"] == 1000);
+  CHECK(facts["seconds_left"].get<double>() == doctest::Approx(200));
+  CHECK(facts["batch"] == 256);
+  CHECK(facts["samples_per_s"].get<double>() == doctest::Approx(400));
+  CHECK(facts["goodput"].get<double>() == doctest::Approx(300));
+  const json metrics = progress.metrics();
+  CHECK(metrics["step"] == 100);
+  CHECK(metrics["epoch"] == 4);
+  CHECK(metrics["progressTotal"] == 1000);
+  CHECK(metrics["secondsLeft"] == facts["seconds_left"]);
+}
+
+TEST_CASE("a training without a known end has no time left") {
+  RunProgress progress;
+  for (int i = 1; i <= 10; ++i) {
+    json event = step(i, i, i);
+    event["progress_total"] = 0;
+    progress.event(event);
+  }
+  CHECK(progress.facts()["progress"] == 10);
+  CHECK(progress.facts()["progress_total"].is_null());
+  CHECK(progress.facts()["seconds_left"].is_null());
+}
+
+TEST_CASE("events of other shapes are ignored") {
+  RunProgress progress;
+  for (const char* text :
+       {"[]", "7", "{}", R"({"event":7})", R"({"event":"step","progress":"x","batch":1.5})",
+        R"({"event":"batch","batch":null})", R"({"event":"step","loss":null,"time_s":{}})"}) {
+    progress.event(json::parse(text));
+  }
+  CHECK(progress.metrics() == json::object());
+}
+
+}  // namespace
