@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "runtime/data/guarded_read.h"
 #include "runtime/session/device.h"
 #include "runtime/session/launch_settings.h"
 #include "runtime/session/session.h"
@@ -54,12 +55,18 @@ int run_program(const ReadSettings& read, const MakeProgram& make,
   keep_freed_memory();
   try {
     Session session;
-    const auto give_up = [&session](const std::string& message, ExitCode code) {
-      session.send({{"type", "fatal"}, {"message", message}, {"exit", static_cast<int>(code)}});
+    const auto give_up = [&session](const std::string& message, ExitCode code,
+                                    bool others_too = true) {
+      session.send({{"type", "fatal"},
+                    {"message", message},
+                    {"exit", static_cast<int>(code)},
+                    {"others_too", others_too}});
       return report(message, code);
     };
     try {
       return train_in(session, read, make, hooks);
+    } catch (const data::ReadFailed& error) {
+      return give_up(error.what(), error.exit_code(), /*others_too=*/false);
     } catch (const Error& error) {
       return give_up(error.what(), error.exit_code());
     } catch (const c10::Error& error) {

@@ -29,7 +29,9 @@
 //              0/143. From rank 0 with "finished": the model is saved. checkpoint, from rank 0 with
 //              "finished" or "stopped": whether a checkpoint of the final state is on disk. Older
 //              programs omit it: then true when stopped, false when finished.
-//   fatal      {message, exit}: cannot train at all (bad archive, bad data): a sentence for people.
+//   fatal      {message, exit, others_too}: cannot train at all (bad archive, bad data): a sentence
+//              for people. others_too (default true): the run ends; otherwise only this replica
+//              does, like any that dies (it cannot read its data).
 //
 // launcher -> worker
 //   welcome    {protocol, member, run_id, secret (hex), settings}: first message. settings: {name,

@@ -90,7 +90,7 @@ void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
   const Member* member = view.find(replica.id);
   const bool newcomer =
       member != nullptr && member->state != MemberState::active && view.trained() > 0;
-  if (newcomer) {
+  if (newcomer || !message.value("others_too", true)) {
     replica.fatal = sentence;  // the other replicas continue
     replica.process->kill();
     return;
