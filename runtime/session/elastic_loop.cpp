@@ -1,6 +1,7 @@
 #include "runtime/session/elastic_loop.h"
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "core/base/error.h"
@@ -8,6 +9,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/parallel/buffers.h"
 #include "runtime/parallel/device_memory.h"
+#include "runtime/parallel/tensor_math.h"
 #include "runtime/session/batches.h"
 #include "runtime/torch_compat.h"
 
@@ -15,8 +17,6 @@ namespace adaptdl {
 namespace {
 
 using nlohmann::json;
-
-const std::string kBuffer = "buffer/";  // prefix of their names in the state
 
 data::Data open(const TrainingSpec& spec, const std::string& data_dir) {
   install_torch_reader();
@@ -27,6 +27,15 @@ uint64_t total_bytes(const std::vector<NamedTensor>& tensors) {
   uint64_t bytes = 0;
   for (const auto& named : tensors) bytes += named.tensor.nbytes();
   return bytes;
+}
+
+// Names of the tensors that hold a number that is not finite.
+std::set<std::string> not_finite(const std::vector<NamedTensor>& tensors) {
+  std::set<std::string> names;
+  for (const auto& named : tensors) {
+    if (!all_finite(named.tensor)) names.insert(named.name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -59,6 +68,7 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
 
 int ElasticLoop::run() {
   stepper_.check_program(batch_policy_.initial(1));
+  checkpointer_.allow_any_numbers(not_finite(state_tensors()));
   if (session_.has_launcher()) optimizer_.reserve_state();
   session_.set_device_memory(device_memory(options_.device));
   session_.announce({{"libtorch", TORCH_VERSION},
@@ -78,6 +88,7 @@ int ElasticLoop::run() {
       log_warning("generation {} ended after step {}: {}", session_.generation(), progress_.step,
                   broken.what());
       session_.report_lost(broken.what());
+      if (has_state_) checkpointer_.failed();
       member = session_.await_next();
     }
   }
@@ -118,7 +129,9 @@ ElasticLoop::Outcome ElasticLoop::tick() {
     verdict = commit(session_.communicator(), vote);
   }
   reached(StepHooks::Point::committed, pending_->after.step);
+  const bool checkpoint_due = pending_->facts.summary.checkpoint;
   finish_tick();
+  if (checkpoint_due && verdict.stop == static_cast<int64_t>(StopMode::none)) checkpoint();
   if (verdict.stop != static_cast<int64_t>(StopMode::none)) {
     session_.answer(false);
     conclude(/*finished=*/false);
@@ -151,7 +164,7 @@ Prepared ElasticLoop::prepare() {
   Decisions decisions;
   if (session_.rank() == 0) {
     decisions.next_batch = batch_policy_.next(progress_, team().nodes, team().replicas);
-    decisions.checkpoint = checkpointer_.due();
+    decisions.checkpoint = [this](double step_s) { return checkpointer_.due(step_s); };
   }
   return stepper_.prepare(progress_, team(), decisions, last_step_s_);
 }
@@ -183,6 +196,7 @@ void ElasticLoop::finish_tick() {
   const auto now = Monotonic::now();
   last_step_s_ = last_step_end_ == TimePoint{} ? 0 : seconds_between(last_step_end_, now);
   last_step_end_ = now;
+  checkpointer_.trained(last_step_s_);
 
   if (done.facts.skipped()) {
     reporter_.skipped(progress_.step, progress_.skipped, progress_.skipped_in_a_row);
@@ -202,24 +216,30 @@ void ElasticLoop::finish_tick() {
     reporter_.batch(progress_.batch, session_.replicas(), done.facts.lr,
                     batch_policy_.predicted_goodput(), batch_policy_.cause());
   }
-  if (done.facts.summary.checkpoint && session_.rank() == 0) {
-    auto tensors = state_tensors();
-    // The next forward pass runs during the copy. It changes no parameters, but it changes buffers.
-    for (auto& named : tensors) {
-      if (named.name.starts_with(kBuffer)) named.tensor = named.tensor.detach().clone();
-    }
-    checkpointer_.start(header(false), std::move(tensors));
+}
+
+// The next forward pass runs during the copy. It changes no parameters, but it changes buffers. In
+// the checkpoint these are the replicas' mean, as in validation and in the trained model; training
+// goes on with each replica's own.
+void ElasticLoop::checkpoint() {
+  std::vector<NamedTensor> buffers = program_.buffers();
+  for (auto& named : buffers) named.tensor = named.tensor.detach().clone();
+  {
+    const Session::Together together(session_);
+    average_buffers(session_.communicator(), buffers);
   }
+  if (session_.rank() != 0) return;
+  checkpointer_.start(header(/*ended=*/false, /*finished=*/false), state_tensors(buffers));
 }
 
 void ElasticLoop::synchronise() {
   const bool had_state = has_state_;
   comm::Communicator* communicator = session_.communicator();
-  const StepMark mark{has_state_, progress_.tick, progress_.tick + (pending_ ? 1 : 0)};
   SyncPlan plan;
   {
     const Session::Together together(session_);
-    plan = agree(communicator, mark);
+    plan = agree(communicator,
+                 {has_state_, progress_.tick, progress_.tick + (pending_ ? 1 : 0)});
   }
   // If no member has state, rank 0 creates it first, alone, which may take long.
   const bool together_on = plan.root >= 0;
@@ -233,28 +253,11 @@ void ElasticLoop::synchronise() {
     if (pending_ && plan.finished > progress_.tick) finish_tick();
     // Its announcement may be lost if the previous rank 0 died; the launcher drops duplicates.
     if (last_) reporter_.step(*last_);
-  } else {
-    has_state_ = false;
   }
   pending_.reset();
   stepper_.discard();
-  uint64_t bytes = 0;
-  double transfer_s = 0;
-  {
-    const Session::Together together(session_, together_on);
-    if (plan.transfer && communicator) {
-      checkpointer_.release();
-      json state = summary();
-      const auto sending = Monotonic::now();
-      bytes = transfer(*communicator, plan, state, [&](const json& from_root) {
-        if (plan.receive) restore(from_root);
-        return state_tensors();
-      });
-      transfer_s = seconds_since(sending);
-    }
-    has_state_ = true;
-    average_buffers(session_.communicator(), program_.buffers());
-  }
+  const Transferred transferred = share_state(plan, together_on);
+  if (!had_state) checkpointer_.begun();
   session_.report_switched(progress_.step);  // before events of the new generation
   // Rank 0 chooses for all: other machines may compute different results, and a generation that
   // broke here before may have left only some members with its choice.
@@ -273,8 +276,32 @@ void ElasticLoop::synchronise() {
   batch_policy_.begin_generation();
   if (session_.threads() > 0) at::set_num_threads(session_.threads());
   stepper_.read_ahead(progress_, team());
-  reporter_.generation(transfer_s, bytes, had_state);
+  reporter_.generation(transferred.seconds, transferred.bytes, had_state);
   if (!had_state) last_step_end_ = {};
+  if (had_state && choose && session_.replicas() == 1) {  // nobody else has the state any more
+    checkpointer_.hurry();
+    if (checkpointer_.due(0)) checkpoint();
+  }
+}
+
+ElasticLoop::Transferred ElasticLoop::share_state(const SyncPlan& plan, bool together) {
+  const Session::Together all(session_, together);
+  comm::Communicator* communicator = session_.communicator();
+  Transferred result;
+  if (plan.transfer && communicator) {
+    if (plan.receive) has_state_ = false;
+    checkpointer_.release();
+    json state = summary();
+    const auto sending = Monotonic::now();
+    result.bytes = transfer(*communicator, plan, state, [&](const json& from_root) {
+      if (plan.receive) restore(from_root);
+      return state_tensors();
+    });
+    result.seconds = seconds_since(sending);
+  }
+  has_state_ = true;
+  average_buffers(communicator, program_.buffers());
+  return result;
 }
 
 void ElasticLoop::initialise() {
@@ -284,6 +311,7 @@ void ElasticLoop::initialise() {
     restore(checkpoint->header.state);
     restore_tensors(*checkpoint, state_tensors());
     progress_.batch_replicas = 0;
+    if (!checkpoint->header.state.value("ended", false)) checkpointer_.failed();
     reporter_.resume(checkpoint->header.step, checkpoint->path, problems);
   } else if (!problems.empty()) {
     fail("no usable checkpoint in {}: {}; to train from the beginning, use --fresh",
@@ -295,13 +323,14 @@ void ElasticLoop::conclude(bool finished) {
   reporter_.flush();
   average_buffers(session_.communicator(), program_.buffers());
   if (session_.rank() == 0) {
+    if (finished) require_finite_model();
     std::string model;
     if (finished && !options_.model_path.empty()) {
       save_model();
       model = options_.model_path;
     }
     try {
-      checkpointed_ = checkpointer_.write(header(finished), state_tensors());
+      checkpointed_ = checkpointer_.write(header(/*ended=*/true, finished), state_tensors());
     } catch (const Error& error) {
       if (model.empty()) throw;
       log_warning("{}", error.what());  // nothing is lost: training is over and the model is saved
@@ -335,14 +364,30 @@ void ElasticLoop::save_model() {
   }
 }
 
-std::vector<NamedTensor> ElasticLoop::state_tensors() const {
+// A model that training has spoilt must not pass for a trained one.
+void ElasticLoop::require_finite_model() const {
+  for (const auto& [name, tensor] : program_.parameters()) {
+    if (all_finite(tensor)) continue;
+    fail(
+        "training came to its end, but parameter {} holds numbers that are not finite; lower the "
+        "learning rate or clip gradients, and continue from the newest checkpoint",
+        name);
+  }
+}
+
+std::vector<NamedTensor> ElasticLoop::trained_tensors() const {
   std::vector<NamedTensor> all;
   for (auto& named : program_.parameters())
     all.push_back({"parameter/" + named.name, named.tensor});
-  for (auto& named : program_.buffers()) all.push_back({kBuffer + named.name, named.tensor});
   for (auto& named : optimizer_.state_tensors()) {
     all.push_back({"optimizer/" + named.name, named.tensor});
   }
+  return all;
+}
+
+std::vector<NamedTensor> ElasticLoop::state_tensors(const std::vector<NamedTensor>& buffers) const {
+  std::vector<NamedTensor> all = trained_tensors();
+  for (const auto& named : buffers) all.push_back({"buffer/" + named.name, named.tensor});
   return all;
 }
 
@@ -350,7 +395,8 @@ json ElasticLoop::summary() const {
   return {{"progress", to_json(progress_)},
           {"schedule", schedule_.state()},
           {"profile", batch_policy_.state()},
-          {"optimizer", optimizer_.counters()}};
+          {"optimizer", optimizer_.counters()},
+          {"checkpoints", checkpointer_.state()}};
 }
 
 void ElasticLoop::restore(const json& summary) {
@@ -362,15 +408,17 @@ void ElasticLoop::restore(const json& summary) {
   schedule_.load_state(summary.at("schedule"));
   batch_policy_.load_state(summary.at("profile"));
   optimizer_.prepare_state(summary.at("optimizer"));
+  checkpointer_.load_state(summary.value("checkpoints", json()));
 }
 
-CheckpointHeader ElasticLoop::header(bool finished) const {
+CheckpointHeader ElasticLoop::header(bool ended, bool finished) const {
   CheckpointHeader header;
   header.job = options_.name;
   header.step = progress_.step;
   header.generation = session_.generation();
   header.finished = finished;
   header.state = summary();
+  header.state["ended"] = ended;  // the run was told to, or had finished: no failure
   for (const auto& line : describe(spec_)) header.settings[line.key] = line.value;
   return header;
 }

@@ -33,19 +33,30 @@ class ElasticLoop {
 
   Outcome train_generation();  // returns or throws when the generation ends
   void synchronise();          // makes all members' state the same
-  Outcome tick();              // one step or validation, and what follows from it
+  // Sends the state to the members that need it, and averages buffers. `together`: all should be
+  // there soon.
+  struct Transferred {
+    double seconds = 0;
+    uint64_t bytes = 0;
+  };
+  Transferred share_state(const SyncPlan& plan, bool together);
+  Outcome tick();  // one step or validation, and what follows from it
   Prepared prepare();
   void finish_tick();
+  void checkpoint();  // collective: starts one, in the background
   void initialise();  // rank 0, if no member has state: from a checkpoint or from scratch
   void conclude(bool finished);  // writes the last checkpoint, and the model
   void save_model();
 
   Team team() const;
   void reached(StepHooks::Point point, int64_t step);
-  std::vector<NamedTensor> state_tensors() const;
+  std::vector<NamedTensor> trained_tensors() const;  // parameters and optimizer state
+  std::vector<NamedTensor> state_tensors(const std::vector<NamedTensor>& buffers) const;
+  std::vector<NamedTensor> state_tensors() const { return state_tensors(program_.buffers()); }
+  void require_finite_model() const;
   nlohmann::json summary() const;  // state other than tensors
   void restore(const nlohmann::json& summary);
-  CheckpointHeader header(bool finished) const;
+  CheckpointHeader header(bool ended, bool finished) const;
 
   Program& program_;
   const TrainingSpec& spec_;
@@ -65,7 +76,7 @@ class ElasticLoop {
   bool checkpointed_ = false;  // rank 0: the checkpoint of the end is on disk
   Progress progress_;
   std::optional<Prepared> pending_;  // prepared here, not yet confirmed by all members
-  std::optional<StepFacts> last_;    // newest finished step, announced again after a death
+  std::optional<StepFacts> last_;  // newest finished step, announced again after a death
   double last_step_s_ = 0;
   TimePoint last_step_end_{};
 };
