@@ -1,6 +1,7 @@
 #include "runtime/session/elastic_loop.h"
 
 #include <algorithm>
+#include <fmt/ranges.h>
 #include <set>
 #include <thread>
 
@@ -55,7 +56,8 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
       checkpointer_(options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
                     [&session](const json& event) { session.emit(event); }),
       batch_policy_(spec),
-      hint_sender_(session, stepper_.total_iterations()) {
+      hint_sender_(session, stepper_.total_iterations()),
+      state_digest_([this] { return trained_tensors(); }) {
   if (data_.validation) {
     if (!program.can_validate()) {
       fail("the settings name validation data, but the program has no validation_step");
@@ -69,6 +71,7 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
 int ElasticLoop::run() {
   stepper_.check_program(batch_policy_.initial(1));
   checkpointer_.allow_any_numbers(not_finite(state_tensors()));
+  options_.hooks->program(program_);
   if (session_.has_launcher()) optimizer_.reserve_state();
   session_.set_device_memory(device_memory(options_.device));
   session_.announce({{"libtorch", TORCH_VERSION},
@@ -124,9 +127,22 @@ ElasticLoop::Outcome ElasticLoop::tick() {
     const Session::Together together(session_);
     pending_ = prepare();
     reached(StepHooks::Point::prepared, pending_->after.step);
-    const Vote vote{pending_->after.tick, session_.offer(),
-                    static_cast<int64_t>(session_.stop_requested()), digest(pending_->after)};
+    Vote vote{.prepared = pending_->after.tick,
+              .offer = session_.offer(),
+              .stop = static_cast<int64_t>(session_.stop_requested()),
+              .digest = digest(pending_->after),
+              .member = session_.member()};
+    if (session_.replicas() > 1) vote.state = state_digest_.of(progress_.step);
+    // Where members always differ, as on unlike processors, their differences stay small and the
+    // transfers rare.
+    vote.compare_state =
+        !diverged_step_ || progress_.step >= *diverged_step_ + StateDigest::kShares;
+    vote.repeated = repeated_tick_ == vote.prepared;
     verdict = commit(session_.communicator(), vote);
+  }
+  if (!verdict.diverged.empty()) {
+    bring_back(verdict.diverged);
+    return Outcome::go_on;
   }
   reached(StepHooks::Point::committed, pending_->after.step);
   const bool checkpoint_due = pending_->facts.summary.checkpoint;
@@ -232,14 +248,17 @@ void ElasticLoop::checkpoint() {
   checkpointer_.start(header(/*ended=*/false, /*finished=*/false), state_tensors(buffers));
 }
 
+StepMark ElasticLoop::mark() const {
+  return {has_state_, progress_.tick, progress_.tick + (pending_ ? 1 : 0), suspect_};
+}
+
 void ElasticLoop::synchronise() {
   const bool had_state = has_state_;
   comm::Communicator* communicator = session_.communicator();
   SyncPlan plan;
   {
     const Session::Together together(session_);
-    plan = agree(communicator,
-                 {has_state_, progress_.tick, progress_.tick + (pending_ ? 1 : 0)});
+    plan = agree(communicator, mark());
   }
   // If no member has state, rank 0 creates it first, alone, which may take long.
   const bool together_on = plan.root >= 0;
@@ -288,6 +307,7 @@ ElasticLoop::Transferred ElasticLoop::share_state(const SyncPlan& plan, bool tog
   const Session::Together all(session_, together);
   comm::Communicator* communicator = session_.communicator();
   Transferred result;
+  state_digest_.forget();
   if (plan.transfer && communicator) {
     if (plan.receive) has_state_ = false;
     checkpointer_.release();
@@ -300,8 +320,33 @@ ElasticLoop::Transferred ElasticLoop::share_state(const SyncPlan& plan, bool tog
     result.seconds = seconds_since(sending);
   }
   has_state_ = true;
+  suspect_ = false;
   average_buffers(communicator, program_.buffers());
   return result;
+}
+
+// All members have the same verdict, so all do this in the same generation. If it breaks here, the
+// next one's synchronise() does the rest, because the mark says who is suspect.
+void ElasticLoop::bring_back(const std::vector<uint64_t>& diverged) {
+  suspect_ = std::find(diverged.begin(), diverged.end(), session_.member()) != diverged.end();
+  const std::vector<std::string> tensors = state_digest_.names(progress_.step);
+  log_warning(
+      "before step {}, replica {} no longer had the state of the others (found near {}); {}",
+      pending_->after.step, fmt::join(diverged, ", "), tensors.front(),
+      suspect_ ? "taking theirs" : "it takes ours");
+  reporter_.diverged(pending_->after.step, diverged, tensors);
+  session_.answer(false);
+  diverged_step_ = progress_.step;
+  repeated_tick_ = pending_->after.tick;
+  pending_.reset();
+  stepper_.discard();
+  SyncPlan plan;
+  {
+    const Session::Together together(session_);
+    plan = agree(session_.communicator(), mark());
+  }
+  share_state(plan, /*together=*/true);
+  stepper_.read_ahead(progress_, team());
 }
 
 void ElasticLoop::initialise() {

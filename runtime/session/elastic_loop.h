@@ -13,6 +13,7 @@
 #include "runtime/session/checkpointer.h"
 #include "runtime/session/hint_sender.h"
 #include "runtime/session/reporter.h"
+#include "runtime/session/state_digest.h"
 #include "runtime/session/stepper.h"
 #include "runtime/session/sync.h"
 #include "runtime/session/trainer.h"
@@ -43,6 +44,8 @@ class ElasticLoop {
   Outcome tick();  // one step or validation, and what follows from it
   Prepared prepare();
   void finish_tick();
+  // Members whose state differs from the majority's take it from them; the tick is repeated.
+  void bring_back(const std::vector<uint64_t>& diverged);
   void checkpoint();  // collective: starts one, in the background
   void initialise();  // rank 0, if no member has state: from a checkpoint or from scratch
   void conclude(bool finished);  // writes the last checkpoint, and the model
@@ -50,6 +53,7 @@ class ElasticLoop {
 
   Team team() const;
   void reached(StepHooks::Point point, int64_t step);
+  StepMark mark() const;
   std::vector<NamedTensor> trained_tensors() const;  // parameters and optimizer state
   std::vector<NamedTensor> state_tensors(const std::vector<NamedTensor>& buffers) const;
   std::vector<NamedTensor> state_tensors() const { return state_tensors(program_.buffers()); }
@@ -72,10 +76,16 @@ class ElasticLoop {
   BatchPolicy batch_policy_;
   HintSender hint_sender_;
 
+  StateDigest state_digest_;
+
   bool has_state_ = false;
+  bool suspect_ = false;       // as StepMark's
   bool checkpointed_ = false;  // rank 0: the checkpoint of the end is on disk
   Progress progress_;
   std::optional<Prepared> pending_;  // prepared here, not yet confirmed by all members
+  // When members last diverged: how many steps were finished, and the tick that was repeated.
+  std::optional<int64_t> diverged_step_;
+  int64_t repeated_tick_ = 0;
   std::optional<StepFacts> last_;  // newest finished step, announced again after a death
   double last_step_s_ = 0;
   TimePoint last_step_end_{};

@@ -1,10 +1,34 @@
-"""Data that change under a run, and disks that fail."""
+"""Replicas whose state changes by itself, data that change under a run, and disks that fail."""
 
 import os
 import shutil
 import struct
 
-from support import SmallDisk, check, main
+from support import SmallDisk, check, main, same_losses
+
+
+def flipped_bit(folder, draw):
+    """A bit that flips in a parameter of one replica is found. The replica is named and gets the
+    others' state, and training continues as if nothing had happened."""
+    program = folder.program("slow")
+    wanted = {}
+    for replicas, member in ((3, 1), (3, 0), (2, 1)):
+        size = ["--replicas", str(replicas), "--set", "epochs=1"]
+        if replicas not in wanted:
+            fixed = folder.run(program, "--name", f"fixed-{replicas}", *size)
+            fixed.expect_end(0)
+            wanted[replicas] = fixed.losses()
+            check(not fixed.of("diverged"), "replicas differ by themselves", fixed.of("diverged"))
+        run = folder.run(program, "--name", f"flip-{replicas}-{member}", *size,
+                         ADAPTDL_FAULT=f"announced:9:{member}:flip")
+        run.expect_end(0)
+        run.check_steps(last=40)
+        (found,) = run.of("diverged") or [None]
+        check(found and found["step"] == 10 and found["members"] == [member] and
+              "parameter/hidden_bias" in found["tensors"], "not found", run.of("diverged"))
+        check(f"replica {member}" in run.said(), "the user is not told")
+        check(len(run.of("generation")) == 1 and not run.of("failure"), "a rescale or a failure")
+        same_losses(run.losses(), wanted[replicas], 0)
 
 
 def own_data(folder, name):
@@ -66,4 +90,4 @@ def failing_disk(folder, draw):
         check(run.last_step() >= 1, "nothing was trained")
 
 
-main(changed_data, failing_disk)
+main(flipped_bit, changed_data, failing_disk)

@@ -47,6 +47,21 @@ TEST_CASE("survivors need no transfer") {
   CHECK_FALSE(plan.receive);
 }
 
+TEST_CASE("a suspect receives, and is the root only if nobody else has the state") {
+  StepMark suspect = mark(7, 7);
+  suspect.suspect = true;
+  for (int rank = 0; rank < 3; ++rank) {
+    const SyncPlan plan = plan_sync({suspect, mark(7, 7), kNone}, rank);
+    CHECK(plan.root == 1);
+    CHECK(plan.transfer);
+    CHECK(plan.finished == 7);
+    CHECK(plan.receive == (rank != 1));
+  }
+  const SyncPlan only = plan_sync({kNone, suspect}, 1);
+  CHECK(only.root == 1);
+  CHECK_FALSE(only.receive);
+}
+
 TEST_CASE("a step that somebody applied is applied by all") {
   // Rank 1 saw the commit, rank 0 only prepared the step.
   const SyncPlan plan = plan_sync({mark(7, 8), mark(8, 8)}, 0);
