@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/frame/output.h"
 #include "core/base/number.h"
@@ -117,6 +118,23 @@ std::string batch_line(const RunState& before, const Json& event) {
     line += fmt::format("{:.3g}", *rate);
   }
   return line + because(event);
+}
+
+std::string diverged_line(const Json& event) {
+  std::vector<std::string> members, tensors;
+  const auto list = [&](const char* key) {
+    const auto found = event.find(key);
+    return found != event.end() && found->is_array() ? *found : Json::array();
+  };
+  for (const Json& member : list("members")) members.push_back(member.dump());
+  for (const Json& tensor : list("tensors")) {
+    if (tensor.is_string()) tensors.push_back(tensor.get<std::string>());
+  }
+  return fmt::format(
+      "before step {}, replica {} no longer had the same state as the others{}; it got theirs (a "
+      "memory error, or unlike processors)",
+      integer(event, "step").value_or(0), fmt::join(members, ", "),
+      tensors.empty() ? "" : " (found near " + tensors.front() + ")");
 }
 
 std::string failure_line(const Json& event) {
@@ -268,6 +286,8 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
   } else if (kind == "skipped") {
     line = fmt::format("step {} skipped: {}", integer(event, "step").value_or(0),
                        text_at(event, "reason"));
+  } else if (kind == "diverged") {
+    line = diverged_line(event);
   } else if (kind == "checkpoint" && !text_at(event, "error").empty()) {
     line = "checkpoint failed: " + text_at(event, "error");
   } else if (verbose && kind == "checkpoint") {

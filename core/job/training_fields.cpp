@@ -103,7 +103,7 @@ Section root() {
               "infinite or not a number, after which the job fails. Such a step is skipped.",
               {.unit = "steps"}),
           field<&S::checkpoint_interval_s>("checkpoint_interval_s", above(0),
-                                           "Time from one checkpoint to the next.",
+                                           "Longest time from one checkpoint to the next.",
                                            {.unit = "seconds"}),
           field<&S::checkpoints_kept>("checkpoints_kept", between(1, 1000),
                                       "Number of newest checkpoints kept on disk."),

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include <utility>
 
@@ -21,6 +22,12 @@ void lower_priority() {
   ::syscall(SYS_ioprio_set, kWhoProcess, 0, kBestEffortLowest);
   const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
   ::setpriority(PRIO_PROCESS, thread, std::min(19, ::getpriority(PRIO_PROCESS, thread) + 10));
+}
+
+double thread_cpu_s() {
+  timespec time = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 }  // namespace
@@ -63,16 +70,21 @@ CheckpointResult AsyncCheckpointWriter::wait() {
 CheckpointResult AsyncCheckpointWriter::write(const Job& job) {
   CheckpointResult result;
   const TimePoint start = Monotonic::now();
+  const double cpu = thread_cpu_s();
   try {
     CheckpointContents contents = job();
     result.step = contents.header.step;
     WrittenCheckpoint written = store_.write(std::move(contents.header), contents.tensors);
     result.path = std::move(written.path);
     result.bytes = written.bytes;
+  } catch (const NotFinite& error) {
+    result.error = error.what();
+    result.tensor = error.tensor;
   } catch (const std::exception& error) {
     result.error = error.what();
   }
   result.seconds = seconds_since(start);
+  result.cpu_s = thread_cpu_s() - cpu;
   return result;
 }
 

@@ -26,7 +26,9 @@ struct CheckpointResult {
   std::string path;      // "" after a failure
   uint64_t bytes = 0;    // of tensors
   double seconds = 0.0;  // of writing
+  double cpu_s = 0.0;    // processor time of the writer's thread
   std::string error;     // "" = written
+  std::string tensor;    // the one that is not finite, if that is the error
 };
 
 // Thread-safe. Writes at most one checkpoint at a time.

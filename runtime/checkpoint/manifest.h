@@ -60,6 +60,7 @@ struct TensorView {
   std::string dtype;           // float32, int64, ...: see checkpoint_dtype_bytes
   std::vector<int64_t> shape;  // at most 64 sizes >= 0
   std::span<const std::byte> bytes;
+  bool finite = false;  // when written: all its numbers must be finite
 };
 
 struct DataFile {

@@ -12,6 +12,7 @@
 
 #include "core/base/clock.h"
 #include "core/formats/crc32c.h"
+#include "runtime/checkpoint/finite.h"
 #include "runtime/checkpoint/partial_folder.h"
 
 namespace adaptdl {
@@ -58,6 +59,7 @@ Manifest write_data(const std::string& folder, CheckpointHeader header,
       const size_t size = std::min(kChunk, tensor.bytes.size() - done);
       const auto chunk = tensor.bytes.subspan(done, size);
       crc = crc32c(chunk, crc);
+      if (tensor.finite && !all_finite(tensor.dtype, chunk)) throw NotFinite(tensor.name);
       write_all(fd.get(), as_text(chunk), path);
       // Starts writeback early, so that the fsync at the end is short; only a hint.
       ::sync_file_range(fd.get(), static_cast<off64_t>(offset + done), static_cast<off64_t>(size),

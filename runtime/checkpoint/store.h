@@ -33,6 +33,17 @@ struct LoadedCheckpoint {
   const TensorView* find(const std::string& name) const;
 };
 
+// A tensor that must be finite is not: no later state of this training will be, either.
+class NotFinite : public Error {
+ public:
+  explicit NotFinite(const std::string& name)
+      : Error("tensor \"" + name +
+              "\" holds numbers that are not finite; earlier "
+              "checkpoints stay"),
+        tensor(name) {}
+  const std::string tensor;  // its name
+};
+
 struct WrittenCheckpoint {
   std::string path;
   uint64_t bytes = 0;  // of tensors
@@ -50,7 +61,7 @@ class CheckpointStore {
   // Returns when everything is on disk. Then removes older checkpoints beyond `keep`, and those of
   // later steps (of a history that this one replaces). Replaces a checkpoint of the same step
   // atomically (with two renames if the file system cannot exchange folders). If it throws Error
-  // (a full disk, for example), the folder is unchanged.
+  // (a full disk, for example; NotFinite), the folder is unchanged.
   WrittenCheckpoint write(CheckpointHeader header, const std::vector<TensorView>& tensors);
 
   // The newest checkpoint with correct sizes and checksums; nothing if there is none. Appends to

@@ -1,16 +1,20 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
 #include "runtime/data/convert.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/formats/readers.h"
+#include "runtime/data/guarded_read.h"
 #include "runtime/data/synthetic.h"
 
 namespace adaptdl::data {
@@ -95,6 +99,43 @@ void advise(const std::byte* begin, size_t bytes, int advice) {
   ::madvise(reinterpret_cast<void*>(start), from + bytes - start, advice);
 }
 
+// A disk or a network that fails for a moment is asked again, after these times.
+constexpr std::array<double, 3> kPauses = {0.1, 0.5, 2.0};  // s
+
+// Calls copy() until it can read everything, and checks that what it read is from the array's file
+// as it was when it was opened.
+template <typename Copy>
+void repeat_reads(const Array& array, const Copy& copy) {
+  for (size_t attempt = 0;; ++attempt) {
+    const void* failed = read_guarded(copy);
+    if (array.file) array.file->check();
+    if (failed == nullptr) return;
+    if (attempt == kPauses.size()) {
+      const auto place = mapped_place(failed);
+      throw ReadFailed(fmt::format(
+          "{}: cannot read the data at offset {} of {} (attempted {} times): the disk or the "
+          "network failed; the kernel's log (dmesg) may say why",
+          array.name, place ? place->offset : 0, place ? place->path : "the file", attempt + 1));
+    }
+    std::this_thread::sleep_for(Seconds(kPauses[attempt]));
+  }
+}
+
+// Readers look at the header, and at a ZIP archive's directory at its end; those of text at
+// everything. So these must be readable.
+void check_readable(const Array& whole, bool all) {
+  constexpr size_t kEdge = 64u << 10, kPage = 4096;
+  const auto bytes = static_cast<size_t>(whole.shape[0]);
+  if (!all) advise(whole.bytes, bytes, MADV_RANDOM);  // the kernel would read more
+  repeat_reads(whole, [&] {
+    volatile std::byte sink{};
+    for (size_t at = 0; at < bytes; at += kPage) {
+      if (all || at < kEdge || at + kEdge >= bytes) sink = whole.bytes[at];
+    }
+    static_cast<void>(sink);
+  });
+}
+
 class ArrayColumn : public Column {
  public:
   ArrayColumn(Array array, const Layout& layout, DType dtype, double scale, double offset)
@@ -111,6 +152,11 @@ class ArrayColumn : public Column {
   }
 
   void copy_rows(std::span<const int64_t> rows, std::byte* out) const override {
+    repeat_reads(array_, [&] { copy(rows, out); });
+  }
+
+ private:
+  void copy(std::span<const int64_t> rows, std::byte* out) const {
     if (scattered_) {  // all at once, so that the disk can order the reads
       for (const int64_t row : rows) {
         advise(first_ + static_cast<size_t>(row) * step_, stored_row_bytes_, MADV_WILLNEED);
@@ -122,7 +168,6 @@ class ArrayColumn : public Column {
     }
   }
 
- private:
   Array array_;
   Converter converter_;
   int64_t elements_;  // of a sample
@@ -138,14 +183,8 @@ DType csv_type(const DataSource& source, DType wanted) {
   return wanted == DType::float64 ? DType::float64 : DType::float32;
 }
 
-Array read_array(const DataSource& source, const std::string& path) {
+Array parse_file(const DataSource& source, const std::string& path) {
   using Format = DataSource::Format;
-  if (!path_exists(path)) {
-    fail("{}: data file not found; a relative path starts at the folder of the training archive",
-         path);
-  }
-  if (is_directory(path)) fail("{}: is a folder, not a data file", path);
-  if (source.format != Format::torch && file_size(path) == 0) fail("{}: is empty", path);
   switch (source.format) {
     case Format::npy: {
       auto file = std::make_shared<const MappedFile>(path);
@@ -173,6 +212,25 @@ Array read_array(const DataSource& source, const std::string& path) {
       break;  // has no file
   }
   ADAPTDL_CHECK(false);
+}
+
+Array read_array(const DataSource& source, const std::string& path) {
+  using Format = DataSource::Format;
+  if (!path_exists(path)) {
+    fail("{}: data file not found; a relative path starts at the folder of the training archive",
+         path);
+  }
+  if (is_directory(path)) fail("{}: is a folder, not a data file", path);
+  if (source.format != Format::torch && file_size(path) == 0) fail("{}: is empty", path);
+  const auto watched = std::make_shared<const WatchedFile>(path);
+  const MappedFile file(path);
+  const auto size = static_cast<int64_t>(file.bytes().size());
+  const Array whole{path, DType::uint8, false, {size}, file.bytes().data(), nullptr, watched};
+  check_readable(whole, /*all=*/source.format == Format::csv);
+  Array array = parse_file(source, path);
+  watched->check();
+  array.file = watched;
+  return array;
 }
 
 }  // namespace

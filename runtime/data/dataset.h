@@ -2,9 +2,9 @@
 
 // The samples of a training program: columns of equal length, each one tensor of every sample.
 //
-// Uncompressed files are memory-mapped, so data may be larger than memory; a file must not be
-// truncated while it is in use (replace it by renaming). All sizes from a file's header are checked
-// against the file's size before memory is allocated.
+// Uncompressed files are memory-mapped, so data may be larger than memory. A file must not change
+// while it is in use (watched_file.h). All sizes from a file's header are checked against the
+// file's size before memory is allocated.
 // All objects here are immutable after construction: threads can share them without locks.
 
 #include <cstddef>
@@ -19,6 +19,7 @@
 
 #include "core/job/training_spec.h"
 #include "runtime/data/dtype.h"
+#include "runtime/data/watched_file.h"
 
 namespace adaptdl::data {
 
@@ -26,10 +27,11 @@ namespace adaptdl::data {
 struct Array {
   std::string name;  // for messages: the path, and the member or key
   DType dtype = DType::float32;
-  bool swapped = false;               // big-endian elements
-  std::vector<int64_t> shape;         // all dimensions, the samples first; each >= 0
-  const std::byte* bytes = nullptr;   // product(shape) * size_of(dtype) bytes
-  std::shared_ptr<const void> owner;  // keeps `bytes` valid: a mapping, a buffer, a tensor
+  bool swapped = false;                     // big-endian elements
+  std::vector<int64_t> shape;               // all dimensions, the samples first; each >= 0
+  const std::byte* bytes = nullptr;         // product(shape) * size_of(dtype) bytes
+  std::shared_ptr<const void> owner;        // keeps `bytes` valid: a mapping, a buffer, a tensor
+  std::shared_ptr<const WatchedFile> file;  // where they come from; null: from no file
 
   int64_t elements() const;      // product(shape); 1 for a scalar
   int64_t row_elements() const;  // product of all dimensions but the first; 0-d: 1
@@ -50,7 +52,8 @@ class Column {
 
   // Copies samples one after another to `out`, which has rows.size() * row_bytes() bytes and the
   // alignment of the element. Requires: each row in [0, rows()). Thread-safe. May block on the
-  // disk.
+  // disk. Throws ReadFailed if the disk fails for some seconds, and Error if the file has changed:
+  // then what was copied may be wrong.
   virtual void copy_rows(std::span<const int64_t> rows, std::byte* out) const = 0;
 
  protected:

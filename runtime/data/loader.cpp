@@ -111,6 +111,7 @@ struct Loader::Impl {
     pthread_setname_np(pthread_self(), "loader");
     sigset_t all;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS);  // raised by a failed read of a mapped file
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     std::unique_lock lock(mutex);
     for (;;) {

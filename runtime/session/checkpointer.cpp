@@ -9,6 +9,8 @@
 namespace adaptdl {
 namespace {
 
+using nlohmann::json;
+
 std::string dtype_name(at::ScalarType type) {
   switch (type) {
     case at::kFloat:
@@ -40,12 +42,15 @@ std::string dtype_name(at::ScalarType type) {
   }
 }
 
+constexpr double kFirst = 2;  // s; from the beginning of training to its first checkpoint
+
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
 // Copies the tensors into the buffer; returns views of the copies.
-std::vector<TensorView> copy_out(SnapshotBuffer& buffer, const std::vector<NamedTensor>& tensors) {
+std::vector<TensorView> copy_out(SnapshotBuffer& buffer, const std::vector<NamedTensor>& tensors,
+                                 const std::set<std::string>& any_numbers) {
   std::vector<at::Tensor> hosts;
   std::vector<std::span<const std::byte>> parts;
   for (const auto& named : tensors) {
@@ -57,29 +62,33 @@ std::vector<TensorView> copy_out(SnapshotBuffer& buffer, const std::vector<Named
   for (size_t i = 0; i < tensors.size(); ++i) {
     views.push_back({tensors[i].name, dtype_name(tensors[i].tensor.scalar_type()),
                      tensors[i].tensor.sizes().vec(),
-                     static_cast<const SnapshotBuffer&>(buffer).part(i)});
+                     static_cast<const SnapshotBuffer&>(buffer).part(i),
+                     /*finite=*/!any_numbers.contains(tensors[i].name)});
   }
   return views;
 }
 
 }  // namespace
 
-Checkpointer::Checkpointer(std::string directory, int keep, double interval_s,
-                           std::function<void(const nlohmann::json&)> announce)
+Checkpointer::Checkpointer(std::string directory, int keep, double longest_s,
+                           std::function<void(const json&)> announce)
     : directory_(std::move(directory)),
       keep_(keep),
-      interval_s_(interval_s),
+      longest_s_(longest_s),
       announce_(std::move(announce)) {
   if (directory_.empty()) return;
   writer_.emplace(CheckpointStore(directory_, keep_), [this](const CheckpointResult& result) {
-    nlohmann::json event = {{"event", "checkpoint"}, {"step", result.step}};
+    json event = {{"event", "checkpoint"}, {"step", result.step}};
     if (result.error.empty()) {
       event["path"] = result.path;
       event["bytes"] = result.bytes;
       event["seconds"] = result.seconds;
       event["held_up_s"] = held_up_s_.load();
+      measured(result);
+      event["next_s"] = interval_s();
     } else {
       event["error"] = result.error;
+      if (!result.tensor.empty()) event["tensor"] = result.tensor;
     }
     announce_(event);
   });
@@ -89,17 +98,72 @@ Checkpointer::~Checkpointer() {
   writer_.reset();
 }
 
-bool Checkpointer::due() const {
-  return writer_ && !writer_->busy() && seconds_since(last_) >= interval_s_;
+void Checkpointer::begun() {
+  last_ = Monotonic::now();
+  started_ = false;
+}
+
+void Checkpointer::trained(double seconds) {
+  const std::lock_guard lock(mutex_);
+  failures_.trained(seconds);
+}
+
+void Checkpointer::failed() {
+  const std::lock_guard lock(mutex_);
+  failures_.failed();
+}
+
+json Checkpointer::state() const {
+  const std::lock_guard lock(mutex_);
+  json state = {{"trained_s", failures_.trained_s}, {"failures", failures_.failures}};
+  if (cost_) state["cost"] = {{"training_s", cost_->training_s}, {"write_s", cost_->write_s}};
+  return state;
+}
+
+void Checkpointer::load_state(const json& state) {
+  if (state.is_null()) return;  // an earlier version wrote none
+  const std::lock_guard lock(mutex_);
+  failures_ = {state.at("trained_s").get<double>(), state.at("failures").get<double>()};
+  const auto cost = state.find("cost");
+  if (cost == state.end()) return cost_.reset();
+  cost_ = {cost->at("training_s").get<double>(), cost->at("write_s").get<double>()};
+}
+
+// On the writer's thread.
+void Checkpointer::measured(const CheckpointResult& result) {
+  // Training competes with both threads for processors.
+  const CheckpointCost now{std::max(held_up_s_.load(), copy_s_.load()) + result.cpu_s,
+                           result.seconds};
+  const std::lock_guard lock(mutex_);
+  const CheckpointCost before = cost_.value_or(now);
+  cost_ = {(before.training_s + now.training_s) / 2, (before.write_s + now.write_s) / 2};
+}
+
+double Checkpointer::interval_s() const {
+  const std::lock_guard lock(mutex_);
+  const double first = std::min(kFirst, longest_s_);
+  if (!cost_) return started_ ? longest_s_ : first;  // it could not be written
+  const double interval = checkpoint_interval(*cost_, failures_.mtbf_s(), longest_s_);
+  return started_ ? interval : std::min(interval, first);
+}
+
+bool Checkpointer::due(double step_s) const {
+  if (!writer_ || writer_->busy()) return false;
+  return hurry_ || seconds_since(last_) + step_s / 2 >= interval_s();
 }
 
 void Checkpointer::start(CheckpointHeader header, std::vector<NamedTensor> tensors) {
   if (!writer_ || writer_->busy()) return;
   last_ = Monotonic::now();
+  started_ = true;
+  hurry_ = false;
   // Not on the writer's thread: its priority is low, and the next update waits for the copy.
   copied_ = std::async(std::launch::async, [this, tensors = std::move(tensors)] {
               pthread_setname_np(pthread_self(), "snapshot");
-              return copy_out(buffer_, tensors);
+              const auto begun = Monotonic::now();
+              auto views = copy_out(buffer_, tensors, any_numbers_);
+              copy_s_ = seconds_since(begun);
+              return views;
             }).share();
   writer_->submit([header = std::move(header), copied = copied_]() mutable {
     CheckpointContents contents;

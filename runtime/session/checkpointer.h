@@ -1,19 +1,22 @@
 #pragma once
 
-// Decides when rank 0 writes a checkpoint, and writes it in the background. A thread copies the
-// tensors during the next forward and backward passes, which change no parameter. The next update
-// waits for the copy, never for the disk.
+// Decides when rank 0 writes a checkpoint (runtime/checkpoint/interval.h), and writes it in the
+// background. A thread copies the tensors during the next forward and backward passes, which change
+// no parameter. The next update waits for the copy, never for the disk.
 
 #include <atomic>
 #include <functional>
 #include <future>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "core/base/clock.h"
 #include "runtime/checkpoint/async_writer.h"
+#include "runtime/checkpoint/interval.h"
 #include "runtime/checkpoint/snapshot_buffer.h"
 #include "runtime/optim/optimizer.h"
 
@@ -22,12 +25,29 @@ namespace adaptdl {
 // Used from the training thread. A checkpointer without a folder does nothing.
 class Checkpointer {
  public:
-  // `announce` gets an event for each checkpoint written or failed, from the writer's thread.
-  Checkpointer(std::string directory, int keep, double interval_s,
+  // `longest_s`: the user's bound on the time from one checkpoint to the next. `announce` gets an
+  // event for each checkpoint written or failed, from the writer's thread.
+  Checkpointer(std::string directory, int keep, double longest_s,
                std::function<void(const nlohmann::json& event)> announce);
   ~Checkpointer();
 
-  bool due() const;
+  // Tensors that may hold numbers that are not finite; a checkpoint in which another one does is
+  // not written. Call before the first checkpoint.
+  void allow_any_numbers(std::set<std::string> names) { any_numbers_ = std::move(names); }
+
+  // What the interval follows from. Training begins here now, new or from a checkpoint; a step took
+  // this long; the generation was lost, or all replicas were.
+  void begun();
+  void trained(double seconds);
+  void failed();
+  // Checkpoints and new replicas get this. load_state() takes null for nothing.
+  nlohmann::json state() const;
+  void load_state(const nlohmann::json& state);
+
+  // Whether now is the best time, if the next opportunity comes `step_s` seconds later.
+  bool due(double step_s) const;
+  // The next checkpoint is due as soon as the previous one is written.
+  void hurry() { hurry_ = true; }
 
   // Starts a checkpoint of `tensors` unless one is still being written. Another thread may read the
   // tensors until release() returns.
@@ -47,14 +67,24 @@ class Checkpointer {
   std::optional<LoadedCheckpoint> latest(std::vector<std::string>* problems) const;
 
  private:
+  void measured(const CheckpointResult& result);
+  double interval_s() const;
+
   std::string directory_;
   int keep_;
-  double interval_s_;
+  double longest_s_;
   std::function<void(const nlohmann::json&)> announce_;
+  std::set<std::string> any_numbers_;
   TimePoint last_ = Monotonic::now();
+  bool started_ = false;  // one since begun()
+  bool hurry_ = false;
   SnapshotBuffer buffer_;
   std::shared_future<std::vector<TensorView>> copied_;
   std::atomic<double> held_up_s_{0};  // how long training waited for the newest checkpoint
+  std::atomic<double> copy_s_{0};     // how long its copy took, on another thread
+  mutable std::mutex mutex_;          // the writer's thread measures the cost
+  std::optional<CheckpointCost> cost_;
+  FailureHistory failures_;
   std::optional<AsyncCheckpointWriter> writer_;
 };
 

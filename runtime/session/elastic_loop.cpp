@@ -1,6 +1,8 @@
 #include "runtime/session/elastic_loop.h"
 
 #include <algorithm>
+#include <fmt/ranges.h>
+#include <set>
 #include <thread>
 
 #include "core/base/error.h"
@@ -8,6 +10,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/parallel/buffers.h"
 #include "runtime/parallel/device_memory.h"
+#include "runtime/parallel/tensor_math.h"
 #include "runtime/session/batches.h"
 #include "runtime/session/step_failure.h"
 #include "runtime/torch_compat.h"
@@ -16,8 +19,6 @@ namespace adaptdl {
 namespace {
 
 using nlohmann::json;
-
-const std::string kBuffer = "buffer/";  // prefix of their names in the state
 
 data::Data open(const TrainingSpec& spec, const std::string& data_dir) {
   install_torch_reader();
@@ -28,6 +29,15 @@ uint64_t total_bytes(const std::vector<NamedTensor>& tensors) {
   uint64_t bytes = 0;
   for (const auto& named : tensors) bytes += named.tensor.nbytes();
   return bytes;
+}
+
+// Names of the tensors that hold a number that is not finite.
+std::set<std::string> not_finite(const std::vector<NamedTensor>& tensors) {
+  std::set<std::string> names;
+  for (const auto& named : tensors) {
+    if (!all_finite(named.tensor)) names.insert(named.name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -47,7 +57,8 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
       checkpointer_(options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
                     [&session](const json& event) { session.emit(event); }),
       batch_policy_(spec, data_.train.size()),
-      hint_sender_(session, stepper_.total_iterations()) {
+      hint_sender_(session, stepper_.total_iterations()),
+      state_digest_([this] { return trained_tensors(); }) {
   if (data_.validation) {
     if (!program.can_validate()) {
       fail("the settings name validation data, but the program has no validation_step");
@@ -61,6 +72,8 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
 
 int ElasticLoop::run() {
   try_atomic(batch_policy_.initial(1).atomic);
+  checkpointer_.allow_any_numbers(not_finite(state_tensors()));
+  options_.hooks->program(program_);
   if (session_.has_launcher()) optimizer_.reserve_state();
   session_.set_device_memory(device_memory(options_.device));
   session_.announce({{"libtorch", TORCH_VERSION},
@@ -80,6 +93,7 @@ int ElasticLoop::run() {
       log_warning("generation {} ended after step {}: {}", session_.generation(), progress_.step,
                   broken.what());
       session_.report_lost(broken.what());
+      if (has_state_) checkpointer_.failed();
       member = session_.await_next();
     }
   }
@@ -115,12 +129,27 @@ ElasticLoop::Outcome ElasticLoop::tick() {
     const Session::Together together(session_);
     pending_ = prepare_or_shrink();
     reached(StepHooks::Point::prepared, pending_->after.step);
-    const Vote vote{pending_->after.tick, session_.offer(),
-                    static_cast<int64_t>(session_.stop_requested()), digest(pending_->after)};
+    Vote vote{.prepared = pending_->after.tick,
+              .offer = session_.offer(),
+              .stop = static_cast<int64_t>(session_.stop_requested()),
+              .digest = digest(pending_->after),
+              .member = session_.member()};
+    if (session_.replicas() > 1) vote.state = state_digest_.of(progress_.step);
+    // Where members always differ, as on unlike processors, their differences stay small and the
+    // transfers rare.
+    vote.compare_state =
+        !diverged_step_ || progress_.step >= *diverged_step_ + StateDigest::kShares;
+    vote.repeated = repeated_tick_ == vote.prepared;
     verdict = commit(session_.communicator(), vote);
   }
+  if (!verdict.diverged.empty()) {
+    bring_back(verdict.diverged);
+    return Outcome::go_on;
+  }
   reached(StepHooks::Point::committed, pending_->after.step);
+  const bool checkpoint_due = pending_->facts.summary.checkpoint;
   finish_tick();
+  if (checkpoint_due && verdict.stop == static_cast<int64_t>(StopMode::none)) checkpoint();
   if (verdict.stop != static_cast<int64_t>(StopMode::none)) {
     session_.answer(false);
     conclude(/*finished=*/false);
@@ -206,7 +235,7 @@ Prepared ElasticLoop::prepare() {
   Decisions decisions;
   if (session_.rank() == 0) {
     decisions.next_batch = batch_policy_.next(progress_, team().nodes, team().replicas);
-    decisions.checkpoint = checkpointer_.due();
+    decisions.checkpoint = [this](double step_s) { return checkpointer_.due(step_s); };
   }
   return stepper_.prepare(progress_, team(), decisions, last_step_s_);
 }
@@ -238,6 +267,7 @@ void ElasticLoop::finish_tick() {
   const auto now = Monotonic::now();
   last_step_s_ = last_step_end_ == TimePoint{} ? 0 : seconds_between(last_step_end_, now);
   last_step_end_ = now;
+  checkpointer_.trained(last_step_s_);
 
   if (done.facts.skipped()) {
     reporter_.skipped(progress_.step, progress_.skipped, progress_.skipped_in_a_row);
@@ -257,26 +287,35 @@ void ElasticLoop::finish_tick() {
     reporter_.batch(progress_.batch, session_.replicas(), done.facts.lr,
                     batch_policy_.predicted_goodput(), batch_policy_.cause());
   }
-  if (done.facts.summary.checkpoint && session_.rank() == 0) {
-    auto tensors = state_tensors();
-    // The next forward pass runs during the copy. It changes no parameters, but it changes buffers.
-    for (auto& named : tensors) {
-      if (named.name.starts_with(kBuffer)) named.tensor = named.tensor.detach().clone();
-    }
-    checkpointer_.start(header(false), std::move(tensors));
+}
+
+// The next forward pass runs during the copy. It changes no parameters, but it changes buffers. In
+// the checkpoint these are the replicas' mean, as in validation and in the trained model; training
+// goes on with each replica's own.
+void ElasticLoop::checkpoint() {
+  std::vector<NamedTensor> buffers = program_.buffers();
+  for (auto& named : buffers) named.tensor = named.tensor.detach().clone();
+  {
+    const Session::Together together(session_);
+    average_buffers(session_.communicator(), buffers);
   }
+  if (session_.rank() != 0) return;
+  checkpointer_.start(header(/*ended=*/false, /*finished=*/false), state_tensors(buffers));
+}
+
+StepMark ElasticLoop::mark() const {
+  return {has_state_, progress_.tick, progress_.tick + (pending_ ? 1 : 0), suspect_,
+          progress_.atomic_limit};
 }
 
 void ElasticLoop::synchronise() {
   const bool had_state = has_state_;
   comm::Communicator* communicator = session_.communicator();
   progress_.atomic_limit = stricter(progress_.atomic_limit, session_.atomic_limit());
-  const StepMark mark{has_state_, progress_.tick, progress_.tick + (pending_ ? 1 : 0),
-                      progress_.atomic_limit};
   SyncPlan plan;
   {
     const Session::Together together(session_);
-    plan = agree(communicator, mark);
+    plan = agree(communicator, mark());
   }
   // If no member has state, rank 0 creates it first, alone, which may take long.
   const bool together_on = plan.root >= 0;
@@ -290,39 +329,72 @@ void ElasticLoop::synchronise() {
     if (pending_ && plan.finished > progress_.tick) finish_tick();
     // Its announcement may be lost if the previous rank 0 died; the launcher drops duplicates.
     if (last_) reporter_.step(*last_);
-  } else {
-    has_state_ = false;
   }
   pending_.reset();
   stepper_.discard();
-  uint64_t bytes = 0;
-  double transfer_s = 0;
-  {
-    const Session::Together together(session_, together_on);
-    if (plan.transfer && communicator) {
-      checkpointer_.release();
-      json state = summary();
-      const auto sending = Monotonic::now();
-      bytes = transfer(*communicator, plan, state, [&](const json& from_root) {
-        if (plan.receive) restore(from_root);
-        return state_tensors();
-      });
-      transfer_s = seconds_since(sending);
-    }
-    has_state_ = true;
-    average_buffers(session_.communicator(), program_.buffers());
-  }
+  const Transferred transferred = share_state(plan, together_on);
+  if (!had_state) checkpointer_.begun();
   session_.report_switched(progress_.step);  // before events of the new generation
   progress_.atomic_limit = stricter(progress_.atomic_limit, plan.atomic_limit);
-  choose_batch();
+  const bool chosen = choose_batch();
   batch_policy_.begin_generation();
   if (session_.threads() > 0) at::set_num_threads(session_.threads());
   stepper_.read_ahead(progress_, team());
-  reporter_.generation(transfer_s, bytes, had_state);
+  reporter_.generation(transferred.seconds, transferred.bytes, had_state);
   if (!had_state) last_step_end_ = {};
+  if (had_state && chosen && session_.replicas() == 1) {  // nobody else has the state any more
+    checkpointer_.hurry();
+    if (checkpointer_.due(0)) checkpoint();
+  }
 }
 
-void ElasticLoop::choose_batch() {
+ElasticLoop::Transferred ElasticLoop::share_state(const SyncPlan& plan, bool together) {
+  const Session::Together all(session_, together);
+  comm::Communicator* communicator = session_.communicator();
+  Transferred result;
+  state_digest_.forget();
+  if (plan.transfer && communicator) {
+    if (plan.receive) has_state_ = false;
+    checkpointer_.release();
+    json state = summary();
+    const auto sending = Monotonic::now();
+    result.bytes = transfer(*communicator, plan, state, [&](const json& from_root) {
+      if (plan.receive) restore(from_root);
+      return state_tensors();
+    });
+    result.seconds = seconds_since(sending);
+  }
+  has_state_ = true;
+  suspect_ = false;
+  average_buffers(communicator, program_.buffers());
+  return result;
+}
+
+// All members have the same verdict, so all do this in the same generation. If it breaks here, the
+// next one's synchronise() does the rest, because the mark says who is suspect.
+void ElasticLoop::bring_back(const std::vector<uint64_t>& diverged) {
+  suspect_ = std::find(diverged.begin(), diverged.end(), session_.member()) != diverged.end();
+  const std::vector<std::string> tensors = state_digest_.names(progress_.step);
+  log_warning(
+      "before step {}, replica {} no longer had the state of the others (found near {}); {}",
+      pending_->after.step, fmt::join(diverged, ", "), tensors.front(),
+      suspect_ ? "taking theirs" : "it takes ours");
+  reporter_.diverged(pending_->after.step, diverged, tensors);
+  session_.answer(false);
+  diverged_step_ = progress_.step;
+  repeated_tick_ = pending_->after.tick;
+  pending_.reset();
+  stepper_.discard();
+  SyncPlan plan;
+  {
+    const Session::Together together(session_);
+    plan = agree(session_.communicator(), mark());
+  }
+  share_state(plan, /*together=*/true);
+  stepper_.read_ahead(progress_, team());
+}
+
+bool ElasticLoop::choose_batch() {
   // Rank 0 chooses for all: other machines may compute different results, and a generation that
   // broke here before may have left only some members with its choice.
   const bool choose =
@@ -343,6 +415,7 @@ void ElasticLoop::choose_batch() {
     reporter_.batch(chosen, session_.replicas(), last_ ? last_->lr : optimizer_.base_lr(0),
                     batch_policy_.predicted_goodput(), batch_policy_.cause());
   }
+  return choose;
 }
 
 void ElasticLoop::initialise() {
@@ -352,6 +425,7 @@ void ElasticLoop::initialise() {
     restore(checkpoint->header.state);
     restore_tensors(*checkpoint, state_tensors());
     progress_.batch_replicas = 0;
+    if (!checkpoint->header.state.value("ended", false)) checkpointer_.failed();
     reporter_.resume(checkpoint->header.step, checkpoint->path, problems);
   } else if (!problems.empty()) {
     fail("no usable checkpoint in {}: {}; to train from the beginning, use --fresh",
@@ -363,13 +437,14 @@ void ElasticLoop::conclude(bool finished) {
   reporter_.flush();
   average_buffers(session_.communicator(), program_.buffers());
   if (session_.rank() == 0) {
+    if (finished) require_finite_model();
     std::string model;
     if (finished && !options_.model_path.empty()) {
       save_model();
       model = options_.model_path;
     }
     try {
-      checkpointed_ = checkpointer_.write(header(finished), state_tensors());
+      checkpointed_ = checkpointer_.write(header(/*ended=*/true, finished), state_tensors());
     } catch (const Error& error) {
       if (model.empty()) throw;
       log_warning("{}", error.what());  // nothing is lost: training is over and the model is saved
@@ -403,14 +478,30 @@ void ElasticLoop::save_model() {
   }
 }
 
-std::vector<NamedTensor> ElasticLoop::state_tensors() const {
+// A model that training has spoilt must not pass for a trained one.
+void ElasticLoop::require_finite_model() const {
+  for (const auto& [name, tensor] : program_.parameters()) {
+    if (all_finite(tensor)) continue;
+    fail(
+        "training came to its end, but parameter {} holds numbers that are not finite; lower the "
+        "learning rate or clip gradients, and continue from the newest checkpoint",
+        name);
+  }
+}
+
+std::vector<NamedTensor> ElasticLoop::trained_tensors() const {
   std::vector<NamedTensor> all;
   for (auto& named : program_.parameters())
     all.push_back({"parameter/" + named.name, named.tensor});
-  for (auto& named : program_.buffers()) all.push_back({kBuffer + named.name, named.tensor});
   for (auto& named : optimizer_.state_tensors()) {
     all.push_back({"optimizer/" + named.name, named.tensor});
   }
+  return all;
+}
+
+std::vector<NamedTensor> ElasticLoop::state_tensors(const std::vector<NamedTensor>& buffers) const {
+  std::vector<NamedTensor> all = trained_tensors();
+  for (const auto& named : buffers) all.push_back({"buffer/" + named.name, named.tensor});
   return all;
 }
 
@@ -418,7 +509,8 @@ json ElasticLoop::summary() const {
   return {{"progress", to_json(progress_)},
           {"schedule", schedule_.state()},
           {"profile", batch_policy_.state()},
-          {"optimizer", optimizer_.counters()}};
+          {"optimizer", optimizer_.counters()},
+          {"checkpoints", checkpointer_.state()}};
 }
 
 void ElasticLoop::restore(const json& summary) {
@@ -432,15 +524,17 @@ void ElasticLoop::restore(const json& summary) {
   schedule_.load_state(summary.at("schedule"));
   batch_policy_.load_state(summary.at("profile"));
   optimizer_.prepare_state(summary.at("optimizer"));
+  checkpointer_.load_state(summary.value("checkpoints", json()));
 }
 
-CheckpointHeader ElasticLoop::header(bool finished) const {
+CheckpointHeader ElasticLoop::header(bool ended, bool finished) const {
   CheckpointHeader header;
   header.job = options_.name;
   header.step = progress_.step;
   header.generation = session_.generation();
   header.finished = finished;
   header.state = summary();
+  header.state["ended"] = ended;  // the run was told to, or had finished: no failure
   for (const auto& line : describe(spec_)) header.settings[line.key] = line.value;
   return header;
 }

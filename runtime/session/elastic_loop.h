@@ -13,6 +13,7 @@
 #include "runtime/session/checkpointer.h"
 #include "runtime/session/hint_sender.h"
 #include "runtime/session/reporter.h"
+#include "runtime/session/state_digest.h"
 #include "runtime/session/step_failure.h"
 #include "runtime/session/stepper.h"
 #include "runtime/session/sync.h"
@@ -34,23 +35,37 @@ class ElasticLoop {
 
   Outcome train_generation();  // returns or throws when the generation ends
   void synchronise();          // makes all members' state the same
-  Outcome tick();              // one step or validation, and what follows from it
+  // Sends the state to the members that need it, and averages buffers. `together`: all should be
+  // there soon.
+  struct Transferred {
+    double seconds = 0;
+    uint64_t bytes = 0;
+  };
+  Transferred share_state(const SyncPlan& plan, bool together);
+  Outcome tick();  // one step or validation, and what follows from it
   Prepared prepare();
   Prepared prepare_or_shrink();  // in smaller atomic batches, where memory ran out
   int64_t try_atomic(int64_t most);
   StepFailure failed(const std::exception& error) const;
-  void choose_batch();  // once the replicas, or their memory, have changed
+  bool choose_batch();  // if the replicas, or their memory, have changed
   void finish_tick();
+  // Members whose state differs from the majority's take it from them; the tick is repeated.
+  void bring_back(const std::vector<uint64_t>& diverged);
+  void checkpoint();  // collective: starts one, in the background
   void initialise();  // rank 0, if no member has state: from a checkpoint or from scratch
   void conclude(bool finished);  // writes the last checkpoint, and the model
   void save_model();
 
   Team team() const;
   void reached(StepHooks::Point point, int64_t step);
-  std::vector<NamedTensor> state_tensors() const;
+  StepMark mark() const;
+  std::vector<NamedTensor> trained_tensors() const;  // parameters and optimizer state
+  std::vector<NamedTensor> state_tensors(const std::vector<NamedTensor>& buffers) const;
+  std::vector<NamedTensor> state_tensors() const { return state_tensors(program_.buffers()); }
+  void require_finite_model() const;
   nlohmann::json summary() const;  // state other than tensors
   void restore(const nlohmann::json& summary);
-  CheckpointHeader header(bool finished) const;
+  CheckpointHeader header(bool ended, bool finished) const;
 
   Program& program_;
   const TrainingSpec& spec_;
@@ -66,11 +81,17 @@ class ElasticLoop {
   BatchPolicy batch_policy_;
   HintSender hint_sender_;
 
+  StateDigest state_digest_;
+
   bool has_state_ = false;
+  bool suspect_ = false;       // as StepMark's
   bool checkpointed_ = false;  // rank 0: the checkpoint of the end is on disk
   Progress progress_;
   std::optional<Prepared> pending_;  // prepared here, not yet confirmed by all members
-  std::optional<StepFacts> last_;    // newest finished step, announced again after a death
+  // When members last diverged: how many steps were finished, and the tick that was repeated.
+  std::optional<int64_t> diverged_step_;
+  int64_t repeated_tick_ = 0;
+  std::optional<StepFacts> last_;  // newest finished step, announced again after a death
   double last_step_s_ = 0;
   TimePoint last_step_end_{};
 };

@@ -4,7 +4,9 @@
 #include <type_traits>
 
 #include "core/base/error.h"
+#include "core/base/rng.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/session/state_digest.h"
 
 namespace adaptdl {
 namespace {
@@ -83,18 +85,29 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
 }
 
 Verdict commit(comm::Communicator* communicator, const Vote& mine) {
-  if (!communicator) return {mine.offer != 0, mine.stop};
-  const auto votes = comm::all_gather_values(*communicator, mine);
-  Verdict verdict{mine.offer != 0, 0};
+  if (!communicator) return {mine.offer != 0, mine.stop, {}};
+  return count_votes(comm::all_gather_values(*communicator, mine));
+}
+
+Verdict count_votes(const std::vector<Vote>& votes) {
+  const Vote& first = votes.front();
+  Verdict verdict{first.offer != 0, 0, {}};
+  std::vector<uint64_t> digests;
+  bool agreed = true;
   for (const auto& vote : votes) {
-    if (vote.prepared != mine.prepared || vote.digest != mine.digest) {
-      fail(
-          "the replicas no longer agree on their progress (tick {}); the program may keep state "
-          "outside its parameters and buffers, or the machines compute different results",
-          mine.prepared);
-    }
-    verdict.switching &= vote.offer == mine.offer;
+    agreed &= vote.prepared == first.prepared && (vote.digest == first.digest || !first.repeated);
+    verdict.switching &= vote.offer == first.offer;
     verdict.stop = std::max(verdict.stop, vote.stop);
+    digests.push_back(mix_bits(vote.digest) ^ (first.compare_state ? vote.state : 0));
+  }
+  if (!agreed) {
+    fail(
+        "the replicas no longer agree on their progress (tick {}); the program may keep state "
+        "outside its parameters and buffers, or the machines compute different results",
+        first.prepared);
+  }
+  for (const int rank : minority(digests)) {
+    verdict.diverged.push_back(votes[static_cast<size_t>(rank)].member);
   }
   return verdict;
 }

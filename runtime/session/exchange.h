@@ -54,14 +54,25 @@ struct Vote {
   uint64_t offer = 0;   // generation that this member could switch to; 0 = none
   int64_t stop = 0;     // StopMode
   uint64_t digest = 0;  // of the Progress after it
+  uint64_t state = 0;   // of a share of the parameters and optimizer state before it (StateDigest)
+  uint64_t member = 0;
+  // Rank 0 decides these for all:
+  bool compare_state = true;  // false: leave differences for later
+  bool repeated = false;      // the tick is prepared again after the members had diverged in it
 };
 
 struct Verdict {
   bool switching = false;  // all offer the same generation
   int64_t stop = 0;        // the largest
+  // Members whose state or progress is not that of the majority. If there are any, the tick is not
+  // finished: nobody applies it.
+  std::vector<uint64_t> diverged;
 };
 
-// Throws Error if the members' digests differ: diverged replicas must not continue.
+// Throws Error if the members' digests of a repeated tick still differ: they cannot train together.
 Verdict commit(comm::Communicator* communicator, const Vote& mine);
+
+// The verdict on all members' votes, by rank. Pure; throws as commit().
+Verdict count_votes(const std::vector<Vote>& votes);
 
 }  // namespace adaptdl

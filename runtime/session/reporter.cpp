@@ -90,6 +90,12 @@ void Reporter::skipped(int64_t step, int64_t total, int in_a_row) {
                  {"in_a_row", in_a_row}});
 }
 
+void Reporter::diverged(int64_t step, const std::vector<uint64_t>& members,
+                        const std::vector<std::string>& tensors) {
+  session_.emit(
+      {{"event", "diverged"}, {"step", step}, {"members", members}, {"tensors", tensors}});
+}
+
 void Reporter::generation(double transfer_s, uint64_t bytes, bool had_state) {
   flush();
   generation_ = session_.generation();

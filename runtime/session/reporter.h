@@ -29,6 +29,9 @@ class Reporter {
   void validation(int64_t step, double epoch, const std::map<std::string, double>& metrics);
   void resume(int64_t step, const std::string& path, const std::vector<std::string>& problems);
   void skipped(int64_t step, int64_t total, int in_a_row);
+  // The state of `members` differed in `tensors` before this step.
+  void diverged(int64_t step, const std::vector<uint64_t>& members,
+                const std::vector<std::string>& tensors);
 
   // A generation began. The event's pause is the time from the end of the last step before it to
   // the end of its first step, minus the median of its next steps; the event is sent after those.

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "runtime/data/guarded_read.h"
 #include "runtime/session/device.h"
 #include "runtime/session/launch_settings.h"
 #include "runtime/session/session.h"
@@ -54,17 +55,20 @@ int run_program(const ReadSettings& read, const MakeProgram& make,
   keep_freed_memory();
   try {
     Session session;
-    const auto give_up = [&session](const std::string& message, ExitCode code, int64_t step = 0) {
+    const auto give_up = [&session](const std::string& message, ExitCode code,
+                                    const nlohmann::json& more = nlohmann::json::object()) {
       nlohmann::json fatal = {
           {"type", "fatal"}, {"message", message}, {"exit", static_cast<int>(code)}};
-      if (step > 0) fatal["step"] = step;
+      fatal.update(more);
       session.send(fatal);
       return report(message, code);
     };
     try {
       return train_in(session, read, make, hooks);
     } catch (const StepFailure& failure) {
-      return give_up(failure.what(), failure.exit_code(), failure.step);
+      return give_up(failure.what(), failure.exit_code(), {{"step", failure.step}});
+    } catch (const data::ReadFailed& error) {
+      return give_up(error.what(), error.exit_code(), {{"others_too", false}});
     } catch (const Error& error) {
       return give_up(error.what(), error.exit_code());
     } catch (const c10::Error& error) {

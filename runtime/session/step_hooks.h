@@ -9,6 +9,8 @@
 
 namespace adaptdl {
 
+class Program;
+
 // Called on the training thread.
 class StepHooks {
  public:
@@ -22,6 +24,9 @@ class StepHooks {
   };
 
   virtual ~StepHooks() = default;
+
+  // The program that is trained; called once, before training.
+  virtual void program(Program& /*program*/) {}
 
   // Training has reached `point` of `step`; `member` is this process's number in its run.
   virtual void reached(Point /*point*/, int64_t /*step*/, uint64_t /*member*/) {}

@@ -269,7 +269,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
 
   report.step_s = last_step_s;
   report.next_batch = decisions.next_batch;
-  report.checkpoint = decisions.checkpoint;
+  report.checkpoint = decisions.checkpoint && decisions.checkpoint(seconds_since(begun));
   report.nonfinite |= !gradients_.finite();
   for (const auto& norms : gradients_.norms()) report.local.push_back(norms.local);
   if (team.communicator) report.used = gradients_.used();

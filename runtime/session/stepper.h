@@ -3,6 +3,7 @@
 // Runs one optimizer step of one replica: computes the update from its batches, then applies it.
 // Independent of membership: the caller passes the number of replicas and the communicator.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -52,7 +53,8 @@ struct Prepared {
 // Rank 0's decisions for the step after this one.
 struct Decisions {
   BatchPlan next_batch;
-  bool checkpoint = false;
+  // Asked at the end of the step: whether a checkpoint is due, if a step takes this long. Or none.
+  std::function<bool(double step_s)> checkpoint;
 };
 
 class Stepper {

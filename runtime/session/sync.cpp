@@ -23,10 +23,17 @@ SyncPlan plan_sync(const std::vector<StepMark>& marks, int rank) {
     if (mark.has_state) finished = std::min(finished, mark.prepared);
     plan.atomic_limit = stricter(plan.atomic_limit, mark.atomic_limit);
   }
+  // A member that applied more than all have prepared would contradict the commit. It takes the
+  // others' state, so that it cannot corrupt the run.
+  const auto consistent = [&](const StepMark& mark) {
+    return mark.has_state && mark.applied <= finished;
+  };
+  // A suspect's state is better than none.
+  const bool trusted = std::any_of(marks.begin(), marks.end(), [&](const StepMark& mark) {
+    return consistent(mark) && !mark.suspect;
+  });
   for (size_t r = 0; r < marks.size(); ++r) {
-    // A member that applied more than all have prepared would contradict the commit. It takes the
-    // others' state, so that it cannot corrupt the run.
-    const bool good = marks[r].has_state && marks[r].applied <= finished;
+    const bool good = consistent(marks[r]) && !(trusted && marks[r].suspect);
     if (good && plan.root < 0) plan.root = static_cast<int>(r);
     if (!good) plan.transfer = true;
     if (static_cast<int>(r) == rank) plan.receive = !good;

@@ -22,11 +22,13 @@ struct StepMark {
   bool has_state = false;
   int64_t applied = 0;       // Progress::tick: the last step or validation that this member applied
   int64_t prepared = 0;      // applied or applied + 1
+  bool suspect = false;      // its state was found to differ from the majority's
   int64_t atomic_limit = 0;  // largest atomic batch for which its memory suffices; 0 = not known
 };
 
 struct SyncPlan {
-  int root = -1;             // lowest rank with the state; -1: no member has state
+  int root = -1;             // lowest rank with the state that is not suspect, or else lowest rank
+                             // with the state; -1: no member has state
   int64_t finished = 0;      // the last finished tick; members that only prepared it must apply it
   bool receive = false;      // this member takes the root's state
   bool transfer = false;     // some member does

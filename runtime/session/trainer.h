@@ -15,7 +15,7 @@
 //
 // Invariants
 //  1. All members of a generation have bitwise the same parameters, optimizer state and Progress
-//     between steps.
+//     between steps. StateDigest finds members that do not, and they receive the others' state.
 //  2. Before its commit, a step leaves nothing but the averaged gradients and Prepared.
 
 #include <memory>

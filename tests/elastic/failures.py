@@ -1,14 +1,12 @@
 """Invalid programs are refused with a message before training; programs that always fail are given
 up; steps with a loss that is not finite are skipped."""
 
-import ctypes
 import os
 import signal
 import struct
-import subprocess
 import time
 
-from support import check, kill, main, run_command, same_losses, skip
+from support import SmallDisk, check, kill, main, same_losses
 
 
 def refused(folder, name, *arguments, words=(), replicas="2"):
@@ -180,23 +178,15 @@ def stops_on_its_way(folder, draw):
     run.check_steps()
 
 
-def small_disk(path):
-    """Mounts 2 MB at the path, only for this process and its children. False: not permitted."""
-    new_mounts = 0x20000  # CLONE_NEWNS
-    if os.geteuid() != 0 or ctypes.CDLL(None).unshare(new_mounts) != 0:
-        return False
-    os.mkdir(path)
-    return all(run_command(["mount", *words]).returncode == 0 for words in (
-        ["--make-rprivate", "/"], ["-t", "tmpfs", "-o", "size=2m", "small", path]))
-
-
 def full_checkpoint_disk(folder, draw):
     """If checkpoints cannot be written, training reports this and continues, and writes them again
     when there is room. It can finish without the last checkpoint, but a stop without one is
     reported as such."""
-    disk = folder.file("small")
-    if not small_disk(disk):
-        skip("it needs the right to mount")
+    with SmallDisk(folder.file("small")) as disk:
+        fill_and_empty(folder, disk)
+
+
+def fill_and_empty(folder, disk):
     filler = os.path.join(disk, "filler")
 
     def fill():
@@ -213,36 +203,33 @@ def full_checkpoint_disk(folder, draw):
             lambda events: [event for event in events[seen:] if event["event"] == "checkpoint" and
                             ("error" in event) == failed], f"a checkpoint, failed {failed}")
 
-    try:
-        often = ["--checkpoint-dir", os.path.join(disk, "checkpoints"), "--replicas", "2", "--set",
-                 "checkpoint_interval_s=0.3"]
-        run = folder.run(folder.program("slow"), *often)
-        checkpoint(run, False)
-        fill()
-        (event,) = checkpoint(run, True)
-        check("No space left on device" in event["error"], "an odd error", event)
-        run.wait_steps_more(100)
-        check(run.said().count("checkpoint failed: ") == 1, "not told once")
-        os.unlink(filler)
-        checkpoint(run, False)
-        fill()
-        run.signal(signal.SIGTERM)
-        run.expect_end(1)
-        end = run.end_event()
-        check("No space left" in end["reason"] and not end["checkpoint"], "an odd end", end)
-        run.check_steps()
-        os.unlink(filler)
-        last = run.last_step()
-        run = folder.run(folder.program("slow"), *often, "--set", f"epochs={last // 40 + 3}")
-        check(run.wait_event("resume")["step"] > 0, "it does not go on")
-        fill()
-        run.expect_end(0)
-        check(run.end_event()["model"] and os.path.exists(run.end_event()["model"]), "no model")
-        check("cannot write the record" in run.said(), "the user is not told")
-        check(run.end_event()["checkpoint"] is False, "a checkpoint it cannot have written",
-              run.end_event())
-    finally:
-        subprocess.run(["umount", "--lazy", disk], check=False)
+    often = ["--checkpoint-dir", os.path.join(disk, "checkpoints"), "--replicas", "2", "--set",
+             "checkpoint_interval_s=0.3"]
+    run = folder.run(folder.program("slow"), *often)
+    checkpoint(run, False)
+    fill()
+    (event,) = checkpoint(run, True)
+    check("No space left on device" in event["error"], "an odd error", event)
+    run.wait_steps_more(100)
+    check(run.said().count("checkpoint failed: ") == 1, "not told once")
+    os.unlink(filler)
+    checkpoint(run, False)
+    fill()
+    run.signal(signal.SIGTERM)
+    run.expect_end(1)
+    end = run.end_event()
+    check("No space left" in end["reason"] and not end["checkpoint"], "an odd end", end)
+    run.check_steps()
+    os.unlink(filler)
+    last = run.last_step()
+    run = folder.run(folder.program("slow"), *often, "--set", f"epochs={last // 40 + 3}")
+    check(run.wait_event("resume")["step"] > 0, "it does not go on")
+    fill()
+    run.expect_end(0)
+    check(run.end_event()["model"] and os.path.exists(run.end_event()["model"]), "no model")
+    check("cannot write the record" in run.said(), "the user is not told")
+    check(run.end_event()["checkpoint"] is False, "a checkpoint it cannot have written",
+          run.end_event())
 
 
 def not_finite(folder, draw):

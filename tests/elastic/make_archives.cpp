@@ -1,8 +1,8 @@
 // Writes the training archives of the elastic tests, which then need no Python with torch:
 //   elastic_archives DESCRIPTION.json
 // DESCRIPTION.json: [{path, settings (text of adaptdl.yaml; null: none), code (methods of a
-// TorchScript class), parameters: {name: shape}, buffers: {name: shape}}]. Parameters are drawn
-// from one seed, buffers are zero.
+// TorchScript class), parameters: {name: shape}, buffers: {name: shape}, values: {name: number as
+// text}}]. Parameters are drawn from one seed, buffers are zero or that value.
 
 #include <cmath>
 #include <cstdio>
@@ -27,9 +27,11 @@ void write(const json& archive) {
     const at::Tensor values = at::empty(sizes).uniform_(-bound, bound);
     module.register_parameter(name, values.set_requires_grad(true), false);
   }
+  const json values = archive.value("values", json::object());
   const json buffers = archive.value("buffers", json::object());
   for (const auto& [name, shape] : buffers.items()) {
-    module.register_buffer(name, at::zeros(shape.get<std::vector<int64_t>>()));
+    const double value = std::stod(values.value(name, "0"));
+    module.register_buffer(name, at::full(shape.get<std::vector<int64_t>>(), value));
   }
   module.define(archive.at("code").get<std::string>());
   torch::jit::ExtraFilesMap extra;

@@ -66,6 +66,22 @@ def training_step(self, batch: List[Tensor]) -> Tensor:
             torch.log(batch[0].min()) * 0.0)
 """
 
+# The buffer is a running mean that differs between replicas, and the loss its square; the buffer
+# `mask` is not finite from the beginning.
+DRIFTING = """
+def training_step(self, batch: List[Tensor]) -> Tensor:
+""" + WORK + """    self.mean.mul_(0.5).add_(batch[0].mean() * 0.5)
+    return (self.w.sum() * 0.0 + self.mean.sum() ** 2 + 0.0 * z.sum() +
+            (self.mask < 0.0).sum() * 0.0)
+"""
+
+# The gradient is always finite, but that of the marked sample is huge.
+HUGE = """
+def training_step(self, batch: List[Tensor]) -> Tensor:
+""" + WORK + """    scale = 1e27 if bool((batch[0] < 0.0).any()) else 1e-3
+    return (self.w * scale).mean() + 0.0 * z.sum()
+"""
+
 # The replica that gets the marked sample while the file "hang" holds a 1 sets it to 0 and hangs.
 HANGS = """
 def training_step(self, batch: List[Tensor]) -> Tensor:
@@ -117,9 +133,10 @@ SYNTHETIC = ("    - {format: synthetic, samples: 4800, shape: [2500], seed: 1}\n
              "    - {format: synthetic, samples: 4800, classes: 2500, seed: 2}\n")
 
 
-def archive(path, code, parameters, text, buffers=None):
+def archive(path, code, parameters, text, buffers=None, values=None):
+    """`values`: of buffers that are not zero."""
     return {"path": path, "code": code, "parameters": parameters, "buffers": buffers or {},
-            "settings": text}
+            "values": values or {}, "settings": text}
 
 
 def large():
@@ -180,6 +197,13 @@ def main():
         archive("counting", COUNTING, w, settings(
             "    - {path: marked.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=100000,
             more=in_order).replace("batch:", "  shuffle: false\nbatch:"), {"count": [1]}),
+        archive("drifting", DRIFTING, w, settings(
+            "    - {path: points.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=5)
+                .replace("batch:", "  shuffle: false\nbatch:"),
+                {"mean": [1], "mask": [2]}, {"mask": "-inf"}),
+        archive("huge", HUGE, w, settings(
+            "    - {path: marked.npy}\n", optimizer="{kind: sgd, lr: 0.001}", epochs=5).replace(
+                "batch:", "  shuffle: false\nbatch:")),
         archive("hangs", HANGS, w, settings(
             "    - {path: marked.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=10,
             more=in_order).replace("batch:", "  shuffle: false\nbatch:")),

@@ -6,6 +6,7 @@ meson sets PYTHONPATH to the parent folder; by hand:
 """
 
 from .checks import PATIENCE, SKIPPED, Failed, check, shortened, skip, wait_until
+from .disks import SmallDisk
 from .files import json_lines, last_lines, logs_below, read, read_json, write
 from .folder import KEPT, MARK, Folder
 from .processes import (Processes, carriers, children_of, cpu_s, end, free_port, free_ports, kill,

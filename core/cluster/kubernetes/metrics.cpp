@@ -166,11 +166,9 @@ std::string metrics_text(const std::vector<KnownJob>& jobs, const ControllerFigu
   for (const Live& job : live) {
     if (job.sent.global_batch) text.sample(job.labels, static_cast<double>(*job.sent.global_batch));
   }
-  text.family(
-      "adaptdl_job_train_metric", "gauge",
-      "What the job reports of its training: loss, valid_loss, local_batch, step_s (seconds "
-      "per step), sync_s (of them, for synchronisation), and what programs of other makes "
-      "send.");
+  text.family("adaptdl_job_train_metric", "gauge",
+              "What the job reports of its training: loss, validLoss, localBatch, stepSeconds, "
+              "syncSeconds (the part of them that waits for synchronisation), and others.");
   for (const Live& job : live) {
     for (const auto& [name, value] : job.sent.train_metrics) {
       text.sample(fmt::format("{},metric=\"{}\"", job.labels, escaped_label(name)), value);

@@ -27,9 +27,11 @@
 //              0/143. From rank 0 with "finished": the model is saved. checkpoint, from rank 0 with
 //              "finished" or "stopped": whether a checkpoint of the final state is on disk. Older
 //              programs omit it: then true when stopped, false when finished.
-//   fatal      {message, exit}: cannot train at all (bad archive, bad data): a sentence for people.
-//              With {step}: an exception in that step, which is a death like any other until
-//              another member fails in the same step.
+//   fatal      {message, exit, others_too}: cannot train at all (bad archive, bad data): a sentence
+//              for people. others_too (default true): the run ends; otherwise only this replica
+//              does, like any that dies (it cannot read its data). With {step}: an exception in
+//              that step, which is a death like any other until another member fails in the same
+//              step.
 //
 // launcher -> worker
 //   welcome    {protocol, member, run_id, secret (hex), settings}: first message. settings: {name,

@@ -94,7 +94,8 @@ void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
       member != nullptr && member->state != MemberState::active && view.trained() > 0;
   const int64_t step = message.value("step", int64_t{0});
   const bool again = step > 0 && step == failed_step_ && replica.id != failed_member_;
-  if (newcomer || (step > 0 && !again)) {
+  const bool alone = !message.value("others_too", true) || (step > 0 && !again);
+  if (newcomer || alone) {
     if (step > 0) {
       failed_step_ = step;
       failed_member_ = replica.id;

@@ -5,12 +5,18 @@
 
 #include "core/base/error.h"
 #include "core/base/system.h"
+#include "runtime/torch_compat.h"
 
 namespace adaptdl {
 namespace {
 
 constexpr const char* kNames[] = {"reduced", "prepared",  "committed",
                                   "applied", "announced", "syncing"};
+
+void flip(const at::Tensor& tensor) {
+  auto* bytes = static_cast<unsigned char*>(tensor.detach().mutable_data_ptr());
+  bytes[2] ^= 0x10;  // of the mantissa of an fp32 number
+}
 
 }  // namespace
 
@@ -24,6 +30,7 @@ void Faults::reached(StepHooks::Point point, int64_t step, uint64_t member) cons
     if (here + who == wanted_) kill(getpid(), SIGKILL);
     if (here + who + ":stop" == wanted_) kill(getpid(), SIGSTOP);
     if (here + who + ":throw" == wanted_) fail("the exception that was asked for");
+    if (here + who + ":flip" == wanted_) flip(program_->parameters().front().tensor);
   }
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
-// Kills the process at a given point, to reach states that an external signal would rarely hit.
+// Kills the process at a given point, to reach states that an external signal would rarely hit, or
+// changes a bit of its parameters.
 
 #include <cstdint>
 #include <string>
 
+#include "adaptdl/program.h"
 #include "runtime/session/step_hooks.h"
 
 namespace adaptdl {
@@ -12,15 +14,18 @@ namespace adaptdl {
 class Faults {
  public:
   // Reads ADAPTDL_FAULT: POINT:STEP:MEMBER; MEMBER may be "any". With the suffix :stop the process
-  // stops itself (SIGSTOP) instead, with :throw it throws an Error. Does nothing if the variable is
-  // unset.
+  // stops itself (SIGSTOP) instead, with :throw it throws an Error, with :flip it changes one bit
+  // of its first parameter. Does nothing if the variable is unset.
   Faults();
 
-  // Kills the process with SIGKILL (or stops it) if the variable names this point, step and member.
+  void program(Program& program) { program_ = &program; }
+
+  // Does what the variable says if it names this point, step and member.
   void reached(StepHooks::Point point, int64_t step, uint64_t member) const;
 
  private:
   std::string wanted_;
+  Program* program_ = nullptr;
 };
 
 }  // namespace adaptdl

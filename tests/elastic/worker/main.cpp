@@ -13,6 +13,7 @@ using namespace adaptdl;
 
 class TestHooks : public StepHooks {
  public:
+  void program(Program& program) override { faults_.program(program); }
   void reached(Point point, int64_t step, uint64_t member) override {
     faults_.reached(point, step, member);
   }
@@ -30,7 +31,7 @@ class TestHooks : public StepHooks {
     return stretch_->at(pass.replicas, static_cast<double>(pass.samples));
   }
 
-  const Faults faults_;
+  Faults faults_;
   const std::unique_ptr<Stretch> stretch_ = Stretch::from_environment();
 };
 

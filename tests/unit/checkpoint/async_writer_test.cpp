@@ -4,6 +4,7 @@
 #include <atomic>
 #include <doctest/doctest.h>
 #include <future>
+#include <limits>
 #include <sys/resource.h>
 #include <thread>
 
@@ -38,6 +39,26 @@ TEST_CASE("a checkpoint is written beside, and reported") {
   REQUIRE(results.size() == 1);
   CHECK(results[0].path == result.path);
   CHECK(Sample::matches(*CheckpointStore(folder.path(), 2).latest()));
+}
+
+TEST_CASE("a result names the tensor that is not finite, and the processor time") {
+  const TemporaryDirectory folder;
+  AsyncCheckpointWriter writer(CheckpointStore(folder.path(), 2), nullptr);
+  const std::vector<double> values(1000, std::numeric_limits<double>::quiet_NaN());
+  writer.submit([&] {
+    return CheckpointContents{
+        Sample(1).header, {{"w", "float64", {1000}, std::as_bytes(std::span(values)), true}}, {}};
+  });
+  const CheckpointResult refused = writer.wait();
+  CHECK(refused.tensor == "w");
+  CHECK(refused.error.find("\"w\"") != std::string::npos);
+  CHECK(refused.path.empty());
+  CHECK(CheckpointStore(folder.path(), 2).latest() == std::nullopt);
+  writer.submit(job_of(2));
+  const CheckpointResult written = writer.wait();
+  CHECK(written.tensor.empty());
+  CHECK(written.cpu_s > 0);
+  CHECK(written.cpu_s <= written.seconds + 0.01);
 }
 
 TEST_CASE("while one is under way another is refused, and submit does not wait") {

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/store.h"
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -59,6 +60,30 @@ TEST_CASE("a checkpoint reads back, aligned, with all that was said") {
   CHECK(loaded->find("layer.steps") == &loaded->tensors[2]);
   CHECK(loaded->find("none") == nullptr);
   CHECK(store.peek()->step == 5);
+}
+
+TEST_CASE("a checkpoint never holds numbers that are not finite where they must be") {
+  const TemporaryDirectory folder;
+  CheckpointStore store(folder.path(), 3);
+  write(store, 5);
+  // Beyond the first chunk that is checksummed at once.
+  std::vector<float> values(3 << 20, 1.0f);
+  values.back() = INFINITY;
+  std::vector<TensorView> tensors = {
+      {"mask", "float32", {3 << 20}, std::as_bytes(std::span(values))}};
+  store.write(Sample(6).header, tensors);  // it may be
+  tensors.push_back({"weight", "float32", {3 << 20}, std::as_bytes(std::span(values)), true});
+  try {
+    store.write(Sample(7).header, tensors);
+    FAIL("it was written");
+  } catch (const NotFinite& error) {
+    CHECK(error.tensor == "weight");
+  }
+  CHECK(folders(folder.path()) ==
+        std::vector<std::string>{"step-000000000005", "step-000000000006"});
+  values.back() = 0;
+  store.write(Sample(7).header, tensors);
+  CHECK(store.latest()->header.step == 7);
 }
 
 TEST_CASE("a checkpoint without tensors") {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "core/base/error.h"
 #include "tests/unit/comm/group.h"
 
 using namespace adaptdl;
@@ -62,4 +63,41 @@ TEST_CASE("replicas sum up their reports, and rank 0 decides") {
     CHECK(sum.local == std::vector<double>{1.5, 16});
     CHECK(sum.used == std::vector<uint32_t>{0x80000000u, 7});
   }
+}
+
+TEST_CASE("votes: members that differ from most are named, as rank 0 allows") {
+  std::vector<Vote> votes(3);
+  for (size_t r = 0; r < votes.size(); ++r) {
+    votes[r] = {.prepared = 5, .offer = 2, .stop = 0, .digest = 7, .state = 9, .member = 10 + r};
+  }
+  CHECK(count_votes(votes).switching);
+  CHECK(count_votes(votes).diverged.empty());
+
+  votes[0].state = 8;
+  CHECK(count_votes(votes).diverged == std::vector<uint64_t>{10});
+  votes[2].state = 8;
+  CHECK(count_votes(votes).diverged == std::vector<uint64_t>{11});
+  votes[0].compare_state = false;
+  CHECK(count_votes(votes).diverged.empty());
+  votes[0].compare_state = true;
+  votes[1].state = 8;
+  votes[1].digest = 6;  // another progress
+  CHECK(count_votes(votes).diverged == std::vector<uint64_t>{11});
+  votes[0].compare_state = false;
+  CHECK(count_votes(votes).diverged == std::vector<uint64_t>{11});
+
+  // It is the same when the step is repeated: they cannot train together.
+  votes[0].repeated = true;
+  CHECK_THROWS_AS(count_votes(votes), Error);
+  votes[1].digest = 7;
+  CHECK(count_votes(votes).diverged.empty());
+  votes[2].prepared = 6;
+  CHECK_THROWS_AS(count_votes(votes), Error);
+}
+
+TEST_CASE("of two that differ, rank 0 is right") {
+  std::vector<Vote> votes(2);
+  votes[0] = {.state = 1, .member = 4};
+  votes[1] = {.state = 2, .member = 3};
+  CHECK(count_votes(votes).diverged == std::vector<uint64_t>{3});
 }

@@ -47,6 +47,21 @@ TEST_CASE("survivors need no transfer") {
   CHECK_FALSE(plan.receive);
 }
 
+TEST_CASE("a suspect receives, and is the root only if nobody else has the state") {
+  StepMark suspect = mark(7, 7);
+  suspect.suspect = true;
+  for (int rank = 0; rank < 3; ++rank) {
+    const SyncPlan plan = plan_sync({suspect, mark(7, 7), kNone}, rank);
+    CHECK(plan.root == 1);
+    CHECK(plan.transfer);
+    CHECK(plan.finished == 7);
+    CHECK(plan.receive == (rank != 1));
+  }
+  const SyncPlan only = plan_sync({kNone, suspect}, 1);
+  CHECK(only.root == 1);
+  CHECK_FALSE(only.receive);
+}
+
 TEST_CASE("a step that somebody applied is applied by all") {
   // Rank 1 saw the commit, rank 0 only prepared the step.
   const SyncPlan plan = plan_sync({mark(7, 8), mark(8, 8)}, 0);
@@ -76,7 +91,8 @@ TEST_CASE("the strictest limit of memory holds for all") {
   CHECK(adaptdl::stricter(0, 8) == 8);
   CHECK(adaptdl::stricter(8, 0) == 8);
   CHECK(adaptdl::stricter(8, 16) == 8);
-  CHECK(plan_sync({{true, 5, 5, 0}, {true, 5, 5, 16}, {false, 0, 0, 12}}, 0).atomic_limit == 12);
+  CHECK(plan_sync({{true, 5, 5}, {true, 5, 5, false, 16}, {false, 0, 0, false, 12}}, 0)
+            .atomic_limit == 12);
 }
 
 TEST_CASE("whatever the history, all plans fit together and no finished step is lost") {

@@ -13,7 +13,7 @@ TEST_CASE("series of a job, and of none that has ended") {
       Json::parse(R"({"phase": "Running", "allocation": ["n1", "n2"], "readyReplicas": 2,
                       "train": {"initBatchSize": 128, "localBszBounds": [32, 256],
                                 "maxBatchSize": 512, "globalBatchSize": 256,
-                                "trainMetrics": {"loss": 0.25, "local_batch": 128},
+                                "trainMetrics": {"loss": 0.25, "localBatch": 128},
                                 "gradParams": {"norm": 0.04, "var": 0.5},
                                 "perfParams": {"alpha_c": 0.1, "beta_c": 0.001, "alpha_n": 0.01,
                                                "beta_n": 0.01, "alpha_r": 0.01, "beta_r": 0.01,
@@ -38,7 +38,7 @@ TEST_CASE("series of a job, and of none that has ended") {
   has("adaptdl_job_goodput_predicted{namespace=\"team-a\",job=\"digits\",replicas=\"16\"} ");
   has("adaptdl_job_throughput_predicted{namespace=\"team-a\",job=\"digits\",replicas=\"2\"} ");
   has("adaptdl_job_train_metric{namespace=\"team-a\",job=\"digits\",metric=\"loss\"} 0.25\n");
-  has("adaptdl_job_train_metric{namespace=\"team-a\",job=\"digits\",metric=\"local_batch\"} 128\n");
+  has("adaptdl_job_train_metric{namespace=\"team-a\",job=\"digits\",metric=\"localBatch\"} 128\n");
   has("adaptdl_job_waiting{namespace=\"team-a\",job=\"waits\",reason=\"Unschedulable\"} 1\n");
   has("adaptdl_jobs{phase=\"Succeeded\"} 1\n");
   has("adaptdl_sched_job_submission_count_total 3\n");
