@@ -133,7 +133,7 @@ Command run_command() {
               {.name = "output",
                .kind = Kind::directory,
                .value = "DIR",
-               .doc = "Folder for model.pt. Default: NAME.run beside PROGRAM."},
+               .doc = "Folder for model.pt and best.pt. Default: NAME.run beside PROGRAM."},
               {.name = "log-dir",
                .kind = Kind::directory,
                .value = "DIR",

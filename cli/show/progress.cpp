@@ -80,6 +80,17 @@ std::string compact(double value) {
   return fmt::format("{:.{}f}{}", value, digits, suffix);
 }
 
+// "loss 0.123 at step 400, PATH".
+std::string describe_best(const Json& event) {
+  const auto best = event.find("best");
+  if (best == event.end() || !best->is_object()) return "";
+  std::string line =
+      fmt::format("{} {:.4g} at step {}", text_at(*best, "metric"),
+                  number(*best, "value").value_or(0.0), integer(*best, "step").value_or(0));
+  const std::string model = text_at(*best, "model");
+  return line + ", " + (model.empty() ? "not saved" : model);
+}
+
 std::string stamp(const Json& event) {
   return fmt::format("{:8.1f} s  ", number(event, "time_s").value_or(0.0));
 }
@@ -251,6 +262,8 @@ void RunState::apply(const Json& event) {
     ended = true;
     if (name.empty()) name = text_at(event, "name");
     result = text_at(event, "result");
+    reason = text_at(event, "reason");
+    best = describe_best(event);
     already = event.value("already", Json()) == true;
     model = text_at(event, "model");
     take(steps, integer(event, "steps"));
@@ -288,6 +301,9 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
   } else if (kind == "skipped") {
     line = fmt::format("step {} skipped: {}", integer(event, "step").value_or(0),
                        text_at(event, "reason"));
+  } else if (kind == "validation" && !text_at(event, "error").empty()) {
+    line = fmt::format("the best model, of step {}, is not saved: {}",
+                       integer(event, "step").value_or(0), text_at(event, "error"));
   } else if (kind == "checkpoint" && !text_at(event, "error").empty()) {
     line = "checkpoint failed: " + text_at(event, "error");
   } else if (verbose && kind == "checkpoint") {
@@ -300,6 +316,9 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
                        replicas, replicas == 1 ? "" : "s", because_of_generation(event));
   } else if (!moving && kind == "end" && !event.contains("already")) {
     line = text_at(event, "result");
+    if (line == "finished" && !text_at(event, "reason").empty()) {
+      line += "; " + text_at(event, "reason");
+    }
   }
   return line.empty() ? "" : stamp(event) + line;
 }
@@ -381,6 +400,8 @@ std::string summary(const RunState& state) {
   if (loss) row("loss", fmt::format("{:.4g}", *loss));
   row("validation", describe_metrics(state.validation));
   row("model", state.model);
+  row("best", state.best);
+  if (state.result == "finished") row("ended by", state.reason);
   const int64_t rescales = state.rescales.value_or(state.pauses);
   if (state.training) {
     row("rescales", rescales == 0 ? "none"

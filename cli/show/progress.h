@@ -37,7 +37,7 @@ struct RunState {
   std::optional<double> samples_per_s, goodput;  // averaged likewise
   BatchShape batch;
   std::vector<std::pair<std::string, double>> validation;  // newest metrics
-  std::string result, model;
+  std::string result, reason, model, best;
   std::optional<int64_t> steps, rescales;
   std::optional<double> seconds, lost_s;
   int64_t pauses = 0;  // number of rescales seen; see paused_s for their pauses

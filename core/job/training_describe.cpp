@@ -50,6 +50,8 @@ std::string allowed(const Field& field) {
       return "an integer" + with_bounds(field.bounds) + unit;
     case Type::real:
       return "a number" + with_bounds(field.bounds) + unit;
+    case Type::duration:
+      return "a duration, in seconds or such as 90m or 1h30m";
     case Type::boolean:
       return "true or false";
     case Type::integers:
@@ -73,7 +75,9 @@ std::string to_text(const Field& field, const Value& value) {
       return fmt::format("{}", number);
     }
     std::string operator()(uint64_t number) const { return fmt::format("{}", number); }
-    std::string operator()(double number) const { return format_number(number); }
+    std::string operator()(double number) const {
+      return format_number(number) + (field.type == Type::duration && number > 0 ? "s" : "");
+    }
     std::string operator()(bool flag) const { return flag ? "true" : "false"; }
     std::string operator()(const std::vector<int64_t>& numbers) const {
       return numbers.empty() ? "" : fmt::format("[{}]", fmt::join(numbers, ", "));
@@ -127,6 +131,10 @@ class Describer {
     sources("data.train.", spec.data.train);
     sources("data.validation.", spec.data.validation);
     fields(all.batch, &spec.batch, "batch.");
+    if (spec.best) fields(all.best, &*spec.best, "best.");
+    if (spec.early_stopping) {
+      fields(all.early_stopping, &*spec.early_stopping, "early_stopping.");
+    }
 
     const std::string optimizer = first_choice(all.optimizer, &spec.optimizer);
     fields(all.optimizer, &spec.optimizer, "optimizer.", optimizer);
@@ -258,6 +266,8 @@ std::string document_training_settings(Markup markup) {
   section(all.optimizer, &all.optimizer_numbers);
   section(all.group);
   section(all.schedule);
+  section(all.best);
+  section(all.early_stopping);
   return out;
 }
 

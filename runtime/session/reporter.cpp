@@ -71,10 +71,12 @@ void Reporter::epoch(int64_t epoch, int64_t step, double mean_loss) {
   session_.emit({{"event", "epoch"}, {"epoch", epoch}, {"step", step}, {"loss", mean_loss}});
 }
 
-void Reporter::validation(int64_t step, double epoch,
-                          const std::map<std::string, double>& metrics) {
-  session_.emit(
-      {{"event", "validation"}, {"step", step}, {"epoch", epoch}, {"metrics", json(metrics)}});
+void Reporter::validation(int64_t step, double epoch, const std::map<std::string, double>& metrics,
+                          bool best, const std::string& problem) {
+  json event = {{"event", "validation"}, {"step", step}, {"epoch", epoch}, {"metrics", metrics}};
+  if (best) event["best"] = true;
+  if (!problem.empty()) event["error"] = problem;
+  session_.emit(event);
 }
 
 void Reporter::resume(int64_t step, const std::string& path,

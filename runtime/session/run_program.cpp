@@ -31,6 +31,7 @@ int train_in(Session& session, const ReadSettings& read, const MakeProgram& make
     launch.program = absolute_path("/proc/self/exe");
     launch.options.data_dir = ".";
     launch.options.model_path = "model.pt";
+    launch.options.best_path = "best.pt";
   }
   at::set_num_threads(launch.threads);
   const TrainingSpec spec = parse_training_spec(

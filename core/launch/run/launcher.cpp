@@ -295,6 +295,7 @@ int Launcher::finish() {
   facts.rescales = stream_.rescales();
   facts.lost_s = stream_.lost_s();
   if (stream_.worker_end().is_object()) facts.from_replicas = stream_.worker_end();
+  if (end_.is("finished")) facts.reason = facts.from_replicas.value("reason", "");
   facts.from_replicas.update(conversation_.summary());
   facts.record = {.step = stream_.last_step()};
   report_.end(facts);

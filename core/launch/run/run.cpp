@@ -70,7 +70,9 @@ int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signal
                    [&](const nlohmann::json& record, bool) { folder.write(record); });
   if (options.fresh) {
     folder.clear();
-    if (!options.output_dir.empty()) remove_tree(join_path(options.output_dir, "model.pt"));
+    for (const char* model : {"model.pt", "best.pt"}) {
+      if (!options.output_dir.empty()) remove_tree(join_path(options.output_dir, model));
+    }
   }
   for (const std::string& change : folder.changes(report.recorded())) report.talk(change);
   if (folder.was_finished()) {

@@ -27,7 +27,7 @@ struct RunOptions {
   // Training archives: every setting in force as text, to report what changed since the last run.
   std::map<std::string, std::string> effective_settings;
   std::string checkpoint_dir;  // used by this run only
-  std::string output_dir;      // folder for model.pt
+  std::string output_dir;      // folder for model.pt and best.pt
   std::string log_dir;         // replica-<member>.log
   ReplicaBounds replicas;
   // Rescale to that many replicas at the step; in order of step. Like a scale request, the number

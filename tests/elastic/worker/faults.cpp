@@ -8,8 +8,8 @@
 namespace adaptdl {
 namespace {
 
-constexpr const char* kNames[] = {"reduced", "prepared",  "committed",
-                                  "applied", "announced", "syncing"};
+constexpr const char* kNames[] = {"reduced",   "prepared", "committed",  "applied",
+                                  "announced", "syncing",  "saving_best"};
 
 }  // namespace
 

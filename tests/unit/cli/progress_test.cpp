@@ -186,13 +186,35 @@ TEST_CASE("the summary") {
         "  rescales    2, which cost 0.250 s of training\n");
 }
 
+TEST_CASE("the summary says why training ended early, and which model is the best") {
+  RunState state = trained();
+  Json end = {
+      {"event", "end"},
+      {"time_s", 40.0},
+      {"result", "finished"},
+      {"reason", "max_steps: 370 steps are done"},
+      {"best", {{"metric", "accuracy"}, {"value", 0.98}, {"step", 300}, {"model", "/x/best.pt"}}},
+      {"steps", 370}};
+  CHECK(event_line(state, end, false) == "    40.0 s  finished; max_steps: 370 steps are done");
+  state.apply(end);
+  const std::string text = summary(state);
+  CHECK(text.find("  best        accuracy 0.98 at step 300, /x/best.pt\n") != std::string::npos);
+  CHECK(text.find("  ended by    max_steps: 370 steps are done\n") != std::string::npos);
+  end["best"]["model"] = nullptr;
+  state.apply(end);
+  CHECK(summary(state).find("at step 300, not saved\n") != std::string::npos);
+  CHECK(event_line(state,
+                   {{"event", "validation"}, {"time_s", 1.0}, {"step", 5}, {"error", "disk full"}},
+                   true) == "     1.0 s  the best model, of step 5, is not saved: disk full");
+}
+
 TEST_CASE("events of other versions or shapes do no harm") {
   RunState state = trained();
   for (const char* text :
        {"[]", "{}", "{\"event\":7}", "{\"event\":\"new\"}", "{\"event\":\"step\",\"loss\":null}",
         "{\"event\":\"batch\",\"atomic\":\"x\"}", "{\"event\":\"validation\",\"metrics\":[1]}",
-        "{\"event\":\"start\",\"replicas\":2.5,\"name\":{}}",
-        "{\"event\":\"end\",\"model\":null}"}) {
+        "{\"event\":\"start\",\"replicas\":2.5,\"name\":{}}", "{\"event\":\"end\",\"model\":null}",
+        "{\"event\":\"end\",\"best\":[1]}"}) {
     const Json event = Json::parse(text);
     event_line(state, event, false);
     state.apply(event);
