@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/job/weight_match.h"
 
 namespace adaptdl::settings {
 namespace {
@@ -30,6 +31,7 @@ class Checker {
       optimizer(path, spec_.optimizer.groups[i].settings);
     }
     schedule();
+    from();
     best();
     const bool legw = spec_.rule == TrainingSpec::ScalingRule::legw;
     if (legw && spec_.legw_warmup_epochs == 0) {
@@ -185,6 +187,15 @@ class Checker {
     refuse(path, fmt::format("{} needs validations, but there are none; set "
                              "data.validation_fraction or data.validation",
                              what));
+  }
+
+  void from() const {
+    if (!spec_.from) return;
+    if (spec_.from->path.empty()) refuse("from.path", "is empty; the name of a file is needed");
+    for (const std::string& rule : spec_.from->rename) {
+      const std::string problem = problem_of_rename(rule);
+      if (!problem.empty()) refuse("from.rename", fmt::format("'{}' {}", rule, problem));
+    }
   }
 
   void best() {

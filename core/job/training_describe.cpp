@@ -58,6 +58,8 @@ std::string allowed(const Field& field) {
       return "a list of integers" + with_bounds(field.bounds) + unit;
     case Type::reals:
       return "a list of numbers" + with_bounds(field.bounds) + unit;
+    case Type::texts:
+      return "a list of texts";
     case Type::range:
       return "a list of two integers";
   }
@@ -88,6 +90,9 @@ std::string to_text(const Field& field, const Value& value) {
         text += (text.empty() ? "[" : ", ") + format_number(number);
       }
       return text.empty() ? "" : text + "]";
+    }
+    std::string operator()(const std::vector<std::string>& texts) const {
+      return texts.empty() ? "" : fmt::format("[{}]", fmt::join(texts, ", "));
     }
     std::string operator()(const std::pair<int, int>& both) const {
       return fmt::format("[{}, {}]", both.first, both.second);
@@ -131,6 +136,7 @@ class Describer {
     sources("data.train.", spec.data.train);
     sources("data.validation.", spec.data.validation);
     fields(all.batch, &spec.batch, "batch.");
+    if (spec.from) fields(all.from, &*spec.from, "from.");
     if (spec.best) fields(all.best, &*spec.best, "best.");
     if (spec.early_stopping) {
       fields(all.early_stopping, &*spec.early_stopping, "early_stopping.");
@@ -268,6 +274,7 @@ std::string document_training_settings(Markup markup) {
   section(all.schedule);
   section(all.best);
   section(all.early_stopping);
+  section(all.from);
   return out;
 }
 

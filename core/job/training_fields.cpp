@@ -51,6 +51,7 @@ const ParameterGroup kGroup;
 const SchedulePart kPart;
 const BestSpec kBest;
 const EarlyStoppingSpec kEarlyStopping;
+const FromSpec kFrom;
 
 Section root() {
   using S = TrainingSpec;
@@ -385,12 +386,37 @@ Section early_stopping() {
           &kEarlyStopping};
 }
 
+Section from() {
+  using S = FromSpec;
+  return {"from",
+          "With this map a new run begins with the parameters and buffers of a file. A run that "
+          "has a checkpoint of its own continues from that. Tensors match by their names; numbers "
+          "of another precision are converted.",
+          {
+              field<&S::path>("path", any(),
+                              "The file: a model.pt or train.pt, a dictionary of tensors that "
+                              "torch.save wrote, or a .safetensors file; relative to the folder of "
+                              "the archive.",
+                              {.required = true}),
+              field<&S::rename>("rename", any(),
+                                "Rules OLD=NEW that change names of the file, such as "
+                                "\"module.*=*\"; the first one that matches a whole name counts. "
+                                "One * on each side stands for the same text."),
+              field<&S::ignore>("ignore", any(),
+                                "Patterns of names that need not match, such as \"head.*\": * is "
+                                "any text, ? any character. Such a parameter keeps its value if "
+                                "the file lacks it or has another shape; such a tensor of the file "
+                                "may be superfluous. Everything else must match."),
+          },
+          &kFrom};
+}
+
 }  // namespace
 
 const Table& table() {
   static const Table table = {
-      root(),  data(),     source(), batch(),         optimizer(), optimizer_numbers(),
-      group(), schedule(), best(),   early_stopping()};
+      root(),  data(),     source(), batch(),          optimizer(), optimizer_numbers(),
+      group(), schedule(), best(),   early_stopping(), from()};
   return table;
 }
 

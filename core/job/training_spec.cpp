@@ -73,6 +73,11 @@ Value read_value(const YamlNode& node, const Field& field) {
       }
       return numbers;
     }
+    case Type::texts: {
+      std::vector<std::string> texts;
+      for (const YamlNode& item : node.list(0, kMaxNumbers)) texts.push_back(read_text(item));
+      return texts;
+    }
     case Type::range: {
       const auto items = node.list(2, 2);
       const int64_t low = items[0].integer(0, std::numeric_limits<int>::max());
@@ -96,6 +101,7 @@ class SpecReader {
     read_batch(top);
     read_optimizer(top);
     read_schedule(top);
+    read_optional(top, "from", fields.from, spec_.from);
     read_optional(top, "best", fields.best, spec_.best);
     read_optional(top, "early_stopping", fields.early_stopping, spec_.early_stopping);
     top.finish();

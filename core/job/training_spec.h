@@ -117,6 +117,13 @@ struct EarlyStoppingSpec {
   double min_delta = 0.0;  // change of the metric that counts as an improvement, >= 0
 };
 
+// Weights to start from.
+struct FromSpec {
+  std::string path;                 // relative paths are relative to the archive's folder
+  std::vector<std::string> rename;  // OLD=NEW (weight_match.h)
+  std::vector<std::string> ignore;  // globs of names that need not match
+};
+
 struct TrainingSpec {
   enum class ScalingRule { adascale, adamscale, linear, sqrt, legw };
   enum class Precision { fp32, bf16 };
@@ -129,6 +136,7 @@ struct TrainingSpec {
   std::optional<ScalingRule> rule;     // none: adascale for sgd and adagrad, adamscale for others
   double legw_warmup_epochs = 0.0;
   Precision precision = Precision::fp32;
+  std::optional<FromSpec> from;
   // The best model is kept. Early stopping watches the same metric, and implies it.
   std::optional<BestSpec> best;
   std::optional<EarlyStoppingSpec> early_stopping;

@@ -131,6 +131,7 @@ early_stopping: {patience: 3, min_delta: 0.01}
 epochs: 12
 max_steps: 1000
 max_time: 1h30m
+from: {path: model.pt, rename: ["module.*=*"], ignore: ["head.*", x]}
 --set optimizer.lr=0.1
 --set data.train.0.shape=[3, 3]
 )"},

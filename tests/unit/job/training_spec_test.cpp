@@ -156,6 +156,21 @@ TEST_CASE("limits, the best model and early stopping") {
   check_contains(refused_set("early_stopping.patience=1"), "early_stopping needs validations");
 }
 
+TEST_CASE("weights to start from") {
+  CHECK_FALSE(parse(kSmall).from.has_value());
+  const TrainingSpec spec = parse(kSmall, {"from.path=/x/model.pt", "from.ignore=[head.*]",
+                                           "from.rename=[\"module.*=*\", a=b]"});
+  CHECK(spec.from->path == "/x/model.pt");
+  CHECK(spec.from->ignore == std::vector<std::string>{"head.*"});
+  CHECK(spec.from->rename == std::vector<std::string>{"module.*=*", "a=b"});
+  CHECK(value_of(describe(spec), "from.rename") == "[module.*=*, a=b]");
+  check_contains(refused_set("from.ignore=[x]"), "from.path: is missing");
+  check_contains(refused_set("from.path=\"\""), "from.path: is empty");
+  check_contains(refused_set("from={path: x, rename: [a]}"),
+                 "from.rename: 'a' is not OLD=NEW, such as module.*=*");
+  check_contains(refused_set("from={path: x, ignore: a}"), "from.ignore: ");
+}
+
 TEST_CASE("a cosine without length lasts to the end of training") {
   const TrainingSpec spec =
       parse(kSmall, {"epochs=10", "schedule=[{kind: warmup, epochs: 2}, {kind: cosine}]"});
