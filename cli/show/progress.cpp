@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "cli/frame/output.h"
 #include "core/base/number.h"
 #include "core/formats/json_fields.h"
 
@@ -114,6 +115,27 @@ std::string because_of_generation(const Json& event) {
   return because(event);
 }
 
+// "starting from PATH: 4 tensors; unchanged: head.weight, head.bias".
+std::string warm_start_line(const Json& event) {
+  const int64_t tensors = integer(event, "tensors").value_or(0);
+  std::string line = fmt::format("starting from {}: {} tensor{}", text_at(event, "path"), tensors,
+                                 tensors == 1 ? "" : "s");
+  const auto list = [&](const char* key, const char* title) {
+    const auto found = event.find(key);
+    if (found == event.end() || !found->is_array() || found->empty()) return;
+    constexpr size_t kMost = 4;
+    std::vector<std::string> names;
+    for (const Json& name : *found) {
+      if (name.is_string() && names.size() < kMost) names.push_back(name.get<std::string>());
+    }
+    line += fmt::format("; {}: {}{}", title, fmt::join(names, ", "),
+                        found->size() > kMost ? fmt::format(", ... ({})", found->size()) : "");
+  };
+  list("kept", "not in the file");
+  list("skipped", "not used");
+  return line;
+}
+
 std::string rescale_line(const Json& event) {
   std::string line = fmt::format("replicas {} -> {}{}", integer(event, "from").value_or(0),
                                  integer(event, "to").value_or(0), because_of_generation(event));
@@ -152,7 +174,9 @@ std::string failure_line(const Json& event) {
 }
 
 std::string start_line(const Json& event) {
-  std::string line = fmt::format("training {}", text_at(event, "program"));
+  const bool evaluate = event.value("evaluate", Json()) == true;
+  std::string line =
+      fmt::format("{} {}", evaluate ? "evaluating" : "training", text_at(event, "program"));
   if (const auto replicas = integer(event, "replicas")) {
     line += fmt::format(" with {} replica{}", *replicas, *replicas == 1 ? "" : "s");
     const auto least = integer(event, "min"), most = integer(event, "max");
@@ -221,6 +245,7 @@ void RunState::apply(const Json& event) {
   if (kind == "start") {
     name = text_at(event, "name");
     program = text_at(event, "program");
+    evaluating = event.value("evaluate", Json()) == true;
     take(replicas, integer(event, "replicas"));
   } else if (kind == "resume") {
     take(step, integer(event, "step"));
@@ -292,6 +317,8 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
         if (problem.is_string()) line += "; " + problem.get<std::string>();
       }
     }
+  } else if (kind == "warm_start") {
+    line = warm_start_line(event);
   } else if (kind == "rescale") {
     line = rescale_line(event);
   } else if (kind == "batch") {
@@ -346,7 +373,8 @@ std::vector<std::string> display_lines(const RunState& state, const Look& look) 
   const size_t room = static_cast<size_t>(std::max(look.width - 1, 0));
   if (!state.training) {
     const std::string first =
-        fmt::format("starting {} replica{} ...", state.replicas, state.replicas == 1 ? "" : "s");
+        fmt::format("{} {} replica{} ...", state.evaluating ? "evaluating with" : "starting",
+                    state.replicas, state.replicas == 1 ? "" : "s");
     return {first.substr(0, room), ""};
   }
   const double fraction = done(state);
@@ -409,6 +437,17 @@ std::string summary(const RunState& state) {
                                                 state.lost_s.value_or(state.paused_s)));
   }
   return text;
+}
+
+std::string evaluation(const RunState& state) {
+  std::string text =
+      fmt::format("{}: evaluated {}", state.name.empty() ? "run" : state.name, state.model);
+  if (state.steps.value_or(0) > 0) text += fmt::format(", step {}", *state.steps);
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [name, value] : state.validation) {
+    rows.push_back({name, fmt::format("{:.6g}", value)});
+  }
+  return text + "\n" + table({"METRIC", "VALUE"}, rows);
 }
 
 }  // namespace adaptdl::cli

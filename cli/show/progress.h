@@ -25,6 +25,7 @@ struct RunState {
   std::string name, program;
   int64_t replicas = 0;
   bool training = false;  // a step was seen
+  bool evaluating = false;
   bool ended = false;
   bool already = false;  // the run had ended before this command
   int64_t step = 0;
@@ -85,6 +86,9 @@ std::vector<std::string> display_lines(const RunState& state, const Look& look);
 
 // After the end: what was trained, where it is saved, the time lost to rescales. Several lines.
 std::string summary(const RunState& state);
+
+// After an evaluation: what was evaluated, and a table of its metrics.
+std::string evaluation(const RunState& state);
 
 // "3 x 32 x 2 = 192"
 std::string describe(const BatchShape& batch);

@@ -9,6 +9,8 @@
 #include "runtime/parallel/buffers.h"
 #include "runtime/parallel/device_memory.h"
 #include "runtime/session/batches.h"
+#include "runtime/session/load_weights.h"
+#include "runtime/session/model_tensors.h"
 #include "runtime/session/stop_rules.h"
 #include "runtime/torch_compat.h"
 
@@ -16,8 +18,6 @@ namespace adaptdl {
 namespace {
 
 using nlohmann::json;
-
-const std::string kBuffer = "buffer/";  // prefix of their names in the state
 
 data::Data open(const TrainingSpec& spec, const std::string& data_dir) {
   install_torch_reader();
@@ -213,7 +213,7 @@ void ElasticLoop::finish_tick() {
     auto tensors = state_tensors();
     // The next forward pass runs during the copy. It changes no parameters, but it changes buffers.
     for (auto& named : tensors) {
-      if (named.name.starts_with(kBuffer)) named.tensor = named.tensor.detach().clone();
+      if (named.name.starts_with(kBufferPrefix)) named.tensor = named.tensor.detach().clone();
     }
     checkpointer_.start(header(false), std::move(tensors));
   }
@@ -303,6 +303,9 @@ void ElasticLoop::initialise() {
   } else if (!problems.empty()) {
     fail("no usable checkpoint in {}: {}; to train from the beginning, use --fresh",
          options_.checkpoint_dir, problems.front());
+  } else if (spec_.from) {
+    const LoadedWeights loaded = load_weights(program_, *spec_.from, options_.data_dir);
+    reporter_.warm_start(loaded.path, loaded.tensors, loaded.kept, loaded.skipped);
   }
 }
 
@@ -386,10 +389,7 @@ json ElasticLoop::best() const {
 }
 
 std::vector<NamedTensor> ElasticLoop::state_tensors() const {
-  std::vector<NamedTensor> all;
-  for (auto& named : program_.parameters())
-    all.push_back({"parameter/" + named.name, named.tensor});
-  for (auto& named : program_.buffers()) all.push_back({kBuffer + named.name, named.tensor});
+  std::vector<NamedTensor> all = model_tensors(program_);
   for (auto& named : optimizer_.state_tensors()) {
     all.push_back({"optimizer/" + named.name, named.tensor});
   }

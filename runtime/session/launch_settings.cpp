@@ -15,6 +15,7 @@ LaunchSettings LaunchSettings::from(const nlohmann::json& settings) {
     settings.at("set").get_to(launch.overrides);
     settings.at("device").get_to(launch.device);
     settings.at("threads").get_to(launch.threads);
+    launch.evaluate = settings.value("evaluate", false);
     settings.at("name").get_to(launch.options.name);
     settings.at("checkpoint_dir").get_to(launch.options.checkpoint_dir);
     const auto output_dir = settings.at("output_dir").get<std::string>();

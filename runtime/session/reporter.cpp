@@ -84,6 +84,16 @@ void Reporter::resume(int64_t step, const std::string& path,
   session_.emit({{"event", "resume"}, {"step", step}, {"path", path}, {"problems", problems}});
 }
 
+void Reporter::warm_start(const std::string& path, size_t tensors,
+                          const std::vector<std::string>& kept,
+                          const std::vector<std::string>& skipped) {
+  session_.emit({{"event", "warm_start"},
+                 {"path", path},
+                 {"tensors", tensors},
+                 {"kept", kept},
+                 {"skipped", skipped}});
+}
+
 void Reporter::skipped(int64_t step, int64_t total, int in_a_row) {
   session_.emit({{"event", "skipped"},
                  {"step", step},

@@ -30,6 +30,8 @@ class Reporter {
   void validation(int64_t step, double epoch, const std::map<std::string, double>& metrics,
                   bool best, const std::string& problem);
   void resume(int64_t step, const std::string& path, const std::vector<std::string>& problems);
+  void warm_start(const std::string& path, size_t tensors, const std::vector<std::string>& kept,
+                  const std::vector<std::string>& skipped);
   void skipped(int64_t step, int64_t total, int in_a_row);
 
   // A generation began. The event's pause is the time from the end of the last step before it to

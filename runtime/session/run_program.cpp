@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "runtime/session/device.h"
+#include "runtime/session/evaluation.h"
 #include "runtime/session/launch_settings.h"
 #include "runtime/session/session.h"
 #include "runtime/session/trainer.h"
@@ -40,7 +41,8 @@ int train_in(Session& session, const ReadSettings& read, const MakeProgram& make
   launch.options.hooks = hooks;
   const bool bf16 = spec.precision == TrainingSpec::Precision::bf16;
   const auto program = make({launch.options.device, bf16, launch.program, launch.arguments});
-  return train(*program, spec, launch.options, session);
+  return launch.evaluate ? evaluate(*program, spec, launch.options, session)
+                         : train(*program, spec, launch.options, session);
 }
 
 int report(const std::string& message, ExitCode code) {

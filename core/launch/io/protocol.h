@@ -6,7 +6,8 @@
 //
 // worker -> launcher
 //   hello      {protocol, pid, endpoint, libtorch, device, parameters, state_bytes}: program loaded
-//              and checked, ready to connect; endpoint is opaque JSON for the other members.
+//              and checked, ready to connect; endpoint is opaque JSON for the other members. With
+//              evaluates: true it will evaluate, as the settings demand, and not train.
 //   event      {event: {...}}: one event of the stream (adaptdl-events(5)), without time_s; sent by
 //              rank 0 only. Its kinds: step, batch, epoch, validation, checkpoint, failure, and
 //              `rescale` (generation, pause_s, transfer_s, bytes) after the first step of a
@@ -33,8 +34,9 @@
 //
 // launcher -> worker
 //   welcome    {protocol, member, run_id, secret (hex), settings}: first message. settings: {name,
-//              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, threads,
-//              device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach it}.
+//              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, evaluate,
+//              threads, device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach
+//              it}.
 //   generation {generation, immediate, members: [{member, endpoint}], cause, threads}: rank =
 //              position in members. A worker that is not listed leaves: at the switch when planned,
 //              at once if immediate. threads: what each replica may use once it trains there.
