@@ -11,6 +11,7 @@ const std::vector<Command>& commands() {
       run_command(),
       init_command(),
       inspect_command(),
+      export_command(),
       serve_command(),
       submit_command(),
       ls_command(),

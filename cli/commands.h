@@ -114,6 +114,7 @@ Command run_command();
 Command serve_command();
 Command init_command();
 Command inspect_command();
+Command export_command();
 Command submit_command();
 Command ls_command();
 Command top_command();

@@ -104,6 +104,7 @@ RELATED = {
     'policy': [('adaptdl-policy', 5)],
     'run': FORMATS,
     'inspect': FORMATS,
+    'export': [('adaptdl-run', 1), ('adaptdl-inspect', 1)],
     'init': FORMATS,
     'simulate': [('adaptdl-profile', 1), *SIMULATION],
     'profile': [('adaptdl-simulate', 1), *SIMULATION, ('adaptdl-events', 5)],

@@ -68,7 +68,7 @@ int run_run(const Arguments& arguments) {
   const launch::Talk talk_to = [display](const std::string& line) { display->talk(line); };
   std::string charts_folder = arguments.text("tensorboard");
   std::shared_ptr<kubernetes::HintPoster> hints;
-  if (const auto pod = kubernetes::pod_run()) {
+  if (const auto pod = kubernetes::pod_run(); pod && !options.evaluate) {
     kubernetes::set_pod_options(
         *pod, [&](const char* flag) { return arguments.given(flag); }, options);
     if (pod->rank != 0) return kubernetes::run_pod_agent(*pod, options, talk_to);
@@ -92,14 +92,17 @@ int run_run(const Arguments& arguments) {
     display->talk(fmt::format("worker {}, LibTorch {}; checkpoints in {}, logs in {}",
                               options.worker_path.empty() ? "embedded" : options.worker_path,
                               options.libtorch_dir.empty() ? "as built" : options.libtorch_dir,
-                              options.checkpoint_dir, options.log_dir));
+                              options.checkpoint_dir.empty() ? "no folder" : options.checkpoint_dir,
+                              options.log_dir.empty() ? "no folder" : options.log_dir));
   }
   const int code = launch::run(options, sinks, talk_to);
 
   RunState state = display->finish();
   if (charts && !state.already) state.charts_dir = absolute_path(charts_folder);
   if (charts && !charts->problem().empty()) talk("adaptdl: " + charts->problem());
-  if (!arguments.json() && state.ended) print(summary(state));
+  if (!arguments.json() && state.ended) {
+    print(options.evaluate && code == 0 ? evaluation(state) : summary(state));
+  }
   return code == 0 && stream->broken() ? static_cast<int>(ExitCode::error) : code;
 }
 
@@ -127,6 +130,14 @@ Command run_command() {
                .value = "NAME",
                .doc = "Name of the run. Default: the program's file name without its suffix."},
               set_option(),
+              {.name = "from",
+               .kind = Kind::file,
+               .value = "FILE",
+               .doc = "Start a new run with the weights in FILE, a model.pt or .safetensors file "
+                      "(setting from.path; --set from.ignore, --set from.rename)."},
+              {.name = "evaluate",
+               .doc = "Do not train: evaluate the newest checkpoint, or the weights of --from, on "
+                      "the validation data."},
               {.name = "fresh",
                .doc = "Start from scratch: remove the files of an earlier run of this name."},
               {.name = "checkpoint-dir",
@@ -136,7 +147,7 @@ Command run_command() {
               {.name = "output",
                .kind = Kind::directory,
                .value = "DIR",
-               .doc = "Folder for model.pt. Default: NAME.run beside PROGRAM."},
+               .doc = "Folder for model.pt and best.pt. Default: NAME.run beside PROGRAM."},
               {.name = "log-dir",
                .kind = Kind::directory,
                .value = "DIR",
@@ -191,7 +202,9 @@ Command run_command() {
                    {"adaptdl run digits/train.pt --replicas-at 100:3,300:2",
                     "Start with 1, go to 3 at step 100 and to 2 at step 300."},
                    {"adaptdl run train.pt --fresh --set optimizer.lr=0.05 -o json",
-                    "Start from scratch with another learning rate, and print the events."}},
+                    "Start from scratch with another learning rate, and print the events."},
+                   {"adaptdl run train.pt --evaluate --from train.run/best.pt",
+                    "Print the metrics of the best model."}},
       .arguments_after_dashes = true,
       .run = run_run};
 }

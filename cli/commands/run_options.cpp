@@ -44,8 +44,25 @@ double parse_hang_timeout(const std::string& text) {
   return *seconds;
 }
 
+namespace {
+
+// Flags about training, which an evaluation would not heed.
+void check_evaluation(const Arguments& arguments) {
+  if (!arguments.flag("evaluate")) return;
+  for (const char* flag : {"fresh", "replicas-at", "output", "tensorboard"}) {
+    if (!arguments.given(flag)) continue;
+    throw UsageError(
+        fmt::format("--evaluate: trains and writes nothing, so --{} has no effect; "
+                    "remove one of the two.",
+                    flag));
+  }
+}
+
+}  // namespace
+
 launch::RunOptions run_options(const Arguments& arguments) {
   launch::RunOptions options;
+  check_evaluation(arguments);
   const std::string program = *arguments.positional("PROGRAM");
   options.replicas_at = parse_replicas_at(arguments.text("replicas-at"));
   options.name = arguments.text("name");
@@ -54,6 +71,8 @@ launch::RunOptions run_options(const Arguments& arguments) {
   if (!path_exists(program)) fail("{}: no such file", program);
   options.program = absolute_path(program);
   options.settings = arguments.list("set");
+  const std::string from = arguments.text("from");
+  if (!from.empty()) options.settings.push_back("from.path=" + absolute_path(from));
   launch::choose_trainer(launch::program_kind(options.program), program, options);
   options.arguments = arguments.rest();
   options.gpus = launch::choose_gpus(arguments.text("device"), options.libtorch_dir);
@@ -73,6 +92,12 @@ launch::RunOptions run_options(const Arguments& arguments) {
   options.threads = static_cast<int>(arguments.integer("threads"));
   options.fresh = arguments.flag("fresh");
   options.hang_timeout_s = parse_hang_timeout(arguments.text("hang-timeout"));
+  options.evaluate = arguments.flag("evaluate");
+  if (options.evaluate) {
+    options.output_dir = "";
+    if (!arguments.given("log-dir")) options.log_dir = "";
+    if (!from.empty()) options.checkpoint_dir = "";
+  }
   return options;
 }
 

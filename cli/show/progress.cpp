@@ -69,6 +69,17 @@ std::string describe_metrics(const std::vector<std::pair<std::string, double>>& 
   return line;
 }
 
+// "loss 0.123 at step 400, PATH".
+std::string describe_best(const Json& event) {
+  const auto best = event.find("best");
+  if (best == event.end() || !best->is_object()) return "";
+  std::string line =
+      fmt::format("{} {:.4g} at step {}", text_at(*best, "metric"),
+                  number(*best, "value").value_or(0.0), integer(*best, "step").value_or(0));
+  const std::string model = text_at(*best, "model");
+  return line + ", " + (model.empty() ? "not saved" : model);
+}
+
 std::string stamp(const Json& event) {
   return fmt::format("{:8.1f} s  ", number(event, "time_s").value_or(0.0));
 }
@@ -90,6 +101,27 @@ std::string because_of_generation(const Json& event) {
     if (cause == word) return std::string(": ") + sentence;
   }
   return because(event);
+}
+
+// "starting from PATH: 4 tensors; unchanged: head.weight, head.bias".
+std::string warm_start_line(const Json& event) {
+  const int64_t tensors = integer(event, "tensors").value_or(0);
+  std::string line = fmt::format("starting from {}: {} tensor{}", text_at(event, "path"), tensors,
+                                 tensors == 1 ? "" : "s");
+  const auto list = [&](const char* key, const char* title) {
+    const auto found = event.find(key);
+    if (found == event.end() || !found->is_array() || found->empty()) return;
+    constexpr size_t kMost = 4;
+    std::vector<std::string> names;
+    for (const Json& name : *found) {
+      if (name.is_string() && names.size() < kMost) names.push_back(name.get<std::string>());
+    }
+    line += fmt::format("; {}: {}{}", title, fmt::join(names, ", "),
+                        found->size() > kMost ? fmt::format(", ... ({})", found->size()) : "");
+  };
+  list("kept", "not in the file");
+  list("skipped", "not used");
+  return line;
 }
 
 std::string rescale_line(const Json& event) {
@@ -147,7 +179,9 @@ std::string failure_line(const Json& event) {
 }
 
 std::string start_line(const Json& event) {
-  std::string line = fmt::format("training {}", text_at(event, "program"));
+  const bool evaluate = event.value("evaluate", Json()) == true;
+  std::string line =
+      fmt::format("{} {}", evaluate ? "evaluating" : "training", text_at(event, "program"));
   if (const auto replicas = integer(event, "replicas")) {
     line += fmt::format(" with {} replica{}", *replicas, *replicas == 1 ? "" : "s");
     const auto least = integer(event, "min"), most = integer(event, "max");
@@ -214,6 +248,7 @@ void RunState::apply(const Json& event) {
     name = text_at(event, "name");
     program = text_at(event, "program");
     log_dir = text_at(event, "log_dir");
+    evaluating = event.value("evaluate", Json()) == true;
     take(replicas, integer(event, "replicas"));
   } else if (kind == "resume") {
     take(step, integer(event, "step"));
@@ -248,6 +283,8 @@ void RunState::apply(const Json& event) {
     ended = true;
     if (name.empty()) name = text_at(event, "name");
     result = text_at(event, "result");
+    reason = text_at(event, "reason");
+    best = describe_best(event);
     already = event.value("already", Json()) == true;
     model = text_at(event, "model");
     if (log_dir.empty()) log_dir = text_at(event, "log_dir");  // of a run that had ended
@@ -277,6 +314,8 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
         if (problem.is_string()) line += "; " + problem.get<std::string>();
       }
     }
+  } else if (kind == "warm_start") {
+    line = warm_start_line(event);
   } else if (kind == "rescale") {
     line = rescale_line(event);
   } else if (kind == "batch") {
@@ -288,6 +327,9 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
                        text_at(event, "reason"));
   } else if (kind == "diverged") {
     line = diverged_line(event);
+  } else if (kind == "validation" && !text_at(event, "error").empty()) {
+    line = fmt::format("the best model, of step {}, is not saved: {}",
+                       integer(event, "step").value_or(0), text_at(event, "error"));
   } else if (kind == "checkpoint" && !text_at(event, "error").empty()) {
     line = "checkpoint failed: " + text_at(event, "error");
   } else if (verbose && kind == "checkpoint") {
@@ -300,6 +342,9 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
                        replicas, replicas == 1 ? "" : "s", because_of_generation(event));
   } else if (!moving && kind == "end" && !event.contains("already")) {
     line = text_at(event, "result");
+    if (line == "finished" && !text_at(event, "reason").empty()) {
+      line += "; " + text_at(event, "reason");
+    }
   }
   return line.empty() ? "" : stamp(event) + line;
 }
@@ -327,7 +372,8 @@ std::vector<std::string> display_lines(const RunState& state, const Look& look) 
   const size_t room = static_cast<size_t>(std::max(look.width - 1, 0));
   if (!state.training) {
     const std::string first =
-        fmt::format("starting {} replica{} ...", state.replicas, state.replicas == 1 ? "" : "s");
+        fmt::format("{} {} replica{} ...", state.evaluating ? "evaluating with" : "starting",
+                    state.replicas, state.replicas == 1 ? "" : "s");
     return {first.substr(0, room), ""};
   }
   const double fraction = done(state);
@@ -381,6 +427,8 @@ std::string summary(const RunState& state) {
   if (loss) row("loss", fmt::format("{:.4g}", *loss));
   row("validation", describe_metrics(state.validation));
   row("model", state.model);
+  row("best", state.best);
+  if (state.result == "finished") row("ended by", state.reason);
   row("logs", state.log_dir);
   if (!state.charts_dir.empty()) {
     row("curves", state.charts_dir);
@@ -393,6 +441,17 @@ std::string summary(const RunState& state) {
                                                 state.lost_s.value_or(state.paused_s)));
   }
   return text;
+}
+
+std::string evaluation(const RunState& state) {
+  std::string text =
+      fmt::format("{}: evaluated {}", state.name.empty() ? "run" : state.name, state.model);
+  if (state.steps.value_or(0) > 0) text += fmt::format(", step {}", *state.steps);
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [name, value] : state.validation) {
+    rows.push_back({name, fmt::format("{:.6g}", value)});
+  }
+  return text + "\n" + table({"METRIC", "VALUE"}, rows);
 }
 
 }  // namespace adaptdl::cli

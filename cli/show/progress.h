@@ -26,6 +26,7 @@ struct RunState {
   std::string name, program;
   int64_t replicas = 0;
   bool training = false;  // a step was seen
+  bool evaluating = false;
   bool ended = false;
   bool already = false;  // the run had ended before this command
   int64_t step = 0;
@@ -38,7 +39,7 @@ struct RunState {
   std::optional<double> samples_per_s, goodput;  // averaged likewise
   BatchShape batch;
   std::vector<std::pair<std::string, double>> validation;  // newest metrics
-  std::string result, model;
+  std::string result, reason, model, best;
   std::string log_dir;     // of the replicas; "" if unknown
   std::string charts_dir;  // TensorBoard's folder, which the caller sets; "": none
   std::optional<int64_t> steps, rescales;
@@ -86,6 +87,9 @@ std::vector<std::string> display_lines(const RunState& state, const Look& look);
 
 // After the end: what was trained, where it is saved, the time lost to rescales. Several lines.
 std::string summary(const RunState& state);
+
+// After an evaluation: what was evaluated, and a table of its metrics.
+std::string evaluation(const RunState& state);
 
 // "3 x 32 x 2 = 192"
 std::string describe(const BatchShape& batch);

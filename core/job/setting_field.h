@@ -17,12 +17,25 @@
 
 namespace adaptdl::settings {
 
-// What a field holds. A choice is its index in Field::choices; monostate means that an optional
-// member is not given.
-using Value = std::variant<std::monostate, std::string, int64_t, uint64_t, double, bool,
-                           std::vector<int64_t>, std::vector<double>, std::pair<int, int>>;
+// What a field holds. A choice is its index in Field::choices, a duration its seconds; monostate
+// means that an optional member is not given.
+using Value =
+    std::variant<std::monostate, std::string, int64_t, uint64_t, double, bool, std::vector<int64_t>,
+                 std::vector<double>, std::vector<std::string>, std::pair<int, int>>;
 
-enum class Type { text, integer, natural, real, boolean, choice, integers, reals, range };
+enum class Type {
+  text,
+  integer,
+  natural,
+  real,
+  duration,
+  boolean,
+  choice,
+  integers,
+  reals,
+  texts,
+  range
+};
 
 struct Field {
   std::string_view key;  // within its section
@@ -48,7 +61,8 @@ struct Section {
 
 // The settings' sections; `optimizer_numbers` belong to the optimizer and to each of its groups.
 struct Table {
-  Section root, data, source, batch, optimizer, optimizer_numbers, group, schedule;
+  Section root, data, source, batch, optimizer, optimizer_numbers, group, schedule, best,
+      early_stopping, from;
 };
 const Table& table();
 
@@ -112,6 +126,7 @@ struct Access<Member> {
     if constexpr (std::is_same_v<T, uint64_t>) return Type::natural;
     if constexpr (std::is_same_v<T, std::vector<int64_t>>) return Type::integers;
     if constexpr (std::is_same_v<T, std::vector<double>>) return Type::reals;
+    if constexpr (std::is_same_v<T, std::vector<std::string>>) return Type::texts;
     if constexpr (std::is_same_v<T, std::optional<std::pair<int, int>>>) return Type::range;
     return Type::integer;
   }

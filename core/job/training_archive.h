@@ -21,6 +21,12 @@ struct ArchiveTensor {
   std::vector<int64_t> shape;
   uint64_t bytes = 0;   // of its elements
   std::string same_as;  // name of an earlier tensor with the same storage and place; else ""
+  bool requires_grad = false;
+  uint64_t elements = 0;
+  // Where the elements are: in data/STORAGE, the first one `offset` elements from its beginning.
+  std::string storage;
+  int64_t offset = 0;
+  std::vector<int64_t> strides;  // elements
 };
 
 struct ArchiveSummary {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/job/weight_match.h"
 
 namespace adaptdl::settings {
 namespace {
@@ -30,6 +31,8 @@ class Checker {
       optimizer(path, spec_.optimizer.groups[i].settings);
     }
     schedule();
+    from();
+    best();
     const bool legw = spec_.rule == TrainingSpec::ScalingRule::legw;
     if (legw && spec_.legw_warmup_epochs == 0) {
       refuse("legw_warmup_epochs", "is missing; rule: legw needs it, a number above 0");
@@ -174,14 +177,35 @@ class Checker {
         }
       }
       if (part.kind == PartKind::multi_step) milestones(at + "milestones", part);
-      if (part.kind == PartKind::plateau && spec_.data.validation.empty() &&
-          spec_.data.validation_fraction == 0) {
-        refuse(at + "kind",
-               "plateau needs validations, but there are none; set data.validation_fraction or "
-               "data.validation");
-      }
+      if (part.kind == PartKind::plateau) needs_validations(at + "kind", "plateau");
       before += part.epochs;
     }
+  }
+
+  void needs_validations(const std::string& path, const char* what) const {
+    if (!spec_.data.validation.empty() || spec_.data.validation_fraction > 0) return;
+    refuse(path, fmt::format("{} needs validations, but there are none; set "
+                             "data.validation_fraction or data.validation",
+                             what));
+  }
+
+  void from() const {
+    if (!spec_.from) return;
+    if (spec_.from->path.empty()) refuse("from.path", "is empty; the name of a file is needed");
+    for (const std::string& rule : spec_.from->rename) {
+      const std::string problem = problem_of_rename(rule);
+      if (!problem.empty()) refuse("from.rename", fmt::format("'{}' {}", rule, problem));
+    }
+  }
+
+  void best() {
+    if (spec_.best) needs_validations("best", "the best model");
+    if (spec_.best && spec_.best->metric.empty()) {
+      refuse("best.metric", "is empty; the name of a metric is needed");
+    }
+    if (!spec_.early_stopping) return;
+    needs_validations("early_stopping", "early_stopping");
+    if (!spec_.best) spec_.best.emplace();
   }
 
   void milestones(const std::string& path, const SchedulePart& part) const {

@@ -50,12 +50,16 @@ std::string allowed(const Field& field) {
       return "an integer" + with_bounds(field.bounds) + unit;
     case Type::real:
       return "a number" + with_bounds(field.bounds) + unit;
+    case Type::duration:
+      return "a duration, in seconds or such as 90m or 1h30m";
     case Type::boolean:
       return "true or false";
     case Type::integers:
       return "a list of integers" + with_bounds(field.bounds) + unit;
     case Type::reals:
       return "a list of numbers" + with_bounds(field.bounds) + unit;
+    case Type::texts:
+      return "a list of texts";
     case Type::range:
       return "a list of two integers";
   }
@@ -73,7 +77,9 @@ std::string to_text(const Field& field, const Value& value) {
       return fmt::format("{}", number);
     }
     std::string operator()(uint64_t number) const { return fmt::format("{}", number); }
-    std::string operator()(double number) const { return format_number(number); }
+    std::string operator()(double number) const {
+      return format_number(number) + (field.type == Type::duration && number > 0 ? "s" : "");
+    }
     std::string operator()(bool flag) const { return flag ? "true" : "false"; }
     std::string operator()(const std::vector<int64_t>& numbers) const {
       return numbers.empty() ? "" : fmt::format("[{}]", fmt::join(numbers, ", "));
@@ -84,6 +90,9 @@ std::string to_text(const Field& field, const Value& value) {
         text += (text.empty() ? "[" : ", ") + format_number(number);
       }
       return text.empty() ? "" : text + "]";
+    }
+    std::string operator()(const std::vector<std::string>& texts) const {
+      return texts.empty() ? "" : fmt::format("[{}]", fmt::join(texts, ", "));
     }
     std::string operator()(const std::pair<int, int>& both) const {
       return fmt::format("[{}, {}]", both.first, both.second);
@@ -127,6 +136,11 @@ class Describer {
     sources("data.train.", spec.data.train);
     sources("data.validation.", spec.data.validation);
     fields(all.batch, &spec.batch, "batch.");
+    if (spec.from) fields(all.from, &*spec.from, "from.");
+    if (spec.best) fields(all.best, &*spec.best, "best.");
+    if (spec.early_stopping) {
+      fields(all.early_stopping, &*spec.early_stopping, "early_stopping.");
+    }
 
     const std::string optimizer = first_choice(all.optimizer, &spec.optimizer);
     fields(all.optimizer, &spec.optimizer, "optimizer.", optimizer);
@@ -258,6 +272,9 @@ std::string document_training_settings(Markup markup) {
   section(all.optimizer, &all.optimizer_numbers);
   section(all.group);
   section(all.schedule);
+  section(all.best);
+  section(all.early_stopping);
+  section(all.from);
   return out;
 }
 

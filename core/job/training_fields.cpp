@@ -16,6 +16,7 @@ struct Extra {
   Names applies = {};
   bool required = false;
   std::string_view fallback = {};
+  bool duration = false;
 };
 
 template <auto Member>
@@ -23,7 +24,7 @@ Field field(std::string_view key, NumberBounds bounds, std::string_view doc, Ext
   using A = Access<Member>;
   Field f;
   f.key = key;
-  f.type = A::type();
+  f.type = extra.duration ? Type::duration : A::type();
   f.unit = extra.unit;
   f.bounds = bounds;
   if (f.type == Type::integer || f.type == Type::integers) {
@@ -48,6 +49,9 @@ const DataSource kSource;
 const OptimizerSettings kNumbers;
 const ParameterGroup kGroup;
 const SchedulePart kPart;
+const BestSpec kBest;
+const EarlyStoppingSpec kEarlyStopping;
+const FromSpec kFrom;
 
 Section root() {
   using S = TrainingSpec;
@@ -64,6 +68,16 @@ Section root() {
               "epochs", above(0),
               "Length of the training, in passes over the training data at the initial batch.",
               {.unit = "epochs"}),
+          field<&S::max_steps>("max_steps", at_least(0),
+                               "Number of optimizer steps, skipped ones included, after which "
+                               "training ends even if epochs remain; 0: no limit.",
+                               {.unit = "steps"}),
+          field<&S::max_time_s>(
+              "max_time", at_least(0),
+              "Time of training after which it ends even if epochs remain; 0: no limit. It is the "
+              "sum of the times from step to step: validations, checkpoints and rescales count, "
+              "the time before a restart too, the time without replicas does not.",
+              {.duration = true}),
           field<&S::rule>(
               "rule", any(),
               "How the learning rate follows the batch. adascale: by the gain measured from the "
@@ -346,11 +360,69 @@ Section schedule() {
       &kPart};
 }
 
+Section best() {
+  using S = BestSpec;
+  return {"best",
+          "With this map, or early_stopping, the model of the best validation so far is kept as "
+          "best.pt beside model.pt. Both need validation data.",
+          {
+              field<&S::metric>("metric", any(),
+                                "Metric by which models are compared, of those that "
+                                "validation_step returns."),
+              field<&S::mode>("mode", any(),
+                              "min: the smallest value is the best one; max: the largest.",
+                              {.choices = {"min", "max"}}),
+          },
+          &kBest};
+}
+
+Section early_stopping() {
+  using S = EarlyStoppingSpec;
+  return {"early_stopping",
+          "With this map training ends when the metric of best no longer improves.",
+          {
+              field<&S::patience>("patience", at_least(1),
+                                  "Number of validations in a row without an improvement after "
+                                  "which training ends.",
+                                  {.unit = "validations", .required = true}),
+              field<&S::min_delta>("min_delta", at_least(0),
+                                   "Change of the metric that counts as an improvement, if it is "
+                                   "larger than this."),
+          },
+          &kEarlyStopping};
+}
+
+Section from() {
+  using S = FromSpec;
+  return {"from",
+          "With this map a new run begins with the parameters and buffers of a file. A run that "
+          "has a checkpoint of its own continues from that. Tensors match by their names; numbers "
+          "of another precision are converted.",
+          {
+              field<&S::path>("path", any(),
+                              "The file: a model.pt or train.pt, a dictionary of tensors that "
+                              "torch.save wrote, or a .safetensors file; relative to the folder of "
+                              "the archive.",
+                              {.required = true}),
+              field<&S::rename>("rename", any(),
+                                "Rules OLD=NEW that change names of the file, such as "
+                                "\"module.*=*\"; the first one that matches a whole name counts. "
+                                "One * on each side stands for the same text."),
+              field<&S::ignore>("ignore", any(),
+                                "Patterns of names that need not match, such as \"head.*\": * is "
+                                "any text, ? any character. Such a parameter keeps its value if "
+                                "the file lacks it or has another shape; such a tensor of the file "
+                                "may be superfluous. Everything else must match."),
+          },
+          &kFrom};
+}
+
 }  // namespace
 
 const Table& table() {
   static const Table table = {
-      root(), data(), source(), batch(), optimizer(), optimizer_numbers(), group(), schedule()};
+      root(),  data(),     source(), batch(),          optimizer(), optimizer_numbers(),
+      group(), schedule(), best(),   early_stopping(), from()};
   return table;
 }
 

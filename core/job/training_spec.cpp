@@ -53,6 +53,8 @@ Value read_value(const YamlNode& node, const Field& field) {
       return static_cast<uint64_t>(read_integer(node, field.bounds));
     case Type::real:
       return node.number(field.bounds);
+    case Type::duration:
+      return parse_duration(node.text(), node.place(), field.bounds.low, field.bounds.high);
     case Type::boolean:
       return node.boolean();
     case Type::choice:
@@ -70,6 +72,11 @@ Value read_value(const YamlNode& node, const Field& field) {
         numbers.push_back(item.number(field.bounds));
       }
       return numbers;
+    }
+    case Type::texts: {
+      std::vector<std::string> texts;
+      for (const YamlNode& item : node.list(0, kMaxNumbers)) texts.push_back(read_text(item));
+      return texts;
     }
     case Type::range: {
       const auto items = node.list(2, 2);
@@ -94,6 +101,9 @@ class SpecReader {
     read_batch(top);
     read_optimizer(top);
     read_schedule(top);
+    read_optional(top, "from", fields.from, spec_.from);
+    read_optional(top, "best", fields.best, spec_.best);
+    read_optional(top, "early_stopping", fields.early_stopping, spec_.early_stopping);
     top.finish();
     check_and_complete(spec_, places_);
     return std::move(spec_);
@@ -216,6 +226,16 @@ class SpecReader {
       map.finish();
       spec_.schedule.push_back(std::move(part));
     }
+  }
+
+  template <typename T>
+  void read_optional(YamlMapping& top, const char* key, const Section& section,
+                     std::optional<T>& settings) {
+    const YamlNode node = remember(top.find(key));
+    if (!node.present()) return;
+    YamlMapping map(node, true);
+    read_fields(map, section, &settings.emplace(), "");
+    map.finish();
   }
 
   TrainingSpec spec_;

@@ -105,6 +105,25 @@ struct SchedulePart {
   double min_factor = 0.0;         // plateau
 };
 
+// The metric of validations by which one model is better than another.
+struct BestSpec {
+  enum class Mode { min, max };
+  std::string metric = "loss";
+  Mode mode = Mode::min;
+};
+
+struct EarlyStoppingSpec {
+  int patience = 0;        // validations without an improvement, >= 1
+  double min_delta = 0.0;  // change of the metric that counts as an improvement, >= 0
+};
+
+// Weights to start from.
+struct FromSpec {
+  std::string path;                 // relative paths are relative to the archive's folder
+  std::vector<std::string> rename;  // OLD=NEW (weight_match.h)
+  std::vector<std::string> ignore;  // globs of names that need not match
+};
+
 struct TrainingSpec {
   enum class ScalingRule { adascale, adamscale, linear, sqrt, legw };
   enum class Precision { fp32, bf16, fp16 };
@@ -118,7 +137,13 @@ struct TrainingSpec {
   std::optional<ScalingRule> rule;     // none: adascale for sgd and adagrad, adamscale for others
   double legw_warmup_epochs = 0.0;
   Precision precision = Precision::fp32;
+  std::optional<FromSpec> from;
+  // The best model is kept. Early stopping watches the same metric, and implies it.
+  std::optional<BestSpec> best;
+  std::optional<EarlyStoppingSpec> early_stopping;
   double epochs = 1.0;                 // > 0
+  int64_t max_steps = 0;               // optimizer steps; 0 = no limit
+  double max_time_s = 0.0;             // of training, over all restarts; 0 = no limit
   double validate_every_epochs = 1.0;  // > 0
   uint64_t seed = 0;
   Averaging statistics = Averaging::recent;

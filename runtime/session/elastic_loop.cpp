@@ -12,7 +12,10 @@
 #include "runtime/parallel/device_memory.h"
 #include "runtime/parallel/tensor_math.h"
 #include "runtime/session/batches.h"
+#include "runtime/session/load_weights.h"
+#include "runtime/session/model_tensors.h"
 #include "runtime/session/step_failure.h"
+#include "runtime/session/stop_rules.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -72,6 +75,9 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
 
 int ElasticLoop::run() {
   try_atomic(batch_policy_.initial(1).atomic);
+  if (validator_ && spec_.best) {
+    check_best_metric(spec_, validator_->metrics(batch_policy_.initial(1).atomic));
+  }
   checkpointer_.allow_any_numbers(not_finite(state_tensors()));
   options_.hooks->program(program_);
   if (session_.has_launcher()) optimizer_.reserve_state();
@@ -229,6 +235,7 @@ Prepared ElasticLoop::prepare() {
           std::max(progress_.batch.atomic, std::min<int64_t>(spec_.batch.atomic_max, 128));
       prepared.after.validation =
           validator_->run(session_.communicator(), session_.replicas(), session_.rank(), batch);
+      judge_validation(prepared.after, spec_);
     }
     return prepared;
   }
@@ -255,7 +262,9 @@ void ElasticLoop::finish_tick() {
   pending_.reset();
   const double epochs = progress_.iterations / stepper_.iterations_per_epoch();
   if (done.validation) {
-    if (validator_) reporter_.validation(progress_.step, epochs, progress_.validation);
+    if (!validator_) return;
+    const std::string problem = is_best() ? save_best() : "";
+    reporter_.validation(progress_.step, epochs, progress_.validation, is_best(), problem);
     return;
   }
   reached(StepHooks::Point::applied, progress_.step);
@@ -335,6 +344,8 @@ void ElasticLoop::synchronise() {
   const Transferred transferred = share_state(plan, together_on);
   if (!had_state) checkpointer_.begun();
   session_.report_switched(progress_.step);  // before events of the new generation
+  // The previous rank 0 may have died while it saved the best model, which all still have.
+  if (is_best()) save_best();
   progress_.atomic_limit = stricter(progress_.atomic_limit, plan.atomic_limit);
   const bool chosen = choose_batch();
   batch_policy_.begin_generation();
@@ -426,10 +437,19 @@ void ElasticLoop::initialise() {
     restore_tensors(*checkpoint, state_tensors());
     progress_.batch_replicas = 0;
     if (!checkpoint->header.state.value("ended", false)) checkpointer_.failed();
+    // The limits may be lower than those of the run that wrote it.
+    if (!progress_.finished) {
+      progress_.ended_by = reached_limit(progress_, spec_, 0);
+      progress_.finished = progress_.ended_by != EndedBy::nothing;
+      progress_.validate |= progress_.finished;
+    }
     reporter_.resume(checkpoint->header.step, checkpoint->path, problems);
   } else if (!problems.empty()) {
     fail("no usable checkpoint in {}: {}; to train from the beginning, use --fresh",
          options_.checkpoint_dir, problems.front());
+  } else if (spec_.from) {
+    const LoadedWeights loaded = load_weights(program_, *spec_.from, options_.data_dir);
+    reporter_.warm_start(loaded.path, loaded.tensors, loaded.kept, loaded.skipped);
   }
 }
 
@@ -454,7 +474,10 @@ void ElasticLoop::conclude(bool finished) {
                    {"steps", progress_.step},
                    {"progress", progress_.iterations},
                    {"skipped", progress_.skipped},
+                   {"ended_by", finished ? json(name_of(progress_.ended_by)) : json(nullptr)},
+                   {"reason", finished ? describe_end(progress_, spec_) : ""},
                    {"model", model.empty() ? json(nullptr) : json(model)},
+                   {"best", best()},
                    {"validation", progress_.validation}});
   }
   // If rank 0 dies while it saves, the others are still there to do it.
@@ -489,10 +512,42 @@ void ElasticLoop::require_finite_model() const {
   }
 }
 
+// Whether these parameters are those of the best validation so far.
+bool ElasticLoop::is_best() const {
+  return spec_.best && !progress_.best.empty() && progress_.best_step == progress_.step;
+}
+
+// Not again and again, as save_model(): the others wait, and a later model may be better.
+std::string ElasticLoop::save_best() {
+  if (session_.rank() != 0 || options_.best_path.empty()) return "";
+  if (saved_best_ == progress_.step) return "";
+  best_is_saved_ = false;
+  reached(StepHooks::Point::saving_best, progress_.step);
+  try {
+    program_.save(options_.best_path);
+  } catch (const std::exception& error) {
+    log_warning("{}; the best model, of step {}, is not saved", error.what(), progress_.step);
+    return error.what();
+  }
+  saved_best_ = progress_.step;
+  best_is_saved_ = true;
+  return "";
+}
+
+json ElasticLoop::best() const {
+  if (!spec_.best || progress_.best.empty()) return nullptr;
+  const auto& [metric, value] = *progress_.best.begin();
+  const bool saved = best_is_saved_ && !options_.best_path.empty();
+  return {{"metric", metric},
+          {"value", value},
+          {"step", progress_.best_step},
+          {"model", saved ? json(options_.best_path) : json(nullptr)}};
+}
+
 std::vector<NamedTensor> ElasticLoop::trained_tensors() const {
   std::vector<NamedTensor> all;
   for (auto& named : program_.parameters())
-    all.push_back({"parameter/" + named.name, named.tensor});
+    all.push_back({kParameterPrefix + named.name, named.tensor});
   for (auto& named : optimizer_.state_tensors()) {
     all.push_back({"optimizer/" + named.name, named.tensor});
   }
@@ -501,7 +556,7 @@ std::vector<NamedTensor> ElasticLoop::trained_tensors() const {
 
 std::vector<NamedTensor> ElasticLoop::state_tensors(const std::vector<NamedTensor>& buffers) const {
   std::vector<NamedTensor> all = trained_tensors();
-  for (const auto& named : buffers) all.push_back({"buffer/" + named.name, named.tensor});
+  for (const auto& named : buffers) all.push_back({kBufferPrefix + named.name, named.tensor});
   return all;
 }
 

@@ -55,6 +55,9 @@ class ElasticLoop {
   void initialise();  // rank 0, if no member has state: from a checkpoint or from scratch
   void conclude(bool finished);  // writes the last checkpoint, and the model
   void save_model();
+  bool is_best() const;
+  std::string save_best();  // returns what went wrong, or ""
+  nlohmann::json best() const;
 
   Team team() const;
   void reached(StepHooks::Point point, int64_t step);
@@ -84,8 +87,10 @@ class ElasticLoop {
   StateDigest state_digest_;
 
   bool has_state_ = false;
-  bool suspect_ = false;       // as StepMark's
-  bool checkpointed_ = false;  // rank 0: the checkpoint of the end is on disk
+  bool suspect_ = false;               // as StepMark's
+  bool checkpointed_ = false;          // rank 0: the checkpoint of the end is on disk
+  std::optional<int64_t> saved_best_;  // rank 0: the step of the best model that it saved here
+  bool best_is_saved_ = true;          // rank 0: the newest attempt succeeded
   Progress progress_;
   std::optional<Prepared> pending_;  // prepared here, not yet confirmed by all members
   // When members last diverged: how many steps were finished, and the tick that was repeated.

@@ -15,10 +15,12 @@ LaunchSettings LaunchSettings::from(const nlohmann::json& settings) {
     settings.at("set").get_to(launch.overrides);
     settings.at("device").get_to(launch.device);
     settings.at("threads").get_to(launch.threads);
+    launch.evaluate = settings.value("evaluate", false);
     settings.at("name").get_to(launch.options.name);
     settings.at("checkpoint_dir").get_to(launch.options.checkpoint_dir);
     const auto output_dir = settings.at("output_dir").get<std::string>();
     launch.options.model_path = output_dir.empty() ? "" : join_path(output_dir, "model.pt");
+    launch.options.best_path = output_dir.empty() ? "" : join_path(output_dir, "best.pt");
     launch.options.data_dir = parent_directory(launch.program);
   } catch (const nlohmann::json::exception& error) {
     fail("invalid settings from the launcher: {}", error.what());

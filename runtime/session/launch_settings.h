@@ -16,6 +16,7 @@ struct LaunchSettings {
   std::vector<std::string> overrides;  // --set key=value
   std::string device = "cpu";          // open_device()
   int threads = 1;                     // of LibTorch's operators
+  bool evaluate = false;               // instead of training
   TrainOptions options;
 
   // Throws Error if a setting is missing.

@@ -13,6 +13,9 @@ namespace {
 
 using nlohmann::json;
 
+template <typename T>
+constexpr bool is_number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+
 // Visits every field by name, except the statistics. Saving, reading and the digest use this list.
 template <typename P, typename Visit>
 void visit_fields(P& p, Visit&& visit) {
@@ -41,6 +44,12 @@ void visit_fields(P& p, Visit&& visit) {
   visit("next_validation", p.next_validation);
   visit("finished", p.finished);
   visit("validation", p.validation);
+  visit("ended_by", p.ended_by);
+  visit("trained_s", p.trained_s);
+  visit("best", p.best);
+  visit("best_step", p.best_step);
+  visit("to_improve", p.to_improve);
+  visit("validations_since", p.validations_since);
 }
 
 // JSON cannot represent numbers that are not finite; the metrics of a diverging model may be.
@@ -78,7 +87,7 @@ uint64_t digest(const Progress& progress) {
     hash ^= hash >> 29;
   };
   visit_fields(progress, [&mix](const char*, const auto& value) {
-    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
+    if constexpr (is_number<std::remove_cvref_t<decltype(value)>>) {
       mix(value);
     } else {
       for (const auto& [name, metric] : value) {
@@ -96,7 +105,7 @@ uint64_t digest(const Progress& progress) {
 json to_json(const Progress& progress) {
   json result = {{"statistics", progress.statistics.to_json()}};
   visit_fields(progress, [&](const char* name, const auto& value) {
-    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
+    if constexpr (is_number<std::remove_cvref_t<decltype(value)>>) {
       result[name] = value;
     } else {
       result[name] = to_json(value);
@@ -109,10 +118,12 @@ Progress progress_from_json(const json& saved) {
   Progress progress;
   try {
     visit_fields(progress, [&](const char* name, auto& value) {
-      if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
-        saved.at(name).get_to(value);
+      const auto found = saved.find(name);
+      if (found == saved.end()) return;  // an earlier version wrote it; the field keeps its default
+      if constexpr (is_number<std::remove_cvref_t<decltype(value)>>) {
+        found->get_to(value);
       } else {
-        from_json(saved.at(name), value);
+        from_json(*found, value);
       }
     });
     progress.statistics = gns::GradientStatistics::from_json(saved.at("statistics"));

@@ -22,6 +22,9 @@ struct BatchPlan {
   bool operator==(const BatchPlan&) const = default;
 };
 
+// Why training ended, or will end after the last validation.
+enum class EndedBy : int { nothing, epochs, max_steps, max_time, early_stopping };
+
 struct Progress {
   int64_t tick = 0;         // steps and validations finished; numbers what a member prepares
   int64_t step = 0;         // optimizer steps finished, skipped ones included
@@ -43,7 +46,13 @@ struct Progress {
   bool validate = false;       // a validation is due before the next step
   double next_validation = 0;  // finished epochs at which the following validation is due
   bool finished = false;
+  EndedBy ended_by = EndedBy::nothing;
+  double trained_s = 0;  // sum of the times from step to step, of the slowest replica in each
   std::map<std::string, double> validation;  // newest metrics
+  std::map<std::string, double> best;        // the metric that is watched, at its best; or empty
+  int64_t best_step = 0;                     // of that validation
+  double to_improve = 0;                     // early stopping: the metric at the last improvement
+  int validations_since = 0;                 // and the number of validations after it
   gns::GradientStatistics statistics;
 };
 

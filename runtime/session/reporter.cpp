@@ -71,15 +71,27 @@ void Reporter::epoch(int64_t epoch, int64_t step, double mean_loss) {
   session_.emit({{"event", "epoch"}, {"epoch", epoch}, {"step", step}, {"loss", mean_loss}});
 }
 
-void Reporter::validation(int64_t step, double epoch,
-                          const std::map<std::string, double>& metrics) {
-  session_.emit(
-      {{"event", "validation"}, {"step", step}, {"epoch", epoch}, {"metrics", json(metrics)}});
+void Reporter::validation(int64_t step, double epoch, const std::map<std::string, double>& metrics,
+                          bool best, const std::string& problem) {
+  json event = {{"event", "validation"}, {"step", step}, {"epoch", epoch}, {"metrics", metrics}};
+  if (best) event["best"] = true;
+  if (!problem.empty()) event["error"] = problem;
+  session_.emit(event);
 }
 
 void Reporter::resume(int64_t step, const std::string& path,
                       const std::vector<std::string>& problems) {
   session_.emit({{"event", "resume"}, {"step", step}, {"path", path}, {"problems", problems}});
+}
+
+void Reporter::warm_start(const std::string& path, size_t tensors,
+                          const std::vector<std::string>& kept,
+                          const std::vector<std::string>& skipped) {
+  session_.emit({{"event", "warm_start"},
+                 {"path", path},
+                 {"tensors", tensors},
+                 {"kept", kept},
+                 {"skipped", skipped}});
 }
 
 void Reporter::skipped(int64_t step, int64_t total, int in_a_row) {

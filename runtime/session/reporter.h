@@ -26,8 +26,12 @@ class Reporter {
              const std::string& cause);
 
   void epoch(int64_t epoch, int64_t step, double mean_loss);
-  void validation(int64_t step, double epoch, const std::map<std::string, double>& metrics);
+  // `best`: it is the best so far; `problem`: why its model is not saved, or "".
+  void validation(int64_t step, double epoch, const std::map<std::string, double>& metrics,
+                  bool best, const std::string& problem);
   void resume(int64_t step, const std::string& path, const std::vector<std::string>& problems);
+  void warm_start(const std::string& path, size_t tensors, const std::vector<std::string>& kept,
+                  const std::vector<std::string>& skipped);
   void skipped(int64_t step, int64_t total, int in_a_row);
   // The state of `members` differed in `tensors` before this step.
   void diverged(int64_t step, const std::vector<uint64_t>& members,

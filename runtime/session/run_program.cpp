@@ -8,6 +8,7 @@
 #include "core/base/files.h"
 #include "runtime/data/guarded_read.h"
 #include "runtime/session/device.h"
+#include "runtime/session/evaluation.h"
 #include "runtime/session/launch_settings.h"
 #include "runtime/session/session.h"
 #include "runtime/session/step_failure.h"
@@ -33,6 +34,7 @@ int train_in(Session& session, const ReadSettings& read, const MakeProgram& make
     launch.program = absolute_path("/proc/self/exe");
     launch.options.data_dir = ".";
     launch.options.model_path = "model.pt";
+    launch.options.best_path = "best.pt";
   }
   at::set_num_threads(launch.threads);
   const TrainingSpec spec = parse_training_spec(
@@ -40,7 +42,8 @@ int train_in(Session& session, const ReadSettings& read, const MakeProgram& make
   launch.options.device = open_device(launch.device);
   launch.options.hooks = hooks;
   const auto program = make({launch.options.device, launch.program, launch.arguments});
-  return train(*program, spec, launch.options, session);
+  return launch.evaluate ? evaluate(*program, spec, launch.options, session)
+                         : train(*program, spec, launch.options, session);
 }
 
 int report(const std::string& message, ExitCode code) {

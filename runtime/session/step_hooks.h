@@ -14,7 +14,7 @@ class Program;
 // Called on the training thread.
 class StepHooks {
  public:
-  enum class Point { reduced, prepared, committed, applied, announced, syncing };
+  enum class Point { reduced, prepared, committed, applied, announced, syncing, saving_best };
 
   // One pass of a step: the last one, or an earlier one that only accumulates gradients.
   struct Pass {

@@ -10,6 +10,7 @@
 #include "runtime/profile/batch_chooser.h"
 #include "runtime/session/batches.h"
 #include "runtime/session/precision.h"
+#include "runtime/session/stop_rules.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -246,7 +247,8 @@ void Stepper::advance(Progress& after, const data::Step& last, double gain) cons
                       : epoch_over         ? static_cast<double>(after.position.epoch)
                                            : epoch + static_cast<double>(after.position.index) /
                                                  static_cast<double>(loader_.sampler().samples());
-  after.finished = done >= spec_.epochs;
+  after.ended_by = reached_limit(after, spec_, done);
+  after.finished = after.ended_by != EndedBy::nothing;
   if (done + 1e-9 >= after.next_validation || after.finished) {
     after.validate = true;
     while (after.next_validation <= done + 1e-9) {
@@ -297,6 +299,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   }
   ++after.tick;
   ++after.step;
+  after.trained_s += summary.slowest_s;
   after.measure = summary.next_measure;
 
   const auto initial = static_cast<double>(spec_.batch.initial);

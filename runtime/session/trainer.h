@@ -33,6 +33,7 @@ struct TrainOptions {
   std::string data_dir;        // base of relative data paths
   std::string checkpoint_dir;  // "" = no checkpoints
   std::string model_path;      // argument of Program::save at the end; "" = do not save
+  std::string best_path;       // and after the best validation so far
   at::Device device = at::kCPU;
   std::shared_ptr<StepHooks> hooks = std::make_shared<StepHooks>();
 };

@@ -38,6 +38,19 @@ Validator::Validator(Program& program, const data::Dataset& dataset, at::Device 
       precision_(precision),
       loader_(dataset, in_order(dataset), {}) {}
 
+std::set<std::string> Validator::metrics(int64_t atomic_batch) {
+  const EvaluationMode evaluation(program_);
+  const Autocast autocast(device_, precision_);
+  loader_.configure({}, 1, 0, atomic_batch);
+  const auto batch = loader_.next();
+  ADAPTDL_CHECK(batch.has_value());
+  std::set<std::string> names;
+  for (const auto& [name, value] : program_.validation_step(to_tensors(*batch, device_))) {
+    if (name != "count") names.insert(name);
+  }
+  return names;
+}
+
 std::map<std::string, double> Validator::run(comm::Communicator* communicator, int replicas,
                                              int rank, int64_t atomic_batch) {
   const EvaluationMode evaluation(program_);

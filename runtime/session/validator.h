@@ -3,6 +3,7 @@
 // Runs a pass over the validation data, divided among the replicas.
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "adaptdl/program.h"
@@ -20,6 +21,9 @@ class Validator {
  public:
   Validator(Program& program, const data::Dataset& dataset, at::Device device,
             TrainingSpec::Precision precision);
+
+  // The names of the program's metrics, from one small batch of this replica. Not collective.
+  std::set<std::string> metrics(int64_t atomic_batch);
 
   // Returns metrics: the program's sums divided by its "count". Each sample counts once, for any
   // number of replicas. Collective; throws comm::Aborted if the generation breaks.

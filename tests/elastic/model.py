@@ -151,6 +151,58 @@ def manual(folder, draw):
     documented(folder, code, settings)
 
 
+SAME = """
+import json, struct, sys
+import torch
+
+model, state, safe = sys.argv[1:]
+expected = torch.jit.load(model).state_dict()
+read = torch.load(state, weights_only=True)
+assert list(read) == list(expected), (list(read), list(expected))
+with open(safe, "rb") as file:
+    content = bytearray(file.read())
+length, = struct.unpack("<Q", content[:8])
+header = json.loads(content[8:8 + length])
+types = {"F32": torch.float32, "I64": torch.int64}
+assert set(header) - {"__metadata__"} == set(expected)
+for name, tensor in expected.items():
+    assert torch.equal(read[name], tensor), name
+    entry = header[name]
+    begin, end = (8 + length + offset for offset in entry["data_offsets"])
+    values = torch.frombuffer(content[begin:end], dtype=types[entry["dtype"]])
+    assert torch.equal(values.reshape(entry["shape"]), tensor), name
+"""
+
+SAVE = """
+import sys
+import torch
+state = torch.jit.load(sys.argv[1]).state_dict()
+torch.save({"net." + name: tensor for name, tensor in state.items()}, sys.argv[2])
+"""
+
+
+def weights_to_and_from_python(folder, draw):
+    """torch reads what `adaptdl export` writes, and a run starts with what torch.save wrote."""
+    program = folder.program("net")
+    python(folder, WRITE, program)
+    run = folder.run(program, "--set", "epochs=1")
+    run.expect_end(0, 200)
+    state, safe = folder.file("state.pt"), folder.file("net.safetensors")
+    for target in (state, safe):
+        code, said, problem = folder.command("export", model_of(run), target)
+        check(code == 0 and "7 tensors" in said, "it is not exported", said, problem)
+    python(folder, SAME, model_of(run), state, safe)
+
+    saved = folder.file("saved.pt")
+    python(folder, SAVE, model_of(run), saved)
+    again = folder.run(program, "--name", "again", "--from", saved, "--set", "max_steps=1", "--set",
+                       'from.rename=["net.*=*"]')
+    again.expect_end(0, 200)
+    check(again.of("warm_start")[0]["tensors"] == 7, "not all weights", again.of("warm_start"))
+    early, late, new = run.losses()[1], run.losses()[run.last_step()], again.losses()[1]
+    check(abs(new - late) < abs(new - early), "it began anew", early, late, new)
+
+
 if not PYTHON:
     skip_all("ADAPTDL_TEST_PYTHON names no Python with torch; ./bootstrap test sets it")
-main(from_python_to_python, precisions, readme, manual)
+main(from_python_to_python, precisions, weights_to_and_from_python, readme, manual)

@@ -86,6 +86,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ADAPTDL_CHECK(spec.batch.initial >= 1 && spec.batch.max >= spec.batch.initial &&
                   spec.batch.atomic_max >= spec.batch.atomic_min && spec.batch.atomic_min >= 1);
     ADAPTDL_CHECK(spec.epochs > 0 && spec.optimizer.defaults.lr > 0 && !spec.data.train.empty());
+    ADAPTDL_CHECK(spec.max_steps >= 0 && spec.max_time_s >= 0);
+    ADAPTDL_CHECK(!spec.early_stopping || (spec.best && spec.early_stopping->patience >= 1));
     const Schedule schedule(spec.schedule, 10.0);
     for (const double progress : {0.0, 1.0, 25.0, 1e9}) {
       ADAPTDL_CHECK(schedule.factor(progress) >= 0);
@@ -124,7 +126,12 @@ optimizer: {kind: adam, lr: 1e-3, beta2: 0.99, amsgrad: true}
 schedule:
 - {kind: multi_step, milestones: [1, 2.5], gamma: 0.1, epochs: 4}
 - {kind: plateau, metric: accuracy, maximize: true, patience: 3}
+best: {metric: accuracy, mode: max}
+early_stopping: {patience: 3, min_delta: 0.01}
 epochs: 12
+max_steps: 1000
+max_time: 1h30m
+from: {path: model.pt, rename: ["module.*=*"], ignore: ["head.*", x]}
 --set optimizer.lr=0.1
 --set data.train.0.shape=[3, 3]
 )"},

@@ -6,7 +6,8 @@
 //
 // worker -> launcher
 //   hello      {protocol, pid, endpoint, libtorch, device, parameters, state_bytes}: program loaded
-//              and checked, ready to connect; endpoint is opaque JSON for the other members.
+//              and checked, ready to connect; endpoint is opaque JSON for the other members. With
+//              evaluates: true it will evaluate, as the settings demand, and not train.
 //   event      {event: {...}}: one event of the stream (adaptdl-events(5)), without time_s; sent by
 //              rank 0 only. `rescale` (generation, pause_s, transfer_s, bytes) comes after the
 //              first step of a generation, `resume` (step) before the first step after a checkpoint
@@ -35,8 +36,9 @@
 //
 // launcher -> worker
 //   welcome    {protocol, member, run_id, secret (hex), settings}: first message. settings: {name,
-//              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, threads,
-//              device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach it}.
+//              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, evaluate,
+//              threads, device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach
+//              it}.
 //   generation {generation, immediate, members: [{member, endpoint}], cause, threads,
 //              atomic_limit}: rank = position in members. atomic_limit: of the atomic batch, after
 //              the system has killed a replica because memory ran out; 0 = none. A worker that is

@@ -46,21 +46,23 @@ void RunReport::emit(json event) {
 }
 
 void RunReport::start(const StartFacts& facts) {
-  emit({{"event", "start"},
-        {"format", kEventFormat},
-        {"name", identity_.name},
-        {"run_id", or_null(facts.run_id)},
-        {"program", identity_.program},
-        {"pid", getpid()},
-        {"started", started_},
-        {"replicas", facts.replicas},
-        {"min", facts.min},
-        {"max", facts.max},
-        {"threads", facts.threads},
-        {"gpus", facts.gpus},
-        {"checkpoint_dir", identity_.checkpoint_dir},
-        {"output_dir", or_null(identity_.output_dir)},
-        {"log_dir", identity_.log_dir}});
+  json event = {{"event", "start"},
+                {"format", kEventFormat},
+                {"name", identity_.name},
+                {"run_id", or_null(facts.run_id)},
+                {"program", identity_.program},
+                {"pid", getpid()},
+                {"started", started_},
+                {"replicas", facts.replicas},
+                {"min", facts.min},
+                {"max", facts.max},
+                {"threads", facts.threads},
+                {"gpus", facts.gpus},
+                {"checkpoint_dir", identity_.checkpoint_dir},
+                {"output_dir", or_null(identity_.output_dir)},
+                {"log_dir", identity_.log_dir}};
+  if (facts.evaluate) event["evaluate"] = true;
+  emit(std::move(event));
 }
 
 void RunReport::generation(const GenerationFacts& facts) {

@@ -43,6 +43,7 @@ struct StartFacts {
   std::optional<std::string> run_id;
   int replicas = 1, min = 1, max = 1;
   int threads = 1, gpus = 0;
+  bool evaluate = false;
 };
 
 struct GenerationFacts {

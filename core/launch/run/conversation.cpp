@@ -50,6 +50,13 @@ void Conversation::on_hello(Replica& replica, const nlohmann::json& message) {
                                                options_.program, protocol, kProtocol)}});
     return;
   }
+  if (options_.evaluate && !message.value("evaluates", false)) {
+    on_fatal(replica,
+             {{"message", fmt::format("{}: made for an earlier adaptdl, which could only train; "
+                                      "rebuild it to evaluate it",
+                                      options_.program)}});
+    return;
+  }
   replica.said_hello = true;
   replica.endpoint = message.at("endpoint");
   said_hello(subjects_.view, replica.id, Monotonic::now());

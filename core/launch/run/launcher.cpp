@@ -58,7 +58,8 @@ int Launcher::run() {
                  .min = bounds.min,
                  .max = bounds.max,
                  .threads = replicas_.threads_for(bounds.initial),
-                 .gpus = options_.gpus});
+                 .gpus = options_.gpus,
+                 .evaluate = options_.evaluate});
   decide_all();
   while (!end_.ending() || !replicas_.empty()) {
     wait();
@@ -98,7 +99,8 @@ bool Launcher::take_signals() {
     if (number == SIGCHLD) {
       children = true;
     } else if (!end_.ending()) {
-      end_.begin({.result = "stopped", .exit = 128 + number, .repair = true, .checkpoint = true});
+      const bool saves = !options_.evaluate;
+      end_.begin({.result = "stopped", .exit = 128 + number, .repair = saves, .checkpoint = saves});
     } else if (!end_.is("finished")) {
       end_.at_once();  // the second signal
     }
@@ -189,8 +191,8 @@ void Launcher::give_up(const std::string& reason) {
   end_.begin({.result = "failed",
               .exit = 1,
               .reason = last.empty() ? reason : fmt::format("{}; {}", last, reason),
-              .repair = true,
-              .checkpoint = true,
+              .repair = !options_.evaluate,
+              .checkpoint = !options_.evaluate,
               .last_words = true});
 }
 
@@ -281,7 +283,7 @@ int Launcher::finish() {
   }
   if (!reason.empty()) report_.talk(reason);
   const bool stopped = end_.is("stopped") || end_.is("cancelled");
-  if (stopped && !conversation_.checkpointed()) {
+  if (stopped && !conversation_.checkpointed() && !options_.evaluate) {
     report_.talk(
         "stopped without a final checkpoint; the same command continues from the newest one");
   }
@@ -295,6 +297,7 @@ int Launcher::finish() {
   facts.rescales = stream_.rescales();
   facts.lost_s = stream_.lost_s();
   if (stream_.worker_end().is_object()) facts.from_replicas = stream_.worker_end();
+  if (end_.is("finished")) facts.reason = facts.from_replicas.value("reason", "");
   facts.from_replicas.update(conversation_.summary());
   facts.record = {.step = stream_.last_step()};
   report_.end(facts);

@@ -106,6 +106,7 @@ nlohmann::json ReplicaStarter::welcome(MemberId id, int threads, bool fresh) con
             {"checkpoint_dir", options_.checkpoint_dir},
             {"output_dir", options_.output_dir},
             {"fresh", fresh},
+            {"evaluate", options_.evaluate},
             {"threads", threads},
             {"device", device()},
             {"hosts", options_.hosts.has_value()}}}};

@@ -15,7 +15,8 @@ namespace adaptdl::launch {
 
 namespace {
 
-RunOptions complete(RunOptions options) {
+// `scratch`: a folder for what an evaluation needs until it ends.
+RunOptions complete(RunOptions options, const std::string& scratch) {
   check_run_name(options.name);
   ReplicaBounds& replicas = options.replicas;
   if (!options.replicas_at.empty() && options.replicas_at.front().first == 0) {
@@ -39,15 +40,20 @@ RunOptions complete(RunOptions options) {
     std::iota(options.slots.begin(), options.slots.end(), 0);
   }
   check_slots(options.slots, options.slots_per_replica, replicas.initial);
-  const RunPaths paths = run_paths(options.name);
   const auto otherwise = [](std::string& path, const std::string& fallback) {
     if (path.empty()) path = fallback;
   };
+  if (!path_exists(options.program)) fail("{}: no such file", options.program);
+  if (options.evaluate) {
+    otherwise(options.log_dir, join_path(scratch, "logs"));
+    options.control_socket = join_path(scratch, "run.sock");
+    return options;
+  }
+  const RunPaths paths = run_paths(options.name);
   otherwise(options.control_socket, paths.socket);
   otherwise(options.record_file, paths.record);
   otherwise(options.checkpoint_dir, paths.checkpoint_dir);
   otherwise(options.log_dir, paths.log_dir);
-  if (!path_exists(options.program)) fail("{}: no such file", options.program);
   return options;
 }
 
@@ -70,7 +76,9 @@ int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signal
                    [&](const nlohmann::json& record, bool) { folder.write(record); });
   if (options.fresh) {
     folder.clear();
-    if (!options.output_dir.empty()) remove_tree(join_path(options.output_dir, "model.pt"));
+    for (const char* model : {"model.pt", "best.pt"}) {
+      if (!options.output_dir.empty()) remove_tree(join_path(options.output_dir, model));
+    }
   }
   for (const std::string& change : folder.changes(report.recorded())) report.talk(change);
   if (folder.was_finished()) {
@@ -86,6 +94,11 @@ int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signal
   return Launcher(options, report, signals).run();
 }
 
+int evaluate(const RunOptions& options, OutputQueue& output, SignalCatcher& signals) {
+  RunReport report(identity_of(options), output, [](const nlohmann::json&, bool) {});
+  return Launcher(options, report, signals).run();
+}
+
 }  // namespace
 
 std::vector<int> caught_signals() {
@@ -97,10 +110,13 @@ std::vector<int> caught_signals() {
 }
 
 int run(const RunOptions& options, const std::vector<EventSink>& sinks, const Talk& talk) {
-  const RunOptions full = complete(options);
+  std::optional<TemporaryDirectory> scratch;
+  if (options.evaluate) scratch.emplace("adaptdl-evaluate");
+  const RunOptions full = complete(options, scratch ? scratch->path() : "");
   OutputQueue output(sinks, talk);
   SignalCatcher signals(caught_signals());
-  const int code = run_it(full, output, signals);
+  const int code =
+      options.evaluate ? evaluate(full, output, signals) : run_it(full, output, signals);
   output.drain(signals);
   return code;
 }

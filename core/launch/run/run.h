@@ -27,7 +27,7 @@ struct RunOptions {
   // Training archives: every setting in force as text, to report what changed since the last run.
   std::map<std::string, std::string> effective_settings;
   std::string checkpoint_dir;  // used by this run only
-  std::string output_dir;      // folder for model.pt
+  std::string output_dir;      // folder for model.pt and best.pt
   std::string log_dir;         // replica-<member>.log
   ReplicaBounds replicas;
   // Rescale to that many replicas at the step; in order of step. Like a scale request, the number
@@ -38,8 +38,11 @@ struct RunOptions {
   // limit: then the other replicas continue without more, or, if none trains, the run fails.
   int max_restarts = 3;
   bool fresh = false;  // ignore (and remove) the files of an earlier run
-  int threads = 0;     // per replica; 0 = cores / replicas, at least 1
-  int gpus = 0;        // GPUs to divide among the replicas, one each; 0 = CPU
+  // One validation pass instead of training: of the newest checkpoint or, with checkpoint_dir "",
+  // of the weights that the settings name. Leaves no files, except logs in a given log_dir.
+  bool evaluate = false;
+  int threads = 0;  // per replica; 0 = cores / replicas, at least 1
+  int gpus = 0;     // GPUs to divide among the replicas, one each; 0 = CPU
   // The cores or GPUs of the replicas, `slots_per_replica` distinct ones for each. A replica is
   // bound to its cores (by their numbers), and has a thread for each. With `gpus`, slots are
   // indices of gpus(). None: replicas share all cores, or divide all of the GPUs.

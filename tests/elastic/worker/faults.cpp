@@ -10,8 +10,8 @@
 namespace adaptdl {
 namespace {
 
-constexpr const char* kNames[] = {"reduced", "prepared",  "committed",
-                                  "applied", "announced", "syncing"};
+constexpr const char* kNames[] = {"reduced",   "prepared", "committed",  "applied",
+                                  "announced", "syncing",  "saving_best"};
 
 void flip(const at::Tensor& tensor) {
   auto* bytes = static_cast<unsigned char*>(tensor.detach().mutable_data_ptr());

@@ -202,13 +202,70 @@ TEST_CASE("the summary says where logs and curves are") {
   CHECK(summary(again).find("  logs        /y/logs\n") != std::string::npos);
 }
 
+TEST_CASE("the summary says why training ended early, and which model is the best") {
+  RunState state = trained();
+  Json end = {
+      {"event", "end"},
+      {"time_s", 40.0},
+      {"result", "finished"},
+      {"reason", "max_steps: 370 steps are done"},
+      {"best", {{"metric", "accuracy"}, {"value", 0.98}, {"step", 300}, {"model", "/x/best.pt"}}},
+      {"steps", 370}};
+  CHECK(event_line(state, end, false) == "    40.0 s  finished; max_steps: 370 steps are done");
+  state.apply(end);
+  const std::string text = summary(state);
+  CHECK(text.find("  best        accuracy 0.98 at step 300, /x/best.pt\n") != std::string::npos);
+  CHECK(text.find("  ended by    max_steps: 370 steps are done\n") != std::string::npos);
+  end["best"]["model"] = nullptr;
+  state.apply(end);
+  CHECK(summary(state).find("at step 300, not saved\n") != std::string::npos);
+  CHECK(event_line(state,
+                   {{"event", "validation"}, {"time_s", 1.0}, {"step", 5}, {"error", "disk full"}},
+                   true) == "     1.0 s  the best model, of step 5, is not saved: disk full");
+}
+
+TEST_CASE("an evaluation ends with a table of its metrics") {
+  RunState state;
+  const Json start = {{"event", "start"},      {"time_s", 0.0}, {"name", "digits"},
+                      {"program", "train.pt"}, {"replicas", 2}, {"evaluate", true}};
+  CHECK(event_line(state, start, false) == "     0.0 s  evaluating train.pt with 2 replicas");
+  state.apply(start);
+  CHECK(display_lines(state, {})[0] == "evaluating with 2 replicas ...");
+  Json end = {{"event", "end"},
+              {"result", "finished"},
+              {"steps", 400},
+              {"model", "/x/step-400"},
+              {"validation", {{"loss", 0.1234567}, {"accuracy", 1}}}};
+  state.apply(end);
+  CHECK(evaluation(state) ==
+        "digits: evaluated /x/step-400, step 400\n"
+        "METRIC    VALUE\n"
+        "accuracy  1\n"
+        "loss      0.123457\n");
+  end["steps"] = 0;
+  state.apply(end);
+  CHECK(evaluation(state).starts_with("digits: evaluated /x/step-400\n"));
+}
+
+TEST_CASE("weights from elsewhere are told, with the names of what they are not used for") {
+  Json event = {{"event", "warm_start"}, {"time_s", 1.0},         {"path", "/x/model.pt"},
+                {"tensors", 1},          {"kept", Json::array()}, {"skipped", Json::array()}};
+  CHECK(event_line(RunState(), event, true) == "     1.0 s  starting from /x/model.pt: 1 tensor");
+  event["tensors"] = 7;
+  event["kept"] = {"a", "b", "c", "d", "e"};
+  event["skipped"] = {"old"};
+  CHECK(event_line(RunState(), event, true) ==
+        "     1.0 s  starting from /x/model.pt: 7 tensors; not in the file: a, b, c, d, ... (5); "
+        "not used: old");
+}
+
 TEST_CASE("events of other versions or shapes do no harm") {
   RunState state = trained();
   for (const char* text :
        {"[]", "{}", "{\"event\":7}", "{\"event\":\"new\"}", "{\"event\":\"step\",\"loss\":null}",
         "{\"event\":\"batch\",\"atomic\":\"x\"}", "{\"event\":\"validation\",\"metrics\":[1]}",
-        "{\"event\":\"start\",\"replicas\":2.5,\"name\":{}}",
-        "{\"event\":\"end\",\"model\":null}"}) {
+        "{\"event\":\"start\",\"replicas\":2.5,\"name\":{}}", "{\"event\":\"end\",\"model\":null}",
+        "{\"event\":\"end\",\"best\":[1]}"}) {
     const Json event = Json::parse(text);
     event_line(state, event, false);
     state.apply(event);

@@ -32,7 +32,7 @@ TEST_CASE("every setting is documented and has its key in both markups") {
   const settings::Table& all = settings::table();
   for (const settings::Section* section :
        {&all.root, &all.data, &all.source, &all.batch, &all.optimizer, &all.optimizer_numbers,
-        &all.group, &all.schedule}) {
+        &all.group, &all.schedule, &all.best, &all.early_stopping, &all.from}) {
     for (const settings::Field& field : section->fields) {
       CHECK_FALSE(field.doc.empty());
       CHECK(roff.find(".B " + std::string(field.key) + "\n") != std::string::npos);

@@ -126,6 +126,51 @@ TEST_CASE("overrides are applied before validation") {
   check_contains(refusal(kDigits, {"optimizer.lrr=1"}), "did you mean lr?");
 }
 
+TEST_CASE("limits, the best model and early stopping") {
+  const TrainingSpec none = parse(kDigits);
+  CHECK_FALSE(none.best.has_value());
+  CHECK_FALSE(none.early_stopping.has_value());
+  CHECK(none.max_steps == 0);
+  CHECK(none.max_time_s == 0);
+  const TrainingSpec spec =
+      parse(kDigits, {"max_steps=100", "max_time=1h30m", "best={metric: accuracy, mode: max}",
+                      "early_stopping.patience=3"});
+  CHECK(spec.max_steps == 100);
+  CHECK(spec.max_time_s == 5400);
+  CHECK(spec.best->metric == "accuracy");
+  CHECK(spec.best->mode == BestSpec::Mode::max);
+  CHECK(spec.early_stopping->patience == 3);
+  CHECK(spec.early_stopping->min_delta == 0);
+  CHECK(value_of(describe(spec), "max_time") == "5400s");
+  CHECK(value_of(describe(spec), "best.mode") == "max");
+  CHECK(value_of(describe(spec), "early_stopping.patience") == "3 validations");
+  // Early stopping needs a metric, so it implies the default one.
+  CHECK(parse(kDigits, {"early_stopping.patience=1"}).best->metric == "loss");
+  CHECK(parse(kDigits, {"best={}"}).best->mode == BestSpec::Mode::min);
+  check_contains(refusal(kDigits, {"max_time=soon"}), "max_time: 'soon' is not allowed");
+  check_contains(refusal(kDigits, {"max_time=-1"}), "max_time: ");
+  check_contains(refusal(kDigits, {"early_stopping={}"}), "early_stopping.patience: is missing");
+  check_contains(refusal(kDigits, {"early_stopping.patience=0"}), "early_stopping.patience: ");
+  check_contains(refusal(kDigits, {"best.metric=\"\""}), "best.metric: is empty");
+  check_contains(refused_set("best.metric=loss"), "best: the best model needs validations");
+  check_contains(refused_set("early_stopping.patience=1"), "early_stopping needs validations");
+}
+
+TEST_CASE("weights to start from") {
+  CHECK_FALSE(parse(kSmall).from.has_value());
+  const TrainingSpec spec = parse(kSmall, {"from.path=/x/model.pt", "from.ignore=[head.*]",
+                                           "from.rename=[\"module.*=*\", a=b]"});
+  CHECK(spec.from->path == "/x/model.pt");
+  CHECK(spec.from->ignore == std::vector<std::string>{"head.*"});
+  CHECK(spec.from->rename == std::vector<std::string>{"module.*=*", "a=b"});
+  CHECK(value_of(describe(spec), "from.rename") == "[module.*=*, a=b]");
+  check_contains(refused_set("from.ignore=[x]"), "from.path: is missing");
+  check_contains(refused_set("from.path=\"\""), "from.path: is empty");
+  check_contains(refused_set("from={path: x, rename: [a]}"),
+                 "from.rename: 'a' is not OLD=NEW, such as module.*=*");
+  check_contains(refused_set("from={path: x, ignore: a}"), "from.ignore: ");
+}
+
 TEST_CASE("a cosine without length lasts to the end of training") {
   const TrainingSpec spec =
       parse(kSmall, {"epochs=10", "schedule=[{kind: warmup, epochs: 2}, {kind: cosine}]"});

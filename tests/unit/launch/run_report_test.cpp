@@ -93,7 +93,7 @@ std::map<std::string, json> all_events() {
   {
     OutputQueue output({[&](const json& event) { events[event["event"]] = event; }}, nullptr);
     RunReport report({.name = "run", .program = "train.pt"}, output, [](const json&, bool) {});
-    report.start({});
+    report.start({.evaluate = true});
     report.generation({.number = 1, .members = {0, 1}, .cause = "start", .step = 0});
     report.failure({.member = 1, .reason = "exit code 3", .status = ExitStatus{false, 3}});
     report.end({.result = "finished"});
@@ -106,7 +106,7 @@ std::map<std::string, json> all_events() {
 TEST_CASE("report: events have the fields that adaptdl-events(5) names, and no others") {
   const Manual manual = read_manual();
   // Said by rank 0, or of a run that had finished before.
-  const Fields others{"model", "validation", "progress", "skipped", "already"};
+  const Fields others{"model", "validation", "progress", "skipped", "already", "ended_by", "best"};
   for (const auto& [name, event] : all_events()) {
     const std::string& kind = name;
     CAPTURE(kind);

@@ -24,6 +24,12 @@ Progress sample() {
   progress.measure = false;
   progress.epoch_loss_sum = 0.1;
   progress.validation = {{"loss", 0.1}, {"accuracy", 0.9}};
+  progress.ended_by = EndedBy::max_time;
+  progress.trained_s = 12.5;
+  progress.best = {{"loss", 0.05}};
+  progress.best_step = 900;
+  progress.to_improve = 0.06;
+  progress.validations_since = 2;
   progress.statistics = gns::GradientStatistics(2, TrainingSpec::Averaging::recent);
   progress.statistics.update(2, 1.5, {{3.0, 2.0, 0, 0}, {1.0, 0.3, 0, 0}});
   return progress;
@@ -38,6 +44,8 @@ Progress through_text(const Progress& progress) {
 TEST_CASE("progress is the same behind a text") {
   const Progress progress = sample();
   CHECK(digest(through_text(progress)) == digest(progress));
+  CHECK(through_text(progress).ended_by == EndedBy::max_time);
+  CHECK(through_text(progress).best == progress.best);
   Progress other = progress;
   other.iterations = std::nextafter(other.iterations, 1);
   CHECK(digest(other) != digest(progress));
@@ -52,6 +60,18 @@ TEST_CASE("metrics of a model that diverges are no reason to lose it") {
   CHECK(std::isnan(again.validation.at("a")));
   CHECK(again.validation.at("b") == infinity);
   CHECK(again.validation.at("c") == -infinity);
+}
+
+TEST_CASE("the progress of an earlier version has defaults for what it lacks") {
+  auto json = to_json(sample());
+  for (const char* name :
+       {"ended_by", "trained_s", "best", "best_step", "to_improve", "validations_since"}) {
+    CHECK(json.erase(name) == 1);
+  }
+  const Progress progress = progress_from_json(json);
+  CHECK(progress.step == 1200);
+  CHECK(progress.trained_s == 0);
+  CHECK(progress.best.empty());
 }
 
 TEST_CASE("what is no progress is refused") {

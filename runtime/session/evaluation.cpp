@@ -1,0 +1,157 @@
+#include "runtime/session/evaluation.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "runtime/checkpoint/store.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/data/dataset.h"
+#include "runtime/parallel/device_memory.h"
+#include "runtime/session/batch_policy.h"
+#include "runtime/session/batches.h"
+#include "runtime/session/check_tensors.h"
+#include "runtime/session/checkpointer.h"
+#include "runtime/session/load_weights.h"
+#include "runtime/session/model_tensors.h"
+#include "runtime/session/progress.h"
+#include "runtime/session/sync.h"
+#include "runtime/session/validator.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+namespace {
+
+using nlohmann::json;
+
+data::Data open_both(const TrainingSpec& spec, const std::string& folder) {
+  install_torch_reader();
+  data::Data data = data::open_data(spec.data, folder);
+  if (!data.validation) {
+    fail(
+        "nothing to evaluate on: the settings name no validation data; set data.validation or "
+        "data.validation_fraction");
+  }
+  return data;
+}
+
+// What is evaluated: {path, step, epoch}; of weights without a checkpoint, the last two are null.
+json load_model(Program& program, const TrainingSpec& spec, const TrainOptions& options,
+                double iterations_per_epoch) {
+  if (!options.checkpoint_dir.empty()) {
+    std::vector<std::string> problems;
+    const auto checkpoint = CheckpointStore(options.checkpoint_dir, 1).latest(&problems);
+    if (checkpoint) {
+      restore_tensors(*checkpoint, model_tensors(program));
+      const Progress progress = progress_from_json(checkpoint->header.state.at("progress"));
+      return {{"path", checkpoint->path},
+              {"step", progress.step},
+              {"epoch", progress.iterations / iterations_per_epoch}};
+    }
+    if (!problems.empty()) {
+      fail("no usable checkpoint in {}: {}", options.checkpoint_dir, problems.front());
+    }
+  }
+  if (!spec.from) {
+    fail("nothing to evaluate: no checkpoint in {}; train first, or name weights with --from FILE",
+         options.checkpoint_dir);
+  }
+  const LoadedWeights loaded = load_weights(program, *spec.from, options.data_dir);
+  return {{"path", loaded.path}, {"step", nullptr}, {"epoch", nullptr}};
+}
+
+json validation_event(const json& loaded, const std::map<std::string, double>& metrics) {
+  return {{"event", "validation"},
+          {"step", loaded.at("step")},
+          {"epoch", loaded.at("epoch")},
+          {"metrics", metrics}};
+}
+
+json end_event(const json& loaded, const std::map<std::string, double>& metrics) {
+  return {{"event", "end"},
+          {"result", "finished"},
+          {"model", loaded.at("path")},
+          {"validation", metrics}};
+}
+
+class Evaluation {
+ public:
+  Evaluation(Program& program, const TrainingSpec& spec, const TrainOptions& options,
+             Session& session)
+      : program_(program),
+        spec_(spec),
+        options_(options),
+        session_(session),
+        data_(open_both(spec, options.data_dir)) {
+    if (!program.can_validate()) {
+      fail("nothing to evaluate with: the program has no validation_step");
+    }
+    validator_.emplace(program, *data_.validation, options.device, spec.precision);
+  }
+
+  // In the present generation. Throws comm::Aborted if it breaks.
+  void run() {
+    comm::Communicator* communicator = session_.communicator();
+    options_.hooks->reached(StepHooks::Point::syncing, 0, session_.member());
+    json loaded = json::object();
+    if (session_.rank() == 0) {
+      loaded = load_model(
+          program_, spec_, options_,
+          static_cast<double>(data_.train.size()) / static_cast<double>(spec_.batch.initial));
+    }
+    if (communicator) {
+      SyncPlan plan;
+      plan.root = 0;
+      plan.receive = session_.rank() != 0;
+      plan.transfer = true;
+      transfer(*communicator, plan, loaded, [&](const json&) { return model_tensors(program_); });
+    }
+    const json step = loaded.at("step");
+    session_.report_switched(step.is_null() ? 0 : step.get<int64_t>());
+    if (session_.threads() > 0) at::set_num_threads(session_.threads());
+    const int replicas = session_.replicas();
+    const int64_t batch = std::max(BatchPolicy(spec_, data_.train.size()).initial(replicas).atomic,
+                                   std::min<int64_t>(spec_.batch.atomic_max, 128));
+    const auto metrics = validator_->run(communicator, replicas, session_.rank(), batch);
+    session_.emit(validation_event(loaded, metrics));
+    session_.emit(end_event(loaded, metrics));
+    // If rank 0 dies before its events have left, the others are still there to begin again.
+    if (communicator) communicator->barrier();
+  }
+
+ private:
+  Program& program_;
+  const TrainingSpec& spec_;
+  const TrainOptions& options_;
+  Session& session_;
+  data::Data data_;
+  std::optional<Validator> validator_;
+};
+
+}  // namespace
+
+int evaluate(Program& program, const TrainingSpec& spec, const TrainOptions& options,
+             Session& session) {
+  check_tensors(program);
+  Evaluation evaluation(program, spec, options, session);
+  session.set_device_memory(device_memory(options.device));
+  session.announce(
+      {{"libtorch", TORCH_VERSION}, {"device", c10::str(options.device)}, {"evaluates", true}});
+  bool member = session.await_next();
+  while (member) {
+    try {
+      evaluation.run();
+      session.send({{"type", "bye"}, {"result", "finished"}, {"checkpoint", false}});
+      return 0;
+    } catch (const comm::Aborted& broken) {
+      log_warning("generation {} ended: {}", session.generation(), broken.what());
+      session.report_lost(broken.what());
+      member = session.await_next();
+    }
+  }
+  session.send({{"type", "bye"}, {"result", "left"}});
+  return 0;
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,31 @@
+#pragma once
+
+// When training ends by its settings, and which validation is the best one. Pure functions of
+// Progress: all replicas compute the same from the same numbers.
+
+#include <set>
+#include <string>
+
+#include "core/job/training_spec.h"
+#include "runtime/session/progress.h"
+
+namespace adaptdl {
+
+// Throws Error if the metric of `spec.best` is not among `metrics`, which validation_step returns.
+void check_best_metric(const TrainingSpec& spec, const std::set<std::string>& metrics);
+
+// The limit that a training has reached after `epochs` passes; nothing if it goes on.
+EndedBy reached_limit(const Progress& progress, const TrainingSpec& spec, double epochs);
+
+// Judges the newest validation, of `progress.step`: it may be the best one so far, and early
+// stopping may end the training. A metric that is not finite is no improvement. Throws Error as
+// check_best_metric().
+void judge_validation(Progress& progress, const TrainingSpec& spec);
+
+// "max_steps", as in the event `end`; "" for nothing.
+std::string name_of(EndedBy ended_by);
+
+// Why training ended before its last epoch, as a sentence for people; "" if it did not.
+std::string describe_end(const Progress& progress, const TrainingSpec& spec);
+
+}  // namespace adaptdl

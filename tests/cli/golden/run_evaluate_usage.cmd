@@ -1,0 +1,2 @@
+# exit 2
+adaptdl run train.pt --evaluate --fresh
