@@ -1,5 +1,6 @@
 #include "runtime/parallel/gradients.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/clock.h"
@@ -117,7 +118,8 @@ void Gradients::allocate() {
   for (auto& bucket : buckets_) {
     if (bucket.flat.defined()) continue;
     const auto& like = parameters_[bucket.parameters[0]].tensor;
-    bucket.flat = at::empty({bucket.count}, like.options().requires_grad(false));
+    const auto used = static_cast<int64_t>(bucket.parameters.size());
+    bucket.flat = at::empty({bucket.count + used}, like.options().requires_grad(false));
   }
 }
 
@@ -165,6 +167,7 @@ void Gradients::submit_ready() {
   while (next_bucket_ < static_cast<int>(buckets_.size()) && buckets_[next_bucket_].missing == 0) {
     Bucket& bucket = buckets_[next_bucket_++];
     if (!communicator_) continue;
+    mark_used(bucket);
     reducer_->submit([&flat = bucket.flat, communicator = communicator_] {
       communicator->all_reduce(flat.data_ptr(), static_cast<size_t>(flat.numel()),
                                wire_type(flat.scalar_type()), comm::Op::average, memory_of(flat));
@@ -187,17 +190,43 @@ void Gradients::end_micro_step() {
   submit_ready();
 }
 
+void Gradients::mark_used(const Bucket& bucket) const {
+  std::vector<double> used;
+  for (const size_t parameter : bucket.parameters) used.push_back(slots_[parameter].filled ? 1 : 0);
+  const auto numbers = bucket.flat.narrow(0, bucket.count, static_cast<int64_t>(used.size()));
+  if (std::find(used.begin(), used.end(), 0.0) == used.end()) {
+    numbers.fill_(1);
+  } else {
+    numbers.copy_(at::tensor(used, at::kDouble));
+  }
+}
+
+// Of parameters that this replica did not use, finds those that another one did.
+void Gradients::find_used(const Bucket& bucket) {
+  at::Tensor used;
+  for (size_t i = 0; i < bucket.parameters.size(); ++i) {
+    Slot& slot = slots_[bucket.parameters[i]];
+    if (slot.filled) continue;
+    if (!used.defined()) {
+      used = bucket.flat.narrow(0, bucket.count, static_cast<int64_t>(bucket.parameters.size()))
+                 .to(at::kCPU, at::kDouble);
+    }
+    slot.filled = used.const_data_ptr<double>()[i] > 0;
+  }
+}
+
 void Gradients::finish() {
-  if (communicator_) reducer_->wait();
+  if (communicator_) {
+    reducer_->wait();
+    for (const Bucket& bucket : buckets_) find_used(bucket);
+  }
   const auto begun = Monotonic::now();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i].tensor;
     GroupNorms& norms = norms_[optimizer_.group_of(i)];
     if (!direct()) {
       const Slot& slot = slots_[i];
-      // A single replica leaves unused parameters without a gradient, like plain autograd; in a
-      // group another replica may have used them.
-      if (!communicator_ && !slot.filled) continue;
+      if (!slot.filled) continue;
       parameter.mutable_grad() =
           buckets_[slot.bucket].flat.narrow(0, slot.offset, slot.count).view(parameter.sizes());
     }

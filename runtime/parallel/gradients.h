@@ -10,8 +10,12 @@
 // the squares in the same pass. When a bucket has all its gradients, another thread all-reduces it.
 // All replicas reduce buckets in the same order, whatever the order of their gradients.
 //
-// Communication: one all-reduce of every bucket per optimizer step, 4 bytes per fp32 parameter in
-// total; accumulation steps send nothing.
+// A parameter that no replica used in a step has no gradient afterwards, as in PyTorch, so that
+// optimizers leave it alone. For that each bucket ends with a number for each of its parameters:
+// whether this replica used it.
+//
+// Communication: one all-reduce of every bucket per optimizer step, 4 bytes per element of an fp32
+// parameter and 4 per parameter in total; accumulation steps send nothing.
 
 #include <memory>
 #include <vector>
@@ -88,9 +92,9 @@ class Gradients {
   };
   struct Bucket {
     std::vector<size_t> parameters;
-    int64_t count = 0;
-    at::Tensor flat;
-    int missing = 0;  // parameters still to come in the last micro-step
+    int64_t count = 0;  // elements of its parameters
+    at::Tensor flat;    // these, and one number for each parameter: above 0 if it was used
+    int missing = 0;    // parameters still to come in the last micro-step
   };
   class Hook;
 
@@ -98,6 +102,8 @@ class Gradients {
   void take(size_t parameter, const at::Tensor& gradient);
   void complete(int bucket);
   void submit_ready();
+  void mark_used(const Bucket& bucket) const;
+  void find_used(const Bucket& bucket);
   void allocate();
   bool direct() const { return !communicator_ && micro_steps_ == 1; }
 
