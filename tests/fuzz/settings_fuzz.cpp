@@ -48,7 +48,14 @@ std::vector<std::string> words() {
           "1_000",
           "legw",
           "plateau",
+          "one_cycle",
+          "cosine_restarts",
+          "polynomial",
+          "linear",
           "rmsprop",
+          "nadam",
+          "adadelta",
+          "lion",
           "adagrad",
           "synthetic",
           "window: 4",
@@ -123,8 +130,12 @@ batch: {initial: 32}
 optimizer: {kind: adam, lr: 1e-3, beta2: 0.99, amsgrad: true}
 schedule:
 - {kind: multi_step, milestones: [1, 2.5], gamma: 0.1, epochs: 4}
-- {kind: plateau, metric: accuracy, maximize: true, patience: 3}
-epochs: 12
+- {kind: plateau, metric: accuracy, maximize: true, patience: 3, cooldown: 2, epochs: 5}
+- {kind: one_cycle, three_phase: true, pct_start: 0.5, div_factor: 10, epochs: 3}
+- {kind: cosine_restarts, every_epochs: 0.5, multiplier: 2, epochs: 4}
+- {kind: linear, epochs: 0.5}
+- {kind: polynomial, power: 0.5}
+epochs: 24
 --set optimizer.lr=0.1
 --set data.train.0.shape=[3, 3]
 )"},
