@@ -22,6 +22,9 @@ class Checker {
     name();
     data();
     batch();
+    if (spec_.optimizer.defaults.lr == 0) {
+      refuse("optimizer.lr", "is missing; it must be a number above 0");
+    }
     optimizer("optimizer", spec_.optimizer.defaults);
     for (size_t i = 0; i < spec_.optimizer.groups.size(); ++i) {
       const std::string path = fmt::format("optimizer.groups.{}", i);
@@ -168,7 +171,7 @@ class Checker {
       if (part.kind == PartKind::warmup && part.epochs == 0) {
         refuse(at + "epochs", "is missing or 0; warmup needs its length, a number above 0");
       }
-      if (part.kind == PartKind::cosine && part.epochs == 0) {
+      if (ends_by_itself(part.kind) && part.epochs == 0) {
         part.epochs = spec_.epochs - before;
         if (!(part.epochs > 0)) {
           refuse(at + "epochs", fmt::format("is missing, and the parts before take all {} epochs; "
@@ -177,6 +180,11 @@ class Checker {
         }
       }
       if (part.kind == PartKind::multi_step) milestones(at + "milestones", part);
+      if (part.threshold_mode == SchedulePart::ThresholdMode::rel && part.threshold >= 1) {
+        refuse(at + "threshold",
+               fmt::format("is {}; with threshold_mode: rel it must be below 1", part.threshold));
+      }
+      if (part.kind == PartKind::one_cycle && part.cycle_momentum) momentum(at + "cycle_momentum");
       if (part.kind == PartKind::plateau) needs_validations(at + "kind", "plateau");
       before += part.epochs;
     }
@@ -206,6 +214,36 @@ class Checker {
     if (!spec_.early_stopping) return;
     needs_validations("early_stopping", "early_stopping");
     if (!spec_.best) spec_.best.emplace();
+  }
+
+  // Of these kinds the length is part of the formula.
+  static bool ends_by_itself(PartKind kind) {
+    return kind == PartKind::linear || kind == PartKind::polynomial || kind == PartKind::cosine ||
+           kind == PartKind::one_cycle;
+  }
+
+  // Whether there is a momentum to cycle.
+  void momentum(const std::string& path) const {
+    using Kind = OptimizerSpec::Kind;
+    const OptimizerSpec& optimizer = spec_.optimizer;
+    if (optimizer.kind == Kind::adagrad || optimizer.kind == Kind::adadelta) {
+      refuse(path,
+             "one_cycle cycles the momentum, which this optimizer does not have; set "
+             "cycle_momentum: false");
+    }
+    if (optimizer.kind == Kind::nadam) {
+      refuse(path,
+             "one_cycle cycles the momentum, but nadam has a schedule of its own for it; set "
+             "cycle_momentum: false");
+    }
+    if (optimizer.kind != Kind::sgd && optimizer.kind != Kind::rmsprop) return;
+    bool some = optimizer.defaults.momentum > 0;
+    for (const ParameterGroup& group : optimizer.groups) some = some && group.settings.momentum > 0;
+    if (!some) {
+      refuse(path,
+             "one_cycle cycles the momentum, but optimizer.momentum is 0; set "
+             "cycle_momentum: false, or any momentum above 0");
+    }
   }
 
   void milestones(const std::string& path, const SchedulePart& part) const {

@@ -16,7 +16,7 @@ using Places = std::map<std::string, YamlNode>;
 
 // Throws Error "FILE:LINE: FIELD: what is wrong; what is allowed" for the first contradiction.
 // Fills in values that follow from other fields: batch.max, batch.atomic_max, the length of a
-// cosine.
+// cosine and the like.
 void check_and_complete(TrainingSpec& spec, const Places& places);
 
 }  // namespace adaptdl::settings

@@ -238,32 +238,40 @@ Section batch() {
 
 Section optimizer() {
   using S = OptimizerSpec;
-  return {"optimizer",
-          "The options are those of LibTorch's optimizers of the same names.",
-          {
-              field<&S::kind>("kind", any(), "The optimizer.",
-                              {.choices = {"sgd", "adam", "adamw", "rmsprop", "adagrad"}}),
-              field<&S::clip_norm>("clip_norm", at_least(0),
-                                   "Largest 2-norm of the averaged gradient over all parameters; a "
-                                   "larger gradient is scaled down to it. 0: no limit."),
-              field<&S::clip_value>(
-                  "clip_value", at_least(0),
-                  "Largest magnitude of any element of the averaged gradient. 0: no limit."),
-          },
-          &kSpec.optimizer};
+  return {
+      "optimizer",
+      "Options and arithmetic are those of PyTorch's optimizers of the same names; lamb is that of "
+      "arXiv 1904.00962, lion that of arXiv 2302.06675.",
+      {
+          field<&S::kind>("kind", any(), "The optimizer.",
+                          {.choices = {"sgd", "adam", "adamw", "nadam", "rmsprop", "adagrad",
+                                       "adadelta", "lamb", "lion"}}),
+          field<&S::clip_norm>("clip_norm", at_least(0),
+                               "Largest 2-norm of the averaged gradient over all parameters; a "
+                               "larger gradient is scaled down to it. 0: no limit."),
+          field<&S::clip_value>(
+              "clip_value", at_least(0),
+              "Largest magnitude of any element of the averaged gradient. 0: no limit."),
+      },
+      &kSpec.optimizer};
 }
 
 Section optimizer_numbers() {
   using S = OptimizerSettings;
-  const Names adams = {"adam", "adamw"};
+  const Names adams = {"adam", "adamw"}, averaging = {"adam", "adamw", "nadam", "lamb", "lion"};
   return {
       "optimizer, optimizer.groups[]",
       "",
       {
-          field<&S::lr>("lr", above(0), "Learning rate at the initial batch.", {.required = true}),
+          field<&S::lr>("lr", above(0), "Learning rate at the initial batch.",
+                        {.fallback = "required; adadelta: 1"}),
           field<&S::weight_decay>(
               "weight_decay", at_least(0),
-              "Weight decay: decoupled for adamw, added to the gradient for the others."),
+              "Weight decay: decoupled for adamw and lion, added to the update before it is "
+              "normalised for lamb, added to the gradient for the others."),
+          field<&S::decoupled_weight_decay>("decoupled_weight_decay", any(),
+                                            "Decouple nadam's weight decay, too.",
+                                            {.applies = {"nadam"}}),
           field<&S::momentum>("momentum", from_to_below(0, 1), "Momentum.",
                               {.applies = {"sgd", "rmsprop"}}),
           field<&S::dampening>("dampening", between(0, 1), "Dampening of the momentum.",
@@ -271,13 +279,19 @@ Section optimizer_numbers() {
           field<&S::nesterov>("nesterov", any(),
                               "Nesterov's momentum; needs momentum above 0 and no dampening.",
                               {.applies = {"sgd"}}),
-          field<&S::beta1>("beta1", from_to_below(0, 1), "Decay of the average gradient.",
-                           {.applies = adams}),
-          field<&S::beta2>("beta2", from_to_below(0, 1), "Decay of the average squared gradient.",
-                           {.applies = adams}),
-          field<&S::eps>("eps", at_least(0), "Added to denominators; 0 is the optimizer's default.",
-                         {.applies = {"adam", "adamw", "rmsprop", "adagrad"},
-                          .fallback = "1e-8; adagrad: 1e-10"}),
+          field<&S::beta1>("beta1", from_to_below(0, 1),
+                           "Decay of the average gradient; lion: as the update sees it.",
+                           {.applies = averaging}),
+          field<&S::beta2>("beta2", from_to_below(0, 1),
+                           "Decay of the average squared gradient; lion: of the average gradient.",
+                           {.applies = averaging, .fallback = "0.999; lion: 0.99"}),
+          field<&S::momentum_decay>("momentum_decay", at_least(0),
+                                    "How fast the momentum rises from beta1 / 2 to beta1.",
+                                    {.applies = {"nadam"}}),
+          field<&S::eps>(
+              "eps", at_least(0), "Added to denominators; 0 is the optimizer's default.",
+              {.applies = {"adam", "adamw", "nadam", "rmsprop", "adagrad", "adadelta", "lamb"},
+               .fallback = "1e-8; adadelta and lamb: 1e-6; adagrad: 1e-10"}),
           field<&S::amsgrad>("amsgrad", any(), "Use the largest average squared gradient so far.",
                              {.applies = adams}),
           field<&S::alpha>("alpha", from_to_below(0, 1), "Decay of the average squared gradient.",
@@ -289,6 +303,9 @@ Section optimizer_numbers() {
           field<&S::initial_accumulator>("initial_accumulator", at_least(0),
                                          "Sum of squared gradients to start with.",
                                          {.applies = {"adagrad"}}),
+          field<&S::rho>("rho", from_to_below(0, 1),
+                         "Decay of the averages of squared gradients and squared updates.",
+                         {.applies = {"adadelta"}}),
       },
       &kNumbers};
 }
@@ -315,34 +332,68 @@ Section schedule() {
       "whatever the present batch is. The parts follow one another; each starts from the "
       "optimizer's learning rate. After the last part its final factor stays.",
       {
-          field<&S::kind>("kind", any(),
-                          "constant: factor; step: times gamma every every_epochs; multi_step: "
-                          "times gamma at each "
-                          "milestone; exponential: gamma to the power of epochs / every_epochs; "
-                          "cosine: half a wave "
-                          "from 1 to final_factor; warmup: a line from start_factor to 1; plateau: "
-                          "times gamma when "
-                          "validations stop improving.",
-                          {.choices = {"constant", "step", "multi_step", "exponential", "cosine",
-                                       "warmup", "plateau"}}),
+          field<&S::kind>(
+              "kind", any(),
+              "constant: factor; step: times gamma every every_epochs; multi_step: times gamma at "
+              "each milestone; exponential: gamma to the power of epochs / every_epochs; linear: a "
+              "line from start_factor to final_factor; polynomial: from 1 to final_factor by a "
+              "power of what is left; cosine: half a wave from 1 to final_factor; "
+              "cosine_restarts: such a half wave every every_epochs; one_cycle: up from "
+              "1 / div_factor to 1, and down to that divided by final_div_factor; warmup: a line "
+              "from start_factor to 1; plateau: times gamma when validations stop improving.",
+              {.choices = {"constant", "step", "multi_step", "exponential", "linear", "polynomial",
+                           "cosine", "cosine_restarts", "one_cycle", "warmup", "plateau"}}),
           field<&S::epochs>(
               "epochs", at_least(0),
               "Length of the part; 0, in the last part only: to the end of training.",
               {.unit = "epochs",
                .fallback = "to the end; required for warmup and before another part"}),
           field<&S::factor>("factor", at_least(0), "The factor.", {.applies = {"constant"}}),
-          field<&S::every_epochs>("every_epochs", above(0), "Interval.",
-                                  {.unit = "epochs", .applies = {"step", "exponential"}}),
+          field<&S::every_epochs>(
+              "every_epochs", above(0), "Interval; cosine_restarts: the first one.",
+              {.unit = "epochs", .applies = {"step", "exponential", "cosine_restarts"}}),
+          field<&S::multiplier>("multiplier", between(1, 100),
+                                "How many times as long as the one before each interval is.",
+                                {.applies = {"cosine_restarts"}}),
           field<&S::milestones>(
               "milestones", above(0),
               "Points at which the factor falls, from the part's start, in rising order.",
               {.unit = "epochs", .applies = {"multi_step"}, .fallback = "required"}),
           field<&S::gamma>("gamma", {.low = 0, .high = 100, .low_excluded = true},
                            "Multiplier of the factor.", {.applies = falling}),
-          field<&S::final_factor>("final_factor", at_least(0), "Factor at the end.",
-                                  {.applies = {"cosine"}}),
+          field<&S::power>("power", {.low = 0, .high = 100, .low_excluded = true},
+                           "Power of the part's fraction that is left.",
+                           {.applies = {"polynomial"}}),
           field<&S::start_factor>("start_factor", between(0, 1), "Factor at the start.",
-                                  {.applies = {"warmup"}}),
+                                  {.applies = {"warmup", "linear"}, .fallback = "0; linear: 1/3"}),
+          field<&S::final_factor>("final_factor", at_least(0),
+                                  "Factor at the end; cosine_restarts: of each interval.",
+                                  {.applies = {"linear", "polynomial", "cosine", "cosine_restarts"},
+                                   .fallback = "0; linear: 1"}),
+          field<&S::pct_start>("pct_start", between(0, 1),
+                               "Fraction of the part in which the factor rises.",
+                               {.applies = {"one_cycle"}}),
+          field<&S::div_factor>("div_factor", {.low = 1, .high = 1e12},
+                                "The factor starts at 1 divided by this.",
+                                {.applies = {"one_cycle"}}),
+          field<&S::final_div_factor>("final_div_factor", {.low = 1e-3, .high = 1e12},
+                                      "The last factor is the first divided by this.",
+                                      {.applies = {"one_cycle"}}),
+          field<&S::anneal_strategy>("anneal_strategy", any(),
+                                     "Between these factors: half a cosine wave, or a line.",
+                                     {.choices = {"cos", "linear"}, .applies = {"one_cycle"}}),
+          field<&S::three_phase>("three_phase", any(),
+                                 "Fall to the first factor as fast as it rose, then to the last.",
+                                 {.applies = {"one_cycle"}}),
+          field<&S::cycle_momentum>("cycle_momentum", any(),
+                                    "Move momentum, or beta1, the other way: from max_momentum to "
+                                    "base_momentum, and back.",
+                                    {.applies = {"one_cycle"}}),
+          field<&S::base_momentum>("base_momentum", from_to_below(0, 1),
+                                   "Momentum where the factor is 1.", {.applies = {"one_cycle"}}),
+          field<&S::max_momentum>("max_momentum", from_to_below(0, 1),
+                                  "Momentum at the start and at the end.",
+                                  {.applies = {"one_cycle"}}),
           field<&S::metric>("metric", any(),
                             "Metric to watch, of those that validation_step returns.",
                             {.applies = {"plateau"}, .fallback = "loss"}),
@@ -351,9 +402,16 @@ Section schedule() {
           field<&S::patience>("patience", at_least(0),
                               "Number of validations without improvement before the factor falls.",
                               {.unit = "validations", .applies = {"plateau"}}),
-          field<&S::threshold>("threshold", from_to_below(0, 1),
-                               "Relative change of the metric that counts as an improvement.",
+          field<&S::cooldown>("cooldown", at_least(0),
+                              "Number of validations after a fall that do not count.",
+                              {.unit = "validations", .applies = {"plateau"}}),
+          field<&S::threshold>("threshold", at_least(0),
+                               "Change of the metric that counts as an improvement.",
                                {.applies = {"plateau"}}),
+          field<&S::threshold_mode>(
+              "threshold_mode", any(),
+              "rel: threshold is relative to the best value, and below 1; abs: a difference.",
+              {.choices = {"rel", "abs"}, .applies = {"plateau"}}),
           field<&S::min_factor>("min_factor", between(0, 1), "The factor does not fall below this.",
                                 {.applies = {"plateau"}}),
       },

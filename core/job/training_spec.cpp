@@ -144,14 +144,14 @@ class SpecReader {
     }
   }
 
-  // The kind of a map, read before its other fields.
-  std::string_view read_kind(YamlMapping& map, const Section& section, const void* defaults) {
+  // The kind of a map, read into `object` before its other fields.
+  std::string_view read_kind(YamlMapping& map, const Section& section, void* object) {
     const Field& field = section.fields.front();
     const YamlNode node = remember(map.find(field.key));
-    if (!node.present()) {
-      return field.choices[static_cast<size_t>(std::get<int64_t>(field.get(defaults)))];
+    if (node.present()) {
+      field.set(object, static_cast<int64_t>(node.choice(choice_names(field))));
     }
-    return field.choices[node.choice(choice_names(field))];
+    return field.choices[static_cast<size_t>(std::get<int64_t>(field.get(object)))];
   }
 
   void read_data(YamlMapping& top) {
@@ -199,6 +199,7 @@ class SpecReader {
     OptimizerSpec& optimizer = spec_.optimizer;
     const std::string_view kind = read_kind(map, table().optimizer, &optimizer);
     read_fields(map, table().optimizer, &optimizer, kind);
+    optimizer.defaults = default_settings(optimizer.kind);
     read_fields(map, table().optimizer_numbers, &optimizer.defaults, kind);
     const YamlNode groups = remember(map.find("groups"));
     if (groups.present()) {
@@ -222,6 +223,7 @@ class SpecReader {
       YamlMapping map(remember(item));
       SchedulePart part;
       const std::string_view kind = read_kind(map, table().schedule, &part);
+      part = default_part(part.kind);
       read_fields(map, table().schedule, &part, kind);
       map.finish();
       spec_.schedule.push_back(std::move(part));
@@ -243,6 +245,23 @@ class SpecReader {
 };
 
 }  // namespace
+
+OptimizerSettings default_settings(OptimizerSpec::Kind kind) {
+  OptimizerSettings settings;
+  if (kind == OptimizerSpec::Kind::adadelta) settings.lr = 1.0;
+  if (kind == OptimizerSpec::Kind::lion) settings.beta2 = 0.99;
+  return settings;
+}
+
+SchedulePart default_part(SchedulePart::Kind kind) {
+  SchedulePart part;
+  part.kind = kind;
+  if (kind == SchedulePart::Kind::linear) {
+    part.start_factor = 1.0 / 3;
+    part.final_factor = 1.0;
+  }
+  return part;
+}
 
 TrainingSpec parse_training_spec(const std::string& yaml, const std::string& file,
                                  const std::vector<std::string>& overrides) {

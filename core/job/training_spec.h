@@ -60,16 +60,19 @@ struct BatchSpec {
 struct OptimizerSettings {  // one parameter group's numbers
   double lr = 0.0;          // > 0
   double weight_decay = 0.0;
-  double momentum = 0.0;              // sgd, rmsprop
-  double dampening = 0.0;             // sgd
-  bool nesterov = false;              // sgd
-  double beta1 = 0.9, beta2 = 0.999;  // adam, adamw
-  double eps = 0.0;                   // 0 = the optimizer's own default
-  bool amsgrad = false;               // adam, adamw
-  double alpha = 0.99;                // rmsprop
-  bool centered = false;              // rmsprop
-  double lr_decay = 0.0;              // adagrad
-  double initial_accumulator = 0.0;   // adagrad
+  double momentum = 0.0;                // sgd, rmsprop
+  double dampening = 0.0;               // sgd
+  bool nesterov = false;                // sgd
+  double beta1 = 0.9, beta2 = 0.999;    // adam, adamw, nadam, lamb, lion
+  double eps = 0.0;                     // 0 = the optimizer's own default; not sgd, lion
+  bool amsgrad = false;                 // adam, adamw
+  double momentum_decay = 4e-3;         // nadam
+  bool decoupled_weight_decay = false;  // nadam
+  double alpha = 0.99;                  // rmsprop
+  bool centered = false;                // rmsprop
+  double lr_decay = 0.0;                // adagrad
+  double initial_accumulator = 0.0;     // adagrad
+  double rho = 0.9;                     // adadelta
 };
 
 struct ParameterGroup {
@@ -78,7 +81,7 @@ struct ParameterGroup {
 };
 
 struct OptimizerSpec {
-  enum class Kind { sgd, adam, adamw, rmsprop, adagrad };
+  enum class Kind { sgd, adam, adamw, nadam, rmsprop, adagrad, adadelta, lamb, lion };
   Kind kind = Kind::sgd;
   OptimizerSettings defaults;  // of every parameter that no group matches
   std::vector<ParameterGroup> groups;
@@ -86,24 +89,56 @@ struct OptimizerSpec {
   double clip_value = 0.0;  // 0 = none
 };
 
+// The settings of an optimizer where nothing is given. An lr of 0 has to be given.
+OptimizerSettings default_settings(OptimizerSpec::Kind kind);
+
 // A factor on every group's learning rate as a function of progress in scale-invariant iterations
 // (steps of the initial batch); epochs are converted with D/M0.
 struct SchedulePart {
-  enum class Kind { constant, step, multi_step, exponential, cosine, warmup, plateau };
+  enum class Kind {
+    constant,
+    step,
+    multi_step,
+    exponential,
+    linear,
+    polynomial,
+    cosine,
+    cosine_restarts,
+    one_cycle,
+    warmup,
+    plateau
+  };
+  enum class Anneal { cos, linear };
+  enum class ThresholdMode { rel, abs };
   Kind kind = Kind::constant;
   double epochs = 0.0;             // length of this part; 0 = to the end
   double factor = 1.0;             // constant
-  double every_epochs = 1.0;       // step, exponential
+  double every_epochs = 1.0;       // step, exponential, cosine_restarts: the first interval
+  double multiplier = 1.0;         // cosine_restarts: of each interval by the one before, >= 1
   std::vector<double> milestones;  // multi_step, epochs from the part's start
   double gamma = 0.1;              // step, multi_step, exponential, plateau
-  double final_factor = 0.0;       // cosine
-  double start_factor = 0.0;       // warmup: linear from here to 1
-  std::string metric;              // plateau: a validation metric; "" = loss
-  bool maximize = false;           // plateau
-  int patience = 10;               // plateau, validations without improvement
-  double threshold = 1e-4;         // plateau, relative
-  double min_factor = 0.0;         // plateau
+  double power = 1.0;              // polynomial
+  double start_factor = 0.0;       // linear; warmup: linear from here to 1
+  double final_factor = 0.0;       // linear, polynomial, cosine, cosine_restarts
+  double pct_start = 0.3;          // one_cycle: the fraction of its steps in which the rate rises
+  double div_factor = 25.0;        // one_cycle: it starts at 1 / div_factor
+  double final_div_factor = 1e4;   // one_cycle: and ends at that divided by this
+  Anneal anneal_strategy = Anneal::cos;  // one_cycle
+  bool three_phase = false;              // one_cycle
+  bool cycle_momentum = true;            // one_cycle
+  double base_momentum = 0.85;           // one_cycle: where the rate is highest
+  double max_momentum = 0.95;            // one_cycle: where it is lowest
+  std::string metric;                    // plateau: a validation metric; "" = loss
+  bool maximize = false;                 // plateau
+  int patience = 10;                     // plateau, validations without improvement
+  int cooldown = 0;                      // plateau, validations after a fall that do not count
+  double threshold = 1e-4;               // plateau
+  ThresholdMode threshold_mode = ThresholdMode::rel;  // plateau
+  double min_factor = 0.0;                            // plateau
 };
+
+// A part where nothing but its kind is given.
+SchedulePart default_part(SchedulePart::Kind kind);
 
 // The metric of validations by which one model is better than another.
 struct BestSpec {

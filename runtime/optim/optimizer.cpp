@@ -12,168 +12,19 @@
 namespace adaptdl {
 namespace {
 
-using Kind = OptimizerSpec::Kind;
-namespace optim = torch::optim;
+// Of the parameters of one Update: it bounds the memory for intermediate results on a GPU.
+constexpr size_t kUpdateBytes = size_t{256} << 20;
 
-std::unique_ptr<optim::OptimizerOptions> make_options(Kind kind, const OptimizerSettings& s) {
-  switch (kind) {
-    case Kind::sgd:
-      return std::make_unique<optim::SGDOptions>(optim::SGDOptions(s.lr)
-                                                     .momentum(s.momentum)
-                                                     .dampening(s.dampening)
-                                                     .weight_decay(s.weight_decay)
-                                                     .nesterov(s.nesterov));
-    case Kind::adam: {
-      auto options = optim::AdamOptions(s.lr);
-      options.betas({s.beta1, s.beta2}).weight_decay(s.weight_decay).amsgrad(s.amsgrad);
-      if (s.eps > 0) options.eps(s.eps);
-      return std::make_unique<optim::AdamOptions>(options);
-    }
-    case Kind::adamw: {
-      auto options = optim::AdamWOptions(s.lr);
-      options.betas({s.beta1, s.beta2}).weight_decay(s.weight_decay).amsgrad(s.amsgrad);
-      if (s.eps > 0) options.eps(s.eps);
-      return std::make_unique<optim::AdamWOptions>(options);
-    }
-    case Kind::rmsprop: {
-      auto options = optim::RMSpropOptions(s.lr);
-      options.alpha(s.alpha).momentum(s.momentum).centered(s.centered).weight_decay(s.weight_decay);
-      if (s.eps > 0) options.eps(s.eps);
-      return std::make_unique<optim::RMSpropOptions>(options);
-    }
-    case Kind::adagrad: {
-      auto options = optim::AdagradOptions(s.lr);
-      options.lr_decay(s.lr_decay).initial_accumulator_value(s.initial_accumulator);
-      options.weight_decay(s.weight_decay);
-      if (s.eps > 0) options.eps(s.eps);
-      return std::make_unique<optim::AdagradOptions>(options);
-    }
-  }
-  check_failed("optimizer kind", __FILE__, __LINE__);
-}
-
-std::unique_ptr<optim::Optimizer> make_optimizer(
-    Kind kind, const OptimizerSettings& defaults,
-    const std::vector<optim::OptimizerParamGroup>& groups) {
-  const auto options = make_options(kind, defaults);
-  switch (kind) {
-    case Kind::sgd:
-      return std::make_unique<optim::SGD>(groups, static_cast<optim::SGDOptions&>(*options));
-    case Kind::adam:
-      return std::make_unique<optim::Adam>(groups, static_cast<optim::AdamOptions&>(*options));
-    case Kind::adamw:
-      return std::make_unique<optim::AdamW>(groups, static_cast<optim::AdamWOptions&>(*options));
-    case Kind::rmsprop:
-      return std::make_unique<optim::RMSprop>(groups,
-                                              static_cast<optim::RMSpropOptions&>(*options));
-    case Kind::adagrad:
-      return std::make_unique<optim::Adagrad>(groups,
-                                              static_cast<optim::AdagradOptions&>(*options));
-  }
-  check_failed("optimizer kind", __FILE__, __LINE__);
-}
-
-// The state of one parameter, independent of the optimizer.
-struct StateView {
-  std::vector<std::pair<const char*, at::Tensor*>> tensors;
-  int64_t step = 0;
-};
-
-StateView view_state(Kind kind, optim::OptimizerParamState& state) {
-  switch (kind) {
-    case Kind::sgd: {
-      auto& s = static_cast<optim::SGDParamState&>(state);
-      return {{{"momentum_buffer", &s.momentum_buffer()}}, 0};
-    }
-    case Kind::adam: {
-      auto& s = static_cast<optim::AdamParamState&>(state);
-      return {{{"exp_avg", &s.exp_avg()},
-               {"exp_avg_sq", &s.exp_avg_sq()},
-               {"max_exp_avg_sq", &s.max_exp_avg_sq()}},
-              s.step()};
-    }
-    case Kind::adamw: {
-      auto& s = static_cast<optim::AdamWParamState&>(state);
-      return {{{"exp_avg", &s.exp_avg()},
-               {"exp_avg_sq", &s.exp_avg_sq()},
-               {"max_exp_avg_sq", &s.max_exp_avg_sq()}},
-              s.step()};
-    }
-    case Kind::rmsprop: {
-      auto& s = static_cast<optim::RMSpropParamState&>(state);
-      return {{{"square_avg", &s.square_avg()},
-               {"momentum_buffer", &s.momentum_buffer()},
-               {"grad_avg", &s.grad_avg()}},
-              s.step()};
-    }
-    case Kind::adagrad: {
-      auto& s = static_cast<optim::AdagradParamState&>(state);
-      return {{{"sum", &s.sum()}}, s.step()};
-    }
-  }
-  check_failed("optimizer kind", __FILE__, __LINE__);
-}
-
-// The tensors in a parameter's state after the first step.
-std::vector<std::string> names_of_state(Kind kind, const OptimizerSettings& s) {
+std::vector<std::string> names_of(const ParameterState& state) {
   std::vector<std::string> names;
-  switch (kind) {
-    case Kind::sgd:
-      if (s.momentum != 0) names = {"momentum_buffer"};
-      return names;
-    case Kind::adam:
-    case Kind::adamw:
-      names = {"exp_avg", "exp_avg_sq"};
-      if (s.amsgrad) names.push_back("max_exp_avg_sq");
-      return names;
-    case Kind::rmsprop:
-      names = {"square_avg"};
-      if (s.momentum > 0) names.push_back("momentum_buffer");
-      if (s.centered) names.push_back("grad_avg");
-      return names;
-    case Kind::adagrad:
-      return {"sum"};
-  }
-  check_failed("optimizer kind", __FILE__, __LINE__);
-}
-
-std::unique_ptr<optim::OptimizerParamState> make_state(Kind kind, int64_t step) {
-  switch (kind) {
-    case Kind::sgd:
-      return std::make_unique<optim::SGDParamState>();
-    case Kind::adam: {
-      auto state = std::make_unique<optim::AdamParamState>();
-      state->step(step);
-      return state;
-    }
-    case Kind::adamw: {
-      auto state = std::make_unique<optim::AdamWParamState>();
-      state->step(step);
-      return state;
-    }
-    case Kind::rmsprop: {
-      auto state = std::make_unique<optim::RMSpropParamState>();
-      state->step(step);
-      return state;
-    }
-    case Kind::adagrad: {
-      auto state = std::make_unique<optim::AdagradParamState>();
-      state->step(step);
-      return state;
-    }
-  }
-  check_failed("optimizer kind", __FILE__, __LINE__);
-}
-
-optim::OptimizerParamState* find_state(optim::Optimizer& optimizer, const at::Tensor& parameter) {
-  const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
-  return found == optimizer.state().end() ? nullptr : found->second.get();
+  for (const NamedTensor& named : state.tensors) names.push_back(named.name);
+  return names;
 }
 
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> parameters)
-    : spec_(spec), parameters_(std::move(parameters)) {
+    : spec_(spec), parameters_(std::move(parameters)), states_(parameters_.size()) {
   if (parameters_.empty()) fail("the program has no parameter that requires a gradient");
   // Group 0 holds parameters that no pattern matches; an empty group 0 is omitted.
   std::vector<std::vector<size_t>> members(spec_.groups.size() + 1);
@@ -186,7 +37,6 @@ Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> paramet
     members[group].push_back(i);
   }
   group_of_.resize(parameters_.size());
-  std::vector<optim::OptimizerParamGroup> groups;
   for (size_t g = 0; g < members.size(); ++g) {
     if (members[g].empty()) {
       if (g == 0) continue;
@@ -194,53 +44,95 @@ Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> paramet
            g - 1, spec_.groups[g - 1].match, parameters_.front().name);
     }
     const auto& settings = g == 0 ? spec_.defaults : spec_.groups[g - 1].settings;
-    std::vector<at::Tensor> tensors;
-    for (const size_t i : members[g]) {
-      tensors.push_back(parameters_[i].tensor);
-      group_of_[i] = static_cast<int>(base_lr_.size());
-    }
-    groups.emplace_back(std::move(tensors), make_options(spec_.kind, settings));
+    for (const size_t i : members[g]) group_of_[i] = static_cast<int>(base_lr_.size());
+    members_.push_back(std::move(members[g]));
     base_lr_.push_back(settings.lr);
-    settings_.push_back(settings);
+    rules_.push_back(make_update_rule(spec_.kind, settings));
   }
-  optimizer_ = make_optimizer(spec_.kind,
-                              spec_.defaults.lr > 0 ? spec_.defaults : settings_.front(), groups);
 }
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::step(const std::vector<double>& lr_factors) {
+void Optimizer::step(const std::vector<double>& lr_factors, std::optional<double> momentum) {
   ADAPTDL_CHECK(lr_factors.size() == base_lr_.size());
-  spare_.clear();
-  auto& groups = optimizer_->param_groups();
-  for (size_t g = 0; g < groups.size(); ++g)
-    groups[g].options().set_lr(base_lr_[g] * lr_factors[g]);
-  if (spec_.clip_norm > 0 || spec_.clip_value > 0) {
-    std::vector<at::Tensor> all;
-    for (const auto& parameter : parameters_) all.push_back(parameter.tensor);
-    if (spec_.clip_value > 0) torch::nn::utils::clip_grad_value_(all, spec_.clip_value);
-    if (spec_.clip_norm > 0) torch::nn::utils::clip_grad_norm_(all, spec_.clip_norm);
+  clip();
+  const at::NoGradGuard no_grad;
+  for (size_t g = 0; g < members_.size(); ++g) {
+    for (Update& update : updates_of(g)) {
+      update.lr = base_lr_[g] * lr_factors[g];
+      update.momentum = momentum;
+      rules_[g]->update(update);
+    }
   }
-  optimizer_->step();
+  spare_.clear();
+}
+
+void Optimizer::clip() const {
+  if (spec_.clip_norm == 0 && spec_.clip_value == 0) return;
+  std::vector<at::Tensor> all;
+  for (const auto& parameter : parameters_) all.push_back(parameter.tensor);
+  if (spec_.clip_value > 0) torch::nn::utils::clip_grad_value_(all, spec_.clip_value);
+  if (spec_.clip_norm > 0) torch::nn::utils::clip_grad_norm_(all, spec_.clip_norm);
+}
+
+std::vector<Update> Optimizer::updates_of(size_t group) {
+  std::vector<Update> updates;
+  std::vector<size_t> bytes;
+  for (const size_t i : members_[group]) {
+    const at::Tensor& parameter = parameters_[i].tensor;
+    const at::Tensor& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    const bool first = make_state(i);
+    ParameterState& state = states_[i];
+    ++state.steps;
+    size_t at = 0;
+    while (at < updates.size() && (updates[at].step != state.steps || updates[at].first != first ||
+                                   bytes[at] >= kUpdateBytes)) {
+      ++at;
+    }
+    if (at == updates.size()) {
+      updates.emplace_back();
+      updates[at].step = state.steps;
+      updates[at].first = first;
+      bytes.push_back(0);
+    }
+    bytes[at] += parameter.nbytes();
+    updates[at].parameters.push_back(parameter);
+    updates[at].gradients.push_back(gradient);
+    for (size_t k = 0; k < state.tensors.size(); ++k) {
+      updates[at].state[k].push_back(state.tensors[k].tensor);
+    }
+  }
+  return updates;
+}
+
+// Makes the state that the parameter's first update needs; true if it had none.
+bool Optimizer::make_state(size_t parameter) {
+  ParameterState& state = states_[parameter];
+  const UpdateRule& rule = *rules_[group_of_[parameter]];
+  const auto names = rule.state_names();
+  ADAPTDL_CHECK(names.size() <= kMaxStates);
+  if (state.steps > 0 && names.empty() && state.tensors.empty()) return false;
+  if (!names.empty() && state.tensors.size() == names.size()) return false;
+  state.tensors.clear();  // what the settings do not ask for any more
+  for (const std::string& name : names) {
+    state.tensors.push_back({name, take_zeros(parameter)});
+    if (rule.initial_state() != 0) state.tensors.back().tensor.fill_(rule.initial_state());
+  }
+  return true;
 }
 
 Preconditioner Optimizer::preconditioner(size_t parameter) const {
-  if (spec_.kind != Kind::adam && spec_.kind != Kind::adamw) return {};
-  auto* state = find_state(*optimizer_, parameters_[parameter].tensor);
-  if (!state) return {};
-  const StateView view = view_state(spec_.kind, *state);
-  const auto& settings = settings_[group_of_[parameter]];
-  return {*view.tensors[1].second, settings.beta2, settings.eps > 0 ? settings.eps : 1e-8,
-          view.step};
+  const ParameterState& state = states_[parameter];
+  if (state.steps == 0) return {};
+  return rules_[group_of_[parameter]]->preconditioner(state);
 }
 
 std::vector<NamedTensor> Optimizer::state_tensors() const {
   std::vector<NamedTensor> result;
-  for (const auto& parameter : parameters_) {
-    auto* state = find_state(*optimizer_, parameter.tensor);
-    if (!state) continue;
-    for (const auto& [name, tensor] : view_state(spec_.kind, *state).tensors) {
-      if (tensor->defined()) result.push_back({parameter.name + "/" + name, *tensor});
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    for (const auto& [name, tensor] : states_[i].tensors) {
+      result.push_back({parameters_[i].name + "/" + name, tensor});
     }
   }
   return result;
@@ -248,18 +140,12 @@ std::vector<NamedTensor> Optimizer::state_tensors() const {
 
 nlohmann::json Optimizer::counters() const {
   auto result = nlohmann::json::array();
-  for (const auto& parameter : parameters_) {
-    auto* state = find_state(*optimizer_, parameter.tensor);
-    if (!state) {
+  for (const ParameterState& state : states_) {
+    if (state.steps == 0 && state.tensors.empty()) {
       result.push_back(nullptr);
-      continue;
+    } else {
+      result.push_back({{"step", state.steps}, {"tensors", names_of(state)}});
     }
-    const StateView view = view_state(spec_.kind, *state);
-    auto names = nlohmann::json::array();
-    for (const auto& [name, tensor] : view.tensors) {
-      if (tensor->defined()) names.push_back(name);
-    }
-    result.push_back({{"step", view.step}, {"tensors", names}});
   }
   return result;
 }
@@ -269,26 +155,19 @@ void Optimizer::prepare_state(const nlohmann::json& counters) {
     fail("the saved optimizer state belongs to another program: it has {} parameters, not {}",
          counters.size(), parameters_.size());
   }
-  auto& all = optimizer_->state();
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const at::Tensor& parameter = parameters_[i].tensor;
-    all.erase(parameter.unsafeGetTensorImpl());
+    states_[i] = {};
     if (counters[i].is_null()) continue;
     const auto saved = counters[i].at("tensors").get<std::vector<std::string>>();
-    // SGD can drop a saved momentum buffer, and can start without one.
-    const auto needed = names_of_state(spec_.kind, settings_[group_of_[i]]);
-    const std::vector<std::string> momentum = {"momentum_buffer"};
-    if (saved != needed && !(spec_.kind == Kind::sgd && saved == momentum)) {
+    const UpdateRule& rule = *rules_[group_of_[i]];
+    if (!rule.accepts(saved)) {
       fail(
           "the saved optimizer state {} does not match this optimizer, which keeps {}: restore the "
           "previous optimizer settings, or train from the beginning with --fresh",
-          nlohmann::json(saved).dump(), nlohmann::json(needed).dump());
+          nlohmann::json(saved).dump(), nlohmann::json(rule.state_names()).dump());
     }
-    auto state = make_state(spec_.kind, counters[i].at("step").get<int64_t>());
-    for (auto& [name, tensor] : view_state(spec_.kind, *state).tensors) {
-      if (std::find(saved.begin(), saved.end(), name) != saved.end()) *tensor = take_zeros(i);
-    }
-    all[parameter.unsafeGetTensorImpl()] = std::move(state);
+    states_[i].steps = counters[i].at("step").get<int64_t>();
+    for (const std::string& name : saved) states_[i].tensors.push_back({name, take_zeros(i)});
   }
 }
 
@@ -304,7 +183,7 @@ at::Tensor Optimizer::take_zeros(size_t parameter) {
 void Optimizer::reserve_state() {
   spare_.assign(parameters_.size(), {});
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const size_t count = names_of_state(spec_.kind, settings_[group_of_[i]]).size();
+    const size_t count = rules_[group_of_[i]]->state_names().size();
     for (size_t k = 0; k < count; ++k) {
       spare_[i].push_back(at::zeros_like(parameters_[i].tensor.detach()));
     }

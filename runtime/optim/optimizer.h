@@ -1,34 +1,23 @@
 #pragma once
 
-// One class for LibTorch's optimizers, with parameter groups by name, a learning-rate factor for
-// each step, and the state as a flat list of tensors for transfer and checkpoints.
+// A program's optimizer: parameter groups by name, a learning-rate factor for each step, clipping,
+// and the state as a flat list of tensors for transfer and checkpoints. The arithmetic is behind
+// UpdateRule.
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include <ATen/core/Tensor.h>
-
 #include "adaptdl/named_tensor.h"
 #include "core/job/training_spec.h"
-
-namespace torch::optim {
-class Optimizer;
-}
+#include "runtime/optim/update_rule.h"
 
 namespace adaptdl {
 
-// The divisor of gradients in Adam-like optimizers: sqrt(exp_avg_sq / (1 - beta2^steps)) + eps;
-// ones during the first five steps. Gradient norms are computed after this division (Pollux's
-// treatment of preconditioned optimizers).
-struct Preconditioner {
-  at::Tensor exp_avg_sq;  // aliases the live state; undefined: ones
-  double beta2 = 0, eps = 0;
-  int64_t steps = 0;  // updates included in exp_avg_sq
-};
-
-// Not thread-safe. step() does not change parameters without a gradient.
+// Not thread-safe. As in PyTorch, step() leaves parameters without a gradient, and their state, as
+// they are: without weight decay, too.
 class Optimizer {
  public:
   // `parameters` are leaves that require gradients. Each belongs to the first group of `spec` whose
@@ -43,10 +32,12 @@ class Optimizer {
   double base_lr(int group) const { return base_lr_[group]; }
 
   // Updates the parameters from their gradients, which are clipped as the spec says. The learning
-  // rate of group g is base_lr(g) * lr_factors[g].
-  void step(const std::vector<double>& lr_factors);
+  // rate of group g is base_lr(g) * lr_factors[g]. `momentum` replaces the settings' momentum, or
+  // beta1, of all groups in this step.
+  void step(const std::vector<double>& lr_factors, std::optional<double> momentum = {});
 
-  // Of Adam and AdamW; empty for other optimizers and before the first step.
+  // Of optimizers that divide by the root of averaged squares (Adam, AdamW, NAdam, LAMB); empty for
+  // others and before the first step.
   Preconditioner preconditioner(size_t parameter) const;
 
   // Momentum buffers and the like, "PARAMETER/NAME" in a fixed order; they alias the live state.
@@ -62,15 +53,19 @@ class Optimizer {
   void reserve_state();
 
  private:
+  std::vector<Update> updates_of(size_t group);
+  void clip() const;
+  bool make_state(size_t parameter);
   at::Tensor take_zeros(size_t parameter);
 
   OptimizerSpec spec_;
   std::vector<NamedTensor> parameters_;
   std::vector<int> group_of_;
-  std::vector<double> base_lr_;
-  std::vector<OptimizerSettings> settings_;
+  std::vector<ParameterState> states_;          // by parameter
   std::vector<std::vector<at::Tensor>> spare_;  // by parameter; or empty
-  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::vector<std::vector<size_t>> members_;    // by group
+  std::vector<double> base_lr_;                 // by group
+  std::vector<std::unique_ptr<UpdateRule>> rules_;
 };
 
 }  // namespace adaptdl

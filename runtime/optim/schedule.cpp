@@ -20,6 +20,53 @@ double count_of_steps(double epochs, double every) {
   return std::floor(epochs / every + kRounding);
 }
 
+// From `start` to `end` as `position` goes from 0 to 1.
+double cosine(double start, double end, double position) {
+  return end + (start - end) * (1.0 + std::cos(std::numbers::pi * position)) / 2.0;
+}
+double line(double start, double end, double position) {
+  return start + (end - start) * position;
+}
+
+// The position, from 0 to below 1, in the interval that contains t.
+double position_since_restart(const SchedulePart& part, double t) {
+  const double m = part.multiplier, first = part.every_epochs;
+  double begun = 0, length = first;
+  if (m > 1) {
+    const double before = std::floor(std::log(t / first * (m - 1) + 1) / std::log(m) + kRounding);
+    length = first * std::pow(m, before);
+    begun = (length - first) / (m - 1);
+  } else {
+    begun = first * count_of_steps(t, first);
+  }
+  return std::max(0.0, (t - begun) / length);
+}
+
+// What one_cycle moves between three values.
+struct Cycle {
+  double low, high, last;
+};
+
+// At a number of iterations since the part began. The last value is that of the last of
+// `iterations` whole steps, as in PyTorch.
+double one_cycle(const SchedulePart& part, const Cycle& cycle, double at, double iterations) {
+  struct Phase {
+    double end, from, to;
+  };
+  const double rise = part.pct_start * iterations;
+  std::vector<Phase> phases = {{rise - 1, cycle.low, cycle.high}};
+  if (part.three_phase) phases.push_back({2 * rise - 2, cycle.high, cycle.low});
+  phases.push_back({iterations - 1, phases.back().to, cycle.last});
+  double begin = 0;
+  size_t i = 0;
+  for (; i + 1 < phases.size() && at > phases[i].end; ++i) begin = phases[i].end;
+  const Phase& phase = phases[i];
+  const bool some = phase.end > begin;
+  const double position = some ? std::clamp((at - begin) / (phase.end - begin), 0.0, 1.0) : 1.0;
+  return part.anneal_strategy == SchedulePart::Anneal::cos ? cosine(phase.from, phase.to, position)
+                                                           : line(phase.from, phase.to, position);
+}
+
 }  // namespace
 
 Schedule::Schedule(std::vector<SchedulePart> parts, double iterations_per_epoch)
@@ -29,8 +76,9 @@ Schedule::Schedule(std::vector<SchedulePart> parts, double iterations_per_epoch)
   ADAPTDL_CHECK(std::isfinite(iterations_per_epoch) && iterations_per_epoch > 0);
   for (size_t i = 0; i < parts_.size(); ++i) {
     const SchedulePart& part = parts_[i];
-    const bool needs_length =
-        i + 1 < parts_.size() || part.kind == Kind::cosine || part.kind == Kind::warmup;
+    const bool needs_length = i + 1 < parts_.size() || part.kind == Kind::linear ||
+                              part.kind == Kind::polynomial || part.kind == Kind::cosine ||
+                              part.kind == Kind::one_cycle || part.kind == Kind::warmup;
     ADAPTDL_CHECK(part.epochs > 0 || (part.epochs == 0 && !needs_length));
   }
 }
@@ -66,16 +114,34 @@ double Schedule::factor(double progress) const {
     }
     case Kind::exponential:
       return std::pow(part.gamma, t / part.every_epochs);
+    case Kind::linear:
+      return line(part.start_factor, part.final_factor, t / part.epochs);
+    case Kind::polynomial:
+      return line(part.final_factor, 1.0, std::pow(1.0 - t / part.epochs, part.power));
     case Kind::cosine:
-      return part.final_factor +
-             (1.0 - part.final_factor) * (1.0 + std::cos(std::numbers::pi * t / part.epochs)) / 2.0;
+      return cosine(1.0, part.final_factor, t / part.epochs);
+    case Kind::cosine_restarts:
+      return cosine(1.0, part.final_factor, position_since_restart(part, t));
+    case Kind::one_cycle:
+      return one_cycle(part, {1 / part.div_factor, 1, 1 / part.div_factor / part.final_div_factor},
+                       t * iterations_per_epoch_, part.epochs * iterations_per_epoch_);
     case Kind::warmup:
-      return part.start_factor + (1.0 - part.start_factor) * t / part.epochs;
+      return line(part.start_factor, 1.0, t / part.epochs);
     case Kind::plateau:
       return plateaus_[index].factor;
   }
   ADAPTDL_CHECK(!"schedule part of unknown kind");
   return 1.0;
+}
+
+std::optional<double> Schedule::momentum(double progress) const {
+  ADAPTDL_CHECK(std::isfinite(progress) && progress >= 0);
+  if (parts_.empty()) return {};
+  double t = 0.0;
+  const SchedulePart& part = parts_[locate(progress, t)];
+  if (part.kind != Kind::one_cycle || !part.cycle_momentum) return {};
+  return one_cycle(part, {part.max_momentum, part.base_momentum, part.max_momentum},
+                   t * iterations_per_epoch_, part.epochs * iterations_per_epoch_);
 }
 
 void Schedule::on_validation(const std::map<std::string, double>& metrics, double progress) {
@@ -99,7 +165,8 @@ void Schedule::on_validation(const std::map<std::string, double>& metrics, doubl
   Plateau& plateau = plateaus_[index];
   const double value = found->second;
   // Relative to |best|, so that it is correct for negative metrics too.
-  const double margin = part.threshold * std::abs(plateau.best);
+  const bool relative = part.threshold_mode == SchedulePart::ThresholdMode::rel;
+  const double margin = part.threshold * (relative ? std::abs(plateau.best) : 1.0);
   const bool better = std::isfinite(value) &&
                       (!plateau.has_best || (part.maximize ? value > plateau.best + margin
                                                            : value < plateau.best - margin));
@@ -107,8 +174,16 @@ void Schedule::on_validation(const std::map<std::string, double>& metrics, doubl
     plateau.best = value;
     plateau.has_best = true;
     plateau.bad = 0;
-  } else if (++plateau.bad > part.patience) {
+  } else {
+    ++plateau.bad;
+  }
+  if (plateau.cooldown > 0) {
+    --plateau.cooldown;
+    plateau.bad = 0;
+  }
+  if (plateau.bad > part.patience) {
     plateau.factor = std::max(plateau.factor * part.gamma, part.min_factor);
+    plateau.cooldown = part.cooldown;
     plateau.bad = 0;
   }
 }
@@ -128,6 +203,7 @@ nlohmann::json Schedule::state() const {
     const Plateau& plateau = plateaus_[i];
     state.push_back({{"best", plateau.has_best ? nlohmann::json(plateau.best) : nlohmann::json()},
                      {"bad", plateau.bad},
+                     {"cooldown", plateau.cooldown},
                      {"factor", plateau.factor}});
   }
   return state;
@@ -151,7 +227,12 @@ void Schedule::load_state(const nlohmann::json& state) {
     if (plateau.has_best) plateau.best = from["best"].get<double>();
     plateau.bad = from["bad"].get<int>();
     plateau.factor = from["factor"].get<double>();
-    fits = plateau.bad >= 0 && std::isfinite(plateau.factor) && plateau.factor >= 0;
+    // Checkpoints of earlier versions have none.
+    const auto cooldown = from.value("cooldown", nlohmann::json(0));
+    if (!(fits = cooldown.is_number_integer())) break;
+    plateau.cooldown = cooldown.get<int>();
+    fits = plateau.bad >= 0 && plateau.cooldown >= 0 && std::isfinite(plateau.factor) &&
+           plateau.factor >= 0;
   }
   if (!fits) {
     fail(

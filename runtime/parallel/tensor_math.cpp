@@ -26,12 +26,13 @@ gns::Divisor gns_divisor(const Preconditioner& divisor) {
       divisor.beta2, divisor.steps, divisor.eps);
 }
 
+// May share the memory of `values`.
 at::Tensor as_double(const at::Tensor& values, const Preconditioner& divisor) {
-  auto result = values.detach().to(at::kDouble).flatten();
+  const auto result = values.detach().to(at::kDouble).flatten();
   if (gns_divisor(divisor).kind() == gns::Divisor::Kind::ones) return result;
   const double correction = 1.0 - std::pow(divisor.beta2, static_cast<double>(divisor.steps));
-  return result.div_(
-      divisor.exp_avg_sq.to(at::kDouble).flatten().div_(correction).sqrt_().add_(divisor.eps));
+  return result.div(
+      divisor.exp_avg_sq.to(at::kDouble).flatten().div(correction).sqrt_().add_(divisor.eps));
 }
 
 // Whether one pass over plain memory is possible.

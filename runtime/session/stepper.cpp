@@ -307,6 +307,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   const double gain = after.statistics.gain(scale);
   const double rate_scale = gns::rate_scale(batch / initial, scale);
   const double schedule = schedule_.factor(progress.iterations);
+  prepared.momentum = schedule_.momentum(progress.iterations);
   const auto rule = gns::effective_rule(spec_);
   for (int g = 0; g < optimizer_.group_count(); ++g) {
     prepared.lr_factors.push_back(
@@ -357,7 +358,7 @@ void Stepper::apply(const Prepared& prepared) {
   }
   if (prepared.facts.skipped()) return saved_buffers_.restore();
   saved_buffers_.keep();
-  optimizer_.step(prepared.lr_factors);
+  optimizer_.step(prepared.lr_factors, prepared.momentum);
 }
 
 }  // namespace adaptdl

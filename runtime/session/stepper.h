@@ -46,6 +46,7 @@ struct StepFacts {
 struct Prepared {
   Progress after;
   std::vector<double> lr_factors;  // per parameter group
+  std::optional<double> momentum;  // if the schedule changes it
   StepFacts facts;
   bool validation = false;  // holds the result of a validation instead of an update
 };

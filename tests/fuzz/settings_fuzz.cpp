@@ -48,7 +48,14 @@ std::vector<std::string> words() {
           "1_000",
           "legw",
           "plateau",
+          "one_cycle",
+          "cosine_restarts",
+          "polynomial",
+          "linear",
           "rmsprop",
+          "nadam",
+          "adadelta",
+          "lion",
           "adagrad",
           "synthetic",
           "window: 4",
@@ -125,10 +132,14 @@ batch: {initial: 32}
 optimizer: {kind: adam, lr: 1e-3, beta2: 0.99, amsgrad: true}
 schedule:
 - {kind: multi_step, milestones: [1, 2.5], gamma: 0.1, epochs: 4}
-- {kind: plateau, metric: accuracy, maximize: true, patience: 3}
+- {kind: plateau, metric: accuracy, maximize: true, patience: 3, cooldown: 2, epochs: 5}
+- {kind: one_cycle, three_phase: true, pct_start: 0.5, div_factor: 10, epochs: 3}
+- {kind: cosine_restarts, every_epochs: 0.5, multiplier: 2, epochs: 4}
+- {kind: linear, epochs: 0.5}
+- {kind: polynomial, power: 0.5}
 best: {metric: accuracy, mode: max}
 early_stopping: {patience: 3, min_delta: 0.01}
-epochs: 12
+epochs: 24
 max_steps: 1000
 max_time: 1h30m
 from: {path: model.pt, rename: ["module.*=*"], ignore: ["head.*", x]}

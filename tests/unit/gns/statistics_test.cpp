@@ -244,10 +244,14 @@ TEST_CASE("scaling rules") {
   }
   TrainingSpec spec;
   CHECK(effective_rule(spec) == Rule::adascale);
-  spec.optimizer.kind = OptimizerSpec::Kind::adamw;
-  CHECK(effective_rule(spec) == Rule::adamscale);
-  spec.optimizer.kind = OptimizerSpec::Kind::rmsprop;
-  CHECK(effective_rule(spec) == Rule::adamscale);
+  using Kind = OptimizerSpec::Kind;
+  spec.optimizer.kind = Kind::adagrad;
+  CHECK(effective_rule(spec) == Rule::adascale);
+  for (const auto kind : {Kind::adam, Kind::adamw, Kind::nadam, Kind::rmsprop, Kind::adadelta,
+                          Kind::lamb, Kind::lion}) {
+    spec.optimizer.kind = kind;
+    CHECK(effective_rule(spec) == Rule::adamscale);
+  }
   spec.rule = Rule::linear;
   CHECK(effective_rule(spec) == Rule::linear);
 }

@@ -177,6 +177,28 @@ TEST_CASE("a cosine without length lasts to the end of training") {
   CHECK(spec.schedule[1].epochs == 8);
 }
 
+TEST_CASE("optimizers and schedules have defaults of their own") {
+  const auto optimizer = [](const char* value) {
+    return parse(kSmall, {std::string("optimizer=") + value}).optimizer;
+  };
+  CHECK(optimizer("{kind: adadelta}").defaults.lr == 1);
+  CHECK(optimizer("{kind: adadelta, lr: 0.5}").defaults.lr == 0.5);
+  CHECK(optimizer("{kind: adadelta, groups: [{match: a}]}").groups[0].settings.lr == 1);
+  CHECK(optimizer("{kind: adadelta}").defaults.rho == 0.9);
+  CHECK(optimizer("{kind: lion, lr: 1}").defaults.beta2 == 0.99);
+  CHECK(optimizer("{kind: lamb, lr: 1}").defaults.beta2 == 0.999);
+  CHECK(optimizer("{kind: nadam, lr: 1}").defaults.momentum_decay == 0.004);
+  const auto parts =
+      parse(kSmall, {"epochs=9",
+                     "schedule=[{kind: linear, epochs: 2}, {kind: warmup, epochs: 3}, "
+                     "{kind: one_cycle}]"})
+          .schedule;
+  CHECK(parts[0].start_factor == 1.0 / 3);
+  CHECK(parts[0].final_factor == 1);
+  CHECK(parts[1].start_factor == 0);
+  CHECK(parts[2].epochs == 4);
+}
+
 TEST_CASE("each refusal names file, line and field, and what is allowed") {
   const std::string head(kSmall);
   check_contains(refusal(head + "epochs: 0\n"), "adaptdl.yaml:4: epochs: ");
@@ -255,6 +277,27 @@ TEST_CASE("contradictions between fields are refused") {
   check_contains(refused_set("schedule=[{kind: step}, {kind: cosine}]"), "schedule.0.epochs: ");
   check_contains(refused_set("schedule=[{kind: warmup, epochs: 1}, {kind: cosine}]"),
                  "schedule.1.epochs: ");
+  const auto cycled = [](const std::string& optimizer) {
+    return refusal(kSmall, {"schedule=[{kind: one_cycle}]", "optimizer=" + optimizer});
+  };
+  check_contains(cycled("{kind: sgd, lr: 1}"), "schedule.0.cycle_momentum: ");
+  check_contains(cycled("{kind: sgd, lr: 1, momentum: 0.9, groups: [{match: a, momentum: 0}]}"),
+                 "optimizer.momentum is 0");
+  check_contains(cycled("{kind: adadelta}"), "does not have");
+  check_contains(cycled("{kind: nadam, lr: 1}"), "a schedule of its own");
+  CHECK(cycled("{kind: sgd, lr: 1, momentum: 0.9}").empty());
+  CHECK(cycled("{kind: lion, lr: 1}").empty());
+  check_contains(refused_set("schedule=[{kind: one_cycle}, {kind: constant}]"),
+                 "schedule.0.epochs: ");
+  check_contains(refused_set("schedule=[{kind: constant, epochs: 1}, {kind: polynomial}]"),
+                 "schedule.1.epochs: ");
+  check_contains(refused_set("schedule=[{kind: plateau, threshold: 1.5}]"), "threshold_mode: rel");
+  check_contains(refused_set("schedule=[{kind: one_cycle, div_factor: 0.5}]"),
+                 "schedule.0.div_factor: ");
+  check_contains(refused_set("optimizer={kind: sgd}"), "optimizer.lr: is missing");
+  check_contains(refused_set("optimizer={kind: nadam, lr: 1, momentum_decay: -1}"),
+                 "optimizer.momentum_decay: ");
+  check_contains(refused_set("optimizer={kind: lamb, lr: 1, rho: 0.5}"), "it belongs to adadelta");
   check_contains(refused_set("schedule=[{kind: multi_step}]"), "schedule.0.milestones: ");
   check_contains(refused_set("schedule=[{kind: multi_step, milestones: [2, 1]}]"), "rise");
   check_contains(refused_set("schedule=[{kind: multi_step, epochs: 3, milestones: [2, 4]}]"),

@@ -202,13 +202,76 @@ TEST_CASE("state survives a checkpoint") {
   }
 }
 
+TEST_CASE("the cooldown of a plateau survives a checkpoint; earlier versions had none") {
+  auto p = part(Kind::plateau);
+  p.patience = 0;
+  p.gamma = 0.5;
+  p.cooldown = 2;
+  Schedule schedule({p}, kPerEpoch), restored({p}, kPerEpoch);
+  const auto validate = [](Schedule& which, int times) {
+    for (int i = 0; i < times; ++i) which.on_validation({{"loss", 1.0}}, 0);
+    return which.factor(0);
+  };
+  CHECK(validate(schedule, 2) == 0.5);
+  CHECK(validate(schedule, 1) == 0.5);
+  restored.load_state(schedule.state());
+  CHECK(validate(restored, 1) == 0.5);
+  CHECK(validate(restored, 1) == 0.25);
+  restored.load_state(nlohmann::json::parse(R"([{"best": 1, "bad": 0, "factor": 0.5}])"));
+  CHECK(validate(restored, 1) == 0.25);
+}
+
+TEST_CASE("cosine_restarts meets its restarts although progress is a rounded sum") {
+  auto p = part(Kind::cosine_restarts);
+  p.every_epochs = 0.1;
+  for (const double multiplier : {1.0, 2.0}) {
+    CAPTURE(multiplier);
+    p.multiplier = multiplier;
+    const Schedule schedule({p}, 10.0);
+    double progress = 0, at = 1;
+    for (int i = 1; i < 60; ++i) {
+      for (int k = 0; k < 10; ++k) progress += 0.1;
+      if (multiplier > 1 && i + 1 != 2 * at) continue;  // restarts at 1, 3, 7, 15, ...
+      at = i + 1;
+      CHECK(schedule.factor(progress) == Approx(1.0));
+      CHECK(schedule.factor(progress - 0.01) < 0.01);
+    }
+  }
+}
+
+TEST_CASE("one_cycle rises to 1 and falls to nearly 0, however short it is") {
+  auto p = part(Kind::one_cycle, 5);
+  const Schedule schedule({p}, kPerEpoch);
+  CHECK(schedule.factor(0) == Approx(1 / 25.0));
+  CHECK(schedule.factor(29) == Approx(1.0));
+  CHECK(schedule.factor(14.5) == Approx((1 + 1 / 25.0) / 2));
+  CHECK(schedule.factor(99) == Approx(1 / 25.0 / 1e4));
+  CHECK(schedule.factor(100) == Approx(1 / 25.0 / 1e4));
+  CHECK(schedule.factor(1e6) == Approx(1 / 25.0 / 1e4));
+  for (const double length : {1e-6, 0.05, 0.1, 0.15, 1.0}) {
+    for (const double start : {0.0, 0.5, 1.0}) {
+      p = part(Kind::one_cycle, length);
+      p.pct_start = start;
+      p.three_phase = length > 0.1;
+      const Schedule brief({p}, kPerEpoch);
+      for (double at = 0; at < 25; at += 0.125) {
+        const double factor = brief.factor(at);
+        CHECK(factor >= 0);
+        CHECK(factor <= 1);
+      }
+    }
+  }
+}
+
 TEST_CASE("state of another schedule is refused and changes nothing") {
   auto p = part(Kind::plateau);
   Schedule schedule({p}, kPerEpoch);
   const auto before = schedule.state();
   for (const char* text :
        {"[]", "{}", "[null]", "[{\"best\":1}]", "null", "[{\"best\":\"x\",\"bad\":0,\"factor\":1}]",
-        "[{\"best\":1,\"bad\":-1,\"factor\":1}]"}) {
+        "[{\"best\":1,\"bad\":-1,\"factor\":1}]",
+        "[{\"best\":1,\"bad\":0,\"factor\":1,\"cooldown\":-1}]",
+        "[{\"best\":1,\"bad\":0,\"factor\":1,\"cooldown\":\"2\"}]"}) {
     CHECK_THROWS_AS(schedule.load_state(nlohmann::json::parse(text)), Error);
     CHECK(schedule.state() == before);
   }
@@ -225,6 +288,9 @@ TEST_CASE("schedules are those of torch's lr_scheduler") {
       if (one.contains("metrics")) schedule.on_validation({{"loss", one.at("metrics")[i]}}, 0);
       const double progress = one.contains("metrics") ? 0 : static_cast<double>(i);
       CHECK(schedule.factor(progress) == Approx(one.at("factors")[i].get<double>()).epsilon(1e-12));
+      const auto momentum = schedule.momentum(progress);
+      REQUIRE(momentum.has_value() == one.contains("momenta"));
+      if (momentum) CHECK(*momentum == Approx(one.at("momenta")[i].get<double>()).epsilon(1e-12));
     }
   }
 }

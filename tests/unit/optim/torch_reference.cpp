@@ -17,7 +17,7 @@ TrainingSpec spec_with(const char* section, const nlohmann::json& value) {
   nlohmann::json settings = {
       {"data", {{"train", {{{"path", "x.npy"}}}}, {"validation_fraction", 0.5}}},
       {"batch", {{"initial", 1}}},
-      {"optimizer", {{"lr", 1.0}}},
+      {"optimizer", {{"lr", 1.0}, {"momentum", 0.5}}},
       {"epochs", 6}};
   settings[section] = value;
   return parse_training_spec(settings.dump(), "reference");

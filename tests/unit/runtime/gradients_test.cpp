@@ -251,6 +251,35 @@ TEST_CASE("parameters of several types, each in its own bucket") {
   });
 }
 
+TEST_CASE("measuring changes neither gradients nor the optimizer's state, of any type") {
+  for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    CAPTURE(at::toString(type));
+    const std::vector<NamedTensor> parameters = {
+        {"p", at::linspace(1, 2, 12, type).set_requires_grad(true)}};
+    OptimizerSpec spec = plain_sgd();
+    spec.kind = OptimizerSpec::Kind::adam;
+    Optimizer optimizer(spec, parameters);
+    Gradients gradients(parameters, optimizer);
+    for (int step = 0; step < 8; ++step) {  // preconditioned from the sixth on
+      std::vector<at::Tensor> before;
+      for (const auto& named : optimizer.state_tensors()) before.push_back(named.tensor.clone());
+      gradients.begin(nullptr, 1 + step % 2, true);
+      for (int micro = 0; micro < 1 + step % 2; ++micro) {
+        gradients.begin_micro_step(micro, 1.0 / (1 + step % 2));
+        parameters[0].tensor.sum().mul(1.0 / (1 + step % 2)).backward();
+        gradients.end_micro_step();
+      }
+      gradients.finish();
+      CHECK(at::equal(parameters[0].tensor.grad(), at::ones({12}, type)));
+      for (size_t i = 0; i < before.size(); ++i) {
+        CHECK(at::equal(optimizer.state_tensors()[i].tensor, before[i]));
+      }
+      gradients.remember(true);
+      optimizer.step({1.0});
+    }
+  }
+}
+
 TEST_CASE("a broken generation comes out of finish(), and the next step is whole again") {
   comm::testing::Listeners listeners(comm::testing::one_host(2));
   comm::testing::in_threads(2, [&](int rank) {
