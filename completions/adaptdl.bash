@@ -22,6 +22,7 @@ _adaptdl() {
       run--replicas-at) COMPREPLY=() ;;
       run--name) COMPREPLY=() ;;
       run--set) COMPREPLY=() ;;
+      run--from) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       run--checkpoint-dir) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
       run--output) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
       run--log-dir) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
@@ -36,6 +37,7 @@ _adaptdl() {
       init-o|init--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       inspect--set) COMPREPLY=() ;;
       inspect-o|inspect--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
+      export-o|export--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       serve--slots) COMPREPLY=() ;;
       serve--policy) COMPREPLY=() ;;
       serve--policy-option) COMPREPLY=() ;;
@@ -253,9 +255,10 @@ _adaptdl() {
   if [[ $current == -* ]]; then
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
-      run) flags="$flags --replicas --replicas-at --name --set --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads -o --format --step-events" ;;
+      run) flags="$flags --replicas --replicas-at --name --set --from --evaluate --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads -o --format --step-events" ;;
       init) flags="$flags --text --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
+      export) flags="$flags -o --format" ;;
       serve) flags="$flags --slots --policy --policy-option --stop --install" ;;
       submit) flags="$flags -f --file -n --name --replicas --set --tensorboard --wait --follow --dry-run --no-start --image --base -d --dockerfile --platform --repo --repo-creds --proxy-port --checkpoint-storage-size --checkpoint-storage-class -o --format --cluster --namespace --context --kubeconfig" ;;
       ls) flags="$flags -a --all -A --all-namespaces -l --selector -w --watch -o --format --cluster -n --namespace --context --kubeconfig" ;;
@@ -295,7 +298,7 @@ _adaptdl() {
     return
   fi
   case $command:$position in
-    :*) COMPREPLY=($(compgen -W "run init inspect serve submit ls top describe explain logs events wait scale suspend resume cancel delete cp exec tensorboard policy cluster install upgrade uninstall operator image simulate profile doctor completion licenses" -- "$current")) ;;
+    :*) COMPREPLY=($(compgen -W "run init inspect export serve submit ls top describe explain logs events wait scale suspend resume cancel delete cp exec tensorboard policy cluster install upgrade uninstall operator image simulate profile doctor completion licenses" -- "$current")) ;;
     tensorboard:*) COMPREPLY=($(compgen -W "create delete list proxy" -- "$current")) ;;
     policy:*) COMPREPLY=($(compgen -W "show set" -- "$current")) ;;
     cluster:*) COMPREPLY=($(compgen -W "list show use" -- "$current")) ;;
@@ -304,6 +307,8 @@ _adaptdl() {
     init:0) COMPREPLY=($(compgen -W "digits chars linear" -- "$current")) ;;
     init:1) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
     inspect:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+    export:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+    export:1) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
     submit:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
     describe:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
     explain:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
@@ -335,9 +340,10 @@ _adaptdl() {
 # Whether flag $2 of command $1 is followed by a value.
 _adaptdl_takes_value() {
   case $1$2 in
-    run--replicas|run--replicas-at|run--name|run--set|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run-o|run--format|run--step-events) return 0 ;;
+    run--replicas|run--replicas-at|run--name|run--set|run--from|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run-o|run--format|run--step-events) return 0 ;;
     init--text|init-o|init--format) return 0 ;;
     inspect--set|inspect-o|inspect--format) return 0 ;;
+    export-o|export--format) return 0 ;;
     serve--slots|serve--policy|serve--policy-option) return 0 ;;
     submit-f|submit--file|submit-n|submit--name|submit--replicas|submit--set|submit--tensorboard|submit--image|submit--base|submit-d|submit--dockerfile|submit--platform|submit--repo|submit--repo-creds|submit--proxy-port|submit--checkpoint-storage-size|submit--checkpoint-storage-class|submit-o|submit--format|submit--cluster|submit--namespace|submit--context|submit--kubeconfig) return 0 ;;
     ls-l|ls--selector|ls-o|ls--format|ls--cluster|ls-n|ls--namespace|ls--context|ls--kubeconfig) return 0 ;;

@@ -9,6 +9,7 @@ complete -c adaptdl -l no-color -d 'Disable colours and redrawn displays, as NO_
 complete -c adaptdl -n __fish_use_subcommand -a run -d 'Train on this machine with any number of replicas'
 complete -c adaptdl -n __fish_use_subcommand -a init -d 'Write a working example: a training archive with its data'
 complete -c adaptdl -n __fish_use_subcommand -a inspect -d 'Show the contents of a training archive without running it'
+complete -c adaptdl -n __fish_use_subcommand -a export -d 'Convert a trained model\'s weights to safetensors or a state_dict'
 complete -c adaptdl -n __fish_use_subcommand -a serve -d 'Share this machine among submitted jobs'
 complete -c adaptdl -n __fish_use_subcommand -a submit -d 'Submit a project, an archive or a command as a job'
 complete -c adaptdl -n __fish_use_subcommand -a ls -d 'List jobs and the runs on this machine'
@@ -53,9 +54,11 @@ complete -c adaptdl -n '__fish_seen_subcommand_from run' -l replicas -x -d 'Numb
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l replicas-at -x -d 'Rescale to N replicas at this step.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l name -x -d 'Name of the run. Default: the program\'s file name without its suffix.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l set -x -d 'Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.'
+complete -c adaptdl -n '__fish_seen_subcommand_from run' -l from -rF -d 'Start a new run with the weights in FILE, a model.pt or .safetensors file (setting from.path; --set from.ignore, --set from.rename).'
+complete -c adaptdl -n '__fish_seen_subcommand_from run' -l evaluate -d 'Do not train: evaluate the newest checkpoint, or the weights of --from, on the validation data.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l fresh -d 'Start from scratch: remove the files of an earlier run of this name.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l checkpoint-dir -xa '(__fish_complete_directories)' -d 'Folder for checkpoints. Default: NAME.run/checkpoints beside PROGRAM.'
-complete -c adaptdl -n '__fish_seen_subcommand_from run' -l output -xa '(__fish_complete_directories)' -d 'Folder for model.pt. Default: NAME.run beside PROGRAM.'
+complete -c adaptdl -n '__fish_seen_subcommand_from run' -l output -xa '(__fish_complete_directories)' -d 'Folder for model.pt and best.pt. Default: NAME.run beside PROGRAM.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l log-dir -xa '(__fish_complete_directories)' -d 'Folder for the replicas\' logs. Default: NAME.run/logs beside PROGRAM.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l tensorboard -xa '(__fish_complete_directories)' -d 'Write TensorBoard event files to this folder. Default: none; in a job on Kubernetes, that of its TensorBoard instance.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l max-restarts -x -d 'Number of deaths in a row, with no finished step in between, after which the run fails.'
@@ -73,6 +76,9 @@ complete -c adaptdl -n '__fish_seen_subcommand_from init' -a '(__fish_complete_d
 complete -c adaptdl -n '__fish_seen_subcommand_from inspect' -l set -x -d 'Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.'
 complete -c adaptdl -n '__fish_seen_subcommand_from inspect' -l format -s o -xa 'text json' -d 'Output format.'
 complete -c adaptdl -n '__fish_seen_subcommand_from inspect' -F
+complete -c adaptdl -n '__fish_seen_subcommand_from export' -l format -s o -xa 'text json' -d 'Output format.'
+complete -c adaptdl -n '__fish_seen_subcommand_from export' -F
+complete -c adaptdl -n '__fish_seen_subcommand_from export' -F
 complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l slots -x -d 'Number of slots. Default: one for each GPU or, without GPUs, for each core.'
 complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l policy -x -d 'Scheduling policy (adaptdl-policy(5)). Default: that of the configuration file, else proportional.'
 complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l policy-option -x -d 'Set an option of the policy.'

@@ -13,6 +13,7 @@ _adaptdl_commands() {
     'run:Train on this machine with any number of replicas'
     'init:Write a working example\: a training archive with its data'
     'inspect:Show the contents of a training archive without running it'
+    'export:Convert a trained model'\''s weights to safetensors or a state_dict'
     'serve:Share this machine among submitted jobs'
     'submit:Submit a project, an archive or a command as a job'
     'ls:List jobs and the runs on this machine'
@@ -396,9 +397,11 @@ _adaptdl() {
     '--replicas-at[Rescale to N replicas at this step.]:STEP\:N,...: ' \
     '--name[Name of the run. Default\: the program'\''s file name without its suffix.]:NAME: ' \
     '*--set[Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.]:KEY=VALUE: ' \
+    '--from[Start a new run with the weights in FILE, a model.pt or .safetensors file (setting from.path; --set from.ignore, --set from.rename).]:FILE:_files' \
+    '--evaluate[Do not train\: evaluate the newest checkpoint, or the weights of --from, on the validation data.]' \
     '--fresh[Start from scratch\: remove the files of an earlier run of this name.]' \
     '--checkpoint-dir[Folder for checkpoints. Default\: NAME.run/checkpoints beside PROGRAM.]:DIR:_files -/' \
-    '--output[Folder for model.pt. Default\: NAME.run beside PROGRAM.]:DIR:_files -/' \
+    '--output[Folder for model.pt and best.pt. Default\: NAME.run beside PROGRAM.]:DIR:_files -/' \
     '--log-dir[Folder for the replicas'\'' logs. Default\: NAME.run/logs beside PROGRAM.]:DIR:_files -/' \
     '--tensorboard[Write TensorBoard event files to this folder. Default\: none; in a job on Kubernetes, that of its TensorBoard instance.]:DIR:_files -/' \
     '--max-restarts[Number of deaths in a row, with no finished step in between, after which the run fails.]:N: ' \
@@ -441,6 +444,21 @@ _adaptdl() {
     '-o[Output format.]:text|json:(text json)' \
     '--format[Output format.]:text|json:(text json)' \
     '1:ARCHIVE:_files'
+    ;;
+  export)
+    _arguments \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
+    '--version[Show the version and the commit.]' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '-o[Output format.]:text|json:(text json)' \
+    '--format[Output format.]:text|json:(text json)' \
+    '1:MODEL:_files' \
+    '2:FILE:_files'
     ;;
   serve)
     _arguments \

@@ -1,5 +1,6 @@
 """How a run ends by its settings: limits, early stopping, and the best model."""
 
+import itertools
 import os
 import signal
 
@@ -35,7 +36,7 @@ def steps_are_limited(folder, draw):
     run = folder.run(program, *limit, "--replicas", "1:3", "--replicas-at", "0:1,5:3")
     run.wait_replicas(3)
     run.wait_steps_more(2)
-    check(kill(list(run.members().values())[0]), "the replica to kill is gone already")
+    check(kill(next(iter(run.members().values()))), "the replica to kill is gone already")
     end = expect_finished(run, "max_steps")
     run.check_steps(last=60)
     check("max_steps" in end["reason"] and "max_steps" in run.said(), "no reason", end)
@@ -101,7 +102,7 @@ def time_is_limited(folder, draw):
     spent += time_of(run)
     # The first step of each start does not count, and events come late on a busy machine.
     steps = run.of("step")
-    longest = max(b["time_s"] - a["time_s"] for a, b in zip(steps, steps[1:]))
+    longest = max(b["time_s"] - a["time_s"] for a, b in itertools.pairwise(steps))
     check(abs(spent - 10) < 2 + 3 * longest, f"it ended after {spent:.1f} s")
 
 
@@ -117,11 +118,12 @@ def early_stopping(folder, draw):
     end = expect_finished(run, "early_stopping")
     check("loss did not improve in 15 validations" in end["reason"], "no reason", end)
     validations = [event["step"] for event in run.of("validation")]
-    check(len(validations) == 16 and validations[-1] == run.last_step(), "another step", validations)
+    check(len(validations) == 16 and validations[-1] == run.last_step(), "another step",
+          validations)
 
     run = folder.run(program, *VALIDATING, *STILL, *OFTEN, "--name", "several", "--replicas", "3")
     run.wait_event("validation", step=validations[1])
-    check(kill(list(run.members().values())[0]), "the replica to kill is gone already")
+    check(kill(next(iter(run.members().values()))), "the replica to kill is gone already")
     run.wait_steps_more(1)
     run.signal(signal.SIGTERM)
     run.expect_end(143)
@@ -145,9 +147,9 @@ def best_model(folder, draw):
     program = folder.program("slow")
     options = [*VALIDATING, *OFTEN, "--set", "best={metric: accuracy, mode: max}"]
     run = folder.run(program, *options, "--replicas", "2")
-    for _ in range(2):
-        run.wait_event("validation", best=True, after=run.count())
-    check(kill(list(run.members().values())[0]), "the replica to kill is gone already")
+    run.wait_for(lambda events: sum(event.get("best") is True for event in events) >= 2,
+                 "two validations that were the best so far")
+    check(kill(next(iter(run.members().values()))), "the replica to kill is gone already")
     run.wait_event("generation", to=1)
     run.wait_steps_more(2)
     run.signal(signal.SIGTERM)
