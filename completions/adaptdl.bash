@@ -68,6 +68,7 @@ _adaptdl() {
       ls--kubeconfig) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       top--interval) COMPREPLY=() ;;
       top--count) COMPREPLY=() ;;
+      top--sort) COMPREPLY=($(compgen -W "submitted name status replicas loss done left goodput batch" -- "$current")) ;;
       top--cluster) COMPREPLY=() ;;
       top-n|top--namespace) COMPREPLY=() ;;
       top--context) COMPREPLY=() ;;
@@ -262,7 +263,7 @@ _adaptdl() {
       serve) flags="$flags --slots --policy --policy-option --stop --install" ;;
       submit) flags="$flags -f --file -n --name --replicas --set --tensorboard --wait --follow --dry-run --no-start --image --base -d --dockerfile --platform --repo --repo-creds --proxy-port --checkpoint-storage-size --checkpoint-storage-class -o --format --cluster --namespace --context --kubeconfig" ;;
       ls) flags="$flags -a --all -A --all-namespaces -l --selector -w --watch -o --format --cluster -n --namespace --context --kubeconfig" ;;
-      top) flags="$flags --interval --count --cluster -n --namespace --context --kubeconfig" ;;
+      top) flags="$flags --interval --count --sort --reverse --cluster -n --namespace --context --kubeconfig" ;;
       describe) flags="$flags -o --format --cluster -n --namespace --context --kubeconfig" ;;
       explain) flags="$flags -o --format --cluster -n --namespace --context --kubeconfig" ;;
       logs) flags="$flags -f --follow --replica --tail --since --prefix --cluster -n --namespace --context --kubeconfig" ;;
@@ -347,7 +348,7 @@ _adaptdl_takes_value() {
     serve--slots|serve--policy|serve--policy-option) return 0 ;;
     submit-f|submit--file|submit-n|submit--name|submit--replicas|submit--set|submit--tensorboard|submit--image|submit--base|submit-d|submit--dockerfile|submit--platform|submit--repo|submit--repo-creds|submit--proxy-port|submit--checkpoint-storage-size|submit--checkpoint-storage-class|submit-o|submit--format|submit--cluster|submit--namespace|submit--context|submit--kubeconfig) return 0 ;;
     ls-l|ls--selector|ls-o|ls--format|ls--cluster|ls-n|ls--namespace|ls--context|ls--kubeconfig) return 0 ;;
-    top--interval|top--count|top--cluster|top-n|top--namespace|top--context|top--kubeconfig) return 0 ;;
+    top--interval|top--count|top--sort|top--cluster|top-n|top--namespace|top--context|top--kubeconfig) return 0 ;;
     describe-o|describe--format|describe--cluster|describe-n|describe--namespace|describe--context|describe--kubeconfig) return 0 ;;
     explain-o|explain--format|explain--cluster|explain-n|explain--namespace|explain--context|explain--kubeconfig) return 0 ;;
     logs--replica|logs--tail|logs--since|logs--cluster|logs-n|logs--namespace|logs--context|logs--kubeconfig) return 0 ;;

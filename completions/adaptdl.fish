@@ -119,6 +119,8 @@ complete -c adaptdl -n '__fish_seen_subcommand_from ls' -l context -x -d 'Kubern
 complete -c adaptdl -n '__fish_seen_subcommand_from ls' -l kubeconfig -rF -d 'Kubernetes: kubeconfig file. Default: KUBECONFIG or ~/.kube/config.'
 complete -c adaptdl -n '__fish_seen_subcommand_from top' -l interval -x -d 'Time between two updates.'
 complete -c adaptdl -n '__fish_seen_subcommand_from top' -l count -x -d 'Number of updates. Default: until Ctrl-C; 1 without a terminal.'
+complete -c adaptdl -n '__fish_seen_subcommand_from top' -l sort -xa 'submitted name status replicas loss done left goodput batch' -d 'Order of the jobs: submitted, name, status, replicas, loss, done, left, goodput or batch; those without the value come last.'
+complete -c adaptdl -n '__fish_seen_subcommand_from top' -l reverse -d 'Reverse the order.'
 complete -c adaptdl -n '__fish_seen_subcommand_from top' -l cluster -x -d 'Cluster: local (this machine), kubernetes (the current context), or the name of a context. Default: that of `adaptdl cluster use`, else local.'
 complete -c adaptdl -n '__fish_seen_subcommand_from top' -l namespace -s n -x -d 'Kubernetes: namespace of the jobs. Default: that of the context.'
 complete -c adaptdl -n '__fish_seen_subcommand_from top' -l context -x -d 'Kubernetes: context of the kubeconfig. Default: the current one.'

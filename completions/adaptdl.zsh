@@ -553,6 +553,8 @@ _adaptdl() {
     '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
     '--interval[Time between two updates.]:DURATION: ' \
     '--count[Number of updates. Default\: until Ctrl-C; 1 without a terminal.]:N: ' \
+    '--sort[Order of the jobs\: submitted, name, status, replicas, loss, done, left, goodput or batch; those without the value come last.]:KEY:(submitted name status replicas loss done left goodput batch)' \
+    '--reverse[Reverse the order.]' \
     '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
     '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
     '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \

@@ -25,6 +25,21 @@ class EventReader {
   virtual std::vector<JobEvent> next() = 0;
 };
 
+// What a job measured at one step or look.
+struct CurvePoint {
+  double time_s = 0;  // wall-clock seconds since 1970
+  std::optional<double> step, loss, goodput;
+};
+
+// Reads a job's measurements as they come. One thread.
+class CurveReader {
+ public:
+  virtual ~CurveReader() = default;
+  // New points, oldest first; the first call returns all that are kept. Never throws for a file
+  // that is missing or damaged.
+  virtual std::vector<CurvePoint> next() = 0;
+};
+
 struct LogOptions {
   std::string name;  // of a job or run
   bool follow = false;
@@ -91,6 +106,8 @@ class JobQuery {
   virtual JobDetails details(const JobView& job) = 0;
   // Of one job, or of all if `job` is empty. `follow`: the caller will call next() again.
   virtual std::unique_ptr<EventReader> events(const std::string& job, bool follow) = 0;
+  // Of the job's training so far; null if the cluster keeps none.
+  virtual std::unique_ptr<CurveReader> curve(const std::string& job) = 0;
   virtual std::unique_ptr<LogReader> logs(const LogOptions& options) = 0;
 };
 

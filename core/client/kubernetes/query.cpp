@@ -117,6 +117,9 @@ class KubernetesQuery : public JobQuery {
     return read_kubernetes_events(cluster_, job, follow);
   }
 
+  // A job's status has its newest values only.
+  std::unique_ptr<CurveReader> curve(const std::string&) override { return nullptr; }
+
   std::unique_ptr<LogReader> logs(const LogOptions& options) override {
     const std::string uid = kube::metadata_text(find_job_object(cluster_, options.name), "uid");
     return read_kubernetes_logs(cluster_, uid, options, [this, name = options.name] {

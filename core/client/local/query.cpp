@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
+#include "core/client/local/curve.h"
 #include "core/client/local/find_job.h"
 #include "core/cluster/local/machine.h"
 #include "core/cluster/local/runner/job_folder.h"
@@ -226,6 +227,10 @@ class LocalQuery : public JobQuery {
 
   std::unique_ptr<EventReader> events(const std::string& job, bool) override {
     return std::make_unique<LocalEvents>(local::open_store(), job);
+  }
+
+  std::unique_ptr<CurveReader> curve(const std::string& job) override {
+    return read_curve(local::JobFolder{local::local_paths().job(job)}.events_file());
   }
 
   std::unique_ptr<LogReader> logs(const LogOptions& options) override {
