@@ -1,10 +1,11 @@
 // Every optimizer's rule: its state's names, and its numbers for one update.
 
+#include "runtime/optim/update_rule.h"
+
 #include <cmath>
 
 #include "core/base/error.h"
 #include "runtime/optim/apply_rule.h"
-#include "runtime/optim/update_rule.h"
 
 namespace adaptdl {
 namespace {
