@@ -1,5 +1,6 @@
-"""Losses are PyTorch's, step by step, for any number of replicas. Needs a Python with torch and
-numpy in ADAPTDL_TEST_PYTHON; skipped (77) without."""
+"""Losses are PyTorch's, step by step, for any number of replicas: of each optimizer and schedule,
+with groups, clipping, accumulation, frozen parameters, and parameters that some steps do not use.
+Needs a Python with torch and numpy in ADAPTDL_TEST_PYTHON; skipped (77) without."""
 
 import json
 import os
@@ -7,84 +8,211 @@ import os
 from support import check, main, read, run_command, same_losses, skip_all
 
 PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
-EPOCHS = 3
+BATCH, STEPS_PER_EPOCH, EPOCHS = 48, 5, 10
 
-# 230 samples and a batch of 48: the last step of an epoch has 38 samples, which three replicas
-# share as 13, 13 and 12. The samples come in order, as PyTorch cannot draw ours.
+# Of 230 samples the last step of an epoch has 38, which three replicas share as 13, 13 and 12. The
+# samples come in order, as PyTorch cannot draw ours. `sometimes` has no gradient in the second and
+# the fifth step of an epoch, `never` in none; weight decay and averages must leave them alone then.
 REFERENCE = '''
 import json
 import sys
-from typing import List
+from typing import Dict, List
 import numpy
 import torch
 from torch import Tensor, nn
 
-SAMPLES, BATCH = 230, 48
+cases, folder_of_reference, epochs = sys.argv[1], sys.argv[2], int(sys.argv[3])
+sys.path.insert(0, folder_of_reference)
+from torch_reference import Lamb, Lion
+
+BATCH = 48
 
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 4))
+        self.sometimes = nn.Parameter(torch.linspace(-1, 1, 4))
+        self.never = nn.Parameter(torch.ones(3))
+        self.frozen = nn.Parameter(torch.linspace(0.5, 1.5, 16), requires_grad=False)
+
+    def forward(self, x: Tensor, flags: Tensor) -> Tensor:
+        y = self.layers(x * self.frozen)
+        return y + self.sometimes if int(flags[0]) != 1 else y
 
     @torch.jit.export
     def training_step(self, batch: List[Tensor]) -> Tensor:
-        return nn.functional.cross_entropy(self.layers(batch[0]), batch[1])
+        return nn.functional.cross_entropy(self.forward(batch[0], batch[2]), batch[1])
 
-program, epochs, optimizer, settings = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
-torch.manual_seed(1)
+    @torch.jit.export
+    def validation_step(self, batch: List[Tensor]) -> Dict[str, Tensor]:
+        loss = nn.functional.cross_entropy(self.layers(batch[0]), batch[1], reduction="sum")
+        return {"loss": loss, "count": torch.tensor(len(batch[1]))}
+
+torch.set_num_threads(1)
 numbers = numpy.random.default_rng(1)
-points = numbers.normal(size=(SAMPLES, 16)).astype("float32")
-labels = points[:, :4].argmax(1)
-numpy.save("parity-points.npy", points)
-numpy.save("parity-labels.npy", labels)
-net = Net()
-text = f"""format: 1
+programs = {}
+for case in json.load(open(cases)):
+    torch.set_default_dtype(getattr(torch, case["dtype"]))
+    if case["dtype"] not in programs:
+        torch.manual_seed(1)
+        net = Net()
+        initial = {name: value.clone() for name, value in net.state_dict().items()}
+        programs[case["dtype"]] = net, torch.jit.script(net), initial
+    net, program, initial = programs[case["dtype"]]
+    net.load_state_dict(initial)
+    points = numbers.normal(size=(case["samples"], 16)).astype(case["dtype"])
+    labels = points[:, :4].argmax(1)
+    flags = numpy.arange(case["samples"]) // BATCH % 3
+    files = [f"{case['name']}-{kind}.npy" for kind in ("points", "labels", "flags")]
+    for file, values in zip(files, (points, labels, flags)):
+        numpy.save(file, values)
+    sources = ", ".join(f"{{path: {file}}}" for file in files)
+    validation = f"validation: [{sources}]" if case.get("plateau") else ""
+    text = f"""format: 1
 epochs: {epochs}
 data:
-  train: [{{path: parity-points.npy}}, {{path: parity-labels.npy}}]
+  train: [{sources}]
   shuffle: false
+  {validation}
 batch: {{initial: {BATCH}}}
-optimizer: {settings}
+optimizer: {case["optimizer"]}
+schedule: {case["schedule"]}
 """
-torch.jit.save(torch.jit.script(net), program, _extra_files={"adaptdl.yaml": text})
-step = eval(optimizer)(net.parameters())
-losses = []
-for _ in range(epochs):
-    for x, y in zip(torch.from_numpy(points).split(BATCH), torch.from_numpy(labels).split(BATCH)):
-        step.zero_grad()
-        loss = net.training_step([x, y])
-        loss.backward()
-        step.step()
-        losses.append(loss.item())
-json.dump(losses, open("losses.json", "w"))
+    torch.jit.save(program, case["program"], _extra_files={"adaptdl.yaml": text})
+    trained = [p for p in net.parameters() if p.requires_grad]
+    biases = [p for name, p in net.named_parameters() if name.endswith(".bias")]
+    others = [p for p in trained if not any(p is bias for bias in biases)]
+    optimizer = eval(case["torch"])
+    schedule = eval(case["torch_schedule"]) if case["torch_schedule"] else None
+    losses = []
+    data = [torch.from_numpy(values) for values in (points, labels, flags)]
+    for _ in range(epochs):
+        for batch in zip(*(values.split(BATCH) for values in data)):
+            optimizer.zero_grad()
+            loss = net.training_step(batch)
+            loss.backward()
+            if case.get("clip"):
+                nn.utils.clip_grad_norm_(trained, case["clip"])
+            optimizer.step()
+            losses.append(loss.item())
+            if schedule and not case.get("plateau"):
+                schedule.step()
+        if case.get("plateau"):
+            with torch.no_grad():
+                sums = net.validation_step(data)
+            schedule.step((sums["loss"] / sums["count"]).item())
+    json.dump(losses, open(case["name"] + "-losses.json", "w"))
 '''
 
-OPTIMIZERS = {
-    "lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)": "{kind: sgd, lr: 0.1, momentum: 0.9}",
-    "lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1)":
-        "{kind: adamw, lr: 0.01, weight_decay: 0.1}",
-}
+# (optimizer of adaptdl.yaml, the same in torch); `biases` are trained with other numbers.
+BIASES = 'groups: [{match: "*.bias", lr: 0.02, weight_decay: 0}]'
+GROUPS = '[{"params": others}, {"params": biases, "lr": 0.02, "weight_decay": 0.0}]'
+OPTIMIZERS = [
+    ("{kind: sgd, lr: 0.1, weight_decay: 0.01}",
+     "torch.optim.SGD(trained, lr=0.1, weight_decay=0.01)"),
+    ("{kind: sgd, lr: 0.1, momentum: 0.9, nesterov: true, weight_decay: 0.01, " + BIASES + "}",
+     f"torch.optim.SGD({GROUPS}, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01)"),
+    ("{kind: adam, lr: 0.01, amsgrad: true, weight_decay: 0.01, clip_norm: 0.3}",
+     "torch.optim.Adam(trained, lr=0.01, amsgrad=True, weight_decay=0.01)"),
+    ("{kind: adamw, lr: 0.01, weight_decay: 0.1, " + BIASES + "}",
+     f"torch.optim.AdamW({GROUPS}, lr=0.01, weight_decay=0.1)"),
+    ("{kind: nadam, lr: 0.01, weight_decay: 0.01}",
+     "torch.optim.NAdam(trained, lr=0.01, weight_decay=0.01)"),
+    ("{kind: rmsprop, lr: 0.01, momentum: 0.5, centered: true, weight_decay: 0.01}",
+     "torch.optim.RMSprop(trained, lr=0.01, momentum=0.5, centered=True, weight_decay=0.01)"),
+    ("{kind: adagrad, lr: 0.05, lr_decay: 0.01, weight_decay: 0.01}",
+     "torch.optim.Adagrad(trained, lr=0.05, lr_decay=0.01, weight_decay=0.01)"),
+    ("{kind: adadelta, weight_decay: 0.01, clip_norm: 0.3}",
+     "torch.optim.Adadelta(trained, weight_decay=0.01)"),
+    ("{kind: lamb, lr: 0.01, weight_decay: 0.1, " + BIASES + "}",
+     f"Lamb({GROUPS}, lr=0.01, weight_decay=0.1)"),
+    ("{kind: lion, lr: 0.003, weight_decay: 0.1, " + BIASES + "}",
+     f"Lion({GROUPS}, lr=0.003, weight_decay=0.1)"),
+]
+
+# (schedule of adaptdl.yaml, in epochs of 5 steps; the same in torch, in steps)
+LR = "torch.optim.lr_scheduler."
+SCHEDULES = [
+    ("[{kind: step, every_epochs: 3, gamma: 0.5}]", LR + "StepLR(optimizer, 15, 0.5)"),
+    ("[{kind: multi_step, milestones: [2, 5.6], gamma: 0.3}]",
+     LR + "MultiStepLR(optimizer, [10, 28], 0.3)"),
+    ("[{kind: exponential, every_epochs: 5, gamma: 0.3}]",
+     LR + "ExponentialLR(optimizer, 0.3 ** (1 / 25))"),
+    ("[{kind: linear, epochs: 8}]", LR + "LinearLR(optimizer, total_iters=40)"),
+    ("[{kind: polynomial, power: 2}]", LR + "PolynomialLR(optimizer, 50, 2)"),
+    ("[{kind: warmup, epochs: 2, start_factor: 0.1}, {kind: cosine, final_factor: 0.1}]",
+     LR + "SequentialLR(optimizer, [" + LR + "LinearLR(optimizer, 0.1, 1.0, 10), " + LR +
+     "CosineAnnealingLR(optimizer, 40, 0.03)], [10])"),
+    ("[{kind: cosine_restarts, every_epochs: 1.4, multiplier: 2}]",
+     LR + "CosineAnnealingWarmRestarts(optimizer, 7, 2)"),
+    ("[{kind: one_cycle, three_phase: true, pct_start: 0.4}]",
+     LR + "OneCycleLR(optimizer, 0.3, 50, pct_start=0.4, three_phase=True)"),
+    ("[{kind: plateau, patience: 0, threshold: 0.3, gamma: 0.5, cooldown: 1}]",
+     LR + "ReduceLROnPlateau(optimizer, factor=0.5, patience=0, threshold=0.3, cooldown=1)"),
+]
+
+REPLICAS = [
+    ["--replicas", "3"],
+    ["--replicas", "2"],
+    ["--replicas", "3", "--set", "batch.accumulation=true", "--set", "batch.atomic_max=8"],
+    ["--replicas", "1"],
+    ["--replicas", "1", "--set", "batch.accumulation=true", "--set", "batch.atomic_max=16"],
+]
 
 
-def partial_steps(folder, draw):
-    """Every sample counts once an epoch, also where the replicas' shares differ."""
+def optimizer_cases(dtype, chosen, tolerance, replicas):
+    for i, (settings, in_torch) in enumerate(chosen):
+        yield {"name": f"{dtype}-optimizer-{i}", "dtype": dtype, "samples": 230,
+               "optimizer": settings, "torch": in_torch, "schedule": "[]", "torch_schedule": "",
+               "tolerance": tolerance, "clip": 0.3 if "clip_norm" in settings else None,
+               "replicas": replicas(i)}
+
+
+def schedule_cases():
+    for i, (settings, in_torch) in enumerate(SCHEDULES):
+        yield {"name": f"schedule-{i}", "dtype": "float64", "samples": BATCH * STEPS_PER_EPOCH,
+               "optimizer": "{kind: sgd, lr: 0.3, momentum: 0.5}",
+               "torch": "torch.optim.SGD(trained, lr=0.3, momentum=0.5)", "schedule": settings,
+               "torch_schedule": in_torch, "tolerance": 1e-10, "plateau": "Plateau" in in_torch,
+               "replicas": [REPLICAS[i % 5]]}
+
+
+def train(folder, cases):
     script = folder.write("script.py", REFERENCE)
-    program = folder.program("parity")
-    for optimizer, settings in OPTIMIZERS.items():
-        run_command([PYTHON, script, program, str(EPOCHS), optimizer, settings], 0, 300,
-                    cwd=folder.path)
-        wanted = dict(enumerate(json.loads(read(folder.file("losses.json"))), start=1))
-        check(len(wanted) == 5 * EPOCHS, "unexpected steps", len(wanted))
-        for extra in (["--replicas", "1"], ["--replicas", "2"], ["--replicas", "3"],
-                      ["--replicas", "3", "--set", "batch.accumulation=true", "--set",
-                       "batch.atomic_max=8"]):
-            run = folder.run(program, "--fresh", *extra)
+    known = [case | {"program": folder.program(case["name"])} for case in cases]
+    listed = folder.write("cases.json", json.dumps(known))
+    optimizers = os.path.join(os.path.dirname(__file__), "../unit/optim")
+    run_command([PYTHON, script, listed, optimizers, str(EPOCHS)], 0, 500, cwd=folder.path)
+    for case in known:
+        losses = json.loads(read(folder.file(case["name"] + "-losses.json")))
+        wanted = dict(enumerate(losses, start=1))
+        check(len(wanted) == STEPS_PER_EPOCH * EPOCHS, "unexpected steps", len(wanted))
+        check(losses[-1] < losses[0], "PyTorch does not learn it", case, losses)
+        last = case["samples"] - (STEPS_PER_EPOCH - 1) * BATCH
+        for extra in case["replicas"]:
+            print(case["optimizer"], case["schedule"], *extra, flush=True)
+            run = folder.run(case["program"], "--fresh", *extra)
             run.expect_end(0, 200)
-            check([event["batch"] for event in run.of("step")][:5] == [48, 48, 48, 48, 38],
+            check([event["batch"] for event in run.of("step")][:5] == [BATCH] * 4 + [last],
                   "a sample was left out or repeated", run.of("step"))
-            same_losses(run.losses(), wanted, 1e-5)
+            same_losses(run.losses(), wanted, case["tolerance"])
+
+
+def replicas_as_torch(folder, _):
+    """Every sample counts once an epoch, also where the replicas' shares differ."""
+    train(folder, optimizer_cases("float32", [OPTIMIZERS[1]], 1e-5, lambda _: REPLICAS))
+
+
+def optimizers_as_torch(folder, _):
+    """In fp64, where rounding cannot hide a difference."""
+    train(folder, optimizer_cases("float64", OPTIMIZERS, 1e-10, lambda i: [REPLICAS[i % 3]]))
+
+
+def schedules_as_torch(folder, _):
+    """Progress is the number of steps, where all have the initial batch."""
+    train(folder, schedule_cases())
 
 
 if not PYTHON:
     skip_all("ADAPTDL_TEST_PYTHON names no Python with torch and numpy")
-main(partial_steps)
+main(replicas_as_torch, optimizers_as_torch, schedules_as_torch)
