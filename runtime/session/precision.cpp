@@ -9,7 +9,7 @@ namespace {
 
 using Precision = TrainingSpec::Precision;
 
-constexpr double kFirst = 65536, kLargest = 1 << 24;
+constexpr double kFirstScale = 65536, kLargestScale = 1 << 24;
 constexpr int64_t kStepsToDouble = 2000;
 
 }  // namespace
@@ -32,14 +32,14 @@ Autocast::~Autocast() {
 }
 
 LossScale LossScale::first(Precision precision) {
-  return {precision == Precision::fp16 ? kFirst : 1, 0};
+  return {precision == Precision::fp16 ? kFirstScale : 1, 0};
 }
 
 LossScale LossScale::after(Precision precision, bool finite) const {
   if (precision != Precision::fp16) return *this;
   if (!finite) return {std::max(factor / 2, 1.0), 0};
   if (steps + 1 < kStepsToDouble) return {factor, steps + 1};
-  return {std::min(2 * factor, kLargest), 0};
+  return {std::min(2 * factor, kLargestScale), 0};
 }
 
 }  // namespace adaptdl
