@@ -9,16 +9,8 @@
 namespace adaptdl::cli {
 
 // A printable ASCII character is its own code.
-enum Key : int {
-  kKeyUp = 256,
-  kKeyDown,
-  kKeyPageUp,
-  kKeyPageDown,
-  kKeyHome,
-  kKeyEnd,
-  kKeyEnter,
-  kKeyEscape
-};
+inline constexpr int kKeyUp = 256, kKeyDown = 257, kKeyPageUp = 258, kKeyPageDown = 259,
+                     kKeyHome = 260, kKeyEnd = 261, kKeyEnter = 262, kKeyEscape = 263;
 
 class KeyReader {
  public:

@@ -77,7 +77,7 @@ TEST_CASE("the selection stays with its job") {
   view.update("", {}, 3);
   CHECK(selected(view) == "");
   CHECK(says(view, "No job is pending or training."));
-  for (const int key : {int{kKeyUp}, int{kKeyDown}, int{kKeyEnter}, int{'G'}, int{'s'}}) {
+  for (const int key : {kKeyUp, kKeyDown, kKeyEnter, int{'G'}, int{'s'}}) {
     CHECK(view.key(key));
   }
   CHECK_FALSE(view.charted_job());
