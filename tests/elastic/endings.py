@@ -9,6 +9,8 @@ from support import check, kill, main, wait_until
 # Validations of a quarter of the points, after every 10 steps.
 VALIDATING = ["--set", "data.validation_fraction=0.25", "--set", "validate_every_epochs=0.3333"]
 OFTEN = ["--set", "checkpoint_interval_s=0.2"]
+# On a busy machine links may break again and again after a death.
+PATIENT = ["--max-restarts", "20"]
 
 
 def model_of(run, name="model.pt"):
@@ -33,7 +35,7 @@ def steps_are_limited(folder, draw):
     that continues; a validation follows, and the model is saved."""
     program = folder.program("slow")
     limit = ["--set", "max_steps=60", *VALIDATING]
-    run = folder.run(program, *limit, "--replicas", "1:3", "--replicas-at", "0:1,5:3")
+    run = folder.run(program, *limit, *PATIENT, "--replicas", "1:3", "--replicas-at", "0:1,5:3")
     run.wait_replicas(3)
     run.wait_steps_more(2)
     check(kill(next(iter(run.members().values()))), "the replica to kill is gone already")
@@ -121,7 +123,8 @@ def early_stopping(folder, draw):
     check(len(validations) == 16 and validations[-1] == run.last_step(), "another step",
           validations)
 
-    run = folder.run(program, *VALIDATING, *STILL, *OFTEN, "--name", "several", "--replicas", "3")
+    run = folder.run(program, *VALIDATING, *STILL, *OFTEN, *PATIENT, "--name", "several",
+                     "--replicas", "3")
     run.wait_event("validation", step=validations[1])
     check(kill(next(iter(run.members().values()))), "the replica to kill is gone already")
     run.wait_steps_more(1)
@@ -145,7 +148,7 @@ def best_model(folder, draw):
     """The model of the best validation is kept, through a death of the replica that saves it and a
     restart of everything. A later start with worse models leaves it."""
     program = folder.program("slow")
-    options = [*VALIDATING, *OFTEN, "--set", "best={metric: accuracy, mode: max}"]
+    options = [*VALIDATING, *OFTEN, *PATIENT, "--set", "best={metric: accuracy, mode: max}"]
     run = folder.run(program, *options, "--replicas", "2")
     run.wait_for(lambda events: sum(event.get("best") is True for event in events) >= 2,
                  "two validations that were the best so far")
@@ -183,7 +186,7 @@ def best_model_survives_its_writer(folder, draw):
     """Rank 0 dies after the validation is agreed, before it has saved the model: another replica
     saves it. A best model that cannot be saved ends nothing."""
     program = folder.program("slow")
-    options = [*VALIDATING, "--set", "best={metric: accuracy, mode: max}", "--set",
+    options = [*VALIDATING, *PATIENT, "--set", "best={metric: accuracy, mode: max}", "--set",
                "optimizer.lr=1e-9", "--set", "max_steps=11", "--replicas", "2"]
     run = folder.run(program, *options, ADAPTDL_FAULT="saving_best:10:0")
     end = expect_finished(run, "max_steps")
