@@ -76,9 +76,9 @@ Lists for_plain(const Update& update, int states, const F& plain) {
 
 template <typename Rule>
 void apply(const Rule& rule, const Update& parameters) {
-  Lists others = for_plain(parameters, Rule::states, [&](size_t i, auto zero) {
+  Lists others = for_plain(parameters, Rule::kStates, [&](size_t i, auto zero) {
     using T = decltype(zero);
-    with_memory<T>(parameters, i, Rule::states,
+    with_memory<T>(parameters, i, Rule::kStates,
                    [&](T* parameter, const T* gradient, const auto& state, int64_t count) {
                      for_blocks(count, [&](int64_t begin, int64_t end) {
                        update(rule, parameter + begin, gradient + begin, from(state, begin),
@@ -96,9 +96,9 @@ inline double lamb_rate(double lr, const LambSums& sums) {
 }
 
 inline void apply(const Lamb& rule, const Update& parameters) {
-  Lists others = for_plain(parameters, Lamb::states, [&](size_t i, auto zero) {
+  Lists others = for_plain(parameters, Lamb::kStates, [&](size_t i, auto zero) {
     using T = decltype(zero);
-    with_memory<T>(parameters, i, Lamb::states,
+    with_memory<T>(parameters, i, Lamb::kStates,
                    [&](T* parameter, const T* gradient, const auto& state, int64_t count) {
                      // Added up in the order of the blocks, so that the sum is the same with any
                      // threads.

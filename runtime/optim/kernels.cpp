@@ -18,14 +18,14 @@ ADAPTDL_RULE void update_array(const Rule& shared, T* __restrict parameter,
   T* __restrict third = state[2];
   for (size_t i = 0; i < n; ++i) {
     T p = parameter[i], a{}, b{}, c{};
-    if constexpr (Rule::states > 0) a = first[i];
-    if constexpr (Rule::states > 1) b = second[i];
-    if constexpr (Rule::states > 2) c = third[i];
+    if constexpr (Rule::kStates > 0) a = first[i];
+    if constexpr (Rule::kStates > 1) b = second[i];
+    if constexpr (Rule::kStates > 2) c = third[i];
     rule(p, gradient[i], a, b, c);
     parameter[i] = p;
-    if constexpr (Rule::states > 0) first[i] = a;
-    if constexpr (Rule::states > 1) second[i] = b;
-    if constexpr (Rule::states > 2) third[i] = c;
+    if constexpr (Rule::kStates > 0) first[i] = a;
+    if constexpr (Rule::kStates > 1) second[i] = b;
+    if constexpr (Rule::kStates > 2) third[i] = c;
   }
 }
 

@@ -13,7 +13,7 @@
 namespace adaptdl::rules {
 
 // For every rule but LAMB, and T = float or double. state[k]: the rule's k-th state; the pointers
-// from Rule::states on are not used.
+// from Rule::kStates on are not used.
 template <typename Rule, typename T>
 void update(const Rule& rule, T* parameter, const T* gradient, const std::array<T*, 3>& state,
             size_t n);

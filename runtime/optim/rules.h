@@ -5,7 +5,7 @@
 // device (tensor_list.h). Formulas and names are those of torch.optim; LAMB: arXiv 1904.00962 v5,
 // algorithm 2 with phi(z) = z; Lion: arXiv 2302.06675, algorithm 2. Torch-free.
 //
-// A rule is called with a parameter, its gradient, and the `states` values that are kept for it,
+// A rule is called with a parameter, its gradient, and the `kStates` values that are kept for it,
 // which it changes. All members are computed beforehand, from settings, learning rate and step.
 
 #include <cmath>
@@ -77,7 +77,7 @@ ADAPTDL_RULE T sign(const T& x) {
 // buffer = momentum * buffer + taken * g; p -= lr * (of_buffer * buffer + of_gradient * g).
 template <bool has_momentum>
 struct Sgd {
-  static constexpr int states = has_momentum ? 1 : 0;
+  static constexpr int kStates = has_momentum ? 1 : 0;
   double lr = 0, weight_decay = 0;
   double momentum = 0, taken = 1;  // taken: 1 - dampening, but 1 in the first update
   double of_buffer = 1, of_gradient = 0;
@@ -125,7 +125,7 @@ struct Denominator {
 // Adam and AdamW: weight decay is coupled (weight_decay) or decoupled (kept = 1 - lr * decay).
 template <bool amsgrad>
 struct Adam {
-  static constexpr int states = amsgrad ? 3 : 2;
+  static constexpr int kStates = amsgrad ? 3 : 2;
   double kept = 1, weight_decay = 0;
   Moments moments;
   Denominator denominator;
@@ -141,7 +141,7 @@ struct Adam {
 };
 
 struct Nadam {
-  static constexpr int states = 2;
+  static constexpr int kStates = 2;
   double kept = 1, weight_decay = 0;
   Moments moments;
   Denominator denominator;
@@ -161,7 +161,7 @@ struct Nadam {
 // The states are in the order square average, momentum buffer, average gradient.
 template <bool has_momentum, bool centered>
 struct Rmsprop {
-  static constexpr int states = 1 + (has_momentum ? 1 : 0) + (centered ? 1 : 0);
+  static constexpr int kStates = 1 + (has_momentum ? 1 : 0) + (centered ? 1 : 0);
   double lr = 0, weight_decay = 0, alpha = 0, eps = 0, momentum = 0;
 
   template <typename V>
@@ -191,7 +191,7 @@ struct Rmsprop {
 };
 
 struct Adagrad {
-  static constexpr int states = 1;
+  static constexpr int kStates = 1;
   double rate = 0, weight_decay = 0, eps = 0;  // rate: lr / (1 + (step - 1) * lr_decay)
 
   template <typename V>
@@ -205,7 +205,7 @@ struct Adagrad {
 };
 
 struct Adadelta {
-  static constexpr int states = 2;
+  static constexpr int kStates = 2;
   double lr = 0, weight_decay = 0, rho = 0, eps = 0;
 
   template <typename V>
@@ -223,7 +223,7 @@ struct Adadelta {
 };
 
 struct Lion {
-  static constexpr int states = 1;
+  static constexpr int kStates = 1;
   double lr = 0, kept = 1, beta1 = 0, beta2 = 0;
 
   template <typename V>
@@ -240,7 +240,7 @@ struct Lion {
 // LAMB moves a parameter by -rate * direction, where rate = lr * |p| / |direction|, or lr where one
 // of these norms is 0: it needs both norms of the whole parameter in between.
 struct Lamb {
-  static constexpr int states = 2;
+  static constexpr int kStates = 2;
   double lr = 0, weight_decay = 0;
   Moments moments;
   Denominator denominator;
