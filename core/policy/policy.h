@@ -59,8 +59,8 @@ struct PolicyInfo {
   std::string_view summary;  // one line
   std::vector<PolicyOption> options;
   std::unique_ptr<Policy> (*make)(const std::map<std::string, double>& options);  // all are set
-  // False: jobs get the replicas that their user asked for and, in simulations, keep the batch; jobs
-  // on several nodes may share nodes (feasibility.h, rule 5).
+  // False: jobs get the replicas that their user asked for and, in simulations, keep the batch;
+  // jobs on several nodes may share nodes (feasibility.h, rule 5).
   bool adapts = true;
 };
 

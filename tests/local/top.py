@@ -172,7 +172,9 @@ def ways_out(folder, random):
     """Whatever ends it, the terminal is as it was."""
     with service(folder, "--slots", "1") as local:
         (name,) = train(local)
-        listed = lambda text: name in text
+
+        def listed(text):
+            return name in text
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             with terminal(local, "top", "--interval", "200ms") as top:
                 top.wait(listed, "the list")
