@@ -90,7 +90,8 @@ std::vector<std::optional<double>> column_means(const std::vector<ChartPoint>& p
   std::vector<double> sums(count), counts(count);
   for (const ChartPoint& point : points) {
     if (!finite(point)) continue;
-    const auto at = static_cast<size_t>(range.part(point.x) * static_cast<double>(count - 1) + 0.5);
+    const auto at =
+        static_cast<size_t>(std::lround(range.part(point.x) * static_cast<double>(count - 1)));
     sums[at] += point.y;
     ++counts[at];
   }

@@ -229,8 +229,8 @@ std::vector<std::string> TopView::list_lines(const TopLook& look) const {
 std::vector<std::string> TopView::chart_screen(const TopLook& look) const {
   std::vector<std::string> lines = {facts_line(last_charted_, charted() == nullptr), ""};
   const auto found = curves_.find(charted_);
-  static const Curve kNone;
-  const Curve& curve = found == curves_.end() ? kNone : found->second;
+  static const Curve none;
+  const Curve& curve = found == curves_.end() ? none : found->second;
   constexpr size_t kOther = 6;  // two lines above, two titles, the axis, the help
   const size_t height = look.height > kOther + 2 ? (look.height - kOther) / 2 : 1;
   const auto add = [&](const char* title, std::optional<double> CurvePoint::*value) {

@@ -37,11 +37,11 @@ void WatchedFile::check() const {
   struct stat there = {};
   const bool replaced = stat(path_.c_str(), &there) == 0 && !same(there, opened_);
   if (same(now, opened_) && !replaced) return;
-  fail(
+  throw DataChanged(fmt::format(
       "{}: changed while the run uses it: {}, now {}; data must stay as they are until the run has "
       "ended: write changed data to another file, or run the same command again to continue with "
       "these from the newest checkpoint",
-      path_, described(opened_), described(replaced ? there : now));
+      path_, described(opened_), described(replaced ? there : now)));
 }
 
 }  // namespace adaptdl::data

@@ -6,9 +6,16 @@
 #include <string>
 #include <sys/stat.h>
 
+#include "core/base/error.h"
 #include "core/base/fd.h"
 
 namespace adaptdl::data {
+
+// A file has changed under the run, which ends all replicas.
+class DataChanged : public Error {
+ public:
+  using Error::Error;
+};
 
 // Immutable; any thread.
 class WatchedFile {
@@ -16,9 +23,9 @@ class WatchedFile {
   // Throws Error if the file cannot be opened.
   explicit WatchedFile(const std::string& path);
 
-  // Throws Error if the file's size or time of modification has changed, or if another file has its
-  // place; ReadFailed if that cannot be found out. Takes about a microsecond. A file that was
-  // removed has not changed.
+  // Throws DataChanged if the file's size or time of modification has changed, or if another file
+  // has its place; ReadFailed if that cannot be found out. Takes about a microsecond. A file that
+  // was removed has not changed.
   void check() const;
 
  private:

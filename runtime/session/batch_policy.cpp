@@ -80,8 +80,8 @@ std::optional<int64_t> BatchPolicy::smaller_atomic(const Progress& progress) con
 }
 
 void BatchPolicy::observe(const StepFacts& facts, int nodes) {
-  if (!facts.whole) return;
-  profile_.record({nodes, facts.replicas, facts.computed.atomic, facts.computed.micro_steps - 1,
+  if (!facts.whole || facts.halved) return;
+  profile_.record({nodes, facts.replicas, facts.batch.atomic, facts.batch.micro_steps - 1,
                    facts.summary.accum_s, facts.summary.optim_s, facts.summary.sync_s});
 }
 

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/data/watched_file.h"
 #include "runtime/parallel/buffers.h"
 #include "runtime/parallel/device_memory.h"
 #include "runtime/parallel/tensor_math.h"
@@ -173,6 +174,8 @@ Prepared ElasticLoop::prepare_or_shrink() {
     try {
       return prepare();
     } catch (const comm::Aborted&) {
+      throw;
+    } catch (const data::DataChanged&) {
       throw;
     } catch (const std::exception& error) {
       const auto smaller =

@@ -149,8 +149,8 @@ StepReport Stepper::run_passes(const std::vector<data::Step>& steps, const Team&
     gradients_.begin_micro_step(micro, weight);
     if (samples > 0) {
       const at::Tensor loss = forward(tensors);
-      // A loss in 16 bits would overflow.
-      (weight * scale == 1 ? loss : loss.to(at::kFloat) * (weight * scale)).backward();
+      const at::Tensor wide = scale == 1 ? loss : loss.to(at::kFloat);  // 16 bits would overflow
+      (weight * scale == 1 ? wide : wide * (weight * scale)).backward();
       const double value = loss.item<double>() * static_cast<double>(samples);
       result.samples += static_cast<double>(samples);
       result.loss_sum += value;
@@ -214,10 +214,12 @@ void Stepper::update_statistics(Progress& after, const Progress& before, const S
 // them.
 bool Stepper::measure_next(const Progress& progress, int replicas, double step_s) {
   const int64_t next = progress.step + 1;
-  if (spec_.statistics_every > 0) return next % spec_.statistics_every == 0;
   const bool halves =
       progress.batch.micro_steps == 1 && measures_halves(replicas, progress.batch.atomic);
-  // Steps in halves do not tell how long a whole one takes: every second one is.
+  // Steps in halves do not tell how long a whole one takes, so others come between them.
+  if (spec_.statistics_every > 0) {
+    return next % std::max(spec_.statistics_every, halves ? 2 : 1) == 0;
+  }
   if (halves && next - progress.batch_since < 2 * kMeasureAlways) return next % 2 == 0;
   if (!halves && (next - progress.batch_since < kMeasureAlways || step_s <= 0)) return true;
   // A window of w iterations includes 2 w / interval measurements, as they fade away.
@@ -288,8 +290,8 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   const auto batch = static_cast<double>(progress.batch.total(team.replicas));
   facts.replicas = team.replicas;
   facts.whole = summary.samples == batch;
-  facts.batch = facts.computed = progress.batch;
-  if (halves) facts.computed = {(progress.batch.atomic + 1) / 2, 2};
+  facts.batch = progress.batch;
+  facts.halved = halves;
   if (progress.measure && !summary.nonfinite) {
     int gradient_samples = halves ? 2 : 0;
     for (size_t i = 0; !halves && i < steps.size(); ++i) {

@@ -36,9 +36,9 @@ struct StepFacts {
   double noise_scale = 0;  // tr(covariance) / |gradient|^2, samples; 0 = unknown
   double step_s = 0;       // on this replica
   BatchPlan batch;
-  BatchPlan computed;  // as it was computed: `batch`, or by a lone replica in halves
   int replicas = 1;
-  bool whole = true;  // not cut short by the end of a pass
+  bool whole = true;    // not cut short by the end of a pass
+  bool halved = false;  // computed in halves by a lone replica, to measure
   bool skipped() const { return summary.nonfinite; }
 };
 

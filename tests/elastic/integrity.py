@@ -83,7 +83,9 @@ def failing_disk(folder, draw):
                          "--set", f"data.train.0.path={path}")
         run.expect_end(1)
         failures = run.of("failure")
-        check(len(failures) >= 2, "not like any death", failures)
+        reason = run.end_event()["reason"]
+        check(failures and "two replicas failed in the same step" in reason, "not like any death",
+              failures, reason)
         for failure in failures:
             check("holes.npy: cannot read the data at offset" in failure["reason"] and
                   failure["signal"] != 7, "an odd reason", failure)

@@ -33,7 +33,7 @@ struct RendezvousOptions {
   Seconds start_timeout{120};   // from the start of a replica until it says hello
   Seconds connect_timeout{30};  // for a newcomer, from the generation message until it is connected
   Seconds settle{0.5};          // how long ready newcomers wait for those still starting
-  Seconds lost_settle{0.1};     // how long broken links wait for the news of a death
+  Seconds lost_settle{0.5};     // how long broken links wait for the news of a death
   Seconds leave_timeout{30};    // for a replica that is no longer a member, until it is gone
 };
 
