@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 template <typename T>
-constexpr bool is_number = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+constexpr bool kIsNumber = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
 // Visits every field by name, except the statistics. Saving, reading and the digest use this list.
 template <typename P, typename Visit>
@@ -87,7 +87,7 @@ uint64_t digest(const Progress& progress) {
     hash ^= hash >> 29;
   };
   visit_fields(progress, [&mix](const char*, const auto& value) {
-    if constexpr (is_number<std::remove_cvref_t<decltype(value)>>) {
+    if constexpr (kIsNumber<std::remove_cvref_t<decltype(value)>>) {
       mix(value);
     } else {
       for (const auto& [name, metric] : value) {
@@ -105,7 +105,7 @@ uint64_t digest(const Progress& progress) {
 json to_json(const Progress& progress) {
   json result = {{"statistics", progress.statistics.to_json()}};
   visit_fields(progress, [&](const char* name, const auto& value) {
-    if constexpr (is_number<std::remove_cvref_t<decltype(value)>>) {
+    if constexpr (kIsNumber<std::remove_cvref_t<decltype(value)>>) {
       result[name] = value;
     } else {
       result[name] = to_json(value);
@@ -120,7 +120,7 @@ Progress progress_from_json(const json& saved) {
     visit_fields(progress, [&](const char* name, auto& value) {
       const auto found = saved.find(name);
       if (found == saved.end()) return;  // an earlier version wrote it; the field keeps its default
-      if constexpr (is_number<std::remove_cvref_t<decltype(value)>>) {
+      if constexpr (kIsNumber<std::remove_cvref_t<decltype(value)>>) {
         found->get_to(value);
       } else {
         from_json(*found, value);

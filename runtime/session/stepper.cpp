@@ -25,7 +25,7 @@ constexpr int64_t kMeasureAtLeast = 200;
 constexpr double kMeasurements = 50;
 // A lone replica computes a measured step in halves, which costs a pass's fixed time. A half has at
 // least two samples, as normalisation over a batch needs.
-constexpr int64_t kLeastHalvesApart = 8, kMostHalvesApart = 32;
+constexpr int64_t kLeastHalvesApart = 16, kMostHalvesApart = 64;
 constexpr int64_t kSmallestHalved = 4;
 
 data::Sampler make_sampler(const TrainingSpec& spec, int64_t samples) {
@@ -220,7 +220,7 @@ bool Stepper::measure_next(const Progress& progress, int replicas, double step_s
   if (spec_.statistics_every > 0) {
     return next % std::max(spec_.statistics_every, halves ? 2 : 1) == 0;
   }
-  if (halves && next - progress.batch_since < 2 * kMeasureAlways) return next % 2 == 0;
+  if (halves && next - progress.batch_since < 2 * (BatchChooser::kEnough + 2)) return next % 2 == 0;
   if (!halves && (next - progress.batch_since < kMeasureAlways || step_s <= 0)) return true;
   // A window of w iterations includes 2 w / interval measurements, as they fade away.
   const auto sparse = static_cast<int64_t>(2 * progress.statistics.window() / kMeasurements);
