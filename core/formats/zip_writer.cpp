@@ -55,7 +55,7 @@ void ZipWriter::add(const std::string& name, std::string_view content) {
   out(content);
   const std::string place = number(1, 2) + number(sizes.size() + 8, 2) + sizes + number(offset, 8);
   directory_ += "PK\x01\x02" + number(kVersion, 2) + common + number(place.size(), 2) +
-                number(0, 10) + number(kIn64, 4) + name + place;
+                std::string(10, '\0') + number(kIn64, 4) + name + place;
   ++members_;
 }
 
