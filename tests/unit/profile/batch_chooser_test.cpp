@@ -73,7 +73,7 @@ TEST_CASE("a batch at most doubles the largest that was measured") {
   BatchChoice present = chooser.spread(2);
   std::vector<int64_t> totals;
   while (const auto better = chooser.improve(1, 2, present, knowledge)) {
-    present = *better;
+    present = static_cast<const BatchChoice&>(*better);
     totals.push_back(2 * present.atomic * (present.accum_steps + 1));
     knowledge.proven_batch = totals.back();
   }
