@@ -1,6 +1,7 @@
 #include "core/launch/command/leftovers.h"
 
 #include <doctest/doctest.h>
+#include <thread>
 
 #include "core/base/files.h"
 #include "core/base/process.h"
@@ -68,6 +69,9 @@ TEST_CASE("leftovers: what a dead leader has left is found by the mark") {
   leader.wait();
   const auto left = static_cast<pid_t>(std::stol(read_file(folder.file("pid"), 100)));
   REQUIRE(launch::testing::alive(left));
+  // In the middle of exec a process shows no environment.
+  const std::string comm = "/proc/" + std::to_string(left) + "/comm";
+  while (read_file(comm, 100) != "sleep\n") std::this_thread::yield();
   CHECK(kill_leftovers(record, "MARK=others", 0.2) == 0);
   CHECK(kill_leftovers(record, "MARK=our", 0.2) == 0);
   REQUIRE(launch::testing::alive(left));
