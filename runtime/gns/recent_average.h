@@ -45,8 +45,6 @@ class RecentAverage {
   GradParams group(int index) const;
   // Standard error of phi of all groups together; infinite for less than two measurements.
   double error() const { return estimate_.error; }
-  // Effective number of measurements, (sum w y)^2 / sum (w y)^2.
-  double measurements() const { return estimate_.measurements; }
   // Length of the window, scale-invariant iterations.
   double window() const;
 
@@ -62,7 +60,8 @@ class RecentAverage {
     double xx = 0, xy = 0, yy = 0;   // (w x)^2, (w x)(w y), (w y)^2, of all groups together
   };
   struct Estimate {
-    double phi = 0, error = 0, measurements = 0;
+    double phi = 0, error = 0;
+    double measurements = 0;  // effective number, (sum w y)^2 / sum (w y)^2
   };
   static Estimate estimate(const Window& window);
   void choose();

@@ -135,7 +135,7 @@ GradientStatistics GradientStatistics::from_json(const nlohmann::json& json) {
   GradientStatistics result(static_cast<int>(groups.size()),
                             recent ? Averaging::recent : Averaging::adaptdl);
   if (recent) result.recent_ = RecentAverage::from_json(json.at("recent"), result.groups());
-  result.samples_ = json_get<int64_t>(json, "samples", what);
+  result.samples_ = json_get_or<int64_t>(json, "samples", what, 0);  // none: of an earlier version
   if (result.samples_ < 0) fail("{}: samples is {}", what, result.samples_);
   result.weight_ = json_get<double>(json, "weight", what);
   result.biased_ = json_get<bool>(json, "biased", what);

@@ -439,6 +439,11 @@ void ElasticLoop::initialise() {
     restore(checkpoint->header.state);
     restore_tensors(*checkpoint, state_tensors());
     progress_.batch_replicas = 0;
+    // The settings may name another precision than those of the run that wrote it.
+    const bool scaled = progress_.loss_scale.factor > 1;
+    if (scaled != (spec_.precision == TrainingSpec::Precision::fp16)) {
+      progress_.loss_scale = LossScale::first(spec_.precision);
+    }
     if (!checkpoint->header.state.value("ended", false)) checkpointer_.failed();
     // The limits may be lower than those of the run that wrote it.
     if (!progress_.finished) {
@@ -506,13 +511,12 @@ void ElasticLoop::save_model() {
 
 // A model that training has spoilt must not pass for a trained one.
 void ElasticLoop::require_finite_model() const {
-  for (const auto& [name, tensor] : program_.parameters()) {
-    if (all_finite(tensor)) continue;
-    fail(
-        "training came to its end, but parameter {} holds numbers that are not finite; lower the "
-        "learning rate or clip gradients, and continue from the newest checkpoint",
-        name);
-  }
+  const auto spoilt = not_finite(program_.parameters());
+  if (spoilt.empty()) return;
+  fail(
+      "training came to its end, but parameter {} holds numbers that are not finite; lower the "
+      "learning rate or clip gradients, and continue from the newest checkpoint",
+      *spoilt.begin());
 }
 
 // Whether these parameters are those of the best validation so far.

@@ -192,7 +192,13 @@ StepReport Stepper::run_passes(const std::vector<data::Step>& steps, const Team&
 }
 
 void Stepper::update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
-                                int gradient_samples) {
+                                const std::vector<data::Step>& steps) {
+  // Each half is a sample; otherwise a replica has one in each pass that has data for it.
+  int gradient_samples = 0;
+  for (const auto& step : steps) {
+    gradient_samples +=
+        facts.halved ? 2 : static_cast<int>(std::min<int64_t>(facts.replicas, step.consumed));
+  }
   const double scale = facts.summary.samples / static_cast<double>(spec_.batch.initial);
   // Successive gradients are compared if both are of a whole step.
   if (gradient_samples == 1 && !(facts.whole && gradients_.has_previous())) return;
@@ -292,13 +298,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   facts.whole = summary.samples == batch;
   facts.batch = progress.batch;
   facts.halved = halves;
-  if (progress.measure && !summary.nonfinite) {
-    int gradient_samples = halves ? 2 : 0;
-    for (size_t i = 0; !halves && i < steps.size(); ++i) {
-      gradient_samples += static_cast<int>(std::min<int64_t>(team.replicas, steps[i].consumed));
-    }
-    update_statistics(after, progress, facts, gradient_samples);
-  }
+  if (progress.measure && !summary.nonfinite) update_statistics(after, progress, facts, steps);
   ++after.tick;
   ++after.step;
   after.trained_s += summary.slowest_s;

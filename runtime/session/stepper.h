@@ -104,7 +104,7 @@ class Stepper {
                         const Progress& progress, bool halves);
   at::Tensor forward(const std::vector<at::Tensor>& batch);
   void update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
-                         int gradient_samples);
+                         const std::vector<data::Step>& steps);
   bool measure_next(const Progress& progress, int replicas, double step_s);
   void advance(Progress& after, const data::Step& last, double gain) const;
 
