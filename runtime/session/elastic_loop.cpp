@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <fmt/ranges.h>
-#include <set>
-#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -35,15 +33,6 @@ uint64_t total_bytes(const std::vector<NamedTensor>& tensors) {
   return bytes;
 }
 
-// Names of the tensors that hold a number that is not finite.
-std::set<std::string> not_finite(const std::vector<NamedTensor>& tensors) {
-  std::set<std::string> names;
-  for (const auto& named : tensors) {
-    if (!all_finite(named.tensor)) names.insert(named.name);
-  }
-  return names;
-}
-
 }  // namespace
 
 ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const TrainOptions& options,
@@ -62,16 +51,16 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
                     [&session](const json& event) { session.emit(event); }),
       batch_policy_(spec, data_.train.size()),
       hint_sender_(session, stepper_.total_iterations()),
-      state_digest_([this] { return trained_tensors(); }) {
+      models_(program, spec, options),
+      state_(program, spec, optimizer_, schedule_, batch_policy_, checkpointer_),
+      progress_(state_.progress),
+      state_digest_([this] { return state_.trained_tensors(); }) {
   if (data_.validation) {
     if (!program.can_validate()) {
       fail("the settings name validation data, but the program has no validation_step");
     }
     validator_.emplace(program, *data_.validation, options.device, spec.precision);
   }
-  progress_.statistics = gns::GradientStatistics(optimizer_.group_count(), spec.statistics);
-  progress_.loss_scale = LossScale::first(spec.precision);
-  progress_.next_validation = spec.validate_every_epochs;
 }
 
 int ElasticLoop::run() {
@@ -79,14 +68,14 @@ int ElasticLoop::run() {
   if (validator_ && spec_.best) {
     check_best_metric(spec_, validator_->metrics(batch_policy_.initial(1).atomic));
   }
-  checkpointer_.allow_any_numbers(not_finite(state_tensors()));
+  checkpointer_.allow_any_numbers(not_finite(state_.tensors()));
   options_.hooks->program(program_);
   if (session_.has_launcher()) optimizer_.reserve_state();
   session_.set_device_memory(device_memory(options_.device));
   session_.announce({{"libtorch", TORCH_VERSION},
                      {"device", c10::str(options_.device)},
                      {"parameters", program_.parameters().size()},
-                     {"state_bytes", total_bytes(state_tensors())}});
+                     {"state_bytes", total_bytes(state_.tensors())}});
   bool member = session_.await_next();
   while (member) {
     try {
@@ -266,8 +255,9 @@ void ElasticLoop::finish_tick() {
   const double epochs = progress_.iterations / stepper_.iterations_per_epoch();
   if (done.validation) {
     if (!validator_) return;
-    const std::string problem = is_best() ? save_best() : "";
-    reporter_.validation(progress_.step, epochs, progress_.validation, is_best(), problem);
+    const bool best = models_.is_best(progress_);
+    const std::string problem = best ? save_best() : "";
+    reporter_.validation(progress_.step, epochs, progress_.validation, best, problem);
     return;
   }
   reached(StepHooks::Point::applied, progress_.step);
@@ -312,7 +302,7 @@ void ElasticLoop::checkpoint() {
     average_buffers(session_.communicator(), buffers);
   }
   if (session_.rank() != 0) return;
-  checkpointer_.start(header(/*ended=*/false, /*finished=*/false), state_tensors(buffers));
+  checkpointer_.start(header(/*ended=*/false, /*finished=*/false), state_.tensors(buffers));
 }
 
 StepMark ElasticLoop::mark() const {
@@ -348,7 +338,7 @@ void ElasticLoop::synchronise() {
   if (!had_state) checkpointer_.begun();
   session_.report_switched(progress_.step);  // before events of the new generation
   // The previous rank 0 may have died while it saved the best model, which all still have.
-  if (is_best()) save_best();
+  if (models_.is_best(progress_)) save_best();
   progress_.atomic_limit = stricter(progress_.atomic_limit, plan.atomic_limit);
   const bool chosen = choose_batch();
   batch_policy_.begin_generation();
@@ -370,11 +360,11 @@ ElasticLoop::Transferred ElasticLoop::share_state(const SyncPlan& plan, bool tog
   if (plan.transfer && communicator) {
     if (plan.receive) has_state_ = false;
     checkpointer_.release();
-    json state = summary();
+    json state = state_.summary();
     const auto sending = Monotonic::now();
     result.bytes = transfer(*communicator, plan, state, [&](const json& from_root) {
-      if (plan.receive) restore(from_root);
-      return state_tensors();
+      if (plan.receive) state_.restore(from_root);
+      return state_.tensors();
     });
     result.seconds = seconds_since(sending);
   }
@@ -436,14 +426,9 @@ void ElasticLoop::initialise() {
   std::vector<std::string> problems;
   const auto checkpoint = checkpointer_.latest(&problems);
   if (checkpoint) {
-    restore(checkpoint->header.state);
-    restore_tensors(*checkpoint, state_tensors());
+    state_.restore(checkpoint->header.state);
+    restore_tensors(*checkpoint, state_.tensors());
     progress_.batch_replicas = 0;
-    // The settings may name another precision than those of the run that wrote it.
-    const bool scaled = progress_.loss_scale.factor > 1;
-    if (scaled != (spec_.precision == TrainingSpec::Precision::fp16)) {
-      progress_.loss_scale = LossScale::first(spec_.precision);
-    }
     if (!checkpoint->header.state.value("ended", false)) checkpointer_.failed();
     // The limits may be lower than those of the run that wrote it.
     if (!progress_.finished) {
@@ -465,14 +450,10 @@ void ElasticLoop::conclude(bool finished) {
   reporter_.flush();
   average_buffers(session_.communicator(), program_.buffers());
   if (session_.rank() == 0) {
-    if (finished) require_finite_model();
-    std::string model;
-    if (finished && !options_.model_path.empty()) {
-      save_model();
-      model = options_.model_path;
-    }
+    const auto told = [this] { return session_.stop_requested() != StopMode::none; };
+    const std::string model = finished ? models_.save_trained(told) : "";
     try {
-      checkpointed_ = checkpointer_.write(header(/*ended=*/true, finished), state_tensors());
+      checkpointed_ = checkpointer_.write(header(/*ended=*/true, finished), state_.tensors());
     } catch (const Error& error) {
       if (model.empty()) throw;
       log_warning("{}", error.what());  // nothing is lost: training is over and the model is saved
@@ -485,108 +466,17 @@ void ElasticLoop::conclude(bool finished) {
                    {"ended_by", finished ? json(name_of(progress_.ended_by)) : json(nullptr)},
                    {"reason", finished ? describe_end(progress_, spec_) : ""},
                    {"model", model.empty() ? json(nullptr) : json(model)},
-                   {"best", best()},
+                   {"best", models_.best(progress_)},
                    {"validation", progress_.validation}});
   }
   // If rank 0 dies while it saves, the others are still there to do it.
   if (auto* communicator = session_.communicator()) communicator->barrier();
 }
 
-// Retries: a full disk should not lose the trained model.
-void ElasticLoop::save_model() {
-  constexpr double kFirst = 1, kLongest = 60, kPatience = 600;  // s
-  const TimePoint begun = Monotonic::now();
-  for (double pause = kFirst;; pause = std::min(2 * pause, kLongest)) {
-    try {
-      return program_.save(options_.model_path);
-    } catch (const Error& error) {
-      const bool stop = session_.stop_requested() != StopMode::none;
-      if (stop || seconds_since(begun) + pause > kPatience) throw;
-      log_warning("{}; the trained model is kept in memory, next attempt to save it in {} s",
-                  error.what(), pause);
-    }
-    std::this_thread::sleep_for(Seconds(pause));
-  }
-}
-
-// A model that training has spoilt must not pass for a trained one.
-void ElasticLoop::require_finite_model() const {
-  const auto spoilt = not_finite(program_.parameters());
-  if (spoilt.empty()) return;
-  fail(
-      "training came to its end, but parameter {} holds numbers that are not finite; lower the "
-      "learning rate or clip gradients, and continue from the newest checkpoint",
-      *spoilt.begin());
-}
-
-// Whether these parameters are those of the best validation so far.
-bool ElasticLoop::is_best() const {
-  return spec_.best && !progress_.best.empty() && progress_.best_step == progress_.step;
-}
-
-// Not again and again, as save_model(): the others wait, and a later model may be better.
 std::string ElasticLoop::save_best() {
-  if (session_.rank() != 0 || options_.best_path.empty()) return "";
-  if (saved_best_ == progress_.step) return "";
-  best_is_saved_ = false;
+  if (session_.rank() != 0 || !models_.wants_best(progress_.step)) return "";
   reached(StepHooks::Point::saving_best, progress_.step);
-  try {
-    program_.save(options_.best_path);
-  } catch (const std::exception& error) {
-    log_warning("{}; the best model, of step {}, is not saved", error.what(), progress_.step);
-    return error.what();
-  }
-  saved_best_ = progress_.step;
-  best_is_saved_ = true;
-  return "";
-}
-
-json ElasticLoop::best() const {
-  if (!spec_.best || progress_.best.empty()) return nullptr;
-  const auto& [metric, value] = *progress_.best.begin();
-  const bool saved = best_is_saved_ && !options_.best_path.empty();
-  return {{"metric", metric},
-          {"value", value},
-          {"step", progress_.best_step},
-          {"model", saved ? json(options_.best_path) : json(nullptr)}};
-}
-
-std::vector<NamedTensor> ElasticLoop::trained_tensors() const {
-  std::vector<NamedTensor> all;
-  for (auto& named : program_.parameters())
-    all.push_back({kParameterPrefix + named.name, named.tensor});
-  for (auto& named : optimizer_.state_tensors()) {
-    all.push_back({"optimizer/" + named.name, named.tensor});
-  }
-  return all;
-}
-
-std::vector<NamedTensor> ElasticLoop::state_tensors(const std::vector<NamedTensor>& buffers) const {
-  std::vector<NamedTensor> all = trained_tensors();
-  for (const auto& named : buffers) all.push_back({kBufferPrefix + named.name, named.tensor});
-  return all;
-}
-
-json ElasticLoop::summary() const {
-  return {{"progress", to_json(progress_)},
-          {"schedule", schedule_.state()},
-          {"profile", batch_policy_.state()},
-          {"optimizer", optimizer_.counters()},
-          {"checkpoints", checkpointer_.state()}};
-}
-
-void ElasticLoop::restore(const json& summary) {
-  progress_ = progress_from_json(summary.at("progress"));
-  // The settings may define other groups, or another averaging, than the checkpoint.
-  if (progress_.statistics.groups() != optimizer_.group_count() ||
-      progress_.statistics.averaging() != spec_.statistics) {
-    progress_.statistics = gns::GradientStatistics(optimizer_.group_count(), spec_.statistics);
-    progress_.fresh = 0;
-  }
-  schedule_.load_state(summary.at("schedule"));
-  batch_policy_.load_state(summary.at("profile"));
-  optimizer_.prepare_state(summary.at("optimizer"));
-  checkpointer_.load_state(summary.value("checkpoints", json()));
+  return models_.save_best(progress_.step);
 }
 
 CheckpointHeader ElasticLoop::header(bool ended, bool finished) const {
@@ -595,7 +485,7 @@ CheckpointHeader ElasticLoop::header(bool ended, bool finished) const {
   header.step = progress_.step;
   header.generation = session_.generation();
   header.finished = finished;
-  header.state = summary();
+  header.state = state_.summary();
   header.state["ended"] = ended;  // the run was told to, or had finished: no failure
   for (const auto& line : describe(spec_)) header.settings[line.key] = line.value;
   return header;

@@ -12,12 +12,14 @@
 #include "runtime/session/batch_policy.h"
 #include "runtime/session/checkpointer.h"
 #include "runtime/session/hint_sender.h"
+#include "runtime/session/model_saver.h"
 #include "runtime/session/reporter.h"
 #include "runtime/session/state_digest.h"
 #include "runtime/session/step_failure.h"
 #include "runtime/session/stepper.h"
 #include "runtime/session/sync.h"
 #include "runtime/session/trainer.h"
+#include "runtime/session/training_state.h"
 #include "runtime/session/validator.h"
 
 namespace adaptdl {
@@ -54,20 +56,11 @@ class ElasticLoop {
   void checkpoint();  // collective: starts one, in the background
   void initialise();  // rank 0, if no member has state: from a checkpoint or from scratch
   void conclude(bool finished);  // writes the last checkpoint, and the model
-  void save_model();
-  bool is_best() const;
-  std::string save_best();  // returns what went wrong, or ""
-  nlohmann::json best() const;
+  std::string save_best();       // rank 0; as ModelSaver's
 
   Team team() const;
   void reached(StepHooks::Point point, int64_t step);
   StepMark mark() const;
-  std::vector<NamedTensor> trained_tensors() const;  // parameters and optimizer state
-  std::vector<NamedTensor> state_tensors(const std::vector<NamedTensor>& buffers) const;
-  std::vector<NamedTensor> state_tensors() const { return state_tensors(program_.buffers()); }
-  void require_finite_model() const;
-  nlohmann::json summary() const;  // state other than tensors
-  void restore(const nlohmann::json& summary);
   CheckpointHeader header(bool ended, bool finished) const;
 
   Program& program_;
@@ -83,15 +76,14 @@ class ElasticLoop {
   Checkpointer checkpointer_;
   BatchPolicy batch_policy_;
   HintSender hint_sender_;
-
+  ModelSaver models_;
+  TrainingState state_;
+  Progress& progress_;  // of state_
   StateDigest state_digest_;
 
   bool has_state_ = false;
-  bool suspect_ = false;               // as StepMark's
-  bool checkpointed_ = false;          // rank 0: the checkpoint of the end is on disk
-  std::optional<int64_t> saved_best_;  // rank 0: the step of the best model that it saved here
-  bool best_is_saved_ = true;          // rank 0: the newest attempt succeeded
-  Progress progress_;
+  bool suspect_ = false;             // as StepMark's
+  bool checkpointed_ = false;        // rank 0: the checkpoint of the end is on disk
   std::optional<Prepared> pending_;  // prepared here, not yet confirmed by all members
   // When members last diverged: how many steps were finished, and the tick that was repeated.
   std::optional<int64_t> diverged_step_;

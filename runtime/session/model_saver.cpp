@@ -1,0 +1,74 @@
+#include "runtime/session/model_saver.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "runtime/session/model_tensors.h"
+
+namespace adaptdl {
+
+using nlohmann::json;
+
+std::string ModelSaver::save_trained(const std::function<bool()>& stop) {
+  constexpr double kFirst = 1, kLongest = 60, kPatience = 600;  // s
+  require_finite();
+  if (options_.model_path.empty()) return "";
+  const TimePoint begun = Monotonic::now();
+  for (double pause = kFirst;; pause = std::min(2 * pause, kLongest)) {
+    try {
+      program_.save(options_.model_path);
+      return options_.model_path;
+    } catch (const Error& error) {
+      if (stop() || seconds_since(begun) + pause > kPatience) throw;
+      log_warning("{}; the trained model is kept in memory, next attempt to save it in {} s",
+                  error.what(), pause);
+    }
+    std::this_thread::sleep_for(Seconds(pause));
+  }
+}
+
+void ModelSaver::require_finite() const {
+  const auto spoilt = not_finite(program_.parameters());
+  if (spoilt.empty()) return;
+  fail(
+      "training came to its end, but parameter {} holds numbers that are not finite; lower the "
+      "learning rate or clip gradients, and continue from the newest checkpoint",
+      *spoilt.begin());
+}
+
+bool ModelSaver::is_best(const Progress& progress) const {
+  return spec_.best && !progress.best.empty() && progress.best_step == progress.step;
+}
+
+bool ModelSaver::wants_best(int64_t step) const {
+  return !options_.best_path.empty() && saved_best_ != step;
+}
+
+std::string ModelSaver::save_best(int64_t step) {
+  best_is_saved_ = false;
+  try {
+    program_.save(options_.best_path);
+  } catch (const std::exception& error) {
+    log_warning("{}; the best model, of step {}, is not saved", error.what(), step);
+    return error.what();
+  }
+  saved_best_ = step;
+  best_is_saved_ = true;
+  return "";
+}
+
+json ModelSaver::best(const Progress& progress) const {
+  if (!spec_.best || progress.best.empty()) return nullptr;
+  const auto& [metric, value] = *progress.best.begin();
+  const bool saved = best_is_saved_ && !options_.best_path.empty();
+  return {{"metric", metric},
+          {"value", value},
+          {"step", progress.best_step},
+          {"model", saved ? json(options_.best_path) : json(nullptr)}};
+}
+
+}  // namespace adaptdl

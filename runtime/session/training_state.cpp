@@ -1,0 +1,69 @@
+#include "runtime/session/training_state.h"
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/session/model_tensors.h"
+
+namespace adaptdl {
+
+using nlohmann::json;
+
+TrainingState::TrainingState(Program& program, const TrainingSpec& spec, Optimizer& optimizer,
+                             Schedule& schedule, BatchPolicy& batch_policy,
+                             Checkpointer& checkpointer)
+    : program_(program),
+      spec_(spec),
+      optimizer_(optimizer),
+      schedule_(schedule),
+      batch_policy_(batch_policy),
+      checkpointer_(checkpointer) {
+  progress.statistics = gns::GradientStatistics(optimizer.group_count(), spec.statistics);
+  progress.loss_scale = LossScale::first(spec.precision);
+  progress.next_validation = spec.validate_every_epochs;
+}
+
+std::vector<NamedTensor> TrainingState::trained_tensors() const {
+  std::vector<NamedTensor> all;
+  for (auto& named : program_.parameters()) {
+    all.push_back({kParameterPrefix + named.name, named.tensor});
+  }
+  for (auto& named : optimizer_.state_tensors()) {
+    all.push_back({"optimizer/" + named.name, named.tensor});
+  }
+  return all;
+}
+
+std::vector<NamedTensor> TrainingState::tensors(const std::vector<NamedTensor>& buffers) const {
+  std::vector<NamedTensor> all = trained_tensors();
+  for (const auto& named : buffers) all.push_back({kBufferPrefix + named.name, named.tensor});
+  return all;
+}
+
+json TrainingState::summary() const {
+  return {{"progress", to_json(progress)},
+          {"schedule", schedule_.state()},
+          {"profile", batch_policy_.state()},
+          {"optimizer", optimizer_.counters()},
+          {"checkpoints", checkpointer_.state()}};
+}
+
+void TrainingState::restore(const json& summary) {
+  progress = progress_from_json(summary.at("progress"));
+  // The settings may define other groups, or another averaging, than the checkpoint.
+  if (progress.statistics.groups() != optimizer_.group_count() ||
+      progress.statistics.averaging() != spec_.statistics) {
+    progress.statistics = gns::GradientStatistics(optimizer_.group_count(), spec_.statistics);
+    progress.fresh = 0;
+  }
+  // And another precision.
+  const bool scaled = progress.loss_scale.factor > 1;
+  if (scaled != (spec_.precision == TrainingSpec::Precision::fp16)) {
+    progress.loss_scale = LossScale::first(spec_.precision);
+  }
+  schedule_.load_state(summary.at("schedule"));
+  batch_policy_.load_state(summary.at("profile"));
+  optimizer_.prepare_state(summary.at("optimizer"));
+  checkpointer_.load_state(summary.value("checkpoints", json()));
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,44 @@
+#pragma once
+
+// Everything that makes two replicas the same, and that a checkpoint holds: tensors, Progress and
+// the small states of schedule, optimizer, batch policy and checkpointer.
+
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "adaptdl/program.h"
+#include "runtime/session/batch_policy.h"
+#include "runtime/session/checkpointer.h"
+#include "runtime/session/progress.h"
+
+namespace adaptdl {
+
+// For the training thread. Borrows its arguments.
+class TrainingState {
+ public:
+  TrainingState(Program& program, const TrainingSpec& spec, Optimizer& optimizer,
+                Schedule& schedule, BatchPolicy& batch_policy, Checkpointer& checkpointer);
+
+  // Parameters and optimizer state.
+  std::vector<NamedTensor> trained_tensors() const;
+  // These, and buffers: the program's, or others in their place.
+  std::vector<NamedTensor> tensors() const { return tensors(program_.buffers()); }
+  std::vector<NamedTensor> tensors(const std::vector<NamedTensor>& buffers) const;
+
+  // All but the tensors. restore() also creates the optimizer's tensors, empty where the summary
+  // is of a run whose optimizer had none; it throws Error if summary() did not write `summary`.
+  nlohmann::json summary() const;
+  void restore(const nlohmann::json& summary);
+
+  Progress progress;
+
+ private:
+  Program& program_;
+  const TrainingSpec& spec_;
+  Optimizer& optimizer_;
+  Schedule& schedule_;
+  BatchPolicy& batch_policy_;
+  Checkpointer& checkpointer_;
+};
+
+}  // namespace adaptdl
