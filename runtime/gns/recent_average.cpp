@@ -16,9 +16,9 @@ constexpr double kShortestWindow =
     16;  // scale-invariant iterations; each next one is twice as long
 constexpr size_t kWindows = 10;
 // A window with fewer measurements tells too little to be compared with others.
-constexpr double kComparable = 32;
+constexpr double kComparable = 48;
 // Half the width of the confidence intervals, in standard errors. Wider ones notice a change later.
-constexpr double kConfidence = 1;
+constexpr double kConfidence = 0.85;
 
 double length_of(size_t window) {
   return std::ldexp(kShortestWindow, static_cast<int>(window));

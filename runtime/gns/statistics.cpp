@@ -48,7 +48,7 @@ bool GradientStatistics::update(int count, double scale, const std::vector<Group
     samples.push_back({local, sample});
   }
 
-  if (biased_ && !differenced) {
+  if (averaging_ == Averaging::adaptdl && biased_ && !differenced) {
     *this = GradientStatistics(this->groups(), averaging_);
   }
   biased_ = differenced;

@@ -47,9 +47,10 @@ class GradientStatistics {
   // sample the weight of as many; the recent one, which knows its error, does not.
   //
   // count == 1 takes the difference of successive gradients instead: local = (|G|^2 + |G'|^2) / 2,
-  // total = |(G + G') / 2|^2, c = 2, scale doubled. Parameters change between the two, so these
-  // averages are marked biased, and the first unbiased sample drops them. Without a previous step
-  // (`previous` zero in all groups) the sample is not used.
+  // total = |(G + G') / 2|^2, c = 2, scale doubled. Parameters change between the two, so such a
+  // sample is biased. The first unbiased one drops AdaptDL's averages of these; the recent ones may
+  // be of both kinds. Without a previous step (`previous` zero in all groups) the sample is not
+  // used.
   //
   // Returns false if the sample was not used: for that reason, or because a number is not finite.
   // Requires: groups.size() == groups().
@@ -59,7 +60,7 @@ class GradientStatistics {
   Averaging averaging() const { return averaging_; }
   int64_t samples() const { return samples_; }  // that the averages include
   bool empty() const { return samples_ == 0; }
-  bool biased() const { return biased_; }
+  bool biased() const { return biased_; }  // the newest sample is
 
   // Averages without lower bounds, so they may be negative; {1, 0} before the first sample.
   GradParams raw(int group) const;

@@ -23,9 +23,13 @@ constexpr int64_t kMeasureAlways =
 constexpr int64_t kMeasureAtLeast = 200;
 // The averages are to be of so many measurements or more.
 constexpr double kMeasurements = 50;
-// A lone replica computes a measured step in halves, which costs a pass's fixed time. A half has at
-// least two samples, as normalisation over a batch needs.
-constexpr int64_t kLeastHalvesApart = 16, kMostHalvesApart = 64;
+// A lone replica whose batch adapts computes some steps in halves, whose difference is noise alone.
+// That costs a pass's fixed time, so it does so in the first steps of a batch, on which the next
+// change waits, and seldom later. Between them it compares successive gradients, which also differ
+// because parameters have changed: by little where the noise is large beside the batch. A half has
+// at least two samples, as normalisation over a batch needs.
+constexpr int64_t kFirstHalves = 2 * (BatchChooser::kEnough + 2), kHalvesApart = 64;
+constexpr int64_t kDifferencesApart = 4;
 constexpr int64_t kSmallestHalved = 4;
 
 data::Sampler make_sampler(const TrainingSpec& spec, int64_t samples) {
@@ -122,10 +126,17 @@ std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Tea
   return steps;
 }
 
-// With an adaptive batch, a lone replica needs two gradients of a step to tell their noise.
+// Whether a lone replica has two gradients of its steps now and then, to tell their noise.
 bool Stepper::measures_halves(int replicas, int64_t samples) const {
   return replicas == 1 && samples >= kSmallestHalved && spec_.batch.adaptive &&
-         spec_.batch.accumulation;
+         spec_.batch.accumulation && spec_.statistics == TrainingSpec::Averaging::recent;
+}
+
+bool Stepper::in_halves(const Progress& progress, int replicas, int64_t step) const {
+  if (progress.batch.micro_steps > 1 || !measures_halves(replicas, progress.batch.atomic)) {
+    return false;
+  }
+  return step - progress.batch_since < kFirstHalves ? step % 2 == 0 : step % kHalvesApart == 0;
 }
 
 at::Tensor Stepper::forward(const std::vector<at::Tensor>& batch) {
@@ -220,20 +231,23 @@ void Stepper::update_statistics(Progress& after, const Progress& before, const S
 // them.
 bool Stepper::measure_next(const Progress& progress, int replicas, double step_s) {
   const int64_t next = progress.step + 1;
-  const bool halves =
+  const bool alone =
       progress.batch.micro_steps == 1 && measures_halves(replicas, progress.batch.atomic);
   // Steps in halves do not tell how long a whole one takes, so others come between them.
   if (spec_.statistics_every > 0) {
-    return next % std::max(spec_.statistics_every, halves ? 2 : 1) == 0;
+    return next % std::max(spec_.statistics_every, alone ? 2 : 1) == 0;
   }
-  if (halves && next - progress.batch_since < 2 * (BatchChooser::kEnough + 2)) return next % 2 == 0;
-  if (!halves && (next - progress.batch_since < kMeasureAlways || step_s <= 0)) return true;
+  if (in_halves(progress, replicas, next)) return true;
+  const int64_t age = next - progress.batch_since;
+  if (alone && age < kFirstHalves) return false;
+  if (!alone && (age < kMeasureAlways || step_s <= 0)) return true;
   // A window of w iterations includes 2 w / interval measurements, as they fade away.
   const auto sparse = static_cast<int64_t>(2 * progress.statistics.window() / kMeasurements);
-  if (halves) return next % std::clamp(sparse, kLeastHalvesApart, kMostHalvesApart) == 0;
-  const auto cheap = static_cast<int64_t>(std::ceil(measure_cost_s_ / (kMeasureBudget * step_s)));
+  const auto cheap =
+      step_s > 0 ? static_cast<int64_t>(std::ceil(measure_cost_s_ / (kMeasureBudget * step_s))) : 1;
   const int64_t most = std::clamp<int64_t>(sparse, 1, kMeasureAtLeast);
-  return next % std::clamp<int64_t>(cheap, 1, most) == 0;
+  const int64_t apart = std::clamp<int64_t>(cheap, 1, most);
+  return next % (alone ? std::max(apart, kDifferencesApart) : apart) == 0;
 }
 
 // Moves the position past the step, and counts epochs.
@@ -273,7 +287,8 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   const auto steps = plan_passes(progress, team);
   saved_buffers_.save();
   const bool halves = progress.measure && steps.size() == 1 &&
-                      measures_halves(team.replicas, steps.front().samples);
+                      steps.front().samples >= kSmallestHalved &&
+                      in_halves(progress, team.replicas, progress.step + 1);
   StepReport report = run_passes(steps, team, progress, halves);
   hooks_.reached(StepHooks::Point::reduced, progress.step + 1, team.member);
 
@@ -351,9 +366,10 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
 void Stepper::apply(const Prepared& prepared) {
   // The next statistics of a lone replica that does not measure halves compare this step's gradient
   // with the next one.
-  const BatchPlan& batch = prepared.facts.batch;
-  if (prepared.after.measure && prepared.facts.replicas == 1 && batch.micro_steps == 1 &&
-      !measures_halves(1, batch.atomic) && prepared.facts.whole && !prepared.facts.skipped()) {
+  const Progress& after = prepared.after;
+  if (after.measure && prepared.facts.replicas == 1 && prepared.facts.batch.micro_steps == 1 &&
+      !in_halves(after, 1, after.step + 1) && after.batch == prepared.facts.batch &&
+      prepared.facts.whole && !prepared.facts.skipped()) {
     gradients_.remember(spec_.optimizer.clip_norm > 0 || spec_.optimizer.clip_value > 0);
   } else {
     gradients_.forget();

@@ -98,6 +98,7 @@ class Stepper {
  private:
   std::vector<data::Step> plan_passes(const Progress& progress, const Team& team) const;
   bool measures_halves(int replicas, int64_t samples) const;
+  bool in_halves(const Progress& progress, int replicas, int64_t step) const;
   // Forward and backward, of halves of each step's samples if `halves`; fills in what the report
   // says of these.
   StepReport run_passes(const std::vector<data::Step>& steps, const Team& team,

@@ -1,5 +1,4 @@
-"""With an adaptive batch and a changing number of replicas, the result is as good as with one
-replica and a fixed batch: the final losses are within two standard deviations over five seeds."""
+"""What an adaptive batch must do."""
 
 import statistics
 
@@ -7,6 +6,8 @@ from support import check, kill, main
 
 
 def learns_as_well(folder, draw):
+    """With a changing number of replicas too, the result is as good as with one replica and a fixed
+    batch: the final losses are within two standard deviations over five seeds."""
     def final(run):
         """Mean validation loss of the last epochs: a single epoch is noisy."""
         losses = [event["metrics"]["loss"] for event in run.of("validation")]
@@ -39,4 +40,16 @@ def learns_as_well(folder, draw):
     check(abs(difference) <= 2 * deviation, f"{difference:+.4f} is more than 2 x {deviation:.4f}")
 
 
-main(learns_as_well)
+def follows_the_noise_alone(folder, draw):
+    """The noise of the digits' gradients grows fivefold and more in 20 epochs, and a lone replica,
+    which has a single gradient in most steps, notices."""
+    code, _, errors = folder.command("init", "digits", folder.file("digits"))
+    check(code == 0, "init failed", errors)
+    run = folder.run(folder.file("digits", "train.pt"), "--set", "epochs=20", "--set", "batch.max=64")
+    run.expect_end(0, 300)
+    found = [event["noise_scale"] for event in run.of("step") if event["noise_scale"]]
+    second, last = (statistics.median(found[at:at + 100]) for at in (50, len(found) - 100))
+    check(last > 2 * second, f"a noise scale of {second:.0f} in epoch 2, of {last:.0f} at the end")
+
+
+main(learns_as_well, follows_the_noise_alone)
