@@ -78,10 +78,11 @@ class GradientStatistics {
   // before the first sample.
   double window() const;
 
-  // AdaScale gain (var + sqr) / (var / scale + sqr), in [1, scale] for scale >= 1, of cautious
-  // values of one group, or of all. 1 before the first sample.
-  double gain(double scale, int group) const;
+  // AdaScale gain (var + sqr) / (var / scale + sqr), in [1, scale] for scale >= 1; 1 before the
+  // first sample. Of all groups by the published values: the progress of a step, which must be right
+  // on average. Of one group by cautious values: what its learning rate may be raised by.
   double gain(double scale) const;
+  double gain(double scale, int group) const;
 
   // State for checkpoints and new replicas; from_json(to_json()) is bitwise the same.
   nlohmann::json to_json() const;

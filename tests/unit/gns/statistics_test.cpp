@@ -175,6 +175,15 @@ TEST_CASE("gains lie between 1 and the scale for any samples") {
   }
 }
 
+TEST_CASE("progress goes by the estimate, rates by less than its standard error allows") {
+  Noise noise;
+  GradientStatistics statistics(1, Averaging::recent);
+  for (int t = 0; t < 100; ++t) statistics.update(2, 1, {noise.step(2, 1)});
+  CHECK(statistics.gain(8) == adaptdl::gain(statistics.published(), 8));
+  CHECK(statistics.gain(8, 0) == adaptdl::gain(statistics.cautious(), 8));
+  CHECK(statistics.gain(8, 0) < statistics.gain(8));
+}
+
 TEST_CASE("published values sum what is positive; raw ones may be negative") {
   GradientStatistics statistics(2, Averaging::adaptdl);
   statistics.update(2, 2, Samples{{10, 1}, {1, 3}});
