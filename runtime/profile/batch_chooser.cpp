@@ -26,7 +26,8 @@ BatchChooser::BatchChooser(const BatchBounds& bounds, bool adaptive)
 
 BatchBounds BatchChooser::within(int64_t atomic_limit) const {
   BatchBounds bounds = bounds_;
-  if (atomic_limit > 0 && bounds.accumulation) {
+  if (atomic_limit > 0) {
+    bounds.accumulation = true;  // else the batch could not stay what it is
     bounds.atomic_max = std::max(bounds.atomic_min, std::min(bounds.atomic_max, atomic_limit));
   }
   return bounds;

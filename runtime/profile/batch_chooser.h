@@ -17,7 +17,9 @@ struct BatchKnowledge {
   int64_t gradient_samples = 0;  // included in `grad`
   int64_t fresh_samples = 0;     // of them, since the batch last changed
   int64_t proven_batch = 0;      // the largest total batch with enough of them; 0 = none
-  int64_t atomic_limit = 0;      // memory does not suffice for larger ones; 0 = not known
+  // Memory does not suffice for larger ones, so a step may take more passes even where the bounds
+  // do not have accumulation; 0 = not known.
+  int64_t atomic_limit = 0;
 };
 
 struct BetterBatch : BatchChoice {

@@ -72,11 +72,9 @@ BatchPlan BatchPolicy::next(const Progress& progress, int nodes, int replicas) {
   return plan_of(*better);
 }
 
-std::optional<int64_t> BatchPolicy::smaller_atomic(const Progress& progress) const {
-  // Without accumulation a smaller atomic batch would be a smaller batch.
-  const bool can = spec_.accumulation && progress.batch.atomic > spec_.atomic_min;
-  if (!can) return std::nullopt;
-  return std::max(spec_.atomic_min, progress.batch.atomic / 2);
+std::optional<int64_t> BatchPolicy::smaller_atomic(int64_t atomic) const {
+  if (atomic <= spec_.atomic_min) return std::nullopt;
+  return std::max(spec_.atomic_min, atomic / 2);
 }
 
 void BatchPolicy::observe(const StepFacts& facts, int nodes) {
@@ -98,7 +96,7 @@ std::optional<SchedulingHints> BatchPolicy::hints(const Progress& progress) cons
         std::max(spec_.atomic_min, std::min(*hints.atomic_max, progress.atomic_limit));
   }
   hints.max_profiled_replicas = profile_.max_replicas();
-  hints.accumulation = spec_.accumulation;
+  hints.accumulation = spec_.accumulation || progress.atomic_limit > 0;
   hints.perf = perf;
   if (!spec_.adaptive) return hints;
   hints.max_batch = bounds_.max;

@@ -30,9 +30,9 @@ class BatchPolicy {
   // For the next step of a running generation: the current plan, unless another is worth a change.
   BatchPlan next(const Progress& progress, int nodes, int replicas);
 
-  // The limit for the atomic batch once memory did not suffice for the present one; nothing if
+  // The limit for the atomic batch once memory did not suffice for `atomic` samples; nothing if
   // there is no smaller one to try.
-  std::optional<int64_t> smaller_atomic(const Progress& progress) const;
+  std::optional<int64_t> smaller_atomic(int64_t atomic) const;
 
   // Predicted goodput of the newest choice, samples/s; 0 = unknown.
   double predicted_goodput() const { return predicted_; }

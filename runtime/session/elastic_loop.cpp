@@ -168,9 +168,11 @@ Prepared ElasticLoop::prepare_or_shrink() {
       throw;
     } catch (const std::exception& error) {
       const auto smaller =
-          out_of_memory(error) ? batch_policy_.smaller_atomic(progress_) : std::nullopt;
+          out_of_memory(error) ? batch_policy_.smaller_atomic(samples_at_once()) : std::nullopt;
       if (!smaller) throw failed(error);
-      log_warning("memory ran out in step {}: {}", progress_.step + 1, error.what());
+      log_warning("memory ran out {} step {}: {}",
+                  progress_.validate ? "in the validation after" : "in",
+                  progress_.step + (progress_.validate ? 0 : 1), error.what());
       progress_.atomic_limit = *smaller;
       cause = fmt::format("replica {} ran out of memory in step {}", session_.member(),
                           progress_.step + 1);
@@ -188,6 +190,15 @@ Prepared ElasticLoop::prepare_or_shrink() {
     choose_batch();
     stepper_.read_ahead(progress_, team());
   }
+}
+
+// In a forward pass of the present tick. A small training batch need not slow validation down; a
+// batch that fits for training fits there.
+int64_t ElasticLoop::samples_at_once() const {
+  const int64_t atomic = progress_.batch.atomic;
+  if (!progress_.validate) return atomic;
+  const int64_t most = std::max(atomic, std::min<int64_t>(spec_.batch.atomic_max, 128));
+  return progress_.atomic_limit > 0 ? std::min(most, progress_.atomic_limit) : most;
 }
 
 // The largest atomic batch up to `most`, by halves, with which a trial step succeeds.
@@ -221,12 +232,8 @@ Prepared ElasticLoop::prepare() {
     ++prepared.after.tick;
     prepared.after.validate = false;
     if (validator_) {
-      // A small training batch need not slow validation down; a batch that fits for training fits
-      // here.
-      const int64_t batch =
-          std::max(progress_.batch.atomic, std::min<int64_t>(spec_.batch.atomic_max, 128));
-      prepared.after.validation =
-          validator_->run(session_.communicator(), session_.replicas(), session_.rank(), batch);
+      prepared.after.validation = validator_->run(session_.communicator(), session_.replicas(),
+                                                  session_.rank(), samples_at_once());
       judge_validation(prepared.after, spec_);
     }
     return prepared;

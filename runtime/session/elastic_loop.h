@@ -47,6 +47,7 @@ class ElasticLoop {
   Outcome tick();  // one step or validation, and what follows from it
   Prepared prepare();
   Prepared prepare_or_shrink();  // in smaller atomic batches, where memory ran out
+  int64_t samples_at_once() const;
   int64_t try_atomic(int64_t most);
   StepFailure failed(const std::exception& error) const;
   bool choose_batch();  // if the replicas, or their memory, have changed

@@ -107,9 +107,10 @@ def memory_runs_out(folder, draw):
     """Smaller passes, and the same losses as if the user had asked for them."""
     asked = folder.run(folder.program("greedy"), "--set", "batch.atomic_max=8", "--name", "asked")
     asked.expect_end(0, 200)
-    for replicas in ("1", "2"):
-        run = folder.run(folder.program("greedy"), "--replicas", replicas, "--name",
-                         f"greedy-{replicas}")
+    for replicas, accumulation in (("1", "true"), ("2", "true"), ("1", "false")):
+        run = folder.run(folder.program("greedy"), "--replicas", replicas, "--set",
+                         f"batch.accumulation={accumulation}", "--name",
+                         f"greedy-{replicas}-{accumulation}")
         run.expect_end(0, 200)
         check(not run.of("failure"), "a replica failed", run.of("failure"))
         same_losses(run.losses(), asked.losses(), 1e-4)

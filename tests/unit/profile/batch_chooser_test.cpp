@@ -93,8 +93,10 @@ TEST_CASE("a limit of memory makes smaller passes, not smaller batches") {
   CHECK(before.atomic > 10);
   CHECK(after.atomic <= 10);
   CHECK(after.atomic * (after.accum_steps + 1) * 2 > 32);
-  // Without accumulation there is no way around.
-  CHECK(BatchChooser({32, 64, 1, 32, false}, false).spread(1, 8).atomic == 32);
+  // Also where several passes were not allowed: else memory would end the run.
+  const BatchChoice forced = BatchChooser({32, 64, 1, 32, false}, false).spread(1, 8);
+  CHECK(forced.atomic == 8);
+  CHECK(forced.accum_steps == 3);
 }
 
 TEST_CASE("clean gradients keep the batch small") {
