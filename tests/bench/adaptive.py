@@ -5,8 +5,9 @@ import os
 import random
 import statistics
 import struct
+import subprocess
 
-from figures import emit, new_folder, note
+from figures import HERE, emit, new_folder, note
 
 GOOD = 0.98  # of the validation samples of digits
 IMAGES, PIXELS = 1797, 8 * 8  # of digits
@@ -132,6 +133,50 @@ def adaptive(options):
     digits(options)
     synthetic(options)
     chars(options)
+
+
+def factors(true, steps, epochs):
+    """By how much each estimate after step 200 is off the truth: mean trace to mean square over a
+    tenth of the training before and after, as both leap from step to step."""
+    found = []
+    for step in steps:
+        if step["step"] < 200 or not step["noise_scale"]:
+            continue
+        now = step["progress"] / steps[-1]["progress"] * epochs
+        near = [(trace, square) for epoch, trace, square in true
+                if abs(epoch - now) <= max(0.35, 0.1 * now)]
+        off = step["noise_scale"] * sum(square for _, square in near) / sum(t for t, _ in near)
+        found.append(max(off, 1 / off))
+    return sorted(found)
+
+
+def noise(options):
+    """Estimated noise scales beside true ones, along runs of their own with a fixed batch."""
+    if not options.python:
+        note("noise: skipped, it needs --python")
+        return
+    adamw = "optimizer={kind: adamw, lr: 0.002, weight_decay: 0.01}"
+    for name, kind, epochs, every, settings in (
+            ("digits", "sgd", 40, 5, []), ("digits", "adamw", 20, 5, [adamw]),
+            ("chars", "adamw", 3, 25, [])):
+        folder = new_folder(options)
+        try:
+            folder.command("init", name, folder.file(name))
+            truth = subprocess.run(
+                [options.python, os.path.join(HERE, "noise_truth.py"), folder.file(name), name,
+                 kind, str(epochs), "1", str(every)], check=True, capture_output=True, text=True)
+            true = [tuple(map(float, line.split())) for line in truth.stdout.splitlines()]
+            for replicas in (1, 2, 3):
+                for adapts in (False, True) if (name, kind) == ("digits", "sgd") else (False,):
+                    steps = train(folder, name, replicas, 1, adapts, f"epochs={epochs}",
+                                  *settings).of("step")
+                    off = factors(true, steps, epochs)
+                    about = {"program": name, "optimizer": kind, "replicas": replicas,
+                             "adaptive": adapts}
+                    emit("noise-scale-off", [statistics.median(off)], "ratio", at_most=1.5,
+                         of_95_percent=off[int(0.95 * len(off))], **about)
+        finally:
+            folder.close()
 
 
 def divergence(options):
