@@ -46,11 +46,11 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
       schedule_(spec.schedule,
                 static_cast<double>(data_.train.size()) / static_cast<double>(spec.batch.initial)),
       stepper_(program, optimizer_, schedule_, spec, data_.train, options.device, *options.hooks),
-      reporter_(session, stepper_.total_iterations(), stepper_.iterations_per_epoch(), spec.batch),
+      reporter_(session, stepper_.iterations_per_epoch(), spec.batch),
       checkpointer_(options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
                     [&session](const json& event) { session.emit(event); }),
       batch_policy_(spec, data_.train.size()),
-      hint_sender_(session, stepper_.total_iterations()),
+      hint_sender_(session),
       models_(program, spec, options),
       state_(program, spec, optimizer_, schedule_, batch_policy_, checkpointer_),
       progress_(state_.progress),
@@ -437,12 +437,11 @@ void ElasticLoop::initialise() {
     restore_tensors(*checkpoint, state_.tensors());
     progress_.batch_replicas = 0;
     if (!checkpoint->header.state.value("ended", false)) checkpointer_.failed();
-    // The limits may be lower than those of the run that wrote it.
-    if (!progress_.finished) {
-      progress_.ended_by = reached_limit(progress_, spec_, 0);
-      progress_.finished = progress_.ended_by != EndedBy::nothing;
-      progress_.validate |= progress_.finished;
-    }
+    // The limits may differ from those of the run that wrote it.
+    const bool was_finished = progress_.finished;
+    progress_.ended_by = reached_limit(progress_, spec_, stepper_.epochs(progress_));
+    progress_.finished = progress_.ended_by != EndedBy::nothing;
+    progress_.validate |= progress_.finished && !was_finished;
     reporter_.resume(checkpoint->header.step, checkpoint->path, problems);
   } else if (!problems.empty()) {
     fail("no usable checkpoint in {}: {}; to train from the beginning, use --fresh",
@@ -457,6 +456,7 @@ void ElasticLoop::conclude(bool finished) {
   reporter_.flush();
   average_buffers(session_.communicator(), program_.buffers());
   if (session_.rank() == 0) {
+    const Session::Saving saving(session_);
     const auto told = [this] { return session_.stop_requested() != StopMode::none; };
     const std::string model = finished ? models_.save_trained(told) : "";
     try {

@@ -26,7 +26,7 @@ void HintSender::step_ended(const Progress& progress, const StepFacts& facts,
   if (!hints) return;
   next_ = now + kInterval;
   hints->global_batch = progress.batch.total(session_.replicas());
-  hints->remaining_progress = std::max(0.0, total_iterations_ - progress.iterations);
+  hints->remaining_progress = facts.total_iterations - facts.iterations;
   const auto metric = [&hints](const char* name, double value) {
     if (std::isfinite(value)) hints->train_metrics[name] = value;
   };

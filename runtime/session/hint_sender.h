@@ -15,8 +15,7 @@ class HintSender {
   // this interval.
   static constexpr std::chrono::seconds kInterval{5};
 
-  HintSender(Session& session, double total_iterations)
-      : session_(session), total_iterations_(total_iterations) {}
+  explicit HintSender(Session& session) : session_(session) {}
 
   // Call after every step. Usually free; when hints are due it fits the model, well below a
   // millisecond.
@@ -24,7 +23,6 @@ class HintSender {
 
  private:
   Session& session_;
-  const double total_iterations_;
   TimePoint next_{};
   uint64_t generation_ = 0;
 };

@@ -12,12 +12,8 @@ constexpr size_t kStepsForMedian = 6;
 
 }  // namespace
 
-Reporter::Reporter(Session& session, double total_iterations, double iterations_per_epoch,
-                   const BatchSpec& bounds)
-    : session_(session),
-      total_iterations_(total_iterations),
-      iterations_per_epoch_(iterations_per_epoch),
-      bounds_(bounds) {}
+Reporter::Reporter(Session& session, double iterations_per_epoch, const BatchSpec& bounds)
+    : session_(session), iterations_per_epoch_(iterations_per_epoch), bounds_(bounds) {}
 
 void Reporter::step(const StepFacts& f) {
   if (session_.rank() != 0) return;
@@ -27,7 +23,7 @@ void Reporter::step(const StepFacts& f) {
                 {"step", f.step},
                 {"epoch", f.iterations / iterations_per_epoch_},
                 {"progress", f.iterations},
-                {"progress_total", total_iterations_},
+                {"progress_total", f.total_iterations},
                 {"loss", f.summary.loss},
                 {"replicas", f.replicas},
                 {"batch", f.summary.samples},

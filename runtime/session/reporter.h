@@ -16,8 +16,7 @@ namespace adaptdl {
 class Reporter {
  public:
   // `bounds`: of the settings, with all defaults filled in.
-  Reporter(Session& session, double total_iterations, double iterations_per_epoch,
-           const BatchSpec& bounds);
+  Reporter(Session& session, double iterations_per_epoch, const BatchSpec& bounds);
 
   void step(const StepFacts& facts);
 
@@ -48,7 +47,7 @@ class Reporter {
 
  private:
   Session& session_;
-  double total_iterations_, iterations_per_epoch_;
+  double iterations_per_epoch_;
   BatchSpec bounds_;
   uint64_t generation_ = 0;
   bool watching_ = false;  // a generation's first steps

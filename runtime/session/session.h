@@ -101,6 +101,18 @@ class Session {
   // Sends an event to the stream on rank 0; does nothing on other ranks. Any thread.
   void emit(const nlohmann::json& event);
   void send(const nlohmann::json& message);
+  // While one exists, rank 0 writes what the run leaves: the launcher takes no length of it for a
+  // hang.
+  class Saving {
+   public:
+    explicit Saving(Session& session) : session_(session) { tell(true); }
+    ~Saving() { tell(false); }
+    Saving(const Saving&) = delete;
+
+   private:
+    void tell(bool saving) { session_.send({{"type", "saving"}, {"saving", saving}}); }
+    Session& session_;
+  };
 
  private:
   void take_next(std::unique_lock<std::mutex>& lock);

@@ -250,6 +250,13 @@ bool Stepper::measure_next(const Progress& progress, int replicas, double step_s
   return next % (alone ? std::max(apart, kDifferencesApart) : apart) == 0;
 }
 
+double Stepper::epochs(const Progress& progress) const {
+  if (spec_.batch.adaptive) return progress.iterations / iterations_per_epoch_;
+  return static_cast<double>(progress.position.epoch) +
+         static_cast<double>(progress.position.index) /
+             static_cast<double>(loader_.sampler().samples());
+}
+
 // Moves the position past the step, and counts epochs.
 void Stepper::advance(Progress& after, const data::Step& last, double gain) const {
   after.iterations += gain;
@@ -265,10 +272,7 @@ void Stepper::advance(Progress& after, const data::Step& last, double gain) cons
     epoch_over = last.ends_pass;
   }
   if (epoch_over) after.position = {last.from.epoch + 1, 0, 0};
-  const double done = spec_.batch.adaptive ? after.iterations / iterations_per_epoch_
-                      : epoch_over         ? static_cast<double>(after.position.epoch)
-                                           : epoch + static_cast<double>(after.position.index) /
-                                                 static_cast<double>(loader_.sampler().samples());
+  const double done = epochs(after);
   after.ended_by = reached_limit(after, spec_, done);
   after.finished = after.ended_by != EndedBy::nothing;
   if (done + 1e-9 >= after.next_validation || after.finished) {
@@ -352,6 +356,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
 
   facts.step = after.step;
   facts.iterations = after.iterations;
+  facts.total_iterations = expected_iterations(after, spec_, iterations_per_epoch_ * spec_.epochs);
   facts.lr = optimizer_.base_lr(0) * prepared.lr_factors[0];
   facts.gain = gain;
   facts.efficiency = gain / scale;

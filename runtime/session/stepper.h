@@ -33,8 +33,9 @@ struct StepFacts {
   StepSummary summary;
   int64_t step = 0;
   double iterations = 0, lr = 0, gain = 1, efficiency = 1;
-  double noise_scale = 0;  // tr(covariance) / |gradient|^2, samples; 0 = unknown
-  double step_s = 0;       // on this replica
+  double total_iterations = 0;  // expected at the end of training
+  double noise_scale = 0;       // tr(covariance) / |gradient|^2, samples; 0 = unknown
+  double step_s = 0;            // on this replica
   BatchPlan batch;
   int replicas = 1;
   bool whole = true;    // not cut short by the end of a pass
@@ -64,9 +65,10 @@ class Stepper {
   Stepper(Program& program, Optimizer& optimizer, Schedule& schedule, const TrainingSpec& spec,
           const data::Dataset& dataset, at::Device device, StepHooks& hooks);
 
-  // Iterations per epoch, D / M0, and of the whole training.
+  // Iterations per epoch, D / M0.
   double iterations_per_epoch() const { return iterations_per_epoch_; }
-  double total_iterations() const { return iterations_per_epoch_ * spec_.epochs; }
+  // Passes over the data: by the samples taken, or with an adaptive batch by their worth.
+  double epochs(const Progress& progress) const;
 
   // Runs the program once on a small first batch. Throws Error if its loss is not a scalar or has
   // no gradient. Does not change parameters, buffers and gradients.

@@ -1,5 +1,6 @@
 #include "runtime/session/stop_rules.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
@@ -19,7 +20,20 @@ EndedBy reached_limit(const Progress& progress, const TrainingSpec& spec, double
   if (epochs >= spec.epochs) return EndedBy::epochs;
   if (spec.max_steps > 0 && progress.step >= spec.max_steps) return EndedBy::max_steps;
   if (spec.max_time_s > 0 && progress.trained_s >= spec.max_time_s) return EndedBy::max_time;
+  if (spec.early_stopping && progress.validations_since >= spec.early_stopping->patience) {
+    return EndedBy::early_stopping;
+  }
   return EndedBy::nothing;
+}
+
+double expected_iterations(const Progress& progress, const TrainingSpec& spec, double of_epochs) {
+  double least = of_epochs;
+  const auto limit = [&](double most, double done) {
+    if (most > 0 && done > 0) least = std::min(least, progress.iterations * most / done);
+  };
+  limit(static_cast<double>(spec.max_steps), static_cast<double>(progress.step));
+  limit(spec.max_time_s, progress.trained_s);
+  return std::max(least, progress.iterations);
 }
 
 void judge_validation(Progress& progress, const TrainingSpec& spec) {

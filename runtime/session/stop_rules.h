@@ -14,8 +14,13 @@ namespace adaptdl {
 // Throws Error if the metric of `spec.best` is not among `metrics`, which validation_step returns.
 void check_best_metric(const TrainingSpec& spec, const std::set<std::string>& metrics);
 
-// The limit that a training has reached after `epochs` passes; nothing if it goes on.
+// What ends a training that has done `epochs` passes: a limit that it has reached, or early
+// stopping. Nothing if it goes on, as after a limit was raised.
 EndedBy reached_limit(const Progress& progress, const TrainingSpec& spec, double epochs);
+
+// The scale-invariant iterations at which training will end, where its epochs have `of_epochs`:
+// fewer if max_steps or max_time comes first, at the mean pace so far. >= progress.iterations.
+double expected_iterations(const Progress& progress, const TrainingSpec& spec, double of_epochs);
 
 // Judges the newest validation, of `progress.step`: it may be the best one so far, and early
 // stopping may end the training. A metric that is not finite is no improvement. Throws Error as

@@ -4,7 +4,7 @@ import itertools
 import os
 import signal
 
-from support import check, kill, main, wait_until
+from support import check, kill, main, same_losses, wait_until
 
 # Validations of a quarter of the points, after every 10 steps.
 VALIDATING = ["--set", "data.validation_fraction=0.25", "--set", "validate_every_epochs=0.3333"]
@@ -71,6 +71,27 @@ def limit_is_lowered(folder, draw):
     run = folder.run(program, "--replicas", "2", "--set", "max_steps=10")
     expect_finished(run, "max_steps")
     check(not run.of("step"), "it trained further")
+
+
+def limit_is_raised(folder, draw):
+    """A finished run goes on where another limit lets it, as if it had never ended."""
+    def train(steps, name="train"):
+        run = folder.run(folder.program("slow"), "--name", name, "--set", "epochs=1000000",
+                         "--set", f"max_steps={steps}")
+        run.expect_end(0)
+        return run
+
+    whole = train(40, "whole").losses()
+    first = train(20)
+    expect_finished(first, "max_steps")
+    same = train(20)
+    check(not same.of("step") and "raise its epochs" in same.said(), "not said how to go on")
+    more = train(40)
+    expect_finished(more, "max_steps")
+    check(min(more.losses()) == 21, "it began elsewhere", more.losses())
+    same_losses(first.losses() | more.losses(), whole, 1e-6)
+    last = more.of("step")[-1]
+    check(last["progress"] == last["progress_total"], "the expected end", last)
 
 
 def time_of(run):
@@ -215,5 +236,5 @@ def wrong_settings(folder, draw):
     check("early_stopping needs validations" in run.said(), "another error", run.said())
 
 
-main(steps_are_limited, limit_is_lowered, time_is_limited, early_stopping, best_model,
+main(steps_are_limited, limit_is_lowered, limit_is_raised, time_is_limited, early_stopping, best_model,
      best_model_survives_its_writer, wrong_settings)

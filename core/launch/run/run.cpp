@@ -81,13 +81,16 @@ int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signal
     }
   }
   for (const std::string& change : folder.changes(report.recorded())) report.talk(change);
-  if (folder.was_finished()) {
+  if (folder.was_finished() && !folder.may_go_on(report.recorded())) {
     const auto& last = folder.previous();
     report.already_finished(last);
-    report.talk(fmt::format("run {} has finished{}; --fresh trains from scratch", options.name,
-                            last.contains("changed") && last["changed"].is_string()
-                                ? " (" + last["changed"].get<std::string>() + ")"
-                                : ""));
+    report.talk(
+        fmt::format("run {} has finished{}; raise its epochs, max_steps or max_time to go on, "
+                    "or --fresh trains from scratch",
+                    options.name,
+                    last.contains("changed") && last["changed"].is_string()
+                        ? " (" + last["changed"].get<std::string>() + ")"
+                        : ""));
     return 0;
   }
   if (!options.output_dir.empty()) make_directories(options.output_dir);

@@ -72,6 +72,20 @@ RunFolder::RunFolder(const std::string& name, std::string folder, std::string re
   }
 }
 
+bool RunFolder::may_go_on(const nlohmann::json& record) const {
+  const char* const effective = "effective_settings";
+  const nlohmann::json before = previous_.value(effective, nlohmann::json::object());
+  const nlohmann::json now = record.value(effective, nlohmann::json::object());
+  if (before.empty() || now.empty()) {  // not an archive: its settings are its own affair
+    return previous_.value("settings", nlohmann::json()) !=
+           record.value("settings", nlohmann::json());
+  }
+  for (const char* limit : {"epochs", "max_steps", "max_time", "early_stopping.patience"}) {
+    if (before.value(limit, "") != now.value(limit, "")) return true;
+  }
+  return false;
+}
+
 std::vector<std::string> RunFolder::changes(const nlohmann::json& record) const {
   std::vector<std::string> result;
   if (!previous_.is_object()) return result;

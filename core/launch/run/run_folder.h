@@ -26,6 +26,10 @@ class RunFolder {
     return previous_.is_object() && previous_.value("state", "") == "finished";
   }
 
+  // Whether `record` names another end of training than the last run's: a finished run may have
+  // more to do.
+  bool may_go_on(const nlohmann::json& record) const;
+
   // One sentence for each field of `record` that differs from the last run's.
   std::vector<std::string> changes(const nlohmann::json& record) const;
 

@@ -59,6 +59,32 @@ TEST_CASE("limits end a training when they are reached, not earlier") {
   CHECK(name_of(EndedBy::max_time) == "max_time");
 }
 
+TEST_CASE("the expected end is the nearest limit's, at the pace so far") {
+  TrainingSpec spec;
+  Progress progress;
+  CHECK(expected_iterations(progress, spec, 500) == 500);
+  progress.step = 20;
+  progress.iterations = 60;
+  progress.trained_s = 10;
+  CHECK(expected_iterations(progress, spec, 500) == 500);
+  spec.max_steps = 100;  // a fifth is done
+  CHECK(expected_iterations(progress, spec, 500) == 300);
+  spec.max_time_s = 20;  // a half
+  CHECK(expected_iterations(progress, spec, 500) == 120);
+  CHECK(expected_iterations(progress, spec, 80) == 80);
+  progress.step = 101;  // past a limit that was lowered
+  spec.max_time_s = 0;
+  CHECK(expected_iterations(progress, spec, 500) == 60);
+}
+
+TEST_CASE("a raised limit lets a finished training go on") {
+  TrainingSpec spec = watching(Mode::min, 2);
+  const Progress stopped = after(spec, {1, 2, 3});
+  CHECK(reached_limit(stopped, spec, 0.5) == EndedBy::early_stopping);
+  spec.early_stopping->patience = 5;
+  CHECK(reached_limit(stopped, spec, 0.5) == EndedBy::nothing);
+}
+
 TEST_CASE("the best validation is the smallest or the largest, the first one of equals") {
   const Progress least = after(watching(Mode::min, 0), {3, 1, 2, 1});
   CHECK(least.best.at("m") == 1);
