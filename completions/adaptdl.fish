@@ -62,7 +62,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from run' -l output -xa '(__fish_
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l log-dir -xa '(__fish_complete_directories)' -d 'Folder for the replicas\' logs. Default: NAME.run/logs beside PROGRAM.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l tensorboard -xa '(__fish_complete_directories)' -d 'Write TensorBoard event files to this folder. Default: none; in a job on Kubernetes, that of its TensorBoard instance.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l max-restarts -x -d 'Number of deaths in a row, with no finished step in between, after which the run fails.'
-complete -c adaptdl -n '__fish_seen_subcommand_from run' -l hang-timeout -x -d 'Kill and replace a replica for which the others have waited this many seconds in a step, and 20 times the longest step.'
+complete -c adaptdl -n '__fish_seen_subcommand_from run' -l hang-timeout -x -d 'Kill and replace a replica for which the others have waited this many seconds in a step, and 20 times the longest step; restart all replicas if nothing happens at all for so long.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l device -xa 'cpu gpu auto' -d 'Device to train on; auto uses GPUs if the worker and LibTorch support them.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l threads -x -d 'Threads of each replica; 0 divides the cores among the replicas.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l format -s o -xa 'text json' -d 'Output format; text shows progress and a summary, json prints events, one a line.'

@@ -405,7 +405,7 @@ _adaptdl() {
     '--log-dir[Folder for the replicas'\'' logs. Default\: NAME.run/logs beside PROGRAM.]:DIR:_files -/' \
     '--tensorboard[Write TensorBoard event files to this folder. Default\: none; in a job on Kubernetes, that of its TensorBoard instance.]:DIR:_files -/' \
     '--max-restarts[Number of deaths in a row, with no finished step in between, after which the run fails.]:N: ' \
-    '--hang-timeout[Kill and replace a replica for which the others have waited this many seconds in a step, and 20 times the longest step.]:SECONDS|off: ' \
+    '--hang-timeout[Kill and replace a replica for which the others have waited this many seconds in a step, and 20 times the longest step; restart all replicas if nothing happens at all for so long.]:SECONDS|off: ' \
     '--device[Device to train on; auto uses GPUs if the worker and LibTorch support them.]:cpu|gpu|auto:(cpu gpu auto)' \
     '--threads[Threads of each replica; 0 divides the cores among the replicas.]:N: ' \
     '-o[Output format; text shows progress and a summary, json prints events, one a line.]:text|json:(text json)' \

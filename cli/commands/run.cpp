@@ -170,7 +170,8 @@ Command run_command() {
                .value = "SECONDS|off",
                .fallback = "300",
                .doc = "Kill and replace a replica for which the others have waited this many "
-                      "seconds in a step, and 20 times the longest step."},
+                      "seconds in a step, and 20 times the longest step; restart all replicas "
+                      "if nothing happens at all for so long."},
               {.name = "device",
                .kind = Kind::choice,
                .value = "cpu|gpu|auto",

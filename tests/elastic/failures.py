@@ -6,7 +6,7 @@ import signal
 import struct
 import time
 
-from support import SmallDisk, check, kill, main, same_losses
+from support import SmallDisk, check, kill, main, read, same_losses
 
 
 def refused(folder, name, *arguments, words=(), replicas="2"):
@@ -144,6 +144,30 @@ def hangs(folder, draw):
     step = {event["step"]: event["time_s"] for event in run.of("step")}
     check(3.0 <= step[2] - step[1] < 20.0, f"held up for {step[2] - step[1]:.1f} s")
     check("the others have been waiting for replica" in run.said(), "no warning")
+
+
+def all_hang(folder, draw):
+    """When all replicas hang, or the only one does, they restart from the newest checkpoint, and
+    the losses are those of a run without a hang."""
+    program = folder.program("slow")
+    whole = folder.run(program, "--replicas", "1", "--set", "epochs=2", "--name", "whole")
+    whole.expect_end(0)
+    for replicas in (1, 2):
+        for member in range(replicas):
+            folder.write(f"hang-{member}", "")
+        run = folder.run(program, "--replicas", str(replicas), "--set", "epochs=2", "--set",
+                         "checkpoint_interval_s=0.01", "--hang-timeout", "2", "--name",
+                         f"all-{replicas}", ADAPTDL_FAULT="prepared:20:any:hang")
+        run.expect_end(0, 200)
+        hang, = run.of("hang")
+        check(hang["members"] == list(range(replicas)) and hang["seconds"] >= 2 and
+              hang["step"] == 19, "an odd hang", hang)
+        said = read(hang["file"])
+        check(said.count("waits in") >= replicas and f"replica {replicas - 1}, process" in said,
+              "not what they were doing", said)
+        check(len(run.of("failure")) == replicas, "other failures", run.of("failure"))
+        check(0 < run.of("resume")[0]["step"] < 20, "not from a checkpoint", run.of("resume"))
+        same_losses(run.losses(), whole.losses(), 1e-4)
 
 
 def stays_stopped(folder, draw):
@@ -290,5 +314,5 @@ def leaves_no_trace(folder, draw):
 
 
 main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, exceptions,
-     memory_runs_out, hangs, stays_stopped, stops_on_its_way, full_checkpoint_disk, not_finite,
-     gradient_not_finite, leaves_no_trace)
+     memory_runs_out, hangs, all_hang, stays_stopped, stops_on_its_way, full_checkpoint_disk,
+     not_finite, gradient_not_finite, leaves_no_trace)

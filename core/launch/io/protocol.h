@@ -21,6 +21,8 @@
 //              its previous generation, and continues to train if it did.
 //   waiting    {generation, waiting}: in a step of that generation this member has been waiting for
 //              others for a second or more (again after any progress); false: no longer.
+//   saving     {saving}: from rank 0 at the end of training: it writes the model and the last
+//              checkpoint, which may take long; false: no longer.
 //   hints      {hints: {...}}: what the job has measured, for its scheduler (core/job/hints.h);
 //              from rank 0, at most every few seconds.
 //   leaving    {reason}: this replica was told to go (SIGTERM); wants a generation without it.

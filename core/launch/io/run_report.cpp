@@ -85,6 +85,15 @@ void RunReport::failure(const FailureFacts& facts) {
   emit(std::move(event));
 }
 
+void RunReport::hang(const HangFacts& facts) {
+  emit({{"event", "hang"},
+        {"members", facts.members},
+        {"seconds", to_microseconds(facts.seconds)},
+        {"step", or_null(facts.step)},
+        {"file", or_null(facts.file)}});
+  if (!facts.file.empty()) talk("what the replicas that hung were doing is in " + facts.file);
+}
+
 void RunReport::from_replica(json event) {
   emit(std::move(event));
 }

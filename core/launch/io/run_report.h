@@ -63,6 +63,13 @@ struct FailureFacts {
   std::vector<std::string> log;
 };
 
+struct HangFacts {
+  std::vector<MemberId> members;  // those that are killed
+  double seconds = 0;             // without progress
+  std::optional<int64_t> step;    // the newest finished one
+  std::string file;               // what they were doing; "" if it could not be written
+};
+
 // Of a command run, for its record.
 struct CommandFacts {
   int64_t generation = -1;
@@ -118,6 +125,7 @@ class RunReport {
   void start(const StartFacts& facts);
   void generation(const GenerationFacts& facts);
   void failure(const FailureFacts& facts);
+  void hang(const HangFacts& facts);
   void from_replica(nlohmann::json event);
   // A rescale that a replica has measured; the launcher adds why it happened.
   void rescale(nlohmann::json event, const std::string& cause, int from, size_t to);

@@ -7,7 +7,7 @@
 namespace adaptdl::launch {
 
 void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
-  auto& [view, stream, watch, failures, end, report] = subjects_;
+  auto& [view, stream, hung, failures, end, report] = subjects_;
   const TimePoint now = Monotonic::now();
   const MemberId id = replica.id;
   const auto& type = message.at("type").get_ref<const std::string&>();
@@ -15,6 +15,7 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
   if (type == "event") {
     const nlohmann::json& event = message.at("event");
     if (event.contains("atomic")) failures.trains_with(event.at("atomic").get<int64_t>());
+    hung.progressed(event.value("event", ""));
     stream.event(id, event);
   } else if (type == "hello") {
     on_hello(replica, message);
@@ -29,7 +30,9 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
     stream.advance(view);
   } else if (type == "waiting") {
     replica.waits_in = message.at("waiting").get<bool>() ? generation() : 0;
-    watch.restart();
+    hung.watch().restart();
+  } else if (type == "saving") {
+    replica.saves = message.at("saving").get<bool>();
   } else if (type == "hints") {
     on_hints(message);
   } else if (type == "leaving") {
@@ -123,7 +126,7 @@ void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
 }
 
 void Conversation::on_closed(Replica& replica) {
-  auto& [view, stream, watch, failures, end, report] = subjects_;
+  auto& [view, stream, hung, failures, end, report] = subjects_;
   replica.failed = !replica.said_bye && !replica.expected_end && !end.ending();
   Member* member = view.find(replica.id);
   if (member == nullptr || member->state == MemberState::gone) return;
@@ -150,7 +153,7 @@ void Conversation::on_stop(Replica& replica, bool stopped) {
   Member* member = subjects_.view.find(replica.id);
   if (member == nullptr || member->stopped == stopped) return;
   member->stopped = stopped;
-  subjects_.watch.disturbed();
+  subjects_.hung.disturbed();
   subjects_.report.talk(
       stopped ? fmt::format("replica {} was stopped; training waits for it (process {})",
                             replica.id, replica.process->pid())

@@ -24,7 +24,7 @@ class Conversation : public ReplicaListener {
   struct Subjects {
     View& view;
     EventStream& stream;
-    HangWatch& watch;
+    HungReplicas& hung;
     Failures& failures;
     RunEnd& end;
     RunReport& report;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/files.h"
 
 namespace adaptdl::launch {
 
@@ -19,6 +20,10 @@ bool is_entered(const Generation* generation, const View& view, ReplicaSet& repl
            replica->waits_in == generation->number;
   });
 }
+
+// The time between looks at what processes do, and how long a silence is before they are looked at.
+constexpr Seconds kWorkTime{0.5};
+constexpr Seconds kSilence{1};
 
 }  // namespace
 
@@ -38,7 +43,24 @@ void HangWatch::waiting(TimePoint now, bool somebody) {
   since_ = now;
 }
 
-void HungReplicas::check(const View& view, ReplicaSet& replicas) {
+void HungReplicas::progressed(const std::string& kind) {
+  if (kind == "checkpoint") return;  // it is written beside the training
+  still_.progress(Monotonic::now(), kind);
+  told_still_ = false;
+}
+
+void HungReplicas::disturbed() {
+  watch_.disturbed();
+  still_.disturbed();
+}
+
+void HungReplicas::restarting() {
+  still_.restart();
+  told_still_ = false;
+}
+
+void HungReplicas::check(const View& view, ReplicaSet& replicas, int64_t step) {
+  looks_ = false;
   if (!watch_.on()) return;
   const Generation* pending = view.pending ? view.generation(*view.pending) : nullptr;
   const bool forming = pending != nullptr && pending->immediate;
@@ -65,26 +87,103 @@ void HungReplicas::check(const View& view, ReplicaSet& replicas) {
   watch_.waiting(Monotonic::now(), held_up);
   if (!held_up) {
     told_ = false;
-    return;
+    if (!whole_ || anybody_stopped || view.finishing || view.broken) return still_.disturbed();
+    return check_still(view, replicas, step);
   }
-  const bool over = watch_.waited() >= watch_.patience();
-  for (Replica* replica : absent) {
-    if (over) {
-      replica->fatal =
-          fmt::format("{} for {:.0f} s while the others waited for it (--hang-timeout)",
-                      view.find(replica->id)->stopped ? "was stopped" : "made no progress",
-                      watch_.waited().count());
-      replica->process->kill();
-    } else if (!told_ && watch_.waited() >= watch_.patience() / 2) {
+  still_.disturbed();
+  if (watch_.waited() >= watch_.patience()) {
+    const bool stopped = view.find(absent.front()->id)->stopped;
+    give_up(absent,
+            fmt::format("{} for {:.0f} s while the others waited for it",
+                        stopped ? "was stopped" : "made no progress", watch_.waited().count()),
+            watch_.waited(), replicas, step);
+    watch_.restart();
+  } else if (!told_ && watch_.waited() >= watch_.patience() / 2) {
+    for (const Replica* replica : absent) {
       report_.talk(fmt::format(
           "the others have been waiting for replica {} (process {}) for {:.0f} s; after {:.0f} s "
           "it is killed and replaced (--hang-timeout)",
           replica->id, replica->process->pid(), watch_.waited().count(),
           watch_.patience().count()));
     }
+    told_ = true;
   }
-  if (watch_.waited() >= watch_.patience() / 2) told_ = true;
-  if (over) watch_.restart();
+}
+
+// Whether any of them does something. Those on other hosts cannot be looked at: here, rank 0 tells.
+bool HungReplicas::active(const std::vector<Replica*>& members, TimePoint now) {
+  const Seconds passed = now - worked_at_;
+  if (worked_at_ != TimePoint{} && passed < kWorkTime) return active_;
+  std::map<MemberId, ProcessWork> work;
+  bool known = false, any = false;
+  for (const Replica* replica : members) {
+    if (!replica->process->here()) continue;
+    const auto found = process_work(replica->process->pid());
+    if (!found) continue;
+    work[replica->id] = *found;
+    const auto before = work_.find(replica->id);
+    if (before == work_.end()) continue;
+    known = true;
+    any = any || is_active(before->second, *found, passed);
+  }
+  work_ = std::move(work);
+  worked_at_ = now;
+  return active_ = any || !known;
+}
+
+void HungReplicas::check_still(const View& view, ReplicaSet& replicas, int64_t step) {
+  std::vector<Replica*> members;
+  for (const auto& [id, replica] : replicas.all()) {
+    const Member* member = view.find(id);
+    if (replica->saves) return still_.disturbed();
+    const bool trains = member != nullptr && member->state == MemberState::active;
+    if (trains && replica->open && !replica->said_bye) members.push_back(replica.get());
+  }
+  if (members.empty()) return still_.disturbed();
+  looks_ = true;
+  const TimePoint now = Monotonic::now();
+  still_.look(now, still_.silent() < kSilence || active(members, now));
+  const Seconds patience = std::max(still_.patience(), watch_.patience());
+  if (still_.waited() >= patience) {
+    give_up(members,
+            fmt::format("the whole run made no progress for {:.0f} s", still_.silent().count()),
+            still_.silent(), replicas, step);
+    still_.disturbed();
+  } else if (!told_still_ && still_.waited() >= patience / 2) {
+    report_.talk(
+        fmt::format("no replica has made progress for {:.0f} s; if that goes on, all of them are "
+                    "killed and restarted from the newest checkpoint (--hang-timeout)",
+                    still_.silent().count()));
+    told_still_ = true;
+  }
+}
+
+void HungReplicas::give_up(const std::vector<Replica*>& hung, const std::string& what,
+                           Seconds waited, ReplicaSet& replicas, int64_t step) {
+  HangFacts facts{.seconds = waited.count(), .step = step};
+  std::string text;
+  for (Replica* replica : hung) {
+    facts.members.push_back(replica->id);
+    text += fmt::format("replica {}, process {}: {}\n", replica->id, replica->process->pid(), what);
+    text += replica->process->here() ? describe_process(replica->process->pid())
+                                     : "(on another host)\n";
+    text += fmt::format("the last lines of its log:\n  {}\n\n",
+                        fmt::join(replicas.last_lines(replica->id), "\n  "));
+  }
+  try {
+    if (!log_dir_.empty()) {
+      const std::string path = join_path(log_dir_, fmt::format("hang-{}.txt", hung.front()->id));
+      write_file_atomic(path, text);
+      facts.file = path;
+    }
+  } catch (const Error& error) {
+    report_.talk(fmt::format("cannot keep what the replicas were doing: {}", error.what()));
+  }
+  report_.hang(facts);
+  for (Replica* replica : hung) {
+    replica->fatal = what + " (--hang-timeout)";
+    replica->process->kill();
+  }
 }
 
 }  // namespace adaptdl::launch

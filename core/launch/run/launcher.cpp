@@ -40,10 +40,10 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
       rendezvous_(rendezvous_options(options)),
       stream_(report, [this](int64_t step) { on_step(step); }),
       replicas_(options, report, host_events()),
-      hung_(options.hang_timeout_s, report),
+      hung_(options.hang_timeout_s, !options.evaluate, options.log_dir, report),
       failures_(options.max_restarts, view_, replicas_, report),
       end_(options, view_, replicas_, stream_, report),
-      conversation_(options, {view_, stream_, hung_.watch(), failures_, end_, report}),
+      conversation_(options, {view_, stream_, hung_, failures_, end_, report}),
       control_(options.control_socket,
                [this](const auto& request) { return answer_request(*this, request); }) {
   view_.target = options.replicas.initial;
@@ -74,7 +74,7 @@ int Launcher::run() {
     decide_all();
     stream_.advance(view_);
     if (view_.formed && report_.state() == "starting") record("training");
-    if (!end_.ending()) hung_.check(view_, replicas_);
+    if (!end_.ending()) hung_.check(view_, replicas_, stream_.last_step());
     end_.check();
   }
   return finish();
@@ -86,7 +86,7 @@ void Launcher::wait() {
   replicas_.add_waits(waits);
   TimePoint until = std::min({deadline_.value_or(TimePoint::max()), control_.deadline(),
                               replicas_.deadline(), end_.deadline()});
-  if (hung_.watch().counting()) {
+  if (hung_.counting()) {
     const auto look = std::chrono::duration_cast<Monotonic::duration>(HangWatch::kLook);
     until = std::min(until, Monotonic::now() + look);
   }
@@ -145,6 +145,7 @@ void Launcher::carry_out(const Decision& decision) {
       }
       stream_.restarting(view_);
       conversation_.went_on();
+      hung_.restarting();
       break;
     case Action::give_up:
       give_up(decision.reason);

@@ -21,8 +21,9 @@ class ReplicaProcess {
  public:
   virtual ~ReplicaProcess() = default;
 
-  virtual pid_t pid() const = 0;  // on its host; 0 while unknown
-  virtual void kill() = 0;        // SIGKILL
+  virtual pid_t pid() const = 0;               // on its host; 0 while unknown
+  virtual bool here() const { return false; }  // whether pid() is one of this host
+  virtual void kill() = 0;                     // SIGKILL
 
   // How the process ended, once that is known.
   virtual std::optional<ExitStatus> poll() = 0;
@@ -42,6 +43,7 @@ class LocalProcess : public ReplicaProcess {
   explicit LocalProcess(Child child) : child_(std::move(child)) {}
 
   pid_t pid() const override { return child_.pid(); }
+  bool here() const override { return true; }
   void kill() override;
   std::optional<ExitStatus> poll() override { return child_.poll(); }
   std::optional<bool> stop_change() override;
@@ -60,6 +62,7 @@ struct Replica {
   bool open = true;         // the channel has not ended
   bool said_hello = false, said_bye = false;
   uint64_t waits_in = 0;      // the generation in whose step it waits for others; 0: does not wait
+  bool saves = false;         // writes what the run leaves, which may take long
   bool failed = false;        // died by itself while the run continued
   bool expected_end = false;  // killed or sent away by the launcher: its end is no failure
   std::string fatal;          // why it cannot train, in its words

@@ -29,6 +29,10 @@ void Faults::reached(StepHooks::Point point, int64_t step, uint64_t member) cons
   for (const std::string& who : {std::string("any"), std::to_string(member)}) {
     if (here + who == wanted_) kill(getpid(), SIGKILL);
     if (here + who + ":stop" == wanted_) kill(getpid(), SIGSTOP);
+    // Once for each member whose file is there.
+    if (here + who + ":hang" == wanted_ && unlink(fmt::format("hang-{}", member).c_str()) == 0) {
+      for (;;) pause();
+    }
     if (here + who + ":throw" == wanted_) fail("the exception that was asked for");
     if (here + who + ":flip" == wanted_) flip(program_->parameters().front().tensor);
   }

@@ -9,7 +9,8 @@
 //   hello_ms=T       start-up takes that long
 //   checkpoint=K     a checkpoint every K steps (a folder step-N in the checkpoint folder)
 //   die=MEMBER:STEP  aborts at that step; die=*:STEP every member at every attempt
-//   hang=MEMBER:STEP hangs before that step, in the first of its attempts
+//   hang=MEMBER:STEP hangs before that step, in the first of its attempts; hangs=MEMBER:STEP in all
+//                    of them, and hang-all=STEP all members of the first attempt
 //   orphan=1         leaves a process behind whose parent is gone, and which soon ends
 //   silent=MEMBER    never says hello
 //   crash=MEMBER     prints something and exits with 7 before hello
@@ -383,6 +384,14 @@ class Worker {
   }
 
   void maybe_hang() {
+    const auto size = static_cast<uint64_t>(current_->size);
+    const bool first = settings.count("hang-all") && names_step("hang-all", step_ + 1) &&
+                       member_ < size;  // later ones have larger numbers
+    if (first || (names_member("hangs", member_) && names_step("hangs", step_ + 1))) {
+      std::printf("member %d hangs\n", static_cast<int>(member_));
+      std::fflush(stdout);
+      for (;;) pause();
+    }
     if (!names_member("hang", member_) || !names_step("hang", step_ + 1)) return;
     const std::string once = join_path(settings["dir"], "hung");
     if (path_exists(once)) return;

@@ -96,6 +96,7 @@ std::map<std::string, json> all_events() {
     report.start({.evaluate = true});
     report.generation({.number = 1, .members = {0, 1}, .cause = "start", .step = 0});
     report.failure({.member = 1, .reason = "exit code 3", .status = ExitStatus{false, 3}});
+    report.hang({.members = {0, 1}, .seconds = 300, .step = 4, .file = "hang-0.txt"});
     report.end({.result = "finished"});
   }
   return events;

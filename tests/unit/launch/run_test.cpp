@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <signal.h>
 #include <thread>
@@ -411,6 +412,51 @@ TEST_CASE("run: a stopped replica is not a dead one") {
   CHECK(run.talk().find("was stopped") != std::string::npos);
 }
 
+TEST_CASE("run: when all replicas hang, or the only one, they restart from the checkpoint") {
+  for (const int replicas : {1, 2}) {
+    CAPTURE(replicas);
+    TestRun run;
+    run.options.replicas = {replicas, replicas, replicas};
+    run.options.hang_timeout_s = 1;
+    worker(run, {"steps=60", "hang-all=35"});
+    run.start();
+    REQUIRE_MESSAGE(run.wait(60) == 0, run.talk());
+    CHECK(run.events("resume")[0]["step"] == 30);
+    const auto hangs = run.events("hang");
+    REQUIRE(hangs.size() == 1);
+    CHECK(hangs[0]["members"].size() == static_cast<size_t>(replicas));
+    CHECK(hangs[0]["step"] == 34);
+    CHECK(hangs[0]["seconds"].get<double>() >= 1);
+    const std::string text = read_file(hangs[0]["file"], 1 << 20);
+    for (int i = 0; i < replicas; ++i) {
+      CHECK(text.find(fmt::format("replica {}, process", i)) != std::string::npos);
+      CHECK(text.find(fmt::format("member {} hangs", i)) != std::string::npos);
+    }
+    CHECK(text.find(": state S") != std::string::npos);
+    const auto failures = run.events("failure");
+    CHECK(failures.size() == static_cast<size_t>(replicas));
+    for (const auto& failure : failures) {
+      CHECK(failure["reason"].get<std::string>().find("the whole run made no progress for") == 0);
+    }
+    CHECK(causes(run) == std::vector<std::string>{"start", "restart"});
+    CHECK(run.events("end")[0]["steps"] == 60);
+  }
+}
+
+TEST_CASE("run: a run that hangs in the same step again and again is given up") {
+  TestRun run;
+  run.options.replicas = {1, 1, 1};
+  run.options.hang_timeout_s = 0.5;
+  run.options.max_restarts = 1;
+  worker(run, {"steps=60", "hangs=*:15"});
+  run.start();
+  REQUIRE_MESSAGE(run.wait(60) == 1, run.talk());
+  CHECK(run.events("hang").size() == 2);
+  const std::string reason = run.events("end")[0]["reason"];
+  CHECK(reason.find("the whole run made no progress") != std::string::npos);
+  CHECK(reason.find("2 breakdowns in a row") != std::string::npos);
+}
+
 TEST_CASE("run: a replica that hangs is killed and replaced, whoever it is") {
   for (const char* how : {"hang=0:30", "hang=2:30"}) {
     CAPTURE(how);
@@ -427,6 +473,8 @@ TEST_CASE("run: a replica that hangs is killed and replaced, whoever it is") {
     CHECK(failures[0]["reason"].get<std::string>().find("made no progress for") == 0);
     CHECK(failures[0]["next"] == "2 of 3 continue, a replacement is started");
     CHECK(run.talk().find("the others have been waiting for replica") != std::string::npos);
+    REQUIRE(run.events("hang").size() == 1);
+    CHECK(run.events("hang")[0]["members"] == json({how[5] - '0'}));
     const auto list = causes(run);
     CHECK(std::count(list.begin(), list.end(), "replacement") == 1);
   }
