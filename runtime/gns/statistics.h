@@ -79,8 +79,8 @@ class GradientStatistics {
   double window() const;
 
   // AdaScale gain (var + sqr) / (var / scale + sqr), in [1, scale] for scale >= 1; 1 before the
-  // first sample. Of all groups by the published values: the progress of a step, which must be right
-  // on average. Of one group by cautious values: what its learning rate may be raised by.
+  // first sample. Of all groups by the published values: the progress of a step, which must be
+  // right on average. Of one group by cautious values: what its learning rate may be raised by.
   double gain(double scale) const;
   double gain(double scale, int group) const;
 

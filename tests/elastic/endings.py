@@ -236,5 +236,5 @@ def wrong_settings(folder, draw):
     check("early_stopping needs validations" in run.said(), "another error", run.said())
 
 
-main(steps_are_limited, limit_is_lowered, limit_is_raised, time_is_limited, early_stopping, best_model,
-     best_model_survives_its_writer, wrong_settings)
+main(steps_are_limited, limit_is_lowered, limit_is_raised, time_is_limited, early_stopping,
+     best_model, best_model_survives_its_writer, wrong_settings)
