@@ -63,6 +63,9 @@ void Optimizer::step(const std::vector<double>& lr_factors, std::optional<double
       update.momentum = momentum;
       rules_[g]->update(update);
     }
+    for (const size_t i : members_[g]) {
+      if (parameters_[i].tensor.grad().is_sparse()) update_rows(i, base_lr_[g] * lr_factors[g]);
+    }
   }
   spare_.clear();
 }
@@ -70,7 +73,15 @@ void Optimizer::step(const std::vector<double>& lr_factors, std::optional<double
 void Optimizer::clip() const {
   if (spec_.clip_norm == 0 && spec_.clip_value == 0) return;
   std::vector<at::Tensor> all;
-  for (const auto& parameter : parameters_) all.push_back(parameter.tensor);
+  for (const auto& parameter : parameters_) {
+    const at::Tensor& gradient = parameter.tensor.grad();
+    all.push_back(parameter.tensor);
+    if (!gradient.is_sparse()) continue;
+    // Something with the numbers of the rows as its gradient.
+    const at::Tensor values = gradient._values();
+    all.back() = at::empty_like(values);
+    all.back().mutable_grad() = values;
+  }
   if (spec_.clip_value > 0) torch::nn::utils::clip_grad_value_(all, spec_.clip_value);
   if (spec_.clip_norm > 0) torch::nn::utils::clip_grad_norm_(all, spec_.clip_norm);
 }
@@ -81,7 +92,7 @@ std::vector<Update> Optimizer::updates_of(size_t group) {
   for (const size_t i : members_[group]) {
     const at::Tensor& parameter = parameters_[i].tensor;
     const at::Tensor& gradient = parameter.grad();
-    if (!gradient.defined()) continue;
+    if (!gradient.defined() || gradient.is_sparse()) continue;
     const bool first = make_state(i);
     ParameterState& state = states_[i];
     ++state.steps;
@@ -104,6 +115,29 @@ std::vector<Update> Optimizer::updates_of(size_t group) {
     }
   }
   return updates;
+}
+
+// As a whole parameter is updated, on copies of the rows.
+void Optimizer::update_rows(size_t parameter, double lr) {
+  ADAPTDL_CHECK(takes_rows(parameter));
+  const at::Tensor whole = parameters_[parameter].tensor.detach();
+  const at::Tensor gradient = parameters_[parameter].tensor.grad();
+  const at::Tensor ids = gradient._indices()[0];
+  Update update;
+  update.lr = lr;
+  update.first = make_state(parameter);
+  ParameterState& state = states_[parameter];
+  update.step = ++state.steps;
+  update.parameters = {whole.index_select(0, ids)};
+  update.gradients = {gradient._values()};
+  for (size_t k = 0; k < state.tensors.size(); ++k) {
+    update.state[k] = {state.tensors[k].tensor.index_select(0, ids)};
+  }
+  rules_[group_of_[parameter]]->update(update);
+  parameters_[parameter].tensor.index_copy_(0, ids, update.parameters[0]);
+  for (size_t k = 0; k < state.tensors.size(); ++k) {
+    state.tensors[k].tensor.index_copy_(0, ids, update.state[k][0]);
+  }
 }
 
 // Makes the state that the parameter's first update needs; true if it had none.

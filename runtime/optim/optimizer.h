@@ -17,7 +17,7 @@
 namespace adaptdl {
 
 // Not thread-safe. As in PyTorch, step() leaves parameters without a gradient, and their state, as
-// they are: without weight decay, too.
+// they are: without weight decay, too. A sparse gradient updates only its rows.
 class Optimizer {
  public:
   // `parameters` are leaves that require gradients. Each belongs to the first group of `spec` whose
@@ -30,6 +30,11 @@ class Optimizer {
 
   // Learning rate of a group before schedule and scaling rule.
   double base_lr(int group) const { return base_lr_[group]; }
+
+  // Whether the gradient may be a sparse one, coalesced, with one sparse dimension.
+  bool takes_rows(size_t parameter) const {
+    return rules_[group_of_[parameter]]->passes_zeros_over();
+  }
 
   // Updates the parameters from their gradients, which are clipped as the spec says. The learning
   // rate of group g is base_lr(g) * lr_factors[g]. `momentum` replaces the settings' momentum, or
@@ -54,6 +59,7 @@ class Optimizer {
 
  private:
   std::vector<Update> updates_of(size_t group);
+  void update_rows(size_t parameter, double lr);
   void clip() const;
   bool make_state(size_t parameter);
   at::Tensor take_zeros(size_t parameter);

@@ -29,6 +29,7 @@ class SgdRule : public UpdateRule {
   bool accepts(const std::vector<std::string>& saved) const override {
     return saved.empty() || saved == std::vector<std::string>{"momentum_buffer"};
   }
+  bool passes_zeros_over() const override { return s_.momentum == 0 && s_.weight_decay == 0; }
 
   void update(const Update& update) const override {
     if (s_.momentum == 0) {
@@ -201,6 +202,7 @@ class AdagradRule : public UpdateRule {
 
   std::vector<std::string> state_names() const override { return {"sum"}; }
   double initial_state() const override { return s_.initial_accumulator; }
+  bool passes_zeros_over() const override { return s_.weight_decay == 0; }
 
   void update(const Update& update) const override {
     rules::Adagrad rule;

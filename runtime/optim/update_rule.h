@@ -60,6 +60,10 @@ class UpdateRule {
     return saved == state_names();
   }
 
+  // Whether an element with a gradient of 0 keeps its value and its state, so that an update may
+  // leave it out.
+  virtual bool passes_zeros_over() const { return false; }
+
   // Changes parameters and state, not gradients. Called without autograd.
   virtual void update(const Update& update) const = 0;
 

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/parallel/device_memory.h"
+#include "runtime/parallel/sparse_rows.h"
 #include "runtime/parallel/tensor_math.h"
 #include "runtime/torch_compat.h"
 
@@ -54,34 +55,44 @@ Gradients::Gradients(std::vector<NamedTensor> parameters, const Optimizer& optim
                      size_t bucket_bytes, size_t first_bucket_bytes)
     : parameters_(std::move(parameters)),
       optimizer_(optimizer),
+      bucket_bytes_(bucket_bytes),
+      first_bucket_bytes_(first_bucket_bytes),
       accumulators_(std::make_unique<Accumulators>()),
-      slots_(parameters_.size()) {
+      seen_sparse_(parameters_.size()),
+      sparse_(parameters_.size()) {
+  plan_buckets();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    auto node = torch::autograd::impl::grad_accumulator(parameters_[i].tensor);
+    hook_keys_.push_back(node->add_post_hook(std::make_unique<Hook>(this, i)));
+    accumulators_->nodes.push_back(std::move(node));
+  }
+}
+
+void Gradients::plan_buckets() {
+  buckets_.clear();
+  slots_.assign(parameters_.size(), {});
   // Backward reaches parameters roughly in reverse order, so buckets use that order. The first is
   // small, so that the first all-reduce starts early.
-  size_t bytes = 0, limit = first_bucket_bytes;
+  size_t bytes = 0, limit = first_bucket_bytes_;
   for (size_t i = parameters_.size(); i-- > 0;) {
     const auto& tensor = parameters_[i].tensor;
     wire_type(tensor.scalar_type());
+    if (sparse_[i] != 0) continue;
     const size_t size = tensor.nbytes();
     const bool same_kind =
         !buckets_.empty() &&
         parameters_[buckets_.back().parameters[0]].tensor.scalar_type() == tensor.scalar_type() &&
         parameters_[buckets_.back().parameters[0]].tensor.device() == tensor.device();
     if (!same_kind || bytes + size > limit) {
-      if (!buckets_.empty()) limit = bucket_bytes;
+      if (!buckets_.empty()) limit = bucket_bytes_;
       buckets_.emplace_back();
       bytes = 0;
     }
     Bucket& bucket = buckets_.back();
-    slots_[i] = {static_cast<int>(buckets_.size()) - 1, bucket.count, tensor.numel(), false};
+    slots_[i] = {static_cast<int>(buckets_.size()) - 1, bucket.count, tensor.numel(), false, {}};
     bucket.parameters.push_back(i);
     bucket.count += tensor.numel();
     bytes += size;
-  }
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    auto node = torch::autograd::impl::grad_accumulator(parameters_[i].tensor);
-    hook_keys_.push_back(node->add_post_hook(std::make_unique<Hook>(this, i)));
-    accumulators_->nodes.push_back(std::move(node));
   }
 }
 
@@ -103,7 +114,11 @@ void Gradients::begin(comm::Communicator* communicator, int micro_steps, bool me
   finite_ = true;
   next_bucket_ = 0;
   norms_.assign(optimizer_.group_count(), {});
-  for (auto& slot : slots_) slot.filled = false;
+  if (!direct()) agree_on_rows();
+  for (auto& slot : slots_) {
+    slot.filled = false;
+    slot.rows.reset();
+  }
   preconditioners_.assign(parameters_.size(), {});
   if (measure) {
     for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -112,6 +127,21 @@ void Gradients::begin(comm::Communicator* communicator, int micro_steps, bool me
   }
   clear();
   if (!direct()) allocate();
+}
+
+// All replicas must send the same: what is sparse on one is sparse on all.
+void Gradients::agree_on_rows() {
+  std::vector<uint8_t> agreed = seen_sparse_;
+  if (communicator_) {
+    if (agreed_in_ == communicator_->generation()) return;
+    std::vector<uint8_t> all(agreed.size() * static_cast<size_t>(communicator_->size()));
+    communicator_->all_gather(agreed.data(), agreed.size(), all.data());
+    for (size_t i = 0; i < all.size(); ++i) agreed[i % agreed.size()] |= all[i];
+    agreed_in_ = communicator_->generation();
+  }
+  if (agreed == sparse_) return;
+  sparse_ = agreed;
+  plan_buckets();
 }
 
 void Gradients::allocate() {
@@ -133,25 +163,34 @@ void Gradients::begin_micro_step(int micro, double weight) {
 }
 
 void Gradients::on_gradient(size_t parameter) {
-  if (!active_) return;
   at::Tensor& gradient = parameters_[parameter].tensor.mutable_grad();
   if (!gradient.defined()) return;
-  if (gradient.is_sparse()) gradient = gradient.to_dense();
-  if (loss_scale_ != 1) gradient.mul_(1 / loss_scale_);
+  const bool rows = has_rows(gradient) && optimizer_.takes_rows(parameter);
+  if (rows) seen_sparse_[parameter] = 1;
+  if (!active_) return;
+  const bool stays = rows && (direct() || sparse_[parameter] != 0);
+  if (gradient.is_sparse()) gradient = stays ? rows_of(gradient) : gradient.to_dense();
+  if (loss_scale_ != 1) values_of(gradient).mul_(1 / loss_scale_);
   if (direct()) {
-    if (!measure_ && gradient.device().is_cpu()) finite_ &= all_finite(gradient);
+    if (!measure_ && gradient.device().is_cpu()) finite_ &= all_finite(values_of(gradient));
     return;
   }
   take(parameter, gradient);
   gradient.reset();
-  if (micro_ == micro_steps_ - 1) complete(slots_[parameter].bucket);
+  if (micro_ == micro_steps_ - 1 && sparse_[parameter] == 0) complete(slots_[parameter].bucket);
 }
 
 void Gradients::take(size_t parameter, const at::Tensor& gradient) {
   Slot& slot = slots_[parameter];
-  const at::Tensor target = buckets_[slot.bucket].flat.narrow(0, slot.offset, slot.count);
-  const double squares =
-      store(target, gradient, slot.filled, measure_, preconditioners_[parameter]);
+  double squares = 0;
+  if (sparse_[parameter] != 0) {
+    const at::Tensor rows = rows_of(gradient);
+    squares = sum_squares(values_of(rows), {});
+    slot.rows = slot.filled ? at::add(slot.rows, rows).coalesce() : rows;
+  } else {
+    const at::Tensor target = buckets_[slot.bucket].flat.narrow(0, slot.offset, slot.count);
+    squares = store(target, gradient, slot.filled, measure_, preconditioners_[parameter]);
+  }
   slot.filled = true;
   finite_ &= std::isfinite(squares);
   // |g_i|^2 counts as n_i / n, and the gradient here is weight * g_i, with weight = K n_i / n.
@@ -190,8 +229,26 @@ void Gradients::end_micro_step() {
   submit_ready();
 }
 
+void Gradients::average_sparse() {
+  std::vector<at::Tensor> parameters, rows;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (sparse_[i] == 0) continue;
+    parameters.push_back(parameters_[i].tensor);
+    rows.push_back(slots_[i].rows);
+  }
+  if (parameters.empty()) return;
+  const auto means = average_rows(*communicator_, parameters, rows);
+  auto next = means.begin();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (sparse_[i] != 0) slots_[i].rows = *next++;
+  }
+}
+
 void Gradients::finish() {
-  if (communicator_) reducer_->wait();
+  if (communicator_) {
+    reducer_->wait();
+    average_sparse();
+  }
   const auto begun = Monotonic::now();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i].tensor;
@@ -201,22 +258,26 @@ void Gradients::finish() {
       // A single replica leaves unused parameters without a gradient, like plain autograd; in a
       // group another replica may have used them.
       if (!communicator_ && !slot.filled) continue;
-      parameter.mutable_grad() =
-          buckets_[slot.bucket].flat.narrow(0, slot.offset, slot.count).view(parameter.sizes());
+      parameter.mutable_grad() = sparse_[i] != 0 ? slot.rows
+                                                 : buckets_[slot.bucket]
+                                                       .flat.narrow(0, slot.offset, slot.count)
+                                                       .view(parameter.sizes());
     }
     if (!parameter.grad().defined()) continue;
     if (!measure_) {
       // The hook would have waited for the device.
-      if (!parameter.grad().device().is_cpu()) finite_ &= all_finite(parameter.grad());
+      if (!parameter.grad().device().is_cpu()) finite_ &= all_finite(values_of(parameter.grad()));
       continue;
     }
     if (direct() && has_previous() && previous_[i].defined()) {
-      const Dots sums = dots(parameter.grad(), previous_[i], preconditioners_[i]);
+      const bool rows = parameter.grad().is_sparse() || previous_[i].is_sparse();
+      const Dots sums = rows ? dots_of_rows(parameter.grad(), previous_[i])
+                             : dots(parameter.grad(), previous_[i], preconditioners_[i]);
       norms.total += sums.aa;
       norms.previous += sums.bb;
       norms.product += sums.ab;
     } else {
-      norms.total += sum_squares(parameter.grad(), preconditioners_[i]);
+      norms.total += sum_squares(values_of(parameter.grad()), preconditioners_[i]);
     }
   }
   for (const GroupNorms& norms : norms_) finite_ &= std::isfinite(norms.total);
@@ -240,7 +301,7 @@ void Gradients::drop_unused(const std::vector<uint32_t>& used_anywhere) {
 
 void Gradients::abandon() noexcept {
   active_ = false;
-  if (communicator_) {
+  if (communicator_ && reducer_) {
     try {
       reducer_->wait();
     } catch (const std::exception&) {  // aborted, as it should be

@@ -4,16 +4,21 @@
 // measures them for the gradient statistics.
 //
 // Autograd passes each parameter's finished gradient to a hook. With one replica and no
-// accumulation the gradient stays in place, so that a single replica has no overhead (sparse ones
-// become dense, for the code after it); the hook only looks whether it is finite, while it is in
-// the processor's cache. Otherwise the hook copies it into a flat bucket and sums
-// the squares in the same pass. When a bucket has all its gradients, another thread all-reduces it.
-// All replicas reduce buckets in the same order, whatever the order of their gradients.
+// accumulation the gradient stays in place, so that a single replica has no overhead; the hook only
+// looks whether it is finite, while it is in the processor's cache. Otherwise the hook copies it
+// into a flat bucket and sums the squares in the same pass. When a bucket has all its gradients,
+// another thread all-reduces it. All replicas reduce buckets in the same order, whatever the order
+// of their gradients.
+//
+// Sparse gradients stay sparse if the optimizer then needs only their rows; otherwise they become
+// dense. Which parameters have them is known from passes before this step (the trial of a new
+// replica), and agreed once a generation; until then theirs become dense.
 //
 // Communication: one all-reduce of every bucket per optimizer step, 4 bytes per fp32 parameter in
-// total; accumulation steps send nothing.
+// total, and the rows of each sparse gradient (sparse_rows.h); accumulation steps send nothing.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -98,6 +103,7 @@ class Gradients {
     int64_t offset = 0;  // elements
     int64_t count = 0;
     bool filled = false;  // in this optimizer step
+    at::Tensor rows;      // instead of a place in a bucket; undefined unless filled
   };
   struct Bucket {
     std::vector<size_t> parameters;
@@ -107,6 +113,9 @@ class Gradients {
   };
   class Hook;
 
+  void plan_buckets();
+  void agree_on_rows();
+  void average_sparse();
   void on_gradient(size_t parameter);
   void take(size_t parameter, const at::Tensor& gradient);
   void complete(int bucket);
@@ -116,9 +125,14 @@ class Gradients {
 
   std::vector<NamedTensor> parameters_;
   const Optimizer& optimizer_;
+  size_t bucket_bytes_, first_bucket_bytes_;
   struct Accumulators;  // autograd's nodes that the hooks are on
   std::unique_ptr<Accumulators> accumulators_;
   std::vector<size_t> hook_keys_;
+  // By parameter: whether a gradient was sparse here; and what counts in this step, which is the
+  // same on all replicas.
+  std::vector<uint8_t> seen_sparse_, sparse_;
+  std::optional<uint64_t> agreed_in_;  // generation
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;
   std::vector<GroupNorms> norms_;

@@ -1,5 +1,6 @@
 """Losses are PyTorch's, step by step, for any number of replicas: of each optimizer and schedule,
-with groups, clipping, accumulation, frozen parameters, and parameters that some steps do not use.
+with groups, clipping, accumulation, frozen parameters, parameters that some steps do not use, and
+sparse gradients.
 Needs a Python with torch and numpy in ADAPTDL_TEST_PYTHON; skipped (77) without."""
 
 import json
@@ -48,17 +49,30 @@ class Net(nn.Module):
         loss = nn.functional.cross_entropy(self.layers(batch[0]), batch[1], reduction="sum")
         return {"loss": loss, "count": torch.tensor(len(batch[1]))}
 
+class Words(nn.Module):
+    """Looks up rows of a table, some of them several times in a batch, and many not at all."""
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(200, 8, sparse=True)
+        self.out = nn.Linear(8, 4)
+
+    @torch.jit.export
+    def training_step(self, batch: List[Tensor]) -> Tensor:
+        words = (batch[0][:, :5] * 10).long() % 200
+        return nn.functional.cross_entropy(self.out(self.table(words).mean(1)), batch[1])
+
 torch.set_num_threads(1)
 numbers = numpy.random.default_rng(1)
 programs = {}
 for case in json.load(open(cases)):
     torch.set_default_dtype(getattr(torch, case["dtype"]))
-    if case["dtype"] not in programs:
+    kind = case["dtype"], case.get("net", "Net")
+    if kind not in programs:
         torch.manual_seed(1)
-        net = Net()
+        net = eval(kind[1])()
         initial = {name: value.clone() for name, value in net.state_dict().items()}
-        programs[case["dtype"]] = net, torch.jit.script(net), initial
-    net, program, initial = programs[case["dtype"]]
+        programs[kind] = net, torch.jit.script(net), initial
+    net, program, initial = programs[kind]
     net.load_state_dict(initial)
     points = numbers.normal(size=(case["samples"], 16)).astype(case["dtype"])
     labels = points[:, :4].argmax(1)
@@ -151,6 +165,13 @@ SCHEDULES = [
      LR + "ReduceLROnPlateau(optimizer, factor=0.5, patience=0, threshold=0.3, cooldown=1)"),
 ]
 
+SPARSE = [
+    ("{kind: sgd, lr: 2}", "torch.optim.SGD(trained, lr=2)"),
+    ("{kind: sgd, lr: 0.5, momentum: 0.9}", "torch.optim.SGD(trained, lr=0.5, momentum=0.9)"),
+    ("{kind: adagrad, lr: 0.3, lr_decay: 0.01}",
+     "torch.optim.Adagrad(trained, lr=0.3, lr_decay=0.01)"),
+]
+
 REPLICAS = [
     ["--replicas", "3"],
     ["--replicas", "2"],
@@ -175,6 +196,12 @@ def schedule_cases():
                "torch": "torch.optim.SGD(trained, lr=0.3, momentum=0.5)", "schedule": settings,
                "torch_schedule": in_torch, "tolerance": 1e-10, "plateau": "Plateau" in in_torch,
                "replicas": [REPLICAS[i % 5]]}
+
+
+def sparse_cases():
+    for i, case in enumerate(optimizer_cases("float64", SPARSE, 1e-10, lambda i: [
+            REPLICAS[i % 3], REPLICAS[3 + i % 2]])):
+        yield case | {"name": f"sparse-{i}", "net": "Words"}
 
 
 def train(folder, cases):
@@ -205,7 +232,8 @@ def replicas_as_torch(folder, _):
 
 def optimizers_as_torch(folder, _):
     """In fp64, where rounding cannot hide a difference."""
-    train(folder, optimizer_cases("float64", OPTIMIZERS, 1e-10, lambda i: [REPLICAS[i % 3]]))
+    dense = optimizer_cases("float64", OPTIMIZERS, 1e-10, lambda i: [REPLICAS[i % 3]])
+    train(folder, [*dense, *sparse_cases()])
 
 
 def schedules_as_torch(folder, _):

@@ -311,36 +311,6 @@ TEST_CASE("types that cannot be reduced are refused") {
   CHECK_THROWS_AS(Gradients(parameters, optimizer), Error);
 }
 
-TEST_CASE("sparse gradients are made dense, alone and in a group") {
-  const auto check = [](comm::Communicator* communicator) {
-    for (const int passes : {1, 1, 2}) {
-      at::Tensor table = at::ones({4, 2}).set_requires_grad(true);
-      const std::vector<NamedTensor> parameters = {{"table", table}};
-      OptimizerSpec spec = plain_sgd();
-      spec.defaults.momentum = 0.9;
-      spec.clip_norm = 100;
-      Optimizer optimizer(spec, parameters);
-      Gradients gradients(parameters, optimizer);
-      gradients.begin(communicator, passes, /*measure=*/true);
-      for (int micro = 0; micro < passes; ++micro) {
-        gradients.begin_micro_step(micro, 1.0 / passes);
-        const at::Tensor rows = at::tensor({1, 3, 3}, at::kLong);
-        (at::embedding(table, rows, -1, false, /*sparse=*/true).sum() / passes).backward();
-        gradients.end_micro_step();
-      }
-      gradients.finish();
-      const at::Tensor wanted = at::tensor({0.0f, 1.0f, 0.0f, 2.0f}).view({4, 1}).expand({4, 2});
-      REQUIRE(table.grad().layout() == at::kStrided);
-      CHECK(at::allclose(table.grad(), wanted));
-      CHECK(gradients.norms().at(0).total == doctest::Approx(10));
-      optimizer.step({1.0});
-      CHECK(at::allclose(table.detach(), 1 - 0.1 * wanted));
-    }
-  };
-  check(nullptr);
-  in_group(2, [&](comm::Communicator& communicator) { check(&communicator); });
-}
-
 TEST_CASE("buffers: the mean of what differs, and nothing lost of what does not") {
   in_group(3, [](comm::Communicator& communicator) {
     const double rank = communicator.rank();
