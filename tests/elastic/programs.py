@@ -14,7 +14,7 @@ import sys
 
 CLASSIFY = """
 def forward(self, x: Tensor) -> Tensor:
-    x = torch.relu(torch.linear(x, self.hidden_weight, self.hidden_bias))
+    x = torch.tanh(torch.linear(x, self.hidden_weight, self.hidden_bias))
     return torch.linear(x, self.output_weight, self.output_bias)
 
 def training_step(self, batch: List[Tensor]) -> Tensor:

@@ -175,7 +175,7 @@ def broken_at(steps, first):
     return "nowhere"
 
 
-def same_losses(ours, reference, relative=1e-3):
+def same_losses(ours, reference, relative=1e-5):
     """Compares each step of `ours` with the same step of `reference`."""
     check(ours.keys() == reference.keys(), f"{len(ours)} steps, not {len(reference)}")
     for step, loss in ours.items():
