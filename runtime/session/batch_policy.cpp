@@ -29,8 +29,8 @@ BatchPolicy::BatchPolicy(const TrainingSpec& spec, int64_t samples)
       chooser_(bounds_, spec.batch.adaptive),
       spec_(spec.batch) {}
 
-BatchPlan BatchPolicy::initial(int replicas) const {
-  return plan_of(chooser_.spread(replicas));
+BatchPlan BatchPolicy::initial(int replicas, int64_t atomic_limit) const {
+  return plan_of(chooser_.spread(replicas, atomic_limit));
 }
 
 BatchKnowledge BatchPolicy::knowledge(const Progress& progress, int nodes, int replicas) const {

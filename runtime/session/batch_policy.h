@@ -21,8 +21,8 @@ class BatchPolicy {
   // `samples`: of the training data.
   BatchPolicy(const TrainingSpec& spec, int64_t samples);
 
-  // The user's total batch M0, shared out among replicas.
-  BatchPlan initial(int replicas) const;
+  // The user's total batch M0, shared out among replicas. `atomic_limit`: as in BatchKnowledge.
+  BatchPlan initial(int replicas, int64_t atomic_limit = 0) const;
 
   // For a new generation.
   BatchPlan for_replicas(const Progress& progress, int nodes, int replicas);

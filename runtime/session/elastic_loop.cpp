@@ -64,10 +64,10 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
 }
 
 int ElasticLoop::run() {
-  try_atomic(batch_policy_.initial(1).atomic);
-  if (validator_ && spec_.best) {
-    check_best_metric(spec_, validator_->metrics(batch_policy_.initial(1).atomic));
-  }
+  const int64_t atomic = batch_policy_.initial(options_.replicas, options_.atomic_limit).atomic;
+  const int64_t tried = try_atomic(atomic);
+  if (tried < atomic) progress_.atomic_limit = tried;
+  if (validator_ && spec_.best) check_best_metric(spec_, validator_->metrics(tried));
   checkpointer_.allow_any_numbers(not_finite(state_.tensors()));
   options_.hooks->program(program_);
   if (session_.has_launcher()) optimizer_.reserve_state();
@@ -204,6 +204,7 @@ int64_t ElasticLoop::samples_at_once() const {
 // The largest atomic batch up to `most`, by halves, with which a trial step succeeds.
 int64_t ElasticLoop::try_atomic(int64_t most) {
   for (int64_t atomic = most;; atomic = std::max(spec_.batch.atomic_min, atomic / 2)) {
+    session_.report_passes(atomic);
     try {
       stepper_.check_program({atomic, 1});
       return atomic;
@@ -224,6 +225,7 @@ StepFailure ElasticLoop::failed(const std::exception& error) const {
 }
 
 Prepared ElasticLoop::prepare() {
+  session_.report_passes(samples_at_once());
   if (progress_.validate) {
     average_buffers(session_.communicator(), program_.buffers());
     Prepared prepared;

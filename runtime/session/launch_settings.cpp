@@ -16,6 +16,8 @@ LaunchSettings LaunchSettings::from(const nlohmann::json& settings) {
     settings.at("device").get_to(launch.device);
     settings.at("threads").get_to(launch.threads);
     launch.evaluate = settings.value("evaluate", false);
+    launch.options.replicas = settings.value("replicas", 1);
+    launch.options.atomic_limit = settings.value("atomic_limit", int64_t{0});
     settings.at("name").get_to(launch.options.name);
     settings.at("checkpoint_dir").get_to(launch.options.checkpoint_dir);
     const auto output_dir = settings.at("output_dir").get<std::string>();

@@ -283,6 +283,12 @@ void Session::report_switched(int64_t step) {
   send({{"type", "switched"}, {"generation", generation_}, {"step", step}});
 }
 
+void Session::report_passes(int64_t samples) {
+  if (samples == told_samples_) return;
+  told_samples_ = samples;
+  send({{"type", "passes"}, {"samples", samples}});
+}
+
 void Session::report_lost(const std::string& reason) {
   send({{"type", "lost"}, {"generation", generation_}, {"reason", reason}});
 }

@@ -75,6 +75,9 @@ class Session {
   // Compute threads of each replica in the current generation; 0 = not set.
   int threads() const { return threads_; }
 
+  // Tells the launcher how many samples this replica computes at once from now on.
+  void report_passes(int64_t samples);
+
   // Largest atomic batch, as the launcher knows of replicas killed for want of memory; 0 = none.
   int64_t atomic_limit() const { return atomic_limit_; }
 
@@ -142,6 +145,7 @@ class Session {
   uint64_t next_generation_ = 0, newest_ = 0;
   int next_rank_ = 0, next_replicas_ = 0, next_threads_ = 0;
   int64_t atomic_limit_ = 0, next_atomic_limit_ = 0;
+  int64_t told_samples_ = 0;                 // report_passes()
   comm::Communicator* abortable_ = nullptr;  // current_, for the control thread
   bool offered_ = false;                     // next_ is held for answer()
   bool trained_ = false;                     // has had the state of a generation

@@ -34,6 +34,8 @@ struct TrainOptions {
   std::string checkpoint_dir;  // "" = no checkpoints
   std::string model_path;      // argument of Program::save at the end; "" = do not save
   std::string best_path;       // and after the best validation so far
+  int replicas = 1;            // that the run is to have
+  int64_t atomic_limit = 0;    // samples that memory suffices for in one pass; 0 = not known
   at::Device device = at::kCPU;
   std::shared_ptr<StepHooks> hooks = std::make_shared<StepHooks>();
 };

@@ -124,6 +124,10 @@ def memory_runs_out(folder, draw):
         found = [event["atomic"] for event in run.of("batch")]
         check(found[-1] <= 8, "larger passes", found)
     check(len(found) == 1, "the limit was forgotten", found)
+    # The trial of a new replica is as large as its share.
+    run = folder.run(folder.program("greedy"), "--replicas", "3", "--name", "shared")
+    run.expect_end(0, 200)
+    check({event["atomic"] for event in run.of("step")} == {8}, "smaller passes", run.of("batch"))
     # Nothing smaller is left to try.
     run = folder.run(folder.program("greedy"), "--set", "batch.atomic_min=12", "--name", "hopeless")
     run.expect_end(1, 200)

@@ -23,6 +23,8 @@
 //              others for a second or more (again after any progress); false: no longer.
 //   saving     {saving}: from rank 0 at the end of training: it writes the model and the last
 //              checkpoint, which may take long; false: no longer.
+//   passes     {samples}: from now on it computes so many samples at once. If the system kills it
+//              then for want of memory, half of them are the limit of all replicas.
 //   hints      {hints: {...}}: what the job has measured, for its scheduler (core/job/hints.h);
 //              from rank 0, at most every few seconds.
 //   leaving    {reason}: this replica was told to go (SIGTERM); wants a generation without it.
@@ -39,8 +41,8 @@
 // launcher -> worker
 //   welcome    {protocol, member, run_id, secret (hex), settings}: first message. settings: {name,
 //              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, evaluate,
-//              threads, device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach
-//              it}.
+//              replicas: how many the run is to have, atomic_limit: as in generation, threads,
+//              device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach it}.
 //   generation {generation, immediate, members: [{member, endpoint}], cause, threads,
 //              atomic_limit}: rank = position in members. atomic_limit: of the atomic batch, after
 //              the system has killed a replica because memory ran out; 0 = none. A worker that is

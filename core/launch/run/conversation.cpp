@@ -14,7 +14,6 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
   const auto generation = [&] { return message.at("generation").get<uint64_t>(); };
   if (type == "event") {
     const nlohmann::json& event = message.at("event");
-    if (event.contains("atomic")) failures.trains_with(event.at("atomic").get<int64_t>());
     hung.progressed(event.value("event", ""));
     stream.event(id, event);
   } else if (type == "hello") {
@@ -31,6 +30,8 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
   } else if (type == "waiting") {
     replica.waits_in = message.at("waiting").get<bool>() ? generation() : 0;
     hung.watch().restart();
+  } else if (type == "passes") {
+    replica.samples = message.at("samples").get<int64_t>();
   } else if (type == "saving") {
     replica.saves = message.at("saving").get<bool>();
   } else if (type == "hints") {

@@ -12,7 +12,10 @@ void Failures::add(MemberId id, const std::string& reason, MemberState before) {
 
 void Failures::add(MemberId id, std::string reason, const ExitStatus& status, MemberState before) {
   memory_ran_out_ = reason.empty() && oom_.explains(status);
-  if (memory_ran_out_ && atomic_ > 0) atomic_limit_ = std::max<int64_t>(atomic_ / 2, 1);
+  const Replica* replica = replicas_.find(id);
+  if (memory_ran_out_ && replica != nullptr && replica->samples > 0) {
+    atomic_limit_ = std::max<int64_t>(replica->samples / 2, 1);
+  }
   if (reason.empty()) reason = memory_ran_out_ ? "killed: memory ran out" : status.describe();
   tell(id, reason, status, before);
 }

@@ -30,10 +30,9 @@ class Failures {
   // The replica that failed last, and why; "" if none has.
   const std::string& last() const { return last_; }
   const std::vector<std::string>& last_words() const { return last_words_; }
-  // The atomic batch of the newest step. Where the system kills a replica because memory ran out,
-  // half of it becomes the limit for the following generations.
-  void trains_with(int64_t atomic) { atomic_ = atomic; }
-  int64_t atomic_limit() const { return atomic_limit_; }  // samples; 0 = none
+  // Of the samples that a replica computes at once, in the following generations: half of what the
+  // system killed one with because memory ran out. 0 = none.
+  int64_t atomic_limit() const { return atomic_limit_; }
 
   // The newest failure's cause, as a word for programs.
   const char* cause() const { return memory_ran_out_ ? "OutOfMemory" : "ReplicaFailed"; }
@@ -51,7 +50,7 @@ class Failures {
   std::string last_;
   std::vector<std::string> last_words_;  // log lines
   bool memory_ran_out_ = false;          // the cause of the newest failure
-  int64_t atomic_ = 0, atomic_limit_ = 0;
+  int64_t atomic_limit_ = 0;
 };
 
 }  // namespace adaptdl::launch

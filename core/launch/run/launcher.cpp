@@ -154,13 +154,15 @@ void Launcher::carry_out(const Decision& decision) {
 }
 
 void Launcher::start_replicas(const Decision& decision) {
+  const Joining joining{.replicas = view_.target,
+                        .atomic_limit = failures_.atomic_limit(),
+                        .fresh = options_.fresh && !view_.formed};
   for (int i = 0; i < decision.count; ++i) {
     const MemberId id = replicas_.new_id();
     const std::vector<int> slots = slots_of(decision.slots, i, options_.slots_per_replica);
     started(view_, id, Monotonic::now(), slots);
     try {
-      replicas_.start(id, slots, replicas_.threads_for(view_.target),
-                      options_.fresh && !view_.formed);
+      replicas_.start(id, slots, joining);
     } catch (const Error& error) {
       died(view_, id, Monotonic::now());
       failures_.no_start(id, error.what());

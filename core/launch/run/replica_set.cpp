@@ -45,10 +45,10 @@ std::vector<int> ReplicaSet::held_slots() const {
   return held;
 }
 
-void ReplicaSet::start(MemberId id, const std::vector<int>& slots, int threads, bool fresh) {
+void ReplicaSet::start(MemberId id, const std::vector<int>& slots, const Joining& joining) {
   const bool here = !agents_ || slots.front() == options_.slots.front();
-  replicas_[id] = here ? starter_.start(id, slots, threads, fresh)
-                       : agents_->start(id, slots.front(), starter_.welcome(id, threads, fresh));
+  replicas_[id] = here ? starter_.start(id, slots, joining)
+                       : agents_->start(id, slots.front(), starter_.welcome(id, joining));
 }
 
 void ReplicaSet::announce(const Generation& generation, const std::vector<MemberId>& leavers,

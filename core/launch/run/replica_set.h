@@ -52,7 +52,7 @@ class ReplicaSet {
 
   MemberId new_id() { return next_id_++; }
   // Throws Error.
-  void start(MemberId id, const std::vector<int>& slots, int threads, bool fresh);
+  void start(MemberId id, const std::vector<int>& slots, const Joining& joining);
   // `atomic_limit`: Failures::atomic_limit().
   void announce(const Generation& generation, const std::vector<MemberId>& leavers,
                 int64_t atomic_limit);

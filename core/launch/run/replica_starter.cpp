@@ -92,7 +92,7 @@ const char* ReplicaStarter::device() const {
   return options_.gpus > 0 ? "cuda:0" : "cpu";
 }
 
-nlohmann::json ReplicaStarter::welcome(MemberId id, int threads, bool fresh) const {
+nlohmann::json ReplicaStarter::welcome(MemberId id, const Joining& joining) const {
   return {{"type", "welcome"},
           {"protocol", kProtocol},
           {"member", id},
@@ -105,9 +105,11 @@ nlohmann::json ReplicaStarter::welcome(MemberId id, int threads, bool fresh) con
             {"set", options_.settings},
             {"checkpoint_dir", options_.checkpoint_dir},
             {"output_dir", options_.output_dir},
-            {"fresh", fresh},
+            {"fresh", joining.fresh},
             {"evaluate", options_.evaluate},
-            {"threads", threads},
+            {"replicas", joining.replicas},
+            {"atomic_limit", joining.atomic_limit},
+            {"threads", threads_for(joining.replicas)},
             {"device", device()},
             {"hosts", options_.hosts.has_value()}}}};
 }
@@ -120,13 +122,13 @@ void ReplicaStarter::adapt(nlohmann::json& welcome, const std::string& secret, i
   settings["device"] = device();
 }
 
-std::unique_ptr<Replica> ReplicaStarter::start(MemberId id, std::vector<int> slots, int threads,
-                                               bool fresh) {
-  auto [child, channel] = start_worker(id, slots, threads);
+std::unique_ptr<Replica> ReplicaStarter::start(MemberId id, std::vector<int> slots,
+                                               const Joining& joining) {
+  auto [child, channel] = start_worker(id, slots, threads_for(joining.replicas));
   auto replica = std::make_unique<Replica>(
       Replica{id, std::make_unique<LocalProcess>(std::move(child)), std::move(channel)});
   replica->slots = std::move(slots);
-  replica->channel.post(welcome(id, threads, fresh));
+  replica->channel.post(welcome(id, joining));
   return replica;
 }
 

@@ -2,6 +2,7 @@
 
 // Starts the processes of replicas on this host.
 
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,18 +15,25 @@
 
 namespace adaptdl::launch {
 
+// What a replica is told of the run that it joins.
+struct Joining {
+  int replicas = 1;          // that the run is to have; >= 1
+  int64_t atomic_limit = 0;  // Failures::atomic_limit()
+  bool fresh = false;        // a checkpoint that exists is not read
+};
+
 class ReplicaStarter {
  public:
   // Throws Error if the program or the worker is unusable.
   ReplicaStarter(const RunOptions& options, LogWriter& logs);
 
-  // Starts a replica and sends its welcome. `threads`: how many it may use. Throws Error.
-  std::unique_ptr<Replica> start(MemberId id, std::vector<int> slots, int threads, bool fresh);
+  // Starts a replica and sends its welcome. Throws Error.
+  std::unique_ptr<Replica> start(MemberId id, std::vector<int> slots, const Joining& joining);
 
   // The two halves of start() when launcher and replica are on different hosts: adapt() changes a
   // welcome from the launcher into one for this host.
   std::pair<Child, Channel> start_worker(MemberId id, const std::vector<int>& slots, int threads);
-  nlohmann::json welcome(MemberId id, int threads, bool fresh) const;
+  nlohmann::json welcome(MemberId id, const Joining& joining) const;
   void adapt(nlohmann::json& welcome, const std::string& secret, int threads) const;
 
   int threads_for(int replicas) const;  // for each of so many replicas; >= 1
