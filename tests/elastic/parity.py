@@ -1,12 +1,14 @@
-"""Losses are PyTorch's, step by step, for any number of replicas: of each optimizer and schedule,
-with groups, clipping, accumulation, frozen parameters, parameters that some steps do not use, and
-sparse gradients.
+"""Losses are PyTorch's, step by step, and so are trained parameters, for any number of replicas: of
+each optimizer and schedule, with groups, clipping, accumulation, frozen parameters, parameters
+that some steps do not use, sparse gradients, and steps that are skipped.
 Needs a Python with torch and numpy in ADAPTDL_TEST_PYTHON; skipped (77) without."""
 
+import array
 import json
 import os
 
-from support import check, main, read, run_command, same_losses, skip_all
+from support import (check, main, read, read_json, read_safetensors, run_command, same_losses,
+                     skip_all)
 
 PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
 BATCH, STEPS_PER_EPOCH, EPOCHS = 48, 5, 10
@@ -14,6 +16,7 @@ BATCH, STEPS_PER_EPOCH, EPOCHS = 48, 5, 10
 # Of 230 samples the last step of an epoch has 38, which three replicas share as 13, 13 and 12. The
 # samples come in order, as PyTorch cannot draw ours. `sometimes` has no gradient in the second and
 # the fifth step of an epoch, `never` in none; weight decay and averages must leave them alone then.
+# The samples `spoilt` are not numbers.
 REFERENCE = '''
 import json
 import sys
@@ -76,6 +79,7 @@ for case in json.load(open(cases)):
     net.load_state_dict(initial)
     points = numbers.normal(size=(case["samples"], 16)).astype(case["dtype"])
     labels = points[:, :4].argmax(1)
+    points[case["spoilt"]] = numpy.nan
     flags = numpy.arange(case["samples"]) // BATCH % 3
     files = [f"{case['name']}-{kind}.npy" for kind in ("points", "labels", "flags")]
     for file, values in zip(files, (points, labels, flags)):
@@ -105,10 +109,12 @@ schedule: {case["schedule"]}
             optimizer.zero_grad()
             loss = net.training_step(batch)
             loss.backward()
+            finite = loss.isfinite()
             if case.get("clip"):
                 nn.utils.clip_grad_norm_(trained, case["clip"])
-            optimizer.step()
-            losses.append(loss.item())
+            if finite:
+                optimizer.step()
+            losses.append(loss.item() if finite else None)
             if schedule and not case.get("plateau"):
                 schedule.step()
         if case.get("plateau"):
@@ -116,6 +122,8 @@ schedule: {case["schedule"]}
                 sums = net.validation_step(data)
             schedule.step((sums["loss"] / sums["count"]).item())
     json.dump(losses, open(case["name"] + "-losses.json", "w"))
+    trained = {name: value.flatten().tolist() for name, value in net.state_dict().items()}
+    json.dump(trained, open(case["name"] + "-trained.json", "w"))
 '''
 
 # (optimizer of adaptdl.yaml, the same in torch); `biases` are trained with other numbers.
@@ -186,7 +194,7 @@ def optimizer_cases(dtype, chosen, tolerance, replicas):
         yield {"name": f"{dtype}-optimizer-{i}", "dtype": dtype, "samples": 230,
                "optimizer": settings, "torch": in_torch, "schedule": "[]", "torch_schedule": "",
                "tolerance": tolerance, "clip": 0.3 if "clip_norm" in settings else None,
-               "replicas": replicas(i)}
+               "replicas": replicas(i), "spoilt": []}
 
 
 def schedule_cases():
@@ -195,13 +203,34 @@ def schedule_cases():
                "optimizer": "{kind: sgd, lr: 0.3, momentum: 0.5}",
                "torch": "torch.optim.SGD(trained, lr=0.3, momentum=0.5)", "schedule": settings,
                "torch_schedule": in_torch, "tolerance": 1e-10, "plateau": "Plateau" in in_torch,
-               "replicas": [REPLICAS[i % 5]]}
+               "replicas": [REPLICAS[i % 5]], "spoilt": []}
 
 
 def sparse_cases():
     for i, case in enumerate(optimizer_cases("float64", SPARSE, 1e-10, lambda i: [
             REPLICAS[i % 3], REPLICAS[3 + i % 2]])):
         yield case | {"name": f"sparse-{i}", "net": "Words"}
+
+
+def spoilt_cases():
+    """Some samples of the second and of the last step of an epoch, which are skipped."""
+    for i, case in enumerate(optimizer_cases("float64", OPTIMIZERS[1:4], 1e-10, lambda i: [
+            REPLICAS[i], REPLICAS[3 + i % 2]])):
+        yield case | {"name": f"spoilt-{i}", "spoilt": [BATCH + 5, 229]}
+
+
+def same_parameters(folder, case, name, trained):
+    weights = folder.file(name)
+    code, _, said = folder.command("export", trained, weights)
+    check(code == 0, "the model was not exported", said)
+    header, elements = read_safetensors(weights)
+    for tensor, wanted in read_json(folder.file(case["name"] + "-trained.json")).items():
+        begin, end = header[tensor]["data_offsets"]
+        ours = array.array("d" if case["dtype"] == "float64" else "f", elements[begin:end])
+        largest = max(map(abs, wanted))
+        check(len(ours) == len(wanted) and
+              all(abs(a - b) <= case["tolerance"] * largest for a, b in zip(ours, wanted)),
+              "other parameters than PyTorch's", tensor, ours.tolist()[:10], wanted[:10])
 
 
 def train(folder, cases):
@@ -214,7 +243,8 @@ def train(folder, cases):
         losses = json.loads(read(folder.file(case["name"] + "-losses.json")))
         wanted = dict(enumerate(losses, start=1))
         check(len(wanted) == STEPS_PER_EPOCH * EPOCHS, "unexpected steps", len(wanted))
-        check(losses[-1] < losses[0], "PyTorch does not learn it", case, losses)
+        finite = [loss for loss in losses if loss is not None]
+        check(finite[-1] < finite[0], "PyTorch does not learn it", case, losses)
         last = case["samples"] - (STEPS_PER_EPOCH - 1) * BATCH
         for extra in case["replicas"]:
             print(case["optimizer"], case["schedule"], *extra, flush=True)
@@ -223,6 +253,7 @@ def train(folder, cases):
             check([event["batch"] for event in run.of("step")][:5] == [BATCH] * 4 + [last],
                   "a sample was left out or repeated", run.of("step"))
             same_losses(run.losses(), wanted, case["tolerance"])
+            same_parameters(folder, case, f"{case['name']}.safetensors", run.end_event()["model"])
 
 
 def replicas_as_torch(folder, _):
@@ -233,7 +264,7 @@ def replicas_as_torch(folder, _):
 def optimizers_as_torch(folder, _):
     """In fp64, where rounding cannot hide a difference."""
     dense = optimizer_cases("float64", OPTIMIZERS, 1e-10, lambda i: [REPLICAS[i % 3]])
-    train(folder, [*dense, *sparse_cases()])
+    train(folder, [*dense, *sparse_cases(), *spoilt_cases()])
 
 
 def schedules_as_torch(folder, _):

@@ -5,7 +5,7 @@ import os
 import signal
 import struct
 
-from support import check, main, wait_until
+from support import check, main, read_safetensors, wait_until
 
 SMALL = ["--set", "epochs=2"]
 # A step that changes nothing that a metric would show.
@@ -103,13 +103,6 @@ def cannot_evaluate(folder, draw):
         run.expect_end(code)
         check(sentence in run.said(), f"it does not say {sentence!r}", run.said())
         check(not os.path.exists(folder.file(program + ".run")), "it left a folder")
-
-
-def read_safetensors(path):
-    """(header, elements) of a file."""
-    with open(path, "rb") as file:
-        length, = struct.unpack("<Q", file.read(8))
-        return json.loads(file.read(length)), file.read()
 
 
 def write_safetensors(path, header, elements):

@@ -10,7 +10,8 @@ import sys
 import time
 
 from commands import User, give_volume
-from support import check, run_command, skip_all, wait_until, write
+from projects import tensorboard_image
+from support import check, check_charts, run_command, skip_all, wait_until, write
 from world import run_tests
 
 REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
@@ -102,11 +103,16 @@ def trains(trainer):
 
 
 def finishes(trainer):
-    """Runs to the end with several replicas: all pods succeed, and the model can be fetched."""
+    """Runs to the end with several replicas: all pods succeed, the model can be fetched, and its
+    TensorBoard instance has its charts."""
     world, user = trainer.world, trainer.user
     trainer.prepare()
+    volume = "charts-" + world.space
+    give_volume(world, volume)
+    user.run("tensorboard", "create", "charts", "--image", tensorboard_image(world),
+             "--storageclass", volume)
     begun = time.monotonic()
-    name = trainer.submit("--replicas", "2", "--set", "epochs=3")
+    name = trainer.submit("--replicas", "2", "--set", "epochs=3", "--tensorboard", "charts")
     wait_until(lambda: world.pods(name), "its first pod", every=0.02)
     print(f"from submit of the folder to the first pod: {time.monotonic() - begun:.2f} s",
           flush=True)
@@ -122,6 +128,7 @@ def finishes(trainer):
         check(file.read(2) == b"PK", "it is a model")
     said = user.run("logs", name)
     check("has joined (slot 1)" in said and "finished" in said, "what its log tells", said)
+    check_charts(os.path.join(world.folder, "volume-" + volume), 100)
 
 
 def main():

@@ -5,9 +5,11 @@ meson sets PYTHONPATH to the parent folder; by hand:
     PYTHONPATH=tests python3 tests/elastic/kills.py build/adaptdl build/tests/elastic/programs
 """
 
+from .charts import check_charts
 from .checks import PATIENCE, SKIPPED, Failed, check, shortened, skip, wait_until
 from .disks import SmallDisk
-from .files import json_lines, last_lines, logs_below, read, read_json, write
+from .files import (json_lines, last_lines, logs_below, read, read_json, read_safetensors,
+                    write)
 from .folder import KEPT, MARK, Folder
 from .processes import (Processes, carriers, children_of, cpu_s, end, free_port, free_ports, kill,
                         kill_child, run_command, stat_fields, status_of)

@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import struct
 
 
 def read(path):
@@ -25,6 +26,13 @@ def write(path, text=""):
     with open(path, "wb") as file:
         file.write(text.encode() if isinstance(text, str) else text)
     return path
+
+
+def read_safetensors(path):
+    """(header, elements) of a file."""
+    with open(path, "rb") as file:
+        length, = struct.unpack("<Q", file.read(8))
+        return json.loads(file.read(length)), file.read()
 
 
 def last_lines(path, count, size=20_000):

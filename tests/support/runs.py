@@ -180,5 +180,6 @@ def same_losses(ours, reference, relative=1e-5):
     check(ours.keys() == reference.keys(), f"{len(ours)} steps, not {len(reference)}")
     for step, loss in ours.items():
         other = reference[step]
-        check(abs(loss - other) <= relative * abs(other),
+        check((loss is None) == (other is None), f"step {step}: loss {loss}, not {other}")
+        check(loss is None or abs(loss - other) <= relative * abs(other),
               f"step {step}: loss {loss}, in the other run {other}")
