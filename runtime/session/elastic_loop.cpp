@@ -484,6 +484,7 @@ void ElasticLoop::conclude(bool finished) {
 
 std::string ElasticLoop::save_best() {
   if (session_.rank() != 0 || !models_.wants_best(progress_.step)) return "";
+  const Session::Saving saving(session_);  // the others wait in the next step
   reached(StepHooks::Point::saving_best, progress_.step);
   return models_.save_best(progress_.step);
 }

@@ -224,6 +224,19 @@ def best_model_survives_its_writer(folder, draw):
     check("is not saved" in run.said(), "the user is not told")
 
 
+def best_model_takes_long(folder, draw):
+    """Rank 0 writes the best model for longer than a hang may last, while the other replica waits
+    in the next step: nobody is killed."""
+    run = folder.run(folder.program("slow"), *VALIDATING, "--set",
+                     "best={metric: accuracy, mode: max}", "--set", "max_steps=20", "--replicas",
+                     "2", "--hang-timeout", "1", ADAPTDL_FAULT="saving_best:10:0:slow")
+    end = expect_finished(run, "max_steps")
+    check(not run.of("failure"), "somebody was killed", run.of("failure"))
+    check(os.path.exists(end["best"]["model"]), "no best model", end)
+    step = {event["step"]: event["time_s"] for event in run.of("step")}
+    check(step[11] - step[10] >= 10, "the model was quick", step)
+
+
 def wrong_settings(folder, draw):
     """Mistakes are told before the first step."""
     program = folder.program("slow")
@@ -237,4 +250,4 @@ def wrong_settings(folder, draw):
 
 
 main(steps_are_limited, limit_is_lowered, limit_is_raised, time_is_limited, early_stopping,
-     best_model, best_model_survives_its_writer, wrong_settings)
+     best_model, best_model_survives_its_writer, best_model_takes_long, wrong_settings)

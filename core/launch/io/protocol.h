@@ -21,8 +21,9 @@
 //              its previous generation, and continues to train if it did.
 //   waiting    {generation, waiting}: in a step of that generation this member has been waiting for
 //              others for a second or more (again after any progress); false: no longer.
-//   saving     {saving}: from rank 0 at the end of training: it writes the model and the last
-//              checkpoint, which may take long; false: no longer.
+//   saving     {saving}: from rank 0: it writes the best model so far or, at the end of training,
+//   the
+//              model and the last checkpoint, which may take long; false: no longer.
 //   passes     {samples}: from now on it computes so many samples at once. If the system kills it
 //              then for want of memory, half of them are the limit of all replicas.
 //   hints      {hints: {...}}: what the job has measured, for its scheduler (core/job/hints.h);

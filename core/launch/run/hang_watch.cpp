@@ -21,6 +21,14 @@ bool is_entered(const Generation* generation, const View& view, ReplicaSet& repl
   });
 }
 
+// Whether one writes a model. If it was stopped meanwhile, the others wait for that.
+bool is_saving(const View& view, const ReplicaSet& replicas) {
+  return std::any_of(replicas.all().begin(), replicas.all().end(), [&](const auto& entry) {
+    const Member* member = view.find(entry.first);
+    return entry.second->saves && entry.second->open && member != nullptr && !member->stopped;
+  });
+}
+
 // The time between looks at what processes do, and how long a silence is before they are looked at.
 constexpr Seconds kWorkTime{0.5};
 constexpr Seconds kSilence{1};
@@ -37,9 +45,13 @@ void HangWatch::disturbed() {
   restart();
 }
 
-void HangWatch::waiting(TimePoint now, bool somebody) {
+void HangWatch::waiting(TimePoint now, bool somebody, double share) {
   if (!somebody) return restart();
-  if (since_ != TimePoint{}) waited_ += std::min<Seconds>(now - since_, 2 * kLook);
+  if (since_ != TimePoint{}) {
+    const Seconds passed = std::min<Seconds>(now - since_, 2 * kLook);
+    waited_ += share * passed;
+    elapsed_ += passed;
+  }
   since_ = now;
 }
 
@@ -62,6 +74,7 @@ void HungReplicas::restarting() {
 void HungReplicas::check(const View& view, ReplicaSet& replicas, int64_t step) {
   looks_ = false;
   if (!watch_.on()) return;
+  if (is_saving(view, replicas)) return watch_.restart();
   const Generation* pending = view.pending ? view.generation(*view.pending) : nullptr;
   const bool forming = pending != nullptr && pending->immediate;
   const Generation& generation =
@@ -78,44 +91,67 @@ void HungReplicas::check(const View& view, ReplicaSet& replicas, int64_t step) {
     anybody_waits = anybody_waits || waits;
     if (!waits) absent.push_back(replica);
   }
-  if (forming && anybody_stopped) {
-    // No member reaches a step while one of them cannot be connected.
-    anybody_waits = anybody_runs;
+  if (anybody_stopped) {
+    // The others may only wait for those, and while a generation is connected they do.
+    anybody_waits = anybody_waits || (forming && anybody_runs);
     std::erase_if(absent, [&](Replica* replica) { return !view.find(replica->id)->stopped; });
   }
   const bool held_up = anybody_waits && !absent.empty();
-  watch_.waiting(Monotonic::now(), held_up);
+  const bool ordinary = !anybody_stopped && !forming && !view.finishing && !view.broken;
   if (!held_up) {
+    watch_.restart();
     told_ = false;
-    if (!whole_ || anybody_stopped || view.finishing || view.broken) return still_.disturbed();
+    if (!whole_ || !ordinary) return still_.disturbed();
     return check_still(view, replicas, step);
   }
-  still_.disturbed();
-  if (watch_.waited() >= watch_.patience()) {
-    const bool stopped = view.find(absent.front()->id)->stopped;
+  if (ordinary) {
+    still_.elapse(Monotonic::now());
+  } else {
+    still_.disturbed();
+  }
+  check_absent(absent, anybody_stopped, replicas, step);
+}
+
+// `stopped`: all of them are, so that they cannot be busy.
+void HungReplicas::check_absent(const std::vector<Replica*>& absent, bool stopped,
+                                ReplicaSet& replicas, int64_t step) {
+  const TimePoint now = Monotonic::now();
+  const Activity does = stopped ? Activity::idle : activity(absent, now);
+  const bool doubt = !stopped && (does == Activity::active || !still_.known());
+  watch_.waiting(now, true, doubt ? StillWatch::kDoubt : 1.0);
+  const Seconds patience =
+      stopped ? watch_.patience() : std::max(watch_.patience(), still_.patience());
+  if (watch_.waited() >= patience) {
     give_up(absent,
             fmt::format("{} for {:.0f} s while the others waited for it",
-                        stopped ? "was stopped" : "made no progress", watch_.waited().count()),
-            watch_.waited(), replicas, step);
+                        stopped ? "was stopped" : "made no progress", watch_.elapsed().count()),
+            watch_.elapsed(), replicas, step);
+    if (!stopped) remember(does);
     watch_.restart();
-  } else if (!told_ && watch_.waited() >= watch_.patience() / 2) {
+  } else if (!told_ && watch_.waited() >= patience / 2) {
     for (const Replica* replica : absent) {
-      report_.talk(fmt::format(
-          "the others have been waiting for replica {} (process {}) for {:.0f} s; after {:.0f} s "
-          "it is killed and replaced (--hang-timeout)",
-          replica->id, replica->process->pid(), watch_.waited().count(),
-          watch_.patience().count()));
+      report_.talk(
+          fmt::format("the others have been waiting for replica {} (process {}) for {:.0f} s; if "
+                      "that goes on, it is killed and replaced (--hang-timeout)",
+                      replica->id, replica->process->pid(), watch_.elapsed().count()));
     }
     told_ = true;
   }
 }
 
-// Whether any of them does something. Those on other hosts cannot be looked at: here, rank 0 tells.
-bool HungReplicas::active(const std::vector<Replica*>& members, TimePoint now) {
+// Processes that did nothing, after progress which others have followed, have hung: there is
+// nothing to learn from them.
+void HungReplicas::remember(Activity activity) {
+  if (activity == Activity::idle && still_.known()) return;
+  still_.remember(activity == Activity::active);
+}
+
+// What they do; one that does something is enough. Those on other hosts cannot be looked at.
+Activity HungReplicas::activity(const std::vector<Replica*>& members, TimePoint now) {
   const Seconds passed = now - worked_at_;
-  if (worked_at_ != TimePoint{} && passed < kWorkTime) return active_;
+  if (worked_at_ != TimePoint{} && passed < kWorkTime) return activity_;
   std::map<MemberId, ProcessWork> work;
-  bool known = false, any = false;
+  activity_ = Activity::unknown;
   for (const Replica* replica : members) {
     if (!replica->process->here()) continue;
     const auto found = process_work(replica->process->pid());
@@ -123,31 +159,33 @@ bool HungReplicas::active(const std::vector<Replica*>& members, TimePoint now) {
     work[replica->id] = *found;
     const auto before = work_.find(replica->id);
     if (before == work_.end()) continue;
-    known = true;
-    any = any || is_active(before->second, *found, passed);
+    const bool active = is_active(before->second, *found, passed);
+    if (activity_ != Activity::active) activity_ = active ? Activity::active : Activity::idle;
   }
   work_ = std::move(work);
   worked_at_ = now;
-  return active_ = any || !known;
+  return activity_;
 }
 
 void HungReplicas::check_still(const View& view, ReplicaSet& replicas, int64_t step) {
   std::vector<Replica*> members;
   for (const auto& [id, replica] : replicas.all()) {
     const Member* member = view.find(id);
-    if (replica->saves) return still_.disturbed();
     const bool trains = member != nullptr && member->state == MemberState::active;
     if (trains && replica->open && !replica->said_bye) members.push_back(replica.get());
   }
   if (members.empty()) return still_.disturbed();
   looks_ = true;
   const TimePoint now = Monotonic::now();
-  still_.look(now, still_.silent() < kSilence || active(members, now));
+  // If nobody can be looked at, they may well be busy.
+  const bool idle = still_.silent() >= kSilence && activity(members, now) == Activity::idle;
+  still_.look(now, !idle);
   const Seconds patience = std::max(still_.patience(), watch_.patience());
   if (still_.waited() >= patience) {
     give_up(members,
             fmt::format("the whole run made no progress for {:.0f} s", still_.silent().count()),
             still_.silent(), replicas, step);
+    remember(idle ? Activity::idle : Activity::active);
     still_.disturbed();
   } else if (!told_still_ && still_.waited() >= patience / 2) {
     report_.talk(

@@ -30,7 +30,8 @@ class HangWatch {
 
   bool on() const { return least_.count() > 0; }
   Seconds patience() const { return std::max(least_, kLongestSteps * longest_); }
-  Seconds waited() const { return waited_; }
+  Seconds waited() const { return waited_; }    // as counted
+  Seconds elapsed() const { return elapsed_; }  // while somebody waited
   bool counting() const { return since_ != TimePoint{}; }
 
   void step_took(Seconds duration);
@@ -38,21 +39,23 @@ class HangWatch {
   // A replica was stopped or continued: the duration of the present step says nothing about steps.
   void disturbed();
 
-  // Call regularly: whether somebody waits.
-  void waiting(TimePoint now, bool somebody);
+  // Call regularly: whether somebody waits. `share`: of the time since the last call that counts.
+  void waiting(TimePoint now, bool somebody, double share = 1);
 
   // Other replicas wait than before: starts counting at zero.
-  void restart() { since_ = TimePoint{}, waited_ = Seconds{}; }
+  void restart() { since_ = TimePoint{}, waited_ = elapsed_ = Seconds{}; }
 
  private:
-  Seconds least_, longest_{0}, waited_{0};
+  Seconds least_, longest_{0}, waited_{0}, elapsed_{0};
   TimePoint since_{};  // the last call; none while nobody waits
   bool disturbed_ = false;
 };
 
 // Finds the replicas that the others wait for, or all of them when the whole run stands still;
 // tells the user, and kills them when the patience ends. Keeps for the user what they were doing.
-// One thread.
+// Both are judged by the gaps in the run's history (StillWatch), since a validation is as long as
+// it is, whether the replicas end it together or wait for the slowest. While one writes a model,
+// nothing counts. One thread.
 class HungReplicas {
  public:
   // `least`: as for HangWatch. `whole`: whether also to watch the whole run; an evaluation has no
@@ -80,8 +83,11 @@ class HungReplicas {
   void check(const View& view, ReplicaSet& replicas, int64_t step);
 
  private:
+  void check_absent(const std::vector<Replica*>& absent, bool stopped, ReplicaSet& replicas,
+                    int64_t step);
   void check_still(const View& view, ReplicaSet& replicas, int64_t step);
-  bool active(const std::vector<Replica*>& members, TimePoint now);
+  Activity activity(const std::vector<Replica*>& members, TimePoint now);
+  void remember(Activity activity);
   void give_up(const std::vector<Replica*>& hung, const std::string& what, Seconds waited,
                ReplicaSet& replicas, int64_t step);
 
@@ -94,7 +100,7 @@ class HungReplicas {
   bool looks_ = false;  // at the whole run
   std::map<MemberId, ProcessWork> work_;
   TimePoint worked_at_{};
-  bool active_ = true;  // at the last look
+  Activity activity_ = Activity::unknown;  // at the last look
 };
 
 }  // namespace adaptdl::launch

@@ -21,6 +21,12 @@ struct ProcessWork {
 // Nothing if the process does not exist.
 std::optional<ProcessWork> process_work(pid_t pid, const std::string& root = "/");
 
+enum class Activity {
+  unknown,  // the process is on another host, or was not looked at before
+  idle,
+  active,
+};
+
 // Whether it does something: within `passed` it computed for 1/20 of the time (a busy machine gives
 // a process no more), or moved 64 KiB, or it waits for a disk.
 bool is_active(const ProcessWork& before, const ProcessWork& now, Seconds passed);

@@ -67,7 +67,8 @@ struct RunOptions {
   double start_timeout_s = 120;   // for a replica, until it says hello
   double connect_timeout_s = 30;  // for a newcomer, until it has its links
   // A replica for which the others have waited this long in a step, and 20 times the longest step,
-  // is killed and replaced; if the whole run stands still (still_watch.h), all are. 0 = never.
+  // is killed and replaced; if the whole run stands still, all are. Both wait longer where the
+  // run's history tells so (hang_watch.h, still_watch.h). 0 = never.
   double hang_timeout_s = 300;
   double grace_s = 30;  // for a checkpoint at the end, and for a leaving replica
 };

@@ -14,18 +14,24 @@ Seconds StillWatch::pass(TimePoint now) {
 
 void StillWatch::progress(TimePoint now, const std::string& kind) {
   pass(now);
-  if (!disturbed_) {
-    Seconds& longest = longest_[after_];
-    longest = std::max(longest, silent_);
-  }
+  if (!disturbed_) learn(silent_);
   after_ = kind;
   disturbed_ = false;
   waited_ = silent_ = Seconds{0};
 }
 
 void StillWatch::look(TimePoint now, bool active) {
-  const bool doubt = active || longest_.count(after_) == 0;
+  const bool doubt = active || !known();
   waited_ += pass(now) * (doubt ? kDoubt : 1.0);
+}
+
+void StillWatch::learn(Seconds gap) {
+  Seconds& longest = longest_[after_];
+  longest = std::max(longest, gap);
+}
+
+void StillWatch::remember(bool doubt) {
+  learn(silent_ * (doubt ? kDoubt : 1.0));
 }
 
 void StillWatch::disturbed() {

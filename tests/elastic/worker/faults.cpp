@@ -1,6 +1,8 @@
 #include "tests/elastic/worker/faults.h"
 
+#include <chrono>
 #include <signal.h>
+#include <thread>
 #include <unistd.h>
 
 #include "core/base/error.h"
@@ -12,6 +14,8 @@ namespace {
 
 constexpr const char* kNames[] = {"reduced",   "prepared", "committed",  "applied",
                                   "announced", "syncing",  "saving_best"};
+
+constexpr std::chrono::seconds kSlow{10};
 
 void flip(const at::Tensor& tensor) {
   auto* bytes = static_cast<unsigned char*>(tensor.detach().mutable_data_ptr());
@@ -34,6 +38,7 @@ void Faults::reached(StepHooks::Point point, int64_t step, uint64_t member) cons
       for (;;) pause();
     }
     if (here + who + ":throw" == wanted_) fail("the exception that was asked for");
+    if (here + who + ":slow" == wanted_) std::this_thread::sleep_for(kSlow);
     if (here + who + ":flip" == wanted_) flip(program_->parameters().front().tensor);
   }
 }

@@ -20,6 +20,9 @@
 //   old=1            bye says nothing of a checkpoint, as in older programs
 //   full=1           bye says that the checkpoint of the end could not be written
 //   hints=1          rank 0 sends hints after each step; wrong ones after every second
+//   saves=STEP:MS    rank 0 writes something for so long after that step
+//   busy=MEMBER:STEP:MS  computes for so long before that step
+//   validate=K:MS    all validate after every K steps, member N idly for N times so long
 
 #include <algorithm>
 #include <cstdio>
@@ -55,6 +58,16 @@ volatile sig_atomic_t terminated = 0;
 
 int64_t number(const std::string& key, int64_t otherwise) {
   return settings.count(key) ? std::atoll(settings[key].c_str()) : otherwise;
+}
+
+// The number after so many separators.
+int64_t part_of(const std::string& text, char separator, int index) {
+  size_t at = 0;
+  for (int i = 0; i < index; ++i) at = text.find(separator, at) + 1;
+  return std::atoll(text.c_str() + at);
+}
+int64_t part(const std::string& key, int index) {
+  return part_of(settings[key], ':', index);
 }
 
 bool names_step(const std::string& key, int64_t step) {
@@ -326,6 +339,7 @@ class Worker {
       if (!current_) break;
       maybe_die();
       maybe_hang();
+      maybe_compute();
       Mark mark;
       mark.step = step_ + 1;
       mark.offer = told_ && next_ ? next_->number : 0;
@@ -347,6 +361,10 @@ class Worker {
           emit({{"event", "rescale"}, {"generation", current_->number}, {"pause_s", 0.001}});
         }
         if (step_ % every == 0 || mark.stop) save();
+        if (settings.count("saves") && part("saves", 0) == step_) write_for_long();
+      }
+      if (settings.count("validate") && step_ % std::atoll(settings["validate"].c_str()) == 0) {
+        if (!validate()) break;
       }
       first_ = false;
       if (step_ >= steps) {
@@ -373,6 +391,29 @@ class Worker {
       _exit(0);
     }
     waitpid(child, nullptr, 0);
+  }
+
+  bool validate() {
+    if (current_->rank == 0) emit({{"event", "epoch"}, {"step", step_}});
+    sleep_ms(part("validate", 1) * static_cast<int64_t>(member_));
+    Mark mark;
+    mark.step = step_;
+    if (!exchange(mark)) return lost();
+    if (current_->rank == 0) emit({{"event", "validation"}, {"step", step_}});
+    return true;
+  }
+
+  void write_for_long() {
+    channel_.send({{"type", "saving"}, {"saving", true}});
+    sleep_ms(part("saves", 1));
+    channel_.send({{"type", "saving"}, {"saving", false}});
+  }
+
+  void maybe_compute() {
+    if (!names_member("busy", member_) || !names_step("busy", step_ + 1)) return;
+    const TimePoint begun = Monotonic::now();
+    while (seconds_since(begun) * 1e3 < static_cast<double>(part("busy", 2))) {
+    }
   }
 
   void maybe_die() {

@@ -68,6 +68,17 @@ TEST_CASE("hang: time in which the launcher itself was stopped does not count") 
   CHECK(watched.over(20));
 }
 
+TEST_CASE("hang: time may count in part, and is told in full") {
+  Watched watched(60);
+  for (int i = 0; i <= 100; ++i) {
+    watched.now += std::chrono::seconds(1);
+    watched.watch.waiting(watched.now, true, 0.1);
+  }
+  CHECK(watched.watch.waited().count() == doctest::Approx(10));
+  CHECK(watched.watch.elapsed().count() == doctest::Approx(100));
+  CHECK(watched.over(51));
+}
+
 TEST_CASE("hang: it can be switched off") {
   CHECK_FALSE(HangWatch(0).on());
   CHECK(HangWatch(1).on());

@@ -525,6 +525,73 @@ TEST_CASE("run: a stop that ends in time, and slow members, are not taken for hu
   CHECK(run.events("failure").empty());
 }
 
+TEST_CASE("run: a replica that computes, or writes a model, while the others wait is not hung") {
+  for (const char* how : {"busy=1:30:2500", "saves=30:2500"}) {
+    CAPTURE(how);
+    TestRun run;
+    run.options.replicas = {2, 2, 2};
+    run.options.hang_timeout_s = 1;
+    worker(run, {"steps=60", how});
+    run.start();
+    REQUIRE_MESSAGE(run.wait(60) == 0, run.talk());
+    CHECK(run.events("failure").empty());
+    CHECK(steps_complete(run.events("step"), 1, 60));
+  }
+}
+
+TEST_CASE("run: a replica that is stopped while it writes a model is replaced") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  run.options.hang_timeout_s = 1;
+  worker(run, {"steps=60", "saves=30:600000"});
+  run.start();
+  run.wait_for_step(30);
+  ::kill(run.members().at(0).second, SIGSTOP);
+  REQUIRE_MESSAGE(run.wait(60) == 0, run.talk());
+  REQUIRE(run.events("failure").size() == 1);
+  CHECK(run.events("failure")[0]["reason"].get<std::string>().find("was stopped for") == 0);
+}
+
+TEST_CASE("run: a validation that is longer for one replica is not taken for a hang") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  run.options.hang_timeout_s = 1;
+  worker(run, {"steps=60", "validate=20:2000"});
+  run.start();
+  REQUIRE_MESSAGE(run.wait(60) == 0, run.talk());
+  CHECK(run.events("validation").size() == 3);
+  CHECK(run.events("failure").empty());
+}
+
+TEST_CASE("run: what always takes so long is killed once, and then given more time") {
+  TestRun run;
+  run.options.replicas = {1, 1, 1};
+  run.options.hang_timeout_s = 0.3;
+  run.options.max_restarts = 1;
+  worker(run, {"steps=60", "busy=*:35:5000"});
+  run.start();
+  REQUIRE_MESSAGE(run.wait(60) == 0, run.talk());
+  CHECK(run.events("hang").size() == 1);
+}
+
+TEST_CASE("run: a launcher that was stopped kills nobody when it continues") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  run.options.hang_timeout_s = 1;
+  run.options.start_timeout_s = 1;
+  worker(run, {"steps=100000"});
+  run.start();
+  run.wait_for_step(30);
+  run.signal(SIGSTOP);
+  sleep_ms(4000);  // longer than any patience; the replicas cannot send for ever meanwhile
+  run.signal(SIGCONT);
+  run.wait_for_step(static_cast<int64_t>(run.events("step").size()) + 200);
+  run.signal(SIGTERM);
+  REQUIRE(run.wait() == 143);
+  CHECK(run.events("failure").empty());
+  CHECK(causes(run) == std::vector<std::string>{"start"});
+}
+
 TEST_CASE("run: requests over the control socket") {
   TestRun run;
   run.options.replicas = {1, 1, 2};

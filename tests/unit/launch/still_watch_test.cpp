@@ -113,6 +113,41 @@ TEST_CASE("still: a hang that was found does not make the next one longer") {
   CHECK(run.hung_within(301));
 }
 
+TEST_CASE("still: a kill that may have been wrong makes the next patience longer") {
+  History run;
+  run.steps(50, 1);
+  run.watch.progress(run.now, "epoch");
+  CHECK(run.hung_within(3001, true));  // the first validation, at full speed
+  run.watch.remember(/*doubt=*/true);
+  run.watch.restart();
+  run.steps(5, 1);
+  run.watch.progress(run.now, "epoch");
+  CHECK(run.watch.known());
+  CHECK_FALSE(run.hung_within(14900, true));  // five times as long
+  CHECK(run.hung_within(200, true));
+  run.watch.restart();
+  run.steps(5, 1);
+  CHECK(run.hung_within(301));  // other silences are as before
+}
+
+TEST_CASE("still: time that others judge belongs to the gap, and to no wait") {
+  History run;
+  run.steps(50, 1);
+  run.watch.progress(run.now, "epoch");
+  CHECK_FALSE(run.hung_within(100));
+  for (int i = 0; i < 1000; ++i) {
+    run.jump(1);
+    run.watch.elapse(run.now);
+  }
+  CHECK(run.watch.waited() < Seconds(11));
+  run.watch.progress(run.now, "validation");
+  run.steps(5, 1);
+  run.watch.progress(run.now, "epoch");
+  CHECK(run.watch.patience() >= Seconds(5499));
+  CHECK_FALSE(run.hung_within(5490));
+  CHECK(run.hung_within(20));
+}
+
 TEST_CASE("still: what a process does is seen from outside") {
   const ProcessWork idle{.cpu_s = 5, .bytes = 1000};
   CHECK_FALSE(is_active(idle, idle, Seconds(1)));
