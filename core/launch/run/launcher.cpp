@@ -200,7 +200,7 @@ void Launcher::give_up(const std::string& reason) {
 }
 
 void Launcher::on_step(int64_t step) {
-  step_finished(view_);
+  step_finished(view_, Monotonic::now());
   if (const auto& took = stream_.newest("step_s"); took.is_number()) {
     hung_.watch().step_took(Seconds(took.get<double>()));
   }

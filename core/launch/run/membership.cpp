@@ -21,6 +21,19 @@ void broke(View& view, TimePoint now, bool death) {
   view.death = view.death || death;
 }
 
+// Deaths at the same time count once: only a replica that started after the last one that was
+// counted is another failure.
+void count_breakdown(View& view, const Member& member, TimePoint now) {
+  if (member.started < view.breakdown_at) return;
+  ++view.breakdowns;
+  view.breakdown_at = now;
+}
+
+void count_failed(View& view, const Member& member, TimePoint now) {
+  if (member.started < view.newcomer_failed_at) return;
+  newcomers_failed(view, now);
+}
+
 // Once all living members have switched, the generation is no longer pending.
 void check_complete(View& view) {
   const Generation* pending = pending_generation(view);
@@ -83,10 +96,16 @@ int View::trained() const {
 
 void newcomers_failed(View& view, TimePoint now) {
   ++view.failed_newcomers;
+  view.newcomer_failed_at = now;
   // The first is replaced at once; a second failure in a row is hardly a coincidence.
   const double seconds =
       view.failed_newcomers < 2 ? 0.0 : std::min(8.0, 0.25 * std::exp2(view.failed_newcomers - 2));
   view.retry_at = now + std::chrono::duration_cast<Monotonic::duration>(Seconds(seconds));
+}
+
+void forget_failed_newcomers(View& view) {
+  view.failed_newcomers = 0;
+  view.newcomer_failed_at = TimePoint::min();
 }
 
 void started(View& view, MemberId id, TimePoint now, std::vector<int> slots) {
@@ -121,8 +140,10 @@ void said_switched(View& view, MemberId id, uint64_t number, TimePoint now) {
   member->connected = std::max(member->connected, number);
   if (member->state != MemberState::active) {
     member->state = MemberState::active;
-    member->since = now;
-    view.failed_newcomers = 0;
+    member->since = member->joined = now;
+    member->on_trial = !generation->immediate;
+    // Nobody trains beside those that start together; if they die, too, that is a breakdown.
+    if (generation->immediate) forget_failed_newcomers(view);
   }
   if (number > view.current.number) take_force(view, number, now);
   check_complete(view);
@@ -184,10 +205,10 @@ void died(View& view, MemberId id, TimePoint now) {
                           ? in_pending
                           : before == MemberState::active && view.current.holds(id);
   if (breaks) {
-    // Deaths at the same time count once: only a replica that started later is a new breakdown.
-    if (view.breakdowns == 0 || member->started > view.breakdown_at) {
-      ++view.breakdowns;
-      view.breakdown_at = now;
+    if (member->on_trial && view.trained() > 0) {
+      count_failed(view, *member, now);
+    } else {
+      count_breakdown(view, *member, now);
     }
     broke(view, now, true);
   } else if (before != MemberState::active) {
@@ -195,7 +216,7 @@ void died(View& view, MemberId id, TimePoint now) {
       if (pending->number == view.current.number) broke(view, now, true);
       view.pending.reset();
     }
-    newcomers_failed(view, now);
+    count_failed(view, *member, now);
   }
   check_complete(view);
 }
@@ -206,8 +227,15 @@ void reaped(View& view, MemberId id) {
   });
 }
 
-void step_finished(View& view) {
+void step_finished(View& view, TimePoint now) {
   view.breakdowns = 0;
+  view.breakdown_at = TimePoint::min();
+  for (Member& member : view.members) {
+    if (!member.on_trial || member.state != MemberState::active) continue;
+    if (++member.steps < kTrialSteps || now - member.joined < kTrialTime) continue;
+    member.on_trial = false;
+    forget_failed_newcomers(view);
+  }
 }
 
 }  // namespace adaptdl::launch

@@ -29,7 +29,11 @@ struct Member {
   bool stopped = false;      // its process is stopped (SIGSTOP): not dead
   uint64_t connected = 0;    // newest generation whose links it has
   uint64_t switched = 0;     // newest generation that it trains in
-  std::vector<int> slots;    // its own while its process exists
+  // It joined others that train, and its trial is not over: a death counts as a failed newcomer.
+  bool on_trial = false;
+  TimePoint joined;        // when the trial began
+  int steps = 0;           // finished since then
+  std::vector<int> slots;  // its own while its process exists
 };
 
 struct Generation {
@@ -62,15 +66,22 @@ struct View {
   std::optional<TimePoint>
       handing_over;    // the last members write a checkpoint for their successors
   int breakdowns = 0;  // in a row without a finished step between
-  TimePoint breakdown_at;
-  int failed_newcomers = 0;  // in a row without one that joined
-  TimePoint retry_at;        // no newcomer is started or admitted before
+  TimePoint breakdown_at = TimePoint::min();
+  int failed_newcomers = 0;  // in a row without one that joined and stayed
+  TimePoint newcomer_failed_at = TimePoint::min();
+  TimePoint retry_at;  // no newcomer is started or admitted before
 
   Member* find(MemberId id);
   const Member* find(MemberId id) const;
   const Generation* generation(uint64_t number) const;  // current or announced, else null
   int trained() const;                                  // living members with state
 };
+
+// The trial of a replica that has joined others: it must stay for as many finished steps and as
+// long. Without it, replicas that die soon after they have joined would come back for ever, and
+// each death would cost the others a step.
+inline constexpr int kTrialSteps = 3;
+inline constexpr Seconds kTrialTime{5};
 
 // Events. Unknown members, and generations that are not the sender's, are ignored.
 void started(View& view, MemberId id, TimePoint now, std::vector<int> slots = {});
@@ -82,9 +93,10 @@ void said_lost(View& view, MemberId id, uint64_t number, bool connecting, TimePo
 void said_leaving(View& view, MemberId id, TimePoint now);
 void said_bye(View& view, MemberId id, bool finished, TimePoint now);
 void died(View& view, MemberId id, TimePoint now);
-void reaped(View& view, MemberId id);  // its process is gone; after died()
-void step_finished(View& view);        // one that no earlier attempt had finished
+void reaped(View& view, MemberId id);           // its process is gone; after died()
+void step_finished(View& view, TimePoint now);  // one that no earlier attempt had finished
 // One or more newcomers failed: the next attempt must wait.
 void newcomers_failed(View& view, TimePoint now);
+void forget_failed_newcomers(View& view);
 
 }  // namespace adaptdl::launch

@@ -480,7 +480,7 @@ void apply(View& view, const Decision& decision, TimePoint now) {
 void set_target(View& view, int target, const std::string& cause,
                 const RendezvousOptions& options) {
   const int wanted = std::clamp(target, options.min, options.max);
-  view.failed_newcomers = 0;
+  forget_failed_newcomers(view);
   if (wanted == view.target) return;
   view.target = wanted;
   view.target_cause = cause;

@@ -20,6 +20,7 @@
 //   old=1            bye says nothing of a checkpoint, as in older programs
 //   full=1           bye says that the checkpoint of the end could not be written
 //   hints=1          rank 0 sends hints after each step; wrong ones after every second
+//   frail=N          members that join others die N steps later
 //   saves=STEP:MS    rank 0 writes something for so long after that step
 //   busy=MEMBER:STEP:MS  computes for so long before that step
 //   validate=K:MS    all validate after every K steps, member N idly for N times so long
@@ -311,6 +312,7 @@ class Worker {
     mark.step = step_;
     if (!exchange(mark)) return lost();
     const bool anew = mark.step < 0;
+    if (!anew && step_ < 0) joined_at_ = mark.step;
     step_ = anew ? newest_checkpoint() : mark.step;
     if (!current_) return false;
     if (current_->rank == 0 && anew && step_ > 0) emit({{"event", "resume"}, {"step", step_}});
@@ -417,6 +419,9 @@ class Worker {
   }
 
   void maybe_die() {
+    if (joined_at_ && settings.count("frail") && step_ >= *joined_at_ + number("frail", 0)) {
+      raise(SIGKILL);
+    }
     if (!names_member("die", member_)) return;
     if (!names_step("die", step_ + 1)) return;
     std::fprintf(stderr, "member %d dies before step %lld\n", static_cast<int>(member_),
@@ -457,6 +462,7 @@ class Worker {
   std::unique_ptr<Group> next_;
   bool told_ = false, first_ = false, stop_ = false, gathered_ = false;
   int64_t step_ = -1, step_ms_ = 5;
+  std::optional<int64_t> joined_at_;  // the step
 };
 
 }  // namespace

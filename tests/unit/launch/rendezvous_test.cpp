@@ -121,6 +121,134 @@ TEST_CASE("rendezvous: after a death, members that have not said that they train
   }
 }
 
+namespace {
+
+// Replica 0 trains alone; the run wants two.
+struct Growing {
+  TimePoint now = TimePoint() + std::chrono::hours(1);
+  RendezvousOptions options{.min = 1, .max = 3, .max_restarts = 2};
+  View view;
+
+  explicit Growing(int target = 2) {
+    view.target = 1;
+    view.forming_since = now;
+    next();
+    started(view, 0, now);
+    said_hello(view, 0, now);
+    next();
+    said_switched(view, 0, 1, now);
+    set_target(view, target, "scale", options);
+  }
+  void after(double seconds) {
+    now += std::chrono::duration_cast<Monotonic::duration>(Seconds(seconds));
+  }
+  Action next() {
+    const Decision decision = decide(now, view, options);
+    apply(view, decision, now);
+    return decision.action;
+  }
+  // Replica `id` starts and trains with the others.
+  void join(MemberId id) {
+    now = std::max(now, view.retry_at);
+    REQUIRE(next() == Action::start);
+    after(0.1);
+    started(view, id, now);
+    after(0.1);
+    said_hello(view, id, now);
+    REQUIRE(next() == Action::announce);
+    const uint64_t number = *view.pending;
+    const std::vector<MemberId> members = view.generation(number)->members;
+    for (const MemberId member : members) said_switched(view, member, number, now);
+    REQUIRE(view.current.holds(id));
+    REQUIRE_FALSE(view.pending);
+  }
+  // The others go on without it.
+  void die(MemberId id) {
+    died(view, id, now);
+    reaped(view, id);
+    REQUIRE(next() == Action::announce);
+    said_switched(view, 0, *view.pending, now);
+  }
+  void steps(int count, double each) {
+    for (int i = 0; i < count; ++i) {
+      after(each);
+      step_finished(view, now);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("rendezvous: a replica that dies soon after it has joined is a failed newcomer") {
+  Growing run;
+  SUBCASE("within a few steps") {
+    for (MemberId id = 1; id <= 3; ++id) {
+      run.join(id);
+      run.steps(kTrialSteps - 1, 60);
+      run.die(id);
+      run.steps(10, 60);
+      CHECK(run.view.failed_newcomers == static_cast<int>(id));
+    }
+    CHECK(run.next() == Action::wait);
+    CHECK(decide(run.now, run.view, run.options).reason.find("3 new replicas in a row failed") ==
+          0);
+    run.steps(1000, 60);
+    CHECK(run.next() == Action::wait);
+    CHECK(run.view.current.members == std::vector<MemberId>{0});
+  }
+  SUBCASE("within a few seconds") {
+    for (MemberId id = 1; id <= 3; ++id) {
+      run.join(id);
+      run.steps(400, 0.01);
+      run.die(id);
+      if (id > 1) CHECK(run.view.retry_at > run.now);
+      run.steps(10, 0.01);
+    }
+    CHECK(run.view.failed_newcomers == 3);
+    run.after(1000);
+    CHECK(run.next() == Action::wait);
+  }
+  SUBCASE("but not once it has stayed") {
+    for (MemberId id = 1; id <= 10; ++id) {
+      run.join(id);
+      run.steps(10, 1);
+      run.die(id);
+      CHECK(run.view.failed_newcomers == 0);
+      CHECK(run.view.breakdowns == 1);
+      run.steps(1, 1);
+    }
+  }
+  SUBCASE("one that stays ends the row") {
+    for (MemberId id = 1; id <= 2; ++id) {
+      run.join(id);
+      run.die(id);
+    }
+    CHECK(run.view.failed_newcomers == 2);
+    run.join(3);
+    CHECK(run.view.failed_newcomers == 2);
+    run.steps(10, 1);
+    CHECK(run.view.failed_newcomers == 0);
+  }
+  CHECK(run.view.breakdowns <= run.options.max_restarts);
+}
+
+TEST_CASE("rendezvous: newcomers that die together are one failure") {
+  Growing run(3);
+  REQUIRE(run.next() == Action::start);
+  for (const MemberId id : {1, 2}) started(run.view, id, run.now);
+  run.after(1);
+  for (const MemberId id : {1, 2}) {
+    died(run.view, id, run.now);
+    reaped(run.view, id);
+    run.after(0.1);
+  }
+  CHECK(run.view.failed_newcomers == 1);
+  started(run.view, 3, run.now);
+  run.after(0.1);
+  died(run.view, 3, run.now);
+  CHECK(run.view.failed_newcomers == 2);
+}
+
 // Thousands of histories. ADAPTDL_SEED plays one again; ADAPTDL_HISTORIES sets how many.
 TEST_CASE("rendezvous: generated histories") {
   const uint64_t only = environment_number("ADAPTDL_SEED", 0);

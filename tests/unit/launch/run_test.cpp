@@ -592,6 +592,28 @@ TEST_CASE("run: a launcher that was stopped kills nobody when it continues") {
   CHECK(causes(run) == std::vector<std::string>{"start"});
 }
 
+TEST_CASE("run: replicas that die soon after they have joined are given up; the others train") {
+  TestRun run;
+  run.options.replicas = {1, 1, 2};
+  run.options.replicas_at = {{10, 2}};
+  run.options.max_restarts = 2;
+  worker(run, {"steps=100000", "frail=5"});
+  run.start();
+  run.wait_for([](const json& e) { return e["event"] == "failure" && e["member"] == 3; });
+  run.wait_for_step(run.events("step").back()["step"].get<int64_t>() + 300);
+  const auto failures = run.events("failure");
+  REQUIRE(failures.size() == 3);
+  CHECK(failures[1]["next"] == "1 of 2 continue, a replacement is started");
+  CHECK(failures[2]["next"] == "1 of 2 continue without a replacement");
+  CHECK(run.request({{"request", "status"}})["members"].size() == 1);
+  run.request({{"request", "scale"}, {"replicas", 2}});  // a new request is a new attempt
+  run.wait_for([](const json& e) { return e["event"] == "failure" && e["member"] == 4; });
+  run.signal(SIGTERM);
+  REQUIRE(run.wait() == 143);
+  const auto steps = run.events("step");
+  CHECK(steps_complete(steps, 1, static_cast<int64_t>(steps.size())));
+}
+
 TEST_CASE("run: requests over the control socket") {
   TestRun run;
   run.options.replicas = {1, 1, 2};

@@ -296,7 +296,7 @@ void World::step(const Generation& generation) {
   ++step_;
   last_step_ = now_;
   if (step_ % 20 == 0) checkpoint_ = step_;
-  step_finished(view_);
+  step_finished(view_, now_);
   uint64_t offered = members.front()->next ? members.front()->next->number : 0;
   bool asked = true;
   for (Worker* w : members) {
