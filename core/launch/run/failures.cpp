@@ -7,20 +7,32 @@
 namespace adaptdl::launch {
 
 void Failures::add(MemberId id, const std::string& reason, MemberState before) {
+  memory_ran_out_ = excused_ = false;
   tell(id, reason, std::nullopt, before);
 }
 
 void Failures::add(MemberId id, std::string reason, const ExitStatus& status, MemberState before) {
-  memory_ran_out_ = reason.empty() && oom_.explains(status);
   const Replica* replica = replicas_.find(id);
-  if (memory_ran_out_ && replica != nullptr && replica->samples > 0) {
-    atomic_limit_ = std::max<int64_t>(replica->samples / 2, 1);
-  }
+  memory_ran_out_ = reason.empty() && oom_.explains(status);
+  excused_ = memory_ran_out_ && replica != nullptr && learn_limit(*replica);
   if (reason.empty()) reason = memory_ran_out_ ? "killed: memory ran out" : status.describe();
   tell(id, reason, status, before);
 }
 
+bool Failures::learn_limit(const Replica& replica) {
+  if (replica.samples == 0) return false;
+  const int64_t half = std::max<int64_t>(replica.samples / 2, 1);
+  if (atomic_limit_ == 0 || half < atomic_limit_) atomic_limit_ = half;
+  // One that was killed together with others may have been told a limit before this one, too. A
+  // replica that has the smallest atomic batch does not follow a smaller limit.
+  const bool told_less = replica.atomic_limit == 0 || atomic_limit_ < replica.atomic_limit;
+  if (!told_less || atomic_limit_ >= replica.samples) return false;
+  excused(view_, replica.id, Monotonic::now());
+  return true;
+}
+
 void Failures::no_start(MemberId id, const std::string& error) {
+  memory_ran_out_ = excused_ = false;
   tell(id, error, std::nullopt, MemberState::starting);
   last_words_ = {error};
 }
@@ -29,11 +41,10 @@ void Failures::tell(MemberId id, const std::string& reason, std::optional<ExitSt
                     MemberState before) {
   last_ = fmt::format("replica {}: {}", id, reason);
   last_words_ = replicas_.last_lines(id);
-  report_.failure({.member = id,
-                   .reason = reason,
-                   .status = status,
-                   .next = what_next(before),
-                   .log = last_words_});
+  std::string next = what_next(before);
+  if (excused_) next += fmt::format(", with at most {} samples at once", atomic_limit_);
+  report_.failure(
+      {.member = id, .reason = reason, .status = status, .next = next, .log = last_words_});
 }
 
 std::string Failures::what_next(MemberState before) const {

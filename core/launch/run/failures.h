@@ -17,12 +17,20 @@ namespace adaptdl::launch {
 class Failures {
  public:
   // Everything is borrowed. `max_restarts`: as in RunOptions.
-  Failures(int max_restarts, const View& view, ReplicaSet& replicas, RunReport& report)
-      : max_restarts_(max_restarts), view_(view), replicas_(replicas), report_(report) {}
+  // `system_root`: of OomWatch.
+  Failures(int max_restarts, const std::string& system_root, View& view, ReplicaSet& replicas,
+           RunReport& report)
+      : max_restarts_(max_restarts),
+        view_(view),
+        replicas_(replicas),
+        report_(report),
+        oom_(system_root) {}
 
   // A replica was given up, or failed to start. `before`: its state then.
   void add(MemberId id, const std::string& reason, MemberState before);
-  // Its process ended. `reason`: if it is known better than from the status; else "".
+  // Its process ended. `reason`: if it is known better than from the status; else "". If the system
+  // killed it because memory ran out, and the next ones will compute less at once than it did, its
+  // death is excused(): it counts only once there is nothing smaller to try.
   void add(MemberId id, std::string reason, const ExitStatus& status, MemberState before);
   // A replica that failed to start has no log; the error takes the place of its last log lines.
   void no_start(MemberId id, const std::string& error);
@@ -38,18 +46,20 @@ class Failures {
   const char* cause() const { return memory_ran_out_ ? "OutOfMemory" : "ReplicaFailed"; }
 
  private:
+  bool learn_limit(const Replica& replica);  // whether its death is excused
   void tell(MemberId id, const std::string& reason, std::optional<ExitStatus> status,
             MemberState before);
   std::string what_next(MemberState before) const;
 
   const int max_restarts_;
-  const View& view_;
+  View& view_;
   ReplicaSet& replicas_;
   RunReport& report_;
   OomWatch oom_;
   std::string last_;
   std::vector<std::string> last_words_;  // log lines
   bool memory_ran_out_ = false;          // the cause of the newest failure
+  bool excused_ = false;                 // it was
   int64_t atomic_limit_ = 0;
 };
 

@@ -41,7 +41,7 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
       stream_(report, [this](int64_t step) { on_step(step); }),
       replicas_(options, report, host_events()),
       hung_(options.hang_timeout_s, !options.evaluate, options.log_dir, report),
-      failures_(options.max_restarts, view_, replicas_, report),
+      failures_(options.max_restarts, options.system_root, view_, replicas_, report),
       end_(options, view_, replicas_, stream_, report),
       conversation_(options, {view_, stream_, hung_, failures_, end_, report}),
       control_(options.control_socket,

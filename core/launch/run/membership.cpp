@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace adaptdl::launch {
 
@@ -23,15 +24,17 @@ void broke(View& view, TimePoint now, bool death) {
 
 // Deaths at the same time count once: only a replica that started after the last one that was
 // counted is another failure.
-void count_breakdown(View& view, const Member& member, TimePoint now) {
+void count_breakdown(View& view, Member& member, TimePoint now) {
   if (member.started < view.breakdown_at) return;
   ++view.breakdowns;
   view.breakdown_at = now;
+  member.counts_as_breakdown = true;
 }
 
-void count_failed(View& view, const Member& member, TimePoint now) {
+void count_failed(View& view, Member& member, TimePoint now) {
   if (member.started < view.newcomer_failed_at) return;
   newcomers_failed(view, now);
+  member.counts_as_failed = true;
 }
 
 // Once all living members have switched, the generation is no longer pending.
@@ -106,6 +109,7 @@ void newcomers_failed(View& view, TimePoint now) {
 void forget_failed_newcomers(View& view) {
   view.failed_newcomers = 0;
   view.newcomer_failed_at = TimePoint::min();
+  for (Member& member : view.members) member.counts_as_failed = false;
 }
 
 void started(View& view, MemberId id, TimePoint now, std::vector<int> slots) {
@@ -198,6 +202,7 @@ void died(View& view, MemberId id, TimePoint now) {
   member->state = MemberState::gone;
   member->since = now;
   if (member->said_bye) return;
+  member->died = true;
 
   const Generation* pending = pending_generation(view);
   const bool in_pending = pending != nullptr && pending->holds(id);
@@ -221,6 +226,16 @@ void died(View& view, MemberId id, TimePoint now) {
   check_complete(view);
 }
 
+void excused(View& view, MemberId id, TimePoint now) {
+  Member* member = view.find(id);
+  if (member == nullptr) return;
+  if (std::exchange(member->counts_as_breakdown, false)) --view.breakdowns;
+  if (std::exchange(member->counts_as_failed, false)) {
+    --view.failed_newcomers;
+    view.retry_at = now;
+  }
+}
+
 void reaped(View& view, MemberId id) {
   std::erase_if(view.members, [&](const Member& member) {
     return member.id == id && member.state == MemberState::gone;
@@ -231,6 +246,7 @@ void step_finished(View& view, TimePoint now) {
   view.breakdowns = 0;
   view.breakdown_at = TimePoint::min();
   for (Member& member : view.members) {
+    member.counts_as_breakdown = false;
     if (!member.on_trial || member.state != MemberState::active) continue;
     if (++member.steps < kTrialSteps || now - member.joined < kTrialTime) continue;
     member.on_trial = false;

@@ -31,8 +31,11 @@ struct Member {
   uint64_t switched = 0;     // newest generation that it trains in
   // It joined others that train, and its trial is not over: a death counts as a failed newcomer.
   bool on_trial = false;
-  TimePoint joined;        // when the trial began
-  int steps = 0;           // finished since then
+  TimePoint joined;   // when the trial began
+  int steps = 0;      // finished since then
+  bool died = false;  // by itself, in the middle of the run
+  // Whether that death is counted in View::breakdowns and failed_newcomers.
+  bool counts_as_breakdown = false, counts_as_failed = false;
   std::vector<int> slots;  // its own while its process exists
 };
 
@@ -93,6 +96,9 @@ void said_lost(View& view, MemberId id, uint64_t number, bool connecting, TimePo
 void said_leaving(View& view, MemberId id, TimePoint now);
 void said_bye(View& view, MemberId id, bool finished, TimePoint now);
 void died(View& view, MemberId id, TimePoint now);
+// The death of that member is no failure after all: what caused it will not happen again. Before
+// reaped().
+void excused(View& view, MemberId id, TimePoint now);
 void reaped(View& view, MemberId id);           // its process is gone; after died()
 void step_finished(View& view, TimePoint now);  // one that no earlier attempt had finished
 // One or more newcomers failed: the next attempt must wait.

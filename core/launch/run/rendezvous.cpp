@@ -75,6 +75,7 @@ class Deciding {
   }
 
   Decision decide() const {
+    if (auto decision = unexplained_deaths()) return *decision;
     if (view_.breakdowns > options_.max_restarts && !view_.stopping) {
       return act(
           Action::give_up,
@@ -95,6 +96,21 @@ class Deciding {
   }
 
  private:
+  // How a replica ended may excuse its death (excused()), and change what the next generation is
+  // told. Its process ends right after its channel.
+  std::optional<Decision> unexplained_deaths() const {
+    Ids ids;
+    TimePoint until = TimePoint::max();
+    for (const Member& member : view_.members) {
+      const TimePoint known = after(member.since, options_.exit_settle);
+      if (member.state != MemberState::gone || !member.died || now_ >= known) continue;
+      ids.push_back(member.id);
+      until = std::min(until, known);
+    }
+    if (ids.empty()) return std::nullopt;
+    return wait("waiting to learn how " + names(ids) + " ended", until);
+  }
+
   // --- the generation in force, or the immediate one, broke
   Decision repair() const {
     Ids survivors = staying_;

@@ -63,6 +63,7 @@ struct Replica {
   bool said_hello = false, said_bye = false;
   uint64_t waits_in = 0;      // the generation in whose step it waits for others; 0: does not wait
   int64_t samples = 0;        // that it computes at once; 0: has not said
+  int64_t atomic_limit = 0;   // of them, as it was told; 0: none
   bool saves = false;         // writes what the run leaves, which may take long
   bool failed = false;        // died by itself while the run continued
   bool expected_end = false;  // killed or sent away by the launcher: its end is no failure

@@ -49,6 +49,7 @@ void ReplicaSet::start(MemberId id, const std::vector<int>& slots, const Joining
   const bool here = !agents_ || slots.front() == options_.slots.front();
   replicas_[id] = here ? starter_.start(id, slots, joining)
                        : agents_->start(id, slots.front(), starter_.welcome(id, joining));
+  replicas_[id]->atomic_limit = joining.atomic_limit;
 }
 
 void ReplicaSet::announce(const Generation& generation, const std::vector<MemberId>& leavers,
@@ -69,7 +70,9 @@ void ReplicaSet::announce(const Generation& generation, const std::vector<Member
   told.insert(told.end(), leavers.begin(), leavers.end());
   for (const MemberId id : told) {
     Replica* replica = find(id);
-    if (replica != nullptr && replica->open) replica->channel.post(message);
+    if (replica == nullptr || !replica->open) continue;
+    replica->channel.post(message);
+    replica->atomic_limit = atomic_limit;
   }
 }
 

@@ -70,7 +70,8 @@ struct RunOptions {
   // is killed and replaced; if the whole run stands still, all are. Both wait longer where the
   // run's history tells so (hang_watch.h, still_watch.h). 0 = never.
   double hang_timeout_s = 300;
-  double grace_s = 30;  // for a checkpoint at the end, and for a leaving replica
+  double grace_s = 30;            // for a checkpoint at the end, and for a leaving replica
+  std::string system_root = "/";  // where /proc and /sys are read for OomWatch
 };
 
 // Runs to the end. Returns the process's exit code: 0 finished (also when it had finished before),

@@ -21,6 +21,10 @@
 //   full=1           bye says that the checkpoint of the end could not be written
 //   hints=1          rank 0 sends hints after each step; wrong ones after every second
 //   frail=N          members that join others die N steps later
+//   atomic=N         computes N samples at once, or as few as it is told; never less than least=N
+//   memory=MEMBER:N  memory suffices for N samples at once; for more, "the system" kills it when it
+//                    starts or, with memory_step=S, in step S: it counts that in root=DIR
+//   late_end=MS      ... and its process ends that long after its channel
 //   saves=STEP:MS    rank 0 writes something for so long after that step
 //   busy=MEMBER:STEP:MS  computes for so long before that step
 //   validate=K:MS    all validate after every K steps, member N idly for N times so long
@@ -36,6 +40,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -187,6 +192,7 @@ class Worker {
     member_ = (*welcome)["member"];
     checkpoints_ = (*welcome)["settings"]["checkpoint_dir"];
     output_ = (*welcome)["settings"]["output_dir"];
+    atomic_limit_ = (*welcome)["settings"]["atomic_limit"];
     step_ms_ = number("step_ms", 5);
   }
 
@@ -208,6 +214,7 @@ class Worker {
       channel_.send({{"type", "fatal"}, {"message", "train.pt: no training_step"}, {"exit", 1}});
       return 1;
     }
+    if (!settings.count("memory_step")) use_memory();
     channel_.send({{"type", "hello"},
                    {"protocol", settings.count("newer") ? 99 : launch::kProtocol},
                    {"pid", getpid()},
@@ -230,6 +237,7 @@ class Worker {
         stop_ = true;
       } else if (message["type"] == "generation" && message["generation"] > newest_) {
         newest_ = message["generation"];
+        atomic_limit_ = message["atomic_limit"];
         next_ = std::make_unique<Group>(message, member_, settings["dir"]);
         told_ = false;
         if (next_->immediate || step_ < 0) current_.reset();
@@ -328,6 +336,7 @@ class Worker {
           {"loss", 1.0 / static_cast<double>(step_)},
           {"epoch", 0},
           {"replicas", current_->size},
+          {"atomic", atomic()},
           {"batch", 32}});
   }
 
@@ -411,7 +420,31 @@ class Worker {
     channel_.send({{"type", "saving"}, {"saving", false}});
   }
 
+  int64_t atomic() {
+    const int64_t most = number("atomic", 1);
+    return atomic_limit_ == 0 ? most : std::max(number("least", 1), std::min(most, atomic_limit_));
+  }
+
+  void use_memory() {
+    channel_.send({{"type", "passes"}, {"samples", atomic()}});
+    if (!names_member("memory", member_) || atomic() <= part("memory", 1)) return;
+    count_kill(join_path(settings["root"], "proc/vmstat"));
+    if (settings.count("late_end")) {
+      ::shutdown(channel_.fd(), SHUT_RDWR);
+      sleep_ms(number("late_end", 0));
+    }
+    raise(SIGKILL);
+  }
+
+  static void count_kill(const std::string& path) {
+    const Fd lock = open_file(path + ".lock", O_RDWR | O_CREAT, 0600);
+    ::flock(lock.get(), LOCK_EX);  // others may be killed at the same time
+    const int64_t before = part_of(read_file(path, 100), ' ', 1);
+    write_file_atomic(path, fmt::format("oom_kill {}\n", before + 1));
+  }
+
   void maybe_compute() {
+    if (settings.count("memory_step") && step_ + 1 == number("memory_step", 0)) use_memory();
     if (!names_member("busy", member_) || !names_step("busy", step_ + 1)) return;
     const TimePoint begun = Monotonic::now();
     while (seconds_since(begun) * 1e3 < static_cast<double>(part("busy", 2))) {
@@ -461,7 +494,7 @@ class Worker {
   std::shared_ptr<Group> current_;
   std::unique_ptr<Group> next_;
   bool told_ = false, first_ = false, stop_ = false, gathered_ = false;
-  int64_t step_ = -1, step_ms_ = 5;
+  int64_t step_ = -1, step_ms_ = 5, atomic_limit_ = 0;
   std::optional<int64_t> joined_at_;  // the step
 };
 

@@ -86,6 +86,10 @@ struct Late {
     REQUIRE(view.pending == 1);
     for (const MemberId id : {0, 2}) said_switched(view, id, 1, now);
   }
+  void die(MemberId id) {
+    died(view, id, now);
+    reaped(view, id);
+  }
   Decision next(double seconds) {
     now += std::chrono::duration_cast<Monotonic::duration>(Seconds(seconds));
     return decide(now, view, options);
@@ -94,7 +98,7 @@ struct Late {
 
 TEST_CASE("rendezvous: after a death, members that have not said that they train are heard first") {
   Late late;
-  died(late.view, 0, late.now);
+  late.die(0);
   CHECK(late.next(0).action == Action::wait);
   SUBCASE("it says so, and goes on with the others") {
     said_switched(late.view, 1, 1, late.now);
@@ -113,7 +117,7 @@ TEST_CASE("rendezvous: after a death, members that have not said that they train
     CHECK(decision.generation.members == std::vector<MemberId>{2});
   }
   SUBCASE("nobody else is left: they start again, it as well") {
-    died(late.view, 2, late.now);
+    late.die(2);
     CHECK(late.next(0.1).action == Action::wait);
     const Decision decision = late.next(0.5);
     CHECK(decision.action == Action::restart);
@@ -247,6 +251,59 @@ TEST_CASE("rendezvous: newcomers that die together are one failure") {
   run.after(0.1);
   died(run.view, 3, run.now);
   CHECK(run.view.failed_newcomers == 2);
+}
+
+TEST_CASE("rendezvous: nothing is decided before it is known how a replica ended, but soon after") {
+  Late late;
+  died(late.view, 0, late.now);
+  said_switched(late.view, 1, 1, late.now);
+  const Decision waits = late.next(0.1);
+  CHECK(waits.action == Action::wait);
+  CHECK(waits.reason == "waiting to learn how replica 0 ended");
+  CHECK(*waits.deadline > late.now);
+  SUBCASE("it is known") {
+    reaped(late.view, 0);
+  }
+  SUBCASE("it does not end") {
+    late.next(0.45);
+  }
+  const Decision decision = late.next(0);
+  CHECK(decision.action == Action::announce);
+  CHECK(decision.generation.members == std::vector<MemberId>{1, 2});
+}
+
+TEST_CASE("rendezvous: a death that is excused does not count, nor do those at the same time") {
+  SUBCASE("members that train") {
+    Late late;
+    late.options.max_restarts = 0;
+    said_switched(late.view, 1, 1, late.now);
+    late.next(1);
+    for (const MemberId id : {0, 1}) died(late.view, id, late.now);
+    CHECK(late.view.breakdowns == 1);
+    excused(late.view, 1, late.now);  // it was not the one that counted
+    CHECK(late.view.breakdowns == 1);
+    excused(late.view, 0, late.now);
+    excused(late.view, 0, late.now);
+    CHECK(late.view.breakdowns == 0);
+    for (const MemberId id : {0, 1}) reaped(late.view, id);
+    late.die(2);
+    CHECK(late.view.breakdowns == 0);
+    CHECK(late.next(0.1).action == Action::restart);
+  }
+  SUBCASE("newcomers") {
+    Growing run;
+    for (MemberId id = 1; id < 20; ++id) {
+      REQUIRE(run.next() == Action::start);
+      run.after(0.1);
+      started(run.view, id, run.now);
+      run.after(0.1);
+      died(run.view, id, run.now);
+      CHECK(run.view.failed_newcomers == 1);
+      excused(run.view, id, run.now);
+      reaped(run.view, id);
+      CHECK(run.view.failed_newcomers == 0);
+    }
+  }
 }
 
 // Thousands of histories. ADAPTDL_SEED plays one again; ADAPTDL_HISTORIES sets how many.

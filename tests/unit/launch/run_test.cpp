@@ -12,6 +12,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "core/base/system.h"
 #include "tests/unit/launch/test_run.h"
 
@@ -612,6 +613,66 @@ TEST_CASE("run: replicas that die soon after they have joined are given up; the 
   REQUIRE(run.wait() == 143);
   const auto steps = run.events("step");
   CHECK(steps_complete(steps, 1, static_cast<int64_t>(steps.size())));
+}
+
+namespace {
+
+// A machine of its own, on which the fake worker counts kills for want of memory.
+void little_memory(TestRun& run, const std::vector<std::string>& arguments) {
+  run.options.system_root = join_path(run.folder(), "root");
+  make_directories(join_path(run.options.system_root, "proc"));
+  write_file_atomic(join_path(run.options.system_root, "proc/vmstat"), "oom_kill 0\n");
+  worker(run, {"root=" + run.options.system_root});
+  worker(run, arguments);
+}
+
+}  // namespace
+
+TEST_CASE("run: a kill for want of memory is no failure while a smaller batch can be tried") {
+  TestRun run;
+  little_memory(run, {"steps=40", "atomic=4096", "memory=*:128"});
+  SUBCASE("when it starts") {
+    run.options.replicas = {1, 1, 1};
+  }
+  SUBCASE("several at once") {
+    run.options.replicas = {3, 3, 3};
+  }
+  SUBCASE("in a step") {
+    worker(run, {"memory_step=25"});
+  }
+  run.start();
+  REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+  const auto failures = run.events("failure");
+  const auto replicas = static_cast<size_t>(run.options.replicas.initial);
+  CHECK(failures.size() >= 5);
+  CHECK(failures.size() <= 5 * replicas);
+  for (const auto& failure : failures) CHECK(failure["reason"] == "killed: memory ran out");
+  CHECK(failures[0]["next"].get<std::string>().find(", with at most 2048 samples at once") !=
+        std::string::npos);
+  CHECK(run.events("step").back()["atomic"] == 128);
+}
+
+TEST_CASE("run: with the smallest atomic batch it is a failure") {
+  TestRun run;
+  run.options.max_restarts = 1;
+  little_memory(run, {"atomic=1024", "memory=*:128", "least=256"});
+  run.start();
+  REQUIRE_MESSAGE(run.wait() == 1, run.talk());
+  // 1024, 512 and 256; then it follows no smaller limit: two in a row.
+  CHECK(run.events("failure").size() == 5);
+  CHECK(last_event(run)["reason"].get<std::string>().find("memory ran out") != std::string::npos);
+}
+
+TEST_CASE("run: the next generation knows the limit, even if the killed process ends late") {
+  TestRun run;
+  run.options.replicas = {3, 3, 3};
+  little_memory(run, {"steps=80", "atomic=32", "memory=1:16", "memory_step=20", "late_end=200"});
+  run.start();
+  REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+  const auto steps = run.events("step");
+  CHECK(steps_complete(steps, 1, 80));
+  for (size_t i = 0; i < steps.size(); ++i) CHECK(steps[i]["atomic"] == (i < 19 ? 32 : 16));
+  CHECK(run.events("failure").size() == 1);
 }
 
 TEST_CASE("run: requests over the control socket") {
