@@ -11,6 +11,7 @@
 #include "core/base/signals.h"
 #include "core/formats/json.h"
 #include "core/launch/io/log_writer.h"
+#include "core/launch/oom.h"
 #include "core/launch/run/replica_starter.h"
 #include "core/net/socket.h"
 
@@ -29,7 +30,8 @@ class Agent {
         talk_(talk),
         signals_(caught_signals()),
         logs_(options.run.log_dir, options.run.log_bytes_max, talk, options.run.echo_logs),
-        starter_(options.run, logs_) {}
+        starter_(options.run, logs_),
+        oom_(options.run.system_root) {}
 
   int run() {
     for (;;) {
@@ -211,7 +213,8 @@ class Agent {
       post({{"type", "ended"},
             {"member", member},
             {"signaled", status->signaled},
-            {"value", status->value}});
+            {"value", status->value},
+            {"memory", oom_.explains(*status)}});
       entry = workers_.erase(entry);
     }
     if (child_signal_ && getpid() == 1) {
@@ -246,6 +249,7 @@ class Agent {
   SignalCatcher signals_;
   LogWriter logs_;
   ReplicaStarter starter_;
+  OomWatch oom_;  // the launcher cannot see the memory of this host
   std::unique_ptr<Channel> link_;
   std::map<MemberId, std::unique_ptr<Worker>> workers_;
   std::optional<TimePoint> told_at_;  // when the user was told that there is no launcher

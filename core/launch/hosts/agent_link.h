@@ -18,7 +18,7 @@
 //   say       {member, message}    from the replica
 //   closed    {member}             its channel has ended, after all its messages
 //   stopped   {member, stopped}    SIGSTOP, SIGCONT
-//   ended     {member, signaled, value}
+//   ended     {member, signaled, value, memory}   memory: the system killed it because that ran out
 //   leaving   {}                   the host was told to stop (SIGTERM): its slot is lost
 
 #include <cstdint>

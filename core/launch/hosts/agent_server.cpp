@@ -33,6 +33,7 @@ struct AgentServer::Worker {
   bool closing = false;              // close it once the launcher has read everything
   pid_t pid = 0;
   std::optional<ExitStatus> status;
+  bool memory_ran_out = false;
   std::optional<TimePoint> end_by;  // deadline for its end, once it was told to end
   std::deque<bool> stops;
   std::string lost;
@@ -78,6 +79,7 @@ class AgentServer::Process : public ReplicaProcess {
     return stopped;
   }
   int descriptor() const override { return -1; }
+  bool memory_ran_out() const override { return worker_->memory_ran_out; }
   std::string lost() const override { return worker_->lost; }
 
  private:
@@ -209,6 +211,7 @@ void AgentServer::on_message(Agent& agent, const nlohmann::json& message) {
     worker.closing = true;
     worker.lost = message.value("reason", "");
     worker.status = ExitStatus{message.value("signaled", false), message.value("value", 1)};
+    worker.memory_ran_out = message.value("memory", false);
   }
 }
 

@@ -13,7 +13,9 @@ void Failures::add(MemberId id, const std::string& reason, MemberState before) {
 
 void Failures::add(MemberId id, std::string reason, const ExitStatus& status, MemberState before) {
   const Replica* replica = replicas_.find(id);
-  memory_ran_out_ = reason.empty() && oom_.explains(status);
+  const bool here = replica == nullptr || replica->process->here();
+  memory_ran_out_ =
+      reason.empty() && (here ? oom_.explains(status) : replica->process->memory_ran_out());
   excused_ = memory_ran_out_ && replica != nullptr && learn_limit(*replica);
   if (reason.empty()) reason = memory_ran_out_ ? "killed: memory ran out" : status.describe();
   tell(id, reason, status, before);

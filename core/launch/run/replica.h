@@ -34,6 +34,10 @@ class ReplicaProcess {
   // A descriptor for poll(2), readable once the process has ended. -1: it has none of its own.
   virtual int descriptor() const = 0;
 
+  // Of a process on another host that has ended: whether the system there killed it because memory
+  // ran out.
+  virtual bool memory_ran_out() const { return false; }
+
   // Why its end is unknown; "" if it is known.
   virtual std::string lost() const { return ""; }
 };

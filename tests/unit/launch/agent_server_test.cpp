@@ -131,6 +131,14 @@ TEST_CASE("an agent joins, starts a replica and hands on what it says") {
   CHECK(hear_from(launcher, replica->channel)["type"] == "bye");
   CHECK(hear_from(launcher, replica->channel).is_null());
   CHECK(replica->process->lost().empty());
+  CHECK_FALSE(replica->process->memory_ran_out());
+
+  const auto hungry = launcher.agents.start(8, 3, json::object());
+  agent.channel.send(
+      {{"type", "ended"}, {"member", 8}, {"signaled", true}, {"value", SIGKILL}, {"memory", true}});
+  CHECK(launcher.until([&] { return hungry->process->poll().has_value(); }));
+  CHECK(hungry->process->memory_ran_out());
+  CHECK(agent.hear(launcher)["type"] == "start");
 
   launcher.agents.end(5);
   CHECK(agent.hear(launcher) == json{{"type", "end"}, {"exit", 5}});

@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
+#include "core/launch/hosts/agent.h"
 #include "tests/unit/launch/test_run.h"
 
 using namespace adaptdl;
@@ -673,6 +674,29 @@ TEST_CASE("run: the next generation knows the limit, even if the killed process 
   CHECK(steps_complete(steps, 1, 80));
   for (size_t i = 0; i < steps.size(); ++i) CHECK(steps[i]["atomic"] == (i < 19 ? 32 : 16));
   CHECK(run.events("failure").size() == 1);
+}
+
+TEST_CASE("run: a kill for want of memory on another host is recognised") {
+  const uint16_t port = port_of(listen_tcp(0).get());
+  TestRun run, agent;
+  little_memory(run, {"steps=60", "gather=2", "atomic=64", "memory=0:64"});
+  run.options.hosts = HostsOptions{.secret = "secret", .port = port};
+  little_memory(agent, {"steps=60", "gather=2", "atomic=64", "memory=*:16", "dir=" + run.folder()});
+  agent.options.hosts = HostsOptions{.secret = "secret"};
+  agent.body = [&](const std::vector<EventSink>&, const Talk& talk) {
+    const auto find = [port] { return LauncherAddress{"127.0.0.1", port}; };
+    return run_agent({.run = agent.options, .slot = 1, .host = "other", .find_launcher = find},
+                     talk);
+  };
+  run.start();
+  agent.start();
+  REQUIRE_MESSAGE(run.wait() == 0, run.talk());
+  CHECK_MESSAGE(agent.wait() == 0, agent.talk());
+  const auto failures = run.events("failure");
+  REQUIRE(failures.size() == 2);
+  for (const auto& failure : failures) CHECK(failure["reason"] == "killed: memory ran out");
+  CHECK(run.events("step").back()["atomic"] == 16);
+  CHECK(run.events("generation").back()["members"] == json({0, 3}));
 }
 
 TEST_CASE("run: requests over the control socket") {
