@@ -242,6 +242,7 @@ _adaptdl() {
       simulate--event-gap) COMPREPLY=() ;;
       simulate--rescale-cost) COMPREPLY=() ;;
       simulate--lengths) COMPREPLY=($(compgen -W "known hidden" -- "$current")) ;;
+      simulate--rules) COMPREPLY=($(compgen -W "adaptdl sia" -- "$current")) ;;
       simulate--interference) COMPREPLY=() ;;
       simulate--seed) COMPREPLY=() ;;
       simulate--timeline) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
@@ -291,7 +292,7 @@ _adaptdl() {
       operator) flags="$flags --namespace --context --kubeconfig --only --policy --policy-option --interval --address --supervisor-port --supervisor-url --metrics-port --webhook-port --certificate-lifetime --min-nodes --max-nodes --placeholder-image --placeholder-spec --expander-interval --scale-down-delay --default-resources --patch-pods --patch-containers" ;;
       image-build) flags="$flags -t --tag -f --dockerfile --base --archive --platform --build-arg --plain-http -o --format" ;;
       image-push) flags="$flags --context --kubeconfig --base --with-torch --archive --plain-http -o --format" ;;
-      simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --interference --seed --timeline --plot -o --format" ;;
+      simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --rules --interference --seed --timeline --plot -o --format" ;;
       profile) flags="$flags --application -o --to" ;;
       doctor) flags="$flags -o --format" ;;
     esac
@@ -376,7 +377,7 @@ _adaptdl_takes_value() {
     operator--namespace|operator--context|operator--kubeconfig|operator--only|operator--policy|operator--policy-option|operator--interval|operator--address|operator--supervisor-port|operator--supervisor-url|operator--metrics-port|operator--webhook-port|operator--certificate-lifetime|operator--min-nodes|operator--max-nodes|operator--placeholder-image|operator--placeholder-spec|operator--expander-interval|operator--scale-down-delay|operator--default-resources|operator--patch-pods|operator--patch-containers) return 0 ;;
     image-build-t|image-build--tag|image-build-f|image-build--dockerfile|image-build--base|image-build--archive|image-build--platform|image-build--build-arg|image-build-o|image-build--format) return 0 ;;
     image-push--context|image-push--kubeconfig|image-push--base|image-push--archive|image-push-o|image-push--format) return 0 ;;
-    simulate--profiles|simulate--workload|simulate--nodes|simulate--gpus-per-node|simulate--cluster|simulate--policy|simulate--policy-option|simulate--interval|simulate--event-gap|simulate--rescale-cost|simulate--lengths|simulate--interference|simulate--seed|simulate--timeline|simulate--plot|simulate-o|simulate--format) return 0 ;;
+    simulate--profiles|simulate--workload|simulate--nodes|simulate--gpus-per-node|simulate--cluster|simulate--policy|simulate--policy-option|simulate--interval|simulate--event-gap|simulate--rescale-cost|simulate--lengths|simulate--rules|simulate--interference|simulate--seed|simulate--timeline|simulate--plot|simulate-o|simulate--format) return 0 ;;
     profile--application|profile-o|profile--to) return 0 ;;
     doctor-o|doctor--format) return 0 ;;
   esac

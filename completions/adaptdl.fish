@@ -326,6 +326,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l interval -x -d 
 complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l event-gap -x -d 'Also schedule a round when a job arrives, ends, or is first measured with a number of replicas; at least this long after the last round.'
 complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l rescale-cost -x -d 'Time that a change of its allocation costs a job; measured: as in its profile.'
 complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l lengths -xa 'known hidden' -d 'Whether the policy knows how much work a job has left.'
+complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l rules -xa 'adaptdl sia' -d 'sia: as the simulator published with Sia, where a move to nodes of the same kind costs nothing, a job finishes a change before the next one, and the speed of one replica on every kind of GPU is known.'
 complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l interference -x -d 'Fraction of speed that distributed jobs lose when they share a node, 0 to 0.99.'
 complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l seed -x -d 'Seed of the policy\'s random choices.'
 complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l timeline -rF -d 'Write allocations, batch changes and reasons as JSON lines.'

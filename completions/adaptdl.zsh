@@ -918,6 +918,7 @@ _adaptdl() {
     '--event-gap[Also schedule a round when a job arrives, ends, or is first measured with a number of replicas; at least this long after the last round.]:SECONDS: ' \
     '--rescale-cost[Time that a change of its allocation costs a job; measured\: as in its profile.]:SECONDS|measured: ' \
     '--lengths[Whether the policy knows how much work a job has left.]:known|hidden:(known hidden)' \
+    '--rules[sia\: as the simulator published with Sia, where a move to nodes of the same kind costs nothing, a job finishes a change before the next one, and the speed of one replica on every kind of GPU is known.]:adaptdl|sia:(adaptdl sia)' \
     '--interference[Fraction of speed that distributed jobs lose when they share a node, 0 to 0.99.]:SHARE: ' \
     '--seed[Seed of the policy'\''s random choices.]:N: ' \
     '--timeline[Write allocations, batch changes and reasons as JSON lines.]:FILE:_files' \

@@ -7,7 +7,7 @@
 #include "cli/frame/output.h"
 #include "cli/frame/parse.h"
 #include "core/base/files.h"
-#include "core/sim/profiles/profile_files.h"
+#include "core/sim/profiles/profile_yaml.h"
 #include "core/sim/profiles/recording.h"
 
 namespace adaptdl::cli {

@@ -253,6 +253,14 @@ Command simulate_command() {
                .fallback = "hidden",
                .doc = "Whether the policy knows how much work a job has left.",
                .choices = {"known", "hidden"}},
+              {.name = "rules",
+               .kind = Kind::choice,
+               .value = "adaptdl|sia",
+               .fallback = "adaptdl",
+               .doc = "sia: as the simulator published with Sia, where a move to nodes of the same "
+                      "kind costs nothing, a job finishes a change before the next one, and the "
+                      "speed of one replica on every kind of GPU is known.",
+               .choices = {"adaptdl", "sia"}},
               {.name = "interference",
                .kind = Kind::text,
                .value = "SHARE",

@@ -125,6 +125,10 @@ ExperimentOptions experiment_options(const Arguments& arguments) {
   }
   options.lengths_known = arguments.text("lengths") == "known";
   options.interference = number(arguments, "interference", 0, 0.99);
+  if (arguments.text("rules") == "sia") {
+    options.rules = {
+        .same_shape_free = true, .finish_changes = true, .speeds_known = true, .costs_told = true};
+  }
   options.seed = static_cast<uint64_t>(arguments.integer("seed"));
   if (!arguments.given("cluster")) {
     options.nodes = uniform_cluster(static_cast<int>(arguments.integer("nodes")),

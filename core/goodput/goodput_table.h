@@ -14,8 +14,9 @@ namespace adaptdl {
 // several nodes, so there are two values per number of replicas. One thread at a time.
 class GoodputTable {
  public:
-  // For a job without hints: goodput is the number of replicas, on any nodes.
-  GoodputTable() = default;
+  // For a job that has measured nothing: goodput is `speed` > 0 times the number of replicas, on
+  // any nodes.
+  explicit GoodputTable(double speed = 1) : speed_(speed) {}
   GoodputTable(const GoodputModel& model, const BatchBounds& bounds)
       : model_(model), bounds_(bounds) {}
 
@@ -26,6 +27,7 @@ class GoodputTable {
  private:
   std::optional<GoodputModel> model_;
   BatchBounds bounds_;
+  double speed_ = 1;
   std::array<std::vector<double>, 2> known_;  // one node, several; by replicas; negative = not yet
 };
 

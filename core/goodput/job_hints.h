@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -8,10 +9,17 @@
 
 namespace adaptdl {
 
+// What a job knows of itself on one kind of accelerator.
+struct KindHints {
+  std::optional<PerfParams> perf;     // fitted to its step times there
+  std::optional<double> speed;        // samples/s of one replica alone, > 0; for ratios of kinds
+  std::optional<int64_t> atomic_max;  // the most samples that its memory holds; none: of `batch`
+};
+
 // What a job has reported about itself. Any field may be missing; a new job has reported nothing.
 struct JobHints {
-  std::optional<PerfParams> perf;                  // on the accelerators that it has run on
-  std::map<std::string, PerfParams> perf_by_kind;  // by accelerator kind, if several are known
+  std::optional<PerfParams> perf;          // on the accelerators that it has run on
+  std::map<std::string, KindHints> kinds;  // by accelerator kind, where kinds are told apart
   std::optional<GradParams> grad;
   std::optional<BatchBounds> batch;          // none: the scheduler ignores the batch
   int max_profiled_replicas = 0;             // most replicas it has measured itself with

@@ -50,7 +50,8 @@ class Round {
         empty_(snapshot),
         choice_(snapshot.jobs.size(), -1),
         wanted_(snapshot.jobs.size(), -1),
-        pinned_(snapshot.jobs.size()) {}
+        pinned_(snapshot.jobs.size()),
+        held_(snapshot.jobs.size()) {}
 
   Decision decide(const SearchBudget& budget) {
     keep_pinned();
@@ -134,18 +135,12 @@ class Round {
     std::vector<GoodputTable> goodput;
     for (size_t k = 0; k < kinds_.size(); ++k) {
       rooms.push_back(room_of(j, k));
-      const auto perf = perf_.on(job.hints, k);
-      if (perf && job.hints.batch) {
-        const GoodputModel model(*perf, job.hints.grad.value_or(GradParams{}),
-                                 job.hints.batch->initial);
-        goodput.emplace_back(model, *job.hints.batch);
-      } else {
-        goodput.emplace_back();
-      }
+      goodput.push_back(perf_.table(job.hints, k, valuation_.largest_batch(job)));
     }
     const std::optional<Configuration> present = present_of(job);
+    held_[j] = job.settling && present && !pinned_[j];
     std::vector<Configuration> configurations =
-        pinned_[j]
+        pinned_[j] || held_[j]
             ? std::vector<Configuration>{}
             : list_configurations(rooms, std::max(job.min_replicas, 1), valuation_.limit(job));
     if (present &&
@@ -167,7 +162,7 @@ class Round {
     present_.push_back(present && !options.empty() && options[0].configuration == *present ? 0
                                                                                            : -1);
     options_of_.push_back(std::move(options));
-    if (pinned_[j]) choice_[j] = present_[j];
+    if (pinned_[j] || held_[j]) choice_[j] = present_[j];
   }
 
   // Solves the integer program; whether the deadline cut it short.
@@ -188,6 +183,11 @@ class Round {
         options.push_back({option.configuration.kind,
                            option.configuration.replicas * snapshot_.jobs[j].request[0],
                            option.value - unassigned_[j]});
+      }
+      if (held_[j] && choice_[j] == 0) {
+        int64_t& left = problem.capacity[static_cast<size_t>(options[0].kind)];
+        left = std::max<int64_t>(0, left - options[0].gpus);
+        continue;
       }
       if (present_[j] == 0) used[static_cast<size_t>(options[0].kind)] += options[0].gpus;
       jobs.push_back(j);
@@ -324,6 +324,7 @@ class Round {
       text +=
           fmt::format(", with {:.3g} times the goodput of its slowest configuration", option.gain);
     }
+    if (held_[j]) text += ", as its last change is not finished";
     if (nodes == job.nodes) return "it keeps " + text;
     return (job.nodes.empty()           ? "it starts with "
             : choice_[j] == present_[j] ? "it moves to other nodes and keeps "
@@ -349,7 +350,8 @@ class Round {
   std::vector<int> present_;                     // by job: 0 if its first option is the present one
   std::vector<int> choice_;                      // by job: an option, or -1
   std::vector<int> wanted_;                      // the integer program's choice
-  std::vector<bool> pinned_;
+  std::vector<bool> pinned_;                     // not preemptible
+  std::vector<bool> held_;                       // settling: may only move
   bool settled_ = true, all_stay_ = false;
 };
 

@@ -33,6 +33,9 @@ class Valuation {
                            std::span<GoodputTable> goodput,
                            const std::optional<Configuration>& present) = 0;
 
+  // The largest batch with which the job's goodput is valued, if below its own; 0: none.
+  virtual int64_t largest_batch(const JobSnapshot&) const { return 0; }
+
   // The most replicas that the job may have.
   virtual int limit(const JobSnapshot& job) const { return replica_limit(job); }
 };
@@ -40,8 +43,9 @@ class Valuation {
 using MakeValuation = std::function<std::unique_ptr<Valuation>(const Snapshot& snapshot)>;
 
 // Requires: a snapshot that check_snapshot accepts. The objective is the sum of the values. Jobs
-// that are not preemptible keep their allocations. No allocation changes if no better answer is
-// found. Calls `make` again if the first answer did not fit on the nodes.
+// that are not preemptible keep their allocations, and those that settle their configurations. No
+// allocation changes if no better answer is found. Calls `make` again if the first answer did not
+// fit on the nodes.
 Decision decide_by_configuration(const Snapshot& snapshot, const MakeValuation& make,
                                  const SearchBudget& budget);
 

@@ -11,15 +11,20 @@ constexpr int kRankedOn = 8;                // replicas for comparing lengths
 constexpr int kSmall = 4, kLarge = 32;      // numbers of replicas for estimating the scaling
 constexpr double kLeast = 1.6, kUsual = 2;  // exponents
 
-bool has_trained(const JobHints& hints) {
-  return hints.perf || !hints.perf_by_kind.empty();
+// What the job has measured, on its first kind of accelerator; null if nothing.
+const PerfParams* measured(const JobHints& hints) {
+  if (hints.perf) return &*hints.perf;
+  for (const auto& [kind, known] : hints.kinds) {
+    if (known.perf) return &*known.perf;
+  }
+  return nullptr;
 }
 
 // The goodput model of a job with known remaining work, by its first kind of accelerator.
 std::optional<GoodputModel> model_of(const JobHints& hints) {
-  if (!hints.remaining_progress || !hints.batch || !has_trained(hints)) return std::nullopt;
-  const PerfParams& perf = hints.perf ? *hints.perf : hints.perf_by_kind.begin()->second;
-  return GoodputModel(perf, hints.grad.value_or(GradParams{}), hints.batch->initial);
+  const PerfParams* perf = measured(hints);
+  if (!hints.remaining_progress || !hints.batch || !perf) return std::nullopt;
+  return GoodputModel(*perf, hints.grad.value_or(GradParams{}), hints.batch->initial);
 }
 
 // Seconds to the job's end on a few replicas, or on 1 if more do not help. Empty for a job that
@@ -68,7 +73,7 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
     if (seconds) {
       ranked.push_back({*seconds, j, exponent_of(job, *model, options.preference)});
     } else {
-      (has_trained(job.hints) ? unknown : new_jobs).push_back(j);
+      (measured(job.hints) ? unknown : new_jobs).push_back(j);
     }
   }
   // A new job is ranked with the jobs of known remaining work, if there are any.

@@ -21,6 +21,16 @@ double median(std::vector<double>& values) {
   return *middle;
 }
 
+const KindHints* known_on(const JobHints& hints, const std::string& kind) {
+  const auto found = hints.kinds.find(kind);
+  return found == hints.kinds.end() ? nullptr : &found->second;
+}
+
+const PerfParams* measured_on(const JobHints& hints, const std::string& kind) {
+  const KindHints* known = known_on(hints, kind);
+  return known && known->perf ? &*known->perf : nullptr;
+}
+
 }  // namespace
 
 PerfEstimate::PerfEstimate(const Snapshot& snapshot, const std::vector<std::string>& kinds)
@@ -30,13 +40,12 @@ PerfEstimate::PerfEstimate(const Snapshot& snapshot, const std::vector<std::stri
     if (!job.hints.batch) continue;
     const auto atomic = static_cast<double>(job.hints.batch->initial);
     for (size_t a = 0; a < kinds.size(); ++a) {
-      const auto from = job.hints.perf_by_kind.find(kinds[a]);
-      if (from == job.hints.perf_by_kind.end()) continue;
+      const PerfParams* from = measured_on(job.hints, kinds[a]);
+      if (!from) continue;
       for (size_t b = 0; b < kinds.size(); ++b) {
-        const auto to = job.hints.perf_by_kind.find(kinds[b]);
-        if (to == job.hints.perf_by_kind.end()) continue;
-        const double ratio =
-            step_time(from->second, 1, 1, atomic, 0) / step_time(to->second, 1, 1, atomic, 0);
+        const PerfParams* to = measured_on(job.hints, kinds[b]);
+        if (!to) continue;
+        const double ratio = step_time(*from, 1, 1, atomic, 0) / step_time(*to, 1, 1, atomic, 0);
         // Ratios outside this range are measurement errors.
         if (ratio > 1e-3 && ratio < 1e3) ratios[a * kinds.size() + b].push_back(ratio);
       }
@@ -47,16 +56,39 @@ PerfEstimate::PerfEstimate(const Snapshot& snapshot, const std::vector<std::stri
   }
 }
 
-std::optional<PerfParams> PerfEstimate::on(const JobHints& hints, size_t kind) const {
-  const auto measured = hints.perf_by_kind.find(kinds_[kind]);
-  if (measured != hints.perf_by_kind.end()) return measured->second;
+double PerfEstimate::ratio(const JobHints& hints, size_t from, size_t to) const {
+  const KindHints *a = known_on(hints, kinds_[from]), *b = known_on(hints, kinds_[to]);
+  if (a && b && a->speed && b->speed) return *b->speed / *a->speed;
+  return speed_[from * kinds_.size() + to];
+}
+
+PerfEstimate::Source PerfEstimate::source(const JobHints& hints, size_t kind) const {
+  if (const PerfParams* measured = measured_on(hints, kinds_[kind])) return {*measured, kind};
   for (size_t k = 0; k < kinds_.size(); ++k) {
-    const auto other = hints.perf_by_kind.find(kinds_[k]);
-    if (other != hints.perf_by_kind.end()) {
-      return scaled(other->second, speed_[k * kinds_.size() + kind]);
+    if (const PerfParams* other = measured_on(hints, kinds_[k])) {
+      return {scaled(*other, ratio(hints, k, kind)), k};
     }
   }
-  return hints.perf;
+  return {hints.perf, kind};
+}
+
+std::optional<PerfParams> PerfEstimate::on(const JobHints& hints, size_t kind) const {
+  return source(hints, kind).perf;
+}
+
+GoodputTable PerfEstimate::table(const JobHints& hints, size_t kind, int64_t most) const {
+  const auto [perf, measured] = source(hints, kind);
+  if (!perf || !hints.batch) {
+    const KindHints* known = known_on(hints, kinds_[kind]);
+    return GoodputTable(known && known->speed ? *known->speed : 1);
+  }
+  BatchBounds bounds = *hints.batch;
+  const KindHints* known = known_on(hints, kinds_[measured]);
+  if (known && known->atomic_max) {
+    bounds.atomic_max = std::max(*known->atomic_max, bounds.atomic_min);
+  }
+  if (most > 0) bounds.max = std::clamp(most, bounds.initial, bounds.max);
+  return {GoodputModel(*perf, hints.grad.value_or(GradParams{}), bounds.initial), bounds};
 }
 
 }  // namespace adaptdl

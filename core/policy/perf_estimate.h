@@ -6,14 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "core/goodput/goodput_table.h"
 #include "core/policy/snapshot.h"
 
 namespace adaptdl {
 
 // Sia (SOSP'23, section 3.3) multiplies the model of a kind A that the job has measured by x_B(1) /
 // x_A(1), the throughputs of one replica, and measures x_B(1) on purpose. Here no job runs only to
-// be measured: the ratio is the median over the jobs that have measured both kinds, and 1 if there
-// are none. Immutable, any thread.
+// be measured: unless the job knows both speeds, the ratio is the median over the jobs that have
+// measured both kinds, and 1 if there are none. Immutable, any thread.
 class PerfEstimate {
  public:
   // Borrows nothing. O(jobs * kinds^2).
@@ -24,7 +25,20 @@ class PerfEstimate {
   // for a job that has measured nothing.
   std::optional<PerfParams> on(const JobHints& hints, size_t kind) const;
 
+  // The job's goodput there, with batches that fit into the memory of the kind where it was
+  // measured: the ratio of speeds counts in what larger ones would bring. Of a job that has
+  // measured nothing, its speed if it knows that, else 1, for each replica. `most`: the largest
+  // total batch, if that is less than its own; 0: none.
+  GoodputTable table(const JobHints& hints, size_t kind, int64_t most = 0) const;
+
  private:
+  struct Source {
+    std::optional<PerfParams> perf;
+    size_t kind = 0;  // on which it was measured
+  };
+  Source source(const JobHints& hints, size_t kind) const;
+  double ratio(const JobHints& hints, size_t from, size_t to) const;
+
   std::vector<std::string> kinds_;
   std::vector<double> speed_;  // from * kinds + to: throughput on `to` / throughput on `from`
 };

@@ -31,8 +31,16 @@ void check_hints(const JobHints& hints, const std::string& job) {
   const GradParams grad = hints.grad.value_or(GradParams{});
   try {
     const GoodputModel model(hints.perf.value_or(PerfParams{}), grad, initial);
-    for (const auto& [kind, perf] : hints.perf_by_kind) GoodputModel(perf, grad, initial);
     if (hints.batch) model.optimize(1, 1, *hints.batch);
+    for (const auto& [kind, known] : hints.kinds) {
+      GoodputModel(known.perf.value_or(PerfParams{}), grad, initial);
+      if (!(known.speed.value_or(1) > 0 && std::isfinite(known.speed.value_or(1)))) {
+        fail("speed on {} is {}; it must be finite and above 0", kind, *known.speed);
+      }
+      if (known.atomic_max.value_or(1) < 1) {
+        fail("atomic_max on {} is {}; it must be at least 1", kind, *known.atomic_max);
+      }
+    }
   } catch (const Error& error) {
     fail("{}: {}", what, error.what());
   }

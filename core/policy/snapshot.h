@@ -23,14 +23,18 @@ struct NodeSnapshot {
 using NodeList = std::vector<int>;
 
 struct JobSnapshot {
-  std::string name;              // unique in the snapshot; ties are broken by it
-  double age_s = 0;              // since its submission, >= 0
-  double attained_service = 0;   // GPU seconds it has held, >= 0
-  int restarts = 0;              // changes of its allocation after the first
-  int min_replicas = 0;          // the job cannot train with fewer
-  int max_replicas = 1;          // >= max(1, min_replicas)
-  int requested_replicas = 1;    // by its user, >= 1; policies that adapt ignore it
-  bool preemptible = true;       // false: once allocated, it keeps its allocation
+  std::string name;             // unique in the snapshot; ties are broken by it
+  double age_s = 0;             // since its submission, >= 0
+  double attained_service = 0;  // GPU seconds it has held, >= 0
+  int restarts = 0;             // changes of its allocation after the first
+  int min_replicas = 0;         // the job cannot train with fewer
+  int max_replicas = 1;         // >= max(1, min_replicas)
+  int requested_replicas = 1;   // by its user, >= 1; policies that adapt ignore it
+  int64_t requested_batch = 0;  // total, by its user; 0: unknown
+  bool preemptible = true;      // false: once allocated, it keeps its allocation
+  // A change of its allocation is under way: it keeps its replicas, number of nodes and kind of
+  // accelerator, but may move.
+  bool settling = false;
   std::vector<int64_t> request;  // by one replica, in the order of Snapshot::resources, >= 0
   NodeList nodes;                // its present allocation
   JobHints hints;

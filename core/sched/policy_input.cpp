@@ -54,7 +54,9 @@ JobSnapshot view_of(const ClusterJob& job, double now_s) {
   view.min_replicas = job.min_replicas;
   view.max_replicas = job.max_replicas;
   view.requested_replicas = job.requested_replicas;
+  view.requested_batch = job.requested_batch;
   view.preemptible = job.preemptible;
+  view.settling = job.settling;
   view.hints = job.hints;
   return view;
 }

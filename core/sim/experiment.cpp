@@ -56,10 +56,13 @@ void check_nodes(std::string_view policy, const std::vector<ClusterNode>& nodes)
 
 std::unique_ptr<Policy> make_simulated_policy(const std::string& name,
                                               const std::map<std::string, double>& options,
-                                              const SimCluster& cluster) {
-  const auto truth = [&cluster](const std::string& job) {
+                                              const SimCluster& cluster,
+                                              const std::vector<ClusterNode>& nodes) {
+  const std::string kind = nodes.front().accelerator;  // the only one, see check_nodes()
+  const auto truth = [&cluster, kind](const std::string& job) {
     const SimCluster::Job& found = cluster.job(job);
-    return TrueJob{&found.state.profile(), found.state.epochs_finished(), found.spec.batch_size};
+    return TrueJob{&found.state.profile(), kind, found.state.epochs_finished(),
+                   found.spec.batch_size};
   };
   if (name != "tiresias" && name != "optimus") return make_policy(name, options);
   if (!options.empty()) fail("policy {}: unknown option {}", name, options.begin()->first);
@@ -75,8 +78,9 @@ ExperimentResult run_experiment(const std::string& policy, const std::vector<Wor
                      {.rescale_s = options.rescale_s.value_or(-1),
                       .lengths_known = options.lengths_known,
                       .adapt_batch = adapts_batch(policy),
-                      .interference = options.interference});
-  const auto chosen = make_simulated_policy(policy, options.policy_options, cluster);
+                      .interference = options.interference,
+                      .rules = options.rules});
+  const auto chosen = make_simulated_policy(policy, options.policy_options, cluster, options.nodes);
   Timeline timeline(options.nodes);
   cluster.on_event = [&](const TimelineEvent& event) {
     const Json record = timeline.add(event);
@@ -101,13 +105,7 @@ ExperimentResult run_experiment(const std::string& policy, const std::vector<Wor
   result.spans = timeline.spans();
   result.problems = simulation.problems();
 
-  int64_t total = 0, largest = 1;
-  for (const ClusterNode& node : options.nodes) {
-    total += gpus_of(node);
-    largest = std::max(largest, gpus_of(node));
-  }
-  add_fairness(result.jobs, profiles, static_cast<int>(total), static_cast<int>(largest),
-               options.rescale_s.value_or(1));
+  add_fairness(result.jobs, profiles, options.nodes, options.rescale_s.value_or(-1));
   result.summary = summarise(result.jobs, simulation.policy_times());
   return result;
 }
@@ -168,6 +166,7 @@ Json to_json(const JobResult& job) {
           {"jct_s", known(job.jct_s)},
           {"restarts", job.restarts},
           {"gpu_s", job.gpu_s},
+          {"gpu_s_by_kind", job.gpu_s_by_kind},
           {"fairness", known(job.fairness)}};
 }
 
@@ -180,6 +179,7 @@ Json to_json(const SimulationSummary& summary) {
           {"max_jct_s", summary.max_jct_s},
           {"makespan_s", summary.makespan_s},
           {"gpu_hours", summary.gpu_hours},
+          {"gpu_hours_by_kind", summary.gpu_hours_by_kind},
           {"restarts_per_job", summary.restarts_per_job},
           {"worst_fairness", summary.worst_fairness},
           {"mean_fairness", summary.mean_fairness},

@@ -24,6 +24,7 @@ struct ExperimentOptions {
   std::optional<double> rescale_s = 30;  // none: as measured, by the profile
   bool lengths_known = false;
   double interference = 0;  // [0, 1)
+  SimRules rules;
   uint64_t seed = 0;
   std::map<std::string, double> policy_options;
 };
@@ -59,10 +60,11 @@ bool adapts_batch(std::string_view policy);
 // support only one kind of GPU.
 void check_nodes(std::string_view policy, const std::vector<ClusterNode>& nodes);
 
-// Throws Error as make_policy(). Borrows the cluster.
+// Throws Error as make_policy(). Borrows the cluster, whose nodes check_nodes() accepts.
 std::unique_ptr<Policy> make_simulated_policy(const std::string& name,
                                               const std::map<std::string, double>& options,
-                                              const SimCluster& cluster);
+                                              const SimCluster& cluster,
+                                              const std::vector<ClusterNode>& nodes);
 
 ExperimentResult run_experiment(const std::string& policy, const std::vector<WorkloadJob>& workload,
                                 const std::map<std::string, Profile>& profiles,

@@ -8,21 +8,60 @@
 
 namespace adaptdl {
 
-double time_alone(const Profile& profile, double gpus, int gpus_per_node, double rescale_s) {
+namespace {
+
+struct Kind {
+  int gpus = 0, per_node = 1;  // of all nodes, of the largest one
+};
+
+std::map<std::string, Kind> kinds_of(const std::vector<ClusterNode>& nodes) {
+  std::map<std::string, Kind> kinds;
+  for (const ClusterNode& node : nodes) {
+    const auto found = node.free_for_jobs.find("gpu");
+    const int gpus = found == node.free_for_jobs.end() ? 0 : static_cast<int>(found->second);
+    if (gpus == 0) continue;
+    Kind& kind = kinds[node.accelerator];
+    kind.gpus += gpus;
+    kind.per_node = std::max(kind.per_node, gpus);
+  }
+  return kinds;
+}
+
+}  // namespace
+
+double time_alone(const Profile& profile, const std::string& kind, double gpus, int gpus_per_node,
+                  double rescale_s) {
   ADAPTDL_CHECK(gpus > 0 && gpus_per_node > 0);
   const double most = std::min<double>(profile.max_replicas(), std::max(1.0, std::floor(gpus)));
   auto left = static_cast<int>(most);
   std::vector<int> placement;
   for (; left > 0; left -= placement.back()) placement.push_back(std::min(left, gpus_per_node));
   SimJob job(profile, 0);
-  job.place(placement, rescale_s);
+  job.place(placement, rescale_s, 0, profile.measured_kind(kind));
   while (!job.finished()) job.advance(60, 0);
   return job.finished_after() / std::min(gpus, 1.0);
 }
 
 void add_fairness(std::vector<JobResult>& jobs, const std::map<std::string, Profile>& profiles,
-                  int total_gpus, int gpus_per_node, double rescale_s) {
+                  const std::vector<ClusterNode>& nodes, double rescale_s) {
+  const auto kinds = kinds_of(nodes);
+  int total = 0;
+  for (const auto& [name, kind] : kinds) total += kind.gpus;
   std::map<std::pair<std::string, double>, double> known;
+  // On a share of that many whole GPUs; those of a kind on which it does not run do not count.
+  const auto alone = [&](const std::string& application, double gpus) {
+    const auto [found, is_new] = known.try_emplace({application, gpus});
+    if (!is_new) return found->second;
+    const Profile& profile = profiles.at(application);
+    const double cost = rescale_s >= 0 ? rescale_s : profile.rescale_s().value_or(1);
+    double sum = 0, weight = 0;
+    for (const auto& [name, kind] : kinds) {
+      if (!profile.runs_on(name)) continue;
+      sum += kind.gpus * time_alone(profile, name, gpus, kind.per_node, cost);
+      weight += kind.gpus;
+    }
+    return found->second = sum / weight;
+  };
   for (JobResult& job : jobs) {
     if (job.jct_s <= 0) continue;
     double present_s = 0;  // of all jobs, while this one was there
@@ -31,13 +70,9 @@ void add_fairness(std::vector<JobResult>& jobs, const std::map<std::string, Prof
       present_s += std::max(
           0.0, std::min(end, job.completed_s) - std::max(other.submitted_s, job.submitted_s));
     }
-    const double share = total_gpus / std::max(1.0, present_s / job.jct_s);
+    const double share = total / std::max(1.0, present_s / job.jct_s);
     const double whole = std::max(1.0, std::floor(share));
-    double& alone = known[{job.application, whole}];
-    if (alone == 0) {
-      alone = time_alone(profiles.at(job.application), whole, gpus_per_node, rescale_s);
-    }
-    job.fairness = job.jct_s / (alone / std::min(share, 1.0));
+    job.fairness = job.jct_s / (alone(job.application, whole) / std::min(share, 1.0));
   }
 }
 

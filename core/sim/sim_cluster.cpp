@@ -9,7 +9,13 @@ namespace {
 
 using Kind = TimelineEvent::Kind;
 
-constexpr double kMeasuredRescale = 1;  // seconds of a live rescale, if the profile has none
+constexpr double kMeasuredRescale = 1;       // seconds of a live rescale, if the profile has none
+constexpr int64_t kMany = int64_t{1} << 40;  // of a condition
+
+// The condition that a node is of a kind on which the application runs.
+std::string condition_of(const std::string& application) {
+  return "profile:" + application;
+}
 
 }  // namespace
 
@@ -27,12 +33,34 @@ SimCluster::SimCluster(std::vector<ClusterNode> nodes, const std::vector<Workloa
       fail("job {}: application {} has no profile", spec.name, spec.application);
     }
     jobs_.push_back({spec, SimJob(profile->second, options.adapt_batch ? 0 : spec.batch_size)});
+    restrict_to_kinds(profile->second);
   }
   std::stable_sort(jobs_.begin(), jobs_.end(), [](const Job& a, const Job& b) {
     return a.spec.submitted_s < b.spec.submitted_s;
   });
   for (size_t j = 0; j < jobs_.size(); ++j) index_[jobs_[j].spec.name] = j;
   unfinished_ = jobs_.size();
+}
+
+// Gives nodes the condition of an application that does not run on all of them.
+void SimCluster::restrict_to_kinds(const Profile& profile) {
+  const auto runs_on = [&](const Node& node) { return profile.runs_on(node.node.accelerator); };
+  if (std::all_of(nodes_.begin(), nodes_.end(), runs_on)) return;
+  if (std::none_of(nodes_.begin(), nodes_.end(), runs_on)) {
+    fail("application {} was measured on {} only, and the cluster has no such node",
+         profile.application(), fmt::join(profile.kinds(), ", "));
+  }
+  for (Node& node : nodes_) {
+    if (runs_on(node)) node.node.free_for_jobs[condition_of(profile.application())] = kMany;
+  }
+  restricted_.insert(profile.application());
+}
+
+Resources SimCluster::request_of(const Job& job) const {
+  Resources request = {{"gpu", 1}};
+  const std::string& application = job.spec.application;
+  if (restricted_.contains(application)) request[condition_of(application)] = 1;
+  return request;
 }
 
 std::vector<ClusterNode> SimCluster::nodes() {
@@ -59,8 +87,10 @@ std::vector<ClusterJob> SimCluster::jobs() {
     view.min_replicas = job.spec.min_replicas;
     view.max_replicas = std::min(job.spec.max_replicas, job.state.profile().max_replicas());
     view.requested_replicas = job.spec.replicas;
+    view.requested_batch = job.spec.batch_size;
     view.preemptible = job.spec.preemptible;
-    view.request = {{"gpu", 1}};
+    view.settling = options_.rules.finish_changes && job.state.rescaling();
+    view.request = request_of(job);
     view.hints = job.reported;
     if (distort) distort(view);
     result.push_back(std::move(view));
@@ -82,7 +112,19 @@ void SimCluster::allocate(const std::string& name, const std::vector<std::string
   }
   job.nodes = nodes;
   job.why = why;
-  job.state.place(placement_of(indices), rescale_cost_s(job), start_cost_s(job).value_or(0));
+  const Profile& profile = job.state.profile();
+  const std::string before = job.accelerator;
+  if (!indices.empty()) {
+    job.accelerator = nodes_[static_cast<size_t>(indices[0])].node.accelerator;
+  }
+  const Placement placement = placement_of(indices);
+  if (options_.rules.same_shape_free && job.accelerator == before && !placement.empty() &&
+      placement == job.state.gpus_per_node()) {
+    tell(Kind::allocate, name, &job);
+    return;
+  }
+  job.state.place(placement, rescale_cost_s(job), start_cost_s(job).value_or(0),
+                  profile.measured_kind(job.accelerator));
   if (!nodes.empty()) {
     if (job.started_s < 0) {
       job.started_s = now_s_;
@@ -111,14 +153,16 @@ bool SimCluster::advance_to(double time_s) {
     if (!job.visible) {
       if (job.spec.submitted_s > time_s) break;  // the jobs are sorted by submission
       job.visible = changed = true;
+      if (options_.rules.speeds_known) report_speeds(job);
       ++present_;
       tell(Kind::submit, job.spec.name, &job);
       continue;
     }
     if (job.completed_s >= 0) continue;
     const BatchChoice before = job.state.batch();
-    const double clock = job.state.finished_after();
+    const double clock = job.state.finished_after(), held = job.state.attained_service();
     job.state.advance(seconds, slowed[j]);
+    job.gpu_s_by_kind[job.accelerator] += job.state.attained_service() - held;
     if (job.state.finished()) {
       job.completed_s = began_s + (job.state.finished_after() - clock);
       job.nodes.clear();
@@ -206,11 +250,25 @@ bool SimCluster::report_hints(Job& job) {
   if (hints_arrive && !hints_arrive(job)) return false;
   const int known = job.reported.max_profiled_replicas;  // 0: no hints yet
   job.reported = job.state.hints();
-  if (!job.reported.perf) return false;
+  if (options_.rules.speeds_known) report_speeds(job);
+  if (job.reported.max_profiled_replicas == 0) return false;
   job.reported.rescale_cost_s = rescale_cost_s(job);
+  if (options_.rescale_s < 0 && options_.rules.costs_told) {
+    job.reported.rescale_cost_s = job.state.profile().told_rescale_s().value_or(kMeasuredRescale);
+  }
   job.reported.start_cost_s = start_cost_s(job);
   if (options_.lengths_known) job.reported.remaining_progress = job.state.remaining_progress();
   return job.reported.max_profiled_replicas > known;
+}
+
+void SimCluster::report_speeds(Job& job) const {
+  const Profile& profile = job.state.profile();
+  for (const std::string& kind : profile.kinds()) {
+    if (kind.empty()) continue;
+    KindHints& known = job.reported.kinds[kind];
+    known.speed = profile.times(kind).speed();
+    known.atomic_max = profile.times(kind).atomic_max();
+  }
 }
 
 std::vector<double> SimCluster::interference() const {
@@ -242,6 +300,7 @@ void SimCluster::tell(Kind kind, const std::string& name, const Job* job) const 
   TimelineEvent event{.time_s = now_s_, .kind = kind, .name = name};
   if (job != nullptr) {
     event.nodes = job->nodes;
+    event.accelerator = job->nodes.empty() ? "" : job->accelerator;
     event.batch = job->state.batch();
     event.why = job->why;
     if (kind == Kind::finish) event.time_s = job->completed_s;

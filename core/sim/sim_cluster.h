@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,21 @@
 
 namespace adaptdl {
 
+// Where the simulator published with Sia (SOSP'23) differs.
+struct SimRules {
+  bool same_shape_free = false;  // other nodes cost nothing if kind and placement stay
+  bool finish_changes = false;   // a job that has not made progress since a change must not change
+  bool speeds_known = false;     // every job knows how fast one replica is on each kind
+  bool costs_told = false;       // schedulers know told_rescale_s (ProfileData), not the true cost
+};
+
 struct SimClusterOptions {
   // Cost of a change of allocation for a job, seconds; negative: by its profile.
   double rescale_s = 30;
   bool lengths_known = false;  // jobs report their remaining progress
   bool adapt_batch = true;     // false: the batches of the workload
   double interference = 0;     // [0, 1): lost when two distributed jobs share a node
+  SimRules rules;
 };
 
 // One event, for timelines. Borrows nothing.
@@ -30,6 +40,7 @@ struct TimelineEvent {
   Kind kind{};
   std::string name;                // of the job, or the node
   std::vector<std::string> nodes;  // allocate
+  std::string accelerator;         // allocate: kind of the nodes
   BatchChoice batch;               // allocate, batch
   std::string why;                 // allocate, explain
 };
@@ -40,6 +51,8 @@ class SimCluster : public Cluster {
     WorkloadJob spec;
     SimJob state;
     std::vector<std::string> nodes;  // by rank
+    std::string accelerator;         // kind of the nodes; the last one's without allocation
+    std::map<std::string, double> gpu_s_by_kind;
     std::string why;
     double started_s = -1;    // < 0: not yet
     double completed_s = -1;  // < 0: not yet
@@ -100,12 +113,16 @@ class SimCluster : public Cluster {
   size_t find_node(const std::string& name) const;
   void withdraw(Job& job, const std::string& why);
   bool report_hints(Job& job);  // whether the job may get more replicas than before
+  void restrict_to_kinds(const Profile& profile);
+  Resources request_of(const Job& job) const;
+  void report_speeds(Job& job) const;
   std::vector<double> interference() const;
   void tell(TimelineEvent::Kind kind, const std::string& name, const Job* job = nullptr) const;
 
   std::vector<Node> nodes_;
   std::vector<Job> jobs_;                             // by submission
   std::map<std::string, size_t> index_, node_index_;  // by name
+  std::set<std::string> restricted_;                  // applications that do not run on all kinds
   SimClusterOptions options_;
   double now_s_ = 0;
   size_t unfinished_ = 0, present_ = 0;  // jobs

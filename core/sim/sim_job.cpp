@@ -12,22 +12,26 @@ namespace adaptdl {
 SimJob::SimJob(const Profile& profile, int64_t fixed_batch)
     : profile_(&profile), fixed_batch_(profile.fixed_batch().value_or(fixed_batch)) {}
 
-void SimJob::place(const std::vector<int>& gpus_per_node, double rescale_s, double start_s) {
+void SimJob::place(const std::vector<int>& gpus_per_node, double rescale_s, double start_s,
+                   const std::string& kind) {
   const bool in_vain = arrival_.has_value();
   arrival_.reset();
   const int replicas = std::accumulate(gpus_per_node.begin(), gpus_per_node.end(), 0);
-  if (in_vain && gpus_per_node == gpus_per_node_) return;
-  if (replicas <= replicas_ || start_s <= 0) {
-    take(gpus_per_node, rescale_s);
-  } else if (replicas_ == 0) {
-    take(gpus_per_node, start_s + rescale_s);
+  if (in_vain && gpus_per_node == gpus_per_node_ && kind == kind_) return;
+  const bool all_start = replicas > 0 && (replicas_ == 0 || kind != kind_);
+  if (all_start) {
+    take(gpus_per_node, kind, start_s + rescale_s);
+  } else if (start_s <= 0 || replicas <= replicas_) {
+    take(gpus_per_node, kind, rescale_s);
   } else {
-    arrival_ = {gpus_per_node, replicas, start_s, rescale_s};
+    arrival_ = {gpus_per_node, kind, replicas, start_s, rescale_s};
   }
 }
 
-void SimJob::take(const std::vector<int>& gpus_per_node, double rescale_s) {
+void SimJob::take(const std::vector<int>& gpus_per_node, const std::string& kind,
+                  double rescale_s) {
   gpus_per_node_ = gpus_per_node;
+  if (!gpus_per_node.empty()) kind_ = kind;
   replicas_ = std::accumulate(gpus_per_node.begin(), gpus_per_node.end(), 0);
   rescale_left_s_ = replicas_ > 0 ? rescale_s : 0;
   if (replicas_ > 0) choose_batch();
@@ -47,7 +51,7 @@ void SimJob::advance(double seconds, double interference) {
     if (arrival_->after_s > 0 || finished()) continue;
     const Arrival arrived = *arrival_;
     arrival_.reset();
-    take(arrived.gpus_per_node, arrived.rescale_s);
+    take(arrived.gpus_per_node, arrived.kind, arrived.rescale_s);
   }
   if (seconds > 0 && !finished()) train(seconds, interference);
 }
@@ -64,8 +68,9 @@ void SimJob::train(double seconds, double interference) {
   seconds -= waits;
   while (seconds > 0 && !finished()) {
     const double total = total_batch();
-    const double scale = total / static_cast<double>(profile_->batch().initial);
-    const StepTime time = profile_->step_time(gpus_per_node_, batch_.atomic);
+    const double scale = total / static_cast<double>(profile_->initial_batch());
+    const StepTime time =
+        profile_->times(kind_).at(gpus_per_node_, static_cast<double>(batch_.atomic));
     const double step_s = time.step_s + batch_.accum_steps * (time.step_s - time.sync_s);
     grad_ = profile_->grad(epoch_, total);
     observe(time);
@@ -94,23 +99,26 @@ void SimJob::train(double seconds, double interference) {
 void SimJob::observe(const StepTime& time) {
   const int nodes = static_cast<int>(gpus_per_node_.size());
   const double atomic = static_cast<double>(batch_.atomic);
-  for (const PerfObservation& seen : observed_) {
+  auto& [observed, perf] = measured_[kind_];
+  for (const PerfObservation& seen : observed) {
     if (seen.nodes == nodes && seen.replicas == replicas_ && seen.atomic == atomic) return;
   }
-  observed_.push_back({nodes, replicas_, atomic, time.step_s - time.sync_s, time.step_s});
+  observed.push_back({nodes, replicas_, atomic, time.step_s - time.sync_s, time.step_s});
   max_profiled_ = std::max(max_profiled_, replicas_);
-  perf_ = fit_perf_params(observed_);
+  perf = fit_perf_params(observed);
 }
 
 void SimJob::choose_batch() {
-  const BatchBounds& bounds = profile_->batch();
+  BatchBounds bounds = profile_->batch(kind_);
+  bounds.atomic_max = profile_->times(kind_).atomic_max(gpus_per_node_);
+  const auto& perf = measured_[kind_].perf;
   if (fixed_batch_ > 0) {
     batch_ = share_batch(bounds, fixed_batch_, replicas_);
-  } else if (!perf_) {
+  } else if (!perf) {
     batch_ =
         share_batch(bounds, std::max(bounds.initial, bounds.atomic_min * replicas_), replicas_);
   } else {
-    batch_ = GoodputModel(*perf_, *grad_, bounds.initial)
+    batch_ = GoodputModel(*perf, *grad_, bounds.initial)
                  .optimize(static_cast<int>(gpus_per_node_.size()), replicas_, bounds);
     // Sharing among replicas rounds up, but real training does not exceed the largest batch.
     const int64_t most = bounds.max / (int64_t{replicas_} * (batch_.accum_steps + 1));
@@ -125,10 +133,17 @@ double SimJob::total_batch() const {
 
 JobHints SimJob::hints() const {
   JobHints hints;
-  if (!perf_) return hints;
-  hints.perf = perf_;
+  for (const auto& [kind, measured] : measured_) {
+    if (!measured.perf) continue;
+    if (kind.empty()) {
+      hints.perf = measured.perf;
+    } else {
+      hints.kinds[kind] = {.perf = measured.perf, .atomic_max = profile_->times(kind).atomic_max()};
+    }
+  }
+  if (!grad_) return hints;
   hints.grad = grad_;
-  hints.batch = profile_->batch();
+  hints.batch = profile_->batch(kind_);
   hints.max_profiled_replicas = max_profiled_;
   return hints;
 }

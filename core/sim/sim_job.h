@@ -8,7 +8,9 @@
 // adaptdl-simulate(1) lists them.
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/goodput/fit.h"
@@ -25,8 +27,10 @@ class SimJob {
   // `gpus_per_node`: of one node after another, in order of rank; empty: no allocation. The job
   // holds its GPUs from now on, and makes progress after `rescale_s`. Additional replicas take part
   // `start_s` later: until then the job trains with its present replicas, if any, and then it
-  // rescales. Another place() before that discards the new replicas.
-  void place(const std::vector<int>& gpus_per_node, double rescale_s, double start_s = 0);
+  // rescales. Another place() before that discards the new replicas. `kind`: of the accelerators,
+  // one of profile.kinds(); all replicas start again on another kind.
+  void place(const std::vector<int>& gpus_per_node, double rescale_s, double start_s = 0,
+             const std::string& kind = "");
 
   // Advances by `seconds`. `interference`: the fraction of its speed lost to neighbours, in [0, 1).
   void advance(double seconds, double interference);
@@ -40,20 +44,26 @@ class SimJob {
   int replicas() const { return replicas_; }  // that train
   bool rescaling() const { return rescale_left_s_ > 0; }
   const std::vector<int>& gpus_per_node() const { return gpus_per_node_; }
+  const std::string& kind() const { return kind_; }
   const BatchChoice& batch() const { return batch_; }
   const Profile& profile() const { return *profile_; }
 
-  // The job's hints for a scheduler; empty before it has trained. Without remaining_progress and
-  // rescale_cost_s, which the caller adds.
+  // The job's hints for a scheduler; empty before it has trained. Without remaining_progress, costs
+  // and speeds, which the caller adds.
   JobHints hints() const;
 
  private:
   struct Arrival {  // of replicas that are starting
     std::vector<int> gpus_per_node;
+    std::string kind;
     int replicas = 0;
     double after_s = 0, rescale_s = 0;
   };
-  void take(const std::vector<int>& gpus_per_node, double rescale_s);
+  struct Measured {  // on one kind
+    std::vector<PerfObservation> observed;
+    std::optional<PerfParams> perf;
+  };
+  void take(const std::vector<int>& gpus_per_node, const std::string& kind, double rescale_s);
   void train(double seconds, double interference);
   int held() const { return arrival_ ? arrival_->replicas : replicas_; }
   double total_batch() const;
@@ -63,15 +73,15 @@ class SimJob {
   const Profile* profile_;
   int64_t fixed_batch_;
   std::vector<int> gpus_per_node_;
+  std::string kind_;
   int replicas_ = 0;
   std::optional<Arrival> arrival_;
   BatchChoice batch_;
   double clock_s_ = 0, rescale_left_s_ = 0, attained_service_ = 0;
-  int epoch_ = 0;        // finished
-  double progress_ = 0;  // scale-invariant iterations
-  std::vector<PerfObservation> observed_;
+  int epoch_ = 0;                             // finished
+  double progress_ = 0;                       // scale-invariant iterations
+  std::map<std::string, Measured> measured_;  // by kind
   int max_profiled_ = 0;
-  std::optional<PerfParams> perf_;
   std::optional<GradParams> grad_;
 };
 

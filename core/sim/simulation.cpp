@@ -105,7 +105,8 @@ std::vector<JobResult> Simulation::results() const {
                      .started_s = job.started_s,
                      .completed_s = job.completed_s,
                      .restarts = job.restarts,
-                     .gpu_s = job.state.attained_service()};
+                     .gpu_s = job.state.attained_service(),
+                     .gpu_s_by_kind = job.gpu_s_by_kind};
     if (job.completed_s >= 0) result.jct_s = job.completed_s - job.spec.submitted_s;
     results.push_back(std::move(result));
   }
@@ -115,8 +116,10 @@ std::vector<JobResult> Simulation::results() const {
 SimulationSummary summarise(const std::vector<JobResult>& jobs, const PolicyTimes& times) {
   std::vector<double> jct, ends, fairness;
   double gpu_s = 0, restarts = 0;
+  std::map<std::string, double> hours;
   for (const JobResult& job : jobs) {
     gpu_s += job.gpu_s;
+    for (const auto& [kind, seconds] : job.gpu_s_by_kind) hours[kind] += seconds / 3600;
     restarts += job.restarts;
     if (job.jct_s < 0) continue;
     jct.push_back(job.jct_s);
@@ -132,6 +135,7 @@ SimulationSummary summarise(const std::vector<JobResult>& jobs, const PolicyTime
           .makespan_s = largest(ends),
           .gpu_hours = gpu_s / 3600,
           .restarts_per_job = jobs.empty() ? kNone : restarts / static_cast<double>(jobs.size()),
+          .gpu_hours_by_kind = std::move(hours),
           .worst_fairness = largest(fairness),
           .mean_fairness = mean(fairness),
           .rounds = times.rounds,

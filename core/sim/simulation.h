@@ -21,6 +21,7 @@ struct JobResult {
   double jct_s = -1;        // completed - submitted; < 0: not completed
   int restarts = 0;         // changes of its allocation after the first
   double gpu_s = 0;
+  std::map<std::string, double> gpu_s_by_kind;  // "" where nodes have no kind
   double fairness = -1;  // finish-time fairness, see fairness.h; < 0: not computed or not completed
 };
 
@@ -35,6 +36,7 @@ struct SimulationSummary {
   double avg_jct_s, p50_jct_s, p99_jct_s, max_jct_s;
   double makespan_s;  // last completion, counted from 0
   double gpu_hours, restarts_per_job;
+  std::map<std::string, double> gpu_hours_by_kind;
   double worst_fairness, mean_fairness;  // NaN where not computed
   int rounds = 0;
   double policy_mean_s, policy_max_s;

@@ -57,6 +57,7 @@ Json Timeline::add(const TimelineEvent& event) {
       record["gpus"].push_back(names_[static_cast<size_t>(gpu)]);
     }
   }
+  if (!event.accelerator.empty()) record["accelerator"] = event.accelerator;
   const bool has_batch = event.kind == Kind::allocate || event.kind == Kind::batch;
   if (has_batch && !event.nodes.empty()) {
     record["atomic_batch"] = event.batch.atomic;

@@ -2,7 +2,8 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
-#include "core/sim/profiles/profile_files.h"
+#include "core/sim/profiles/profile_folder.h"
+#include "core/sim/profiles/profile_yaml.h"
 #include "core/sim/workload.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -18,8 +19,8 @@ void require(bool condition) {
 void use(const Profile& profile) {
   for (const Placement& gpus : {Placement{1}, {4}, {4, 4}, {1, 2, 3}, {9, 9, 9, 9, 9, 9}}) {
     for (const double atomic : {1.0, 7.5, 1e6}) {
-      if (!profile.measured(gpus) && !profile.interpolation()) continue;
-      const StepTime time = profile.step_time(gpus, atomic);
+      if (!profile.times().measured(gpus) && !profile.times().interpolation()) continue;
+      const StepTime time = profile.times().at(gpus, atomic);
       require(std::isfinite(time.step_s) && std::isfinite(time.sync_s));
     }
   }

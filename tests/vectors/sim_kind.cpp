@@ -42,8 +42,9 @@ bool check_step_times(const Json& cases, const char* section, const Profiles& pr
     const std::string where = fmt::format("{} {} {}", c.at(0).get<std::string>(),
                                           c.at(1).get<std::string>(), c.at(2).get<int64_t>());
     const bool table = c.size() > 5 && c.at(5) == "table";
-    report.require(where, profile.measured(gpus) == table, "is taken from the wrong kind of data");
-    const StepTime time = profile.step_time(gpus, c.at(2));
+    report.require(where, profile.times().measured(gpus) == table,
+                   "is taken from the wrong kind of data");
+    const StepTime time = profile.times().at(gpus, c.at(2));
     report.relative(where + " step", time.step_s, c.at(3), kRounding);
     report.relative(where + " sync", time.sync_s, c.at(4), kRounding);
   }
@@ -100,7 +101,7 @@ bool check_policy(const char* policy, const Json& file, const Profiles& profiles
     Tiresias tiresias;
     Optimus optimus([&cluster](const std::string& name) {
       const auto& job = cluster.job(name);
-      return TrueJob{&job.state.profile(), job.state.epochs_finished(), job.spec.batch_size};
+      return TrueJob{&job.state.profile(), "", job.state.epochs_finished(), job.spec.batch_size};
     });
     Policy& chosen = policy == std::string("tiresias") ? static_cast<Policy&>(tiresias) : optimus;
     const AllocatorOptions options{
@@ -128,8 +129,8 @@ void check_cell(const Json& want, size_t i, const Triangulation::Cell& cell,
 void check_triangulation(const std::string& application, const Json& want, const Profile& profile,
                          Report& report) {
   report.add_case();
-  if (!profile.interpolation()) fail("{}: nothing to interpolate", application);
-  const Triangulation& got = profile.interpolation()->triangulation();
+  if (!profile.times().interpolation()) fail("{}: nothing to interpolate", application);
+  const Triangulation& got = profile.times().interpolation()->triangulation();
   report.relative(application + " lift scale", got.lift_scale(), want.at("lift").at(0), kRounding);
   report.relative(application + " lift shift", got.lift_shift(), want.at("lift").at(1), kRounding);
   const auto& cells = got.cells();

@@ -41,7 +41,7 @@ PolluxProblem::PolluxProblem(const Snapshot& s, const PolluxOptions& options)
       choices(s.jobs.size()),
       totals_(static_cast<size_t>(objective.kinds()), std::vector<double>(s.resources.size())) {
   for (size_t j = 0; j < s.jobs.size(); ++j) {
-    if (s.jobs[j].preemptible || s.jobs[j].nodes.empty()) continue;
+    if ((s.jobs[j].preemptible && !s.jobs[j].settling) || s.jobs[j].nodes.empty()) continue;
     movable[j] = 0;
     present[j] = row_of(s.jobs[j].nodes);
     pinned.put(static_cast<int>(j), present[j]);

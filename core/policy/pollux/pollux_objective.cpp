@@ -4,24 +4,12 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/policy/perf_estimate.h"
 
 namespace adaptdl {
 namespace {
 
 constexpr double kIdle = 0.001;  // u of a job without speedup
-
-// For a kind of accelerator that the job has not used, it uses another measurement of the job.
-GoodputTable table_for(const JobHints& hints, const std::string& kind) {
-  const PerfParams* perf = hints.perf ? &*hints.perf : nullptr;
-  if (const auto found = hints.perf_by_kind.find(kind); found != hints.perf_by_kind.end()) {
-    perf = &found->second;
-  } else if (!perf && !hints.perf_by_kind.empty()) {
-    perf = &hints.perf_by_kind.begin()->second;
-  }
-  if (!perf || !hints.batch) return {};
-  const GradParams grad = hints.grad.value_or(GradParams{});
-  return {GoodputModel(*perf, grad, hints.batch->initial), *hints.batch};
-}
 
 double change_factor_of(const JobSnapshot& job, double fallback_cost) {
   const double cost = job.hints.rescale_cost_s.value_or(fallback_cost);
@@ -52,10 +40,11 @@ PolluxObjective::PolluxObjective(const Snapshot& snapshot, const PolluxOptions& 
     if (gpus_of_kind[kind_names_[k]] > gpus_of_kind[kind_names_[common]]) common = k;
   }
 
+  const PerfEstimate perf(snapshot, kind_names_);
   const auto jobs = static_cast<int64_t>(snapshot.jobs.size());
   for (const JobSnapshot& job : snapshot.jobs) {
     auto& tables = tables_.emplace_back();
-    for (const std::string& kind : kind_names_) tables.push_back(table_for(job.hints, kind));
+    for (size_t k = 0; k < kind_names_.size(); ++k) tables.push_back(perf.table(job.hints, k));
     const int64_t share = jobs * std::max<int64_t>(job.request[0], 1);
     const auto fair = static_cast<int>(std::clamp<int64_t>((gpus + share - 1) / share, 1, 1 << 16));
     base_.push_back(tables.empty() ? 1 : tables[common].at(1, fair));

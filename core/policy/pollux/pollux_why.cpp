@@ -54,7 +54,11 @@ std::string why_row(PolluxProblem& problem, int job, const PolluxRow& row) {
   if (row.empty()) return why_waits(problem, job);
   const int replicas = replicas_of(row), kind = problem.objective.kind_of(row.front().node);
   const std::string have = amount(problem, job, replicas);
-  if (!problem.movable[j]) return fmt::format("it keeps {} because it is not preemptible", have);
+  if (!problem.movable[j]) {
+    return fmt::format(
+        "it keeps {} because {}", have,
+        it.preemptible ? "its last change is not finished" : "it is not preemptible");
+  }
   if (unmeasured(it, replicas)) {
     return fmt::format("it is limited to {} until it has measured itself with more",
                        counted(replicas, "replica"));

@@ -1,5 +1,8 @@
 #include "core/policy/sia/sia.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/policy/configuration_round.h"
 #include "core/policy/sia/sia_values.h"
 
@@ -8,7 +11,14 @@ namespace {
 
 struct SiaOptions {
   double p = -0.5, lambda = 1.1, rescale_cost_s = 30;
+  bool as_simulated = false;  // by the publication's simulator
 };
+
+// Infinite values stay: the job must not have them.
+double rounded(double value) {
+  constexpr double kLargest = 3000;
+  return std::isfinite(value) ? std::min(kLargest, std::nearbyint(100 * value) / 100) : value;
+}
 
 class SiaValuation : public Valuation {
  public:
@@ -19,13 +29,21 @@ class SiaValuation : public Valuation {
                    std::span<GoodputTable> goodput,
                    const std::optional<Configuration>& present) override {
     const JobSnapshot& job = snapshot_.jobs[j];
+    // As published, a job that has measured nothing starts on any kind, though it may know speeds.
+    if (job.hints.max_profiled_replicas == 0) {
+      for (GoodputTable& table : goodput) table = GoodputTable();
+    }
     const double cost = job.hints.rescale_cost_s.value_or(options_.rescale_cost_s);
     const double change = job.nodes.empty() ? 1 : restart_factor(job.age_s, job.restarts, cost);
     JobValues result{.unassigned = options_.lambda};
     for (const auto& value : sia_values(configurations, goodput, present, change, options_.p)) {
-      result.configurations.push_back(value.value);
+      result.configurations.push_back(options_.as_simulated ? rounded(value.value) : value.value);
     }
     return result;
+  }
+
+  int64_t largest_batch(const JobSnapshot& job) const override {
+    return options_.as_simulated ? job.requested_batch : 0;
   }
 
  private:
@@ -50,8 +68,9 @@ class Sia : public Policy {
 };
 
 std::unique_ptr<Policy> make_sia(const std::map<std::string, double>& options) {
-  return std::make_unique<Sia>(
-      SiaOptions{options.at("p"), options.at("lambda"), options.at("rescale-cost")});
+  return std::make_unique<Sia>(SiaOptions{options.at("p"), options.at("lambda"),
+                                          options.at("rescale-cost"),
+                                          options.at("as-simulated") != 0});
 }
 
 }  // namespace
@@ -64,7 +83,10 @@ PolicyInfo sia_policy() {
            {"lambda", "", 1.1, 0, 1000,
             "cost of a job without an allocation; a job with its slowest configuration costs 1"},
            {"rescale-cost", "s", 30, 0, 86400,
-            "cost of a change of allocation for a job that has not measured it"}},
+            "cost of a change of allocation for a job that has not measured it"},
+           {"as-simulated", "flag", 0, 0, 1,
+            "1: as in the publication's simulator, goodput is valued with at most the batch that "
+            "the job's user requested, and values are rounded to 0.01"}},
           make_sia};
 }
 

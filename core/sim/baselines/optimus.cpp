@@ -26,7 +26,7 @@ double steps_left(const TrueJob& job) {
 }
 
 int most_replicas(const TrueJob& truth, const JobSnapshot& job) {
-  const int64_t fed = truth.batch_size / truth.profile->batch().atomic_min;
+  const int64_t fed = truth.batch_size / truth.profile->times(truth.kind).atomic_min();
   const int64_t most = std::min<int64_t>(truth.profile->max_replicas(), job.max_replicas);
   return static_cast<int>(std::max<int64_t>(1, std::min(fed, most)));
 }
@@ -39,8 +39,9 @@ double Optimus::step_s(const TrueJob& job, int replicas, int gpus_per_node) {
   if (!is_new) return found->second;
   Placement gpus(static_cast<size_t>(replicas / gpus_per_node), gpus_per_node);
   if (replicas % gpus_per_node > 0) gpus.push_back(replicas % gpus_per_node);
-  const BatchChoice batch = share_batch(job.profile->batch(), job.batch_size, replicas, true);
-  const StepTime time = job.profile->step_time(gpus, static_cast<double>(batch.atomic));
+  const BatchChoice batch =
+      share_batch(job.profile->batch(job.kind), job.batch_size, replicas, true);
+  const StepTime time = job.profile->times(job.kind).at(gpus, static_cast<double>(batch.atomic));
   return found->second = time.step_s + batch.accum_steps * (time.step_s - time.sync_s);
 }
 

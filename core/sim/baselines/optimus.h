@@ -18,6 +18,7 @@ namespace adaptdl {
 // The true state of a simulated job. Borrows the profile.
 struct TrueJob {
   const Profile* profile = nullptr;
+  std::string kind;  // of the accelerators
   int epochs_finished = 0;
   int64_t batch_size = 1;  // total, its user's
 };

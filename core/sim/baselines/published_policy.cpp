@@ -35,7 +35,7 @@ NodeList take_from_emptiest(FreeResources& free, const Snapshot& snapshot, int j
 }  // namespace
 
 bool pinned(const JobSnapshot& job) {
-  return !job.preemptible && !job.nodes.empty();
+  return (!job.preemptible || job.settling) && !job.nodes.empty();
 }
 
 void check_published(const Snapshot& snapshot, const char* policy) {

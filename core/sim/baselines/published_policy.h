@@ -25,7 +25,7 @@ int64_t total_gpus(const Snapshot& snapshot);
 std::vector<NodeList> place_on_emptiest(const Snapshot& snapshot, const std::vector<int>& wanted,
                                         const std::vector<int>& order);
 
-// Whether the job's allocation must not change.
+// Whether the job's allocation must not change, or is still changing.
 bool pinned(const JobSnapshot& job);
 
 }  // namespace adaptdl

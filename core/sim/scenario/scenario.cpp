@@ -6,6 +6,7 @@
 #include "core/base/files.h"
 #include "core/base/number.h"
 #include "core/sim/experiment.h"
+#include "core/sim/profiles/profile_yaml.h"
 
 namespace adaptdl {
 namespace {

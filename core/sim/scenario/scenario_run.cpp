@@ -58,7 +58,7 @@ ScenarioOutcome run_scenario(const Scenario& scenario, const std::string& policy
   }
   SimCluster cluster(scenario.nodes, workload, scenario.profiles, world);
   const auto options = options_of(scenario, policy);
-  const auto chosen = make_simulated_policy(policy, options, cluster);
+  const auto chosen = make_simulated_policy(policy, options, cluster, scenario.nodes);
   AllocatorOptions rounds = scenario.rounds;
   rounds.seed = seed;
   Simulation simulation(cluster, *chosen, rounds, kPatience);

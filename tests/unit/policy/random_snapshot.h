@@ -61,7 +61,7 @@ inline JobHints random_hints(Draw& draw, const SnapshotShape& shape) {
   hints.perf = perf();
   if (shape.accelerators.size() > 1) {
     for (const auto& kind : shape.accelerators) {
-      if (draw.chance(0.6)) hints.perf_by_kind[kind] = perf();
+      if (draw.chance(0.6)) hints.kinds[kind].perf = perf();
     }
   }
   hints.grad = GradParams{draw.log_uniform(1e-4, 1), draw.log_uniform(1e-4, 100)};

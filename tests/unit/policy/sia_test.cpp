@@ -134,8 +134,8 @@ TEST_CASE("each job runs on the kind that it is better on") {
   Snapshot snapshot = cluster({{"a", 4}, {"b", 4}});
   for (int j = 0; j < 2; ++j) {
     JobHints& hints = add_job(snapshot, 2).hints;
-    hints.perf_by_kind["a"] = linear(j == 0 ? 100 : 300);
-    hints.perf_by_kind["b"] = linear(j == 0 ? 300 : 100);
+    hints.kinds["a"].perf = linear(j == 0 ? 100 : 300);
+    hints.kinds["b"].perf = linear(j == 0 ? 300 : 100);
   }
   const Decision decision = decide(snapshot);
   CHECK(decision.jobs[0].nodes == NodeList{1, 1, 1, 1});
@@ -147,11 +147,11 @@ TEST_CASE("a kind that a job has not measured is as much faster as others found 
   Snapshot snapshot = cluster({{"a", 4}, {"b", 4}});
   for (const double speed : {200, 300, 5000}) {
     JobHints& hints = add_job(snapshot, 2).hints;
-    hints.perf_by_kind["a"] = linear(100);
-    hints.perf_by_kind["b"] = linear(speed);
+    hints.kinds["a"].perf = linear(100);
+    hints.kinds["b"].perf = linear(speed);
   }
   JobHints& hints = add_job(snapshot, 2).hints;
-  hints.perf_by_kind["a"] = linear(50);
+  hints.kinds["a"].perf = linear(50);
   const PerfEstimate estimate(snapshot, {"a", "b"});
   const auto on = [&](size_t job, size_t kind) {
     return 1 / estimate.on(snapshot.jobs[job].hints, kind)->beta_c;

@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "core/base/files.h"
+#include "core/sim/profiles/profile_folder.h"
+#include "core/sim/profiles/profile_yaml.h"
 #include "tests/unit/base/expect_error.h"
 
 using namespace adaptdl;
@@ -58,7 +60,7 @@ TEST_CASE("a folder and a YAML file are profiles beside each other") {
   CHECK(bert.application() == "bert");
   CHECK(bert.batch().initial == 12);
   CHECK(bert.max_replicas() == 3);
-  CHECK(bert.step_time(Placement{4, 4}, 4) == StepTime{0.5, 0.1});
+  CHECK(bert.times().at(Placement{4, 4}, 4) == StepTime{0.5, 0.1});
   const Profile& mine = profiles.at("mine");
   CHECK(mine.batch().max == 384);
   CHECK(mine.max_replicas() == 40);
@@ -66,7 +68,7 @@ TEST_CASE("a folder and a YAML file are profiles beside each other") {
   CHECK(mine.start_s() == 4);
   CHECK_FALSE(bert.start_s().has_value());
   CHECK_FALSE(bert.rescale_s().has_value());
-  CHECK(mine.step_time(Placement{16, 16}, 4) == StepTime{0.5, 0.1});
+  CHECK(mine.times().at(Placement{16, 16}, 4) == StepTime{0.5, 0.1});
   CHECK(mine.iterations(0, 384) == 4);
 
   write_file_atomic(folder.file("bert.yaml"), kYaml);
@@ -91,6 +93,79 @@ TEST_CASE("bounds come from a file, or are those of published applications") {
   write_file_atomic(folder.file("yolov3/scalability.csv"),
                     "num_nodes,num_replicas,local_bsz,step_time,sync_time\n4,2,4,1,0\n");
   CHECK_ERROR(read_profile_folder(folder.file("yolov3")), "yolov3: 2 replicas on 4 nodes");
+}
+
+TEST_CASE("files by kind of accelerator are measurements of that kind") {
+  const TemporaryDirectory folder;
+  const std::string app = folder.file("mine");
+  make_directories(app);
+  const auto write = [&](const char* name, const std::string& text) {
+    write_file_atomic(join_path(app, name), text);
+  };
+  const std::string columns = "local_bsz,step_time,sync_time,placement\n";
+  write("placements-fast.csv", columns + "4,0.2,0,1\n8,0.4,0,1\n4,0.3,0.1,11\n");
+  write("placements-slow.csv", columns + "4,0.4,0,1\n");
+  write("validation-12.csv", kValidation);
+  const Profile plain = read_profile_folder(app);
+  CHECK(plain.kinds() == std::vector<std::string>{"fast", "slow"});
+  CHECK_FALSE(plain.runs_on("other"));
+  CHECK_FALSE(plain.runs_on(""));
+  CHECK(plain.measured_kind("slow") == "slow");
+  CHECK(plain.batch("fast").atomic_max == 8);
+  CHECK(plain.batch("slow").atomic_max == 4);
+  CHECK(plain.max_replicas() == 2);
+  CHECK(plain.times("fast").speed() == doctest::Approx(20));
+  CHECK(plain.times("slow").at(Placement{1}, 4) == StepTime{0.4, 0});
+
+  write("bounds.yaml",
+        "slowdown: 1.5\nrescale_s: 50\ntold_rescale_s: 30\n"
+        "kinds: {fast: {atomic_max: 6, max_replicas: 1}}\n");
+  const Profile bounded = read_profile_folder(app);
+  CHECK(bounded.batch("fast").atomic_max == 6);
+  CHECK(bounded.max_replicas() == 1);
+  CHECK(bounded.told_rescale_s() == 30);
+  CHECK(bounded.times("slow").at(Placement{1}, 4).step_s == doctest::Approx(0.6));
+  write("bounds.yaml", "kinds: {quick: {atomic_max: 6}}\n");
+  CHECK_ERROR(read_profile_folder(app), "bounds.yaml:1: kinds.quick");
+}
+
+TEST_CASE("of rows that are there twice the mean counts, and sizes repeat no placements") {
+  const TemporaryDirectory folder;
+  const std::string app = folder.file("mine");
+  make_directories(app);
+  write_file_atomic(join_path(app, "placements-a.csv"),
+                    "placement,local_bsz,step_time,sync_time\n"
+                    "1,4,0.4,0\n12,4,0.5,0.1\n21,4,0.7,0.3\n");
+  write_file_atomic(join_path(app, "scalability-a.csv"),
+                    "num_nodes,num_replicas,local_bsz,step_time,sync_time\n"
+                    "2,3,4,9,1\n3,3,4,1,0\n3,3,4,2,1\n");
+  write_file_atomic(join_path(app, "validation-12.csv"), kValidation);
+  const Profile profile = read_profile_folder(app);
+  const StepTimes& times = profile.times("a");
+  CHECK(times.at(Placement{2, 1}, 4).step_s == doctest::Approx(0.6));
+  CHECK(times.at(Placement{1, 2}, 4).sync_s == doctest::Approx(0.2));
+  CHECK(times.max_replicas() == 3);
+}
+
+TEST_CASE("a YAML profile has lists for any kind, by kind, or both") {
+  const std::string by_kind =
+      replaced(kYaml, "validation:",
+               "kinds:\n  a100:\n    atomic_max: 64\n"
+               "    placements: [{gpus: [1], atomic: 4, step_s: 0.1, sync_s: 0}]\nvalidation:");
+  const Profile both(yaml(by_kind));
+  CHECK(both.kinds() == std::vector<std::string>{"", "a100"});
+  CHECK(both.times("a100").at(Placement{1}, 4).step_s == 0.1);
+  CHECK(both.times("t4").at(Placement{1}, 4).step_s == 0.4);
+  CHECK(both.measured_kind("t4").empty());
+  CHECK(both.batch("a100").atomic_max == 64);
+  const std::string again = profile_yaml(yaml(by_kind), "");
+  CHECK(profile_yaml(yaml(again), "") == again);
+
+  const size_t from = by_kind.find("placements:"), to = by_kind.find("kinds:");
+  const Profile only(yaml(std::string(by_kind).erase(from, to - from)));
+  CHECK(only.kinds() == std::vector<std::string>{"a100"});
+  CHECK_ERROR(yaml(replaced(by_kind, "a100:\n    atomic_max: 64", "a100:\n    atomic_most: 64")),
+              "kinds.a100");
 }
 
 TEST_CASE("what is wrong with a table of measurements is told with its place") {
@@ -145,6 +220,26 @@ TEST_CASE("the published profiles have the bounds that they were simulated with"
     CHECK(got.batch().atomic_max == want.batch.atomic_max);
     CHECK(got.epochs() == want.epochs);
     CHECK(got.max_replicas() == want.max_replicas);
-    CHECK(got.interpolation() != nullptr);
+    CHECK(got.times().interpolation() != nullptr);
   }
+}
+
+TEST_CASE("the profiles published with Sia are read as they are") {
+  const char* data = std::getenv("ADAPTDL_TEST_DATA");
+  if (!data) {
+    MESSAGE("skipped: ADAPTDL_TEST_DATA names no folder with data/sosp23");
+    return;
+  }
+  const Profiles profiles = read_profiles(join_path(data, "data/sosp23/profiles/published"));
+  const Profile& bert = profiles.at("bert");
+  CHECK(bert.kinds() == std::vector<std::string>{"aws", "dgx-ext", "quad", "rtx"});
+  CHECK(bert.rescale_s() == 120);
+  CHECK(bert.batch("aws").atomic_max == 12);
+  CHECK(bert.batch("dgx-ext").atomic_max == 48);
+  // Samples/s of one GPU, without the slowdown of 1.2.
+  CHECK(1.2 * bert.times("aws").speed() == doctest::Approx(13).epsilon(0.01));
+  CHECK(1.2 * bert.times("rtx").speed() == doctest::Approx(26.9).epsilon(0.01));
+  CHECK(1.2 * bert.times("dgx-ext").speed() == doctest::Approx(140).epsilon(0.01));
+  CHECK(profiles.at("yolov3").told_rescale_s() == 45);
+  CHECK(profiles.at("yolov3").batch("aws").atomic_max == 16);
 }

@@ -18,7 +18,7 @@ ProfileData changed(F&& change) {
 }
 
 StepTime at(const Profile& profile, Placement gpus, double atomic) {
-  return profile.step_time(gpus, atomic);
+  return profile.times().at(gpus, atomic);
 }
 
 }  // namespace
@@ -44,8 +44,8 @@ TEST_CASE("a measured placement is linear in the batch and constant beyond its m
   CHECK(at(profile, {1, 2}, 30).sync_s == doctest::Approx(0.15));
   CHECK(at(profile, {1}, 5) == StepTime{0.1, 0});
   CHECK(at(profile, {0, 1}, 500) == StepTime{0.4, 0});
-  CHECK(profile.measured(Placement{2, 0, 1}));
-  CHECK_FALSE(profile.measured(Placement{3}));
+  CHECK(profile.times().measured(Placement{2, 0, 1}));
+  CHECK_FALSE(profile.times().measured(Placement{3}));
 }
 
 TEST_CASE("another placement lies between sizes") {
@@ -55,7 +55,7 @@ TEST_CASE("another placement lies between sizes") {
   CHECK(at(profile, {2, 2, 2, 2}, 40) == StepTime{0.6, 0.4});
   CHECK(at(profile, {2, 2, 2, 2}, 25).step_s == doctest::Approx(0.45));
   CHECK(at(profile, {2, 2, 2, 1, 1}, 40) == StepTime{0.6, 0.4});  // as on four nodes
-  CHECK(profile.interpolated_step_time(2, 4, 40) == StepTime{0.4, 0.2});
+  CHECK(profile.times().interpolated(2, 4, 40) == StepTime{0.4, 0.2});
   CHECK(profile.max_replicas() == 8);
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("sizes on one node are extended to several by the step-time model") {
   const Profile profile(changed([](ProfileData& data) {
     std::erase_if(data.placements, [](const auto& m) { return m.gpus.size() > 1; });
   }));
-  CHECK(profile.interpolation() == nullptr);
+  CHECK(profile.times().interpolation() == nullptr);
   CHECK(at(profile, {2}, 20) == StepTime{0.2, 0.1});
   const StepTime apart = at(profile, {1, 1}, 20), three = at(profile, {3}, 20);
   CHECK(apart.step_s == doctest::Approx(0.2).epsilon(0.1));

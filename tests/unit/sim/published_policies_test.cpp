@@ -110,7 +110,8 @@ TEST_CASE("a job that comes back under the name of one that has gone is new to t
 
 TEST_CASE("optimus gives GPUs to who gains most, and moves only who has another number") {
   const Profile profile(sample_profile());
-  std::map<std::string, TrueJob> truth = {{"a", {&profile, 0, 80}}, {"b", {&profile, 1, 80}}};
+  std::map<std::string, TrueJob> truth = {{"a", {&profile, "", 0, 80}},
+                                          {"b", {&profile, "", 1, 80}}};
   Optimus policy([&](const std::string& name) { return truth.at(name); });
   // Steps on 1, 2, 3, 4 GPUs: two of 0.4 s, 0.4, 0.27, 0.2. The first has 30 steps and more to go,
   // the second 1.
@@ -133,7 +134,7 @@ TEST_CASE("optimus gives no more than the batch can feed, and the profile allows
   data.max_replicas = 3;
   const Profile three(data), plain(sample_profile());
   Optimus policy([&](const std::string& name) {
-    return name == "a" ? TrueJob{&three, 0, 80} : TrueJob{&plain, 0, 20};
+    return name == "a" ? TrueJob{&three, "", 0, 80} : TrueJob{&plain, "", 0, 20};
   });
   const auto got = lists(policy.decide(snapshot({4, 4}, {{"a"}, {"b"}}), 0, {}));
   CHECK(got[0].size() <= 3);
@@ -145,7 +146,7 @@ TEST_CASE("published policies answer every snapshot of theirs feasibly") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     Tiresias tiresias;
     check_feasible(tiresias, seed);
-    Optimus optimus([&](const std::string&) { return TrueJob{&profile, 0, 80}; });
+    Optimus optimus([&](const std::string&) { return TrueJob{&profile, "", 0, 80}; });
     check_feasible(optimus, seed);
   }
 }

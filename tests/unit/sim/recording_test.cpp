@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 #include <sstream>
 
-#include "core/sim/profiles/profile_files.h"
+#include "core/sim/profiles/profile_yaml.h"
 #include "tests/unit/base/expect_error.h"
 
 using namespace adaptdl;

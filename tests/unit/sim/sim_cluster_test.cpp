@@ -1,6 +1,7 @@
 #include "core/sim/sim_cluster.h"
 
 #include <doctest/doctest.h>
+#include <utility>
 
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/sim/sample_cluster.h"
@@ -222,4 +223,110 @@ TEST_CASE("batches are the workload's where jobs do not adapt them") {
   cluster.allocate("a", {"node-0", "node-0"}, "");
   CHECK(cluster.job("a").state.batch() == BatchChoice{40, 0, 0});
   CHECK(cluster.rescale_cost_s(cluster.job("a")) == 1);  // the profile does not tell it
+}
+
+namespace {
+
+// Kind "a" as in the sample, kind "b" twice as fast.
+ProfileData two_kinds() {
+  ProfileData data = sample_profile();
+  Measurements& fast = data.kinds["b"] = data;
+  for (PlacementMeasurement& row : fast.placements) row.time.step_s /= 2, row.time.sync_s /= 2;
+  data.kinds["a"] = std::exchange(static_cast<Measurements&>(data), {});
+  data.rescale_s = 30;
+  data.told_rescale_s = 20;
+  return data;
+}
+
+class KindsCluster : public SimCluster {
+ public:
+  explicit KindsCluster(const SimClusterOptions& options, ProfileData profile = two_kinds())
+      : KindsCluster(options, std::map<std::string, Profile>{{"sample", Profile(profile)}}) {}
+
+  void start(const std::vector<std::string>& nodes) {
+    advance_to(10);
+    allocate("a", nodes, "");
+  }
+  const Job& only() const { return job("a"); }
+
+ private:
+  KindsCluster(const SimClusterOptions& options, const std::map<std::string, Profile>& profiles)
+      : SimCluster(
+            {{"a-0", "a", {{"gpu", 2}}}, {"a-1", "a", {{"gpu", 2}}}, {"b-0", "b", {{"gpu", 2}}}},
+            {sample_job("a", 0)}, keep_ = profiles, options) {}
+  static inline std::map<std::string, Profile> keep_;
+};
+
+}  // namespace
+
+TEST_CASE("step times, fits and GPU hours are those of the kind of accelerator") {
+  KindsCluster cluster({.rescale_s = 0});
+  cluster.start({"a-0"});
+  cluster.advance_to(20);
+  CHECK(cluster.only().state.progress() == doctest::Approx(50));
+  const JobHints on_a = cluster.jobs().at(0).hints;
+  CHECK_FALSE(on_a.perf);
+  REQUIRE(on_a.kinds.contains("a"));
+  CHECK(on_a.kinds.at("a").perf);
+  CHECK(on_a.kinds.at("a").atomic_max == 40);
+  CHECK_FALSE(on_a.kinds.contains("b"));
+  cluster.allocate("a", {"b-0"}, "");
+  cluster.advance_to(25);
+  CHECK(cluster.only().state.progress() > 99);  // 10 of 20 samples a step, then twice as fast
+  const JobHints on_both = cluster.jobs().at(0).hints;
+  CHECK(on_both.kinds.at("b").perf);
+  CHECK(cluster.only().gpu_s_by_kind.at("a") == 10);
+  CHECK(cluster.only().gpu_s_by_kind.at("b") == 5);
+}
+
+TEST_CASE("all replicas start again on another kind") {
+  ProfileData profile = two_kinds();
+  profile.start_s = 5;
+  KindsCluster cluster({.rescale_s = -1}, profile);
+  cluster.start({"a-0"});
+  cluster.advance_to(50);
+  const double before = cluster.only().state.progress();
+  cluster.allocate("a", {"b-0", "b-0"}, "");
+  cluster.advance_to(84);
+  CHECK(cluster.only().state.progress() == before);
+  cluster.advance_to(86);
+  CHECK(cluster.only().state.progress() > before);
+}
+
+TEST_CASE("by Sia's rules, equal nodes are free, changes are finished, and speeds are known") {
+  KindsCluster cluster({.rescale_s = -1,
+                        .rules = {.same_shape_free = true,
+                                  .finish_changes = true,
+                                  .speeds_known = true,
+                                  .costs_told = true}});
+  cluster.advance_to(10);
+  const JobHints before = cluster.jobs().at(0).hints;
+  CHECK(before.kinds.at("b").speed == doctest::Approx(2 * *before.kinds.at("a").speed));
+  CHECK_FALSE(before.kinds.at("a").perf);
+  cluster.allocate("a", {"a-0"}, "");
+  CHECK(cluster.jobs().at(0).settling);
+  cluster.advance_to(45);
+  CHECK_FALSE(cluster.jobs().at(0).settling);
+  CHECK(cluster.jobs().at(0).hints.rescale_cost_s == 20);
+  cluster.allocate("a", {"a-1"}, "");
+  CHECK(cluster.only().restarts == 0);
+  CHECK_FALSE(cluster.jobs().at(0).settling);
+  cluster.allocate("a", {"b-0"}, "");
+  CHECK(cluster.only().restarts == 1);
+  CHECK(cluster.jobs().at(0).settling);
+}
+
+TEST_CASE("a job runs on kinds only on which its application was measured") {
+  ProfileData profile = two_kinds();
+  profile.kinds.erase("b");
+  KindsCluster cluster({}, profile);
+  cluster.advance_to(10);
+  const ClusterJob job = cluster.jobs().at(0);
+  CHECK(job.request.at("profile:sample") == 1);
+  const std::vector<ClusterNode> nodes = cluster.nodes();
+  CHECK(nodes.at(0).free_for_jobs.contains("profile:sample"));
+  CHECK_FALSE(nodes.at(2).free_for_jobs.contains("profile:sample"));
+  profile.kinds["c"] = profile.kinds["a"];
+  profile.kinds.erase("a");
+  CHECK_ERROR(KindsCluster({}, profile), "application sample was measured on c only");
 }
