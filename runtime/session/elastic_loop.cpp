@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/ranges.h>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -68,7 +69,9 @@ int ElasticLoop::run() {
   const int64_t tried = try_atomic(atomic);
   if (tried < atomic) progress_.atomic_limit = tried;
   if (validator_ && spec_.best) check_best_metric(spec_, validator_->metrics(tried));
-  checkpointer_.allow_any_numbers(not_finite(state_.tensors()));
+  const std::set<std::string> any_numbers = not_finite(state_.tensors());
+  checkpointer_.allow_any_numbers(any_numbers);
+  models_.allow_any_numbers(any_numbers);
   options_.hooks->program(program_);
   if (session_.has_launcher()) optimizer_.reserve_state();
   session_.set_device_memory(device_memory(options_.device));

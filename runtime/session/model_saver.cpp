@@ -32,12 +32,14 @@ std::string ModelSaver::save_trained(const std::function<bool()>& stop) {
 }
 
 void ModelSaver::require_finite() const {
-  const auto spoilt = not_finite(program_.parameters());
-  if (spoilt.empty()) return;
-  fail(
-      "training came to its end, but parameter {} holds numbers that are not finite; lower the "
-      "learning rate or clip gradients, and continue from the newest checkpoint",
-      *spoilt.begin());
+  for (std::string name : not_finite(model_tensors(program_))) {
+    if (any_numbers_.contains(name)) continue;
+    name[name.find('/')] = ' ';  // parameter/x, buffer/x
+    fail(
+        "training came to its end, but {} holds numbers that are not finite; lower the learning "
+        "rate or clip gradients, and continue from the newest checkpoint",
+        name);
+  }
 }
 
 bool ModelSaver::is_best(const Progress& progress) const {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "adaptdl/program.h"
@@ -19,6 +20,9 @@ class ModelSaver {
  public:
   ModelSaver(Program& program, const TrainingSpec& spec, const TrainOptions& options)
       : program_(program), spec_(spec), options_(options) {}
+
+  // Tensors, named as in checkpoints, that may hold numbers that are not finite.
+  void allow_any_numbers(std::set<std::string> names) { any_numbers_ = std::move(names); }
 
   // Writes the trained model and returns its path, or "" if none is wanted. Tries again for ten
   // minutes, since a full disk should not lose the model, or until `stop` returns true. Throws
@@ -42,6 +46,7 @@ class ModelSaver {
   Program& program_;
   const TrainingSpec& spec_;
   const TrainOptions& options_;
+  std::set<std::string> any_numbers_;
   std::optional<int64_t> saved_best_;  // the step of the best model that was saved here
   bool best_is_saved_ = true;          // the newest attempt succeeded
 };

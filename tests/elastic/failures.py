@@ -1,12 +1,14 @@
 """Invalid programs are refused with a message before training; programs that always fail are given
 up; steps with a loss that is not finite are skipped."""
 
+import array
 import os
 import signal
+import statistics
 import struct
 import time
 
-from support import SmallDisk, check, kill, main, read, same_losses
+from support import SmallDisk, check, kill, main, read, read_safetensors, same_losses
 
 
 def refused(folder, name, *arguments, words=(), replicas="2"):
@@ -317,6 +319,39 @@ def leaves_no_trace(folder, draw):
         check(loss == expected, f"step {step}: {loss} instead of {expected}")
 
 
+def running_statistics(folder, draw):
+    """A skipped step leaves no trace in what normalisation over batches keeps either, although
+    autograd does not count its changes."""
+    program = folder.program("normalises")
+    with open(folder.file("spoilt.npy"), "rb") as file:
+        values = array.array("f", file.read()[-240 * 3 * 4:])
+    points = [values[i:i + 3] for i in range(0, len(values), 3)]
+    for replicas in (1, 2):
+        mean, var = [0.0] * 3, [1.0] * 3
+        for step in range(20):
+            batch = points[24 * (step % 10):][:24]
+            if step % 10 == 1:
+                continue  # has a sample that is not a number
+            shares = [batch[rank::replicas] for rank in range(replicas)]
+            for k in range(3):
+                columns = [[point[k] for point in share] for share in shares]
+                mean[k] = 0.9 * mean[k] + 0.1 * statistics.mean(map(statistics.mean, columns))
+                var[k] = 0.9 * var[k] + 0.1 * statistics.mean(map(statistics.variance, columns))
+        run = folder.run(program, "--replicas", str(replicas), "--name", f"norm-{replicas}")
+        run.expect_end(0)
+        skipped = [event["step"] for event in run.of("skipped")]
+        check(skipped == [2, 12], f"skipped {skipped}")
+        weights = folder.file("weights.safetensors")
+        code, _, said = folder.command("export", run.end_event()["model"], weights)
+        check(code == 0, "the model was not exported", said)
+        header, elements = read_safetensors(weights)
+        for name, wanted in (("mean", mean), ("var", var)):
+            begin, end = header[name]["data_offsets"]
+            ours = array.array("f", elements[begin:end])
+            check(all(abs(a - b) <= 1e-5 * abs(b) + 1e-6 for a, b in zip(ours, wanted)),
+                  f"another {name} with {replicas} replicas", ours.tolist(), wanted)
+
+
 main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, exceptions,
      memory_runs_out, hangs, all_hang, stays_stopped, stops_on_its_way, full_checkpoint_disk,
-     not_finite, gradient_not_finite, leaves_no_trace)
+     not_finite, gradient_not_finite, leaves_no_trace, running_statistics)

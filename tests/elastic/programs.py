@@ -75,6 +75,13 @@ def training_step(self, batch: List[Tensor]) -> Tensor:
             (self.mask < 0.0).sum() * 0.0)
 """
 
+# Normalises over the batch, as nn.BatchNorm1d does.
+NORMALISES = """
+def training_step(self, batch: List[Tensor]) -> Tensor:
+    x = torch.batch_norm(batch[0], None, None, self.mean, self.var, self.training, 0.1, 1e-5, False)
+    return (torch.matmul(x, self.w) - 1.0).pow(2).mean()
+"""
+
 # The gradient is always finite, but that of the marked sample is huge.
 HUGE = """
 def training_step(self, batch: List[Tensor]) -> Tensor:
@@ -166,6 +173,8 @@ def main():
         [-1.0 if 24 <= i < 48 else 1.0 for i in range(240)])
     npy(os.path.join(folder, "marked.npy"), "<f4", [240, 1],
         [-1.0 if i == 30 else 1.0 for i in range(240)])
+    npy(os.path.join(folder, "spoilt.npy"), "<f4", [240, 3],
+        [float("nan") if i == 90 else draw.gauss(i % 3, 1) for i in range(720)])
     w = {"w": [3]}
     values = settings(INDICES)
     code, parameters = large()
@@ -201,6 +210,10 @@ def main():
             "    - {path: points.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=5)
                 .replace("batch:", "  shuffle: false\nbatch:"),
                 {"mean": [1], "mask": [2]}, {"mask": "-inf"}),
+        archive("normalises", NORMALISES, w, settings(
+            "    - {path: spoilt.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=2).replace(
+                "batch:", "  shuffle: false\nbatch:"),
+                {"mean": [3], "var": [3]}, {"var": "1"}),
         archive("huge", HUGE, w, settings(
             "    - {path: marked.npy}\n", optimizer="{kind: sgd, lr: 0.001}", epochs=5).replace(
                 "batch:", "  shuffle: false\nbatch:")),
