@@ -110,7 +110,8 @@ void Stepper::check_program(const BatchPlan& batch) {
 }
 
 void Stepper::read_ahead(const Progress& progress, const Team& team) {
-  loader_.configure(progress.position, team.replicas, team.rank, progress.batch.atomic);
+  loader_.configure(progress.position, team.replicas, team.rank, progress.batch.atomic,
+                    progress.batch.micro_steps);
 }
 
 // The micro-batches of the next step: as many as planned, or fewer at the end of a pass.
@@ -118,8 +119,9 @@ std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Tea
   std::vector<data::Step> steps;
   data::Position position = progress.position;
   for (int micro = 0; micro < progress.batch.micro_steps; ++micro) {
-    steps.push_back(
-        loader_.sampler().step(position, team.replicas, team.rank, progress.batch.atomic));
+    steps.push_back(loader_.sampler().step(position, team.replicas, team.rank,
+                                           progress.batch.atomic,
+                                           /*more=*/micro + 1 < progress.batch.micro_steps));
     if (steps.back().ends_pass) break;
     position = steps.back().next;
   }
@@ -207,8 +209,7 @@ void Stepper::update_statistics(Progress& after, const Progress& before, const S
   // Each half is a sample; otherwise a replica has one in each pass that has data for it.
   int gradient_samples = 0;
   for (const auto& step : steps) {
-    gradient_samples +=
-        facts.halved ? 2 : static_cast<int>(std::min<int64_t>(facts.replicas, step.consumed));
+    gradient_samples += facts.halved ? 2 : step.sharers;
   }
   const double scale = facts.summary.samples / static_cast<double>(spec_.batch.initial);
   // Successive gradients are compared if both are of a whole step.

@@ -175,6 +175,8 @@ def main():
         [-1.0 if i == 30 else 1.0 for i in range(240)])
     npy(os.path.join(folder, "spoilt.npy"), "<f4", [240, 3],
         [float("nan") if i == 90 else draw.gauss(i % 3, 1) for i in range(720)])
+    npy(os.path.join(folder, "rest_of_4.npy"), "<f4", [220, 3],
+        [draw.gauss(i % 3, 1) for i in range(660)])
     w = {"w": [3]}
     values = settings(INDICES)
     code, parameters = large()

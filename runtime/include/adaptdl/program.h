@@ -37,7 +37,8 @@ class Program {
 
   // The loss: one floating-point number with a gradient, the mean over the batch. `batch` holds one
   // tensor per data column on the program's device, with samples along dimension 0: the current
-  // atomic batch size, or fewer at the end of a pass. A step need not use all parameters, and
+  // atomic batch size; at the end of a pass fewer, or 3 where that size is 2. A single sample comes
+  // only if the size is 1, or if the step has no other. A step need not use all parameters, and
   // gradients may be sparse.
   virtual at::Tensor training_step(const std::vector<at::Tensor>& batch) = 0;
 
