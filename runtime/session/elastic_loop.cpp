@@ -438,7 +438,7 @@ void ElasticLoop::initialise() {
   std::vector<std::string> problems;
   const auto checkpoint = checkpointer_.latest(&problems);
   if (checkpoint) {
-    state_.restore(checkpoint->header.state);
+    state_.resume(checkpoint->header.state);
     restore_tensors(*checkpoint, state_.tensors());
     progress_.batch_replicas = 0;
     if (!checkpoint->header.state.value("ended", false)) checkpointer_.failed();
