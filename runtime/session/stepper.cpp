@@ -215,9 +215,8 @@ void Stepper::update_statistics(Progress& after, const Progress& before, const S
   // Successive gradients are compared if both are of a whole step.
   if (gradient_samples == 1 && !(facts.whole && gradients_.has_previous())) return;
   std::vector<gns::GroupSample> groups;
-  for (size_t g = 0; g < facts.summary.local.size(); ++g) {
-    const GroupNorms& norms = gradients_.norms()[g];
-    groups.push_back({facts.summary.local[g], norms.total, norms.previous, norms.product});
+  for (const GroupNorms& norms : facts.summary.norms) {
+    groups.push_back({norms.local, norms.total, norms.previous, norms.product});
   }
   const double stands_for =
       static_cast<double>(std::max<int64_t>(before.step - before.last_measured, 1));
@@ -301,7 +300,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   report.next_batch = decisions.next_batch;
   report.checkpoint = decisions.checkpoint && decisions.checkpoint(seconds_since(begun));
   report.nonfinite |= !gradients_.finite();
-  for (const auto& norms : gradients_.norms()) report.local.push_back(norms.local);
+  report.norms = gradients_.norms();
   if (team.communicator) report.used = gradients_.used();
   if (progress.measure) {
     measure_cost_s_ = gradients_.measure_seconds();
