@@ -111,6 +111,18 @@ void ElasticLoop::reached(StepHooks::Point point, int64_t step) {
 }
 
 ElasticLoop::Outcome ElasticLoop::train_generation() {
+  try {
+    return train_on();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    // Of LibTorch or the standard library: of this process, as far as anybody knows.
+    throw StepFailure(fmt::format("after step {}: {}", progress_.step, reason_of(error)),
+                      progress_.step + 1, ExitCode::error);
+  }
+}
+
+ElasticLoop::Outcome ElasticLoop::train_on() {
   synchronise();
   for (;;) {
     if (progress_.finished && !progress_.validate) {
@@ -223,7 +235,7 @@ StepFailure ElasticLoop::failed(const std::exception& error) const {
   const int64_t step = progress_.step + 1;
   return {fmt::format("step {}, samples {} to {} of epoch {}: {}", step, from.index,
                       from.index + progress_.batch.total(session_.replicas()) - 1, from.epoch,
-                      error.what()),
+                      reason_of(error)),
           step, ours ? ours->exit_code() : ExitCode::error};
 }
 

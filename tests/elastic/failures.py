@@ -105,6 +105,26 @@ def exceptions(folder, draw):
         check(run.last_step() == 4, "it got past the step")
 
 
+def exceptions_after_a_step(folder, draw):
+    """So is an exception of LibTorch or the standard library between two steps: the others go on,
+    and no step is lost."""
+    for point in ("prepared", "committed", "applied", "announced"):
+        for member in ("0", "1"):
+            run = folder.run(folder.program("slow"), "--replicas", "2", "--set", "epochs=1",
+                             "--name", f"{point}-{member}",
+                             ADAPTDL_FAULT=f"{point}:5:{member}:no_memory")
+            run.expect_end(0, 200)
+            run.check_steps(last=40)
+            failure, = run.of("failure")
+            check("bad_alloc" in failure["reason"] and "1 of 2 continue" in failure["next"],
+                  "an odd failure", failure)
+    run = folder.run(folder.program("slow"), "--replicas", "2", "--set", "epochs=1", "--name",
+                     "again", ADAPTDL_FAULT="committed:5:any:no_memory")
+    run.expect_end(1, 200)
+    check("two replicas failed in the same step" in run.end_event()["reason"], "an odd reason",
+          run.end_event())
+
+
 def memory_runs_out(folder, draw):
     """Smaller passes, and the same losses as if the user had asked for them."""
     asked = folder.run(folder.program("greedy"), "--set", "batch.atomic_max=8", "--name", "asked")
@@ -387,6 +407,6 @@ def two_samples_or_none(folder, draw):
 
 
 main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, exceptions,
-     memory_runs_out, hangs, all_hang, stays_stopped, stops_on_its_way, full_checkpoint_disk,
-     not_finite, gradient_not_finite, leaves_no_trace, running_statistics,
+     exceptions_after_a_step, memory_runs_out, hangs, all_hang, stays_stopped, stops_on_its_way,
+     full_checkpoint_disk, not_finite, gradient_not_finite, leaves_no_trace, running_statistics,
      two_samples_or_none)

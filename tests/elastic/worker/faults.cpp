@@ -1,5 +1,6 @@
 #include "tests/elastic/worker/faults.h"
 
+#include <new>
 #include <signal.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@ void Faults::reached(StepHooks::Point point, int64_t step, uint64_t member) cons
       for (;;) pause();
     }
     if (here + who + ":throw" == wanted_) fail("the exception that was asked for");
+    if (here + who + ":no_memory" == wanted_) throw std::bad_alloc();
     if (here + who + ":flip" == wanted_) flip(program_->parameters().front().tensor);
   }
 }

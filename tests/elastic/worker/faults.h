@@ -14,8 +14,8 @@ namespace adaptdl {
 class Faults {
  public:
   // Reads ADAPTDL_FAULT: POINT:STEP:MEMBER; MEMBER may be "any". With the suffix :stop the process
-  // stops itself (SIGSTOP) instead, with :throw it throws an Error, with :flip it changes one bit
-  // of its first parameter. Does nothing if the variable is unset.
+  // stops itself (SIGSTOP) instead, with :throw it throws an Error, with :no_memory std::bad_alloc,
+  // with :flip it changes one bit of its first parameter. Does nothing if the variable is unset.
   Faults();
 
   void program(Program& program) { program_ = &program; }
