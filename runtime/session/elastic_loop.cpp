@@ -475,9 +475,20 @@ void ElasticLoop::conclude(bool finished) {
   if (session_.rank() == 0) {
     const Session::Saving saving(session_);
     const auto told = [this] { return session_.stop_requested() != StopMode::none; };
-    const std::string model = finished ? models_.save_trained(told) : "";
+    const auto write = [this](bool complete) {
+      checkpointed_ = checkpointer_.write(header(/*ended=*/true, complete), state_.tensors());
+    };
+    // Whoever starts the run again gets the model from that checkpoint.
+    const auto without_model = [&write] {
+      try {
+        write(/*complete=*/false);
+      } catch (const Error& error) {
+        log_warning("{}", error.what());
+      }
+    };
+    const std::string model = finished ? models_.save_trained(told, without_model) : "";
     try {
-      checkpointed_ = checkpointer_.write(header(/*ended=*/true, finished), state_.tensors());
+      write(/*complete=*/finished);
     } catch (const Error& error) {
       if (model.empty()) throw;
       log_warning("{}", error.what());  // nothing is lost: training is over and the model is saved

@@ -8,12 +8,14 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "runtime/session/model_tensors.h"
+#include "runtime/session/step_failure.h"
 
 namespace adaptdl {
 
 using nlohmann::json;
 
-std::string ModelSaver::save_trained(const std::function<bool()>& stop) {
+std::string ModelSaver::save_trained(const std::function<bool()>& stop,
+                                     const std::function<void()>& failed) {
   constexpr double kFirst = 1, kLongest = 60, kPatience = 600;  // s
   require_finite();
   if (options_.model_path.empty()) return "";
@@ -22,10 +24,14 @@ std::string ModelSaver::save_trained(const std::function<bool()>& stop) {
     try {
       program_.save(options_.model_path);
       return options_.model_path;
-    } catch (const Error& error) {
-      if (stop() || seconds_since(begun) + pause > kPatience) throw;
+    } catch (const std::exception& error) {
+      const std::string reason = reason_of(error);
+      if (pause == kFirst) failed();
+      if (stop() || seconds_since(begun) + pause > kPatience) {
+        fail("the trained model cannot be saved: {}", reason);
+      }
       log_warning("{}; the trained model is kept in memory, next attempt to save it in {} s",
-                  error.what(), pause);
+                  reason, pause);
     }
     std::this_thread::sleep_for(Seconds(pause));
   }

@@ -25,10 +25,10 @@ class ModelSaver {
   void allow_any_numbers(std::set<std::string> names) { any_numbers_ = std::move(names); }
 
   // Writes the trained model and returns its path, or "" if none is wanted. Tries again for ten
-  // minutes, since a full disk should not lose the model, or until `stop` returns true. Throws
-  // Error if the model holds numbers that are not finite: what training has spoilt must not pass
-  // for trained.
-  std::string save_trained(const std::function<bool()>& stop);
+  // minutes, since a full disk should not lose the model, or until `stop` returns true. Calls
+  // `failed` after the first attempt, if that fails. Throws Error if the last one does, and if the
+  // model holds numbers that are not finite: what training has spoilt must not pass for trained.
+  std::string save_trained(const std::function<bool()>& stop, const std::function<void()>& failed);
 
   // Whether the program's parameters are those of the best validation so far.
   bool is_best(const Progress& progress) const;

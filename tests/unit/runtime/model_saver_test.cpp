@@ -20,7 +20,11 @@ class Model : public Program {
   std::vector<NamedTensor> buffers() override { return {{"mean", mean}, {"mask", mask}}; }
   at::Tensor training_step(const std::vector<at::Tensor>&) override { return {}; }
   void train(bool) override {}
-  void save(const std::string&) override {}
+  void save(const std::string&) override {
+    ++attempts;
+    if (broken > 0 && broken-- > 0) throw std::runtime_error("no space");
+  }
+  int attempts = 0, broken = 0;
 };
 
 }  // namespace
@@ -32,11 +36,32 @@ TEST_CASE("a model with parameters or buffers that training has spoilt is none")
   options.model_path = "model.pt";
   ModelSaver saver(model, spec, options);
   saver.allow_any_numbers({"buffer/mask"});
-  const auto save = [&] { return saver.save_trained([] { return true; }); };
+  const auto save = [&] { return saver.save_trained([] { return true; }, [] {}); };
   CHECK(save() == "model.pt");
   model.mean[1] = NAN;
   CHECK_ERROR(save(), "buffer mean holds numbers that are not finite");
   model.mean.zero_();
   model.weight[0] = INFINITY;
   CHECK_ERROR(save(), "parameter weight holds numbers that are not finite");
+}
+
+TEST_CASE("a model that cannot be saved is tried again, and its state is saved meanwhile") {
+  Model model;
+  const TrainingSpec spec;
+  TrainOptions options;
+  options.model_path = "model.pt";
+  ModelSaver saver(model, spec, options);
+  saver.allow_any_numbers({"buffer/mask"});
+  bool stop = false;
+  int failed = 0;
+  const auto save = [&] { return saver.save_trained([&] { return stop; }, [&] { ++failed; }); };
+  model.broken = 1;
+  CHECK(save() == "model.pt");
+  CHECK(model.attempts == 2);
+  CHECK(failed == 1);
+  stop = true;
+  model.broken = 1;
+  CHECK_ERROR(save(), "the trained model cannot be saved: no space");
+  CHECK(model.attempts == 3);
+  CHECK(failed == 2);
 }
