@@ -117,7 +117,7 @@ double GradientStatistics::gain(double scale, int group) const {
 }
 
 double GradientStatistics::gain(double scale) const {
-  return empty() ? 1.0 : adaptdl::gain(published(), scale);
+  return empty() ? std::min(1.0, scale) : adaptdl::gain(published(), scale);
 }
 
 nlohmann::json GradientStatistics::to_json() const {

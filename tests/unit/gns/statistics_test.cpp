@@ -99,6 +99,9 @@ TEST_CASE("the first gradient of a lone replica says nothing") {
   CHECK(statistics.var() == 2e-6);
   CHECK(statistics.gain(8) == 1);
   CHECK(statistics.gain(8, 1) == 1);
+  // A shorter step is less progress all the same.
+  CHECK(statistics.gain(414.0 / 1024) == 414.0 / 1024);
+  CHECK(statistics.gain(414.0 / 1024, 1) == 1);
   CHECK(statistics.raw(0) == GradParams{1, 0});
 }
 
