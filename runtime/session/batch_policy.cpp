@@ -11,10 +11,11 @@ namespace {
 constexpr int64_t kStepsBetweenChoices = 20;
 
 // A batch of more than all samples cannot be filled.
-BatchBounds bounds_of(const BatchSpec& spec, int64_t samples) {
-  BatchBounds bounds{spec.initial, std::max(spec.initial, std::min(spec.max, samples)),
-                     spec.atomic_min, spec.atomic_max, spec.accumulation};
-  bounds.halves_alone = true;
+BatchBounds bounds_of(const TrainingSpec& spec, int64_t samples) {
+  const BatchSpec& batch = spec.batch;
+  BatchBounds bounds{batch.initial, std::max(batch.initial, std::min(batch.max, samples)),
+                     batch.atomic_min, batch.atomic_max, batch.accumulation};
+  bounds.halves_alone = measures_halves_alone(spec);
   return bounds;
 }
 
@@ -25,7 +26,7 @@ BatchPlan plan_of(const BatchChoice& choice) {
 }  // namespace
 
 BatchPolicy::BatchPolicy(const TrainingSpec& spec, int64_t samples)
-    : bounds_(bounds_of(spec.batch, samples)),
+    : bounds_(bounds_of(spec, samples)),
       chooser_(bounds_, spec.batch.adaptive),
       spec_(spec.batch) {}
 

@@ -78,6 +78,11 @@ void check_loss(const at::Tensor& loss) {
 
 }  // namespace
 
+bool measures_halves_alone(const TrainingSpec& spec) {
+  return spec.batch.adaptive && spec.batch.accumulation &&
+         spec.statistics == TrainingSpec::Averaging::recent;
+}
+
 Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
                  const TrainingSpec& spec, const data::Dataset& dataset, at::Device device,
                  StepHooks& hooks)
@@ -130,8 +135,7 @@ std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Tea
 
 // Whether a lone replica has two gradients of its steps now and then, to tell their noise.
 bool Stepper::measures_halves(int replicas, int64_t samples) const {
-  return replicas == 1 && samples >= kSmallestHalved && spec_.batch.adaptive &&
-         spec_.batch.accumulation && spec_.statistics == TrainingSpec::Averaging::recent;
+  return replicas == 1 && samples >= kSmallestHalved && measures_halves_alone(spec_);
 }
 
 bool Stepper::in_halves(const Progress& progress, int replicas, int64_t step) const {
