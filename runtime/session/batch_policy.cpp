@@ -9,6 +9,7 @@ namespace {
 
 // Interval of fitting and evaluating the model, which takes less than a millisecond.
 constexpr int64_t kStepsBetweenChoices = 20;
+constexpr int64_t kQuickToValidate = 128;  // samples
 
 // A batch of more than all samples cannot be filled.
 BatchBounds bounds_of(const TrainingSpec& spec, int64_t samples) {
@@ -71,6 +72,11 @@ BatchPlan BatchPolicy::next(const Progress& progress, int nodes, int replicas) {
   predicted_ = better->goodput;
   cause_ = fmt::format("predicted goodput {:.1f} times as high", better->times);
   return plan_of(*better);
+}
+
+int64_t BatchPolicy::to_validate(int64_t atomic, int64_t atomic_limit) const {
+  const int64_t most = std::max(atomic, std::min(spec_.atomic_max, kQuickToValidate));
+  return atomic_limit > 0 ? std::min(most, atomic_limit) : most;
 }
 
 std::optional<int64_t> BatchPolicy::smaller_atomic(int64_t atomic) const {

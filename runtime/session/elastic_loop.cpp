@@ -207,13 +207,10 @@ Prepared ElasticLoop::prepare_or_shrink() {
   }
 }
 
-// In a forward pass of the present tick. A small training batch need not slow validation down; a
-// batch that fits for training fits there.
+// In a forward pass of the present tick.
 int64_t ElasticLoop::samples_at_once() const {
   const int64_t atomic = progress_.batch.atomic;
-  if (!progress_.validate) return atomic;
-  const int64_t most = std::max(atomic, std::min<int64_t>(spec_.batch.atomic_max, 128));
-  return progress_.atomic_limit > 0 ? std::min(most, progress_.atomic_limit) : most;
+  return progress_.validate ? batch_policy_.to_validate(atomic, progress_.atomic_limit) : atomic;
 }
 
 // The largest atomic batch up to `most`, by halves, with which a trial step succeeds.
