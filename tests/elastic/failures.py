@@ -2,6 +2,7 @@
 up; steps with a loss that is not finite are skipped."""
 
 import array
+import json
 import os
 import signal
 import statistics
@@ -146,6 +147,10 @@ def memory_runs_out(folder, draw):
         found = [event["atomic"] for event in run.of("batch")]
         check(found[-1] <= 8, "larger passes", found)
     check(len(found) == 1, "the limit was forgotten", found)
+    code, shown, _ = folder.command("inspect", folder.file("greedy.run"), "-o", "json")
+    shown = json.loads(shown)
+    check(code == 0 and shown["atomic_limit"] == found[-1] and shown["precision"] == "fp32" and
+          not shown["damages"] and shown["step"] == run.last_step(), "not shown", shown)
     # The trial of a new replica is as large as its share.
     run = folder.run(folder.program("greedy"), "--replicas", "3", "--name", "shared")
     run.expect_end(0, 200)
