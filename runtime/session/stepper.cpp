@@ -333,8 +333,8 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   const double rate_scale = gns::rate_scale(batch / initial, scale);
   const double schedule = schedule_.factor(progress.iterations);
   prepared.momentum = schedule_.momentum(progress.iterations);
-  const auto rule = gns::effective_rule(spec_);
   for (int g = 0; g < optimizer_.group_count(); ++g) {
+    const auto rule = spec_.rule.value_or(optimizer_.scaling_rule(g));
     prepared.lr_factors.push_back(
         schedule *
         gns::lr_factor(rule, {rate_scale, after.statistics.gain(rate_scale, g), progress.iterations,

@@ -4,12 +4,14 @@
 // Implemented by train.pt archives and by users' programs.
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "adaptdl/named_tensor.h"
+#include "adaptdl/optimizer.h"
 
 namespace adaptdl {
 
@@ -46,6 +48,10 @@ class Program {
   // Returns scalars: sums over the batch, and "count", its number of samples; the same names in
   // every call. Called with gradients disabled, after train(false).
   virtual std::map<std::string, at::Tensor> validation_step(const std::vector<at::Tensor>& batch);
+
+  // The optimizer of a group, if the settings say `optimizer: {kind: program, ...}`: called once
+  // for each before training. Null by default: there is none.
+  virtual std::unique_ptr<UpdateRule> update_rule(const OptimizerGroup& group);
 
   // Training or evaluation mode.
   virtual void train(bool on) = 0;

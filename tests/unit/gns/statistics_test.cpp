@@ -254,18 +254,6 @@ TEST_CASE("scaling rules") {
   for (const auto rule : {Rule::adascale, Rule::adamscale, Rule::linear, Rule::sqrt, Rule::legw}) {
     CHECK(lr_factor(rule, input) == 1);
   }
-  TrainingSpec spec;
-  CHECK(effective_rule(spec) == Rule::adascale);
-  using Kind = OptimizerSpec::Kind;
-  spec.optimizer.kind = Kind::adagrad;
-  CHECK(effective_rule(spec) == Rule::adascale);
-  for (const auto kind : {Kind::adam, Kind::adamw, Kind::nadam, Kind::rmsprop, Kind::adadelta,
-                          Kind::lamb, Kind::lion}) {
-    spec.optimizer.kind = kind;
-    CHECK(effective_rule(spec) == Rule::adamscale);
-  }
-  spec.rule = Rule::linear;
-  CHECK(effective_rule(spec) == Rule::linear);
 }
 
 }  // namespace
