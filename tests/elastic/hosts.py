@@ -249,7 +249,9 @@ def hints(folder, draw):
         run = Hosts(folder, supervisor).pod(0, "--set", "epochs=600")
         wait_until(lambda: supervisor.hints, "hints")
         check(supervisor.hints[0]["initBatchSize"] > 0, "odd hints", supervisor.hints[0])
-        metrics = wait_until(lambda: supervisor.hints[-1].get("trainMetrics"), "progress")
+        # At first there are only the replica's own, such as the times of a step.
+        wait_until(lambda: "progress" in supervisor.hints[-1].get("trainMetrics", {}), "progress")
+        metrics = supervisor.hints[-1]["trainMetrics"]
         check(0 < metrics["progress"] < metrics["progressTotal"] and metrics["step"] > 0 and
               metrics["loss"] > 0 and metrics["goodput"] > 0, "odd metrics", metrics)
         run.request(request="cancel", checkpoint=False)
