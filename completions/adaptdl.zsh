@@ -12,7 +12,7 @@ _adaptdl_commands() {
   commands=(
     'run:Train on this machine with any number of replicas'
     'init:Write a working example\: a training archive with its data'
-    'inspect:Show the contents of a training archive without running it'
+    'inspect:Show the contents of a training archive or a checkpoint'
     'export:Convert a trained model'\''s weights to safetensors or a state_dict'
     'serve:Share this machine among submitted jobs'
     'submit:Submit a project, an archive or a command as a job'
@@ -443,7 +443,7 @@ _adaptdl() {
     '*--set[Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.]:KEY=VALUE: ' \
     '-o[Output format.]:text|json:(text json)' \
     '--format[Output format.]:text|json:(text json)' \
-    '1:ARCHIVE:_files'
+    '1:PATH:_files'
     ;;
   export)
     _arguments \

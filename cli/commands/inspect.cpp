@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/commands/checkpoint_view.h"
 #include "cli/embedded.h"
 #include "cli/frame/output.h"
 #include "cli/frame/parse.h"
@@ -24,10 +25,6 @@ const char* kind_name(ArchiveTensor::Kind kind) {
       return "attribute";
   }
   return "";
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, " x "));
 }
 
 Json to_json(const ArchiveSummary& archive, const std::vector<SettingLine>& settings) {
@@ -90,8 +87,23 @@ std::string to_text(const std::string& path, const ArchiveSummary& archive,
   return text + table({"SETTING", "VALUE", "MEANING"}, rows);
 }
 
+int inspect_checkpoints(const Arguments& arguments, const std::string& path) {
+  if (arguments.given("set")) throw UsageError("--set is for training archives.");
+  std::vector<std::string> older = checkpoints_at(path);
+  if (older.empty()) {
+    fail("{}: has no checkpoint; name a training archive, the folder of a run or a checkpoint",
+         path);
+  }
+  const CheckpointSummary newest = inspect_checkpoint(older.front());
+  older.erase(older.begin());
+  arguments.json() ? print_json(checkpoint_json(newest, older))
+                   : print(checkpoint_text(newest, older));
+  return newest.damages.empty() ? 0 : static_cast<int>(ExitCode::error);
+}
+
 int run_inspect(const Arguments& arguments) {
-  const std::string path = *arguments.positional("ARCHIVE");
+  const std::string path = *arguments.positional("PATH");
+  if (is_directory(path)) return inspect_checkpoints(arguments, path);
   const ArchiveSummary archive = inspect_archive(path);
   std::vector<SettingLine> settings;
   if (archive.has_settings) {
@@ -112,11 +124,15 @@ int run_inspect(const Arguments& arguments) {
 
 Command inspect_command() {
   return {.name = "inspect",
-          .summary = "Show the contents of a training archive without running it",
+          .summary = "Show the contents of a training archive or a checkpoint",
           .text = embedded("inspect.md"),
           .options = {set_option(), format_option()},
-          .positionals = {{.name = "ARCHIVE", .kind = Kind::file, .doc = "A training archive."}},
-          .examples = {{"adaptdl inspect digits/train.pt", "Parameters, sizes and settings."}},
+          .positionals = {{.name = "PATH",
+                           .kind = Kind::file,
+                           .doc = "A training archive, or the folder of a run or of a checkpoint "
+                                  "(step-*)."}},
+          .examples = {{"adaptdl inspect digits/train.pt", "Parameters, sizes and settings."},
+                       {"adaptdl inspect digits/train.run", "Its newest checkpoint."}},
           .run = run_inspect};
 }
 

@@ -50,6 +50,10 @@ std::string table(const std::vector<std::string>& head,
   return text;
 }
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, " x "));
+}
+
 std::string short_number(double value) {
   const char* suffix = "";
   for (const char* next : {"k", "M", "G"}) {

@@ -2,6 +2,7 @@
 
 // Formats results: records, tables, wrapped text; colour only on terminals.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,9 @@ bool is_utf8();
 // of `head`.
 std::string table(const std::vector<std::string>& head,
                   const std::vector<std::vector<std::string>>& rows);
+
+// "3 x 4", or "scalar": the shape of a tensor.
+std::string shape_text(const std::vector<int64_t>& shape);
 
 // "12.3k": three digits, and k, M or G.
 std::string short_number(double value);

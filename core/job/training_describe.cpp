@@ -129,7 +129,11 @@ class Describer {
     resolved.legw_warmup_epochs = spec.legw_warmup_epochs;
     for (const Field& field : all.root.fields) {
       const bool legw = field.key == "legw_warmup_epochs" && rule == Rule::legw;
-      if (field.key == "rule" || legw) line(field, &resolved, "");
+      if (field.key == "rule" && spec.optimizer.kind == Kind::program && !spec.rule) {
+        lines_.push_back({"rule", "(the program's own)", std::string(field.doc)});
+      } else if (field.key == "rule" || legw) {
+        line(field, &resolved, "");
+      }
     }
 
     fields(all.data, &spec.data, "data.");

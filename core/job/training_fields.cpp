@@ -84,7 +84,8 @@ Section root() {
               "gradients; adamscale: by its square root; linear, sqrt: by the batch's ratio to the "
               "initial one or its square root; legw: sqrt with a warm-up.",
               {.choices = {"adascale", "adamscale", "linear", "sqrt", "legw"},
-               .fallback = "adascale for sgd and adagrad, adamscale for the others"}),
+               .fallback = "adascale for sgd and adagrad, the program's own for program, "
+                           "adamscale for the others"}),
           field<&S::legw_warmup_epochs>("legw_warmup_epochs", at_least(0),
                                         "Length of legw's warm-up at the initial batch; only with "
                                         "rule: legw, which needs it.",
@@ -243,9 +244,11 @@ Section optimizer() {
       "Options and arithmetic are those of PyTorch's optimizers of the same names; lamb is that of "
       "arXiv 1904.00962, lion that of arXiv 2302.06675.",
       {
-          field<&S::kind>("kind", any(), "The optimizer.",
+          field<&S::kind>("kind", any(),
+                          "The optimizer. program: the one that a program of the runtime library "
+                          "brings (adaptdl/optimizer.h).",
                           {.choices = {"sgd", "adam", "adamw", "nadam", "rmsprop", "adagrad",
-                                       "adadelta", "lamb", "lion"}}),
+                                       "adadelta", "lamb", "lion", "program"}}),
           field<&S::clip_norm>("clip_norm", at_least(0),
                                "Largest 2-norm of the averaged gradient over all parameters; a "
                                "larger gradient is scaled down to it. 0: no limit."),
@@ -268,7 +271,9 @@ Section optimizer_numbers() {
           field<&S::weight_decay>(
               "weight_decay", at_least(0),
               "Weight decay: decoupled for adamw and lion, added to the update before it is "
-              "normalised for lamb, added to the gradient for the others."),
+              "normalised for lamb, handed to the program's for program, added to the gradient for "
+              "the "
+              "others."),
           field<&S::decoupled_weight_decay>("decoupled_weight_decay", any(),
                                             "Decouple nadam's weight decay, too.",
                                             {.applies = {"nadam"}}),

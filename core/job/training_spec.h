@@ -81,7 +81,7 @@ struct ParameterGroup {
 };
 
 struct OptimizerSpec {
-  enum class Kind { sgd, adam, adamw, nadam, rmsprop, adagrad, adadelta, lamb, lion };
+  enum class Kind { sgd, adam, adamw, nadam, rmsprop, adagrad, adadelta, lamb, lion, program };
   Kind kind = Kind::sgd;
   OptimizerSettings defaults;  // of every parameter that no group matches
   std::vector<ParameterGroup> groups;
@@ -169,7 +169,7 @@ struct TrainingSpec {
   BatchSpec batch;
   OptimizerSpec optimizer;
   std::vector<SchedulePart> schedule;  // in sequence; empty = constant 1
-  std::optional<ScalingRule> rule;     // none: adascale for sgd and adagrad, adamscale for others
+  std::optional<ScalingRule> rule;     // none: what suits the optimizer
   double legw_warmup_epochs = 0.0;
   Precision precision = Precision::fp32;
   std::optional<FromSpec> from;

@@ -18,19 +18,8 @@
 namespace adaptdl {
 namespace {
 
-constexpr const char* kManifest = "manifest.json";
 constexpr const char* kData = "data.bin";
-constexpr size_t kMaxManifestBytes = 64u << 20;
 constexpr size_t kChunk = 4u << 20;  // bytes; checksummed while in cache, then written
-
-std::string step_name(int64_t step) {
-  return fmt::format("step-{:012}", step);
-}
-
-bool is_step_name(const std::string& name) {
-  return name.size() == 17 && name.starts_with("step-") &&
-         std::all_of(name.begin() + 5, name.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
 
 void sync_file(int fd, const std::string& path) {
   if (::fsync(fd) != 0) fail_errno(errno, path + ": cannot sync it to disk");
@@ -41,9 +30,9 @@ std::string_view as_text(std::span<const std::byte> bytes) {
 }
 
 // Writes data.bin and returns its manifest.
-Manifest write_data(const std::string& folder, CheckpointHeader header,
-                    const std::vector<TensorView>& tensors) {
-  Manifest manifest;
+CheckpointManifest write_data(const std::string& folder, CheckpointHeader header,
+                              const std::vector<TensorView>& tensors) {
+  CheckpointManifest manifest;
   manifest.header = std::move(header);
   const std::string path = join_path(folder, kData);
   const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
@@ -105,14 +94,14 @@ uint64_t size_of_part(const std::string& path) {
   return static_cast<uint64_t>(status.st_size);
 }
 
-Manifest read_manifest(const std::string& folder) {
-  const std::string path = join_path(folder, kManifest);
+CheckpointManifest read_manifest(const std::string& folder) {
+  const std::string path = join_path(folder, kCheckpointManifest);
   if (size_of_part(path) > kMaxManifestBytes) {
     damaged("{}: is larger than {} bytes", path, kMaxManifestBytes);
   }
   const std::string text = read_file(path, kMaxManifestBytes);
   try {
-    return parse_manifest(text, path);
+    return parse_checkpoint_manifest(text, path);
   } catch (const NewerCheckpointFormat&) {
     throw;
   } catch (const Error& error) {
@@ -120,22 +109,22 @@ Manifest read_manifest(const std::string& folder) {
   }
 }
 
-Manifest read_manifest_of(const std::string& name, const std::string& folder) {
-  Manifest manifest = read_manifest(folder);
-  if (step_name(manifest.header.step) != name) {
-    damaged("{}: is of step {}, unlike the folder's name", join_path(folder, kManifest),
+CheckpointManifest read_manifest_of(const std::string& name, const std::string& folder) {
+  CheckpointManifest manifest = read_manifest(folder);
+  if (checkpoint_name(manifest.header.step) != name) {
+    damaged("{}: is of step {}, unlike the folder's name", join_path(folder, kCheckpointManifest),
             manifest.header.step);
   }
   return manifest;
 }
 
 // Loads everything that `manifest` lists.
-LoadedCheckpoint load_verified(Manifest manifest, const std::string& folder) {
+LoadedCheckpoint load_verified(CheckpointManifest manifest, const std::string& folder) {
   LoadedCheckpoint loaded;
   loaded.path = folder;
   loaded.header = std::move(manifest.header);
   std::map<std::string, std::span<const std::byte>> contents;
-  for (const DataFile& file : manifest.files) {
+  for (const CheckpointFile& file : manifest.files) {
     const std::string path = join_path(folder, file.name);
     size_of_part(path);
     auto mapped = std::make_shared<const MappedFile>(path);
@@ -145,7 +134,7 @@ LoadedCheckpoint load_verified(Manifest manifest, const std::string& folder) {
     contents[file.name] = mapped->bytes();
     loaded.files.push_back(std::move(mapped));
   }
-  for (ManifestTensor& tensor : manifest.tensors) {
+  for (CheckpointTensor& tensor : manifest.tensors) {
     const auto bytes = contents.at(tensor.file).subspan(tensor.offset, tensor.bytes);
     if (crc32c(bytes) != tensor.crc32c) {
       damaged("{}: the checksum of {} differs: the file was damaged",
@@ -179,14 +168,14 @@ WrittenCheckpoint CheckpointStore::write(CheckpointHeader header,
   remove_leftovers(put_back());
 
   WrittenCheckpoint written;
-  written.path = join_path(directory_, step_name(step));
+  written.path = join_path(directory_, checkpoint_name(step));
   for (const TensorView& tensor : tensors) written.bytes += tensor.bytes.size();
   {
     PartialFolder folder(directory_);
-    const Manifest manifest = write_data(folder.path(), std::move(header), tensors);
-    const std::string path = join_path(folder.path(), kManifest);
+    const CheckpointManifest manifest = write_data(folder.path(), std::move(header), tensors);
+    const std::string path = join_path(folder.path(), kCheckpointManifest);
     const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
-    write_all(fd.get(), manifest_text(manifest), path);
+    write_all(fd.get(), checkpoint_manifest_text(manifest), path);
     sync_file(fd.get(), path);
     sync_directory(folder.path());
     folder.become(written.path);
@@ -200,7 +189,7 @@ std::vector<std::string> CheckpointStore::step_folders() const {
   std::vector<std::string> names;
   if (!is_there(directory_) || !is_directory(directory_)) return names;
   for (std::string& name : list_directory(directory_)) {
-    if (is_step_name(name)) names.push_back(std::move(name));
+    if (is_checkpoint_name(name)) names.push_back(std::move(name));
   }
   std::sort(names.rbegin(), names.rend());
   return names;
@@ -213,8 +202,8 @@ std::map<std::string, std::string> CheckpointStore::put_back() const {
     if (!is_aside_name(name)) continue;
     const std::string path = join_path(directory_, name);
     try {
-      Manifest manifest = read_manifest(path);
-      const std::string step = step_name(manifest.header.step);
+      CheckpointManifest manifest = read_manifest(path);
+      const std::string step = checkpoint_name(manifest.header.step);
       const std::string target = join_path(directory_, step);
       if (is_there(target)) continue;  // already replaced
       load_verified(std::move(manifest), path);
@@ -297,7 +286,7 @@ void CheckpointStore::clear() {
 }
 
 void CheckpointStore::prune(int64_t newest_step) {
-  const std::string newest = step_name(newest_step);
+  const std::string newest = checkpoint_name(newest_step);
   int kept = 0;
   for (const std::string& name : step_folders()) {
     // Names sort like steps, because all have 12 digits.

@@ -13,13 +13,23 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/files.h"
-#include "runtime/checkpoint/manifest.h"
+#include "core/job/checkpoint_manifest.h"
 
 namespace adaptdl {
+
+// A tensor's bytes, borrowed.
+struct TensorView {
+  std::string name;            // 1 to 1024 bytes, unique within the checkpoint
+  std::string dtype;           // float32, int64, ...: see checkpoint_dtype_bytes
+  std::vector<int64_t> shape;  // at most 64 sizes >= 0
+  std::span<const std::byte> bytes;
+  bool finite = false;  // when written: all its numbers must be finite
+};
 
 // A verified checkpoint. Its tensors' bytes are mapped from the files (64-byte aligned) and valid
 // as long as this object; later writes to the store do not affect them.

@@ -21,6 +21,14 @@ namespace {
 // Bytes copied between two checks whether the batch is still needed.
 constexpr size_t kCopyAtOnce = 1u << 20;
 
+// The place of a micro-batch: in the data, and among those of its optimizer step.
+struct Place {
+  Position position;
+  int micro = 0;
+
+  bool operator==(const Place&) const = default;
+};
+
 // One of the `ready_batches` places, used in turn.
 struct Slot {
   bool done = false;
@@ -41,10 +49,11 @@ struct Loader::Impl {
   // Settings; the owner's thread writes them under the mutex.
   int replicas = 0, rank = 0;  // 0 replicas: not configured
   int64_t atomic_batch = 0;
-  Position position;  // after the last batch delivered
+  int at_once = 1;
+  Place place;  // after the last batch delivered
   // Reading ahead. Sequence numbers count the batches since configure(); batch n is in
   // slots[n % size].
-  Position ahead;  // where the next batch to be read starts
+  Place ahead;  // where the next batch to be read starts
   uint64_t issued = 0, delivered = 0;
   bool exhausted = false;  // the pass is over and the sampler stops, or a batch failed
   bool quit = false;
@@ -75,8 +84,11 @@ struct Loader::Impl {
     for (std::thread& thread : threads) thread.join();
   }
 
-  Step step_at(const Position& place) const {
-    return sampler.step(place, replicas, rank, atomic_batch);
+  Step step_at(const Place& at) const {
+    return sampler.step(at.position, replicas, rank, atomic_batch, at.micro + 1 < at_once);
+  }
+  Place after(const Step& step, const Place& at) const {
+    return {step.next, step.ends_pass ? 0 : (at.micro + 1) % at_once};
   }
 
   // Reads the batch of `step`; nothing if the version has changed meanwhile.
@@ -125,7 +137,7 @@ struct Loader::Impl {
         ready.notify_all();
         continue;
       }
-      ahead = step.next;
+      ahead = after(step, ahead);
       const uint64_t sequence = issued++, mine = version.load(std::memory_order_relaxed);
       lock.unlock();
       std::optional<Batch> batch;
@@ -166,8 +178,9 @@ double Loader::waited_s() const {
   return impl_->waited;
 }
 
-void Loader::configure(const Position& position, int replicas, int rank, int64_t atomic_batch) {
-  ADAPTDL_CHECK(replicas >= 1 && rank >= 0 && rank < replicas && atomic_batch >= 1);
+void Loader::configure(const Position& position, int replicas, int rank, int64_t atomic_batch,
+                       int at_once) {
+  ADAPTDL_CHECK(replicas >= 1 && rank >= 0 && rank < replicas && atomic_batch >= 1 && at_once >= 1);
   Impl& self = *impl_;
   std::vector<Slot> dropped(self.slots.size());
   {
@@ -175,14 +188,16 @@ void Loader::configure(const Position& position, int replicas, int rank, int64_t
     const bool failed = std::any_of(self.slots.begin(), self.slots.end(),
                                     [](const Slot& slot) { return slot.error != nullptr; });
     if (!failed && self.replicas == replicas && self.rank == rank &&
-        self.atomic_batch == atomic_batch && self.position == position) {
+        self.atomic_batch == atomic_batch && self.at_once == at_once &&
+        self.place == Place{position}) {
       return;
     }
     self.version.fetch_add(1, std::memory_order_relaxed);
     self.replicas = replicas;
     self.rank = rank;
     self.atomic_batch = atomic_batch;
-    self.position = self.ahead = position;
+    self.at_once = at_once;
+    self.place = self.ahead = {position};
     self.issued = self.delivered = 0;
     self.exhausted = false;
     self.slots.swap(dropped);
@@ -197,7 +212,7 @@ std::optional<Batch> Loader::next() {
   std::exception_ptr error;
   std::optional<Batch> batch;
   if (self.threads.empty()) {
-    const Step step = self.step_at(self.position);
+    const Step step = self.step_at(self.place);
     if (step.consumed == 0) return {};
     try {
       batch = self.read(step, self.version.load(std::memory_order_relaxed));
@@ -215,13 +230,13 @@ std::optional<Batch> Loader::next() {
       batch = std::move(slot.batch);
       slot = Slot();
       ++self.delivered;
-      self.position = batch->step.next;
+      self.place = self.after(batch->step, self.place);
       self.work.notify_one();
     }
   }
   self.waited += seconds_since(start);
   if (!error) {
-    if (self.threads.empty()) self.position = batch->step.next;
+    if (self.threads.empty()) self.place = self.after(batch->step, self.place);
     return batch;
   }
   try {
@@ -239,7 +254,7 @@ std::optional<Batch> Loader::next() {
 Position Loader::position() const {
   const Impl& self = *impl_;
   ADAPTDL_CHECK(self.replicas > 0);
-  return self.step_at(self.position).from;
+  return self.step_at(self.place).from;
 }
 
 }  // namespace adaptdl::data

@@ -59,10 +59,12 @@ class Loader {
   const Sampler& sampler() const;
 
   // From now on reads ahead from `position` for replica `rank` of `replicas`; batches read for
-  // other settings are discarded. Does not wait for running reads; takes microseconds. If settings
-  // and position are those of the next batch anyway, it keeps the ready batches.
-  // Requires: 0 <= rank < replicas, atomic_batch >= 1.
-  void configure(const Position& position, int replicas, int rank, int64_t atomic_batch);
+  // other settings are discarded. An optimizer step takes `at_once` micro-batches or fewer, at the
+  // end of a pass, and begins at `position`. Does not wait for running reads; takes microseconds.
+  // If settings and position are those of the next batch anyway, it keeps the ready batches.
+  // Requires: 0 <= rank < replicas, atomic_batch >= 1, at_once >= 1.
+  void configure(const Position& position, int replicas, int rank, int64_t atomic_batch,
+                 int at_once = 1);
 
   // Returns the next micro-batch, and waits for it if necessary; nothing if the pass is over and
   // the sampler stops there. Throws Error if reading failed, in every call until configure().

@@ -41,7 +41,8 @@ Sampler::Sampler(int64_t samples, SamplerOptions options) : samples_(samples), o
   ADAPTDL_CHECK(samples >= 1);
 }
 
-Step Sampler::step(const Position& position, int replicas, int rank, int64_t atomic_batch) const {
+Step Sampler::step(const Position& position, int replicas, int rank, int64_t atomic_batch,
+                   bool more) const {
   ADAPTDL_CHECK(replicas >= 1 && rank >= 0 && rank < replicas);
   ADAPTDL_CHECK(atomic_batch >= 1 && position.index >= 0);
   const int64_t k = replicas;
@@ -57,7 +58,6 @@ Step Sampler::step(const Position& position, int replicas, int rank, int64_t ato
   };
 
   Step step;
-  step.replicas = replicas;
   step.rank = rank;
   step.from = step.next = position;
   if (over(position.index)) {
@@ -69,7 +69,14 @@ Step Sampler::step(const Position& position, int replicas, int rank, int64_t ato
     step.from = following_pass(position);
   }
   step.consumed = std::min(k * m, samples_ - step.from.index);
-  step.samples = (step.consumed - rank + k - 1) / k;
+  int64_t sharers = std::min(k, step.consumed);
+  if (atomic_batch >= 2) {
+    const int64_t behind = step.from.index + step.consumed;
+    if (more && samples_ - behind == 1 && !over(behind)) step.consumed += m > 2 ? -1 : 1;
+    sharers = std::clamp<int64_t>(step.consumed / 2, 1, k);
+  }
+  step.sharers = static_cast<int>(sharers);
+  step.samples = rank < sharers ? (step.consumed - rank + sharers - 1) / sharers : 0;
   const int64_t end = step.from.index + step.consumed;
   step.next = {step.from.epoch, step.from.pass, end};
   step.ends_pass = over(end);
@@ -87,7 +94,7 @@ std::vector<int64_t> Sampler::indices(const Step& step) const {
   int64_t place = step.from.index + step.rank;
   for (auto& index : result) {
     index = options_.shuffle ? permutation(place) : place;
-    place += step.replicas;
+    place += step.sharers;
   }
   return result;
 }

@@ -8,6 +8,12 @@
 // `index` then increases by K m: for any next K, r and m, no element of the pass is skipped or
 // repeated. At the end of a pass, with fewer than K m elements left, the replicas' shares differ by
 // one at most, and may be empty.
+//
+// Programs that normalise over a batch cannot compute one sample alone. So where m >= 2 and fewer
+// than 2 K elements are left, only half as many replicas as elements share them, in the same way
+// (5 on 3 replicas: 3, 2, 0). Where an optimizer step accumulates several micro-batches, and its
+// last one would be a single element, the one before leaves it another; that of m = 2 takes it.
+// One sample is alone only where m is 1, or where no other sample is left for the step.
 // Source: petuum/adaptdl's ElasticSampler, which repeats samples so that all shares are equal.
 
 #include <array>
@@ -60,9 +66,10 @@ struct SamplerOptions {
 
 // The extent of one micro-batch over all replicas.
 struct Step {
-  Position from;  // start (in a new pass, if `after` says so)
-  Position next;  // start of the following micro-batch
-  int replicas = 1, rank = 0;
+  Position from;           // start (in a new pass, if `after` says so)
+  Position next;           // start of the following micro-batch
+  int sharers = 1;         // replicas that have samples, the lowest ranks
+  int rank = 0;            // of this replica
   int64_t samples = 0;     // of this replica; 0 is possible at the end of a pass
   int64_t consumed = 0;    // of all replicas: the increase of `index`
   bool ends_pass = false;  // the last micro-batch of its pass
@@ -78,9 +85,11 @@ class Sampler {
   const SamplerOptions& options() const { return options_; }
 
   // The micro-batch at `position` for replica `rank` of `replicas` with `atomic_batch` samples on
-  // each. samples == consumed == 0 with ends_pass: the pass is over and `after` is stop.
+  // each. `more`: another one of the same optimizer step follows, if the pass has samples for it.
+  // samples == consumed == 0 with ends_pass: the pass is over and `after` is stop.
   // Requires: 0 <= rank < replicas, atomic_batch >= 1, index >= 0. O(1).
-  Step step(const Position& position, int replicas, int rank, int64_t atomic_batch) const;
+  Step step(const Position& position, int replicas, int rank, int64_t atomic_batch,
+            bool more = false) const;
 
   // The samples of this replica, in order.
   std::vector<int64_t> indices(const Step& step) const;

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/formats/json.h"
+#include "runtime/gns/decay.h"
 
 namespace adaptdl::gns {
 namespace {
@@ -46,7 +47,7 @@ void RecentAverage::add(int count, double scale, const std::vector<GroupMeasurem
   const double x = unit * all.sqr, y = unit * all.var;
   if (!std::isfinite(unit) || !std::isfinite(x * x + y * y)) return;
   for (size_t k = 0; k < kWindows; ++k) {
-    const double keep = std::exp(-progress / length_of(k));
+    const double keep = decay(progress / length_of(k));
     Window& window = windows_[k];
     window.weight = keep * window.weight + weight;
     for (size_t g = 0; g < groups.size(); ++g) {

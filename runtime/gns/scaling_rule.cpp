@@ -28,11 +28,4 @@ double lr_factor(Rule rule, const RuleInput& input) {
   return std::sqrt(input.scale) * (warmup > 0 ? std::min(1.0, input.progress / warmup) : 1.0);
 }
 
-Rule effective_rule(const TrainingSpec& spec) {
-  if (spec.rule) return *spec.rule;
-  const auto kind = spec.optimizer.kind;
-  const bool plain = kind == OptimizerSpec::Kind::sgd || kind == OptimizerSpec::Kind::adagrad;
-  return plain ? Rule::adascale : Rule::adamscale;
-}
-
 }  // namespace adaptdl::gns

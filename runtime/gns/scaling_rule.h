@@ -25,11 +25,4 @@ double lr_factor(TrainingSpec::ScalingRule rule, const RuleInput& input);
 // of them. So the last step of an epoch keeps the rate of the initial batch, as in PyTorch.
 double rate_scale(double planned, double actual);
 
-// The rule in force: the given one, else AdaScale for sgd and adagrad, AdamScale for the others.
-// Those divide a gradient by its recent size, or take its sign, so where noise rules, a larger
-// batch already moves them further by the root of its scale, and the rate has to rise only by the
-// other root (arXiv 2205.10287, of Adam and RMSprop; LAMB's authors scale by the root, too).
-// AdaptDL takes AdaScale for all but Adam and AdamW.
-TrainingSpec::ScalingRule effective_rule(const TrainingSpec& spec);
-
 }  // namespace adaptdl::gns

@@ -6,11 +6,13 @@
 
 #include "core/base/error.h"
 #include "core/formats/json.h"
+#include "runtime/gns/decay.h"
 
 namespace adaptdl::gns {
 namespace {
 
 constexpr double kSmoothing = 0.999;
+constexpr double kMinusLogSmoothing = 0.0010005003335835335;
 constexpr double kSmallestVar = 1e-6;
 constexpr size_t kMostGroups = 1u << 20;
 
@@ -57,7 +59,7 @@ bool GradientStatistics::update(int count, double scale, const std::vector<Group
     recent_.add(count, batch_scale, samples, steps * gain(batch_scale));
     return true;
   }
-  const double keep = std::pow(kSmoothing, scale * steps);
+  const double keep = decay(kMinusLogSmoothing * scale * steps);
   weight_ = keep * weight_ + (1 - keep);
   for (size_t i = 0; i < samples.size(); ++i) {
     sums_[i].sqr = keep * sums_[i].sqr + (1 - keep) * samples[i].params.sqr;
@@ -115,7 +117,7 @@ double GradientStatistics::gain(double scale, int group) const {
 }
 
 double GradientStatistics::gain(double scale) const {
-  return empty() ? 1.0 : adaptdl::gain(published(), scale);
+  return empty() ? std::min(1.0, scale) : adaptdl::gain(published(), scale);
 }
 
 nlohmann::json GradientStatistics::to_json() const {

@@ -78,9 +78,10 @@ class GradientStatistics {
   // before the first sample.
   double window() const;
 
-  // AdaScale gain (var + sqr) / (var / scale + sqr), in [1, scale] for scale >= 1; 1 before the
-  // first sample. Of all groups by the published values: the progress of a step, which must be
-  // right on average. Of one group by cautious values: what its learning rate may be raised by.
+  // AdaScale gain (var + sqr) / (var / scale + sqr), in [1, scale] for scale >= 1. Of all groups by
+  // the published values: the progress of a step, which must be right on average; before the first
+  // sample, a step of at most M0 counts by its samples, and a larger one as 1. Of one group by
+  // cautious values: what its learning rate may be raised by; 1 before the first sample.
   double gain(double scale) const;
   double gain(double scale, int group) const;
 

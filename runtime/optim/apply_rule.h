@@ -4,6 +4,7 @@
 // calls for whole lists (tensor_list.h) for everything else.
 
 #include <algorithm>
+#include <array>
 
 #include "runtime/optim/blocks.h"
 #include "runtime/optim/kernels.h"
@@ -11,6 +12,8 @@
 #include "runtime/optim/update_rule.h"
 
 namespace adaptdl::rules {
+
+constexpr size_t kMaxStates = 3;  // of a rule of ours
 
 inline bool is_plain(const Update& update, size_t i, int states) {
   const at::Tensor& parameter = update.parameters[i];

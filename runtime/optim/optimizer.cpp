@@ -23,7 +23,8 @@ std::vector<std::string> names_of(const ParameterState& state) {
 
 }  // namespace
 
-Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> parameters)
+Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> parameters,
+                     const ProgramRule& program_rule)
     : spec_(spec), parameters_(std::move(parameters)), states_(parameters_.size()) {
   if (parameters_.empty()) fail("the program has no parameter that requires a gradient");
   // Group 0 holds parameters that no pattern matches; an empty group 0 is omitted.
@@ -45,13 +46,37 @@ Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> paramet
     }
     const auto& settings = g == 0 ? spec_.defaults : spec_.groups[g - 1].settings;
     for (const size_t i : members[g]) group_of_[i] = static_cast<int>(base_lr_.size());
+    if (spec_.kind == OptimizerSpec::Kind::program) {
+      OptimizerGroup group{
+          g == 0 ? "" : spec_.groups[g - 1].match, {}, settings.lr, settings.weight_decay};
+      for (const size_t i : members[g]) group.parameters.push_back(parameters_[i].name);
+      rules_.push_back(program_rule ? program_rule(group) : nullptr);
+      if (!rules_.back()) {
+        fail("optimizer.kind is program, but the program brings no optimizer (update_rule())");
+      }
+    } else {
+      rules_.push_back(make_update_rule(spec_.kind, settings));
+    }
     members_.push_back(std::move(members[g]));
     base_lr_.push_back(settings.lr);
-    rules_.push_back(make_update_rule(spec_.kind, settings));
   }
 }
 
 Optimizer::~Optimizer() = default;
+
+TrainingSpec::ScalingRule Optimizer::scaling_rule(int group) const {
+  switch (rules_[static_cast<size_t>(group)]->scaling_rule()) {
+    case ScalingRule::adascale:
+      return TrainingSpec::ScalingRule::adascale;
+    case ScalingRule::adamscale:
+      return TrainingSpec::ScalingRule::adamscale;
+    case ScalingRule::linear:
+      return TrainingSpec::ScalingRule::linear;
+    case ScalingRule::sqrt:
+      break;
+  }
+  return TrainingSpec::ScalingRule::sqrt;
+}
 
 void Optimizer::step(const std::vector<double>& lr_factors, std::optional<double> momentum) {
   ADAPTDL_CHECK(lr_factors.size() == base_lr_.size());
@@ -110,6 +135,7 @@ std::vector<Update> Optimizer::updates_of(size_t group) {
     bytes[at] += parameter.nbytes();
     updates[at].parameters.push_back(parameter);
     updates[at].gradients.push_back(gradient);
+    updates[at].state.resize(state.tensors.size());
     for (size_t k = 0; k < state.tensors.size(); ++k) {
       updates[at].state[k].push_back(state.tensors[k].tensor);
     }
@@ -131,7 +157,7 @@ void Optimizer::update_rows(size_t parameter, double lr) {
   update.parameters = {whole.index_select(0, ids)};
   update.gradients = {gradient._values()};
   for (size_t k = 0; k < state.tensors.size(); ++k) {
-    update.state[k] = {state.tensors[k].tensor.index_select(0, ids)};
+    update.state.push_back({state.tensors[k].tensor.index_select(0, ids)});
   }
   rules_[group_of_[parameter]]->update(update);
   parameters_[parameter].tensor.index_copy_(0, ids, update.parameters[0]);
@@ -145,7 +171,6 @@ bool Optimizer::make_state(size_t parameter) {
   ParameterState& state = states_[parameter];
   const UpdateRule& rule = *rules_[group_of_[parameter]];
   const auto names = rule.state_names();
-  ADAPTDL_CHECK(names.size() <= kMaxStates);
   if (state.steps > 0 && names.empty() && state.tensors.empty()) return false;
   if (!names.empty() && state.tensors.size() == names.size()) return false;
   state.tensors.clear();  // what the settings do not ask for any more

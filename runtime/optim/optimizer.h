@@ -4,6 +4,7 @@
 // and the state as a flat list of tensors for transfer and checkpoints. The arithmetic is behind
 // UpdateRule.
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -20,9 +21,14 @@ namespace adaptdl {
 // they are: without weight decay, too. A sparse gradient updates only its rows.
 class Optimizer {
  public:
+  // As Program::update_rule().
+  using ProgramRule = std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup& group)>;
+
   // `parameters` are leaves that require gradients. Each belongs to the first group of `spec` whose
-  // glob matches its name, else to the defaults. Throws Error if a group matches no parameter.
-  Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> parameters);
+  // glob matches its name, else to the defaults. Throws Error if a group matches no parameter, or
+  // if `spec` wants the program's rule and there is none.
+  Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> parameters,
+            const ProgramRule& program_rule = {});
   ~Optimizer();
 
   int group_count() const { return static_cast<int>(base_lr_.size()); }
@@ -30,6 +36,9 @@ class Optimizer {
 
   // Learning rate of a group before schedule and scaling rule.
   double base_lr(int group) const { return base_lr_[group]; }
+
+  // By which it follows the batch, unless the settings name another one.
+  TrainingSpec::ScalingRule scaling_rule(int group) const;
 
   // Whether the gradient may be a sparse one, coalesced, with one sparse dimension.
   bool takes_rows(size_t parameter) const {

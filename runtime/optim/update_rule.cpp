@@ -1,4 +1,9 @@
 // Every optimizer's rule: its state's names, and its numbers for one update.
+//
+// Of the scaling rules: where noise rules, a larger batch moves an optimizer that divides a
+// gradient by its recent size, or takes its sign, further by the root of the batch's scale, and the
+// rate has to rise only by the other root (arXiv 2205.10287, of Adam and RMSprop; LAMB's authors
+// scale by the root, too). AdaptDL takes AdaScale for all but Adam and AdamW.
 
 #include "runtime/optim/update_rule.h"
 
@@ -60,6 +65,7 @@ class MomentsRule : public UpdateRule {
   }
 
   std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
+  ScalingRule scaling_rule() const override { return ScalingRule::adamscale; }
 
   Preconditioner preconditioner(const ParameterState& state) const override {
     return {state.tensors.at(1).tensor, s_.beta2, s_.eps, state.steps};
@@ -170,6 +176,7 @@ class RmspropRule : public UpdateRule {
     if (s_.centered) names.emplace_back("grad_avg");
     return names;
   }
+  ScalingRule scaling_rule() const override { return ScalingRule::adamscale; }
 
   void update(const Update& update) const override {
     if (s_.momentum > 0) {
@@ -223,6 +230,7 @@ class AdadeltaRule : public UpdateRule {
   }
 
   std::vector<std::string> state_names() const override { return {"square_avg", "acc_delta"}; }
+  ScalingRule scaling_rule() const override { return ScalingRule::adamscale; }
 
   void update(const Update& update) const override {
     rules::Adadelta rule;
@@ -242,6 +250,7 @@ class LionRule : public UpdateRule {
   explicit LionRule(const Settings& settings) : s_(settings) {}
 
   std::vector<std::string> state_names() const override { return {"exp_avg"}; }
+  ScalingRule scaling_rule() const override { return ScalingRule::adamscale; }
 
   void update(const Update& update) const override {
     rules::Lion rule;
@@ -279,6 +288,8 @@ std::unique_ptr<UpdateRule> make_update_rule(OptimizerSpec::Kind kind, const Set
       return std::make_unique<LambRule>(settings);
     case Kind::lion:
       return std::make_unique<LionRule>(settings);
+    case Kind::program:
+      break;
   }
   check_failed("optimizer kind", __FILE__, __LINE__);
 }

@@ -9,12 +9,14 @@ namespace {
 
 // Interval of fitting and evaluating the model, which takes less than a millisecond.
 constexpr int64_t kStepsBetweenChoices = 20;
+constexpr int64_t kQuickToValidate = 128;  // samples
 
 // A batch of more than all samples cannot be filled.
-BatchBounds bounds_of(const BatchSpec& spec, int64_t samples) {
-  BatchBounds bounds{spec.initial, std::max(spec.initial, std::min(spec.max, samples)),
-                     spec.atomic_min, spec.atomic_max, spec.accumulation};
-  bounds.halves_alone = true;
+BatchBounds bounds_of(const TrainingSpec& spec, int64_t samples) {
+  const BatchSpec& batch = spec.batch;
+  BatchBounds bounds{batch.initial, std::max(batch.initial, std::min(batch.max, samples)),
+                     batch.atomic_min, batch.atomic_max, batch.accumulation};
+  bounds.halves_alone = measures_halves_alone(spec);
   return bounds;
 }
 
@@ -25,7 +27,7 @@ BatchPlan plan_of(const BatchChoice& choice) {
 }  // namespace
 
 BatchPolicy::BatchPolicy(const TrainingSpec& spec, int64_t samples)
-    : bounds_(bounds_of(spec.batch, samples)),
+    : bounds_(bounds_of(spec, samples)),
       chooser_(bounds_, spec.batch.adaptive),
       spec_(spec.batch) {}
 
@@ -70,6 +72,11 @@ BatchPlan BatchPolicy::next(const Progress& progress, int nodes, int replicas) {
   predicted_ = better->goodput;
   cause_ = fmt::format("predicted goodput {:.1f} times as high", better->times);
   return plan_of(*better);
+}
+
+int64_t BatchPolicy::to_validate(int64_t atomic, int64_t atomic_limit) const {
+  const int64_t most = std::max(atomic, std::min(spec_.atomic_max, kQuickToValidate));
+  return atomic_limit > 0 ? std::min(most, atomic_limit) : most;
 }
 
 std::optional<int64_t> BatchPolicy::smaller_atomic(int64_t atomic) const {

@@ -30,6 +30,11 @@ class BatchPolicy {
   // For the next step of a running generation: the current plan, unless another is worth a change.
   BatchPlan next(const Progress& progress, int nodes, int replicas);
 
+  // Samples of one replica in a forward pass of a validation, where it trains with `atomic`: more,
+  // if that is few, as validation need not be slow; at most `atomic_limit` (0 = not known), for
+  // which memory suffices.
+  int64_t to_validate(int64_t atomic, int64_t atomic_limit) const;
+
   // The limit for the atomic batch once memory did not suffice for `atomic` samples; nothing if
   // there is no smaller one to try.
   std::optional<int64_t> smaller_atomic(int64_t atomic) const;

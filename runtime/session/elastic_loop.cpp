@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/ranges.h>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -42,7 +43,8 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
       options_(options),
       session_(session),
       data_(open(spec, options.data_dir)),
-      optimizer_(spec.optimizer, program.parameters()),
+      optimizer_(spec.optimizer, program.parameters(),
+                 [&program](const OptimizerGroup& group) { return program.update_rule(group); }),
       schedule_(spec.schedule,
                 static_cast<double>(data_.train.size()) / static_cast<double>(spec.batch.initial)),
       stepper_(program, optimizer_, schedule_, spec, data_.train, options.device, *options.hooks),
@@ -68,7 +70,9 @@ int ElasticLoop::run() {
   const int64_t tried = try_atomic(atomic);
   if (tried < atomic) progress_.atomic_limit = tried;
   if (validator_ && spec_.best) check_best_metric(spec_, validator_->metrics(tried));
-  checkpointer_.allow_any_numbers(not_finite(state_.tensors()));
+  const std::set<std::string> any_numbers = not_finite(state_.tensors());
+  checkpointer_.allow_any_numbers(any_numbers);
+  models_.allow_any_numbers(any_numbers);
   options_.hooks->program(program_);
   if (session_.has_launcher()) optimizer_.reserve_state();
   session_.set_device_memory(device_memory(options_.device));
@@ -108,6 +112,18 @@ void ElasticLoop::reached(StepHooks::Point point, int64_t step) {
 }
 
 ElasticLoop::Outcome ElasticLoop::train_generation() {
+  try {
+    return train_on();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    // Of LibTorch or the standard library: of this process, as far as anybody knows.
+    throw StepFailure(fmt::format("after step {}: {}", progress_.step, reason_of(error)),
+                      progress_.step + 1, ExitCode::error);
+  }
+}
+
+ElasticLoop::Outcome ElasticLoop::train_on() {
   synchronise();
   for (;;) {
     if (progress_.finished && !progress_.validate) {
@@ -192,13 +208,10 @@ Prepared ElasticLoop::prepare_or_shrink() {
   }
 }
 
-// In a forward pass of the present tick. A small training batch need not slow validation down; a
-// batch that fits for training fits there.
+// In a forward pass of the present tick.
 int64_t ElasticLoop::samples_at_once() const {
   const int64_t atomic = progress_.batch.atomic;
-  if (!progress_.validate) return atomic;
-  const int64_t most = std::max(atomic, std::min<int64_t>(spec_.batch.atomic_max, 128));
-  return progress_.atomic_limit > 0 ? std::min(most, progress_.atomic_limit) : most;
+  return progress_.validate ? batch_policy_.to_validate(atomic, progress_.atomic_limit) : atomic;
 }
 
 // The largest atomic batch up to `most`, by halves, with which a trial step succeeds.
@@ -220,7 +233,7 @@ StepFailure ElasticLoop::failed(const std::exception& error) const {
   const int64_t step = progress_.step + 1;
   return {fmt::format("step {}, samples {} to {} of epoch {}: {}", step, from.index,
                       from.index + progress_.batch.total(session_.replicas()) - 1, from.epoch,
-                      error.what()),
+                      reason_of(error)),
           step, ours ? ours->exit_code() : ExitCode::error};
 }
 
@@ -435,7 +448,7 @@ void ElasticLoop::initialise() {
   std::vector<std::string> problems;
   const auto checkpoint = checkpointer_.latest(&problems);
   if (checkpoint) {
-    state_.restore(checkpoint->header.state);
+    state_.resume(checkpoint->header.state);
     restore_tensors(*checkpoint, state_.tensors());
     progress_.batch_replicas = 0;
     if (!checkpoint->header.state.value("ended", false)) checkpointer_.failed();
@@ -460,9 +473,20 @@ void ElasticLoop::conclude(bool finished) {
   if (session_.rank() == 0) {
     const Session::Saving saving(session_);
     const auto told = [this] { return session_.stop_requested() != StopMode::none; };
-    const std::string model = finished ? models_.save_trained(told) : "";
+    const auto write = [this](bool complete) {
+      checkpointed_ = checkpointer_.write(header(/*ended=*/true, complete), state_.tensors());
+    };
+    // Whoever starts the run again gets the model from that checkpoint.
+    const auto without_model = [&write] {
+      try {
+        write(/*complete=*/false);
+      } catch (const Error& error) {
+        log_warning("{}", error.what());
+      }
+    };
+    const std::string model = finished ? models_.save_trained(told, without_model) : "";
     try {
-      checkpointed_ = checkpointer_.write(header(/*ended=*/true, finished), state_.tensors());
+      write(/*complete=*/finished);
     } catch (const Error& error) {
       if (model.empty()) throw;
       log_warning("{}", error.what());  // nothing is lost: training is over and the model is saved

@@ -35,8 +35,11 @@ class ElasticLoop {
  private:
   enum class Outcome { go_on, finished, left, stopped };
 
-  Outcome train_generation();  // returns or throws when the generation ends
-  void synchronise();          // makes all members' state the same
+  // Returns when the generation ends, or throws: comm::Aborted if it broke, StepFailure if this
+  // replica cannot go on, another Error if no replica can.
+  Outcome train_generation();
+  Outcome train_on();
+  void synchronise();  // makes all members' state the same
   // Sends the state to the members that need it, and averages buffers. `together`: all should be
   // there soon.
   struct Transferred {

@@ -16,6 +16,7 @@
 #include "runtime/session/load_weights.h"
 #include "runtime/session/model_tensors.h"
 #include "runtime/session/progress.h"
+#include "runtime/session/step_failure.h"
 #include "runtime/session/sync.h"
 #include "runtime/session/validator.h"
 #include "runtime/torch_compat.h"
@@ -36,7 +37,8 @@ data::Data open_both(const TrainingSpec& spec, const std::string& folder) {
   return data;
 }
 
-// What is evaluated: {path, step, epoch}; of weights without a checkpoint, the last two are null.
+// What is evaluated: {path, step, epoch, atomic_limit}; of weights without a checkpoint, step and
+// epoch are null. The limit is the Progress's.
 json load_model(Program& program, const TrainingSpec& spec, const TrainOptions& options,
                 double iterations_per_epoch) {
   if (!options.checkpoint_dir.empty()) {
@@ -47,7 +49,8 @@ json load_model(Program& program, const TrainingSpec& spec, const TrainOptions& 
       const Progress progress = progress_from_json(checkpoint->header.state.at("progress"));
       return {{"path", checkpoint->path},
               {"step", progress.step},
-              {"epoch", progress.iterations / iterations_per_epoch}};
+              {"epoch", progress.iterations / iterations_per_epoch},
+              {"atomic_limit", progress.atomic_limit}};
     }
     if (!problems.empty()) {
       fail("no usable checkpoint in {}: {}", options.checkpoint_dir, problems.front());
@@ -58,7 +61,7 @@ json load_model(Program& program, const TrainingSpec& spec, const TrainOptions& 
          options.checkpoint_dir);
   }
   const LoadedWeights loaded = load_weights(program, *spec.from, options.data_dir);
-  return {{"path", loaded.path}, {"step", nullptr}, {"epoch", nullptr}};
+  return {{"path", loaded.path}, {"step", nullptr}, {"epoch", nullptr}, {"atomic_limit", 0}};
 }
 
 json validation_event(const json& loaded, const std::map<std::string, double>& metrics) {
@@ -83,7 +86,9 @@ class Evaluation {
         spec_(spec),
         options_(options),
         session_(session),
-        data_(open_both(spec, options.data_dir)) {
+        data_(open_both(spec, options.data_dir)),
+        batch_policy_(spec, data_.train.size()),
+        atomic_limit_(options.atomic_limit) {
     if (!program.can_validate()) {
       fail("nothing to evaluate with: the program has no validation_step");
     }
@@ -94,6 +99,9 @@ class Evaluation {
   void run() {
     comm::Communicator* communicator = session_.communicator();
     options_.hooks->reached(StepHooks::Point::syncing, 0, session_.member());
+    StepMark mark;
+    mark.atomic_limit = stricter(atomic_limit_, session_.atomic_limit());
+    atomic_limit_ = agree(communicator, mark).atomic_limit;
     json loaded = json::object();
     if (session_.rank() == 0) {
       loaded = load_model(
@@ -110,10 +118,8 @@ class Evaluation {
     const json step = loaded.at("step");
     session_.report_switched(step.is_null() ? 0 : step.get<int64_t>());
     if (session_.threads() > 0) at::set_num_threads(session_.threads());
-    const int replicas = session_.replicas();
-    const int64_t batch = std::max(BatchPolicy(spec_, data_.train.size()).initial(replicas).atomic,
-                                   std::min<int64_t>(spec_.batch.atomic_max, 128));
-    const auto metrics = validator_->run(communicator, replicas, session_.rank(), batch);
+    atomic_limit_ = stricter(atomic_limit_, loaded.at("atomic_limit").get<int64_t>());
+    const auto metrics = validate_or_shrink();
     session_.emit(validation_event(loaded, metrics));
     session_.emit(end_event(loaded, metrics));
     // If rank 0 dies before its events have left, the others are still there to begin again.
@@ -121,12 +127,53 @@ class Evaluation {
   }
 
  private:
+  int64_t samples_at_once() const {
+    const int64_t atomic = batch_policy_.initial(session_.replicas(), atomic_limit_).atomic;
+    return batch_policy_.to_validate(atomic, atomic_limit_);
+  }
+
+  std::map<std::string, double> validate_or_shrink() {
+    comm::Communicator* communicator = session_.communicator();
+    for (;;) {
+      const int64_t samples = samples_at_once();
+      session_.report_passes(samples);
+      try {
+        return validator_->run(communicator, session_.replicas(), session_.rank(), samples);
+      } catch (const comm::Aborted&) {
+        throw;
+      } catch (const std::exception& error) {
+        if (!out_of_memory(error) || !batch_policy_.smaller_atomic(samples)) throw;
+        log_warning("memory ran out in the evaluation: {}", reason_of(error));
+      }
+      // The others begin again, too, in a new generation, and learn of the limit there.
+      const std::string cause = fmt::format("replica {} ran out of memory", session_.member());
+      if (communicator) communicator->abort(cause);
+      atomic_limit_ = try_samples(*batch_policy_.smaller_atomic(samples));
+      if (communicator) throw comm::Aborted(cause);
+    }
+  }
+
+  // The largest number of samples up to `most`, by halves, for which memory suffices.
+  int64_t try_samples(int64_t most) {
+    for (int64_t samples = most;; samples = *batch_policy_.smaller_atomic(samples)) {
+      session_.report_passes(samples);
+      try {
+        validator_->metrics(samples);
+        return samples;
+      } catch (const std::exception& error) {
+        if (!out_of_memory(error) || !batch_policy_.smaller_atomic(samples)) throw;
+      }
+    }
+  }
+
   Program& program_;
   const TrainingSpec& spec_;
   const TrainOptions& options_;
   Session& session_;
   data::Data data_;
   std::optional<Validator> validator_;
+  BatchPolicy batch_policy_;
+  int64_t atomic_limit_ = 0;  // as Progress's
 };
 
 }  // namespace
@@ -148,6 +195,11 @@ int evaluate(Program& program, const TrainingSpec& spec, const TrainOptions& opt
       log_warning("generation {} ended: {}", session.generation(), broken.what());
       session.report_lost(broken.what());
       member = session.await_next();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      // As in a training: the death of this replica, until another one fails there.
+      throw StepFailure(fmt::format("in the evaluation: {}", reason_of(error)), 1, ExitCode::error);
     }
   }
   session.send({{"type", "bye"}, {"result", "left"}});

@@ -25,7 +25,12 @@ void visit_numbers(R& r, Visit&& visit) {
   visit(r.next_batch.micro_steps);
   visit(r.next_measure);
   visit(r.checkpoint);
-  for (auto& norm : r.local) visit(norm);
+  for (auto& norms : r.norms) {
+    visit(norms.local);
+    visit(norms.total);
+    visit(norms.previous);
+    visit(norms.product);
+  }
   for (auto& word : r.used) visit(word);
 }
 
@@ -40,7 +45,7 @@ std::vector<double> pack(const StepReport& report) {
 // `values`: of a replica with as many parameter groups and parameters.
 StepReport unpack(const double* values, size_t groups, size_t words) {
   StepReport report;
-  report.local.resize(groups);
+  report.norms.resize(groups);
   report.used.resize(words);
   visit_numbers(report, [&](auto& field) {
     field = static_cast<std::remove_reference_t<decltype(field)>>(*values++);
@@ -61,10 +66,9 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
     all = packed;
   }
   StepSummary sum;
-  sum.local.assign(mine.local.size(), 0.0);
   sum.used.assign(mine.used.size(), 0);
   for (size_t r = 0; r < ranks; ++r) {  // in order of rank: the same rounding everywhere
-    const StepReport one = unpack(&all[r * width], mine.local.size(), mine.used.size());
+    const StepReport one = unpack(&all[r * width], mine.norms.size(), mine.used.size());
     sum.loss += one.loss_sum;
     sum.samples += one.samples;
     sum.nonfinite |= one.nonfinite;
@@ -72,13 +76,15 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
     sum.optim_s += one.optim_s / static_cast<double>(ranks);
     sum.sync_s += one.sync_s / static_cast<double>(ranks);
     sum.slowest_s = std::max(sum.slowest_s, one.step_s);
-    for (size_t g = 0; g < sum.local.size(); ++g) sum.local[g] += one.local[g];
     for (size_t w = 0; w < sum.used.size(); ++w) sum.used[w] |= one.used[w];
     if (r == 0) {  // it decides for all
       sum.next_batch = one.next_batch;
       sum.next_measure = one.next_measure;
       sum.checkpoint = one.checkpoint;
+      sum.norms = one.norms;
+      continue;
     }
+    for (size_t g = 0; g < sum.norms.size(); ++g) sum.norms[g].local += one.norms[g].local;
   }
   sum.loss /= std::max(sum.samples, 1.0);
   return sum;

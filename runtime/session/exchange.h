@@ -26,9 +26,9 @@ struct StepReport {
   // Rank 0 decides these for all:
   BatchPlan next_batch;
   bool next_measure = false;
-  bool checkpoint = false;     // write one after this step
-  std::vector<double> local;   // per parameter group: sum of |g_i|^2 over this replica's passes
-  std::vector<uint32_t> used;  // Gradients::used()
+  bool checkpoint = false;        // write one after this step
+  std::vector<GroupNorms> norms;  // per parameter group
+  std::vector<uint32_t> used;     // Gradients::used()
 };
 
 // The reports of all replicas combined; the same on every replica.
@@ -41,7 +41,10 @@ struct StepSummary {
   BatchPlan next_batch;
   bool next_measure = false;
   bool checkpoint = false;
-  std::vector<double> local;   // summed
+  // Summed where they are parts. Those of the averaged gradient, which all replicas have, are rank
+  // 0's: processors that add in another order, or otherwise, get other last bits, and the
+  // statistics must be the same everywhere.
+  std::vector<GroupNorms> norms;
   std::vector<uint32_t> used;  // by any replica
 };
 

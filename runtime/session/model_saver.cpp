@@ -8,12 +8,14 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "runtime/session/model_tensors.h"
+#include "runtime/session/step_failure.h"
 
 namespace adaptdl {
 
 using nlohmann::json;
 
-std::string ModelSaver::save_trained(const std::function<bool()>& stop) {
+std::string ModelSaver::save_trained(const std::function<bool()>& stop,
+                                     const std::function<void()>& failed) {
   constexpr double kFirst = 1, kLongest = 60, kPatience = 600;  // s
   require_finite();
   if (options_.model_path.empty()) return "";
@@ -22,22 +24,28 @@ std::string ModelSaver::save_trained(const std::function<bool()>& stop) {
     try {
       program_.save(options_.model_path);
       return options_.model_path;
-    } catch (const Error& error) {
-      if (stop() || seconds_since(begun) + pause > kPatience) throw;
+    } catch (const std::exception& error) {
+      const std::string reason = reason_of(error);
+      if (pause == kFirst) failed();
+      if (stop() || seconds_since(begun) + pause > kPatience) {
+        fail("the trained model cannot be saved: {}", reason);
+      }
       log_warning("{}; the trained model is kept in memory, next attempt to save it in {} s",
-                  error.what(), pause);
+                  reason, pause);
     }
     std::this_thread::sleep_for(Seconds(pause));
   }
 }
 
 void ModelSaver::require_finite() const {
-  const auto spoilt = not_finite(program_.parameters());
-  if (spoilt.empty()) return;
-  fail(
-      "training came to its end, but parameter {} holds numbers that are not finite; lower the "
-      "learning rate or clip gradients, and continue from the newest checkpoint",
-      *spoilt.begin());
+  for (std::string name : not_finite(model_tensors(program_))) {
+    if (any_numbers_.contains(name)) continue;
+    name[name.find('/')] = ' ';  // parameter/x, buffer/x
+    fail(
+        "training came to its end, but {} holds numbers that are not finite; lower the learning "
+        "rate or clip gradients, and continue from the newest checkpoint",
+        name);
+  }
 }
 
 bool ModelSaver::is_best(const Progress& progress) const {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "adaptdl/program.h"
@@ -20,11 +21,14 @@ class ModelSaver {
   ModelSaver(Program& program, const TrainingSpec& spec, const TrainOptions& options)
       : program_(program), spec_(spec), options_(options) {}
 
+  // Tensors, named as in checkpoints, that may hold numbers that are not finite.
+  void allow_any_numbers(std::set<std::string> names) { any_numbers_ = std::move(names); }
+
   // Writes the trained model and returns its path, or "" if none is wanted. Tries again for ten
-  // minutes, since a full disk should not lose the model, or until `stop` returns true. Throws
-  // Error if the model holds numbers that are not finite: what training has spoilt must not pass
-  // for trained.
-  std::string save_trained(const std::function<bool()>& stop);
+  // minutes, since a full disk should not lose the model, or until `stop` returns true. Calls
+  // `failed` after the first attempt, if that fails. Throws Error if the last one does, and if the
+  // model holds numbers that are not finite: what training has spoilt must not pass for trained.
+  std::string save_trained(const std::function<bool()>& stop, const std::function<void()>& failed);
 
   // Whether the program's parameters are those of the best validation so far.
   bool is_best(const Progress& progress) const;
@@ -42,6 +46,7 @@ class ModelSaver {
   Program& program_;
   const TrainingSpec& spec_;
   const TrainOptions& options_;
+  std::set<std::string> any_numbers_;
   std::optional<int64_t> saved_best_;  // the step of the best model that was saved here
   bool best_is_saved_ = true;          // the newest attempt succeeded
 };

@@ -14,6 +14,18 @@ constexpr int64_t kStepsToDouble = 2000;
 
 }  // namespace
 
+std::string name_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return "fp32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp16:
+      return "fp16";
+  }
+  return "";
+}
+
 Autocast::Autocast(at::Device device, Precision precision)
     : device_(device.type()), on_(precision != Precision::fp32) {
   if (!on_) return;

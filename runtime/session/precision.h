@@ -4,12 +4,16 @@
 // and the optimizer's state stay as the program made them.
 
 #include <cstdint>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 
 #include "core/job/training_spec.h"
 
 namespace adaptdl {
+
+// As in adaptdl.yaml.
+std::string name_of(TrainingSpec::Precision precision);
 
 // Enables autocast on this thread while it exists; nothing for fp32.
 class Autocast {

@@ -11,6 +11,10 @@ std::map<std::string, at::Tensor> Program::validation_step(const std::vector<at:
   fail("this program has no validation step");
 }
 
+std::unique_ptr<UpdateRule> Program::update_rule(const OptimizerGroup&) {
+  return nullptr;
+}
+
 std::vector<NamedTensor> distinct(const std::vector<NamedTensor>& tensors) {
   std::set<const void*> seen;
   std::vector<NamedTensor> result;

@@ -74,10 +74,8 @@ int run_program(const ReadSettings& read, const MakeProgram& make,
       return give_up(error.what(), error.exit_code(), {{"others_too", false}});
     } catch (const Error& error) {
       return give_up(error.what(), error.exit_code());
-    } catch (const c10::Error& error) {
-      return give_up(error.what_without_backtrace(), ExitCode::error);
     } catch (const std::exception& error) {
-      return give_up(error.what(), ExitCode::error);
+      return give_up(reason_of(error), ExitCode::error);
     }
   } catch (const Error& error) {
     return report(error.what(), error.exit_code());

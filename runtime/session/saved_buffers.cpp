@@ -4,6 +4,10 @@
 
 namespace adaptdl {
 
+bool SavedBuffers::Buffer::copied() const {
+  return changes || still < kStill || tensor.nbytes() <= kSmall;
+}
+
 void SavedBuffers::save() {
   if (none_) return;
   restore();
@@ -17,7 +21,7 @@ void SavedBuffers::save() {
     if (buffer.tensor.defined() && !buffer.tensor.is_same(now[i].tensor)) buffer.changes = true;
     buffer.tensor = now[i].tensor;
     buffer.version = buffer.tensor._version();
-    if (!buffer.changes) continue;
+    if (!buffer.copied()) continue;
     const at::Tensor values = buffer.tensor.detach();
     if (buffer.copy.defined() && buffer.copy.sizes() == values.sizes()) {
       buffer.copy.copy_(values);
@@ -31,13 +35,14 @@ void SavedBuffers::save() {
 void SavedBuffers::keep() {
   if (!saved_) return;
   saved_ = false;
+  const at::NoGradGuard no_grad;
   for (Buffer& buffer : buffers_) {
-    // The count grows with each change in place.
-    const bool changed = buffer.tensor._version() != buffer.version;
-    buffer.changes = changed || (buffer.changes && learned_);
-    if (!buffer.changes) buffer.copy.reset();
+    if (buffer.changes || buffer.tensor.nbytes() <= kSmall) continue;
+    buffer.changes = buffer.tensor._version() != buffer.version ||
+                     (buffer.copy.defined() && !at::equal(buffer.copy, buffer.tensor));
+    if (!buffer.changes && buffer.still < kStill) ++buffer.still;
+    if (!buffer.copied()) buffer.copy.reset();
   }
-  learned_ = true;
 }
 
 void SavedBuffers::restore() {

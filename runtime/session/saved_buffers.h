@@ -3,9 +3,11 @@
 // The program's buffers as they were before a step, so that a step that is skipped, or repeated
 // because the group broke, leaves no trace in them (a running mean that became NaN stays NaN).
 //
-// Tensors that steps leave alone (masks, tables) are not copied: after the first step that is kept,
-// only those are that some step has changed. A tensor that changes for the first time later, in a
-// step that is undone, keeps that one change.
+// Small buffers (running statistics, counters) are copied before every step. A large one that
+// several kept steps have left alone (a mask, a table) no longer is, until autograd's count of its
+// changes grows. That count alone does not tell: normalisation over a batch writes its running
+// statistics without raising it. A large tensor that changes for the first time later, in a step
+// that is undone, keeps that one change.
 
 #include <cstdint>
 #include <vector>
@@ -19,6 +21,9 @@ namespace adaptdl {
 // For the training thread. Borrows the program.
 class SavedBuffers {
  public:
+  static constexpr size_t kSmall = size_t{1} << 16;  // bytes; a copy takes microseconds
+  static constexpr int kStill = 8;  // kept steps without a change, after which a large one rests
+
   explicit SavedBuffers(Program& program) : program_(program) {}
 
   void save();     // before a step; an unfinished one is undone first
@@ -29,15 +34,17 @@ class SavedBuffers {
   struct Buffer {
     at::Tensor tensor;  // the program's, at save()
     int64_t version = 0;
-    bool changes = true;
-    at::Tensor copy;  // undefined unless it changes
+    bool changes = false;  // it has changed
+    int still = 0;         // kept steps that left it alone, while it has not
+    at::Tensor copy;       // undefined if there is none
+
+    bool copied() const;
   };
 
   Program& program_;
   std::vector<Buffer> buffers_;
   bool none_ = false;  // the program has no buffers
   bool saved_ = false;
-  bool learned_ = false;  // which ones change
 };
 
 }  // namespace adaptdl

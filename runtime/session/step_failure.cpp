@@ -4,6 +4,8 @@
 #include <new>
 #include <string_view>
 
+#include "runtime/torch_compat.h"
+
 namespace adaptdl {
 
 bool out_of_memory(const std::exception& error) {
@@ -13,6 +15,11 @@ bool out_of_memory(const std::exception& error) {
   const std::string_view text = error.what();
   return std::ranges::any_of(
       kTexts, [text](std::string_view said) { return text.find(said) != std::string_view::npos; });
+}
+
+std::string reason_of(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  return torch ? torch->what_without_backtrace() : error.what();
 }
 
 }  // namespace adaptdl

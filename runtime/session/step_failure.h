@@ -1,6 +1,6 @@
 #pragma once
 
-// An exception in the middle of a step, on one replica.
+// An exception on one replica, in a step or after it.
 
 #include <cstdint>
 #include <exception>
@@ -21,5 +21,8 @@ struct StepFailure : Error {
 // Whether memory ran out, of the host or a device. LibTorch has no type of its own for the host's,
 // and TorchScript keeps only the text.
 bool out_of_memory(const std::exception& error);
+
+// What the exception says, without LibTorch's backtrace.
+std::string reason_of(const std::exception& error);
 
 }  // namespace adaptdl

@@ -78,6 +78,11 @@ void check_loss(const at::Tensor& loss) {
 
 }  // namespace
 
+bool measures_halves_alone(const TrainingSpec& spec) {
+  return spec.batch.adaptive && spec.batch.accumulation &&
+         spec.statistics == TrainingSpec::Averaging::recent;
+}
+
 Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
                  const TrainingSpec& spec, const data::Dataset& dataset, at::Device device,
                  StepHooks& hooks)
@@ -110,7 +115,8 @@ void Stepper::check_program(const BatchPlan& batch) {
 }
 
 void Stepper::read_ahead(const Progress& progress, const Team& team) {
-  loader_.configure(progress.position, team.replicas, team.rank, progress.batch.atomic);
+  loader_.configure(progress.position, team.replicas, team.rank, progress.batch.atomic,
+                    progress.batch.micro_steps);
 }
 
 // The micro-batches of the next step: as many as planned, or fewer at the end of a pass.
@@ -118,8 +124,9 @@ std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Tea
   std::vector<data::Step> steps;
   data::Position position = progress.position;
   for (int micro = 0; micro < progress.batch.micro_steps; ++micro) {
-    steps.push_back(
-        loader_.sampler().step(position, team.replicas, team.rank, progress.batch.atomic));
+    steps.push_back(loader_.sampler().step(position, team.replicas, team.rank,
+                                           progress.batch.atomic,
+                                           /*more=*/micro + 1 < progress.batch.micro_steps));
     if (steps.back().ends_pass) break;
     position = steps.back().next;
   }
@@ -128,8 +135,7 @@ std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Tea
 
 // Whether a lone replica has two gradients of its steps now and then, to tell their noise.
 bool Stepper::measures_halves(int replicas, int64_t samples) const {
-  return replicas == 1 && samples >= kSmallestHalved && spec_.batch.adaptive &&
-         spec_.batch.accumulation && spec_.statistics == TrainingSpec::Averaging::recent;
+  return replicas == 1 && samples >= kSmallestHalved && measures_halves_alone(spec_);
 }
 
 bool Stepper::in_halves(const Progress& progress, int replicas, int64_t step) const {
@@ -207,16 +213,14 @@ void Stepper::update_statistics(Progress& after, const Progress& before, const S
   // Each half is a sample; otherwise a replica has one in each pass that has data for it.
   int gradient_samples = 0;
   for (const auto& step : steps) {
-    gradient_samples +=
-        facts.halved ? 2 : static_cast<int>(std::min<int64_t>(facts.replicas, step.consumed));
+    gradient_samples += facts.halved ? 2 : step.sharers;
   }
   const double scale = facts.summary.samples / static_cast<double>(spec_.batch.initial);
   // Successive gradients are compared if both are of a whole step.
   if (gradient_samples == 1 && !(facts.whole && gradients_.has_previous())) return;
   std::vector<gns::GroupSample> groups;
-  for (size_t g = 0; g < facts.summary.local.size(); ++g) {
-    const GroupNorms& norms = gradients_.norms()[g];
-    groups.push_back({facts.summary.local[g], norms.total, norms.previous, norms.product});
+  for (const GroupNorms& norms : facts.summary.norms) {
+    groups.push_back({norms.local, norms.total, norms.previous, norms.product});
   }
   const double stands_for =
       static_cast<double>(std::max<int64_t>(before.step - before.last_measured, 1));
@@ -300,7 +304,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   report.next_batch = decisions.next_batch;
   report.checkpoint = decisions.checkpoint && decisions.checkpoint(seconds_since(begun));
   report.nonfinite |= !gradients_.finite();
-  for (const auto& norms : gradients_.norms()) report.local.push_back(norms.local);
+  report.norms = gradients_.norms();
   if (team.communicator) report.used = gradients_.used();
   if (progress.measure) {
     measure_cost_s_ = gradients_.measure_seconds();
@@ -329,8 +333,8 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   const double rate_scale = gns::rate_scale(batch / initial, scale);
   const double schedule = schedule_.factor(progress.iterations);
   prepared.momentum = schedule_.momentum(progress.iterations);
-  const auto rule = gns::effective_rule(spec_);
   for (int g = 0; g < optimizer_.group_count(); ++g) {
+    const auto rule = spec_.rule.value_or(optimizer_.scaling_rule(g));
     prepared.lr_factors.push_back(
         schedule *
         gns::lr_factor(rule, {rate_scale, after.statistics.gain(rate_scale, g), progress.iterations,

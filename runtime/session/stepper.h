@@ -59,6 +59,10 @@ struct Decisions {
   std::function<bool(double step_s)> checkpoint;
 };
 
+// Whether a lone replica computes some steps in halves, for unbiased statistics. Where it does not,
+// it must take two passes for a batch above M0, or its batch would grow by biased ones alone.
+bool measures_halves_alone(const TrainingSpec& spec);
+
 class Stepper {
  public:
   // Borrows all arguments except the data; they must outlive this object.

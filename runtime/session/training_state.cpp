@@ -40,30 +40,33 @@ std::vector<NamedTensor> TrainingState::tensors(const std::vector<NamedTensor>& 
 }
 
 json TrainingState::summary() const {
-  return {{"progress", to_json(progress)},
-          {"schedule", schedule_.state()},
-          {"profile", batch_policy_.state()},
-          {"optimizer", optimizer_.counters()},
-          {"checkpoints", checkpointer_.state()}};
+  return {{"precision", name_of(spec_.precision)}, {"progress", to_json(progress)},
+          {"schedule", schedule_.state()},         {"profile", batch_policy_.state()},
+          {"optimizer", optimizer_.counters()},    {"checkpoints", checkpointer_.state()}};
 }
 
 void TrainingState::restore(const json& summary) {
   progress = progress_from_json(summary.at("progress"));
-  // The settings may define other groups, or another averaging, than the checkpoint.
+  schedule_.load_state(summary.at("schedule"));
+  batch_policy_.load_state(summary.at("profile"));
+  optimizer_.prepare_state(summary.at("optimizer"));
+  checkpointer_.load_state(summary.value("checkpoints", json()));
+}
+
+void TrainingState::resume(const json& summary) {
+  restore(summary);
+  // Other groups, or another averaging.
   if (progress.statistics.groups() != optimizer_.group_count() ||
       progress.statistics.averaging() != spec_.statistics) {
     progress.statistics = gns::GradientStatistics(optimizer_.group_count(), spec_.statistics);
     progress.fresh = 0;
   }
-  // And another precision.
-  const bool scaled = progress.loss_scale.factor > 1;
-  if (scaled != (spec_.precision == TrainingSpec::Precision::fp16)) {
+  // An earlier version did not save the precision. A loss scale above 1 was of fp16.
+  const auto fp16 = name_of(TrainingSpec::Precision::fp16);
+  const std::string before = summary.value("precision", progress.loss_scale.factor > 1 ? fp16 : "");
+  if ((before == fp16) != (spec_.precision == TrainingSpec::Precision::fp16)) {
     progress.loss_scale = LossScale::first(spec_.precision);
   }
-  schedule_.load_state(summary.at("schedule"));
-  batch_policy_.load_state(summary.at("profile"));
-  optimizer_.prepare_state(summary.at("optimizer"));
-  checkpointer_.load_state(summary.value("checkpoints", json()));
 }
 
 }  // namespace adaptdl

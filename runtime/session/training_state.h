@@ -25,10 +25,13 @@ class TrainingState {
   std::vector<NamedTensor> tensors() const { return tensors(program_.buffers()); }
   std::vector<NamedTensor> tensors(const std::vector<NamedTensor>& buffers) const;
 
-  // All but the tensors. restore() also creates the optimizer's tensors, empty where the summary
-  // is of a run whose optimizer had none; it throws Error if summary() did not write `summary`.
+  // All but the tensors. restore() makes this the state of another replica of the run, to the last
+  // bit; resume() that of a checkpoint, whose run may have had other settings: what these do not
+  // share begins anew. Both also create the optimizer's tensors, empty where the summary is of a
+  // run whose optimizer had none, and throw Error if summary() did not write `summary`.
   nlohmann::json summary() const;
   void restore(const nlohmann::json& summary);
+  void resume(const nlohmann::json& summary);
 
   Progress progress;
 

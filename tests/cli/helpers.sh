@@ -5,6 +5,11 @@ archive() {
   python3 "$HELPERS/make_archive.py" "$@"
 }
 
+# checkpoint FOLDER STEP [damaged]: a checkpoint of a run in which memory ran out.
+checkpoint() {
+  python3 "$HELPERS/make_checkpoint.py" "$@"
+}
+
 # live NAME COMMAND...: runs the command while something answers as the run of that name.
 live() {
   python3 -B "$HELPERS/fake_run.py" "$@"

@@ -1,12 +1,15 @@
 """Invalid programs are refused with a message before training; programs that always fail are given
 up; steps with a loss that is not finite are skipped."""
 
+import array
+import json
 import os
 import signal
+import statistics
 import struct
 import time
 
-from support import SmallDisk, check, kill, main, read, same_losses
+from support import SmallDisk, check, kill, main, read, read_safetensors, same_losses
 
 
 def refused(folder, name, *arguments, words=(), replicas="2"):
@@ -103,6 +106,26 @@ def exceptions(folder, draw):
         check(run.last_step() == 4, "it got past the step")
 
 
+def exceptions_after_a_step(folder, draw):
+    """So is an exception of LibTorch or the standard library between two steps: the others go on,
+    and no step is lost."""
+    for point in ("prepared", "committed", "applied", "announced"):
+        for member in ("0", "1"):
+            run = folder.run(folder.program("slow"), "--replicas", "2", "--set", "epochs=1",
+                             "--name", f"{point}-{member}",
+                             ADAPTDL_FAULT=f"{point}:5:{member}:no_memory")
+            run.expect_end(0, 200)
+            run.check_steps(last=40)
+            failure, = run.of("failure")
+            check("bad_alloc" in failure["reason"] and "1 of 2 continue" in failure["next"],
+                  "an odd failure", failure)
+    run = folder.run(folder.program("slow"), "--replicas", "2", "--set", "epochs=1", "--name",
+                     "again", ADAPTDL_FAULT="committed:5:any:no_memory")
+    run.expect_end(1, 200)
+    check("two replicas failed in the same step" in run.end_event()["reason"], "an odd reason",
+          run.end_event())
+
+
 def memory_runs_out(folder, draw):
     """Smaller passes, and the same losses as if the user had asked for them."""
     asked = folder.run(folder.program("greedy"), "--set", "batch.atomic_max=8", "--name", "asked")
@@ -124,6 +147,10 @@ def memory_runs_out(folder, draw):
         found = [event["atomic"] for event in run.of("batch")]
         check(found[-1] <= 8, "larger passes", found)
     check(len(found) == 1, "the limit was forgotten", found)
+    code, shown, _ = folder.command("inspect", folder.file("greedy.run"), "-o", "json")
+    shown = json.loads(shown)
+    check(code == 0 and shown["atomic_limit"] == found[-1] and shown["precision"] == "fp32" and
+          not shown["damages"] and shown["step"] == run.last_step(), "not shown", shown)
     # The trial of a new replica is as large as its share.
     run = folder.run(folder.program("greedy"), "--replicas", "3", "--name", "shared")
     run.expect_end(0, 200)
@@ -318,6 +345,74 @@ def leaves_no_trace(folder, draw):
         check(loss == expected, f"step {step}: {loss} instead of {expected}")
 
 
+def points_of(folder, name, count):
+    with open(folder.file(name), "rb") as file:
+        values = array.array("f", file.read()[-count * 3 * 4:])
+    return [values[i:i + 3] for i in range(0, len(values), 3)]
+
+
+def updated(statistic, batch, of):
+    """A running statistic of three columns after a batch."""
+    columns = ([point[k] for point in batch] for k in range(3))
+    return [0.9 * old + 0.1 * of(column) for old, column in zip(statistic, columns)]
+
+
+def same_statistics(folder, run, mean, var):
+    """The trained model has the means over the replicas' running statistics."""
+    weights = folder.file("weights.safetensors")
+    code, _, said = folder.command("export", run.end_event()["model"], weights)
+    check(code == 0, "the model was not exported", said)
+    header, elements = read_safetensors(weights)
+    for name, wanted in (("mean", mean), ("var", var)):
+        begin, end = header[name]["data_offsets"]
+        ours = array.array("f", elements[begin:end])
+        wanted = [statistics.mean(column) for column in zip(*wanted)]
+        check(all(abs(a - b) <= 1e-5 * abs(b) + 1e-6 for a, b in zip(ours, wanted)),
+              f"another {name}", ours.tolist(), wanted)
+
+
+def running_statistics(folder, draw):
+    """A skipped step leaves no trace in what normalisation over batches keeps either, although
+    autograd does not count its changes."""
+    program = folder.program("normalises")
+    points = points_of(folder, "spoilt.npy", 240)
+    for replicas in (1, 2):
+        mean, var = [[0.0] * 3] * replicas, [[1.0] * 3] * replicas
+        for step in range(20):
+            if step % 10 == 1:
+                continue  # has a sample that is not a number
+            batch = points[24 * (step % 10):][:24]
+            shares = [batch[rank::replicas] for rank in range(replicas)]
+            mean = [updated(m, share, statistics.mean) for m, share in zip(mean, shares)]
+            var = [updated(v, share, statistics.variance) for v, share in zip(var, shares)]
+        run = folder.run(program, "--replicas", str(replicas), "--name", f"norm-{replicas}")
+        run.expect_end(0)
+        skipped = [event["step"] for event in run.of("skipped")]
+        check(skipped == [2, 12], f"skipped {skipped}")
+        same_statistics(folder, run, mean, var)
+
+
+def two_samples_or_none(folder, draw):
+    """No replica normalises over a single sample at the end of a pass: of four samples that are
+    left for three, two replicas have two each."""
+    program = folder.program("normalises")
+    points = points_of(folder, "rest_of_4.npy", 220)
+    mean, var = [[0.0] * 3] * 3, [[1.0] * 3] * 3
+    for begin in range(0, 220, 24):
+        batch = points[begin:begin + 24]
+        sharers = 3 if len(batch) == 24 else 2
+        for rank in range(sharers):
+            share = batch[rank::sharers]
+            mean[rank] = updated(mean[rank], share, statistics.mean)
+            var[rank] = updated(var[rank], share, statistics.variance)
+    run = folder.run(program, "--replicas", "3", "--set", "data.train.0.path=rest_of_4.npy",
+                     "--set", "epochs=1")
+    run.expect_end(0)
+    check(run.of("step")[-1]["batch"] == 4, "another rest", run.of("step")[-1])
+    same_statistics(folder, run, mean, var)
+
+
 main(bad_archives, bad_data, bad_settings, dies_each_start, dies_in_a_step, exceptions,
-     memory_runs_out, hangs, all_hang, stays_stopped, stops_on_its_way, full_checkpoint_disk,
-     not_finite, gradient_not_finite, leaves_no_trace)
+     exceptions_after_a_step, memory_runs_out, hangs, all_hang, stays_stopped, stops_on_its_way,
+     full_checkpoint_disk, not_finite, gradient_not_finite, leaves_no_trace, running_statistics,
+     two_samples_or_none)

@@ -65,7 +65,7 @@ class Hosts:
         self.port = free_port()
         self.shared = folder.file("share")
 
-    def pod(self, rank, *arguments, token=TOKEN, name="slow"):
+    def pod(self, rank, *arguments, token=TOKEN, name="slow", **environment):
         logs = self.folder.file(f"tmp-{rank}")
         os.makedirs(logs, exist_ok=True)
         pod = self.folder.run(
@@ -73,7 +73,7 @@ class Hosts:
             ADAPTDL_SUPERVISOR_URL=self.supervisor.url(), ADAPTDL_JOB_ID="team/train",
             ADAPTDL_JOB_TOKEN=token, ADAPTDL_NUM_RESTARTS="0", ADAPTDL_REPLICA_RANK=str(rank),
             ADAPTDL_MASTER_PORT=str(self.port), ADAPTDL_SHARE_PATH=self.shared,
-            ADAPTDL_CHECKPOINT_PATH=self.folder.file("checkpoints"))
+            ADAPTDL_CHECKPOINT_PATH=self.folder.file("checkpoints"), **environment)
         pod.name = "train"  # of the job
         return pod
 
@@ -223,6 +223,25 @@ def strangers(folder, draw):
             connection.close()
 
 
+def unlike_processors(folder, draw):
+    """A host whose C library has other code for its processor, with other last bits: the replicas
+    agree on their statistics all the same."""
+    with Supervisor() as supervisor:
+        supervisor.addresses = ["127.0.0.1"]
+        hosts = Hosts(folder, supervisor)
+        settings = ("--set", "epochs=1000000", "--set", "statistics_every=1", "--set",
+                    "optimizer.lr=1e-5")
+        run = hosts.pod(0, *settings, name="adaptive")
+        other = hosts.pod(1, *settings, name="adaptive",
+                          GLIBC_TUNABLES="glibc.cpu.hwcaps=-FMA,-AVX2,-FMA4")
+        run.wait_replicas(2)
+        run.wait_steps_more(4000)
+        run.request(request="cancel", checkpoint=False)
+        run.expect_end(143)
+        check(other.end() == 143, "the agent of a run that was cancelled")
+        check(not run.of("diverged"), "they differ", run.of("diverged"))
+
+
 def hints(folder, draw):
     """The job's measurements and its progress reach the supervisor."""
     with Supervisor() as supervisor:
@@ -230,7 +249,9 @@ def hints(folder, draw):
         run = Hosts(folder, supervisor).pod(0, "--set", "epochs=600")
         wait_until(lambda: supervisor.hints, "hints")
         check(supervisor.hints[0]["initBatchSize"] > 0, "odd hints", supervisor.hints[0])
-        metrics = wait_until(lambda: supervisor.hints[-1].get("trainMetrics"), "progress")
+        # At first there are only the replica's own, such as the times of a step.
+        wait_until(lambda: "progress" in supervisor.hints[-1].get("trainMetrics", {}), "progress")
+        metrics = supervisor.hints[-1]["trainMetrics"]
         check(0 < metrics["progress"] < metrics["progressTotal"] and metrics["step"] > 0 and
               metrics["loss"] > 0 and metrics["goodput"] > 0, "odd metrics", metrics)
         run.request(request="cancel", checkpoint=False)
@@ -252,4 +273,4 @@ def charts(folder, draw):
         shutil.rmtree(folder.file(expected))
 
 
-main(comes_and_goes, launcher_goes, stands_still, strangers, hints, charts)
+main(comes_and_goes, launcher_goes, stands_still, strangers, unlike_processors, hints, charts)

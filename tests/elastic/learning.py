@@ -81,4 +81,15 @@ def reads_the_same_samples(folder, draw):
     check(len(set(steps)) == len(epochs), "epochs come in the same order")
 
 
-main(learns_the_same, reads_the_same_samples)
+def counts_samples(folder, draw):
+    """A pass is an epoch also where a lone replica has no two whole steps in a row, whose gradients
+    it could compare."""
+    run = folder.run(folder.program("samples"), "--set", "batch.initial=700", "--set", "epochs=3")
+    run.expect_end(0)
+    progress = [event["progress"] for event in run.of("step")]
+    expected = [epoch * 960 / 700 + part for epoch in range(3) for part in (1, 960 / 700)]
+    check(len(progress) == 6 and all(abs(a - b) < 1e-9 for a, b in zip(progress, expected)),
+          "another progress", progress, expected)
+
+
+main(learns_the_same, reads_the_same_samples, counts_samples)

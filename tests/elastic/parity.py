@@ -64,6 +64,16 @@ class Words(nn.Module):
         words = (batch[0][:, :5] * 10).long() % 200
         return nn.functional.cross_entropy(self.out(self.table(words).mean(1)), batch[1])
 
+def set_rates(optimizer, schedule, progress):
+    """As after `progress` steps, which need not be a whole number: by PyTorch's closed formula."""
+    schedule.last_epoch = progress
+    formula = getattr(schedule, "_get_closed_form_lr", schedule.get_lr)
+    if isinstance(schedule, torch.optim.lr_scheduler.CosineAnnealingWarmRestarts):
+        schedule.step(progress)
+        formula = schedule.get_lr
+    for group, rate in zip(optimizer.param_groups, formula()):
+        group["lr"] = rate
+
 torch.set_num_threads(1)
 numbers = numpy.random.default_rng(1)
 programs = {}
@@ -102,10 +112,12 @@ schedule: {case["schedule"]}
     others = [p for p in trained if not any(p is bias for bias in biases)]
     optimizer = eval(case["torch"])
     schedule = eval(case["torch_schedule"]) if case["torch_schedule"] else None
-    losses = []
+    losses, progress = [], 0
     data = [torch.from_numpy(values) for values in (points, labels, flags)]
     for _ in range(epochs):
         for batch in zip(*(values.split(BATCH) for values in data)):
+            if case.get("partial"):
+                set_rates(optimizer, schedule, progress)
             optimizer.zero_grad()
             loss = net.training_step(batch)
             loss.backward()
@@ -115,7 +127,10 @@ schedule: {case["schedule"]}
             if finite:
                 optimizer.step()
             losses.append(loss.item() if finite else None)
-            if schedule and not case.get("plateau"):
+            # Ours follows the progress: that of a shorter step is its samples', before anything is
+            # measured, and a skipped step makes none.
+            progress += len(batch[0]) / BATCH if finite else 0
+            if schedule and finite and not case.get("plateau") and not case.get("partial"):
                 schedule.step()
         if case.get("plateau"):
             with torch.no_grad():
@@ -173,6 +188,22 @@ SCHEDULES = [
      LR + "ReduceLROnPlateau(optimizer, factor=0.5, patience=0, threshold=0.3, cooldown=1)"),
 ]
 
+# In epochs of 230 / 48 steps, and such that none begins or ends exactly with a step.
+PARTIAL = [
+    ("[{kind: step, every_epochs: 2.9, gamma: 0.5}]",
+     LR + "StepLR(optimizer, 2.9 * 230 / 48, 0.5)"),
+    ("[{kind: multi_step, milestones: [2.1, 5.6], gamma: 0.3}]",
+     LR + "MultiStepLR(optimizer, [2.1 * 230 / 48, 5.6 * 230 / 48], 0.3)"),
+    ("[{kind: exponential, every_epochs: 5, gamma: 0.3}]",
+     LR + "ExponentialLR(optimizer, 0.3 ** (48 / 230 / 5))"),
+    ("[{kind: linear, epochs: 7.9}]", LR + "LinearLR(optimizer, total_iters=7.9 * 230 / 48)"),
+    ("[{kind: polynomial, power: 2}]", LR + "PolynomialLR(optimizer, 10 * 230 / 48, 2)"),
+    ("[{kind: cosine, final_factor: 0.1}]",
+     LR + "CosineAnnealingLR(optimizer, 10 * 230 / 48, 0.03)"),
+    (f"[{{kind: cosine_restarts, every_epochs: {6 * 48 / 230!r}, multiplier: 2}}]",
+     LR + "CosineAnnealingWarmRestarts(optimizer, 6, 2)"),
+]
+
 SPARSE = [
     ("{kind: sgd, lr: 2}", "torch.optim.SGD(trained, lr=2)"),
     ("{kind: sgd, lr: 0.5, momentum: 0.9}", "torch.optim.SGD(trained, lr=0.5, momentum=0.9)"),
@@ -204,6 +235,25 @@ def schedule_cases():
                "torch": "torch.optim.SGD(trained, lr=0.3, momentum=0.5)", "schedule": settings,
                "torch_schedule": in_torch, "tolerance": 1e-10, "plateau": "Plateau" in in_torch,
                "replicas": [REPLICAS[i % 5]], "spoilt": []}
+
+
+def spoilt_schedule_cases():
+    """Some samples of the second and of the last step of an epoch. Those steps are skipped, and the
+    schedule waits: where the reference does not step it, ours has made no progress."""
+    for i, case in enumerate(schedule_cases()):
+        if not case["plateau"]:  # its validations would not be numbers
+            yield case | {"name": f"spoilt-schedule-{i}", "spoilt": [BATCH + 5, 229],
+                          "replicas": [REPLICAS[(i + 2) % 5]]}
+
+
+def partial_schedule_cases():
+    """Shorter steps at the end of an epoch, which are less progress: as much as they have samples,
+    where nothing is known of the noise, as with a single replica that measures nothing."""
+    for i, (case, (settings, in_torch)) in enumerate(zip(schedule_cases(), PARTIAL)):
+        yield case | {"name": f"partial-{i}", "samples": 230, "partial": True,
+                      "schedule": settings, "torch_schedule": in_torch, "plateau": False,
+                      "replicas": [[*REPLICAS[3], "--set", "statistics_every=1000000"]],
+                      "spoilt": [] if i % 2 == 0 else [BATCH + 5, 229]}
 
 
 def sparse_cases():
@@ -268,8 +318,8 @@ def optimizers_as_torch(folder, _):
 
 
 def schedules_as_torch(folder, _):
-    """Progress is the number of steps, where all have the initial batch."""
-    train(folder, schedule_cases())
+    """Progress is the number of steps, where all have the initial batch and none is skipped."""
+    train(folder, [*schedule_cases(), *spoilt_schedule_cases(), *partial_schedule_cases()])
 
 
 if not PYTHON:

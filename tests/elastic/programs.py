@@ -44,6 +44,12 @@ GREEDY = CLASSIFY.replace("""    return torch.cross_entropy_loss(self.forward(ba
     return torch.cross_entropy_loss(self.forward(batch[0]), batch[1]) + 0.0 * held.sum()
 """)
 
+# And here in validations.
+GREEDY_VALIDATION = CLASSIFY.replace("""    logits = self.forward(batch[0])
+""", """    held = torch.zeros([1 if batch[0].size(0) <= 8 else 1000000000000000])
+    logits = self.forward(batch[0]) + 0.0 * held.sum()
+""")
+
 # The loss is the mean of the samples, in float64: it tells which samples a step took.
 SAMPLES = """
 def training_step(self, batch: List[Tensor]) -> Tensor:
@@ -73,6 +79,13 @@ def training_step(self, batch: List[Tensor]) -> Tensor:
 """ + WORK + """    self.mean.mul_(0.5).add_(batch[0].mean() * 0.5)
     return (self.w.sum() * 0.0 + self.mean.sum() ** 2 + 0.0 * z.sum() +
             (self.mask < 0.0).sum() * 0.0)
+"""
+
+# Normalises over the batch, as nn.BatchNorm1d does.
+NORMALISES = """
+def training_step(self, batch: List[Tensor]) -> Tensor:
+    x = torch.batch_norm(batch[0], None, None, self.mean, self.var, self.training, 0.1, 1e-5, False)
+    return (torch.matmul(x, self.w) - 1.0).pow(2).mean()
 """
 
 # The gradient is always finite, but that of the marked sample is huge.
@@ -166,6 +179,10 @@ def main():
         [-1.0 if 24 <= i < 48 else 1.0 for i in range(240)])
     npy(os.path.join(folder, "marked.npy"), "<f4", [240, 1],
         [-1.0 if i == 30 else 1.0 for i in range(240)])
+    npy(os.path.join(folder, "spoilt.npy"), "<f4", [240, 3],
+        [float("nan") if i == 90 else draw.gauss(i % 3, 1) for i in range(720)])
+    npy(os.path.join(folder, "rest_of_4.npy"), "<f4", [220, 3],
+        [draw.gauss(i % 3, 1) for i in range(660)])
     w = {"w": [3]}
     values = settings(INDICES)
     code, parameters = large()
@@ -175,6 +192,9 @@ def main():
                 settings(POINTS, more="validate_every_epochs: 2\n").replace(
                     "batch:", "  validation_fraction: 0.25\nbatch:")),
         archive("slow", SLOW, CLASSIFY_PARAMETERS, settings(POINTS, epochs=1000)),
+        archive("greedy_validation", GREEDY_VALIDATION, CLASSIFY_PARAMETERS,
+                settings(POINTS, epochs=2).replace(
+                    "batch:", "  validation_fraction: 0.25\nbatch:")),
         archive("greedy", GREEDY, CLASSIFY_PARAMETERS, settings(POINTS)),
         archive("adaptive", CLASSIFY, CLASSIFY_PARAMETERS,
                 settings(POINTS, batch="{initial: 24, adaptive: true, max: 192}", epochs=20,
@@ -201,6 +221,10 @@ def main():
             "    - {path: points.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=5)
                 .replace("batch:", "  shuffle: false\nbatch:"),
                 {"mean": [1], "mask": [2]}, {"mask": "-inf"}),
+        archive("normalises", NORMALISES, w, settings(
+            "    - {path: spoilt.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=2).replace(
+                "batch:", "  shuffle: false\nbatch:"),
+                {"mean": [3], "var": [3]}, {"var": "1"}),
         archive("huge", HUGE, w, settings(
             "    - {path: marked.npy}\n", optimizer="{kind: sgd, lr: 0.001}", epochs=5).replace(
                 "batch:", "  shuffle: false\nbatch:")),

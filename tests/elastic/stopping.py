@@ -65,6 +65,31 @@ def model_later(folder, draw):
     check(os.path.getsize(os.path.join(folder_of_run, "model.pt")) > 1000, "no model")
 
 
+def model_after_all(folder, draw):
+    """A trained state whose model cannot be written is not lost, whether the run is killed while it
+    waits or told to stop: the next start trains no step, and writes the model."""
+    folder_of_run = os.path.join(folder.path, "slow.run")
+    obstacle = os.path.join(folder_of_run, "model.pt.part")
+    program = folder.program("slow")
+    for end in (signal.SIGKILL, signal.SIGTERM):
+        run = folder.run(program, "--set", "epochs=1", "--fresh")
+        run.wait_step(3)
+        os.mkdir(obstacle)
+        run.wait_event("checkpoint", step=40)
+        run.signal(end)
+        run.end()
+        wait_until(lambda: not folder.left(), "the end of all replicas")
+        if end == signal.SIGTERM:
+            check("the trained model cannot be saved" in run.end_event()["reason"],
+                  "an odd reason", run.end_event())
+        os.rmdir(obstacle)
+        run = folder.run(program, "--set", "epochs=1")
+        run.expect_end(0)
+        check(not run.of("step") and run.of("resume")[0]["step"] == 40, "it trained", run.events)
+        check(run.end_event()["ended_by"] == "epochs", "another end", run.end_event())
+        check(os.path.getsize(os.path.join(folder_of_run, "model.pt")) > 1000, "no model")
+
+
 def stop_twice(folder, draw):
     """The second Ctrl-C does not wait for a checkpoint, even if a replica is stopped."""
     run = folder.run(folder.program("slow"), "--replicas", "2", "--set", "epochs=1000")
@@ -208,5 +233,5 @@ def damaged_checkpoints(folder, draw):
     run.check_steps(1, 40)
 
 
-main(stop_and_go_on, model_later, stop_twice, stop_while_growing, second_of_a_name, kill_anything,
-     damaged_checkpoints)
+main(stop_and_go_on, model_later, model_after_all, stop_twice, stop_while_growing,
+     second_of_a_name, kill_anything, damaged_checkpoints)

@@ -91,6 +91,31 @@ def evaluation_survives(folder, draw):
     folder.check_nothing_left()
 
 
+def memory_limits_evaluations(folder, draw):
+    """Where memory runs out, an evaluation takes smaller passes; it begins with those of the
+    training that wrote the checkpoint."""
+    program = folder.program("greedy_validation")
+    train = folder.run(program, "--replicas", "2")
+    train.expect_end(0)
+    expected = train.end_event()["validation"]
+    for replicas in ("1", "2"):
+        run = folder.run(program, "--evaluate", "--replicas", replicas)
+        run.expect_end(0)
+        same_metrics(run.end_event()["validation"], expected)
+        check(len(run.of("generation")) == 1, "it does not know the limit", run.events)
+        run = folder.run(program, "--evaluate", "--replicas", replicas, "--name", "elsewhere",
+                         "--from", train.end_event()["model"])
+        run.expect_end(0)
+        same_metrics(run.end_event()["validation"], expected)
+        check(not run.of("failure"), "a replica failed", run.of("failure"))
+        check(len(run.of("generation")) == (1 if replicas == "1" else 2), "they do not begin again "
+              "together, or more than once", run.of("generation"))
+    run = folder.run(program, "--evaluate", "--set", "batch.atomic_min=12", "--name", "hopeless",
+                     "--from", train.end_event()["model"])
+    run.expect_end(1)
+    check("allocate memory" in run.end_event()["reason"], "an odd reason", run.end_event())
+
+
 def cannot_evaluate(folder, draw):
     """What is missing is told, and nothing is written."""
     cases = [("slow", [], 1, "name no validation data"),
@@ -190,4 +215,5 @@ def other_names(folder, draw):
     check("not a valid safetensors file" in run.said(), "another error", run.said())
 
 
-main(evaluates, evaluation_survives, cannot_evaluate, starts_with_weights, other_names)
+main(evaluates, evaluation_survives, memory_limits_evaluations, cannot_evaluate,
+     starts_with_weights, other_names)

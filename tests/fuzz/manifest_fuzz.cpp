@@ -4,7 +4,7 @@
 
 #include "core/formats/crc32c.h"
 #include "core/formats/json.h"
-#include "runtime/checkpoint/manifest.h"
+#include "core/job/checkpoint_summary.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace adaptdl;
@@ -13,18 +13,19 @@ namespace {
 
 void read(const std::string& text) {
   try {
-    const Manifest manifest = parse_manifest(text, "manifest.json");
-    for (const ManifestTensor& tensor : manifest.tensors) {
+    const CheckpointManifest manifest = parse_checkpoint_manifest(text, "manifest.json");
+    for (const CheckpointTensor& tensor : manifest.tensors) {
       uint64_t file_bytes = 0;
-      for (const DataFile& file : manifest.files) {
+      for (const CheckpointFile& file : manifest.files) {
         if (file.name == tensor.file) file_bytes = file.bytes;
       }
       ADAPTDL_CHECK(tensor.offset <= file_bytes && tensor.bytes <= file_bytes - tensor.offset);
     }
-    for (const DataFile& file : manifest.files) {
+    for (const CheckpointFile& file : manifest.files) {
       ADAPTDL_CHECK(file.name.find('/') == std::string::npos && file.name[0] != '.');
     }
-    manifest_text(manifest);
+    checkpoint_manifest_text(manifest);
+    progress_of(manifest, "manifest.json");
   } catch (const Error&) {
   }
 }
@@ -70,15 +71,22 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 FuzzSeeds fuzz_seeds() {
-  Manifest manifest;
+  CheckpointManifest manifest;
   manifest.header.job = "digits";
   manifest.header.step = 42;
   manifest.header.created = "2026-01-31T08:05:09.123Z";
   manifest.header.settings = {{"optimizer", {{"lr", 0.05}}}};
-  manifest.header.state = {{"progress", 1.5e-7}, {"list", {1, 2, nullptr, true}}};
+  manifest.header.state = {{"progress",
+                            {{"iterations", 1.5e-7},
+                             {"atomic", 8},
+                             {"micro_steps", 2},
+                             {"batch_replicas", 3},
+                             {"validation", {{"loss", 0.5}}}}},
+                           {"precision", "fp16"},
+                           {"list", {1, 2, nullptr, true}}};
   manifest.files = {{"data.bin", 1000}, {"more.bin", 0}};
   manifest.tensors = {{"a.weight", "float32", {4, 5}, "data.bin", 0, 80, 0x1234abcd},
                       {"a.bias", "bfloat16", {5}, "data.bin", 128, 10, 7},
                       {"empty", "int64", {0, 3}, "more.bin", 0, 0, 0}};
-  return {{manifest_text(manifest)}, words()};
+  return {{checkpoint_manifest_text(manifest)}, words()};
 }

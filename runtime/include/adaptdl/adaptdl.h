@@ -24,5 +24,6 @@
 // model.pt there.
 
 #include "adaptdl/named_tensor.h"
+#include "adaptdl/optimizer.h"
 #include "adaptdl/program.h"
 #include "adaptdl/run_program.h"

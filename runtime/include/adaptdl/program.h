@@ -4,12 +4,14 @@
 // Implemented by train.pt archives and by users' programs.
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "adaptdl/named_tensor.h"
+#include "adaptdl/optimizer.h"
 
 namespace adaptdl {
 
@@ -37,7 +39,8 @@ class Program {
 
   // The loss: one floating-point number with a gradient, the mean over the batch. `batch` holds one
   // tensor per data column on the program's device, with samples along dimension 0: the current
-  // atomic batch size, or fewer at the end of a pass. A step need not use all parameters, and
+  // atomic batch size; at the end of a pass fewer, or 3 where that size is 2. A single sample comes
+  // only if the size is 1, or if the step has no other. A step need not use all parameters, and
   // gradients may be sparse.
   virtual at::Tensor training_step(const std::vector<at::Tensor>& batch) = 0;
 
@@ -45,6 +48,10 @@ class Program {
   // Returns scalars: sums over the batch, and "count", its number of samples; the same names in
   // every call. Called with gradients disabled, after train(false).
   virtual std::map<std::string, at::Tensor> validation_step(const std::vector<at::Tensor>& batch);
+
+  // The optimizer of a group, if the settings say `optimizer: {kind: program, ...}`: called once
+  // for each before training. Null by default: there is none.
+  virtual std::unique_ptr<UpdateRule> update_rule(const OptimizerGroup& group);
 
   // Training or evaluation mode.
   virtual void train(bool on) = 0;

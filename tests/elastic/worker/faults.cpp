@@ -1,6 +1,7 @@
 #include "tests/elastic/worker/faults.h"
 
 #include <chrono>
+#include <new>
 #include <signal.h>
 #include <thread>
 #include <unistd.h>
@@ -39,6 +40,7 @@ void Faults::reached(StepHooks::Point point, int64_t step, uint64_t member) cons
     }
     if (here + who + ":throw" == wanted_) fail("the exception that was asked for");
     if (here + who + ":slow" == wanted_) std::this_thread::sleep_for(kSlow);
+    if (here + who + ":no_memory" == wanted_) throw std::bad_alloc();
     if (here + who + ":flip" == wanted_) flip(program_->parameters().front().tensor);
   }
 }

@@ -15,7 +15,8 @@ class Faults {
  public:
   // Reads ADAPTDL_FAULT: POINT:STEP:MEMBER; MEMBER may be "any". With the suffix :stop the process
   // stops itself (SIGSTOP) instead, with :slow it sleeps for 10 s, with :throw it throws an Error,
-  // with :flip it changes one bit of its first parameter. Does nothing if the variable is unset.
+  // with :no_memory std::bad_alloc, with :flip it changes one bit of its first parameter. Does
+  // nothing if the variable is unset.
   Faults();
 
   void program(Program& program) { program_ = &program; }

@@ -130,6 +130,24 @@ TEST_CASE("a loader reads on over passes when the sampler does") {
   CHECK(loader.position() == Position{2, 0, 0});
 }
 
+TEST_CASE("a loader knows which micro-batches are of one optimizer step") {
+  SamplerOptions how;
+  how.after = AfterPass::next_epoch;
+  for (const int threads : {0, 2}) {
+    Loader loader(Dataset({std::make_shared<Counting>(13)}), Sampler(13, how), options(threads, 3));
+    loader.configure({}, 1, 0, 4, 4);
+    std::vector<int64_t> sizes;
+    for (int i = 0; i < 8; ++i) sizes.push_back(loader.next()->step.samples);
+    CHECK(sizes == std::vector<int64_t>{4, 4, 3, 2, 4, 4, 3, 2});
+    // A step begins behind the first two.
+    loader.next();
+    loader.next();
+    loader.configure({2, 0, 8}, 1, 0, 4, 1);
+    CHECK(loader.next()->step.samples == 4);
+    CHECK(loader.next()->step.samples == 1);
+  }
+}
+
 TEST_CASE("rescales at random places lose and repeat nothing") {
   std::mt19937_64 random(4);
   for (int round = 0; round < 30; ++round) {

@@ -12,8 +12,8 @@ using namespace adaptdl::data;
 
 namespace {
 
-// One pass with a random membership and batch at every step; how often each sample was read, over
-// all replicas.
+// One pass with a random membership, batch and accumulation at every step; how often each sample
+// was read, over all replicas.
 struct Pass {
   std::map<int64_t, int> read;
   std::vector<int64_t> order;  // in the order of the pass
@@ -22,20 +22,39 @@ struct Pass {
 
 Pass run_pass(const Sampler& sampler, Position position, std::mt19937_64& random) {
   Pass pass;
-  for (;;) {
-    const int replicas = static_cast<int>(random() % 7) + 1;
-    const auto batch = static_cast<int64_t>(random() % 20) + 1;
+  int replicas = 1, micro = 0, micro_batches = 0;  // of the present step
+  int64_t batch = 1;
+  for (;; ++micro) {
+    if (micro == micro_batches) {
+      replicas = static_cast<int>(random() % 7) + 1;
+      batch = static_cast<int64_t>(random() % 20) + 1;
+      micro = 0;
+      micro_batches = static_cast<int>(random() % 3) + 1;
+    }
+    const bool more = micro + 1 < micro_batches;
     std::vector<std::vector<int64_t>> each;
     Step first;
     int64_t total = 0;
     for (int rank = 0; rank < replicas; ++rank) {
-      const Step step = sampler.step(position, replicas, rank, batch);
+      const Step step = sampler.step(position, replicas, rank, batch, more);
       if (rank == 0) first = step;
       CHECK(step.consumed == first.consumed);
+      CHECK(step.sharers == first.sharers);
       CHECK(step.next == first.next);
       CHECK(step.ends_pass == first.ends_pass);
-      CHECK(step.samples <= first.samples);
-      CHECK(step.samples >= first.samples - 1);
+      if (rank < first.sharers) {
+        CHECK(step.samples <= first.samples);
+        CHECK(step.samples >= first.samples - 1);
+        CHECK(step.samples <= (batch == 2 ? 3 : batch));
+      } else {
+        CHECK(step.samples == 0);
+      }
+      // One sample alone: of a batch of one, or of a step that has no other.
+      if (step.samples == 1 && batch >= 2) {
+        CHECK(step.consumed == 1);
+        CHECK(micro == 0);
+        CHECK(step.ends_pass);
+      }
       each.push_back(sampler.indices(step));
       REQUIRE(static_cast<int64_t>(each.back().size()) == step.samples);
       for (const int64_t sample : each.back()) ++pass.read[sample];
@@ -46,7 +65,7 @@ Pass run_pass(const Sampler& sampler, Position position, std::mt19937_64& random
     ++pass.steps;
     for (size_t i = 0; i < static_cast<size_t>(total); ++i) {
       pass.order.push_back(
-          each[i % static_cast<size_t>(replicas)][i / static_cast<size_t>(replicas)]);
+          each[i % static_cast<size_t>(first.sharers)][i / static_cast<size_t>(first.sharers)]);
     }
     if (first.next.pass != position.pass || first.next.epoch != position.epoch) return pass;
     position = first.next;
@@ -138,15 +157,63 @@ TEST_CASE("the shares at the end of a pass differ by one, down to none") {
   const Sampler sampler(10, options);
   const Position at{0, 0, 8};  // two are left for three replicas
   const auto all = sampler.indices(sampler.step({0, 0, 0}, 1, 0, 10));
-  const Step step = sampler.step(at, 3, 2, 4);
+  const Step step = sampler.step(at, 3, 2, 1);
   CHECK(step.samples == 0);
   CHECK(step.consumed == 2);
   CHECK(step.ends_pass);
   CHECK(sampler.indices(step).empty());
-  CHECK(sampler.indices(sampler.step(at, 3, 1, 4)) == std::vector<int64_t>{all[9]});
+  CHECK(sampler.indices(sampler.step(at, 3, 1, 1)) == std::vector<int64_t>{all[9]});
   // More replicas than samples.
   const Sampler tiny(2, options);
-  for (int rank = 0; rank < 5; ++rank) CHECK(tiny.step({}, 5, rank, 8).samples == (rank < 2));
+  for (int rank = 0; rank < 5; ++rank) CHECK(tiny.step({}, 5, rank, 1).samples == (rank < 2));
+}
+
+TEST_CASE("no replica has a single sample of several, if its batch has more") {
+  const auto shares = [](int64_t left, int replicas, int64_t batch) {
+    std::vector<int64_t> result;
+    for (int rank = 0; rank < replicas; ++rank) {
+      result.push_back(Sampler(100, {}).step({0, 0, 100 - left}, replicas, rank, batch).samples);
+    }
+    return result;
+  };
+  using Shares = std::vector<int64_t>;
+  CHECK(shares(6, 3, 4) == Shares{2, 2, 2});
+  CHECK(shares(5, 3, 4) == Shares{3, 2, 0});
+  CHECK(shares(4, 3, 4) == Shares{2, 2, 0});
+  CHECK(shares(3, 3, 4) == Shares{3, 0, 0});
+  CHECK(shares(2, 3, 4) == Shares{2, 0, 0});
+  CHECK(shares(1, 3, 4) == Shares{1, 0, 0});
+  CHECK(shares(4, 3, 1) == Shares{1, 1, 1});
+  CHECK(shares(2, 3, 1) == Shares{1, 1, 0});
+  // All that there is.
+  CHECK(Sampler(2, {}).step({}, 5, 0, 8).samples == 2);
+  CHECK(Sampler(3, {}).step({}, 3, 1, 8).samples == 0);
+}
+
+TEST_CASE("the last micro-batch of a step has more than one sample, if the step has") {
+  // The sizes of the micro-batches of the steps of a pass.
+  const auto sizes = [](int64_t samples, int replicas, int64_t batch, int micro_batches,
+                        bool drop_last = false) {
+    SamplerOptions options;
+    options.drop_last = drop_last;
+    const Sampler sampler(samples, options);
+    std::vector<int64_t> result;
+    Step step;
+    for (int micro = 0; !step.ends_pass; ++micro) {
+      step = sampler.step(step.next, replicas, 0, batch, (micro + 1) % micro_batches != 0);
+      result.push_back(step.consumed);
+    }
+    return result;
+  };
+  using Sizes = std::vector<int64_t>;
+  CHECK(sizes(25, 1, 8, 4) == Sizes{8, 8, 7, 2});
+  CHECK(sizes(25, 1, 8, 3) == Sizes{8, 8, 8, 1});  // it is a step of its own
+  CHECK(sizes(9, 1, 2, 5) == Sizes{2, 2, 2, 3});
+  CHECK(sizes(3, 1, 2, 2) == Sizes{3});
+  CHECK(sizes(13, 3, 2, 3) == Sizes{6, 7});
+  CHECK(sizes(13, 3, 4, 3) == Sizes{11, 2});
+  CHECK(sizes(3, 1, 1, 3) == Sizes{1, 1, 1});
+  CHECK(sizes(25, 1, 8, 4, /*drop_last=*/true) == Sizes{8, 8, 8});
 }
 
 TEST_CASE("drop_last leaves the rest of a pass out, but never all of it") {

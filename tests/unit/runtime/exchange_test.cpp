@@ -21,9 +21,18 @@ StepReport report(int rank) {
   mine.next_batch = {32 + rank, 2 + rank};
   mine.next_measure = rank == 0;
   mine.checkpoint = rank == 0;
-  mine.local = {0.25 + rank, 8};
+  const double bits = 1e-16 * rank;  // of a replica that computes a little differently
+  mine.norms = {{0.25 + rank, 0.5 + bits, 0.125 + bits, -0.25 - bits}, {8, 4.0 + rank, 0, 0}};
   mine.used = {0x80000000u, rank == 0 ? 5u : 3u};
   return mine;
+}
+
+using Rows = std::vector<std::vector<double>>;
+
+Rows rows(const std::vector<GroupNorms>& norms) {
+  Rows result;
+  for (const GroupNorms& n : norms) result.push_back({n.local, n.total, n.previous, n.product});
+  return result;
 }
 
 }  // namespace
@@ -40,7 +49,7 @@ TEST_CASE("a lone replica's summary is its report") {
   CHECK(sum.next_batch == BatchPlan{32, 2});
   CHECK(sum.next_measure);
   CHECK(sum.checkpoint);
-  CHECK(sum.local == std::vector<double>{0.25, 8});
+  CHECK(rows(sum.norms) == Rows{{0.25, 0.5, 0.125, -0.25}, {8, 4, 0, 0}});
   CHECK(sum.used == std::vector<uint32_t>{0x80000000u, 5});
 }
 
@@ -60,7 +69,7 @@ TEST_CASE("replicas sum up their reports, and rank 0 decides") {
     CHECK(sum.next_batch == BatchPlan{32, 2});
     CHECK(sum.next_measure);
     CHECK(sum.checkpoint);
-    CHECK(sum.local == std::vector<double>{1.5, 16});
+    CHECK(rows(sum.norms) == Rows{{1.5, 0.5, 0.125, -0.25}, {16, 4, 0, 0}});
     CHECK(sum.used == std::vector<uint32_t>{0x80000000u, 7});
   }
 }

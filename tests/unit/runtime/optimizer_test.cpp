@@ -3,6 +3,7 @@
 
 #include "runtime/optim/optimizer.h"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -297,5 +298,117 @@ TEST_CASE("the state of another program is refused") {
     Optimizer sgd(spec_of(Kind::sgd, !momentum), others);
     sgd.prepare_state(state_of(Kind::sgd, momentum));
     run(sgd, others, 2, 4);
+  }
+}
+
+namespace {
+
+// Adds a quarter of the gradient to each of four states, and their sum to the parameter.
+class FourStates : public UpdateRule {
+ public:
+  std::vector<std::string> state_names() const override { return {"a", "b", "c", "d"}; }
+  double initial_state() const override { return 1; }
+  bool passes_zeros_over() const override { return false; }
+  ScalingRule scaling_rule() const override { return ScalingRule::linear; }
+  void update(const Update& update) const override {
+    for (size_t i = 0; i < update.parameters.size(); ++i) {
+      for (const auto& state : update.state) {
+        state[i].add_(update.gradients[i], 0.25);
+        update.parameters[i].add_(state[i], update.lr);
+      }
+    }
+  }
+};
+
+// Plain descent, also of single rows.
+class Descent : public UpdateRule {
+ public:
+  bool passes_zeros_over() const override { return true; }
+  void update(const Update& update) const override {
+    for (size_t i = 0; i < update.parameters.size(); ++i) {
+      update.parameters[i].sub_(update.gradients[i], update.lr);
+    }
+  }
+};
+
+OptimizerSpec of_the_program() {
+  OptimizerSpec spec;
+  spec.kind = Kind::program;
+  spec.defaults.lr = 0.5;
+  spec.defaults.weight_decay = 0.1;
+  spec.groups.push_back({"*.bias", spec.defaults});
+  spec.groups[0].settings.lr = 0.25;
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("a program's own rules: one for each group, with any number of states") {
+  std::vector<OptimizerGroup> groups;
+  const auto make = [&groups](const OptimizerGroup& group) -> std::unique_ptr<UpdateRule> {
+    groups.push_back(group);
+    if (group.match.empty()) return std::make_unique<FourStates>();
+    return std::make_unique<Descent>();
+  };
+  const auto parameters = leaves();
+  Optimizer optimizer(of_the_program(), parameters, make);
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0].match.empty());
+  CHECK(groups[0].parameters == std::vector<std::string>{"layer.weight", "never"});
+  CHECK(groups[0].lr == 0.5);
+  CHECK(groups[0].weight_decay == 0.1);
+  CHECK(groups[1].match == "*.bias");
+  CHECK(groups[1].parameters == std::vector<std::string>{"layer.bias"});
+  CHECK(groups[1].lr == 0.25);
+  CHECK(optimizer.scaling_rule(0) == TrainingSpec::ScalingRule::linear);
+  CHECK(optimizer.scaling_rule(1) == TrainingSpec::ScalingRule::adascale);
+  CHECK_FALSE(optimizer.takes_rows(0));
+  CHECK(optimizer.takes_rows(1));
+
+  const at::Tensor weight = parameters[0].tensor.detach().clone();
+  set_gradients(parameters, 3);
+  const at::Tensor gradient = parameters[0].tensor.grad().clone();
+  optimizer.step({1, 1});
+  CHECK(at::allclose(parameters[0].tensor.detach(), weight + 0.5 * 4 * (1 + 0.25 * gradient)));
+  CHECK(optimizer.state_tensors().size() == 4);
+
+  // In another process it goes on from what the first one wrote.
+  const auto others = leaves();
+  Optimizer other(of_the_program(), others, make);
+  other.prepare_state(optimizer.counters());
+  const auto from = optimizer.state_tensors(), to = other.state_tensors();
+  REQUIRE(to.size() == from.size());
+  for (size_t i = 0; i < to.size(); ++i) {
+    CHECK(to[i].name == from[i].name);
+    to[i].tensor.copy_(from[i].tensor);
+  }
+  for (size_t i = 0; i < others.size(); ++i) {
+    others[i].tensor.detach().copy_(parameters[i].tensor);
+  }
+  run(optimizer, parameters, 4, 7);
+  run(other, others, 4, 7);
+  for (size_t i = 0; i < others.size(); ++i) {
+    CHECK(at::equal(others[i].tensor, parameters[i].tensor));
+  }
+}
+
+TEST_CASE("settings that want the program's optimizer need a program that has one") {
+  CHECK_ERROR(Optimizer(of_the_program(), leaves()), "brings no optimizer");
+  const auto none = [](const OptimizerGroup&) { return std::unique_ptr<UpdateRule>(); };
+  CHECK_ERROR(Optimizer(of_the_program(), leaves(), none), "brings no optimizer");
+}
+
+TEST_CASE("learning rates follow the batch as the settings say that they do") {
+  for (const Kind kind : kKinds) {
+    TrainingSpec spec;
+    spec.optimizer.kind = kind;
+    const Optimizer optimizer(spec.optimizer, leaves());
+    const auto lines = describe(spec);
+    const auto rule = std::find_if(lines.begin(), lines.end(),
+                                   [](const SettingLine& line) { return line.key == "rule"; });
+    REQUIRE(rule != lines.end());
+    const bool plain = optimizer.scaling_rule(0) == TrainingSpec::ScalingRule::adascale;
+    CHECK(rule->value == (plain ? "adascale" : "adamscale"));
+    CHECK(plain == (kind == Kind::sgd || kind == Kind::adagrad));
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The contents of a checkpoint, and the file manifest.json that describes them. Torch-free.
+// The contents of a checkpoint, and the file manifest.json that describes them.
 //
 // A checkpoint is a folder step-NNNNNNNNNNNN (the step, 12 digits) with
 //   manifest.json  one JSON object, UTF-8:
@@ -23,7 +23,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +32,8 @@
 namespace adaptdl {
 
 inline constexpr int kCheckpointFormat = 1;
+inline constexpr const char* kCheckpointManifest = "manifest.json";
+inline constexpr size_t kMaxManifestBytes = 64u << 20;
 inline constexpr int64_t kMaxCheckpointStep = 999'999'999'999;
 inline constexpr size_t kCheckpointAlignment = 64;  // bytes, of a tensor within its file
 
@@ -54,21 +55,12 @@ struct CheckpointHeader {
   nlohmann::json state;
 };
 
-// A tensor's bytes, borrowed.
-struct TensorView {
-  std::string name;            // 1 to 1024 bytes, unique within the checkpoint
-  std::string dtype;           // float32, int64, ...: see checkpoint_dtype_bytes
-  std::vector<int64_t> shape;  // at most 64 sizes >= 0
-  std::span<const std::byte> bytes;
-  bool finite = false;  // when written: all its numbers must be finite
-};
-
-struct DataFile {
+struct CheckpointFile {
   std::string name;
   uint64_t bytes = 0;
 };
 
-struct ManifestTensor {
+struct CheckpointTensor {
   std::string name, dtype;
   std::vector<int64_t> shape;
   std::string file;
@@ -76,22 +68,26 @@ struct ManifestTensor {
   uint32_t crc32c = 0;
 };
 
-struct Manifest {
+struct CheckpointManifest {
   CheckpointHeader header;
-  std::vector<DataFile> files;
-  std::vector<ManifestTensor> tensors;
+  std::vector<CheckpointFile> files;
+  std::vector<CheckpointTensor> tensors;
 };
+
+// The name of a checkpoint's folder, and whether a name is of one.
+std::string checkpoint_name(int64_t step);
+bool is_checkpoint_name(std::string_view name);
 
 // Bytes of one element; 0 for a name that is none of float16, bfloat16, float32, float64,
 // complex64, complex128, int8 to int64, uint8 to uint64, bool.
 size_t checkpoint_dtype_bytes(std::string_view dtype);
 
-// The text of the manifest. Throws Error if parse_manifest would refuse it.
-std::string manifest_text(const Manifest& manifest);
+// The text of the manifest. Throws Error if parse_checkpoint_manifest would refuse it.
+std::string checkpoint_manifest_text(const CheckpointManifest& manifest);
 
 // Parses the manifest and checks the bounds above, and that every tensor lies inside a listed file
 // and has the bytes that dtype and shape imply. Throws Error "WHAT: ...", or NewerCheckpointFormat.
 // Pure.
-Manifest parse_manifest(std::string_view text, const std::string& what);
+CheckpointManifest parse_checkpoint_manifest(std::string_view text, const std::string& what);
 
 }  // namespace adaptdl

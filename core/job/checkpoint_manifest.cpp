@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/manifest.h"
+#include "core/job/checkpoint_manifest.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,11 +11,11 @@
 namespace adaptdl {
 namespace {
 
-constexpr size_t kMaxTensors = 1'000'000;
-constexpr size_t kMaxFiles = 1024;
-constexpr size_t kMaxName = 1024;
-constexpr size_t kMaxDimensions = 64;
-constexpr uint64_t kMaxFileBytes = uint64_t{1} << 50;
+constexpr size_t kMostTensors = 1'000'000;
+constexpr size_t kMostFiles = 1024;
+constexpr size_t kLongestTensorName = 1024;
+constexpr size_t kMostDimensions = 64;
+constexpr uint64_t kLargestFile = uint64_t{1} << 50;
 
 std::string checksum_of(const Json& manifest_without_checksum, const std::string& what) {
   try {
@@ -36,7 +36,7 @@ bool plain_name(const std::string& name) {
 }
 
 bool tensor_name(const std::string& name) {
-  return !name.empty() && name.size() <= kMaxName &&
+  return !name.empty() && name.size() <= kLongestTensorName &&
          std::none_of(name.begin(), name.end(),
                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
@@ -52,11 +52,11 @@ uint32_t parse_crc(const std::string& text, const std::string& what) {
 }
 
 // The bytes that dtype and shape imply; throws Error on overflow.
-uint64_t dense_bytes(const ManifestTensor& tensor, const std::string& what) {
+uint64_t dense_bytes(const CheckpointTensor& tensor, const std::string& what) {
   uint64_t bytes = checkpoint_dtype_bytes(tensor.dtype);
   if (bytes == 0) fail("{}: dtype: unknown type '{}'", what, tensor.dtype);
-  if (tensor.shape.size() > kMaxDimensions) {
-    fail("{}: shape: more than {} dimensions", what, kMaxDimensions);
+  if (tensor.shape.size() > kMostDimensions) {
+    fail("{}: shape: more than {} dimensions", what, kMostDimensions);
   }
   for (const int64_t size : tensor.shape) {
     if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) {
@@ -66,12 +66,12 @@ uint64_t dense_bytes(const ManifestTensor& tensor, const std::string& what) {
   return bytes;
 }
 
-ManifestTensor parse_tensor(const Json& from, const std::string& what,
-                            const std::unordered_map<std::string, uint64_t>& files) {
-  ManifestTensor tensor;
+CheckpointTensor parse_tensor(const Json& from, const std::string& what,
+                              const std::unordered_map<std::string, uint64_t>& files) {
+  CheckpointTensor tensor;
   tensor.name = json_get<std::string>(from, "name", what);
   if (!tensor_name(tensor.name))
-    fail("{}: name: must be 1 to {} bytes without control characters", what, kMaxName);
+    fail("{}: name: must be 1 to {} bytes without control characters", what, kLongestTensorName);
   tensor.dtype = json_get<std::string>(from, "dtype", what);
   tensor.shape = json_get<std::vector<int64_t>>(from, "shape", what);
   tensor.file = json_get<std::string>(from, "file", what);
@@ -91,12 +91,12 @@ ManifestTensor parse_tensor(const Json& from, const std::string& what,
   return tensor;
 }
 
-Json to_json(const Manifest& manifest) {
+Json to_json(const CheckpointManifest& manifest) {
   Json files = Json::array(), tensors = Json::array();
-  for (const DataFile& file : manifest.files) {
+  for (const CheckpointFile& file : manifest.files) {
     files.push_back({{"name", file.name}, {"bytes", file.bytes}});
   }
-  for (const ManifestTensor& tensor : manifest.tensors) {
+  for (const CheckpointTensor& tensor : manifest.tensors) {
     tensors.push_back({{"name", tensor.name},
                        {"dtype", tensor.dtype},
                        {"shape", tensor.shape},
@@ -115,6 +115,15 @@ Json to_json(const Manifest& manifest) {
 
 }  // namespace
 
+std::string checkpoint_name(int64_t step) {
+  return fmt::format("step-{:012}", step);
+}
+
+bool is_checkpoint_name(std::string_view name) {
+  return name.size() == 17 && name.starts_with("step-") &&
+         std::all_of(name.begin() + 5, name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 size_t checkpoint_dtype_bytes(std::string_view dtype) {
   static const std::unordered_map<std::string_view, size_t> sizes = {
       {"float16", 2}, {"bfloat16", 2}, {"float32", 4}, {"float64", 8},   {"int8", 1},
@@ -124,17 +133,17 @@ size_t checkpoint_dtype_bytes(std::string_view dtype) {
   return found == sizes.end() ? 0 : found->second;
 }
 
-std::string manifest_text(const Manifest& manifest) {
+std::string checkpoint_manifest_text(const CheckpointManifest& manifest) {
   const std::string what = fmt::format("checkpoint of step {}", manifest.header.step);
   Json json = to_json(manifest);
   const std::string checksum = checksum_of(json, what);
   json["checksum"] = checksum;
   std::string text = json.dump(1) + "\n";
-  parse_manifest(text, what);  // never write a manifest that cannot be read
+  parse_checkpoint_manifest(text, what);  // never write a manifest that cannot be read
   return text;
 }
 
-Manifest parse_manifest(std::string_view text, const std::string& what) {
+CheckpointManifest parse_checkpoint_manifest(std::string_view text, const std::string& what) {
   Json json = parse_json(text, what);
   const std::string checksum = json_get<std::string>(json, "checksum", what);
   json.erase("checksum");
@@ -150,7 +159,7 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
   }
   if (format != kCheckpointFormat) fail("{}: format: {} does not exist", what, format);
 
-  Manifest manifest;
+  CheckpointManifest manifest;
   CheckpointHeader& header = manifest.header;
   header.job = json_get<std::string>(json, "job", what);
   header.step = json_get<int64_t>(json, "step", what);
@@ -165,24 +174,24 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
 
   std::unordered_map<std::string, uint64_t> sizes;
   for (const Json& from : json_get<std::vector<Json>>(json, "files", what)) {
-    DataFile file{json_get<std::string>(from, "name", what),
-                  json_get<uint64_t>(from, "bytes", what)};
+    CheckpointFile file{json_get<std::string>(from, "name", what),
+                        json_get<uint64_t>(from, "bytes", what)};
     if (!plain_name(file.name)) fail("{}: files: '{}' is not a plain file name", what, file.name);
-    if (file.bytes > kMaxFileBytes) fail("{}: files: {} is too large", what, file.name);
+    if (file.bytes > kLargestFile) fail("{}: files: {} is too large", what, file.name);
     if (!sizes.emplace(file.name, file.bytes).second) {
       fail("{}: files: {} is listed twice", what, file.name);
     }
     manifest.files.push_back(std::move(file));
   }
-  if (manifest.files.size() > kMaxFiles) fail("{}: more than {} files", what, kMaxFiles);
+  if (manifest.files.size() > kMostFiles) fail("{}: more than {} files", what, kMostFiles);
 
   const auto& list = json_get<Json>(json, "tensors", what);
-  if (!list.is_array() || list.size() > kMaxTensors) {
-    fail("{}: tensors: must be a list of at most {}", what, kMaxTensors);
+  if (!list.is_array() || list.size() > kMostTensors) {
+    fail("{}: tensors: must be a list of at most {}", what, kMostTensors);
   }
   std::unordered_set<std::string> names;
   for (size_t i = 0; i < list.size(); ++i) {
-    ManifestTensor tensor = parse_tensor(list[i], fmt::format("{}: tensors.{}", what, i), sizes);
+    CheckpointTensor tensor = parse_tensor(list[i], fmt::format("{}: tensors.{}", what, i), sizes);
     if (!names.insert(tensor.name).second) {
       fail("{}: tensors: {} is listed twice", what, tensor.name);
     }

@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/manifest.h"
+#include "core/job/checkpoint_manifest.h"
 
 #include <doctest/doctest.h>
 #include <functional>
@@ -10,8 +10,8 @@ using namespace adaptdl;
 
 namespace {
 
-Manifest small() {
-  Manifest manifest;
+CheckpointManifest small() {
+  CheckpointManifest manifest;
   manifest.header.job = "digits";
   manifest.header.step = 42;
   manifest.header.generation = 3;
@@ -26,16 +26,16 @@ Manifest small() {
 
 // The manifest with one thing changed, and a checksum that fits again.
 std::string changed(const std::function<void(nlohmann::json&)>& change) {
-  auto json = nlohmann::json::parse(manifest_text(small()));
+  auto json = nlohmann::json::parse(checkpoint_manifest_text(small()));
   json.erase("checksum");
   change(json);
   json["checksum"] = fmt::format("{:08x}", crc32c(json.dump()));
   return json.dump();
 }
 
-std::string refusal(const std::string& text) {
+std::string manifest_refusal(const std::string& text) {
   try {
-    parse_manifest(text, "manifest.json");
+    parse_checkpoint_manifest(text, "manifest.json");
   } catch (const Error& error) {
     return error.what();
   }
@@ -43,15 +43,16 @@ std::string refusal(const std::string& text) {
 }
 
 void check_refused(const std::string& part, const std::function<void(nlohmann::json&)>& change) {
-  const std::string message = refusal(changed(change));
+  const std::string message = manifest_refusal(changed(change));
   CHECK_MESSAGE(message.find(part) != std::string::npos, "'" << message << "' lacks " << part);
 }
 
 }  // namespace
 
 TEST_CASE("a manifest reads back as it was written") {
-  const Manifest manifest = small();
-  const Manifest read = parse_manifest(manifest_text(manifest), "manifest.json");
+  const CheckpointManifest manifest = small();
+  const CheckpointManifest read =
+      parse_checkpoint_manifest(checkpoint_manifest_text(manifest), "manifest.json");
   CHECK(read.header.job == "digits");
   CHECK(read.header.step == 42);
   CHECK(read.header.generation == 3);
@@ -67,29 +68,29 @@ TEST_CASE("a manifest reads back as it was written") {
 }
 
 TEST_CASE("every change of any byte is noticed or changes nothing") {
-  const std::string text = manifest_text(small());
+  const std::string text = checkpoint_manifest_text(small());
   const auto meaning = nlohmann::json::parse(text);
   for (size_t i = 0; i < text.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string flipped = text;
       flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
-      if (!refusal(flipped).empty()) continue;
+      if (!manifest_refusal(flipped).empty()) continue;
       CHECK(nlohmann::json::parse(flipped) == meaning);
     }
   }
 }
 
 TEST_CASE("every truncation is refused") {
-  const std::string text = manifest_text(small());
+  const std::string text = checkpoint_manifest_text(small());
   for (size_t size = 0; size + 1 < text.size(); ++size) {
-    CHECK_FALSE(refusal(text.substr(0, size)).empty());
+    CHECK_FALSE(manifest_refusal(text.substr(0, size)).empty());
   }
 }
 
 TEST_CASE("a newer format is refused with a sentence, as itself") {
   const std::string text = changed([](auto& json) { json["format"] = 2; });
-  CHECK_THROWS_AS(parse_manifest(text, "manifest.json"), NewerCheckpointFormat);
-  CHECK(refusal(text).find("newer adaptdl") != std::string::npos);
+  CHECK_THROWS_AS(parse_checkpoint_manifest(text, "manifest.json"), NewerCheckpointFormat);
+  CHECK(manifest_refusal(text).find("newer adaptdl") != std::string::npos);
 }
 
 TEST_CASE("what a hostile manifest may try") {
@@ -123,24 +124,24 @@ TEST_CASE("what a hostile manifest may try") {
   check_refused("tensors", [](auto& json) { json["tensors"] = "none"; });
   check_refused("finished", [](auto& json) { json["finished"] = "no"; });
   check_refused("settings", [](auto& json) { json.erase("settings"); });
-  CHECK_FALSE(refusal(std::string(100'000, '[')).empty());
-  CHECK_FALSE(refusal("").empty());
-  CHECK_FALSE(refusal("[]").empty());
-  CHECK_FALSE(refusal("{\"checksum\": \"00000000\"}").empty());
+  CHECK_FALSE(manifest_refusal(std::string(100'000, '[')).empty());
+  CHECK_FALSE(manifest_refusal("").empty());
+  CHECK_FALSE(manifest_refusal("[]").empty());
+  CHECK_FALSE(manifest_refusal("{\"checksum\": \"00000000\"}").empty());
 }
 
 TEST_CASE("what could not be read is not written") {
-  Manifest manifest = small();
+  CheckpointManifest manifest = small();
   manifest.header.job = "\xff";
-  CHECK_THROWS_AS(manifest_text(manifest), Error);
+  CHECK_THROWS_AS(checkpoint_manifest_text(manifest), Error);
   manifest = small();
   manifest.tensors[0].name.clear();
-  CHECK_THROWS_AS(manifest_text(manifest), Error);
+  CHECK_THROWS_AS(checkpoint_manifest_text(manifest), Error);
 }
 
 TEST_CASE("adaptdl-checkpoint(5) names every key of a manifest") {
   const std::string page = read_file(ADAPTDL_SOURCE_DIR "/man/adaptdl-checkpoint.5", 1 << 20);
-  const auto json = nlohmann::json::parse(manifest_text(small()));
+  const auto json = nlohmann::json::parse(checkpoint_manifest_text(small()));
   const auto named = [&](const std::string& key) {
     return page.find(".B " + key + "\n") != std::string::npos ||
            page.find(".BR " + key + " ") != std::string::npos;

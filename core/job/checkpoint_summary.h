@@ -1,0 +1,48 @@
+#pragma once
+
+// What a checkpoint holds, for people: read without LibTorch and without a run.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/job/checkpoint_manifest.h"
+
+namespace adaptdl {
+
+// How far a training had got (adaptdl-checkpoint(5), state.progress).
+struct CheckpointProgress {
+  double iterations = 0;                    // scale-invariant
+  int64_t epoch = 0, pass = 0, sample = 0;  // the position in the data: the next sample of a pass
+  int64_t skipped = 0;                      // steps
+  // The batch of replicas x atomic x passes samples; 0 = not known.
+  int64_t batch = 0, replicas = 0, atomic = 0, passes = 0;
+  int64_t atomic_limit = 0;  // samples that memory suffices for in one pass; 0 = not known
+  double loss_scale = 1;
+  std::string precision;      // "" = not known
+  nlohmann::json validation;  // newest metrics by name; numbers, or "nan", "inf", "-inf"
+};
+
+// Pure. Throws Error for a manifest whose state is not that of a training of this program.
+CheckpointProgress progress_of(const CheckpointManifest& manifest, const std::string& what);
+
+struct CheckpointSummary {
+  std::string path;
+  CheckpointManifest manifest;
+  CheckpointProgress progress;
+  uint64_t bytes = 0;                // of all tensors
+  std::vector<std::string> damages;  // a sentence for each file or tensor that is damaged
+  std::vector<bool> intact;          // by tensor
+};
+
+// The folders of the checkpoints that `path` names, the newest first: of the checkpoint itself, or
+// of those in a run's folder or in its folder of checkpoints. None if `path` is no such folder.
+std::vector<std::string> checkpoints_at(const std::string& path);
+
+// Reads everything in the folder, tensors too. Throws Error if the manifest is damaged or cannot be
+// read.
+CheckpointSummary inspect_checkpoint(const std::string& folder);
+
+}  // namespace adaptdl

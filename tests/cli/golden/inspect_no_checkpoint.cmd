@@ -1,0 +1,3 @@
+# exit 1
+mkdir empty
+adaptdl inspect empty

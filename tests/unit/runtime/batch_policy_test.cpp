@@ -1,0 +1,56 @@
+// What a lone replica's batch may grow by.
+
+#include "runtime/session/batch_policy.h"
+
+#include <doctest/doctest.h>
+
+namespace {
+
+using namespace adaptdl;
+using Averaging = TrainingSpec::Averaging;
+
+TrainingSpec adaptive(Averaging averaging, bool accumulation) {
+  TrainingSpec spec;
+  spec.batch.initial = 16;
+  spec.batch.max = spec.batch.atomic_max = 1024;
+  spec.batch.adaptive = true;
+  spec.batch.accumulation = accumulation;
+  spec.statistics = averaging;
+  return spec;
+}
+
+// The next batch of a lone replica after steps whose gradients are mostly noise, and that take as
+// long with more samples.
+BatchPlan next_batch(const TrainingSpec& spec, int64_t atomic_limit = 0) {
+  BatchPolicy policy(spec, 100'000);
+  Progress progress;
+  progress.batch = policy.for_replicas(progress, 1, 1);
+  progress.atomic_limit = atomic_limit;
+  progress.statistics = gns::GradientStatistics(1, spec.statistics);
+  StepFacts facts;
+  facts.batch = progress.batch;
+  facts.summary.optim_s = 0.1;
+  for (int i = 0; i < 100; ++i) {
+    policy.observe(facts, 1);
+    progress.statistics.update(1, 1, {{0, 10, 10, 0.01}});
+  }
+  progress.step = progress.fresh = 100;
+  progress.proven = 256;  // with more replicas, before
+  return policy.next(progress, 1, 1);
+}
+
+}  // namespace
+
+TEST_CASE("a lone replica that measures no halves takes two passes above the initial batch") {
+  const BatchPlan recent = next_batch(adaptive(Averaging::recent, true));
+  CHECK(recent.total(1) > 16);
+  CHECK(recent.micro_steps == 1);
+  const BatchPlan as_adaptdl = next_batch(adaptive(Averaging::adaptdl, true));
+  CHECK(as_adaptdl.total(1) > 16);
+  CHECK(as_adaptdl.micro_steps == 2);
+  // Without accumulation its batch stays; want of memory allows passes, but no halves.
+  for (const Averaging averaging : {Averaging::recent, Averaging::adaptdl}) {
+    CHECK(next_batch(adaptive(averaging, false)) == BatchPlan{16, 1});
+    CHECK(next_batch(adaptive(averaging, false), 512).micro_steps == 2);
+  }
+}
