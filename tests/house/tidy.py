@@ -48,7 +48,9 @@ def compiled_units(root, build):
                 sources = re.findall(r"^#include<(.*)>$", file.read(), re.MULTILINE)
         sources = [os.path.relpath(os.path.realpath(os.path.join(build, source)), root)
                    for source in sources]
-        units[unit] = (command[1:command.index("-MD")], sources)
+        # Before the options are the compiler and perhaps ccache.
+        first = next(i for i, word in enumerate(command) if word.startswith("-"))
+        units[unit] = (command[first:command.index("-MD")], sources)
     return units
 
 

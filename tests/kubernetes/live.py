@@ -112,7 +112,8 @@ def finishes(trainer):
     user.run("tensorboard", "create", "charts", "--image", tensorboard_image(world),
              "--storageclass", volume)
     begun = time.monotonic()
-    name = trainer.submit("--replicas", "2", "--set", "epochs=3", "--tensorboard", "charts")
+    name = trainer.submit("--replicas", "2", "--set", "epochs=30", "--tensorboard",
+                          "charts")
     wait_until(lambda: world.pods(name), "its first pod", every=0.02)
     print(f"from submit of the folder to the first pod: {time.monotonic() - begun:.2f} s",
           flush=True)

@@ -15,9 +15,10 @@ print(len(charts.Scalars("loss/train")))
 
 
 def check_charts(folder, points):
-    """The folder `train` below `folder` has at least so many points of the loss. Without
+    """The one run whose charts are below `folder` has at least so many points of the loss. Without
     ADAPTDL_TEST_PYTHON, only that it is there."""
-    found = [path for path, _, _ in os.walk(folder) if os.path.basename(path) == "train"]
+    found = [path for path, _, files in os.walk(folder)
+             if any(name.startswith("events.out.tfevents.") for name in files)]
     check(len(found) == 1, "no charts, or several", folder, found)
     if python := os.environ.get("ADAPTDL_TEST_PYTHON"):
         read = subprocess.run([python, "-c", SCRIPT, *found], capture_output=True, text=True,

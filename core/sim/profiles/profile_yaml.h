@@ -21,7 +21,7 @@ ProfileData parse_profile_yaml(std::string_view text, const std::string& path);
 ProfileData profile_from(const YamlNode& profile, const std::string& application);
 
 // The bounds in a mapping, of all kinds or of one.
-void read_bounds(YamlMapping& from, ProfileData& into);
+void read_bounds(YamlMapping& from, ProfileData& data);
 void read_kind_bounds(YamlMapping& from, Measurements& into);
 
 // The YAML file that reads back as `data`, except for the last digits. `heading`: a comment of one
