@@ -62,8 +62,10 @@ class Round {
     const Packing pinned = packing_;
     pack();
     if (!settled_) keep_all_if_as_good(pinned);
+    std::vector<bool> runs;
+    for (size_t j = 0; j < snapshot_.jobs.size(); ++j) runs.push_back(!nodes(j).empty());
     for (size_t j = 0; j < snapshot_.jobs.size(); ++j) {
-      decision.jobs.push_back({nodes(j), reason(j)});
+      decision.jobs.push_back({nodes(j), reason(j, runs)});
       decision.objective += value(j, choice_[j]);
     }
     return decision;
@@ -301,7 +303,7 @@ class Round {
                : fmt::format("; no node has enough {} for one of them", fmt::join(names, ", "));
   }
 
-  std::string reason(size_t j) const {
+  std::string reason(size_t j, const std::vector<bool>& runs) const {
     const JobSnapshot& job = snapshot_.jobs[j];
     const NodeList& nodes = this->nodes(j);
     if (pinned_[j]) return "it keeps its allocation because it is not preemptible";
@@ -313,7 +315,9 @@ class Round {
                    : "it stops because its nodes are gone and it has just been restarted";
       }
       const std::string verb = job.nodes.empty() ? "it waits" : "it stops for now";
-      if (wanted_[j] < 0) return verb + " because other jobs gain more from the GPUs";
+      if (wanted_[j] < 0) {
+        return fmt::format("{} because {}", verb, valuation_.why_waiting(j, runs));
+      }
       const auto& option = options_of_[j][static_cast<size_t>(wanted_[j])];
       return fmt::format("{} because the free GPUs are on too many nodes for {}", verb,
                          describe(option.configuration));

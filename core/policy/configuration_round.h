@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/goodput/goodput_table.h"
@@ -38,6 +39,13 @@ class Valuation {
 
   // The most replicas that the job may have.
   virtual int limit(const JobSnapshot& job) const { return replica_limit(job); }
+
+  // Why a job waits for which there would be a place: the end of a sentence for its user that
+  // begins with "it waits because". `runs`, by job: whether it has GPUs in the answer, which is
+  // the same in all calls.
+  virtual std::string why_waiting(size_t, const std::vector<bool>&) {
+    return "other jobs gain more from the GPUs";
+  }
 };
 
 using MakeValuation = std::function<std::unique_ptr<Valuation>(const Snapshot& snapshot)>;

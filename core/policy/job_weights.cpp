@@ -6,7 +6,8 @@
 namespace adaptdl {
 namespace {
 
-constexpr double kNewJob = 300;             // assumed seconds to the end of a job without hints
+constexpr double kLook = 5;                 // assumed length of a new job, in starts
+constexpr double kYoung = 2;                // GPU seconds that count as few, in starts
 constexpr int kRankedOn = 8;                // replicas for comparing lengths
 constexpr int kSmall = 4, kLarge = 32;      // numbers of replicas for estimating the scaling
 constexpr double kLeast = 1.6, kUsual = 2;  // exponents
@@ -51,6 +52,27 @@ double exponent_of(const JobSnapshot& job, const GoodputModel& model, double mos
   return std::isfinite(exponent) ? std::clamp(exponent, std::min(kLeast, most), most) : kUsual;
 }
 
+// Seconds that a start takes, by job: as the job has measured it; else the median of those that
+// have; else the option. > 0.
+std::vector<double> start_times(const Snapshot& snapshot, double unmeasured_s) {
+  constexpr double kShortest = 1e-3;
+  std::vector<double> times, measured;
+  for (const JobSnapshot& job : snapshot.jobs) {
+    const auto& [rescale, start] = std::pair(job.hints.rescale_cost_s, job.hints.start_cost_s);
+    times.push_back(rescale || start ? std::max(rescale.value_or(0) + start.value_or(0), kShortest)
+                                     : -1);
+    if (times.back() > 0) measured.push_back(times.back());
+  }
+  double usual = std::max(unmeasured_s, kShortest);
+  if (!measured.empty()) {
+    const auto middle = measured.begin() + static_cast<ptrdiff_t>((measured.size() - 1) / 2);
+    std::nth_element(measured.begin(), middle, measured.end());
+    usual = *middle;
+  }
+  for (double& time : times) time = time > 0 ? time : usual;
+  return times;
+}
+
 }  // namespace
 
 std::optional<double> remaining_samples(const JobHints& hints) {
@@ -64,6 +86,7 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
     size_t job;
     double exponent;
   };
+  const std::vector<double> start_s = start_times(snapshot, options.rescale_cost_s);
   std::vector<Ranked> ranked;
   std::vector<size_t> new_jobs, unknown;
   for (size_t j = 0; j < snapshot.jobs.size(); ++j) {
@@ -81,7 +104,7 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
     if (ranked.empty()) {
       unknown.push_back(j);
     } else {
-      ranked.push_back({kNewJob, j, std::min(kUsual, options.preference)});
+      ranked.push_back({kLook * start_s[j], j, std::min(kUsual, options.preference)});
     }
   }
 
@@ -102,8 +125,8 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
 
   double sum = 0;
   for (const size_t j : unknown) {
-    weights[j] =
-        std::pow(snapshot.jobs[j].attained_service + options.young_s, -options.service_exponent);
+    weights[j] = std::pow(snapshot.jobs[j].attained_service + kYoung * start_s[j],
+                          -options.service_exponent);
     sum += weights[j];
   }
   for (const size_t j : unknown) {

@@ -80,7 +80,7 @@ GoodputTable PerfEstimate::table(const JobHints& hints, size_t kind, int64_t mos
   const auto [perf, measured] = source(hints, kind);
   if (!perf || !hints.batch) {
     const KindHints* known = known_on(hints, kinds_[kind]);
-    return GoodputTable(known && known->speed ? *known->speed : 1);
+    return GoodputTable(known && known->speed ? *known->speed : speed_[kind]);
   }
   BatchBounds bounds = *hints.batch;
   const KindHints* known = known_on(hints, kinds_[measured]);

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
+#include <functional>
 
+#include "core/policy/change_cost.h"
 #include "core/policy/configuration_round.h"
 #include "core/policy/job_weights.h"
 
@@ -11,47 +14,34 @@ namespace {
 
 constexpr double kLeastShare = 1e-3;  // smallest share of goodput after the cost of a change
 
+// The least gain of goodput, as a logarithm, for which a job of unknown length takes GPUs that no
+// other job waits for: less is within the error of its model.
+constexpr double kLeastGain = 0.05;
+
+// The value of running grows with log(1 + age / (service + kPatience * cost)).
+constexpr double kImpatience = 0.3, kPatience = 3;
+
 struct ProportionalOptions {
   WeightOptions weights;
-  double idle = 2, horizon_s = 100, growth = 4, rescale_cost_s = 30, hysteresis = 0.35;
+  double idle = 0.4, growth = 4, hysteresis = 0.5;
 };
 
-// The cost of leaving the present allocation; 0 if the job has none.
+// The costs of one job's changes from its present allocation.
 struct Change {
-  Change(const JobSnapshot& job, std::span<GoodputTable> tables,
-         const std::optional<Configuration>& present, const ProportionalOptions& options) {
-    if (!present) return;
-    goodput = tables[static_cast<size_t>(present->kind)].at(present->nodes, present->replicas);
-    horizon_s = options.horizon_s;
-    least = options.hysteresis;
-    rescale_s = job.hints.rescale_cost_s.value_or(options.rescale_cost_s);
-    start_s = job.hints.start_cost_s.value_or(0);
-    const auto samples = remaining_samples(job.hints);
-    if (!samples || !(goodput > 0)) return;
-    least = 0;
-    horizon_s = std::min(horizon_s, *samples / goodput);
-  }
+  ChangeCost cost;
+  double goodput;  // at present, samples/s; infinite: unknown
+  double least;    // smallest cost of what makes it slower
 
-  // -log of the share of its goodput that is left over the horizon, if the fraction `waits` (0 to
-  // 1) is missing while new replicas start. Weights by attained service change all the time;
-  // without a least cost, jobs of unknown length would exchange nodes forever if rescales are
-  // cheap.
-  double cost(double waits) const {
-    if (horizon_s < 0) return 0;
-    const double lost = rescale_s + start_s * std::clamp(waits, 0.0, 1.0);
-    const double left = std::max(kLeastShare, lost < horizon_s ? 1 - lost / horizon_s : 0);
-    return std::max(least, -std::log(left));
-  }
-
-  double goodput = 0;     // at present, samples/s; infinite: unknown
-  double horizon_s = -1;  // < 0: no allocation
-  double least = 0, rescale_s = 0, start_s = 0;
+  double losing(double waits) const { return std::max(least, cost(waits, goodput)); }
 };
 
 class ProportionalValuation : public Valuation {
  public:
   ProportionalValuation(const Snapshot& snapshot, const ProportionalOptions& options)
-      : snapshot_(snapshot), options_(options), weights_(job_weights(snapshot, options.weights)) {}
+      : snapshot_(snapshot),
+        options_(options),
+        weights_(job_weights(snapshot, options.weights)),
+        contended_(contended()) {}
 
   JobValues values(size_t j, std::span<const Configuration> configurations,
                    std::span<GoodputTable> goodput,
@@ -62,25 +52,30 @@ class ProportionalValuation : public Valuation {
       const double here = table.at(1, 1);
       if (one == 0 || here < one) one = here;
     }
-    // Leaving its nodes always costs a job something, also if it then waits, because it must start
-    // again later. (So a second round does not undo the first.)
-    const Change change(job, goodput, present, options_);
-    const double leaving = change.cost(0);
+    const auto goodput_of = [&](const Configuration& c) {
+      return goodput[static_cast<size_t>(c.kind)].at(c.nodes, c.replicas);
+    };
+    const ChangeCost cost(job, options_.weights.rescale_cost_s);
+    // Weights by attained service change all the time; without a least cost, jobs of unknown length
+    // would exchange nodes forever if rescales are cheap.
+    const double least = cost.knows_end() ? 0 : options_.hysteresis;
+    std::optional<Change> change;
+    if (present) change = Change{cost, goodput_of(*present), least};
     // The longer a job has waited relative to its service, the more valuable it is that it runs.
-    const double waited = std::log1p(job.age_s / (job.attained_service + options_.horizon_s));
-    // After a stop, it must start all replicas again; while it grows, its present replicas continue
-    // until the new ones take part.
-    JobValues result{.unassigned = weights_[j] * change.cost(1), .moving = weights_[j] * leaving};
+    const double patience_s = job.attained_service + kPatience * std::max(cost.whole_s(), 1e-3);
+    const double running = options_.idle + kImpatience * std::log1p(job.age_s / patience_s);
+    // Leaving its nodes always costs a job something, also if it then waits, because it must start
+    // all replicas again later. (So a second round does not undo the first.)
+    JobValues result;
+    if (change) {
+      result.unassigned = weights_[j] * change->losing(1);
+      result.moving = weights_[j] * change->losing(0);
+    }
     for (const Configuration& c : configurations) {
-      const double there = goodput[static_cast<size_t>(c.kind)].at(c.nodes, c.replicas);
+      const double there = goodput_of(c);
       const double x = one > 0 && std::isfinite(there) ? there / one : 1;
-      const double utility = std::log(std::max(x, kLeastShare)) + options_.idle + waited;
-      double lost = 0;
-      if (present && c != *present) {
-        const bool known = std::isfinite(there) && there > 0;
-        const double missing = known ? 1 - change.goodput / there : 0;
-        lost = c.replicas > present->replicas ? change.cost(missing) : leaving;
-      }
+      const double utility = std::log(std::max(x, kLeastShare)) + running;
+      const double lost = change && c != *present ? cost_of_change(*change, *present, c, there) : 0;
       result.configurations.push_back(-weights_[j] * (utility - lost));
     }
     return result;
@@ -88,10 +83,54 @@ class ProportionalValuation : public Valuation {
 
   int limit(const JobSnapshot& job) const override { return replica_limit(job, options_.growth); }
 
+  std::string why_waiting(size_t j, const std::vector<bool>& runs) override {
+    if (running_weights_.empty()) {
+      for (size_t i = 0; i < runs.size(); ++i) {
+        if (runs[i]) running_weights_.push_back(weights_[i]);
+      }
+      std::sort(running_weights_.begin(), running_weights_.end());
+    }
+    const auto above =
+        std::upper_bound(running_weights_.begin(), running_weights_.end(), weights_[j]);
+    const auto before = running_weights_.end() - above;
+    if (before == 0) {
+      return "stopping another job would cost more than that gains so far; its weight grows while "
+             "it waits";
+    }
+    return fmt::format("{} running job{} will probably end sooner than it would", before,
+                       before == 1 ? "" : "s");
+  }
+
  private:
+  // While a job grows, its present replicas train until the new ones take part; on another kind of
+  // accelerator all are new.
+  double cost_of_change(const Change& change, const Configuration& present, const Configuration& c,
+                        double there) const {
+    const bool known = std::isfinite(there) && there > 0;
+    const double missing = known ? 1 - change.goodput / there : 0;
+    const double waits = c.kind != present.kind ? 1 : c.replicas > present.replicas ? missing : 0;
+    const bool free_gain = !contended_ && known && there > change.goodput;
+    return std::max(free_gain ? std::min(change.least, kLeastGain) : change.least,
+                    change.cost(waits, known ? there : change.goodput));
+  }
+
+  // Whether a job that could run has waited for longer than its start takes: then what a job frees
+  // is not at its neighbours' disposal.
+  bool contended() const {
+    return std::any_of(snapshot_.jobs.begin(), snapshot_.jobs.end(), [&](const JobSnapshot& job) {
+      if (!job.nodes.empty()) return false;
+      if (job.age_s <= ChangeCost(job, options_.weights.rescale_cost_s).whole_s()) return false;
+      return std::any_of(snapshot_.nodes.begin(), snapshot_.nodes.end(), [&](const auto& node) {
+        return std::equal(job.request.begin(), job.request.end(), node.capacity.begin(),
+                          std::less_equal<>());
+      });
+    });
+  }
+
   const Snapshot& snapshot_;
   const ProportionalOptions& options_;
-  std::vector<double> weights_;
+  std::vector<double> weights_, running_weights_;  // the latter sorted
+  bool contended_;
 };
 
 class Proportional : public Policy {
@@ -114,12 +153,10 @@ class Proportional : public Policy {
 
 std::unique_ptr<Policy> make_proportional(const std::map<std::string, double>& options) {
   ProportionalOptions result;
-  result.weights = {options.at("preference"), options.at("service-exponent"), options.at("young"),
-                    options.at("least-weight")};
+  result.weights = {options.at("preference"), options.at("service-exponent"),
+                    options.at("least-weight"), options.at("rescale-cost")};
   result.idle = options.at("idle");
-  result.horizon_s = options.at("horizon");
   result.growth = options.at("growth");
-  result.rescale_cost_s = options.at("rescale-cost");
   result.hysteresis = options.at("hysteresis");
   return std::make_unique<Proportional>(result);
 }
@@ -133,17 +170,15 @@ PolicyInfo proportional_policy() {
       {{"preference", "", 6, 1, 20,
         "largest advantage of jobs that will soon complete, if their remaining work is known and "
         "they scale well; 1: none"},
-       {"service-exponent", "", 0.25, 0, 2,
+       {"service-exponent", "", 0.4, 0, 2,
         "advantage of jobs that have had few GPU seconds, if their remaining work is not known; 0: "
         "none"},
-       {"young", "s", 60, 1, 86400, "GPU seconds that count as few"},
        {"least-weight", "", 0.2, 0, 1, "smallest weight of a job; the mean is 1"},
-       {"idle", "", 2, 0, 20,
+       {"idle", "", 0.4, 0, 20,
         "value of running a job at all: the same as making it exp(idle) times as fast"},
-       {"horizon", "s", 100, 1, 86400, "time within which a change of allocation must pay off"},
-       {"hysteresis", "", 0.35, 0, 10,
-        "smallest cost of a change, as a logarithm of goodput, for a job whose remaining work is "
-        "not known; 0.35 is like losing 30 % of its goodput"},
+       {"hysteresis", "", 0.5, 0, 10,
+        "smallest cost of a change that makes a job slower, as a logarithm of goodput, if its "
+        "remaining work is not known; 0.5 is like losing 40 % of its goodput"},
        {"growth", "", 4, 1, 1024, "a job gets at most growth times the replicas measured so far"},
        {"rescale-cost", "s", 30, 0, 86400,
         "cost of a change of allocation for a job that has not measured it"}},
