@@ -58,7 +58,7 @@ TEST_CASE("a job that did not complete counts as present, and has no fairness") 
 
 TEST_CASE("on several kinds, the time alone is the mean of those on each") {
   ProfileData data = sample_profile();
-  Measurements& fast = data.kinds["fast"] = data;
+  Measurements& fast = data.kinds["fast"] = static_cast<const Measurements&>(data);
   for (PlacementMeasurement& row : fast.placements) row.time.step_s /= 2, row.time.sync_s /= 2;
   const std::map<std::string, Profile> profiles = {{"sample", Profile(data)}};
   const std::vector<ClusterNode> nodes = {{"a", "fast", {{"gpu", 1}}}, {"b", "slow", {{"gpu", 3}}}};

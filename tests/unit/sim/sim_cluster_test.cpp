@@ -230,7 +230,7 @@ namespace {
 // Kind "a" as in the sample, kind "b" twice as fast.
 ProfileData two_kinds() {
   ProfileData data = sample_profile();
-  Measurements& fast = data.kinds["b"] = data;
+  Measurements& fast = data.kinds["b"] = static_cast<const Measurements&>(data);
   for (PlacementMeasurement& row : fast.placements) row.time.step_s /= 2, row.time.sync_s /= 2;
   data.kinds["a"] = std::exchange(static_cast<Measurements&>(data), {});
   data.rescale_s = 30;
@@ -240,7 +240,7 @@ ProfileData two_kinds() {
 
 class KindsCluster : public SimCluster {
  public:
-  explicit KindsCluster(const SimClusterOptions& options, ProfileData profile = two_kinds())
+  explicit KindsCluster(const SimClusterOptions& options, const ProfileData& profile = two_kinds())
       : KindsCluster(options, std::map<std::string, Profile>{{"sample", Profile(profile)}}) {}
 
   void start(const std::vector<std::string>& nodes) {
@@ -253,8 +253,8 @@ class KindsCluster : public SimCluster {
   KindsCluster(const SimClusterOptions& options, const std::map<std::string, Profile>& profiles)
       : SimCluster(
             {{"a-0", "a", {{"gpu", 2}}}, {"a-1", "a", {{"gpu", 2}}}, {"b-0", "b", {{"gpu", 2}}}},
-            {sample_job("a", 0)}, keep_ = profiles, options) {}
-  static inline std::map<std::string, Profile> keep_;
+            {sample_job("a", 0)}, keep = profiles, options) {}
+  static inline std::map<std::string, Profile> keep;
 };
 
 }  // namespace
