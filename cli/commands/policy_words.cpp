@@ -17,7 +17,7 @@ std::map<std::string, double> policy_options(const std::vector<std::string>& wor
                            : try_parse<double>(std::string_view(word).substr(sign + 1));
     if (!value) {
       throw UsageError(
-          fmt::format("--policy-option: {} is not OPTION=NUMBER, such as horizon=100.", word));
+          fmt::format("--policy-option: {} is not OPTION=NUMBER, such as idle=1.", word));
     }
     options[word.substr(0, sign)] = *value;
   }

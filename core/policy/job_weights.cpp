@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kLook = 5;                 // assumed length of a new job, in starts
 constexpr double kYoung = 2;                // GPU seconds that count as few, in starts
-constexpr int kRankedOn = 8;                // replicas for comparing lengths
+constexpr int64_t kRankedOn = 8;            // replicas for comparing lengths, if there are so many
 constexpr int kSmall = 4, kLarge = 32;      // numbers of replicas for estimating the scaling
 constexpr double kLeast = 1.6, kUsual = 2;  // exponents
 
@@ -30,10 +30,10 @@ std::optional<GoodputModel> model_of(const JobHints& hints) {
 
 // Seconds to the job's end on a few replicas, or on 1 if more do not help. Empty for a job that
 // makes no progress.
-std::optional<double> remaining_s(const JobSnapshot& job, const GoodputModel& model) {
+std::optional<double> remaining_s(const JobSnapshot& job, const GoodputModel& model, int most) {
   const BatchBounds& batch = *job.hints.batch;
   double best = 0;  // samples/s
-  for (int replicas = 1; replicas <= std::min(kRankedOn, job.max_replicas); replicas *= 2) {
+  for (int replicas = 1; replicas <= std::min(most, job.max_replicas); replicas *= 2) {
     best = std::max(best, model.optimize(1, replicas, batch).goodput);
   }
   return best > 0 ? std::optional(*remaining_samples(job.hints) / best) : std::nullopt;
@@ -87,12 +87,15 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
     double exponent;
   };
   const std::vector<double> start_s = start_times(snapshot, options.rescale_cost_s);
+  int64_t gpus = 0;
+  for (const NodeSnapshot& node : snapshot.nodes) gpus += node.capacity[0];
+  const auto few = static_cast<int>(std::clamp<int64_t>(gpus, 1, kRankedOn));
   std::vector<Ranked> ranked;
   std::vector<size_t> new_jobs, unknown;
   for (size_t j = 0; j < snapshot.jobs.size(); ++j) {
     const JobSnapshot& job = snapshot.jobs[j];
     const auto model = model_of(job.hints);
-    const auto seconds = model ? remaining_s(job, *model) : std::nullopt;
+    const auto seconds = model ? remaining_s(job, *model, few) : std::nullopt;
     if (seconds) {
       ranked.push_back({*seconds, j, exponent_of(job, *model, options.preference)});
     } else {

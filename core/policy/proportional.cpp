@@ -19,7 +19,7 @@ constexpr double kLeastShare = 1e-3;  // smallest share of goodput after the cos
 constexpr double kLeastGain = 0.05;
 
 // The value of running grows with log(1 + age / (service + kPatience * cost)).
-constexpr double kImpatience = 0.3, kPatience = 3;
+constexpr double kImpatience = 0.3, kPatience = 10;
 
 struct ProportionalOptions {
   WeightOptions weights;

@@ -238,7 +238,7 @@ def main():
             started.start_scheduler(requests=500)
             fake_nodes.start_kwok(started, free_port())
             world = World(os.path.abspath(options.adaptdl), folder, started.path("admin"), (
-                "--interval", f"{INTERVAL_S}s", "--policy-option", "horizon=10"))
+                "--interval", f"{INTERVAL_S}s"))
             world.prepare()
             Bench(world, options).run()
         finally:

@@ -30,6 +30,7 @@ def normalise(text, folder):
     text = re.sub(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z', 'TIME', text)
     text = re.sub(r'^ +\d+\.\d s  ', 'T s  ', text, flags=re.M)         # of log lines
     text = re.sub(r'\d+\.\d{3} s\b', 'N s', text)                       # pauses
+    text = re.sub(r'after \d+ ms: ', 'after N ms: ', text)              # of curl
     return re.sub(r'in \d+(\.\d+)? m?s$', 'in N s', text, flags=re.M)
 
 

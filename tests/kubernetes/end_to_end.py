@@ -81,7 +81,7 @@ class Life:
 
 def installs(life):
     life.cluster.image = life.cluster.run("image", "push", f"{REGISTRY}/adaptdl")[0].strip()
-    life.cluster.install("--set", "sched.interval=5s", "--set", "sched.policyOptions.horizon=300",
+    life.cluster.install("--set", "sched.interval=5s", "--set", "sched.policyOptions.idle=1",
                          "--timeout", "120")
     node, = life.api.get("/api/v1/nodes")["items"]
     size = {"nvidia.com/gpu": str(GPUS)}

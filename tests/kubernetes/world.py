@@ -27,7 +27,7 @@ PROGRAM = ("trap 'exit 143' TERM; echo start $ADAPTDL_NUM_RESTARTS $ADAPTDL_REPL
            "$ADAPTDL_NUM_REPLICAS at $ADAPTDL_SUPERVISOR_URL; while :; do sleep 0.1; done")
 
 
-OPTIONS = ("--interval", "5", "--policy-option", "horizon=10")  # of operators: fast, cheap rounds
+OPTIONS = ("--interval", "5")  # of operators: fast rounds
 
 
 class Api:

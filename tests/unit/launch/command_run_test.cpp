@@ -127,7 +127,7 @@ TEST_CASE("command run: rescaled through checkpoints, stopped, and started again
   if (available_cores() > 1) wish["slots"] = {0, 1};
   CHECK(script.run.request(wish)["from"] == 1);
   script.wait_for_file("started-1-1-2");
-  CHECK(path_exists(script.file("started-1-0-2")));
+  script.wait_for_file("started-1-0-2");
   const json status = script.status();
   CHECK(status["generation"] == 1);
   CHECK(status["members"].size() == 2);

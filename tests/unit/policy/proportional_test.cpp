@@ -1,111 +1,21 @@
 #include <doctest/doctest.h>
-#include <numeric>
 
-#include "core/policy/job_weights.h"
+#include "core/goodput/goodput_table.h"
 #include "core/policy/policy.h"
+#include "tests/unit/policy/alike_jobs.h"
 #include "tests/unit/policy/random_snapshot.h"
 
 namespace adaptdl {
 namespace {
 
-constexpr WeightOptions kWeights{
-    .preference = 2, .service_exponent = 0.5, .young_s = 100, .least = 0};
-
-// Jobs of one model on one node of 8 GPUs, whose goodput grows nearly with the replicas.
-Snapshot alike(int jobs) {
-  Snapshot snapshot;
-  snapshot.resources = {"gpu"};
-  snapshot.nodes = {{"node", "", {8}}};
-  for (int j = 0; j < jobs; ++j) {
-    JobSnapshot job;
-    job.name = fmt::format("job-{}", j);
-    job.age_s = 1000;
-    job.max_replicas = 8;
-    job.request = {1};
-    job.hints.perf = PerfParams{0.01, 0.01, 0.02, 0.001, 0.005, 0.0001, 2};
-    job.hints.grad = GradParams{0.001, 10};
-    job.hints.batch = BatchBounds{64, 2048, 1, 256, true};
-    job.hints.max_profiled_replicas = 8;
-    snapshot.jobs.push_back(job);
-  }
-  return snapshot;
+Decision answer(const Snapshot& snapshot) {
+  return make_policy("proportional")->decide(snapshot, 1, {});
 }
 
 std::vector<size_t> replicas(const Snapshot& snapshot) {
   std::vector<size_t> counts;
-  const Decision decision = make_policy("proportional")->decide(snapshot, 1, {});
-  for (const JobDecision& job : decision.jobs) counts.push_back(job.nodes.size());
+  for (const JobDecision& job : answer(snapshot).jobs) counts.push_back(job.nodes.size());
   return counts;
-}
-
-TEST_CASE("weights grow with the rank, from the longest job to the shortest") {
-  Snapshot snapshot = alike(4);
-  for (size_t j = 0; j < 4; ++j) {
-    snapshot.jobs[j].hints.remaining_progress = 1e6 / std::pow(10, static_cast<double>(j));
-  }
-  const auto weights = job_weights(snapshot, kWeights);
-  // (i/4)^2 - ((i-1)/4)^2, times 4: 1, 3, 5, 7 quarters.
-  for (size_t j = 0; j < 4; ++j) {
-    CHECK(weights[j] == doctest::Approx(static_cast<double>(2 * j + 1) / 4));
-  }
-}
-
-TEST_CASE("among jobs that scale well the first weighs more than among those that do not") {
-  const auto first_weight = [](double network_s) {
-    Snapshot snapshot = alike(4);
-    for (size_t j = 0; j < 4; ++j) {
-      snapshot.jobs[j].max_replicas = 32;
-      snapshot.jobs[j].hints.remaining_progress = 1e6 / std::pow(10, static_cast<double>(j));
-      snapshot.jobs[j].hints.perf->alpha_n = network_s;
-    }
-    WeightOptions options = kWeights;
-    options.preference = 6;
-    return job_weights(snapshot, options)[3];
-  };
-  CHECK(first_weight(0.001) > first_weight(1));
-}
-
-TEST_CASE("a job that has not trained yet counts as a short one among jobs that tell") {
-  Snapshot snapshot = alike(2);
-  snapshot.jobs[0].hints.remaining_progress = 1e9;
-  snapshot.jobs[1].hints = {};
-  const auto weights = job_weights(snapshot, kWeights);
-  CHECK(weights[1] > weights[0]);
-}
-
-TEST_CASE("of jobs of which nothing is known the oldest goes first") {
-  Snapshot snapshot = alike(4);
-  snapshot.nodes = {{"node", "", {1}}};
-  snapshot.jobs[3].hints.remaining_progress = 1e9;  // the others are ranked beside it
-  for (size_t j = 0; j < 3; ++j) {
-    snapshot.jobs[j].hints = {};
-    snapshot.jobs[j].age_s = j == 1 ? 30 : 20;
-  }
-  CHECK(replicas(snapshot) == std::vector<size_t>{0, 1, 0, 0});
-  const auto weights = job_weights(snapshot, kWeights);
-  CHECK(weights[1] > weights[0]);
-  CHECK(weights[0] > weights[2]);  // by name
-}
-
-TEST_CASE("jobs that do not tell count less the more service they have had") {
-  Snapshot snapshot = alike(3);
-  snapshot.jobs[0].attained_service = 0;
-  snapshot.jobs[1].attained_service = 300;
-  snapshot.jobs[2].attained_service = 9900;
-  const auto weights = job_weights(snapshot, kWeights);
-  CHECK(weights[0] / weights[1] == doctest::Approx(2));
-  CHECK(weights[0] / weights[2] == doctest::Approx(10));
-  CHECK(std::accumulate(weights.begin(), weights.end(), 0.0) == doctest::Approx(3));
-}
-
-TEST_CASE("no weight is below the least") {
-  Snapshot snapshot = alike(50);
-  for (size_t j = 0; j < 50; ++j) {
-    snapshot.jobs[j].hints.remaining_progress = 1e6 / static_cast<double>(j + 1);
-  }
-  WeightOptions options = kWeights;
-  options.least = 0.3;
-  for (const double weight : job_weights(snapshot, options)) CHECK(weight >= 0.3);
 }
 
 TEST_CASE("equal jobs get equal shares, all that there is") {
@@ -114,12 +24,12 @@ TEST_CASE("equal jobs get equal shares, all that there is") {
   CHECK(replicas(alike(4)) == std::vector<size_t>{2, 2, 2, 2});
 }
 
-TEST_CASE("where lengths are known the one that will be done first gets more") {
+TEST_CASE("where lengths are known jobs that scale well run one after another") {
   Snapshot snapshot = alike(3);
   snapshot.jobs[0].hints.remaining_progress = 1e6;
   snapshot.jobs[1].hints.remaining_progress = 1e4;
   snapshot.jobs[2].hints.remaining_progress = 1e5;
-  CHECK(replicas(snapshot) == std::vector<size_t>{2, 4, 2});
+  CHECK(replicas(snapshot) == std::vector<size_t>{0, 8, 0});
 }
 
 TEST_CASE("jobs of unknown length trade places only for a real gain, however cheap that is") {
@@ -145,7 +55,7 @@ TEST_CASE("replicas that take longer to start than an allocation stays are not a
   CHECK(replicas(snapshot) == std::vector<size_t>{8});
   hints.start_cost_s = 5;
   CHECK(replicas(snapshot) == std::vector<size_t>{8});
-  hints.start_cost_s = 1000;
+  hints.start_cost_s = 20000;
   CHECK(replicas(snapshot) == std::vector<size_t>{4});
 }
 
@@ -163,6 +73,146 @@ TEST_CASE("a job that has measured little grows step by step") {
   CHECK(replicas(snapshot) == std::vector<size_t>{4});
   snapshot.jobs[0].hints = {};
   CHECK(replicas(snapshot) == std::vector<size_t>{1});
+}
+
+TEST_CASE(
+    "of jobs of which nothing is known the oldest starts first, and the others are told why") {
+  Snapshot snapshot = alike(3);
+  snapshot.nodes = {{"node", "", {1}}};
+  for (size_t j = 0; j < 3; ++j) {
+    snapshot.jobs[j].hints = {};
+    snapshot.jobs[j].age_s = j == 1 ? 30 : 20;
+  }
+  CHECK(replicas(snapshot) == std::vector<size_t>{0, 1, 0});
+  snapshot.jobs[2].hints = alike(1).jobs[0].hints;
+  snapshot.jobs[2].attained_service = 1e6;
+  snapshot.jobs[1].nodes = {0};
+  CHECK(answer(snapshot).jobs[2].why ==
+        "it waits because 1 running job will probably end sooner than it would");
+}
+
+// What the policy does with a snapshot's jobs round by round.
+class Course {
+ public:
+  explicit Course(Snapshot snapshot) : now(std::move(snapshot)) {}
+
+  // Decides, and lets the time pass. Returns the number of changed allocations.
+  int round(double seconds) {
+    const Decision decision = answer(now);
+    int changes = 0;
+    for (size_t j = 0; j < now.jobs.size(); ++j) {
+      JobSnapshot& job = now.jobs[j];
+      const NodeList& nodes = decision.jobs[j].nodes;
+      if (nodes != job.nodes) {
+        ++changes;
+        if (job.attained_service > 0) ++job.restarts;
+        job.nodes = nodes;
+      }
+      const auto count = static_cast<int>(nodes.size());
+      job.hints.max_profiled_replicas = std::max(job.hints.max_profiled_replicas, count);
+      job.age_s += seconds;
+      job.attained_service += count * seconds;
+    }
+    return changes;
+  }
+
+  Snapshot now;
+};
+
+double goodput_of(const JobSnapshot& job, int nodes, int replicas) {
+  const JobHints& hints = job.hints;
+  return GoodputModel(*hints.perf, *hints.grad, hints.batch->initial)
+      .optimize(nodes, replicas, *hints.batch)
+      .goodput;
+}
+
+// The best on 4 nodes of 4 GPUs.
+double best_goodput(const JobSnapshot& job) {
+  double best = 0;
+  const int most = std::min(16, replica_limit(job, 1e6));
+  for (int replicas = 1; replicas <= most; ++replicas) {
+    if (replicas <= 4) best = std::max(best, goodput_of(job, 1, replicas));
+    if (replicas > 4 && replicas % 4 == 0) {
+      best = std::max(best, goodput_of(job, replicas / 4, replicas));
+    }
+  }
+  return best;
+}
+
+TEST_CASE("a job that is alone gets its best allocation soon, however dear changes are") {
+  for (const double cost_s : {0.1, 1.0, 10.0, 60.0, 250.0, 3600.0}) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      INFO("cost " << cost_s << " s, seed " << seed);
+      SnapshotShape shape;
+      shape.nodes = 4;
+      shape.jobs = 1;
+      shape.running = 0;
+      Course course(random_snapshot(seed, shape));
+      JobSnapshot& job = course.now.jobs[0];
+      job.preemptible = true;
+      job.age_s = job.attained_service = 0;
+      job.hints.remaining_progress.reset();
+      job.hints.rescale_cost_s = cost_s;
+      job.hints.max_profiled_replicas = 1;
+      if (job.min_replicas > 1) continue;
+      const double best = best_goodput(job);
+      const auto now = [&] {
+        const auto count = static_cast<int>(job.nodes.size());
+        return count == 0 ? 0 : goodput_of(job, distinct_nodes(job.nodes), count);
+      };
+      // Large gains come first: three quarters after 100 costs, the last 5 % after 1000.
+      const double round_s = std::max(cost_s, 1.0);
+      constexpr double kRounds = 10;  // for what it has to measure first
+      while (job.age_s < 100 * cost_s + kRounds * round_s) course.round(round_s);
+      CHECK(now() >= 0.75 * best);
+      while (job.age_s < 1000 * cost_s) course.round(10 * round_s);
+      CHECK(now() >= 0.95 * best);
+      CHECK(job.restarts <= 12);
+    }
+  }
+}
+
+TEST_CASE("a new job soon has a look, however long the others are and whether that is known") {
+  for (const bool known : {false, true}) {
+    for (const double cost_s : {1.0, 30.0}) {
+      for (double length_s = 60 * cost_s; length_s <= 36000 * cost_s; length_s *= 2) {
+        INFO("length " << length_s << " s, cost " << cost_s << " s, known " << known);
+        Snapshot snapshot = alike(3);
+        snapshot.nodes = {{"node", "", {2}}};
+        for (size_t j = 0; j < 2; ++j) {
+          JobSnapshot& job = snapshot.jobs[j];
+          job.nodes = {0};
+          job.age_s = job.attained_service = length_s / 2;
+          job.hints.rescale_cost_s = 0.05;
+          job.hints.start_cost_s = cost_s;
+          if (known) {
+            job.hints.remaining_progress = length_s / 2 * goodput_of(job, 1, 1) / 64;
+          }
+        }
+        snapshot.jobs[2].hints = {};
+        snapshot.jobs[2].age_s = 0;
+        Course course(snapshot);
+        const double round_s = cost_s;
+        while (course.now.jobs[2].nodes.empty() && course.now.jobs[2].age_s < 1000 * cost_s) {
+          course.round(round_s);
+        }
+        CHECK(course.now.jobs[2].age_s <= 10 * cost_s + 2 * round_s);
+      }
+    }
+  }
+}
+
+TEST_CASE("cheap changes are no reason to change all the time") {
+  Snapshot snapshot = alike(5);
+  for (JobSnapshot& job : snapshot.jobs) {
+    job.age_s = 0;
+    job.hints.rescale_cost_s = 0;
+    job.hints.start_cost_s = 0;
+  }
+  Course course(snapshot);
+  int changes = 0;
+  for (int round = 0; round < 1000; ++round) changes += course.round(10);
+  CHECK(changes <= 100);
 }
 
 }  // namespace

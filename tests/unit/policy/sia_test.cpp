@@ -161,6 +161,8 @@ TEST_CASE("a kind that a job has not measured is as much faster as others found 
   CHECK(on(3, 1) == doctest::Approx(150));
   hints = JobHints{};
   CHECK_FALSE(estimate.on(hints, 0));
+  CHECK(estimate.table(hints, 0).at(1, 1) == 1);
+  CHECK(estimate.table(hints, 1).at(1, 1) == doctest::Approx(3));
   hints.perf = linear(7);
   CHECK(estimate.on(hints, 1) == linear(7));
 }
