@@ -354,7 +354,7 @@ TEST_CASE("a program's own rules: one for each group, with any number of states"
   Optimizer optimizer(of_the_program(), parameters, make);
   REQUIRE(groups.size() == 2);
   CHECK(groups[0].match.empty());
-  CHECK(groups[0].parameters == std::vector<std::string>{"layer.weight", "never"});
+  CHECK((groups[0].parameters == std::vector<std::string>{"layer.weight", "never"}));
   CHECK(groups[0].lr == 0.5);
   CHECK(groups[0].weight_decay == 0.1);
   CHECK(groups[1].match == "*.bias");
