@@ -278,10 +278,16 @@ std::shared_ptr<const std::vector<std::string>> ClusterCache::node_names() const
   return node_names_;
 }
 
-std::string ClusterCache::hostname(const std::string& node) const {
+NodeFacts ClusterCache::node(const std::string& name) const {
   const std::lock_guard lock(mutex_);
-  const auto found = nodes_.find(node);
-  return found == nodes_.end() ? node : found->second.hostname;
+  const auto found = nodes_.find(name);
+  return found == nodes_.end() ? NodeFacts{.name = name, .hostname = name} : found->second;
+}
+
+std::optional<std::string> ClusterCache::accelerator_of(
+    const std::vector<std::string>& nodes) const {
+  const std::lock_guard lock(mutex_);
+  return kubernetes::accelerator_of(nodes, nodes_);
 }
 
 void ClusterCache::wrote(const std::string& id, const std::string& base, Json answer) {

@@ -48,7 +48,8 @@ class ClusterCache {
   std::vector<PodUse> uses() const;
   std::vector<NodeFacts> nodes() const;                                // by name
   std::shared_ptr<const std::vector<std::string>> node_names() const;  // sorted
-  std::string hostname(const std::string& node) const;  // NodeFacts::hostname; its name if unknown
+  NodeFacts node(const std::string& name) const;  // of an unknown one only the names
+  std::optional<std::string> accelerator_of(const std::vector<std::string>& nodes) const;
 
   // Notes a write to the version `base` of a job, and the API server's answer.
   void wrote(const std::string& id, const std::string& base, Json answer);

@@ -9,6 +9,7 @@
 
 #include "core/cluster/kubernetes/jobs/job_object.h"
 #include "core/cluster/kubernetes/jobs/live_group.h"
+#include "core/cluster/kubernetes/nodes/capacity.h"
 #include "core/formats/json.h"
 
 namespace adaptdl::kubernetes {
@@ -27,11 +28,10 @@ struct PodSettings {
 };
 
 // A pod of the group of `status` (group, allocation), which may not be written to the job yet.
-// `hostname`: the node's label kubernetes.io/hostname. Throws Error if the template has no
-// container, or a patch cannot be
+// `node`: that of `place`. Throws Error if the template has no container, or a patch cannot be
 // applied.
 Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& place,
-              const std::string& hostname, const PodSettings& settings);
+              const NodeFacts& node, const PodSettings& settings);
 
 std::string pod_name(const JobObject& job, int64_t group, int rank);
 

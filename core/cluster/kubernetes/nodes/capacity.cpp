@@ -132,6 +132,21 @@ NodeFacts read_node(const Json& object) {
   return node;
 }
 
+std::optional<std::string> accelerator_of(const std::vector<std::string>& names,
+                                          const std::map<std::string, NodeFacts>& nodes) {
+  std::optional<std::string> kind;
+  for (const std::string& name : names) {
+    const auto found = nodes.find(name);
+    if (found == nodes.end()) return std::nullopt;
+    if (kind && *kind != found->second.accelerator) return std::nullopt;
+    kind = found->second.accelerator;
+  }
+  const bool told_apart = std::any_of(nodes.begin(), nodes.end(), [](const auto& node) {
+    return !node.second.accelerator.empty();
+  });
+  return told_apart ? kind : std::nullopt;
+}
+
 bool tolerates(const Json& pod_spec, const Json& taints) {
   const Json& tolerations = list_at(pod_spec, "tolerations");
   return std::all_of(taints.begin(), taints.end(),

@@ -3,6 +3,7 @@
 // The resources of nodes, and what pods take of them.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,11 @@ struct NodeFacts {
 
 // Never throws.
 NodeFacts read_node(const Json& object);
+
+// The kind of accelerators of the nodes with these names, of `nodes`, by name; nothing if they are
+// unlike or unknown, or if none of `nodes` has a kind.
+std::optional<std::string> accelerator_of(const std::vector<std::string>& names,
+                                          const std::map<std::string, NodeFacts>& nodes);
 
 // Whether a pod of this spec tolerates every taint with the effect NoSchedule or NoExecute.
 bool tolerates(const Json& pod_spec, const Json& taints);

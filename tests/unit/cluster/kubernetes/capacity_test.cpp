@@ -79,6 +79,21 @@ TEST_CASE("requests that no node could meet do not wrap around") {
   CHECK(pod_request(spec)["memory"] == std::numeric_limits<int64_t>::max());
 }
 
+TEST_CASE("the kind of the accelerators of some nodes") {
+  std::map<std::string, NodeFacts> nodes;
+  const auto kind = [&](const std::vector<std::string>& names) {
+    return accelerator_of(names, nodes).value_or("nothing");
+  };
+  for (const char* name : {"a", "b", "c"}) nodes[name].name = name;
+  CHECK(kind({"a"}) == "nothing");  // no node has one
+  nodes["a"].accelerator = nodes["b"].accelerator = "T4";
+  CHECK(kind({"a", "b", "a"}) == "T4");
+  CHECK(kind({"c"}).empty());
+  CHECK(kind({"a", "c"}) == "nothing");
+  CHECK(kind({"a", "gone"}) == "nothing");
+  CHECK(kind({}) == "nothing");
+}
+
 TEST_CASE("a node that is about to go") {
   const auto leaving = [](const char* spec) {
     return read_node({{"metadata", {{"name", "n"}}}, {"spec", Json::parse(spec)}}).leaving;

@@ -69,6 +69,25 @@ TEST_CASE("a job") {
   CHECK(seen.hints.rescale_cost_s == 30);
 }
 
+TEST_CASE("a job has measured itself on kinds of accelerators") {
+  NodeFacts fast = node("fast"), slow = node("slow");
+  fast.accelerator = "A100";
+  slow.accelerator = "T4";
+  const JobObject job = read_sample(Json::object(), Json::parse(R"({"train": {
+      "initBatchSize": 128, "accelerator": "T4",
+      "accelerators": {"T4": {"maxLocalBsz": 16, "perfParams": {
+          "alpha_c": 1, "beta_c": 2, "alpha_n": 0, "beta_n": 0, "alpha_r": 0, "beta_r": 0,
+          "gamma": 1}}}}})"));
+  const auto view = scheduler_view({fast, slow}, {}, {job}, PodSettings{}, kWall, 0);
+  CHECK(view.nodes[0].accelerator == "A100");
+  CHECK(view.nodes[1].accelerator == "T4");
+  const JobHints& hints = view.jobs.at(0).hints;
+  REQUIRE(hints.kinds.contains("T4"));
+  CHECK(hints.kinds.at("T4").perf->beta_c == 2);
+  CHECK(hints.kinds.at("T4").atomic_max == 16);
+  CHECK_FALSE(hints.kinds.contains("A100"));
+}
+
 TEST_CASE("jobs that are not to be scheduled, and hints that are nonsense") {
   std::vector<JobObject> jobs(5, read_sample());
   jobs[0].status.phase = "Failed";
