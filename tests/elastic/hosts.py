@@ -65,7 +65,7 @@ class Hosts:
         self.port = free_port()
         self.shared = folder.file("share")
 
-    def pod(self, rank, *arguments, token=TOKEN, name="slow"):
+    def pod(self, rank, *arguments, token=TOKEN, name="slow", **environment):
         logs = self.folder.file(f"tmp-{rank}")
         os.makedirs(logs, exist_ok=True)
         pod = self.folder.run(
@@ -73,7 +73,7 @@ class Hosts:
             ADAPTDL_SUPERVISOR_URL=self.supervisor.url(), ADAPTDL_JOB_ID="team/train",
             ADAPTDL_JOB_TOKEN=token, ADAPTDL_NUM_RESTARTS="0", ADAPTDL_REPLICA_RANK=str(rank),
             ADAPTDL_MASTER_PORT=str(self.port), ADAPTDL_SHARE_PATH=self.shared,
-            ADAPTDL_CHECKPOINT_PATH=self.folder.file("checkpoints"))
+            ADAPTDL_CHECKPOINT_PATH=self.folder.file("checkpoints"), **environment)
         pod.name = "train"  # of the job
         return pod
 
@@ -252,4 +252,30 @@ def charts(folder, draw):
         shutil.rmtree(folder.file(expected))
 
 
-main(comes_and_goes, launcher_goes, stands_still, strangers, hints, charts)
+def unlike_accelerators(folder, draw):
+    """Replicas on two kinds measure a kind of its own; alone again, the first one goes on."""
+    with Supervisor() as supervisor:
+        supervisor.addresses = ["127.0.0.1"]
+        hosts = Hosts(folder, supervisor)
+        settings = ("--set", "epochs=1000000")
+        run = hosts.pod(0, *settings, name="adaptive", ADAPTDL_ACCELERATOR="T4")
+        wait_until(lambda: supervisor.hints, "hints")
+        other = hosts.pod(1, *settings, name="adaptive", ADAPTDL_ACCELERATOR="A100")
+        run.wait_replicas(2)
+        wait_until(lambda: supervisor.hints[-1]["accelerator"] == "A100+T4", "both kinds")
+        check(set(supervisor.hints[-1]["accelerators"]) == {"A100+T4", "T4"}, "mixed kinds",
+              supervisor.hints[-1])
+        seen = run.count()
+        other.signal(signal.SIGTERM)
+        run.wait_replicas(1, after=seen)
+        wait_until(lambda: supervisor.hints[-1]["accelerator"] == "T4", "the first kind")
+        check(set(supervisor.hints[-1]["accelerators"]) == {"A100+T4", "T4"}, "forgotten kinds",
+              supervisor.hints[-1])
+        run.request(request="cancel", checkpoint=False)
+        run.expect_end(143)
+        check([event["accelerator"] for event in run.of("generation")] == ["T4", "A100+T4", "T4"],
+              "the events' kinds", run.of("generation"))
+        run.check_steps()
+
+
+main(comes_and_goes, launcher_goes, stands_still, strangers, hints, charts, unlike_accelerators)
