@@ -60,7 +60,7 @@ bool wants_gpu(const Json& container) {
 }
 
 void add_environment(Json& container, const JobObject& job, const JobStatus& status, int rank,
-                     const NodeFacts& node, const PodSettings& settings) {
+                     const PodNode& node, const PodSettings& settings) {
   Json& environment = made_list(container, "env");
   const auto set = [&](const char* name, const std::string& value) {
     set_variable(environment, name, {{"value", value}});
@@ -219,7 +219,7 @@ Json make_token_secret(const JobObject& job, const std::string& token) {
 }
 
 Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& place,
-              const NodeFacts& node, const PodSettings& settings) {
+              const PodNode& node, const PodSettings& settings) {
   Json pod = *job.pod_template;
   if (!pod.is_object()) pod = Json::object();
   pod["apiVersion"] = "v1";

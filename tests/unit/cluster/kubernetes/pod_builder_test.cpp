@@ -30,7 +30,7 @@ std::map<std::string, std::string> variables(const Json& pod) {
 
 Json present_pod(const JobObject& job, const PodPlace& place, const std::string& hostname,
                  const PodSettings& settings) {
-  return make_pod(job, job.status, place, {.name = place.node, .hostname = hostname}, settings);
+  return make_pod(job, job.status, place, {.hostname = hostname, .accelerator = ""}, settings);
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ TEST_CASE("a pod has what AdaptDL's programs look for") {
 
 TEST_CASE("a pod is told the kind of its node's accelerators, as the scheduler calls it") {
   const JobObject job = allocated();
-  NodeFacts node{.name = "n1", .hostname = "n1", .accelerator = "Tesla-T4"};
+  PodNode node{.hostname = "n1", .accelerator = "Tesla-T4"};
   const auto told = [&] {
     auto environment = variables(make_pod(job, job.status, {0, "n1"}, node, kSettings));
     return environment.contains("ADAPTDL_ACCELERATOR") ? environment["ADAPTDL_ACCELERATOR"]

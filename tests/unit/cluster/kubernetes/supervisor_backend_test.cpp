@@ -29,8 +29,8 @@ TEST_CASE("what a Python program has measured is of the kind of the nodes where 
   object["metadata"].erase("resourceVersion");
   std::string problem;
   const JobObject job = read_job(api.put(kTestJobs.in(kTeam), object), problem);
-  api.put(kube::kPods.in(kTeam), make_pod(job, job.status, {0, "slow"},
-                                          {.name = "slow", .hostname = "slow"}, PodSettings{}));
+  api.put(kube::kPods.in(kTeam),
+          make_pod(job, job.status, {0, "slow"}, {"slow", ""}, PodSettings{}));
 
   kube::Client client(api.config());
   const ClusterCache cache(client, {[](const std::string&) {}, [] {}});
