@@ -96,9 +96,10 @@ void trim_node(Json& node) {
   });
 }
 
-ClusterCache::ClusterCache(kube::Client& client, Listener listener)
+ClusterCache::ClusterCache(kube::Client& client, Listener listener, std::string accelerator_label)
     : client_(client),
       listener_(std::move(listener)),
+      accelerator_label_(std::move(accelerator_label)),
       nodes_informer_(
           client, kube::kNodes, {.trim = trim_node},
           {.added = [this](const kube::Object& now) { node_changed(*now, false); },
@@ -145,7 +146,7 @@ std::string ClusterCache::problem() const {
 }
 
 void ClusterCache::node_changed(const Json& object, bool gone) {
-  NodeFacts facts = read_node(object);
+  NodeFacts facts = read_node(object, accelerator_label_);
   {
     const std::lock_guard lock(mutex_);
     const auto found = nodes_.find(facts.name);

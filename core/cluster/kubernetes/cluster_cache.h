@@ -36,8 +36,8 @@ class ClusterCache {
     std::function<void()> capacity;                  // a job or node was added, removed or changed
   };
 
-  // Starts the watches. Borrows `client` for its life.
-  ClusterCache(kube::Client& client, Listener listener);
+  // Starts the watches. Borrows `client` for its life. `accelerator_label`: read_node()'s.
+  ClusterCache(kube::Client& client, Listener listener, std::string accelerator_label = "");
 
   bool synced() const;
   std::string problem() const;  // why a watch fails; "" while all work
@@ -82,6 +82,7 @@ class ClusterCache {
 
   kube::Client& client_;
   const Listener listener_;
+  const std::string accelerator_label_;
   mutable std::mutex mutex_;
   std::map<std::string, Written> written_;    // by job
   std::map<std::string, Expected> expected_;  // by job

@@ -101,7 +101,7 @@ Resources pod_request(const Json& spec) {
   return total;
 }
 
-NodeFacts read_node(const Json& object) {
+NodeFacts read_node(const Json& object, const std::string& accelerator_label) {
   const Json& metadata = member(object, "metadata");
   const Json& labels = object_at(metadata, "labels");
   const Json& spec = member(object, "spec");
@@ -110,9 +110,13 @@ NodeFacts read_node(const Json& object) {
   node.name = text_at(metadata, "name");
   node.hostname = text_at(labels, "kubernetes.io/hostname");
   if (node.hostname.empty()) node.hostname = node.name;
-  for (const char* label : {"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator",
-                            "accelerator", "k8s.amazonaws.com/accelerator"}) {
-    if (node.accelerator.empty()) node.accelerator = text_at(labels, label);
+  if (!accelerator_label.empty()) {
+    node.accelerator = text_at(labels, accelerator_label.c_str());
+  } else {
+    for (const char* label : {"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator",
+                              "accelerator", "k8s.amazonaws.com/accelerator"}) {
+      if (node.accelerator.empty()) node.accelerator = text_at(labels, label);
+    }
   }
   for (const auto& [key, value] : labels.items()) node.labels[key] = text_at(labels, key.c_str());
   node.allocatable = amounts(member(status, "allocatable"));

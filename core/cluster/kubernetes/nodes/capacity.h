@@ -32,8 +32,9 @@ struct NodeFacts {
   bool operator==(const NodeFacts&) const = default;
 };
 
+// `accelerator_label`: of nodes, naming the kind of their accelerators; "": those that vendors use.
 // Never throws.
-NodeFacts read_node(const Json& object);
+NodeFacts read_node(const Json& object, const std::string& accelerator_label = "");
 
 // The kind of accelerators of the nodes with these names, of `nodes`, by name; nothing if they are
 // unlike or unknown, or if none of `nodes` has a kind.

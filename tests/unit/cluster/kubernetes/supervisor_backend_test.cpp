@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kTeam = "team-a";
 
 Json node_with(const char* name, const char* kind) {
-  return {{"metadata", {{"name", name}, {"labels", {{"nvidia.com/gpu.product", kind}}}}}};
+  return {{"metadata", {{"name", name}, {"labels", {{"lab.example/kind", kind}}}}}};
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ TEST_CASE("what a Python program has measured is of the kind of the nodes where 
           make_pod(job, job.status, {0, "slow"}, {"slow", ""}, PodSettings{}));
 
   kube::Client client(api.config());
-  const ClusterCache cache(client, {[](const std::string&) {}, [] {}});
+  const ClusterCache cache(client, {[](const std::string&) {}, [] {}}, "lab.example/kind");
   const TimePoint begun = Monotonic::now();
   while (!cache.synced() && seconds_since(begun) < 20) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
