@@ -284,6 +284,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l only -x -d 'Run
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l policy -x -d 'Scheduling policy (adaptdl-policy(5)).'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l policy-option -x -d 'Set an option of the policy.'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l interval -x -d 'Time between scheduling rounds when nothing changes.'
+complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l accelerator-label -x -d 'Label of nodes that names the kind of their accelerators. Default: those that vendors use (adaptdl-policy(5)).'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l address -x -d 'Address on which supervisor and metrics listen.'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l supervisor-port -x -d 'Port of the supervisor; 0: any free port.'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l supervisor-url -x -d 'URL under which jobs reach the supervisor, such as that of its service. Default: this process on 127.0.0.1, for pods in the host\'s network.'

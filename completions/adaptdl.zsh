@@ -881,6 +881,7 @@ _adaptdl() {
     '--policy[Scheduling policy (adaptdl-policy(5)).]:NAME: ' \
     '*--policy-option[Set an option of the policy.]:OPTION=NUMBER: ' \
     '--interval[Time between scheduling rounds when nothing changes.]:DURATION: ' \
+    '--accelerator-label[Label of nodes that names the kind of their accelerators. Default\: those that vendors use (adaptdl-policy(5)).]:KEY: ' \
     '--address[Address on which supervisor and metrics listen.]:ADDRESS: ' \
     '--supervisor-port[Port of the supervisor; 0\: any free port.]:PORT: ' \
     '--supervisor-url[URL under which jobs reach the supervisor, such as that of its service. Default\: this process on 127.0.0.1, for pods in the host'\''s network.]:URL: ' \

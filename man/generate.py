@@ -197,6 +197,8 @@ def main_page(dump):
             'Folder of the local cluster: its jobs, their files, and the socket of its service. '
             'Default: ~/.local/state/adaptdl/local.',
             '.TP', '\\fBADAPTDL_LIBTORCH\\fR', 'Folder of the LibTorch that workers load.',
+            '.TP', '\\fBADAPTDL_ACCELERATOR\\fR',
+            'Kind of accelerator that replicas train on; see \\fBadaptdl\\-run\\fR(1).',
             '.TP', '\\fBADAPTDL_WORKER\\fR', 'Worker that replaces the embedded one.',
             '.TP', '\\fBNO_COLOR\\fR, \\fBTERM\\fR',
             'Colours are disabled if NO_COLOR is not empty or TERM is dumb.']

@@ -74,6 +74,45 @@ std::vector<Alternative> alternatives(const JobView& job, const JobHints& hints,
   return result;
 }
 
+// What it has measured on one kind of accelerator.
+struct OnKind {
+  std::string kind;
+  double goodput = 0;  // of one replica
+  int64_t atomic_max = 0;
+  bool now = false;
+};
+
+std::vector<OnKind> on_kinds(const SchedulingHints& told, const JobHints& hints) {
+  std::vector<OnKind> result;
+  if (!hints.grad || !hints.batch) return result;
+  for (const auto& [kind, known] : hints.kinds) {
+    if (!known.perf) continue;
+    BatchBounds bounds = *hints.batch;
+    bounds.atomic_max = std::max(bounds.atomic_min, known.atomic_max.value_or(bounds.atomic_max));
+    const GoodputModel model(*known.perf, *hints.grad, bounds.initial);
+    result.push_back({kind.empty() ? "(no label)" : kind, model.optimize(1, 1, bounds).goodput,
+                      bounds.atomic_max, kind == told.accelerator});
+  }
+  return result;
+}
+
+Json to_json(const OnKind& row) {
+  return {{"kind", row.kind},
+          {"goodput", row.goodput},
+          {"atomic_max", row.atomic_max > 0 ? Json(row.atomic_max) : Json()},
+          {"now", row.now}};
+}
+
+std::string to_text(const std::vector<OnKind>& rows) {
+  std::vector<std::vector<std::string>> cells;
+  for (const OnKind& row : rows) {
+    cells.push_back({row.kind, fmt::format("{:.4g}/s", row.goodput),
+                     row.atomic_max > 0 ? std::to_string(row.atomic_max) : "-",
+                     row.now ? "now" : ""});
+  }
+  return table({"KIND", "GOODPUT", "LARGEST PASS", ""}, cells);
+}
+
 Json to_json(const Alternative& row) {
   return {{"replicas", row.replicas},
           {"goodput", row.choice.goodput},
@@ -111,12 +150,16 @@ std::string why(const JobView& job) {
 int run_explain(const Arguments& arguments) {
   const JobView job = open_cluster(arguments).query->find(*arguments.positional("JOB"));
   std::vector<Alternative> rows;
-  std::string problem;
+  std::vector<OnKind> kinds;
+  std::string accelerator, problem;
   if (!job.hints.empty()) {
     std::vector<std::string> ignored;
     try {
-      rows = alternatives(job, job_hints(parse_hints(job.hints, "its hints", ignored)),
-                          growth(arguments));
+      const SchedulingHints told = parse_hints(job.hints, "its hints", ignored);
+      const JobHints hints = job_hints(told);
+      accelerator = told.accelerator;
+      rows = alternatives(job, hints, growth(arguments));
+      kinds = on_kinds(told, hints);
     } catch (const Error& error) {
       problem = error.what();
     }
@@ -125,15 +168,21 @@ int run_explain(const Arguments& arguments) {
     Json record = {{"name", job.name},
                    {"replicas", job.replicas},
                    {"why", why(job)},
-                   {"alternatives", Json::array()}};
+                   {"accelerator", accelerator.empty() ? Json() : Json(accelerator)},
+                   {"alternatives", Json::array()},
+                   {"kinds", Json::array()}};
     for (const Alternative& row : rows) record["alternatives"].push_back(to_json(row));
+    for (const OnKind& row : kinds) record["kinds"].push_back(to_json(row));
     print_json(record);
     return 0;
   }
   print_line(fmt::format("{} has {} replica{}: {}.", job.name, job.replicas,
                          job.replicas == 1 ? "" : "s", why(job)));
   if (!rows.empty()) {
-    print("\nPredictions from its own measurements:\n" + to_text(rows));
+    print(fmt::format("\nPredictions from its own measurements{}:\n",
+                      accelerator.empty() ? "" : " on " + accelerator) +
+          to_text(rows));
+    if (kinds.size() > 1) print("\nOne replica on the kinds that it has used:\n" + to_text(kinds));
   } else if (!problem.empty()) {
     print_line("Alternatives are unknown: " + problem + ".");
   } else {

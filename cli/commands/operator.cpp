@@ -95,6 +95,7 @@ void serve(const Arguments& arguments, const Cancellation& stop) {
   options.policy = arguments.text("policy");
   options.policy_options = policy_options(arguments.list("policy-option"));
   options.interval_s = arguments.seconds("interval", 1, kLongestInterval);
+  options.accelerator_label = arguments.text("accelerator-label");
   options.address = arguments.text("address");
   options.supervisor_url = arguments.text("supervisor-url");
   options.supervisor_port = static_cast<uint16_t>(arguments.integer("supervisor-port"));
@@ -175,6 +176,11 @@ Command operator_command() {
             .value = "DURATION",
             .fallback = "60s",
             .doc = "Time between scheduling rounds when nothing changes."},
+           {.name = "accelerator-label",
+            .kind = Kind::text,
+            .value = "KEY",
+            .doc = "Label of nodes that names the kind of their accelerators. Default: those that "
+                   "vendors use (adaptdl-policy(5))."},
            {.name = "address",
             .kind = Kind::text,
             .value = "ADDRESS",

@@ -1,5 +1,7 @@
 #include <cerrno>
+#include <fmt/ranges.h>
 #include <fstream>
+#include <set>
 
 #include "cli/commands.h"
 #include "cli/commands/simulate_setup.h"
@@ -20,10 +22,33 @@ void read_events(const std::string& path, Recording& recording) {
   recording.add(stream, path);
 }
 
+// Adds the kinds of accelerators that the runs of a stream were on.
+void read_kinds(const std::string& path, std::set<std::string>& kinds) {
+  std::ifstream stream(path, std::ios::binary);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.find("\"accelerator\"") == std::string::npos) continue;
+    const Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!event.is_object() || event.value("event", Json()) != "generation") continue;
+    const Json kind = event.value("accelerator", Json());
+    if (kind.is_string()) kinds.insert(kind.get<std::string>());
+  }
+}
+
 int run_profile(const Arguments& arguments) {
   const std::vector<std::string>& paths = arguments.rest();
   Recording recording;
-  for (const std::string& path : paths) read_events(path, recording);
+  std::set<std::string> kinds;
+  for (const std::string& path : paths) {
+    read_events(path, recording);
+    read_kinds(path, kinds);
+  }
+  const std::string on = fmt::format("{}", fmt::join(kinds, ", "));
+  if (kinds.size() > 1) {
+    talk(
+        fmt::format("the runs were on several kinds of accelerators ({}), and the profile mixes "
+                    "their times; for a profile of one kind give runs on that kind",
+                    on));
+  }
 
   const std::string name =
       arguments.given("application") ? arguments.text("application") : recording.name();
@@ -33,8 +58,9 @@ int run_profile(const Arguments& arguments) {
   const std::string path = arguments.given("to") ? arguments.text("to") : name + ".yaml";
   if (path != "-") check_writable(path);
   const ProfileData data = recording.profile(name);
-  const std::string text = profile_yaml(
-      data, fmt::format("adaptdl-profile(5) of {}, from {} steps.", name, recording.steps()));
+  const std::string text =
+      profile_yaml(data, fmt::format("adaptdl-profile(5) of {}, from {} steps{}.", name,
+                                     recording.steps(), kinds.empty() ? "" : " on " + on));
   if (path == "-") {
     print(text);
     return 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
 #include <pwd.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -118,6 +119,18 @@ std::vector<std::string> gpus(const std::string& root, std::optional<std::string
 
 std::vector<std::string> gpus() {
   return gpus("/", environment_variable("CUDA_VISIBLE_DEVICES", true));
+}
+
+std::string cpu_model(const std::string& root) {
+  const std::string path = join_path(root, "proc/cpuinfo");
+  if (!path_exists(path)) return "";
+  std::ifstream lines(path);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("model name")) continue;
+    const size_t begin = line.find_first_not_of(" \t", line.find(':') + 1);
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
 }
 
 std::string boot_id(const std::string& root) {

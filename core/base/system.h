@@ -35,6 +35,9 @@ uint64_t available_memory(const std::string& root = "/");
 std::vector<std::string> gpus(const std::string& root, std::optional<std::string_view> visible);
 std::vector<std::string> gpus();  // this machine's, by its CUDA_VISIBLE_DEVICES
 
+// The model of this machine's processors, as the kernel calls it; "" if it does not.
+std::string cpu_model(const std::string& root = "/");
+
 // Differs between boots of a machine; "" if the kernel does not provide it.
 std::string boot_id(const std::string& root = "/");
 

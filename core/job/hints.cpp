@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fmt/ranges.h>
+#include <set>
 
 #include "core/base/number.h"
 #include "core/job/replica_range.h"
@@ -17,6 +19,7 @@ constexpr double kMostIterations = 1e15;
 constexpr double kMostSquare = 1e30;
 constexpr size_t kMostMetrics = 64, kLongestMetric = 128;
 constexpr size_t kMostIgnored = 16, kLongestIgnored = 64;
+constexpr size_t kMostKinds = 64, kLongestKind = 256;
 
 constexpr JsonLimits kLimits = {.max_bytes = 64u << 10, .max_depth = 8};
 
@@ -99,6 +102,34 @@ void check_grad(const std::optional<GradParams>& grad, const std::string& where)
   }
 }
 
+std::string read_kind(const std::string& kind, const char* field, const std::string& where) {
+  if (kind.size() > kLongestKind) {
+    fail("{}: {}: a kind has {} bytes; at most {} are allowed", where, field, kind.size(),
+         kLongestKind);
+  }
+  return kind;
+}
+
+std::map<std::string, AcceleratorHints> read_accelerators(const Json& value,
+                                                          const std::string& where) {
+  std::map<std::string, AcceleratorHints> result;
+  if (value.is_null()) return result;
+  if (!value.is_object() || value.size() > kMostKinds) {
+    json_detail::wrong("accelerators", where, value,
+                       fmt::format("null or an object of at most {} kinds", kMostKinds));
+  }
+  for (const auto& [kind, told] : value.items()) {
+    if (told.is_null()) continue;
+    const std::string of = fmt::format("{}: accelerators", where);
+    AcceleratorHints& hints = result[read_kind(kind, "accelerators", where)];
+    hints.perf = perf_params_from_json(json_get_or<Json>(told, "perfParams", of, nullptr), of);
+    check_perf(hints.perf, of);
+    hints.atomic_max = read_count(json_get_or<Json>(told, "maxLocalBsz", of, nullptr),
+                                  "maxLocalBsz", of, 1, kMostSamples);
+  }
+  return result;
+}
+
 std::map<std::string, double> read_metrics(const Json& value, const std::string& where) {
   std::map<std::string, double> metrics;
   if (value.is_null()) return metrics;
@@ -165,6 +196,11 @@ SchedulingHints hints_from_json(const Json& object, const std::string& where,
       hints.grad = grad_params_from_json(value, where + ": gradParams");
     } else if (key == "perfParams") {
       hints.perf = perf_params_from_json(value, where + ": perfParams");
+    } else if (key == "accelerator") {
+      hints.accelerator =
+          read_kind(json_get_or<std::string>(object, key, where, ""), "accelerator", where);
+    } else if (key == "accelerators") {
+      hints.accelerators = read_accelerators(value, where);
     } else if (key == "trainMetrics") {
       hints.train_metrics = read_metrics(value, where);
     } else if (key == "remainingProgress") {
@@ -204,15 +240,43 @@ Json to_json(const SchedulingHints& hints) {
     object["localBszBounds"] =
         Json::array({value_or_null(hints.atomic_min), value_or_null(hints.atomic_max)});
   }
+  if (!hints.accelerator.empty()) object["accelerator"] = hints.accelerator;
+  for (const auto& [kind, known] : hints.accelerators) {
+    object["accelerators"][kind] = {
+        {"perfParams", known.perf ? to_json(*known.perf) : Json(nullptr)},
+        {"maxLocalBsz", value_or_null(known.atomic_max)}};
+  }
   if (!hints.train_metrics.empty()) object["trainMetrics"] = hints.train_metrics;
   if (hints.remaining_progress) object["remainingProgress"] = *hints.remaining_progress;
   if (hints.rescale_cost_s) object["rescaleCost"] = *hints.rescale_cost_s;
   return object;
 }
 
+SchedulingHints with_kinds(SchedulingHints told, const std::optional<std::string>& kind,
+                           const SchedulingHints& before) {
+  const auto add = [&told](const std::string& name, const AcceleratorHints& known) {
+    if (told.accelerators.size() < kMostKinds) told.accelerators.try_emplace(name, known);
+  };
+  if (kind && told.perf) {
+    add(*kind, {told.perf, told.atomic_max});
+    if (told.accelerator.empty()) told.accelerator = *kind;
+  }
+  for (const auto& [name, known] : before.accelerators) add(name, known);
+  return told;
+}
+
+std::string joined_kinds(const std::vector<std::string>& names) {
+  const std::set<std::string> kinds(names.begin(), names.end());
+  if (kinds.contains("")) return "";
+  return fmt::format("{}", fmt::join(kinds, "+")).substr(0, kLongestKind);
+}
+
 JobHints job_hints(const SchedulingHints& hints) {
   JobHints result;
   result.perf = hints.perf;
+  for (const auto& [kind, known] : hints.accelerators) {
+    result.kinds[kind] = {.perf = known.perf, .atomic_max = known.atomic_max};
+  }
   result.grad = hints.grad;
   if (hints.initial_batch) {
     BatchBounds batch;

@@ -15,6 +15,14 @@
 
 namespace adaptdl {
 
+// What a job knows of itself on one kind of accelerator (JobHints::kinds).
+struct AcceleratorHints {
+  std::optional<PerfParams> perf;     // perfParams
+  std::optional<int64_t> atomic_max;  // maxLocalBsz, samples, >= 1
+
+  bool operator==(const AcceleratorHints&) const = default;
+};
+
 // The fields as on the wire. A field is empty if the job sent null or omitted it: the job does not
 // know the value yet, or it does not apply.
 struct SchedulingHints {
@@ -26,10 +34,12 @@ struct SchedulingHints {
   bool accumulation = false;                      // gradientAccumulation
   std::optional<GradParams> grad;                 // gradParams {norm, var}
   std::optional<PerfParams> perf;                 // perfParams {alpha_c, ..., gamma}
-  std::map<std::string, double> train_metrics;    // trainMetrics: finite; ours: loss, validLoss,
-                                                  // localBatch, stepSeconds, syncSeconds
-  std::optional<double> remaining_progress;       // remainingProgress, scale-invariant iterations
-  std::optional<double> rescale_cost_s;           // rescaleCost
+  std::string accelerator;                        // accelerator: the kind that perf is of; ""
+  std::map<std::string, AcceleratorHints> accelerators;  // accelerators, by kind
+  std::map<std::string, double> train_metrics;  // trainMetrics: finite; ours: loss, validLoss,
+                                                // localBatch, stepSeconds, syncSeconds
+  std::optional<double> remaining_progress;     // remainingProgress, scale-invariant iterations
+  std::optional<double> rescale_cost_s;         // rescaleCost
 
   bool operator==(const SchedulingHints&) const = default;
 };
@@ -45,6 +55,16 @@ SchedulingHints hints_from_json(const Json& object, const std::string& where,
 
 // All of AdaptDL's fields, null if unknown, and ours if known. Reads back as the same hints.
 Json to_json(const SchedulingHints& hints);
+
+// What a scheduler keeps of the hints that a job has told. AdaptDL's Python programs know nothing
+// of kinds: their perf is of `kind`, that of the nodes where they run, if that is known. What the
+// job told earlier (`before`) of other kinds stays.
+SchedulingHints with_kinds(SchedulingHints told, const std::optional<std::string>& kind,
+                           const SchedulingHints& before);
+
+// The names of kinds of accelerators, each once, sorted and joined by "+": the kind of replicas
+// that are on these. "" among them, or no name: "", unknown.
+std::string joined_kinds(const std::vector<std::string>& names);
 
 // The hints as policies use them. A job without maxBatchSize keeps its initial batch.
 JobHints job_hints(const SchedulingHints& hints);

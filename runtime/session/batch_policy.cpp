@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace adaptdl {
 namespace {
@@ -37,9 +36,9 @@ BatchPlan BatchPolicy::initial(int replicas, int64_t atomic_limit) const {
 
 BatchKnowledge BatchPolicy::knowledge(const Progress& progress, int nodes, int replicas) const {
   BatchKnowledge known;
-  known.perf = profile_.fit();
+  known.perf = profiles_.fit();
   known.grad = progress.statistics.cautious();
-  known.timed_steps = profile_.steps(nodes, replicas, progress.batch.atomic);
+  known.timed_steps = profiles_.steps(nodes, replicas, progress.batch.atomic);
   known.gradient_samples = progress.statistics.samples();
   known.fresh_samples = progress.fresh;
   known.proven_batch = progress.proven;
@@ -86,37 +85,38 @@ std::optional<int64_t> BatchPolicy::smaller_atomic(int64_t atomic) const {
 
 void BatchPolicy::observe(const StepFacts& facts, int nodes) {
   if (!facts.whole || facts.halved) return;
-  profile_.record({nodes, facts.replicas, facts.batch.atomic, facts.batch.micro_steps - 1,
-                   facts.summary.accum_s, facts.summary.optim_s, facts.summary.sync_s});
+  profiles_.present().record({nodes, facts.replicas, facts.batch.atomic,
+                              facts.batch.micro_steps - 1, facts.summary.accum_s,
+                              facts.summary.optim_s, facts.summary.sync_s});
 }
 
 std::optional<SchedulingHints> BatchPolicy::hints(const Progress& progress) const {
-  const std::optional<PerfParams> perf = profile_.fit();
-  if (!perf) return std::nullopt;
+  const std::map<std::string, PerfParams> fits = profiles_.fits();
+  const auto here = fits.find(profiles_.kind());
+  if (here == fits.end()) return std::nullopt;
   SchedulingHints hints;
   hints.initial_batch = spec_.initial;
   hints.atomic_min = spec_.atomic_min;
   hints.atomic_max = spec_.atomic_max > 0 ? spec_.atomic_max : spec_.max;
   if (hints.atomic_max == 0) hints.atomic_max = spec_.initial;
-  if (progress.atomic_limit > 0) {
-    hints.atomic_max =
-        std::max(spec_.atomic_min, std::min(*hints.atomic_max, progress.atomic_limit));
+  const auto within = [&](int64_t limit) {
+    return limit == 0 ? *hints.atomic_max
+                      : std::max(spec_.atomic_min, std::min(*hints.atomic_max, limit));
+  };
+  for (const auto& [kind, perf] : fits) {
+    if (kind.empty()) continue;
+    hints.accelerators[kind] = {
+        perf, within(kind == profiles_.kind() ? progress.atomic_limit : profiles_.limit_of(kind))};
   }
-  hints.max_profiled_replicas = profile_.max_replicas();
+  hints.accelerator = profiles_.kind();
+  hints.atomic_max = within(progress.atomic_limit);
+  hints.max_profiled_replicas = profiles_.max_replicas();
   hints.accumulation = spec_.accumulation || progress.atomic_limit > 0;
-  hints.perf = perf;
+  hints.perf = here->second;
   if (!spec_.adaptive) return hints;
   hints.max_batch = bounds_.max;
   if (!progress.statistics.empty()) hints.grad = progress.statistics.published();
   return hints;
-}
-
-nlohmann::json BatchPolicy::state() const {
-  return profile_.to_json();
-}
-
-void BatchPolicy::load_state(const nlohmann::json& state) {
-  profile_ = StepProfile::from_json(state);
 }
 
 }  // namespace adaptdl

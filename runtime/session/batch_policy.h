@@ -3,14 +3,13 @@
 // Chooses the batch of each generation: the user's if fixed, the one with the best goodput if
 // adaptive (Pollux, section 3).
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
 #include "core/job/hints.h"
 #include "core/job/training_spec.h"
 #include "runtime/profile/batch_chooser.h"
-#include "runtime/profile/step_profile.h"
+#include "runtime/profile/kind_profiles.h"
 #include "runtime/session/progress.h"
 #include "runtime/session/stepper.h"
 
@@ -44,16 +43,18 @@ class BatchPolicy {
   // Human-readable reason for the newest choice; generic if another replica made the choice.
   const std::string& cause() const { return cause_; }
 
+  // What was measured, by the kind of accelerator.
+  KindProfiles& profiles() { return profiles_; }
+  const KindProfiles& profiles() const { return profiles_; }
+
   // Learns the step times.
-  void begin_generation() { profile_.begin_generation(); }
+  void begin_generation() { profiles_.present().begin_generation(); }
   void observe(const StepFacts& facts, int nodes);
 
   // Hints for the scheduler, without remaining progress and rescale cost; nothing before the first
-  // measured step. Fits the model: well below a millisecond.
+  // measured step on the present kind of accelerators. Fits the model of each kind: well below a
+  // millisecond.
   std::optional<SchedulingHints> hints(const Progress& progress) const;
-
-  nlohmann::json state() const;
-  void load_state(const nlohmann::json& state);
 
  private:
   BatchKnowledge knowledge(const Progress& progress, int nodes, int replicas) const;
@@ -64,7 +65,7 @@ class BatchPolicy {
   int64_t last_choice_ = 0;  // step
   double predicted_ = 0;
   std::string cause_ = "better predicted goodput";
-  StepProfile profile_;
+  KindProfiles profiles_;
 };
 
 }  // namespace adaptdl

@@ -10,4 +10,9 @@ namespace adaptdl {
 // has no CUDA or finds no GPU.
 at::Device open_device(const std::string& name);
 
+// The kind of accelerator that this process trains on: as the scheduler calls it
+// (kAcceleratorVariable), else the GPU's name by the CUDA driver, or the model of the processor. ""
+// if none is known.
+std::string accelerator_kind(const at::Device& device);
+
 }  // namespace adaptdl

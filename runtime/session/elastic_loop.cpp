@@ -68,7 +68,7 @@ ElasticLoop::ElasticLoop(Program& program, const TrainingSpec& spec, const Train
 int ElasticLoop::run() {
   const int64_t atomic = batch_policy_.initial(options_.replicas, options_.atomic_limit).atomic;
   const int64_t tried = try_atomic(atomic);
-  if (tried < atomic) progress_.atomic_limit = tried;
+  if (tried < atomic) memory_limit_ = progress_.atomic_limit = tried;
   if (validator_ && spec_.best) check_best_metric(spec_, validator_->metrics(tried));
   const std::set<std::string> any_numbers = not_finite(state_.tensors());
   checkpointer_.allow_any_numbers(any_numbers);
@@ -105,6 +105,10 @@ int ElasticLoop::run() {
 Team ElasticLoop::team() const {
   return {session_.communicator(), session_.replicas(), session_.rank(), session_.nodes(),
           session_.member()};
+}
+
+const std::string& ElasticLoop::accelerator() const {
+  return session_.accelerators().at(static_cast<size_t>(session_.rank()));
 }
 
 void ElasticLoop::reached(StepHooks::Point point, int64_t step) {
@@ -198,7 +202,8 @@ Prepared ElasticLoop::prepare_or_shrink() {
     if (communicator) communicator->abort(cause);
     stepper_.abandon();
     try {
-      progress_.atomic_limit = try_atomic(progress_.atomic_limit);
+      memory_limit_ = progress_.atomic_limit = try_atomic(progress_.atomic_limit);
+      batch_policy_.profiles().limit(accelerator(), memory_limit_);
     } catch (const std::exception& error) {
       throw failed(error);
     }
@@ -329,13 +334,14 @@ void ElasticLoop::checkpoint() {
 
 StepMark ElasticLoop::mark() const {
   return {has_state_, progress_.tick, progress_.tick + (pending_ ? 1 : 0), suspect_,
-          progress_.atomic_limit};
+          batch_policy_.profiles().limit_of(accelerator())};
 }
 
 void ElasticLoop::synchronise() {
   const bool had_state = has_state_;
   comm::Communicator* communicator = session_.communicator();
-  progress_.atomic_limit = stricter(progress_.atomic_limit, session_.atomic_limit());
+  KindProfiles& profiles = batch_policy_.profiles();
+  profiles.limit(accelerator(), stricter(memory_limit_, session_.atomic_limit()));
   SyncPlan plan;
   {
     const Session::Together together(session_);
@@ -344,15 +350,18 @@ void ElasticLoop::synchronise() {
   // If no member has state, rank 0 creates it first, alone, which may take long.
   const bool together_on = plan.root >= 0;
   reached(StepHooks::Point::syncing, progress_.step);
+  // What a member prepared before was measured on the accelerators of then.
+  const bool survives = together_on && !plan.receive;
+  if (survives && pending_ && plan.finished > progress_.tick) finish_tick();
+  moved_ |= profiles.train_on(session_.accelerators());
   if (plan.root < 0) {  // no member has state: rank 0 creates it
     plan.root = 0;
     plan.receive = session_.rank() != 0;
     plan.transfer = session_.replicas() > 1;
     if (!plan.receive) initialise();
-  } else if (!plan.receive) {
-    if (pending_ && plan.finished > progress_.tick) finish_tick();
+  } else if (survives && last_) {
     // Its announcement may be lost if the previous rank 0 died; the launcher drops duplicates.
-    if (last_) reporter_.step(*last_);
+    reporter_.step(*last_);
   }
   pending_.reset();
   stepper_.discard();
@@ -361,7 +370,10 @@ void ElasticLoop::synchronise() {
   session_.report_switched(progress_.step);  // before events of the new generation
   // The previous rank 0 may have died while it saved the best model, which all still have.
   if (models_.is_best(progress_)) save_best();
-  progress_.atomic_limit = stricter(progress_.atomic_limit, plan.atomic_limit);
+  for (size_t rank = 0; rank < plan.atomic_limits.size(); ++rank) {
+    profiles.limit(session_.accelerators().at(rank), plan.atomic_limits[rank]);
+  }
+  progress_.atomic_limit = profiles.limit();
   const bool chosen = choose_batch();
   batch_policy_.begin_generation();
   if (session_.threads() > 0) at::set_num_threads(session_.threads());
@@ -423,25 +435,32 @@ void ElasticLoop::bring_back(const std::vector<uint64_t>& diverged) {
 bool ElasticLoop::choose_batch() {
   // Rank 0 chooses for all: other machines may compute different results, and a generation that
   // broke here before may have left only some members with its choice.
-  const bool choose =
-      progress_.batch_replicas != session_.replicas() ||
-      (progress_.atomic_limit > 0 && progress_.batch.atomic > progress_.atomic_limit);
-  BatchPlan chosen = progress_.batch;
-  if (choose && session_.rank() == 0) {
-    chosen = batch_policy_.for_replicas(progress_, team().nodes, team().replicas);
+  struct {
+    BatchPlan batch;
+    int64_t since = 0, fresh = 0, atomic_limit = 0;
+    bool anew = false;
+  } chosen{progress_.batch, progress_.batch_since, progress_.fresh, progress_.atomic_limit,
+           moved_ || progress_.batch_replicas != session_.replicas() ||
+               (progress_.atomic_limit > 0 && progress_.batch.atomic > progress_.atomic_limit)};
+  if (chosen.anew && session_.rank() == 0) {
+    chosen.batch = batch_policy_.for_replicas(progress_, team().nodes, team().replicas);
+    chosen.since = progress_.step;
+    chosen.fresh = 0;
   }
   if (auto* communicator = session_.communicator()) {
     communicator->broadcast(&chosen, sizeof chosen, 0);
   }
-  progress_.batch = chosen;
+  progress_.batch = chosen.batch;
+  progress_.batch_since = chosen.since;
+  progress_.fresh = chosen.fresh;
+  progress_.atomic_limit = chosen.atomic_limit;
   progress_.batch_replicas = session_.replicas();
-  if (choose) {
-    progress_.batch_since = progress_.step;
-    progress_.fresh = 0;
-    reporter_.batch(chosen, session_.replicas(), last_ ? last_->lr : optimizer_.base_lr(0),
+  moved_ = false;
+  if (chosen.anew) {
+    reporter_.batch(chosen.batch, session_.replicas(), last_ ? last_->lr : optimizer_.base_lr(0),
                     batch_policy_.predicted_goodput(), batch_policy_.cause());
   }
-  return choose;
+  return chosen.anew;
 }
 
 void ElasticLoop::initialise() {

@@ -53,7 +53,7 @@ class ElasticLoop {
   int64_t samples_at_once() const;
   int64_t try_atomic(int64_t most);
   StepFailure failed(const std::exception& error) const;
-  bool choose_batch();  // if the replicas, or their memory, have changed
+  bool choose_batch();  // if the replicas, their kind or their memory have changed
   void finish_tick();
   // Members whose state differs from the majority's take it from them; the tick is repeated.
   void bring_back(const std::vector<uint64_t>& diverged);
@@ -63,6 +63,7 @@ class ElasticLoop {
   std::string save_best();       // rank 0; as ModelSaver's
 
   Team team() const;
+  const std::string& accelerator() const;  // kind of this replica's
   void reached(StepHooks::Point point, int64_t step);
   StepMark mark() const;
   CheckpointHeader header(bool ended, bool finished) const;
@@ -86,8 +87,10 @@ class ElasticLoop {
   StateDigest state_digest_;
 
   bool has_state_ = false;
-  bool suspect_ = false;             // as StepMark's
-  bool checkpointed_ = false;        // rank 0: the checkpoint of the end is on disk
+  bool suspect_ = false;       // as StepMark's
+  bool moved_ = false;         // to another kind of accelerators since the batch was chosen
+  int64_t memory_limit_ = 0;   // largest atomic batch that this process found to fit; 0 = none
+  bool checkpointed_ = false;  // rank 0: the checkpoint of the end is on disk
   std::optional<Prepared> pending_;  // prepared here, not yet confirmed by all members
   // When members last diverged: how many steps were finished, and the tick that was repeated.
   std::optional<int64_t> diverged_step_;

@@ -101,7 +101,9 @@ class Evaluation {
     options_.hooks->reached(StepHooks::Point::syncing, 0, session_.member());
     StepMark mark;
     mark.atomic_limit = stricter(atomic_limit_, session_.atomic_limit());
-    atomic_limit_ = agree(communicator, mark).atomic_limit;
+    for (const int64_t limit : agree(communicator, mark).atomic_limits) {
+      atomic_limit_ = stricter(atomic_limit_, limit);
+    }
     json loaded = json::object();
     if (session_.rank() == 0) {
       loaded = load_model(

@@ -40,6 +40,7 @@ int train_in(Session& session, const ReadSettings& read, const MakeProgram& make
   const TrainingSpec spec = parse_training_spec(
       read(launch.program), launch.program + ": adaptdl.yaml", launch.overrides);
   launch.options.device = open_device(launch.device);
+  session.set_accelerator(accelerator_kind(launch.options.device));
   launch.options.hooks = hooks;
   const auto program = make({launch.options.device, launch.program, launch.arguments});
   return launch.evaluate ? evaluate(*program, spec, launch.options, session)

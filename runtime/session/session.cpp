@@ -80,7 +80,8 @@ void Session::announce(const json& facts) {
   json hello = {{"type", "hello"},
                 {"protocol", launch::kProtocol},
                 {"pid", getpid()},
-                {"endpoint", listener_->endpoint()}};
+                {"endpoint", listener_->endpoint()},
+                {"accelerator", accelerators_.front()}};
   hello.update(facts);
   send(hello);
   control_ = std::thread([this] { control_loop(); });
@@ -223,6 +224,10 @@ void Session::connect_loop() {
     next_rank_ = std::max(options.rank, 0);
     next_replicas_ = static_cast<int>(options.endpoints.size());
     next_threads_ = target.value("threads", 0);
+    next_accelerators_.clear();
+    for (const auto& entry : target.at("members")) {
+      next_accelerators_.push_back(entry.value("accelerator", ""));
+    }
     next_atomic_limit_ = target.value("atomic_limit", int64_t{0});
     changed_.notify_all();
     lock.unlock();
@@ -240,6 +245,7 @@ void Session::take_next(std::unique_lock<std::mutex>& lock) {
   rank_ = next_rank_;
   replicas_ = next_replicas_;
   threads_ = next_threads_;
+  accelerators_ = std::move(next_accelerators_);
   atomic_limit_ = next_atomic_limit_;
   next_generation_ = 0;
   lock.unlock();

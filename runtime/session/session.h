@@ -21,6 +21,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/launch/io/protocol.h"
 #include "runtime/comm/connect.h"
@@ -48,6 +49,9 @@ class Session {
     device_memory_ = std::move(memory);
   }
 
+  // The kind of accelerator of this replica; call before announce().
+  void set_accelerator(const std::string& kind) { accelerators_ = {kind}; }
+
   // Tells the launcher that this replica is ready to train, and starts to listen. The hello message
   // includes `facts`.
   void announce(const nlohmann::json& facts);
@@ -72,6 +76,8 @@ class Session {
   int rank() const { return rank_; }
   int replicas() const { return replicas_; }
   int nodes() const { return current_ ? current_->hosts() : 1; }  // that the replicas are on
+  // The kinds that the replicas of the current generation train on, by rank; "": unknown.
+  const std::vector<std::string>& accelerators() const { return accelerators_; }
   // Compute threads of each replica in the current generation; 0 = not set.
   int threads() const { return threads_; }
 
@@ -135,6 +141,7 @@ class Session {
   std::unique_ptr<comm::Communicator> current_;
   uint64_t generation_ = 0;
   int rank_ = 0, replicas_ = 1, threads_ = 0;
+  std::vector<std::string> accelerators_ = {""};  // before the first one: of this replica
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -144,6 +151,7 @@ class Session {
   bool next_immediate_ = false, next_member_ = false;
   uint64_t next_generation_ = 0, newest_ = 0;
   int next_rank_ = 0, next_replicas_ = 0, next_threads_ = 0;
+  std::vector<std::string> next_accelerators_;
   int64_t atomic_limit_ = 0, next_atomic_limit_ = 0;
   int64_t told_samples_ = 0;                 // report_passes()
   comm::Communicator* abortable_ = nullptr;  // current_, for the control thread

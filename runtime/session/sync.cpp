@@ -21,7 +21,7 @@ SyncPlan plan_sync(const std::vector<StepMark>& marks, int rank) {
   int64_t finished = std::numeric_limits<int64_t>::max();
   for (const auto& mark : marks) {
     if (mark.has_state) finished = std::min(finished, mark.prepared);
-    plan.atomic_limit = stricter(plan.atomic_limit, mark.atomic_limit);
+    plan.atomic_limits.push_back(mark.atomic_limit);
   }
   // A member that applied more than all have prepared would contradict the commit. It takes the
   // others' state, so that it cannot corrupt the run.

@@ -20,19 +20,20 @@ class Communicator;
 // have prepared it.
 struct StepMark {
   bool has_state = false;
-  int64_t applied = 0;       // Progress::tick: the last step or validation that this member applied
-  int64_t prepared = 0;      // applied or applied + 1
-  bool suspect = false;      // its state was found to differ from the majority's
-  int64_t atomic_limit = 0;  // largest atomic batch for which its memory suffices; 0 = not known
+  int64_t applied = 0;   // Progress::tick: the last step or validation that this member applied
+  int64_t prepared = 0;  // applied or applied + 1
+  bool suspect = false;  // its state was found to differ from the majority's
+  // Largest atomic batch for which the memory of its kind of accelerator suffices; 0 = not known.
+  int64_t atomic_limit = 0;
 };
 
 struct SyncPlan {
-  int root = -1;             // lowest rank with the state that is not suspect, or else lowest rank
-                             // with the state; -1: no member has state
-  int64_t finished = 0;      // the last finished tick; members that only prepared it must apply it
-  bool receive = false;      // this member takes the root's state
-  bool transfer = false;     // some member does
-  int64_t atomic_limit = 0;  // the smallest that a member knows; 0 = none does
+  int root = -1;          // lowest rank with the state that is not suspect, or else lowest rank
+                          // with the state; -1: no member has state
+  int64_t finished = 0;   // the last finished tick; members that only prepared it must apply it
+  bool receive = false;   // this member takes the root's state
+  bool transfer = false;  // some member does
+  std::vector<int64_t> atomic_limits;  // the marks', by rank
 };
 
 // Returns what member `rank` must do, given all members' marks in rank order. Pure. A step is

@@ -40,15 +40,24 @@ std::vector<NamedTensor> TrainingState::tensors(const std::vector<NamedTensor>& 
 }
 
 json TrainingState::summary() const {
-  return {{"precision", name_of(spec_.precision)}, {"progress", to_json(progress)},
-          {"schedule", schedule_.state()},         {"profile", batch_policy_.state()},
-          {"optimizer", optimizer_.counters()},    {"checkpoints", checkpointer_.state()}};
+  return {{"precision", name_of(spec_.precision)},
+          {"progress", to_json(progress)},
+          {"schedule", schedule_.state()},
+          {"profile", batch_policy_.profiles().to_json()},
+          {"atomic_limits", batch_policy_.profiles().limits_to_json()},
+          {"optimizer", optimizer_.counters()},
+          {"checkpoints", checkpointer_.state()}};
 }
 
 void TrainingState::restore(const json& summary) {
   progress = progress_from_json(summary.at("progress"));
   schedule_.load_state(summary.at("schedule"));
-  batch_policy_.load_state(summary.at("profile"));
+  KindProfiles& profiles = batch_policy_.profiles();
+  profiles.load(summary.at("profile"));
+  // An earlier version knew one limit, that of its accelerators.
+  const json limits = {{profiles.kind(), progress.atomic_limit}};
+  profiles.load_limits(
+      summary.value("atomic_limits", progress.atomic_limit > 0 ? limits : json::object()));
   optimizer_.prepare_state(summary.at("optimizer"));
   checkpointer_.load_state(summary.value("checkpoints", json()));
 }

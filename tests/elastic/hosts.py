@@ -273,4 +273,31 @@ def charts(folder, draw):
         shutil.rmtree(folder.file(expected))
 
 
-main(comes_and_goes, launcher_goes, stands_still, strangers, unlike_processors, hints, charts)
+def unlike_accelerators(folder, draw):
+    """Replicas on two kinds measure a kind of its own; alone again, the first one goes on."""
+    with Supervisor() as supervisor:
+        supervisor.addresses = ["127.0.0.1"]
+        hosts = Hosts(folder, supervisor)
+        settings = ("--set", "epochs=1000000")
+        run = hosts.pod(0, *settings, name="adaptive", ADAPTDL_ACCELERATOR="T4")
+        wait_until(lambda: supervisor.hints, "hints")
+        other = hosts.pod(1, *settings, name="adaptive", ADAPTDL_ACCELERATOR="A100")
+        run.wait_replicas(2)
+        wait_until(lambda: supervisor.hints[-1]["accelerator"] == "A100+T4", "both kinds")
+        check(set(supervisor.hints[-1]["accelerators"]) == {"A100+T4", "T4"}, "mixed kinds",
+              supervisor.hints[-1])
+        seen = run.count()
+        other.signal(signal.SIGTERM)
+        run.wait_replicas(1, after=seen)
+        wait_until(lambda: supervisor.hints[-1]["accelerator"] == "T4", "the first kind")
+        check(set(supervisor.hints[-1]["accelerators"]) == {"A100+T4", "T4"}, "forgotten kinds",
+              supervisor.hints[-1])
+        run.request(request="cancel", checkpoint=False)
+        run.expect_end(143)
+        check([event["accelerator"] for event in run.of("generation")] == ["T4", "A100+T4", "T4"],
+              "the events' kinds", run.of("generation"))
+        run.check_steps()
+
+
+main(comes_and_goes, launcher_goes, stands_still, strangers, unlike_processors, hints, charts,
+     unlike_accelerators)

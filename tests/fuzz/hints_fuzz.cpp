@@ -40,7 +40,9 @@ FuzzSeeds fuzz_seeds() {
 "alpha_n": 1.1e-08, "beta_n": 1.1e-08, "alpha_r": 1e-08, "beta_r": 1e-08, "gamma": 1.000999}})",
            R"({"initBatchSize": 8, "localBszBounds": [null, 16], "maxBatchSize": null,
 "gradParams": null, "perfParams": null, "trainMetrics": {"loss": 0.5}, "remainingProgress": 100,
-"rescaleCost": 7.25, "more": [1, {"x": NaN}]})"},
+"rescaleCost": 7.25, "accelerator": "T4", "accelerators": {"T4": {"maxLocalBsz": 8, "perfParams":
+{"alpha_c": 1, "beta_c": 1, "alpha_n": 0, "beta_n": 0, "alpha_r": 0, "beta_r": 0, "gamma": 1}}},
+"more": [1, {"x": NaN}]})"},
           {"NaN",
            "Infinity",
            "-Infinity",

@@ -96,9 +96,10 @@ void trim_node(Json& node) {
   });
 }
 
-ClusterCache::ClusterCache(kube::Client& client, Listener listener)
+ClusterCache::ClusterCache(kube::Client& client, Listener listener, std::string accelerator_label)
     : client_(client),
       listener_(std::move(listener)),
+      accelerator_label_(std::move(accelerator_label)),
       nodes_informer_(
           client, kube::kNodes, {.trim = trim_node},
           {.added = [this](const kube::Object& now) { node_changed(*now, false); },
@@ -145,7 +146,7 @@ std::string ClusterCache::problem() const {
 }
 
 void ClusterCache::node_changed(const Json& object, bool gone) {
-  NodeFacts facts = read_node(object);
+  NodeFacts facts = read_node(object, accelerator_label_);
   {
     const std::lock_guard lock(mutex_);
     const auto found = nodes_.find(facts.name);
@@ -278,10 +279,16 @@ std::shared_ptr<const std::vector<std::string>> ClusterCache::node_names() const
   return node_names_;
 }
 
-std::string ClusterCache::hostname(const std::string& node) const {
+NodeFacts ClusterCache::node(const std::string& name) const {
   const std::lock_guard lock(mutex_);
-  const auto found = nodes_.find(node);
-  return found == nodes_.end() ? node : found->second.hostname;
+  const auto found = nodes_.find(name);
+  return found == nodes_.end() ? NodeFacts{.name = name, .hostname = name} : found->second;
+}
+
+std::optional<std::string> ClusterCache::accelerator_of(
+    const std::vector<std::string>& nodes) const {
+  const std::lock_guard lock(mutex_);
+  return kubernetes::accelerator_of(nodes, nodes_);
 }
 
 void ClusterCache::wrote(const std::string& id, const std::string& base, Json answer) {

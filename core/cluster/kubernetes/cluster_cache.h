@@ -36,8 +36,8 @@ class ClusterCache {
     std::function<void()> capacity;                  // a job or node was added, removed or changed
   };
 
-  // Starts the watches. Borrows `client` for its life.
-  ClusterCache(kube::Client& client, Listener listener);
+  // Starts the watches. Borrows `client` for its life. `accelerator_label`: read_node()'s.
+  ClusterCache(kube::Client& client, Listener listener, std::string accelerator_label = "");
 
   bool synced() const;
   std::string problem() const;  // why a watch fails; "" while all work
@@ -48,7 +48,8 @@ class ClusterCache {
   std::vector<PodUse> uses() const;
   std::vector<NodeFacts> nodes() const;                                // by name
   std::shared_ptr<const std::vector<std::string>> node_names() const;  // sorted
-  std::string hostname(const std::string& node) const;  // NodeFacts::hostname; its name if unknown
+  NodeFacts node(const std::string& name) const;  // of an unknown one only the names
+  std::optional<std::string> accelerator_of(const std::vector<std::string>& nodes) const;
 
   // Notes a write to the version `base` of a job, and the API server's answer.
   void wrote(const std::string& id, const std::string& base, Json answer);
@@ -81,6 +82,7 @@ class ClusterCache {
 
   kube::Client& client_;
   const Listener listener_;
+  const std::string accelerator_label_;
   mutable std::mutex mutex_;
   std::map<std::string, Written> written_;    // by job
   std::map<std::string, Expected> expected_;  // by job

@@ -98,8 +98,10 @@ struct Operator::Impl {
         stop(stop),
         key(read_key(client, options.name_space)),
         policy(make_policy(options.policy, options.policy_options)),
-        cache(client, {[this](const std::string& id) { job_changed(id); },
-                       [this] { controller_changed(); }}),
+        cache(
+            client,
+            {[this](const std::string& id) { job_changed(id); }, [this] { controller_changed(); }},
+            options.accelerator_label),
         supervised(cache, key,
                    [this](const std::string& id, Json train) { hints(id, std::move(train)); }),
         metrics_server({.address = options.address, .port = options.metrics_port},

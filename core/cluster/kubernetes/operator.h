@@ -38,8 +38,9 @@ struct OperatorOptions {
   std::string identity;    // unique among operators, such as the pod's name
   std::string policy;
   std::map<std::string, double> policy_options;
-  double interval_s = 60;      // between rounds when nothing happens
-  std::string supervisor_url;  // for jobs; "": this process's, at 127.0.0.1, if it has one
+  double interval_s = 60;         // between rounds when nothing happens
+  std::string accelerator_label;  // read_node()'s
+  std::string supervisor_url;     // for jobs; "": this process's, at 127.0.0.1, if it has one
   std::string address = "0.0.0.0";
   uint16_t supervisor_port = 8080, metrics_port = 9091;  // 0: any free one
   PodSettings pods;                                      // without supervisor_url

@@ -35,7 +35,7 @@ const Json& pod_spec(const JobObject& job) {
 // can be made of the template (the controller reports that), the template's spec itself.
 Json spec_of_pod(const JobObject& job, const PodSettings& settings) {
   try {
-    Json spec = make_pod(job, job.status, {}, "", settings)["spec"];
+    Json spec = make_pod(job, job.status, {}, {}, settings)["spec"];
     // make_pod() selects a certain node, but the node is not chosen yet: use the template's
     // selector.
     const auto made = node_selector(spec), wanted = node_selector(pod_spec(job));

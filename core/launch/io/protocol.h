@@ -5,9 +5,10 @@
 // every decision on membership; a worker owns its training state.
 //
 // worker -> launcher
-//   hello      {protocol, pid, endpoint, libtorch, device, parameters, state_bytes}: program loaded
-//              and checked, ready to connect; endpoint is opaque JSON for the other members. With
-//              evaluates: true it will evaluate, as the settings demand, and not train.
+//   hello      {protocol, pid, endpoint, accelerator, libtorch, device, parameters, state_bytes}:
+//              program loaded and checked, ready to connect; endpoint is opaque JSON for the other
+//              members. accelerator: the kind that it trains on, "" if unknown. With evaluates:
+//              true it will evaluate, as the settings demand, and not train.
 //   event      {event: {...}}: one event of the stream (adaptdl-events(5)), without time_s; sent by
 //              rank 0 only. `rescale` (generation, pause_s, transfer_s, bytes) comes after the
 //              first step of a generation, `resume` (step) before the first step after a checkpoint
@@ -44,11 +45,12 @@
 //              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, evaluate,
 //              replicas: how many the run is to have, atomic_limit: as in generation, threads,
 //              device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach it}.
-//   generation {generation, immediate, members: [{member, endpoint}], cause, threads,
-//              atomic_limit}: rank = position in members. atomic_limit: of the atomic batch, after
-//              the system has killed a replica because memory ran out; 0 = none. A worker that is
-//              not listed leaves: at the switch when planned, at once if immediate. threads: what
-//              each replica may use once it trains there.
+//   generation {generation, immediate, members: [{member, endpoint, accelerator}], cause,
+//              threads, atomic_limit}: rank = position in members. accelerator: as in hello.
+//              atomic_limit: of the atomic batch, after the system has killed a replica because
+//              memory ran out; 0 = none. A worker that is not listed leaves: at the switch when
+//              planned, at once if immediate. threads: what each replica may use once it trains
+//              there.
 //   stop       {mode: "checkpoint"|"now", exit}: end together after a checkpoint (agreed in-band),
 //              or without one.
 

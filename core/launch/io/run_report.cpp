@@ -74,6 +74,7 @@ void RunReport::generation(const GenerationFacts& facts) {
         {"from", facts.from},
         {"to", facts.members.size()},
         {"immediate", facts.immediate},
+        {"accelerator", or_null(facts.accelerator)},
         {"step", or_null(facts.step)}});
 }
 

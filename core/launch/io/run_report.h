@@ -52,6 +52,7 @@ struct GenerationFacts {
   int from = 0;                   // replicas before
   std::string cause;
   bool immediate = false;
+  std::string accelerator;  // kind that they train on; "": unknown
   std::optional<int64_t> step;
 };
 

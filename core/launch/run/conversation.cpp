@@ -63,6 +63,8 @@ void Conversation::on_hello(Replica& replica, const nlohmann::json& message) {
   }
   replica.said_hello = true;
   replica.endpoint = message.at("endpoint");
+  replica.accelerator = message.value("accelerator", "");
+  if (Member* member = subjects_.view.find(replica.id)) member->accelerator = replica.accelerator;
   said_hello(subjects_.view, replica.id, Monotonic::now());
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/job/hints.h"
+
 namespace adaptdl::launch {
 
 namespace {
@@ -30,11 +32,18 @@ void EventStream::event(MemberId from, nlohmann::json event) {
   }
 }
 
-void EventStream::note(const Generation& current) {
+void EventStream::note(const View& view) {
+  const Generation& current = view.current;
   if (current.number == number_) return;
   number_ = current.number;
   if (number_ == 0) return;
-  const Term term{current, static_cast<int>(members_), current.members.front()};
+  std::vector<std::string> kinds;
+  for (const MemberId id : current.members) {
+    const Member* member = view.find(id);
+    kinds.push_back(member == nullptr ? "" : member->accelerator);
+  }
+  const Term term{current, static_cast<int>(members_), current.members.front(),
+                  joined_kinds(kinds)};
   members_ = current.members.size();
   known_[number_] = term;
   terms_.push_back(term);
@@ -42,7 +51,7 @@ void EventStream::note(const Generation& current) {
 }
 
 void EventStream::advance(const View& view, bool all) {
-  note(view.current);
+  note(view);
   while (terms_.size() > 1) {
     const Member* speaker = view.find(terms_.front().speaker);
     const bool over = speaker == nullptr || speaker->state == MemberState::gone ||
@@ -62,6 +71,7 @@ void EventStream::begin(const Term& term) {
                       .from = term.from,
                       .cause = term.generation.cause,
                       .immediate = term.generation.immediate,
+                      .accelerator = term.accelerator,
                       .step = step});
   for (nlohmann::json& event : held_[term.speaker]) let_out(std::move(event));
   held_.erase(term.speaker);

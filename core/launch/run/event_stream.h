@@ -52,9 +52,10 @@ class EventStream {
     Generation generation;
     int from = 0;  // members of the previous one; 0: nobody trained
     MemberId speaker = 0;
+    std::string accelerator;  // kind that its members train on; "": unknown
   };
 
-  void note(const Generation& current);
+  void note(const View& view);
   void begin(const Term& term);
   void let_out(nlohmann::json event);
   void step(nlohmann::json event);

@@ -36,7 +36,8 @@ struct Member {
   bool died = false;  // by itself, in the middle of the run
   // Whether that death is counted in View::breakdowns and failed_newcomers.
   bool counts_as_breakdown = false, counts_as_failed = false;
-  std::vector<int> slots;  // its own while its process exists
+  std::vector<int> slots;   // its own while its process exists
+  std::string accelerator;  // kind that it trains on; "": unknown
 };
 
 struct Generation {

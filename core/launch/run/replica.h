@@ -63,6 +63,7 @@ struct Replica {
   Channel channel;
   std::vector<int> slots;   // its own ones of the run's
   nlohmann::json endpoint;  // from hello
+  std::string accelerator;  // from hello: what it trains on; "": unknown
   bool open = true;         // the channel has not ended
   bool said_hello = false, said_bye = false;
   uint64_t waits_in = 0;      // the generation in whose step it waits for others; 0: does not wait

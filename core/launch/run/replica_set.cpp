@@ -56,7 +56,9 @@ void ReplicaSet::announce(const Generation& generation, const std::vector<Member
                           int64_t atomic_limit) {
   nlohmann::json members = nlohmann::json::array();
   for (const MemberId id : generation.members) {
-    members.push_back({{"member", id}, {"endpoint", find(id)->endpoint}});
+    const Replica& replica = *find(id);
+    members.push_back(
+        {{"member", id}, {"endpoint", replica.endpoint}, {"accelerator", replica.accelerator}});
   }
   const nlohmann::json message = {
       {"type", "generation"},

@@ -112,6 +112,17 @@ TEST_CASE("GPUs are counted without a library and CUDA_VISIBLE_DEVICES is honour
   CHECK(gpus(root.path(), "GPU-8932f937, 1") == List{"GPU-8932f937", "1"});
 }
 
+TEST_CASE("the processors' model") {
+  FakeRoot root;
+  CHECK(cpu_model(root.path()).empty());
+  root.put("proc/cpuinfo",
+           "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some CPU @ 2.1 GHz\n\n"
+           "processor\t: 1\nmodel name\t: Another\n");
+  CHECK(cpu_model(root.path()) == "Some CPU @ 2.1 GHz");
+  root.put("proc/cpuinfo", "model name\t:\n");
+  CHECK(cpu_model(root.path()).empty());
+}
+
 TEST_CASE("what identifies a process and a boot") {
   FakeRoot root;
   CHECK(boot_id(root.path()).empty());

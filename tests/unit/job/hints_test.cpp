@@ -145,6 +145,81 @@ TEST_CASE("hints: unknown fields are ignored, and named") {
   CHECK(ignored == std::vector<std::string>{"alpha", "zoom"});
 }
 
+const char* const kPerf =
+    R"({"alpha_c": 1, "beta_c": 0.5, "alpha_n": 0, "beta_n": 0, "alpha_r": 0, "beta_r": 0, )"
+    R"("gamma": 1})";
+
+TEST_CASE("hints: what a job knows of kinds of accelerators") {
+  const std::string text = sent_with(
+      "accelerators", fmt::format(R"({{"T4": {{"perfParams": {}, "maxLocalBsz": 16, "new": 1}}, )"
+                                  R"("A100": {{"maxLocalBsz": null}}, "other": null}})",
+                                  kPerf));
+  const SchedulingHints hints = parse(text);
+  REQUIRE(hints.accelerators.size() == 2);
+  CHECK(hints.accelerators.at("T4").perf->beta_c == 0.5);
+  CHECK(hints.accelerators.at("T4").atomic_max == 16);
+  CHECK(hints.accelerators.at("A100") == AcceleratorHints{});
+  CHECK(parse(dump_json(to_json(hints))) == hints);
+
+  const JobHints job = job_hints(hints);
+  CHECK(job.perf == hints.perf);
+  REQUIRE(job.kinds.size() == 2);
+  CHECK(job.kinds.at("T4").perf == hints.accelerators.at("T4").perf);
+  CHECK(job.kinds.at("T4").atomic_max == 16);
+  CHECK_FALSE(job.kinds.at("T4").speed);
+  CHECK_FALSE(job.kinds.at("A100").perf);
+
+  CHECK(parse(sent_with("accelerators", "null")).accelerators.empty());
+  CHECK(parse(sent_with("accelerator", "\"T4\"")).accelerator == "T4");
+  CHECK(parse(sent_with("accelerator", "null")).accelerator.empty());
+  check_refused("accelerator", "4", "accelerator");
+  check_refused("accelerator", "\"" + std::string(300, 'x') + "\"", "a kind has 300 bytes");
+  check_refused("accelerators", "[]", "accelerators");
+  check_refused("accelerators", R"({"T4": 1})", "accelerators");
+  check_refused("accelerators", R"({"T4": {"perfParams": {"gamma": 1}}})", "alpha_c is missing");
+  check_refused("accelerators", R"({"T4": {"maxLocalBsz": 0}})", "maxLocalBsz: 0 is not allowed");
+  Json many = Json::object();
+  for (int i = 0; i <= 64; ++i) many[std::to_string(i)] = nullptr;
+  check_refused("accelerators", many.dump(), "at most 64 kinds");
+}
+
+TEST_CASE("hints: a job that knows nothing of kinds has measured that of its nodes") {
+  const SchedulingHints told = parse(kSent);
+  SchedulingHints kept = with_kinds(told, "T4", {});
+  CHECK(kept.accelerator == "T4");
+  CHECK(kept.accelerators.at("T4") == AcceleratorHints{told.perf, 256});
+  // On other nodes it measures another kind; what it told of the first one stays.
+  SchedulingHints faster = told;
+  faster.perf->alpha_c /= 2;
+  kept = with_kinds(faster, "A100", kept);
+  CHECK(kept.accelerator == "A100");
+  CHECK(kept.accelerators.at("A100").perf == faster.perf);
+  CHECK(kept.accelerators.at("T4").perf == told.perf);
+  // The newest of a kind counts.
+  kept = with_kinds(faster, "T4", kept);
+  CHECK(kept.accelerators.at("T4").perf == faster.perf);
+  CHECK(with_kinds(told, std::nullopt, {}) == told);
+}
+
+TEST_CASE("hints: what a job says of kinds itself counts") {
+  SchedulingHints told = parse(kSent);
+  told.accelerator = "T4+A100";
+  told.accelerators["T4"].atomic_max = 8;
+  const SchedulingHints kept = with_kinds(told, "T4", {});
+  CHECK(kept.accelerator == "T4+A100");
+  CHECK(kept.accelerators.at("T4") == told.accelerators.at("T4"));
+  // However many it has told of, what is kept can be read again.
+  for (int i = 0; i < 63; ++i) told.accelerators[std::to_string(i)];
+  CHECK(parse(dump_json(to_json(with_kinds(told, "A100", kept)))).accelerators.size() == 64);
+}
+
+TEST_CASE("the kind of replicas on unlike accelerators names them all") {
+  CHECK(joined_kinds({"T4", "T4"}) == "T4");
+  CHECK(joined_kinds({"T4", "A100", "T4"}) == "A100+T4");
+  CHECK(joined_kinds({"T4", ""}).empty());
+  CHECK(joined_kinds({}).empty());
+}
+
 TEST_CASE("hints: written and read back they are the same") {
   for (const std::string& text :
        {std::string(kSent), std::string("{}"), sent_with("localBszBounds", "[null, 7]"),

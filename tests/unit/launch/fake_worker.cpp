@@ -12,6 +12,7 @@
 //   hang=MEMBER:STEP hangs before that step, in the first of its attempts; hangs=MEMBER:STEP in all
 //                    of them, and hang-all=STEP all members of the first attempt
 //   orphan=1         leaves a process behind whose parent is gone, and which soon ends
+//   kinds=1          says hello from an accelerator of kind-MEMBER
 //   silent=MEMBER    never says hello
 //   crash=MEMBER     prints something and exits with 7 before hello
 //   fatal=MEMBER     cannot train
@@ -215,10 +216,12 @@ class Worker {
       return 1;
     }
     if (!settings.count("memory_step")) use_memory();
-    channel_.send({{"type", "hello"},
-                   {"protocol", settings.count("newer") ? 99 : launch::kProtocol},
-                   {"pid", getpid()},
-                   {"endpoint", {{"member", member_}}}});
+    channel_.send(
+        {{"type", "hello"},
+         {"protocol", settings.count("newer") ? 99 : launch::kProtocol},
+         {"pid", getpid()},
+         {"endpoint", {{"member", member_}}},
+         {"accelerator", settings.count("kinds") ? fmt::format("kind-{}", member_) : ""}});
     for (;;) {
       if (auto code = come_in()) return *code;
       if (auto code = train()) return *code;

@@ -69,7 +69,7 @@ TEST_CASE("run: grows and shrinks at steps, finishes, and knows it") {
   TestRun run;
   run.options.replicas = {1, 1, 1};
   run.options.replicas_at = {{20, 3}, {150, 2}};
-  worker(run, {"steps=250", "gather=3"});
+  worker(run, {"steps=250", "kinds=1", "gather=3"});
   run.start();
   REQUIRE_MESSAGE(run.wait() == 0, run.talk());
   CHECK(steps_complete(run.events("step"), 1, 250));
@@ -90,6 +90,8 @@ TEST_CASE("run: grows and shrinks at steps, finishes, and knows it") {
   CHECK(generations.front()["immediate"] == true);
   CHECK(generations.back()["immediate"] == false);
   CHECK(generations.back()["members"] == json({0, 1}));  // the newest went
+  CHECK(generations.front()["accelerator"] == "kind-0");
+  CHECK(generations.back()["accelerator"] == "kind-0+kind-1");
   double time = 0;
   for (const auto& event : run.events()) {
     CHECK(event["time_s"] >= time);

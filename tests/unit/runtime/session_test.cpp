@@ -73,5 +73,22 @@ TEST_CASE("of two generations that come at once the newer one is taken, without 
   CHECK(session.generation() == 6);
 }
 
+TEST_CASE("the launcher tells the kinds of accelerators by rank; an older one tells none") {
+  const Fd launcher = control_channel();
+  write_whole(launcher, frame(kWelcome));
+  Session session;
+  session.set_accelerator("T4");
+  CHECK(session.accelerators() == std::vector<std::string>{"T4"});
+  session.announce(json::object());
+  json told = generation(1);
+  told["members"][0]["accelerator"] = "A100";
+  write_whole(launcher, frame(told));
+  in_time([&] { CHECK(session.await_next()); });
+  CHECK(session.accelerators() == std::vector<std::string>{"A100"});
+  write_whole(launcher, frame(generation(2)));
+  in_time([&] { CHECK(session.await_next()); });
+  CHECK(session.accelerators() == std::vector<std::string>{""});
+}
+
 }  // namespace
 }  // namespace adaptdl

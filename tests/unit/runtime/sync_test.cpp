@@ -86,13 +86,13 @@ TEST_CASE("who is ahead of what was agreed takes the others' state") {
   CHECK(plan_sync(marks, 1).finished == 8);
 }
 
-TEST_CASE("the strictest limit of memory holds for all") {
+TEST_CASE("all members learn each other's limits of memory") {
   CHECK(adaptdl::stricter(0, 0) == 0);
   CHECK(adaptdl::stricter(0, 8) == 8);
   CHECK(adaptdl::stricter(8, 0) == 8);
   CHECK(adaptdl::stricter(8, 16) == 8);
   CHECK(plan_sync({{true, 5, 5}, {true, 5, 5, false, 16}, {false, 0, 0, false, 12}}, 0)
-            .atomic_limit == 12);
+            .atomic_limits == std::vector<int64_t>{0, 16, 12});
 }
 
 TEST_CASE("whatever the history, all plans fit together and no finished step is lost") {

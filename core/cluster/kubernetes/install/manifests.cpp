@@ -107,6 +107,7 @@ Json operator_arguments(const Values& values, const std::string& name_space) {
     add("--policy-option", name + "=" + format_number(value));
   }
   add("--interval", values.interval);
+  if (!values.accelerator_label.empty()) add("--accelerator-label", values.accelerator_label);
   // With .svc, which NO_PROXY in a cluster's pods usually covers.
   add("--supervisor-url",
       fmt::format("http://adaptdl-supervisor.{}.svc:{}", name_space, values.supervisor.port));

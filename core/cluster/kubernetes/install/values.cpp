@@ -152,6 +152,7 @@ void read_sched(const YamlNode& node, Values& values) {
     values.policy_options[key] = options.require(key).number();
   }
   read_duration(sched, "interval", values.interval, kLongestInterval);
+  read_text(sched, "acceleratorLabel", values.accelerator_label);
   sched.finish();
 }
 

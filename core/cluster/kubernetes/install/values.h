@@ -56,6 +56,7 @@ struct Values {
   std::string policy = std::string(default_policy());    // sched.policy
   std::map<std::string, double> policy_options;          // sched.policyOptions
   std::string interval = "60s";                          // sched.interval
+  std::string accelerator_label;                         // sched.acceleratorLabel; "": none
   Json tolerations = Json::array({{{"key", "petuum.com/nodegroup"},
                                    {"operator", "Equal"},
                                    {"value", "adaptdl"},

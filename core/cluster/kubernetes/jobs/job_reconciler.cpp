@@ -173,7 +173,8 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
     // Each time: an earlier operator may have died before it created the Secret.
     make_secret(job);
     for (const PodPlace& place : places) {
-      const Json pod = make_pod(job, status, place, cache_.hostname(place.node), pods_);
+      const auto node = cache_.node(place.node);
+      const Json pod = make_pod(job, status, place, {node.hostname, node.accelerator}, pods_);
       client_.create(kube::kPods.in(job.job_namespace), pod);
       const std::lock_guard lock(mutex_);
       ++counts_.pods_made;

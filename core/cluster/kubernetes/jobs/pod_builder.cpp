@@ -6,6 +6,7 @@
 
 #include "core/base/crypto.h"
 #include "core/cluster/kubernetes/jobs/pod_object.h"
+#include "core/job/worker_environment.h"
 
 namespace adaptdl::kubernetes {
 
@@ -59,7 +60,7 @@ bool wants_gpu(const Json& container) {
 }
 
 void add_environment(Json& container, const JobObject& job, const JobStatus& status, int rank,
-                     const PodSettings& settings) {
+                     const PodNode& node, const PodSettings& settings) {
   Json& environment = made_list(container, "env");
   const auto set = [&](const char* name, const std::string& value) {
     set_variable(environment, name, {{"value", value}});
@@ -75,6 +76,8 @@ void add_environment(Json& container, const JobObject& job, const JobStatus& sta
   set("ADAPTDL_REPLICA_RANK", std::to_string(rank));
   set("ADAPTDL_SCHED_VERSION", settings.scheduler_version);
   if (job.live) set("ADAPTDL_RESCALE", "live");
+  // The same name as the scheduler has for the kind of its GPUs.
+  if (!node.accelerator.empty()) set(kAcceleratorVariable, node.accelerator);
   // The kubelet expands the token, so no pod's spec contains it, and old images need no change.
   const std::string secret = token_secret(job, settings.token ? settings.token(job) : "");
   set_variable(environment, "ADAPTDL_JOB_TOKEN",
@@ -216,7 +219,7 @@ Json make_token_secret(const JobObject& job, const std::string& token) {
 }
 
 Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& place,
-              const std::string& hostname, const PodSettings& settings) {
+              const PodNode& node, const PodSettings& settings) {
   Json pod = *job.pod_template;
   if (!pod.is_object()) pod = Json::object();
   pod["apiVersion"] = "v1";
@@ -243,7 +246,7 @@ Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& pla
   Json& containers = made_list(spec, "containers");
   if (containers.empty()) fail("spec.template.spec.containers: the list is empty");
   spec["restartPolicy"] = "Never";
-  made_object(spec, "nodeSelector")["kubernetes.io/hostname"] = hostname;
+  made_object(spec, "nodeSelector")["kubernetes.io/hostname"] = node.hostname;
   // A job's name alone may be as long as a host name, so it is shortened.
   const std::string tail = fmt::format("-{}-{}", group, rank);
   std::string host = job.name.substr(0, kMaxHostname - tail.size());
@@ -251,7 +254,7 @@ Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& pla
   spec["hostname"] = host + tail;
   for (Json& container : containers) {
     if (!container.is_object()) fail("spec.template.spec.containers: an entry is not an object");
-    add_environment(container, job, status, rank, settings);
+    add_environment(container, job, status, rank, node, settings);
     apply_patch(container, settings.patch_containers, "job.patch.containers");
   }
   Json& first = containers.front();

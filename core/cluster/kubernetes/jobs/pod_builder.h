@@ -26,12 +26,16 @@ struct PodSettings {
   std::function<std::string(const JobObject&)> token = {};
 };
 
+// What a pod's spec says of its node.
+struct PodNode {
+  std::string hostname;     // its label kubernetes.io/hostname
+  std::string accelerator;  // kind of its GPUs; "": none is known
+};
+
 // A pod of the group of `status` (group, allocation), which may not be written to the job yet.
-// `hostname`: the node's label kubernetes.io/hostname. Throws Error if the template has no
-// container, or a patch cannot be
-// applied.
+// Throws Error if the template has no container, or a patch cannot be applied.
 Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& place,
-              const std::string& hostname, const PodSettings& settings);
+              const PodNode& node, const PodSettings& settings);
 
 std::string pod_name(const JobObject& job, int64_t group, int rank);
 

@@ -55,9 +55,22 @@ std::optional<std::vector<std::string>> KubernetesSupervisorBackend::addresses(
   return addresses;
 }
 
+// The pods that sent them may still run where the job's allocation no longer is.
 void KubernetesSupervisorBackend::hints(const std::string& job_namespace, const std::string& name,
                                         const SchedulingHints& hints) {
-  take_hints_(job_namespace + "/" + name, to_json(hints));
+  const auto known = cache_.job(job_namespace + "/" + name);
+  if (!known) return;
+  std::vector<std::string> nodes;
+  for (const PodFacts& pod : cache_.pods(known->job)) {
+    if (pod.group == known->job.status.group && pod.end == PodEnd::none) nodes.push_back(pod.node);
+  }
+  SchedulingHints before;
+  try {
+    std::vector<std::string> ignored;
+    before = hints_from_json(known->job.status.train, known->job.id(), ignored);
+  } catch (const Error&) {  // there are none, or another program wrote them
+  }
+  take_hints_(known->job.id(), to_json(with_kinds(hints, cache_.accelerator_of(nodes), before)));
 }
 
 }  // namespace adaptdl::kubernetes

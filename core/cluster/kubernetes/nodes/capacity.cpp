@@ -101,7 +101,7 @@ Resources pod_request(const Json& spec) {
   return total;
 }
 
-NodeFacts read_node(const Json& object) {
+NodeFacts read_node(const Json& object, const std::string& accelerator_label) {
   const Json& metadata = member(object, "metadata");
   const Json& labels = object_at(metadata, "labels");
   const Json& spec = member(object, "spec");
@@ -110,9 +110,13 @@ NodeFacts read_node(const Json& object) {
   node.name = text_at(metadata, "name");
   node.hostname = text_at(labels, "kubernetes.io/hostname");
   if (node.hostname.empty()) node.hostname = node.name;
-  for (const char* label : {"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator",
-                            "accelerator", "k8s.amazonaws.com/accelerator"}) {
-    if (node.accelerator.empty()) node.accelerator = text_at(labels, label);
+  if (!accelerator_label.empty()) {
+    node.accelerator = text_at(labels, accelerator_label.c_str());
+  } else {
+    for (const char* label : {"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator",
+                              "accelerator", "k8s.amazonaws.com/accelerator"}) {
+      if (node.accelerator.empty()) node.accelerator = text_at(labels, label);
+    }
   }
   for (const auto& [key, value] : labels.items()) node.labels[key] = text_at(labels, key.c_str());
   node.allocatable = amounts(member(status, "allocatable"));
@@ -130,6 +134,21 @@ NodeFacts read_node(const Json& object) {
     if (effect == "NoSchedule" || effect == "NoExecute") node.taints.push_back(taint);
   }
   return node;
+}
+
+std::optional<std::string> accelerator_of(const std::vector<std::string>& names,
+                                          const std::map<std::string, NodeFacts>& nodes) {
+  std::optional<std::string> kind;
+  for (const std::string& name : names) {
+    const auto found = nodes.find(name);
+    if (found == nodes.end()) return std::nullopt;
+    if (kind && *kind != found->second.accelerator) return std::nullopt;
+    kind = found->second.accelerator;
+  }
+  const bool told_apart = std::any_of(nodes.begin(), nodes.end(), [](const auto& node) {
+    return !node.second.accelerator.empty();
+  });
+  return told_apart ? kind : std::nullopt;
 }
 
 bool tolerates(const Json& pod_spec, const Json& taints) {

@@ -3,6 +3,7 @@
 // The resources of nodes, and what pods take of them.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,14 @@ struct NodeFacts {
   bool operator==(const NodeFacts&) const = default;
 };
 
+// `accelerator_label`: of nodes, naming the kind of their accelerators; "": those that vendors use.
 // Never throws.
-NodeFacts read_node(const Json& object);
+NodeFacts read_node(const Json& object, const std::string& accelerator_label = "");
+
+// The kind of accelerators of the nodes with these names, of `nodes`, by name; nothing if they are
+// unlike or unknown, or if none of `nodes` has a kind.
+std::optional<std::string> accelerator_of(const std::vector<std::string>& names,
+                                          const std::map<std::string, NodeFacts>& nodes);
 
 // Whether a pod of this spec tolerates every taint with the effect NoSchedule or NoExecute.
 bool tolerates(const Json& pod_spec, const Json& taints);

@@ -79,6 +79,36 @@ TEST_CASE("requests that no node could meet do not wrap around") {
   CHECK(pod_request(spec)["memory"] == std::numeric_limits<int64_t>::max());
 }
 
+TEST_CASE("which label names the kind of a node's accelerators") {
+  const auto kind = [](const char* labels, const std::string& label = "") {
+    return read_node({{"metadata", {{"name", "n1"}, {"labels", Json::parse(labels)}}}}, label)
+        .accelerator;
+  };
+  CHECK(kind(R"({"nvidia.com/gpu.product": "A100", "accelerator": "fast"})") == "A100");
+  CHECK(kind(R"({"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"})") == "nvidia-tesla-t4");
+  CHECK(kind(R"({"accelerator": "fast"})") == "fast");
+  CHECK(kind(R"({"lab.example/kind": "fast"})").empty());
+  // The operator's own replaces them.
+  const char* const both = R"({"nvidia.com/gpu.product": "A100", "lab.example/kind": "fast"})";
+  CHECK(kind(both, "lab.example/kind") == "fast");
+  CHECK(kind(both, "lab.example/other").empty());
+}
+
+TEST_CASE("the kind of the accelerators of some nodes") {
+  std::map<std::string, NodeFacts> nodes;
+  const auto kind = [&](const std::vector<std::string>& names) {
+    return accelerator_of(names, nodes).value_or("nothing");
+  };
+  for (const char* name : {"a", "b", "c"}) nodes[name].name = name;
+  CHECK(kind({"a"}) == "nothing");  // no node has one
+  nodes["a"].accelerator = nodes["b"].accelerator = "T4";
+  CHECK(kind({"a", "b", "a"}) == "T4");
+  CHECK(kind({"c"}).empty());
+  CHECK(kind({"a", "c"}) == "nothing");
+  CHECK(kind({"a", "gone"}) == "nothing");
+  CHECK(kind({}) == "nothing");
+}
+
 TEST_CASE("a node that is about to go") {
   const auto leaving = [](const char* spec) {
     return read_node({{"metadata", {{"name", "n"}}}, {"spec", Json::parse(spec)}}).leaving;

@@ -172,7 +172,7 @@ TEST_CASE("controller: pods that the watch has not told of keep the next group f
   std::string problem;
   JobObject job = read_job(lab.put_job(status), problem);
   PodSettings settings;
-  Json pod = make_pod(job, job.status, {0, "n1"}, "n1", settings);
+  Json pod = make_pod(job, job.status, {0, "n1"}, {"n1", ""}, settings);
   lab.api.put(kube::kPods.in(kSpace), pod);
 
   Leader leader(lab.api, "key");
@@ -216,7 +216,7 @@ TEST_CASE("controller: a node that did not take a job's pod is not the next to b
   lab.put_node("n2");
   std::string problem;
   const JobObject job = read_job(lab.put_job(kStarting), problem);
-  Json pod = make_pod(job, job.status, {0, "n1"}, "n1", PodSettings{});
+  Json pod = make_pod(job, job.status, {0, "n1"}, {"n1", ""}, PodSettings{});
   pod["status"] = {{"phase", "Failed"}, {"reason", "NodeAffinity"}, {"message", "not here"}};
   lab.api.put(kube::kPods.in(kSpace), pod);
   Leader leader(lab.api, "key", true, true);

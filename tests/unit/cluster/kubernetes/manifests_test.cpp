@@ -256,7 +256,8 @@ TEST_CASE("the webhook sees jobs alone, and cannot stop them") {
 TEST_CASE("values of AdaptDL's chart") {
   const auto objects = objects_of(R"(
 image: {repository: r.example/adaptdl, tag: null, digest: 'sha256:12', pullSecrets: [{name: key}]}
-sched: {resources: {requests: {memory: 2Gi}}, policy: pollux, policyOptions: {fairness: 1}}
+sched: {resources: {requests: {memory: 2Gi}}, policy: pollux, policyOptions: {fairness: 1},
+        acceleratorLabel: lab.example/kind}
 tolerations: []
 job:
   defaultResources: {requests: {cpu: "2.0"}}
@@ -272,6 +273,8 @@ supervisor: {service: {type: NodePort, port: 80, targetPort: 8081, nodePort: 300
   CHECK(container["resources"]["requests"] == Json({{"cpu", "100m"}, {"memory", "2Gi"}}));
   CHECK(argument(objects, "--policy") == "pollux");
   CHECK(argument(objects, "--policy-option") == "fairness=1");
+  CHECK(argument(objects, "--accelerator-label") == "lab.example/kind");
+  CHECK(argument(objects_of(kImage), "--accelerator-label").empty());
   CHECK(argument(objects, "--supervisor-url") == "http://adaptdl-supervisor.lab.svc:80");
   CHECK(argument(objects, "--supervisor-port") == "8081");
   CHECK(argument(objects, "--default-resources") == R"({"requests":{"cpu":"2.0","memory":"1Gi"}})");

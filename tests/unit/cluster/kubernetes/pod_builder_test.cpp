@@ -30,7 +30,7 @@ std::map<std::string, std::string> variables(const Json& pod) {
 
 Json present_pod(const JobObject& job, const PodPlace& place, const std::string& hostname,
                  const PodSettings& settings) {
-  return make_pod(job, job.status, place, hostname, settings);
+  return make_pod(job, job.status, place, {.hostname = hostname, .accelerator = ""}, settings);
 }
 
 }  // namespace
@@ -62,6 +62,19 @@ TEST_CASE("a pod has what AdaptDL's programs look for") {
   CHECK(environment["ADAPTDL_SCHED_VERSION"] == "0.2.11");
   CHECK(environment["ADAPTDL_SUPERVISOR_URL"] == "http://sched:8080/j/$(ADAPTDL_JOB_TOKEN)");
   CHECK(environment["NVIDIA_VISIBLE_DEVICES"] == "none");
+}
+
+TEST_CASE("a pod is told the kind of its node's accelerators, as the scheduler calls it") {
+  const JobObject job = allocated();
+  PodNode node{.hostname = "n1", .accelerator = "Tesla-T4"};
+  const auto told = [&] {
+    auto environment = variables(make_pod(job, job.status, {0, "n1"}, node, kSettings));
+    return environment.contains("ADAPTDL_ACCELERATOR") ? environment["ADAPTDL_ACCELERATOR"]
+                                                       : "nothing";
+  };
+  CHECK(told() == "Tesla-T4");
+  node.accelerator.clear();
+  CHECK(told() == "nothing");  // the program sees for itself
 }
 
 TEST_CASE("the Secret of a token is named after what it holds") {

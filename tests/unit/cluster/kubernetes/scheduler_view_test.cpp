@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <doctest/doctest.h>
 
+#include "core/policy/policy.h"
 #include "core/sched/allocator.h"
 #include "core/sched/policy_input.h"
 #include "tests/unit/cluster/kubernetes/sample_objects.h"
@@ -67,6 +68,70 @@ TEST_CASE("a job") {
   REQUIRE(seen.hints.batch);
   CHECK(seen.hints.batch->initial == 128);
   CHECK(seen.hints.rescale_cost_s == 30);
+}
+
+TEST_CASE("a job has measured itself on kinds of accelerators") {
+  NodeFacts fast = node("fast"), slow = node("slow");
+  fast.accelerator = "A100";
+  slow.accelerator = "T4";
+  const JobObject job = read_sample(Json::object(), Json::parse(R"({"train": {
+      "initBatchSize": 128, "accelerator": "T4",
+      "accelerators": {"T4": {"maxLocalBsz": 16, "perfParams": {
+          "alpha_c": 1, "beta_c": 2, "alpha_n": 0, "beta_n": 0, "alpha_r": 0, "beta_r": 0,
+          "gamma": 1}}}}})"));
+  const auto view = scheduler_view({fast, slow}, {}, {job}, PodSettings{}, kWall, 0);
+  CHECK(view.nodes[0].accelerator == "A100");
+  CHECK(view.nodes[1].accelerator == "T4");
+  const JobHints& hints = view.jobs.at(0).hints;
+  REQUIRE(hints.kinds.contains("T4"));
+  CHECK(hints.kinds.at("T4").perf->beta_c == 2);
+  CHECK(hints.kinds.at("T4").atomic_max == 16);
+  CHECK_FALSE(hints.kinds.contains("A100"));
+}
+
+TEST_CASE("every policy that adapts gives two jobs the kinds on which each is better") {
+  NodeFacts fast = node("fast"), slow = node("slow");
+  fast.accelerator = "A100";
+  slow.accelerator = "T4";
+  const auto job = [](const char* name, double on_a100, double on_t4) {
+    const auto perf = [](double seconds) -> Json {
+      return {{"alpha_c", seconds}, {"beta_c", 1e-6}, {"alpha_n", 0}, {"beta_n", 0},
+              {"alpha_r", 0},       {"beta_r", 0},    {"gamma", 1}};
+    };
+    const Json train = {
+        {"initBatchSize", 128},
+        {"maxBatchSize", 128},
+        {"localBszBounds", {64, 128}},
+        {"maxProfiledReplicas", 1},
+        {"gradParams", {{"norm", 1}, {"var", 1}}},
+        {"perfParams", perf(on_t4)},
+        {"accelerator", "T4"},
+        {"accelerators",
+         {{"T4", {{"perfParams", perf(on_t4)}}}, {"A100", {{"perfParams", perf(on_a100)}}}}}};
+    JobObject object =
+        read_sample(Json::parse(R"({"minReplicas": 1, "maxReplicas": 1})"), {{"train", train}});
+    object.name = name;
+    return object;
+  };
+  // One gains much on the fast kind, the other next to nothing; each node has room for one.
+  fast.allocatable["cpu"] = slow.allocatable["cpu"] = 500;
+  const std::vector<JobObject> jobs = {job("any", 0.95, 1), job("gains", 0.1, 1)};
+  const auto view = scheduler_view({fast, slow}, {}, jobs, PodSettings{}, kWall + 3600, 3600);
+  std::vector<std::string> problems;
+  const Snapshot snapshot = policy_input(view.nodes, view.jobs, 3600, problems);
+  CHECK(problems.empty());
+  for (const PolicyInfo& info : policies()) {
+    if (!info.adapts) continue;
+    CAPTURE(std::string(info.name));
+    const Decision decision = make_policy(info.name)->decide(snapshot, 1, SearchBudget{});
+    REQUIRE(decision.jobs.size() == 2);
+    for (size_t j = 0; j < 2; ++j) {
+      const bool gains = snapshot.jobs[j].name == "team-a/gains";
+      REQUIRE(decision.jobs[j].nodes.size() == 1);
+      const auto at = static_cast<size_t>(decision.jobs[j].nodes[0]);
+      CHECK(snapshot.nodes[at].name == (gains ? "fast" : "slow"));
+    }
+  }
 }
 
 TEST_CASE("jobs that are not to be scheduled, and hints that are nonsense") {
