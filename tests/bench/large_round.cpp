@@ -1,12 +1,15 @@
 // Measures a whole round of the allocator on a large cluster, with resources as on Kubernetes, half
 // of the jobs anchored, and a cluster that only stores what it is told. Prints one line of JSON for
-// each size: the round's time, the policy's part of it, and what changed.
+// each size: the round's time, the policy's part of it, and what changed; and one for the time in
+// which the operator makes its view of as many jobs, nodes and pods, which comes before each round.
 
 #include <cstdio>
 #include <map>
 
+#include "core/cluster/kubernetes/scheduler_view.h"
 #include "core/formats/json.h"
 #include "core/sched/allocator.h"
+#include "tests/unit/cluster/kubernetes/sample_objects.h"
 #include "tests/unit/policy/large_snapshot.h"
 
 using namespace adaptdl;
@@ -82,9 +85,50 @@ void measure(const char* name, const LargeShape& shape) {
   }
 }
 
+void measure_view(const char* name, const LargeShape& shape) {
+  namespace k8s = kubernetes;
+  const Snapshot snapshot = large_snapshot(1, shape);
+  std::vector<k8s::NodeFacts> nodes;
+  for (const NodeSnapshot& node : snapshot.nodes) {
+    k8s::NodeFacts facts;
+    facts.name = facts.hostname = node.name;
+    facts.allocatable = {{"cpu", 96'000}, {"nvidia.com/gpu", 8}, {"memory", int64_t{8} << 36}};
+    facts.ready = true;
+    nodes.push_back(std::move(facts));
+  }
+  std::vector<k8s::PodUse> pods;
+  std::vector<Json> objects;
+  for (const JobSnapshot& job : snapshot.jobs) {
+    Json allocation = Json::array();
+    for (const int node : job.nodes) {
+      allocation.push_back(snapshot.nodes[static_cast<size_t>(node)].name);
+      pods.push_back({allocation.back(), true, {{"cpu", 500}, {"nvidia.com/gpu", 1}}});
+    }
+    objects.push_back(k8s::sample_job(
+        {{"maxReplicas", job.max_replicas}},
+        {{"phase", "Running"},
+         {"allocation", std::move(allocation)},
+         {"train", {{"initBatchSize", 128}, {"maxBatchSize", 4096}, {"maxProfiledReplicas", 4}}}}));
+    objects.back()["metadata"]["name"] = job.name;
+  }
+  const TimePoint started = Monotonic::now();
+  std::vector<k8s::JobObject> jobs;
+  std::string problem;
+  for (const Json& object : objects) jobs.push_back(k8s::read_job(object, problem));
+  const double read_s = seconds_since(started);
+  const auto view = k8s::scheduler_view(nodes, pods, jobs, k8s::PodSettings{}, 1.8e9, 0);
+  const Json record = {{"name", "large_view"}, {"size", name},
+                       {"unit", "s"},          {"whole", seconds_since(started)},
+                       {"reading", read_s},    {"jobs", view.jobs.size()}};
+  std::printf("%s\n", dump_json(record).c_str());
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int main() {
   measure("2000 jobs on 10000 GPUs", {2000, 1250});
   measure("20000 jobs on 100000 GPUs", {});
+  measure_view("2000 jobs on 10000 GPUs", {2000, 1250});
+  measure_view("20000 jobs on 100000 GPUs", {});
 }
