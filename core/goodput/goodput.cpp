@@ -94,6 +94,8 @@ BatchChoice GoodputModel::optimize(int nodes, int replicas, const BatchBounds& b
   // No step is shorter than its computation, or than its network time. This bounds the goodput for
   // a tenth of the cost of computing it, and excludes most choices early.
   const double network = network_time(perf_, nodes, replicas);
+  const double both = grad_.var + grad_.sqr;
+  const double var = both > 0 ? grad_.var / both : 0, sqr = both > 0 ? grad_.sqr / both : 1;
   std::array<BatchChoice, kSamples> choices;  // goodput: the bound
   size_t count = 0, promising = 0;
   for (int i = 0; i < kSamples; ++i) {
@@ -107,7 +109,8 @@ BatchChoice GoodputModel::optimize(int nodes, int replicas, const BatchBounds& b
         accum_steps = std::max(accum_steps, 1.0);
       }
       accum_steps = std::min<double>(accum_steps, kMostAccumulation);
-      atomic = std::ceil(local / (accum_steps + 1) - kRound);
+      const double share = accum_steps > 0 ? local / (accum_steps + 1) : local;
+      atomic = std::ceil(share - kRound);
     } else if (replicas > 1) {
       atomic = std::ceil(local - kRound);
     }
@@ -121,7 +124,9 @@ BatchChoice GoodputModel::optimize(int nodes, int replicas, const BatchBounds& b
     const double m = static_cast<double>(choice.atomic), compute = accum_time(perf_, m);
     const double batch = replicas * m * (choice.accum_steps + 1);
     const double least = choice.accum_steps * compute + std::max({compute, network, kZero});
-    choice.goodput = batch / least * efficiency(batch) * (1 + kRound);
+    // batch / least * efficiency(batch), with one division
+    choice.goodput =
+        batch * initial_batch_ / (least * (var * initial_batch_ + sqr * batch)) * (1 + kRound);
     if (choice.goodput > choices[promising].goodput) promising = count;
     ++count;
   }

@@ -15,18 +15,6 @@ bool expired(const SearchBudget& budget) {
   return budget.deadline && Monotonic::now() >= *budget.deadline;
 }
 
-// Raises all prices until the jobs' own choices fit.
-AssignmentDual::Point fitting_point(const AssignmentDual& dual, const AssignmentDual::Point& best) {
-  AssignmentDual::Point point = best;
-  for (double rise = 1e-6; !dual.fits(point.used); rise *= 2) {
-    std::vector<double> price = best.price;
-    for (double& mu : price) mu = mu * (1 + rise) + 1e-9 * rise;
-    ADAPTDL_CHECK(std::isfinite(rise));
-    point = dual.evaluate(std::move(price));
-  }
-  return point;
-}
-
 // Gives free GPUs to the jobs that gain most from each GPU, until no job gains.
 void fill(const AssignmentProblem& problem, std::vector<int64_t> used, std::vector<int>& choice,
           const SearchBudget& budget) {
@@ -148,7 +136,8 @@ Assignment solve_assignment(const AssignmentProblem& problem, const SearchBudget
   }
   const AssignmentDual dual(problem);
   const AssignmentDual::Point prices = dual.maximise(budget);
-  AssignmentDual::Point first = fitting_point(dual, prices);
+  AssignmentDual::Point first = prices;
+  dual.make_fit(first);
   best.choice = std::move(first.choice);
   fill(problem, std::move(first.used), best.choice, budget);
   best.objective = assignment_objective(problem, best.choice);

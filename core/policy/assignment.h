@@ -39,7 +39,7 @@ struct Assignment {
 
 // Always feasible, deterministic without deadline. A tie goes to options that come first in a job.
 // Requires: kinds within `capacity`; finite values. Any thread. Milliseconds for hundreds of jobs,
-// under 2 s for 2000 jobs on 10,000 GPUs with the default budget.
+// 0.2 s for 20,000 jobs on 100,000 GPUs of three kinds with the default budget.
 Assignment solve_assignment(const AssignmentProblem& problem, const SearchBudget& budget = {});
 
 // Sum of values, with `unassigned` for each -1.

@@ -68,6 +68,7 @@ class Round {
       decision.jobs.push_back({nodes(j), reason(j, runs)});
       decision.objective += value(j, choice_[j]);
     }
+    decision.gap = std::max(0.0, decision.objective - bound_);
     return decision;
   }
 
@@ -179,6 +180,7 @@ class Round {
     std::vector<int> present;
     std::vector<int64_t> used(kinds_.size());
     for (size_t j = 0; j < snapshot_.jobs.size(); ++j) {
+      if (pinned_[j] || (held_[j] && choice_[j] == 0)) bound_ += value(j, choice_[j]);
       if (pinned_[j]) continue;
       std::vector<AssignmentOption> options;
       for (const Option& option : options_of_[j]) {
@@ -192,11 +194,13 @@ class Round {
         continue;
       }
       if (present_[j] == 0) used[static_cast<size_t>(options[0].kind)] += options[0].gpus;
+      bound_ += unassigned_[j];
       jobs.push_back(j);
       present.push_back(present_[j]);
       problem.jobs.push_back(std::move(options));
     }
     Assignment answer = solve_assignment(problem, budget);
+    bound_ += answer.bound;
     bool stay = true;
     for (size_t k = 0; k < used.size(); ++k) stay = stay && used[k] <= problem.capacity[k];
     const double gain = stay ? assignment_objective(problem, present) - answer.objective : 1;
@@ -356,6 +360,7 @@ class Round {
   std::vector<int> wanted_;                      // the integer program's choice
   std::vector<bool> pinned_;                     // not preemptible
   std::vector<bool> held_;                       // settling: may only move
+  double bound_ = 0;                             // of the sum of values
   bool settled_ = true, all_stay_ = false;
 };
 

@@ -6,6 +6,20 @@
 #include "core/base/error.h"
 
 namespace adaptdl {
+namespace {
+
+// Calls visit(node, count) for each run of equal nodes; one pass, whatever the order.
+template <typename Visit>
+void for_each_run(const NodeList& nodes, const Visit& visit) {
+  for (size_t i = 0; i < nodes.size();) {
+    size_t end = i + 1;
+    while (end < nodes.size() && nodes[end] == nodes[i]) ++end;
+    visit(nodes[i], static_cast<int64_t>(end - i));
+    i = end;
+  }
+}
+
+}  // namespace
 
 FreeResources::FreeResources(const Snapshot& snapshot) : snapshot_(snapshot) {
   for (const NodeSnapshot& node : snapshot.nodes) {
@@ -45,18 +59,23 @@ void FreeResources::release(int job, int node, int64_t replicas) {
 }
 
 void FreeResources::take(int job, const NodeList& nodes) {
-  for (const int node : nodes) take(job, node, 1);
+  for_each_run(nodes, [&](int node, int64_t count) { take(job, node, count); });
 }
 
 void FreeResources::release(int job, const NodeList& nodes) {
-  for (const int node : nodes) release(job, node, 1);
+  for_each_run(nodes, [&](int node, int64_t count) { release(job, node, count); });
 }
 
 bool FreeResources::can_take(int job, const NodeList& nodes) const {
-  for (const int node : nodes) {
-    if (fits(job, node) < std::count(nodes.begin(), nodes.end(), node)) return false;
-  }
-  return true;
+  const auto fits_all = [&](const NodeList& list) {
+    bool all = true;
+    for_each_run(list, [&](int node, int64_t count) { all = all && fits(job, node) >= count; });
+    return all;
+  };
+  if (std::is_sorted(nodes.begin(), nodes.end())) return fits_all(nodes);
+  NodeList sorted = nodes;
+  std::sort(sorted.begin(), sorted.end());
+  return fits_all(sorted);
 }
 
 namespace {

@@ -3,6 +3,7 @@
 // (snapshot, seed, budget) -> an allocation for every job, with a reason for its user.
 // adaptdl-policy(5) explains each policy to users; here is what code may rely on.
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,7 +33,10 @@ struct JobDecision {
 struct Decision {
   std::vector<JobDecision> jobs;  // one for each job of the snapshot, in its order
   double objective = 0;           // what the policy maximised (minimised: sia), in its own unit
-  bool cut_short = false;         // the deadline ended the search; a better answer may exist
+  // No allocation that the policy considers is better by more than this (>= 0, in the objective's
+  // unit); infinite: not known.
+  double gap = std::numeric_limits<double>::infinity();
+  bool cut_short = false;  // the deadline ended the search; a better answer may exist
 };
 
 // The allocation is always feasible (see feasibility.h), the best found within the budget, and

@@ -15,9 +15,14 @@ class Mover {
       : snapshot_(snapshot),
         allocation_(allocation),
         anchors_(snapshot.jobs.size(), -1),
+        seen_on_(snapshot.nodes.size()),
         free_(snapshot) {
     for (const Anchor& anchor : anchors) anchors_[index(anchor.job)] = anchor.node;
-    for (size_t j = 0; j < allocation.size(); ++j) free_.take(static_cast<int>(j), allocation[j]);
+    for (size_t j = 0; j < allocation.size(); ++j) {
+      const auto job = static_cast<int>(j);
+      free_.take(job, allocation[j]);
+      for (const int node : allocation[j]) seen_on_[index(node)].insert(job);
+    }
   }
 
   void bring_home(const Anchor& anchor) {
@@ -30,8 +35,8 @@ class Mover {
         continue;
       }
       if (move(anchor.job, node, anchor.node)) return;
-      for (size_t k = 0; k < allocation_.size(); ++k) {
-        if (exchange(anchor.job, node, static_cast<int>(k), anchor.node)) return;
+      for (const int other : seen_on_[index(anchor.node)]) {
+        if (exchange(anchor.job, node, other, anchor.node)) return;
       }
     }
   }
@@ -61,16 +66,21 @@ class Mover {
     free_.release(job, from, count);
     const bool room = free_.fits(job, to) >= count && may_span(job, to);
     free_.take(job, room ? to : from, count);
-    if (room) std::replace(list(job).begin(), list(job).end(), from, to);
+    if (room) replace(job, from, to);
     return room;
+  }
+
+  void replace(int job, int from, int to) {
+    std::replace(list(job).begin(), list(job).end(), from, to);
+    seen_on_[index(to)].insert(job);
   }
 
   // Jobs of several nodes slow each other down if they share a node.
   bool may_span(int job, int node) {
     if (distinct_nodes(list(job)) < 2) return true;
-    for (size_t k = 0; k < allocation_.size(); ++k) {
-      const NodeList& nodes = allocation_[k];
-      if (static_cast<int>(k) != job && has(nodes, node) && distinct_nodes(nodes) > 1) return false;
+    for (const int other : seen_on_[index(node)]) {
+      const NodeList& nodes = list(other);
+      if (other != job && has(nodes, node) && distinct_nodes(nodes) > 1) return false;
     }
     return true;
   }
@@ -86,7 +96,7 @@ class Mover {
     list(job).clear();
     const bool gone = move(other, home, node);
     list(job) = own;
-    std::replace(list(job).begin(), list(job).end(), node, home);
+    replace(job, node, home);
     if (gone && free_.can_take(job, list(job)) && may_span(job, home)) {
       free_.take(job, list(job));
       return true;
@@ -101,7 +111,8 @@ class Mover {
 
   const Snapshot& snapshot_;
   std::vector<NodeList>& allocation_;
-  std::vector<int> anchors_;  // by job; -1: none
+  std::vector<int> anchors_;            // by job; -1: none
+  std::vector<std::set<int>> seen_on_;  // by node: all jobs there, and some that have left
   FreeResources free_;
 };
 

@@ -140,6 +140,7 @@ def all_reduce(options):
 
 
 def policies(options):
-    """The time of a call of each scheduling policy; the program prints its figures itself."""
+    """Times of scheduling policies and of a whole round; the programs print their figures."""
     sys.stdout.flush()
-    subprocess.run([os.path.join(options.build, "tests", "bench", "bench_policies")], check=True)
+    for name in ("bench_policies", "bench_large_policies", "bench_large_round"):
+        subprocess.run([os.path.join(options.build, "tests", "bench", name)], check=True)

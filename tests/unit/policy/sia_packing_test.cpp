@@ -133,5 +133,80 @@ TEST_CASE("powers of two and whole nodes always fit when the GPUs suffice") {
   }
 }
 
+// All nodes that can hold the shares, by trying each.
+std::vector<int> nodes_by_trying(const Packing& packing, const Snapshot& snapshot, int job,
+                                 const std::vector<int>& taken_by_several, const Configuration& c) {
+  const int share = (c.replicas - 1) / c.nodes + 1;
+  std::vector<int> fitting;
+  for (int n = 0; n < static_cast<int>(snapshot.nodes.size()); ++n) {
+    const bool alone = c.nodes > 1 && taken_by_several[static_cast<size_t>(n)] > 0;
+    if (!alone && packing.free().fits(job, n) >= share) fitting.push_back(n);
+  }
+  return fitting;
+}
+
+TEST_CASE("a job is placed if any nodes have room, on those with the fewest free GPUs") {
+  Draw draw(21);
+  for (int round = 0; round < 200; ++round) {
+    SnapshotShape shape;
+    shape.nodes = draw.integer(1, 12);
+    shape.gpus = {2, 4, 8};
+    shape.cores = draw.chance(0.5);
+    shape.wide = draw.chance(0.5);
+    shape.jobs = 30;
+    shape.running = 0;
+    const Snapshot snapshot = random_snapshot(static_cast<uint64_t>(round), shape);
+    const NodeKinds kinds(snapshot);
+    Packing packing(snapshot, kinds);
+    std::vector<int> several(snapshot.nodes.size());
+    for (int j = 0; j < shape.jobs; ++j) {
+      const int nodes = draw.chance(0.7) ? 1 : draw.integer(2, 3);
+      const Configuration c = {0, nodes, nodes * draw.integer(1, 4)};
+      const std::vector<int> fitting = nodes_by_trying(packing, snapshot, j, several, c);
+      std::vector<int64_t> free;
+      for (const int n : fitting) free.push_back(packing.free().free(n));
+      std::sort(free.begin(), free.end());
+      std::vector<int64_t> before;
+      for (size_t n = 0; n < snapshot.nodes.size(); ++n) {
+        before.push_back(packing.free().free(static_cast<int>(n)));
+      }
+      INFO("round " << round << ", job " << j);
+      const bool placed = packing.place(j, c);
+      REQUIRE(placed == (fitting.size() >= static_cast<size_t>(nodes)));
+      if (!placed) continue;
+      const std::set<int> chosen(packing.nodes(j).begin(), packing.nodes(j).end());
+      CHECK(packing.nodes(j).size() == static_cast<size_t>(c.replicas));
+      REQUIRE(chosen.size() == static_cast<size_t>(nodes));
+      std::vector<int64_t> were;
+      for (const int n : chosen) {
+        were.push_back(before[static_cast<size_t>(n)]);
+        if (nodes > 1) ++several[static_cast<size_t>(n)];
+        CHECK(std::find(fitting.begin(), fitting.end(), n) != fitting.end());
+      }
+      std::sort(were.begin(), were.end());
+      free.resize(static_cast<size_t>(nodes));
+      CHECK(were == free);
+    }
+  }
+}
+
+TEST_CASE("where no moves made room, they may after larger jobs have left") {
+  const Snapshot snapshot = cluster({8, 8}, 7);
+  const NodeKinds kinds(snapshot);
+  Packing packing(snapshot, kinds);
+  REQUIRE(packing.keep(0, {0, 0, 0, 0}));
+  REQUIRE(packing.keep(1, {0, 0, 0, 0}));
+  REQUIRE(packing.keep(2, {1, 1, 1, 1}));
+  REQUIRE(packing.keep(3, {1, 1, 1, 1}));
+  std::vector<int> moved;
+  CHECK_FALSE(packing.place_moving(4, {0, 1, 3}, moved));
+  REQUIRE(packing.place_moving(5, {0, 1, 5}, moved));
+  REQUIRE(moved.size() == 2);
+  REQUIRE(packing.place(6, {0, 1, 2}));
+  moved.clear();
+  REQUIRE(packing.place_moving(4, {0, 1, 3}, moved));
+  CHECK(moved == std::vector<int>{6});
+}
+
 }  // namespace
 }  // namespace adaptdl
