@@ -16,6 +16,8 @@ using namespace adaptdl;
 
 namespace {
 
+constexpr double kNow = 1e6;  // s
+
 class StoredCluster : public Cluster {
  public:
   explicit StoredCluster(const Snapshot& snapshot) {
@@ -31,7 +33,7 @@ class StoredCluster : public Cluster {
     for (const JobSnapshot& job : snapshot.jobs) {
       ClusterJob seen;
       seen.name = job.name;
-      seen.submitted_s = now_s() - job.age_s;
+      seen.submitted_s = kNow - job.age_s;
       for (const int node : job.nodes) {
         seen.nodes.push_back(snapshot.nodes[static_cast<size_t>(node)].name);
       }
@@ -51,7 +53,7 @@ class StoredCluster : public Cluster {
     }
   }
 
-  double now_s() override { return 1e6; }
+  double now_s() override { return kNow; }
   std::vector<ClusterNode> nodes() override { return nodes_; }
   std::vector<ClusterJob> jobs() override { return jobs_; }
   void allocate(const std::string& job, const std::vector<std::string>& nodes,

@@ -44,7 +44,9 @@ class Search {
   void put_back(const std::vector<int>& jobs, double price_scale);
   void fill_at(double price_scale);
   void fill();
-  void improve();
+  int64_t patience_work() const;
+  void improve(int64_t stop);
+  void improve_again(int64_t stop);
   void choose_jobs_to_take_out();
   bool take_out_and_put_back();
   void start_on_what_is_free();
@@ -274,16 +276,43 @@ bool Search::take_out_and_put_back() {
   return false;
 }
 
-void Search::improve() {
-  if (jobs_.empty()) return;
-  // Milliseconds for some hundred accelerators; for larger clusters in proportion to jobs * nodes.
+// Milliseconds for some hundred accelerators; for larger clusters in proportion to jobs * nodes.
+int64_t Search::patience_work() const {
   const auto jobs = static_cast<int64_t>(jobs_.size());
   const auto nodes = static_cast<int64_t>(problem_.snapshot.nodes.size());
-  const int64_t stop = work_ - std::max<int64_t>(700'000, 400 * jobs * nodes);
-  const int64_t patience = 300 + 4 * jobs;
+  return std::max<int64_t>(700'000, 400 * jobs * nodes);
+}
+
+// Until nothing is found for long, or less than `stop` work is left.
+void Search::improve(int64_t stop) {
+  if (jobs_.empty()) return;
+  const int64_t patience = 300 + 4 * static_cast<int64_t>(jobs_.size());
   int64_t tries = 0;
   while (!over() && !good_enough() && work_ > stop && tries < patience) {
     tries = take_out_and_put_back() ? 0 : tries + 1;
+  }
+}
+
+// A search may end where no exchange of a few jobs helps. So take out a third of the jobs, improve
+// what comes of that, and go on from the better answer.
+void Search::improve_again(int64_t stop) {
+  constexpr int kTimes = 4;
+  for (int i = 0; i < kTimes && work_ > stop && !over() && !good_enough(); ++i) {
+    const PolluxAllocation best = now_;
+    const double best_total = total_;
+    std::vector<int> out;
+    for (const int job : jobs_) {
+      if (random_.below(3) == 0) out.push_back(job);
+    }
+    for (size_t k = out.size(); k > 1; --k) std::swap(out[k - 1], out[random_.below(k)]);
+    for (const int job : out) now_.remove(job);
+    put_back(out, 1);
+    fill();
+    recount();
+    improve(stop);
+    if (total_ > best_total + kRounding * std::abs(best_total)) continue;
+    now_ = best;
+    total_ = best_total;
   }
 }
 
@@ -356,8 +385,10 @@ PolluxAnswer Search::run() {
     now_ = best;
     total_ = best_total;
   }
-  improve();
-  if (total_ <= present_total + worth_a_change) {
+  improve(work_ - patience_work());
+  if (total_ > present_total + worth_a_change) {
+    improve_again(work_ - patience_work());  // only for an answer that changes something anyway
+  } else {
     now_ = present;
     total_ = present_total;
   }
