@@ -1,7 +1,6 @@
 #include <cerrno>
 #include <fmt/ranges.h>
 #include <fstream>
-#include <set>
 
 #include "cli/commands.h"
 #include "cli/commands/simulate_setup.h"
@@ -22,33 +21,10 @@ void read_events(const std::string& path, Recording& recording) {
   recording.add(stream, path);
 }
 
-// Adds the kinds of accelerators that the runs of a stream were on.
-void read_kinds(const std::string& path, std::set<std::string>& kinds) {
-  std::ifstream stream(path, std::ios::binary);
-  for (std::string line; std::getline(stream, line);) {
-    if (line.find("\"accelerator\"") == std::string::npos) continue;
-    const Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!event.is_object() || event.value("event", Json()) != "generation") continue;
-    const Json kind = event.value("accelerator", Json());
-    if (kind.is_string()) kinds.insert(kind.get<std::string>());
-  }
-}
-
 int run_profile(const Arguments& arguments) {
   const std::vector<std::string>& paths = arguments.rest();
   Recording recording;
-  std::set<std::string> kinds;
-  for (const std::string& path : paths) {
-    read_events(path, recording);
-    read_kinds(path, kinds);
-  }
-  const std::string on = fmt::format("{}", fmt::join(kinds, ", "));
-  if (kinds.size() > 1) {
-    talk(
-        fmt::format("the runs were on several kinds of accelerators ({}), and the profile mixes "
-                    "their times; for a profile of one kind give runs on that kind",
-                    on));
-  }
+  for (const std::string& path : paths) read_events(path, recording);
 
   const std::string name =
       arguments.given("application") ? arguments.text("application") : recording.name();
@@ -58,9 +34,10 @@ int run_profile(const Arguments& arguments) {
   const std::string path = arguments.given("to") ? arguments.text("to") : name + ".yaml";
   if (path != "-") check_writable(path);
   const ProfileData data = recording.profile(name);
+  const std::string on = fmt::format("{}", fmt::join(recording.kinds(), ", "));
   const std::string text =
       profile_yaml(data, fmt::format("adaptdl-profile(5) of {}, from {} steps{}.", name,
-                                     recording.steps(), kinds.empty() ? "" : " on " + on));
+                                     recording.steps(), on.empty() ? "" : " on " + on));
   if (path == "-") {
     print(text);
     return 0;
@@ -68,8 +45,10 @@ int run_profile(const Arguments& arguments) {
   write_file_atomic(path, text);
   if (arguments.quiet()) return 0;
   const size_t epochs = data.runs.front().epochs.size();
-  talk(fmt::format("{}: {} placements and batches, {} epoch{}, rescales of {}", path,
-                   data.placements.size(), epochs, epochs == 1 ? "" : "s",
+  size_t placements = data.placements.size();
+  for (const auto& [kind, measured] : data.kinds) placements += measured.placements.size();
+  talk(fmt::format("{}: {} placements and batches, {} epoch{}, rescales of {}", path, placements,
+                   epochs, epochs == 1 ? "" : "s",
                    data.rescale_s ? fmt::format("{:.3g} s", *data.rescale_s) : "unknown cost"));
   return 0;
 }

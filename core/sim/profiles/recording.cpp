@@ -44,7 +44,7 @@ bool planned(const std::string& cause) {
 // Profiles assume constant times outside the measured batches, so large batches that a run never
 // tried would seem free. So each number of replicas gets times for both ends of the range in the
 // settings: its nearest measurement, scaled by the step-time model fitted to all measurements.
-void measure_ends(ProfileData& data, int64_t atomic_min, int64_t atomic_max) {
+void measure_ends(Measurements& data, int64_t atomic_min, int64_t atomic_max) {
   std::vector<PerfObservation> observations;
   std::map<int, std::vector<PlacementMeasurement>> by_replicas;
   for (const PlacementMeasurement& it : data.placements) {
@@ -76,6 +76,7 @@ struct Recording::Reader {
   Recording& to;
   bool started = false;
   int slow_left = kSlowSteps;
+  std::string accelerator;
   double total = 0, progress = 0;
   std::vector<double> noise;  // of the epoch in progress
 
@@ -89,7 +90,11 @@ struct Recording::Reader {
           at, kind);
     } else if (kind == "generation" || kind == "batch") {
       slow_left = kSlowSteps;
-      if (kind == "batch") to.take_bounds(event, at);
+      if (kind == "batch") {
+        to.take_bounds(event, at);
+      } else {
+        accelerator = json_get_or<std::string>(event, "accelerator", at, "");
+      }
     } else if (kind == "resume") {
       noise.clear();
     } else if (kind == "step") {
@@ -136,7 +141,7 @@ struct Recording::Reader {
       --slow_left;
       return;
     }
-    to.take_times(event, at);
+    to.take_times(event, accelerator, at);
   }
 
   void epoch(const Json& event, const std::string& at) {
@@ -194,7 +199,7 @@ void Recording::take_bounds(const Json& event, const std::string& at) {
   max_batch_ = std::max({max_batch_, most, initial});
 }
 
-void Recording::take_times(const Json& event, const std::string& at) {
+void Recording::take_times(const Json& event, const std::string& kind, const std::string& at) {
   const auto replicas = json_get<int>(event, "replicas", at);
   const auto atomic = json_get<int64_t>(event, "atomic", at);
   const auto accumulation = json_get<int64_t>(event, "accumulation", at);
@@ -210,10 +215,33 @@ void Recording::take_times(const Json& event, const std::string& at) {
       static_cast<double>(accumulation) * json_get<double>(event, "accum_s", at);
   const double step_s = json_get<double>(event, "step_s", at) - accumulating;
   if (!(step_s > 0)) return;
-  Times& times = times_[{replicas, atomic}];
+  Times& times = times_[kind][{replicas, atomic}];
   times.step_s += step_s;
   times.sync_s += std::clamp(json_get<double>(event, "sync_s", at), 0.0, step_s);
   ++times.steps;
+}
+
+Measurements Recording::measurements(const TimesByPlacement& of_kind) const {
+  Measurements measured;
+  for (const auto& [key, times] : of_kind) {
+    if (times.steps < kFewest) continue;
+    const auto count = static_cast<double>(times.steps);
+    measured.placements.push_back(
+        {{key.first}, key.second, {times.step_s / count, times.sync_s / count}});
+  }
+  if (measured.placements.empty()) return measured;
+  if (atomic_min_) measure_ends(measured, *atomic_min_, std::min(*atomic_max_, max_batch_));
+  measured.atomic_min = atomic_min_;
+  measured.atomic_max = atomic_max_;
+  return measured;
+}
+
+std::vector<std::string> Recording::kinds() const {
+  std::vector<std::string> names;
+  for (const auto& [kind, times] : times_) {
+    if (!kind.empty()) names.push_back(kind);
+  }
+  return names;
 }
 
 double Recording::epochs_in(double total_progress) const {
@@ -242,20 +270,21 @@ ProfileData Recording::profile(const std::string& application) const {
   ProfileData data;
   data.application = application;
   data.whole_seconds = false;
-  for (const auto& [key, times] : times_) {
-    if (times.steps < kFewest) continue;
-    const auto count = static_cast<double>(times.steps);
-    data.placements.push_back(
-        {{key.first}, key.second, {times.step_s / count, times.sync_s / count}});
+  std::map<std::string, Measurements> measured;
+  for (const auto& [kind, times] : times_) {
+    Measurements one = measurements(times);
+    if (!one.placements.empty()) measured[kind] = std::move(one);
   }
-  if (data.placements.empty()) {
+  if (measured.empty()) {
     fail("{} steps are too few; {} with the same replicas and batch are needed", steps_, kFewest);
   }
-  if (atomic_min_) measure_ends(data, *atomic_min_, std::min(*atomic_max_, max_batch_));
+  if (measured.size() == 1) {
+    static_cast<Measurements&>(data) = std::move(measured.begin()->second);
+  } else {
+    data.kinds = std::move(measured);
+  }
   data.initial_batch = initial_batch_;
   data.max_batch = max_batch_;
-  data.atomic_min = atomic_min_;
-  data.atomic_max = atomic_max_;
   if (!pauses_s_.empty()) data.rescale_s = mean_of(pauses_s_);
 
   const Epochs& epochs = whole_training();

@@ -21,7 +21,7 @@ namespace adaptdl {
 // step-time model fitted to the measurements (goodput/fit.h). The ends of the epochs, and the
 // gradients' noise in them, come from the longest complete training. It may be in several streams,
 // if a run was stopped and continued. Shorter trainings add only placements. All replicas of a run
-// count as on one node.
+// count as on one node. Times are kept by the kind of accelerator that the run's generations name.
 class Recording {
  public:
   // Adds a stream; `path` is for messages. Ignores an incomplete last line. Throws Error PATH:LINE
@@ -32,11 +32,14 @@ class Recording {
   // Of the first run; "" before.
   const std::string& name() const { return name_; }
   int64_t steps() const { return steps_; }
+  // The kinds of accelerators on which steps were timed, as far as the runs name them; sorted.
+  std::vector<std::string> kinds() const;
 
-  // The bounds are those of the settings, as in the events. `validation` has rows for the initial
-  // batch, its doubles, and the largest. Progress and noise are the same in each, because they do
-  // not depend on the batch; iterations follow from them by AdaScale's gain (goodput.h). Throws
-  // Error if nothing was added, or no complete training was recorded.
+  // Times on one kind of accelerators, or on none that is named, count for all kinds; times on
+  // several are in `kinds`. The bounds are those of the settings, as in the events. `validation`
+  // has rows for the initial batch, its doubles, and the largest. Progress and noise are the same
+  // in each, because they do not depend on the batch; iterations follow from them by AdaScale's
+  // gain (goodput.h). Throws Error if nothing was added, or no complete training was recorded.
   ProfileData profile(const std::string& application) const;
 
  private:
@@ -44,6 +47,7 @@ class Recording {
     double step_s = 0, sync_s = 0;  // sums
     int64_t steps = 0;
   };
+  using TimesByPlacement = std::map<std::pair<int, int64_t>, Times>;  // replicas, atomic batch
   struct Epoch {
     std::optional<double> end;  // progress at its end
     std::vector<double> noise;  // gradient noise scale of its steps, samples
@@ -52,7 +56,9 @@ class Recording {
   struct Reader;                        // of one stream
 
   void take_bounds(const Json& event, const std::string& at);
-  void take_times(const Json& event, const std::string& at);
+  void take_times(const Json& event, const std::string& kind, const std::string& at);
+  // Empty if there are too few steps.
+  Measurements measurements(const TimesByPlacement& of_kind) const;
   // The longest training with all its epochs.
   const Epochs& whole_training() const;
   // A whole number; infinite if no step had an epoch.
@@ -62,9 +68,9 @@ class Recording {
   int64_t steps_ = 0;
   int64_t initial_batch_ = 0, max_batch_ = 0;  // 0: not known yet
   std::optional<int64_t> atomic_min_, atomic_max_;
-  double epoch_progress_ = 0;                       // D / M0; 0: not known yet
-  std::map<std::pair<int, int64_t>, Times> times_;  // by replicas, atomic batch
-  std::map<double, Epochs> trainings_;              // by the progress at their end
+  double epoch_progress_ = 0;                      // D / M0; 0: not known yet
+  std::map<std::string, TimesByPlacement> times_;  // by kind of accelerator; "": not named
+  std::map<double, Epochs> trainings_;             // by the progress at their end
   std::vector<double> pauses_s_;
 };
 

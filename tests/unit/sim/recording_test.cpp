@@ -68,6 +68,37 @@ ProfileData profile_of(const std::vector<std::string>& texts) {
 
 }  // namespace
 
+TEST_CASE("times on several kinds of accelerators are kept apart, those on one count for all") {
+  const auto on = [](const std::string& kind, double step_s) {
+    Run run;
+    run.step_s = step_s;
+    std::string text = run.text();
+    text.insert(run.start().size(), fmt::format(R"({{"event":"generation","accelerator":{}}})"
+                                                "\n",
+                                                kind));
+    const std::string later = R"({"event":"generation",)";
+    text.replace(text.rfind(later), later.size(), later + R"("accelerator":)" + kind + ",");
+    return text;
+  };
+  Recording recording;
+  add(recording, on("\"T4\"", 0.4));
+  CHECK(recording.profile("sample").kinds.empty());
+  CHECK(recording.profile("sample").placements.size() > 2);
+  add(recording, on("\"A100\"", 0.1));
+  CHECK(recording.kinds() == std::vector<std::string>{"A100", "T4"});
+  const ProfileData data = recording.profile("sample");
+  CHECK(data.placements.empty());
+  CHECK(data.kinds.at("T4").placements[0].time.step_s == doctest::Approx(0.4));
+  CHECK(data.kinds.at("A100").placements[0].time.step_s == doctest::Approx(0.1));
+  CHECK(data.kinds.at("A100").atomic_max == 80);
+  const std::string text = profile_yaml(data, "two kinds");
+  CHECK(profile_yaml(parse_profile_yaml(text, "two.yaml"), "two kinds") == text);
+
+  Recording unnamed;
+  add(unnamed, on("null", 0.4));
+  CHECK(unnamed.kinds().empty());
+}
+
 TEST_CASE("a run becomes a profile") {
   const ProfileData data = profile_of({Run().text()});
   CHECK(data.application == "mine");
