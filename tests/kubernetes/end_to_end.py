@@ -27,7 +27,7 @@ GPUS = 4
 SPACE = "team"
 VOLUMES = ("first", "second", "third")
 PATIENCE = 150
-EPOCHS = 150  # of the archive: enough for the whole test
+EPOCHS = 500  # of the archive: longer than the whole test
 
 
 class Life:
@@ -81,8 +81,10 @@ class Life:
 
 def installs(life):
     life.cluster.image = life.cluster.run("image", "push", f"{REGISTRY}/adaptdl")[0].strip()
-    life.cluster.install("--set", "sched.interval=5s", "--set", "sched.policyOptions.idle=1",
-                         "--timeout", "120")
+    # A new job gets room whatever the others have left to do.
+    options = [word for option in ("idle=1", "preference=1")
+               for word in ("--set", "sched.policyOptions." + option)]
+    life.cluster.install("--set", "sched.interval=5s", *options, "--timeout", "120")
     node, = life.api.get("/api/v1/nodes")["items"]
     size = {"nvidia.com/gpu": str(GPUS)}
     status, answer = life.api.request(

@@ -41,11 +41,11 @@ def grows_and_shrinks(folder, random):
     """A single job gets both slots after its first measurements, gives one up to a new job and gets
     it back, all without a restart."""
     with service(folder, "--slots", "2") as local:
-        first = submit(local, 40)
+        first = submit(local, 120)
         local.wait_job(first, lambda job: job["slots"] == "[0,1]", "it has both slots")
         makes_room(local, first)
         wait_grown(local, first)
-        check_finished(local, first, 40)
+        check_finished(local, first, 120)
         job = local.job(first)
         check(job["starts"] == 1 and job["restarts"] >= 3, "live rescales", job)
 
