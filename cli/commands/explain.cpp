@@ -87,8 +87,7 @@ std::vector<OnKind> on_kinds(const SchedulingHints& told, const JobHints& hints)
   if (!hints.grad || !hints.batch) return result;
   for (const auto& [kind, known] : hints.kinds) {
     if (!known.perf) continue;
-    BatchBounds bounds = *hints.batch;
-    bounds.atomic_max = std::max(bounds.atomic_min, known.atomic_max.value_or(bounds.atomic_max));
+    const BatchBounds bounds = bounds_on(*hints.batch, known);
     const GoodputModel model(*known.perf, *hints.grad, bounds.initial);
     result.push_back({kind.empty() ? "(no label)" : kind, model.optimize(1, 1, bounds).goodput,
                       bounds.atomic_max, kind == told.accelerator});

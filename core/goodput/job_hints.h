@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,6 +16,12 @@ struct KindHints {
   std::optional<double> speed;        // samples/s of one replica alone, > 0; for ratios of kinds
   std::optional<int64_t> atomic_max;  // the most samples that its memory holds; none: of `batch`
 };
+
+// The bounds where memory holds what is known of that kind; `bounds` if nothing is.
+inline BatchBounds bounds_on(BatchBounds bounds, const KindHints& kind) {
+  if (kind.atomic_max) bounds.atomic_max = std::max(*kind.atomic_max, bounds.atomic_min);
+  return bounds;
+}
 
 // What a job has reported about itself. Any field may be missing; a new job has reported nothing.
 struct JobHints {

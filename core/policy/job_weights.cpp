@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "core/base/median.h"
 
 namespace adaptdl {
 namespace {
@@ -52,24 +55,24 @@ double exponent_of(const JobSnapshot& job, const GoodputModel& model, double mos
   return std::isfinite(exponent) ? std::clamp(exponent, std::min(kLeast, most), most) : kUsual;
 }
 
+std::optional<double> measured_start_s(const JobHints& hints) {
+  if (!hints.rescale_cost_s && !hints.start_cost_s) return std::nullopt;
+  return hints.rescale_cost_s.value_or(0) + hints.start_cost_s.value_or(0);
+}
+
 // Seconds that a start takes, by job: as the job has measured it; else the median of those that
 // have; else the option. > 0.
 std::vector<double> start_times(const Snapshot& snapshot, double unmeasured_s) {
   constexpr double kShortest = 1e-3;
-  std::vector<double> times, measured;
+  std::vector<double> measured;
   for (const JobSnapshot& job : snapshot.jobs) {
-    const auto& [rescale, start] = std::pair(job.hints.rescale_cost_s, job.hints.start_cost_s);
-    times.push_back(rescale || start ? std::max(rescale.value_or(0) + start.value_or(0), kShortest)
-                                     : -1);
-    if (times.back() > 0) measured.push_back(times.back());
+    if (const auto start_s = measured_start_s(job.hints)) measured.push_back(*start_s);
   }
-  double usual = std::max(unmeasured_s, kShortest);
-  if (!measured.empty()) {
-    const auto middle = measured.begin() + static_cast<ptrdiff_t>((measured.size() - 1) / 2);
-    std::nth_element(measured.begin(), middle, measured.end());
-    usual = *middle;
+  const double usual = measured.empty() ? unmeasured_s : lower_median(std::move(measured));
+  std::vector<double> times;
+  for (const JobSnapshot& job : snapshot.jobs) {
+    times.push_back(std::max(measured_start_s(job.hints).value_or(usual), kShortest));
   }
-  for (double& time : times) time = time > 0 ? time : usual;
   return times;
 }
 

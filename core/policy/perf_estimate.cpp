@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "core/base/median.h"
 
 namespace adaptdl {
 namespace {
@@ -13,12 +16,6 @@ PerfParams scaled(PerfParams perf, double speed) {
     *time /= speed;
   }
   return perf;
-}
-
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 const KindHints* known_on(const JobHints& hints, const std::string& kind) {
@@ -52,7 +49,7 @@ PerfEstimate::PerfEstimate(const Snapshot& snapshot, const std::vector<std::stri
     }
   }
   for (size_t i = 0; i < ratios.size(); ++i) {
-    if (!ratios[i].empty()) speed_[i] = median(ratios[i]);
+    if (!ratios[i].empty()) speed_[i] = lower_median(std::move(ratios[i]));
   }
 }
 
@@ -82,11 +79,8 @@ GoodputTable PerfEstimate::table(const JobHints& hints, size_t kind, int64_t mos
     const KindHints* known = known_on(hints, kinds_[kind]);
     return GoodputTable(known && known->speed ? *known->speed : speed_[kind]);
   }
-  BatchBounds bounds = *hints.batch;
   const KindHints* known = known_on(hints, kinds_[measured]);
-  if (known && known->atomic_max) {
-    bounds.atomic_max = std::max(*known->atomic_max, bounds.atomic_min);
-  }
+  BatchBounds bounds = known ? bounds_on(*hints.batch, *known) : *hints.batch;
   if (most > 0) bounds.max = std::clamp(most, bounds.initial, bounds.max);
   return {GoodputModel(*perf, hints.grad.value_or(GradParams{}), bounds.initial), bounds};
 }

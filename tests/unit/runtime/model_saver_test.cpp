@@ -27,16 +27,25 @@ class Model : public Program {
   int attempts = 0, broken = 0;
 };
 
-}  // namespace
+// A model and its saver.
+struct Trained {
+  Trained() {
+    options.model_path = "model.pt";
+    saver.allow_any_numbers({"buffer/mask"});
+  }
 
-TEST_CASE("a model with parameters or buffers that training has spoilt is none") {
   Model model;
   const TrainingSpec spec;
   TrainOptions options;
-  options.model_path = "model.pt";
-  ModelSaver saver(model, spec, options);
-  saver.allow_any_numbers({"buffer/mask"});
-  const auto save = [&] { return saver.save_trained([] { return true; }, [] {}); };
+  ModelSaver saver{model, spec, options};
+};
+
+}  // namespace
+
+TEST_CASE("a model with parameters or buffers that training has spoilt is none") {
+  Trained trained;
+  Model& model = trained.model;
+  const auto save = [&] { return trained.saver.save_trained([] { return true; }, [] {}); };
   CHECK(save() == "model.pt");
   model.mean[1] = NAN;
   CHECK_ERROR(save(), "buffer mean holds numbers that are not finite");
@@ -46,15 +55,13 @@ TEST_CASE("a model with parameters or buffers that training has spoilt is none")
 }
 
 TEST_CASE("a model that cannot be saved is tried again, and its state is saved meanwhile") {
-  Model model;
-  const TrainingSpec spec;
-  TrainOptions options;
-  options.model_path = "model.pt";
-  ModelSaver saver(model, spec, options);
-  saver.allow_any_numbers({"buffer/mask"});
+  Trained trained;
+  Model& model = trained.model;
   bool stop = false;
   int failed = 0;
-  const auto save = [&] { return saver.save_trained([&] { return stop; }, [&] { ++failed; }); };
+  const auto save = [&] {
+    return trained.saver.save_trained([&] { return stop; }, [&] { ++failed; });
+  };
   model.broken = 1;
   CHECK(save() == "model.pt");
   CHECK(model.attempts == 2);
