@@ -76,6 +76,15 @@ std::vector<double> start_times(const Snapshot& snapshot, double unmeasured_s) {
   return times;
 }
 
+// Seconds to the end of a job that has measured nothing. If others were like it, they tell; else it
+// tells its length soon, and if it has not, the longer it has lasted, the longer it will still
+// last.
+double unmeasured_s(const JobSnapshot& job, double look_s, int most) {
+  const int replicas = std::min(most, job.max_replicas);
+  if (job.length_rank) return *job.length_rank / replicas;
+  return std::max(look_s, job.attained_service / replicas);
+}
+
 }  // namespace
 
 std::optional<double> remaining_samples(const JobHints& hints) {
@@ -110,7 +119,8 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
     if (ranked.empty()) {
       unknown.push_back(j);
     } else {
-      ranked.push_back({kLook * start_s[j], j, std::min(kUsual, options.preference)});
+      ranked.push_back({unmeasured_s(snapshot.jobs[j], kLook * start_s[j], few), j,
+                        std::min(kUsual, options.preference)});
     }
   }
 
@@ -131,7 +141,8 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
 
   double sum = 0;
   for (const size_t j : unknown) {
-    weights[j] = std::pow(snapshot.jobs[j].attained_service + kYoung * start_s[j],
+    const JobSnapshot& job = snapshot.jobs[j];
+    weights[j] = std::pow(job.length_rank.value_or(job.attained_service) + kYoung * start_s[j],
                           -options.service_exponent);
     sum += weights[j];
   }

@@ -5,6 +5,7 @@
 // in a test. Immutable once built; safe to read from many threads.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct JobSnapshot {
   bool settling = false;
   std::vector<int64_t> request;  // by one replica, in the order of Snapshot::resources, >= 0
   NodeList nodes;                // its present allocation
+  // What jobs like it that have ended tell of its length: the GPU seconds that it needs for each
+  // job that ends soon (gittins_rank() of core/sched/length_history.h), >= 0. None: no such jobs.
+  std::optional<double> length_rank;
   JobHints hints;
 };
 

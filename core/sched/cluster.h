@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,7 @@ struct ClusterJob {
   // lost or moves, all replicas restart.
   bool anchored = false;
   Resources request;  // by one replica
+  std::optional<double> length_rank;  // see JobSnapshot
   JobHints hints;
 };
 

@@ -91,6 +91,7 @@ std::vector<ClusterJob> SimCluster::jobs() {
     view.preemptible = job.spec.preemptible;
     view.settling = options_.rules.finish_changes && job.state.rescaling();
     view.request = request_of(job);
+    view.length_rank = history_.rank({job.spec.application, ""}, job.state.attained_service());
     view.hints = job.reported;
     if (distort) distort(view);
     result.push_back(std::move(view));
@@ -165,6 +166,7 @@ bool SimCluster::advance_to(double time_s) {
     job.gpu_s_by_kind[job.accelerator] += job.state.attained_service() - held;
     if (job.state.finished()) {
       job.completed_s = began_s + (job.state.finished_after() - clock);
+      history_.add({job.spec.application, ""}, job.state.attained_service());
       job.nodes.clear();
       job.state.place({}, 0);
       --unfinished_;

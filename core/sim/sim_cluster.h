@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/sched/cluster.h"
+#include "core/sched/length_history.h"
 #include "core/sim/sim_job.h"
 #include "core/sim/workload.h"
 
@@ -124,6 +125,7 @@ class SimCluster : public Cluster {
   std::map<std::string, size_t> index_, node_index_;  // by name
   std::set<std::string> restricted_;                  // applications that do not run on all kinds
   SimClusterOptions options_;
+  LengthHistory history_;
   double now_s_ = 0;
   size_t unfinished_ = 0, present_ = 0;  // jobs
 };

@@ -7,6 +7,7 @@
 #include "core/cluster/kubernetes/nodes/node_affinity.h"
 #include "core/formats/json_fields.h"
 #include "core/job/hints.h"
+#include "core/sched/length_history.h"
 
 namespace adaptdl::kubernetes {
 
@@ -49,6 +50,34 @@ Json spec_of_pod(const JobObject& job, const PodSettings& settings) {
   } catch (const Error&) {
     return pod_spec(job);
   }
+}
+
+// By the first container: its image, command and arguments.
+JobLikeness likeness_of(const JobObject& job) {
+  const Json& spec = pod_spec(job);
+  const auto containers = spec.find("containers");
+  const bool known = containers != spec.end() && containers->is_array() && !containers->empty();
+  const Json container = known ? containers->front() : Json();
+  Json run = Json::array();
+  for (const char* part : {"command", "args"}) {
+    if (container.is_object() && container.contains(part)) run.push_back(container[part]);
+  }
+  return {
+      fmt::format("{}/{} {}", job.job_namespace, name_stem(job.name), text_at(container, "image")),
+      dump_json(run)};
+}
+
+LengthHistory history_of(const std::vector<JobObject>& jobs) {
+  std::vector<const JobObject*> ended;
+  for (const JobObject& job : jobs) {
+    if (job.status.phase == "Succeeded" && job.status.attained_service > 0) ended.push_back(&job);
+  }
+  std::stable_sort(ended.begin(), ended.end(), [](const JobObject* a, const JobObject* b) {
+    return a->status.completed_s < b->status.completed_s;
+  });
+  LengthHistory history;
+  for (const JobObject* job : ended) history.add(likeness_of(*job), job->status.attained_service);
+  return history;
 }
 
 bool schedulable(const JobObject& job) {
@@ -129,11 +158,13 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
     if (!node.ready || node.leaving) continue;
     for (const Json& taint : node.taints) taints.emplace(taint_name(taint), taint);
   }
+  const LengthHistory history = history_of(jobs);
   SchedulerView view;
   for (const JobObject& job : jobs) {
     if (!schedulable(job)) continue;
     const Json spec = spec_of_pod(job, settings);
     ClusterJob seen = cluster_job(job, spec, wall_s, now_s);
+    if (!history.empty()) seen.length_rank = history.rank(likeness_of(job), seen.attained_service);
     for (const auto& [name, taint] : taints) {
       if (!tolerates(spec, Json::array({taint}))) seen.request[name] = 1;
     }

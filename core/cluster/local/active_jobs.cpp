@@ -12,11 +12,24 @@ namespace {
 
 constexpr std::chrono::seconds kStoreRetry{1};
 
+JobLikeness likeness_of(const std::string& name, const JobSpec& spec) {
+  const Json run = {spec.arguments, spec.settings, spec.environment, spec.directory};
+  return {fmt::format("{} {} {}", job_kind_name(spec.kind), name_stem(name), spec.program),
+          dump_json(run)};
+}
+
 }  // namespace
 
 ActiveJobs::ActiveJobs(const std::string& database) : store_(database, Database::Mode::write) {}
 
 std::vector<ActiveJobs::Loaded> ActiveJobs::load(const Machine& machine) {
+  store_.succeeded(LengthHistory::kMost, [&](const JobRecord& record) {
+    try {
+      const JobSpec spec = job_spec_from_json(parse_json(record.spec, record.name), record.name);
+      history_.add(likeness_of(record.name, spec), record.service_s);
+    } catch (const Error&) {  // of another version: nothing is learned from it
+    }
+  });
   std::vector<Loaded> loaded;
   store_.unfinished([&](JobRecord& record) {
     const std::string& name = record.name;
@@ -90,9 +103,15 @@ void ActiveJobs::end(ActiveJob& job, const std::string& phase, const std::string
   if (exit_code) job.record.exit_code = *exit_code;
   job.record.ended_s = wall_now_s();
   job.record.replicas = job.state.wanted = 0;
+  if (phase == "Succeeded")
+    history_.add(likeness_of(job.record.name, job.spec), job.record.service_s);
   note(job, phase.c_str(), message, phase == "Failed");
   save(job);
   changed();
+}
+
+std::optional<double> ActiveJobs::length_rank(const ActiveJob& job) const {
+  return history_.rank(likeness_of(job.record.name, job.spec), job.record.service_s);
 }
 
 void ActiveJobs::settle() {

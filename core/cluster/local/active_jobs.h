@@ -11,6 +11,7 @@
 
 #include "core/cluster/local/active_job.h"
 #include "core/cluster/local/store.h"
+#include "core/sched/length_history.h"
 
 namespace adaptdl::local {
 
@@ -53,12 +54,16 @@ class ActiveJobs {
   void changed() { changed_ = true; }
   bool take_changed() { return std::exchange(changed_, false); }
 
+  // What a job's length probably is, from those that ended well.
+  std::optional<double> length_rank(const ActiveJob& job) const;
+
   // For ended jobs, events and single values.
   JobStore& store() { return store_; }
 
  private:
   JobStore store_;
   std::map<std::string, ActiveJob> jobs_;  // by name
+  LengthHistory history_;
   std::string problem_;
   TimePoint retry_at_;
   bool changed_ = false;

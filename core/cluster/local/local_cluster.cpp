@@ -66,6 +66,7 @@ std::vector<ClusterJob> LocalCluster::jobs() {
         job.spec.requested_replicas.value_or(std::max(1, job.record.min_replicas));
     seen.preemptible = job.spec.preemptible;
     seen.request = request_of(machine_, job.spec);
+    seen.length_rank = jobs_.length_rank(job);
     seen.hints = job.hints;
     // Until the job has measured it: the cost of a live rescale, or of starting a Python program.
     if (!seen.hints.rescale_cost_s) {

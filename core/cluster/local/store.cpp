@@ -205,6 +205,15 @@ void JobStore::all_briefly(const std::function<void(JobRecord&)>& each) {
   select(kBriefColumns, "", each);
 }
 
+void JobStore::succeeded(int most, const std::function<void(JobRecord&)>& each) {
+  select(kColumns,
+         fmt::format("WHERE id IN (SELECT id FROM jobs WHERE phase = 'Succeeded' "
+                     "ORDER BY ended_s DESC LIMIT {})",
+                     most)
+             .c_str(),
+         each);
+}
+
 std::vector<std::string> JobStore::names(const std::string& prefix, int most) {
   Statement row = database_.prepare(
       "SELECT name FROM jobs WHERE substr(name, 1, length(?1)) = ?1 ORDER BY id DESC LIMIT ?2");

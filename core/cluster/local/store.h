@@ -71,6 +71,8 @@ class JobStore {
   // As all(), but without spec, token, message, why, and the hints of jobs without replicas: for
   // lists of many jobs.
   void all_briefly(const std::function<void(JobRecord&)>& each);
+  // The newest `most` jobs that succeeded, oldest first.
+  void succeeded(int most, const std::function<void(JobRecord&)>& each);
   std::vector<std::string> names(const std::string& prefix, int most);
 
   // Keeps only the newest `keep` events of a job.

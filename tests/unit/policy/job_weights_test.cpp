@@ -84,6 +84,35 @@ TEST_CASE("jobs that do not tell count less the more service they have had") {
   CHECK(std::accumulate(weights.begin(), weights.end(), 0.0) == doctest::Approx(3));
 }
 
+TEST_CASE("a job that does not tell weighs by the lengths of jobs like it") {
+  Snapshot snapshot = alike(3);
+  for (JobSnapshot& job : snapshot.jobs) job.attained_service = 300;
+  snapshot.jobs[0].length_rank = 0;
+  snapshot.jobs[2].length_rank = 9900;
+  const auto weights = job_weights(snapshot, kWeights);
+  // (rank + 2 x 50 s)^-0.5, in proportion.
+  CHECK(weights[0] / weights[1] == doctest::Approx(2));
+  CHECK(weights[0] / weights[2] == doctest::Approx(10));
+}
+
+TEST_CASE("a job that has measured nothing is ranked by jobs like it, else by what it has had") {
+  Snapshot snapshot = alike(2);
+  snapshot.jobs[0].hints.remaining_progress = 1e6;
+  snapshot.jobs[1].hints = {};
+  const auto weighs_more = [&] {
+    const auto weights = job_weights(snapshot, kWeights);
+    return weights[1] > weights[0];
+  };
+  CHECK(weighs_more());
+  snapshot.jobs[1].length_rank = 1e9;
+  CHECK_FALSE(weighs_more());
+  snapshot.jobs[1].length_rank = 10;
+  snapshot.jobs[1].attained_service = 1e9;
+  CHECK(weighs_more());
+  snapshot.jobs[1].length_rank.reset();  // it has run for long, and still tells nothing
+  CHECK_FALSE(weighs_more());
+}
+
 TEST_CASE("no weight is below the least") {
   Snapshot snapshot = alike(50);
   for (size_t j = 0; j < 50; ++j) {

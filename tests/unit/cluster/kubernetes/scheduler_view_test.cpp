@@ -40,6 +40,24 @@ TEST_CASE("what others take is not ours to give") {
   CHECK(view.nodes[1].free_for_jobs.at("cpu") == 0);
 }
 
+TEST_CASE("jobs that have ended tell how long others like them take") {
+  JobObject ended = read_sample(Json::object()), other = read_sample(Json::object());
+  ended.name = "digits-aaaaa";
+  ended.status.phase = "Succeeded";
+  ended.status.completed_s = kWall;
+  ended.status.attained_service = 90;
+  JobObject alike = read_sample(Json::object());
+  alike.name = "digits-bbbbb";
+  other.name = "chars-aaaaa";
+  const auto view =
+      scheduler_view({node("n1")}, {}, {ended, alike, other}, PodSettings{}, kWall, 0);
+  REQUIRE(view.jobs.size() == 2);
+  for (const ClusterJob& job : view.jobs) {
+    const bool known = job.name.ends_with("/digits-bbbbb");
+    CHECK(job.length_rank == (known ? std::optional(90.0) : std::nullopt));
+  }
+}
+
 TEST_CASE("nodes that are away or about to go are not offered") {
   NodeFacts away = node("away"), leaving = node("leaving");
   away.ready = false;

@@ -120,6 +120,21 @@ TEST_CASE("jobs are listed by submission, ended ones apart") {
   CHECK(names(store, true) == std::vector<std::string>{"b"});
 }
 
+TEST_CASE("of the jobs that succeeded the newest are read, oldest first") {
+  const TemporaryDirectory folder;
+  JobStore store(folder.file("state.db"), Database::Mode::write);
+  for (const char* name : {"early", "failed", "running", "late", "later"}) {
+    JobRecord job = some_job(name);
+    store.add(job);
+    job.phase = job.name == "failed" ? "Failed" : job.name == "running" ? "Running" : "Succeeded";
+    if (job.name != "running") job.ended_s = job.name == "early" ? 1 : 9;
+    store.update(job);
+  }
+  std::vector<std::string> found;
+  store.succeeded(2, [&](const JobRecord& job) { found.push_back(job.name); });
+  CHECK(found == std::vector<std::string>{"late", "later"});
+}
+
 TEST_CASE("a name is given once") {
   const TemporaryDirectory folder;
   JobStore store(folder.file("state.db"), Database::Mode::write);
