@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "runtime/session/measuring.h"
+
 namespace adaptdl {
 namespace {
 

@@ -9,28 +9,13 @@
 #include "runtime/gns/scaling_rule.h"
 #include "runtime/profile/batch_chooser.h"
 #include "runtime/session/batches.h"
+#include "runtime/session/measuring.h"
 #include "runtime/session/precision.h"
 #include "runtime/session/stop_rules.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
 namespace {
-
-// Statistics may cost this share of the training time (statistics_every = 0).
-constexpr double kMeasureBudget = 0.004;
-constexpr int64_t kMeasureAlways =
-    20;  // the first steps of a batch, on which its next change waits
-constexpr int64_t kMeasureAtLeast = 200;
-// The averages are to be of so many measurements or more.
-constexpr double kMeasurements = 50;
-// A lone replica whose batch adapts computes some steps in halves, whose difference is noise alone.
-// That costs a pass's fixed time, so it does so in the first steps of a batch, on which the next
-// change waits, and seldom later. Between them it compares successive gradients, which also differ
-// because parameters have changed: by little where the noise is large beside the batch. A half has
-// at least two samples, as normalisation over a batch needs.
-constexpr int64_t kFirstHalves = 2 * (BatchChooser::kEnough + 2), kHalvesApart = 64;
-constexpr int64_t kDifferencesApart = 4;
-constexpr int64_t kSmallestHalved = 4;
 
 data::Sampler make_sampler(const TrainingSpec& spec, int64_t samples) {
   data::SamplerOptions options;
@@ -77,11 +62,6 @@ void check_loss(const at::Tensor& loss) {
 }
 
 }  // namespace
-
-bool measures_halves_alone(const TrainingSpec& spec) {
-  return spec.batch.adaptive && spec.batch.accumulation &&
-         spec.statistics == TrainingSpec::Averaging::recent;
-}
 
 Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
                  const TrainingSpec& spec, const data::Dataset& dataset, at::Device device,
@@ -131,18 +111,6 @@ std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Tea
     position = steps.back().next;
   }
   return steps;
-}
-
-// Whether a lone replica has two gradients of its steps now and then, to tell their noise.
-bool Stepper::measures_halves(int replicas, int64_t samples) const {
-  return replicas == 1 && samples >= kSmallestHalved && measures_halves_alone(spec_);
-}
-
-bool Stepper::in_halves(const Progress& progress, int replicas, int64_t step) const {
-  if (progress.batch.micro_steps > 1 || !measures_halves(replicas, progress.batch.atomic)) {
-    return false;
-  }
-  return step - progress.batch_since < kFirstHalves ? step % 2 == 0 : step % kHalvesApart == 0;
 }
 
 at::Tensor Stepper::forward(const std::vector<at::Tensor>& batch) {
@@ -231,29 +199,6 @@ void Stepper::update_statistics(Progress& after, const Progress& before, const S
   }
 }
 
-// Rank 0 only. Sampling does not bias the estimates, because the choice of steps does not depend on
-// them.
-bool Stepper::measure_next(const Progress& progress, int replicas, double step_s) {
-  const int64_t next = progress.step + 1;
-  const bool alone =
-      progress.batch.micro_steps == 1 && measures_halves(replicas, progress.batch.atomic);
-  // Steps in halves do not tell how long a whole one takes, so others come between them.
-  if (spec_.statistics_every > 0) {
-    return next % std::max(spec_.statistics_every, alone ? 2 : 1) == 0;
-  }
-  if (in_halves(progress, replicas, next)) return true;
-  const int64_t age = next - progress.batch_since;
-  if (alone && age < kFirstHalves) return false;
-  if (!alone && (age < kMeasureAlways || step_s <= 0)) return true;
-  // A window of w iterations includes 2 w / interval measurements, as they fade away.
-  const auto sparse = static_cast<int64_t>(2 * progress.statistics.window() / kMeasurements);
-  const auto cheap =
-      step_s > 0 ? static_cast<int64_t>(std::ceil(measure_cost_s_ / (kMeasureBudget * step_s))) : 1;
-  const int64_t most = std::clamp<int64_t>(sparse, 1, kMeasureAtLeast);
-  const int64_t apart = std::clamp<int64_t>(cheap, 1, most);
-  return next % (alone ? std::max(apart, kDifferencesApart) : apart) == 0;
-}
-
 double Stepper::epochs(const Progress& progress) const {
   if (spec_.batch.adaptive) return progress.iterations / iterations_per_epoch_;
   return static_cast<double>(progress.position.epoch) +
@@ -296,7 +241,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   saved_buffers_.save();
   const bool halves = progress.measure && steps.size() == 1 &&
                       steps.front().samples >= kSmallestHalved &&
-                      in_halves(progress, team.replicas, progress.step + 1);
+                      in_halves(spec_, progress, team.replicas, progress.step + 1);
   StepReport report = run_passes(steps, team, progress, halves);
   hooks_.reached(StepHooks::Point::reduced, progress.step + 1, team.member);
 
@@ -309,7 +254,8 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   if (progress.measure) {
     measure_cost_s_ = gradients_.measure_seconds();
   }
-  report.next_measure = measure_next(progress, team.replicas, last_step_s);
+  report.next_measure =
+      measures(spec_, progress, team.replicas, progress.step + 2, {measure_cost_s_, last_step_s});
   Prepared prepared;
   StepFacts& facts = prepared.facts;
   const StepSummary& summary = facts.summary = exchange(team.communicator, report);
@@ -377,7 +323,7 @@ void Stepper::apply(const Prepared& prepared) {
   // with the next one.
   const Progress& after = prepared.after;
   if (after.measure && prepared.facts.replicas == 1 && prepared.facts.batch.micro_steps == 1 &&
-      !in_halves(after, 1, after.step + 1) && after.batch == prepared.facts.batch &&
+      !in_halves(spec_, after, 1, after.step + 1) && after.batch == prepared.facts.batch &&
       prepared.facts.whole && !prepared.facts.skipped()) {
     gradients_.remember(spec_.optimizer.clip_norm > 0 || spec_.optimizer.clip_value > 0);
   } else {

@@ -59,10 +59,6 @@ struct Decisions {
   std::function<bool(double step_s)> checkpoint;
 };
 
-// Whether a lone replica computes some steps in halves, for unbiased statistics. Where it does not,
-// it must take two passes for a batch above M0, or its batch would grow by biased ones alone.
-bool measures_halves_alone(const TrainingSpec& spec);
-
 class Stepper {
  public:
   // Borrows all arguments except the data; they must outlive this object.
@@ -103,8 +99,6 @@ class Stepper {
 
  private:
   std::vector<data::Step> plan_passes(const Progress& progress, const Team& team) const;
-  bool measures_halves(int replicas, int64_t samples) const;
-  bool in_halves(const Progress& progress, int replicas, int64_t step) const;
   // Forward and backward, of halves of each step's samples if `halves`; fills in what the report
   // says of these.
   StepReport run_passes(const std::vector<data::Step>& steps, const Team& team,
@@ -112,7 +106,6 @@ class Stepper {
   at::Tensor forward(const std::vector<at::Tensor>& batch);
   void update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
                          const std::vector<data::Step>& steps);
-  bool measure_next(const Progress& progress, int replicas, double step_s);
   void advance(Progress& after, const data::Step& last, double gain) const;
 
   Program& program_;

@@ -47,6 +47,8 @@ def follows_the_noise_alone(folder, draw):
     check(code == 0, "init failed", errors)
     run = folder.run(folder.file("digits", "train.pt"), "--set=epochs=20", "--set=batch.max=64")
     run.expect_end(0, 300)
+    halved = sum(event["accum_s"] > 0 and event["accumulation"] == 0 for event in run.of("step"))
+    check(halved >= 20, f"{halved} steps in halves")
     found = [event["noise_scale"] for event in run.of("step") if event["noise_scale"]]
     second, last = (statistics.median(found[at:at + 100]) for at in (50, len(found) - 100))
     check(last > 3 * second, f"a noise scale of {second:.0f} in epoch 2, of {last:.0f} at the end")
