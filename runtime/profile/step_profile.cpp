@@ -24,7 +24,7 @@ bool positive(double value) {
 }  // namespace
 
 void StepProfile::begin_generation() {
-  settling_ = kSettleGeneration;
+  whole_.steps = halved_.steps = kSettleGeneration;
 }
 
 bool StepProfile::record(const StepTiming& timing) {
@@ -35,12 +35,13 @@ bool StepProfile::record(const StepTiming& timing) {
     return false;
   }
   const Key key{timing.nodes, timing.replicas, timing.atomic};
-  if (key != last_) {
-    last_ = key;
-    settling_ = std::max(settling_, kSettleBatch);
+  Settling& settling = timing.halved ? halved_ : whole_;
+  if (key != settling.last) {
+    settling.last = key;
+    settling.steps = std::max(settling.steps, kSettleBatch);
   }
-  if (settling_ > 0) {
-    --settling_;
+  if (settling.steps > 0) {
+    --settling.steps;
     return false;
   }
   Mean& mean = means_[key];

@@ -22,6 +22,9 @@ struct StepTiming {
   double accum_s = 0;   // mean of those passes; unused if there was none
   double optim_s = 0;   // from the last pass to the end of the step, synchronisation included
   double sync_s = 0;    // the part of it spent waiting for the synchronisation of gradients
+  // One of the steps of 2 * atomic samples that are computed in halves, between others that are
+  // not.
+  bool halved = false;
 };
 
 // Keeps a mean for each (nodes, replicas, atomic batch) that the run has used. The time of a pass
@@ -29,7 +32,8 @@ struct StepTiming {
 //
 // Steps that are not representative are handled as follows:
 //  - The first 3 steps after begin_generation(), and the first 2 with another placement or atomic
-//    batch, include the setup of connections, memory and caches: excluded.
+//    batch, include the setup of connections, memory and caches: excluded. So are as many of the
+//    steps in halves.
 //  - A step that takes more than 3 times its mean (of at least 5 steps) was disturbed: excluded.
 //    After ten of them in a row the conditions have changed: the mean restarts.
 //  - Beyond 512 steps the older half of a mean's weight fades.
@@ -72,9 +76,13 @@ class StepProfile {
     int slow_in_a_row = 0;  // not part of the state, where it would matter little
   };
 
+  struct Settling {
+    Key last;
+    int steps = 0;  // number of next ones to exclude
+  };
+
   std::map<Key, Mean> means_;
-  Key last_;
-  int settling_ = 0;  // number of next steps to exclude
+  Settling whole_, halved_;
 };
 
 }  // namespace adaptdl

@@ -86,10 +86,22 @@ std::optional<int64_t> BatchPolicy::smaller_atomic(int64_t atomic) const {
 }
 
 void BatchPolicy::observe(const StepFacts& facts, int nodes) {
-  if (!facts.whole || facts.halved) return;
-  profiles_.present().record({nodes, facts.replicas, facts.batch.atomic,
-                              facts.batch.micro_steps - 1, facts.summary.accum_s,
-                              facts.summary.optim_s, facts.summary.sync_s});
+  if (!facts.whole) return;
+  StepTiming timing{nodes,
+                    facts.replicas,
+                    facts.batch.atomic,
+                    facts.batch.micro_steps - 1,
+                    facts.summary.accum_s,
+                    facts.summary.optim_s,
+                    facts.summary.sync_s};
+  if (facts.halved) {
+    // Two passes of half the samples: with the whole ones they tell the fixed time of a pass, by
+    // which alone a larger batch can pay, before any larger one was tried.
+    timing.atomic = (timing.atomic + 1) / 2;
+    timing.accum_steps = 1;
+    timing.halved = true;
+  }
+  profiles_.present().record(timing);
 }
 
 std::optional<SchedulingHints> BatchPolicy::hints(const Progress& progress) const {

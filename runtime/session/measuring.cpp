@@ -21,11 +21,13 @@ constexpr double kMeasurements = 50;
 // because parameters have changed: by little where the noise is large beside the batch.
 constexpr int64_t kFirstHalves = 2 * (BatchChooser::kEnough + 2), kHalvesApart = 64;
 constexpr int64_t kDifferencesApart = 4;
+// Several replicas have several gradients of each step. They compute some of a run's first steps in
+// halves, so that the fixed time of a pass is known.
+constexpr int64_t kTimedHalves = 16;
 
-// Whether a lone replica has two gradients of its steps now and then, to tell their noise.
-bool measures_halves(const TrainingSpec& spec, const Progress& progress, int replicas) {
-  return replicas == 1 && progress.batch.micro_steps == 1 &&
-         progress.batch.atomic >= kSmallestHalved && measures_halves_alone(spec);
+bool can_halve(const TrainingSpec& spec, const Progress& progress) {
+  return progress.batch.micro_steps == 1 && progress.batch.atomic >= kSmallestHalved &&
+         measures_halves_alone(spec);
 }
 
 }  // namespace
@@ -36,13 +38,14 @@ bool measures_halves_alone(const TrainingSpec& spec) {
 }
 
 bool in_halves(const TrainingSpec& spec, const Progress& progress, int replicas, int64_t step) {
-  if (!measures_halves(spec, progress, replicas)) return false;
+  if (!can_halve(spec, progress)) return false;
+  if (replicas > 1) return step <= kTimedHalves && step % 2 == 0;
   return step - progress.batch_since <= kFirstHalves ? step % 2 == 0 : step % kHalvesApart == 0;
 }
 
 bool measures(const TrainingSpec& spec, const Progress& progress, int replicas, int64_t step,
               const MeasureCosts& costs) {
-  const bool alone = measures_halves(spec, progress, replicas);
+  const bool alone = replicas == 1 && can_halve(spec, progress);
   // Steps in halves do not tell how long a whole one takes, so others come between them.
   if (spec.statistics_every > 0) {
     return step % std::max(spec.statistics_every, alone ? 2 : 1) == 0;

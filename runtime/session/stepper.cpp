@@ -181,7 +181,7 @@ void Stepper::update_statistics(Progress& after, const Progress& before, const S
   // Each half is a sample; otherwise a replica has one in each pass that has data for it.
   int gradient_samples = 0;
   for (const auto& step : steps) {
-    gradient_samples += facts.halved ? 2 : step.sharers;
+    gradient_samples += (facts.halved ? 2 : 1) * step.sharers;
   }
   const double scale = facts.summary.samples / static_cast<double>(spec_.batch.initial);
   // Successive gradients are compared if both are of a whole step.
@@ -239,8 +239,11 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   read_ahead(progress, team);
   const auto steps = plan_passes(progress, team);
   saved_buffers_.save();
+  const int64_t whole = progress.batch.total(team.replicas);
+  // On several replicas only if all have as many samples; a lone one may have a rest of a pass.
   const bool halves = progress.measure && steps.size() == 1 &&
                       steps.front().samples >= kSmallestHalved &&
+                      (team.replicas == 1 || steps.front().consumed == whole) &&
                       in_halves(spec_, progress, team.replicas, progress.step + 1);
   StepReport report = run_passes(steps, team, progress, halves);
   hooks_.reached(StepHooks::Point::reduced, progress.step + 1, team.member);

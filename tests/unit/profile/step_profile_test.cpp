@@ -54,6 +54,27 @@ TEST_CASE("first steps of a generation and of a batch are left out") {
   CHECK(record_many(profile, timing(1, 16, 0.1), 5) == 2);
 }
 
+TEST_CASE("steps in halves between whole ones tell the time of half a batch, from the start") {
+  StepProfile profile;
+  profile.begin_generation();
+  StepTiming halves = timing(1, 16, 0.06);
+  halves.accum_steps = 1;
+  halves.accum_s = 0.06;
+  halves.halved = true;
+  for (int i = 0; i < 10; ++i) {
+    profile.record(timing(1, 32, 0.1));
+    profile.record(halves);
+  }
+  CHECK(profile.steps(1, 1, 32) == 7);
+  CHECK(profile.steps(1, 1, 16) == 7);
+  const auto fitted = profile.fit();
+  REQUIRE(fitted);
+  CHECK(fitted->alpha_c == doctest::Approx(0.02).epsilon(0.01));
+  // Another batch settles; halves do not make it settle again.
+  CHECK(profile.record(timing(1, 32, 0.1)));
+  CHECK(record_many(profile, timing(1, 64, 0.2), 5) == 3);
+}
+
 TEST_CASE("a hiccup is left out, a lasting change is not") {
   StepProfile profile;
   record_many(profile, timing(1, 8, 0.1), 12);

@@ -54,3 +54,27 @@ TEST_CASE("a lone replica that measures no halves takes two passes above the ini
     CHECK(next_batch(adaptive(averaging, false), 512).micro_steps == 2);
   }
 }
+
+TEST_CASE("a batch does not grow where steps in halves show that time grows with the samples") {
+  const TrainingSpec spec = adaptive(Averaging::recent, true);
+  // Steps of `whole_s` seconds, and halves of `half_s` between them.
+  const auto after = [&](double whole_s, double half_s) {
+    BatchPolicy policy(spec, 100'000);
+    Progress progress;
+    progress.batch = policy.for_replicas(progress, 1, 1);
+    progress.statistics = gns::GradientStatistics(1, spec.statistics);
+    for (int i = 0; i < 100; ++i) {
+      StepFacts facts;
+      facts.batch = progress.batch;
+      facts.halved = i % 2 == 1;
+      facts.summary.optim_s = facts.halved ? half_s : whole_s;
+      facts.summary.accum_s = facts.halved ? half_s : 0;
+      policy.observe(facts, 1);
+      progress.statistics.update(2, 1, {{10, 5.1, 0, 0}});
+    }
+    progress.step = progress.fresh = 100;
+    return policy.next(progress, 1, 1);
+  };
+  CHECK(after(0.1, 0.05) == BatchPlan{16, 1});
+  CHECK(after(0.1, 0.08).total(1) == 32);
+}
