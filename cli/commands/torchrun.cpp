@@ -12,9 +12,12 @@
 #include "core/base/system.h"
 #include "core/base/text.h"
 #include "core/launch/client.h"
+#include "core/launch/paths.h"
 
 namespace adaptdl::cli {
 namespace {
+
+constexpr int kMostAlike = 1000;  // live runs of one script
 
 constexpr const char* kElsewhere =
     "adaptdl torchrun runs on this machine only; use --nnodes 1, or PyTorch's torchrun for several "
@@ -51,8 +54,11 @@ int replicas_of(const std::string& text) {
 
 // torchrun has no names, so that two runs of one script must not be in each other's way.
 std::string free_name(const std::string& name) {
+  launch::run_paths(name);  // throws where no run can have a socket: is_live() would say yes
   std::string free = name;
-  for (int number = 2; launch::is_live(free); ++number) free = fmt::format("{}-{}", name, number);
+  for (int number = 2; launch::is_live(free) && number < kMostAlike; ++number) {
+    free = fmt::format("{}-{}", name, number);
+  }
   return free;
 }
 

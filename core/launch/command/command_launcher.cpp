@@ -18,6 +18,7 @@ CommandRules rules_of(const CommandOptions& options) {
   rules.slots_per_replica = options.slots_per_replica;
   rules.max_failures = options.max_failures;
   rules.in_row = options.failures_in_row;
+  if (!rules.in_row) rules.backoff = Seconds(0);  // a limit of all failures ends a loop of them
   rules.grace = Seconds(options.grace_s);
   rules.failed_grace = std::min(rules.failed_grace, rules.grace);
   return rules;
@@ -72,10 +73,12 @@ void CommandLauncher::take_signals() {
   for (const int number : signals_.take()) {
     if (number == SIGCHLD) continue;
     if (view_.stop != CommandStop::none) {
-      view_.stop = CommandStop::now;
+      // timeout(1) sends its signal to the process and to the process group: that is one wish.
+      if (number != SIGTERM || seconds_since(stopped_at_) > 1) view_.stop = CommandStop::now;
       continue;
     }
     view_.stop = CommandStop::checkpoint;
+    stopped_at_ = Monotonic::now();
     stop_exit_ = 128 + number;
   }
 }
@@ -283,6 +286,7 @@ int CommandLauncher::scale(const ScaleRequest& request) {
 }
 
 void CommandLauncher::cancel(bool checkpoint) {
+  stopped_at_ = Monotonic::now();
   view_.stop = checkpoint ? CommandStop::checkpoint : CommandStop::now;
   cancelled_ = true;
 }

@@ -74,6 +74,7 @@ class CommandLauncher : private RunControl {
   bool checkpointed_ = false;        // the previous generation wrote one
   int starts_ = 0, before_ = 0;      // generations started here; replicas of the previous one
   int stop_exit_ = 143;
+  TimePoint stopped_at_;  // when the run was asked to stop
   bool cancelled_ = false;
   std::optional<int> exit_;  // once the run is over
 };

@@ -157,7 +157,8 @@ void generation_ended(CommandView& view, bool progress, TimePoint now, const Com
   if (view.failed_at && !asked) {
     const double wait =
         view.failures == 0 ? 0 : rules.backoff.count() * std::exp2(std::min(view.failures - 1, 30));
-    view.retry_at = time_after(now, std::min(Seconds(wait), rules.longest_backoff));
+    view.retry_at =
+        std::max(now, time_after(view.started, std::min(Seconds(wait), rules.longest_backoff)));
     ++view.failures;
   }
   view.replicas.clear();

@@ -29,8 +29,8 @@ struct CommandRules {
   Seconds settle{0.05};
   Seconds failed_grace{5};  // from SIGTERM to SIGKILL when there is nothing to save
   Seconds long_life{600};   // a generation that lived this long made progress
-  // Before the restart after the second failure in a row; doubles each time. The first restart does
-  // not wait.
+  // From the start of a generation that failed to the next start, if it is the second in a row;
+  // doubles each time. One that lived longer is started again at once.
   Seconds backoff{1};
   Seconds longest_backoff{60};
   Seconds probe{0.2};  // time between checks of the supervisor

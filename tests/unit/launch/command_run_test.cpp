@@ -339,6 +339,17 @@ TEST_CASE("command run: a shell that dies of SIGTERM leaves the program its time
   CHECK(path_exists(join_path(script.options.checkpoint_dir, "checkpoint-0")));
 }
 
+TEST_CASE("command run: the two signals of timeout(1) are one wish, and leave time to save") {
+  Script script(kElastic);
+  script.run.start();
+  script.wait_for_file("started-0-0-1");
+  script.run.signal(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  script.run.signal(SIGTERM);
+  CHECK(script.run.wait() == 143);
+  CHECK(path_exists(join_path(script.options.checkpoint_dir, "checkpoint-0")));
+}
+
 TEST_CASE("command run: waits for the supervisor, and says so") {
   const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

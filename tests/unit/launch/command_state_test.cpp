@@ -148,6 +148,16 @@ TEST_CASE("command: a checkpoint, or a long life, forgives what was before") {
   CHECK(seconds_between(play.now, play.view.retry_at) == doctest::Approx(60));
 }
 
+TEST_CASE("command: what lived longer than the pause starts again at once") {
+  Play play;
+  for (int i = 0; i < 3; ++i) play.fail_once();
+  play.next();
+  play.after(3);
+  play.all_exit(kCrashed);  // the pause is 4 s from its start
+  CHECK(play.view.failures == 4);
+  CHECK(seconds_between(play.now, play.view.retry_at) == doctest::Approx(1));
+}
+
 TEST_CASE("command: failures of the whole run are counted if torchrun's rule is asked for") {
   Play play;
   play.rules.in_row = false;
