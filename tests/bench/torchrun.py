@@ -151,8 +151,8 @@ def measure(options, folder, processes):
                          ranks(options.python, script), environment)
         starts.append(alone.wait_step()["t"] - alone.begun)
         alone.stop()
-        note(f"trial {trial}: {still['adaptdl'][-1]:.2f} s, torchrun {still['torchrun'][-1]:.2f} s, "
-             f"start {starts[-1]:.2f} s")
+        note(f"trial {trial}: {still['adaptdl'][-1]:.2f} s, torchrun {still['torchrun'][-1]:.2f} s,"
+             f" start {starts[-1]:.2f} s")
     for run in runs.values():
         run.stop()
     start = emit("program_start", starts, "s")
