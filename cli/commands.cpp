@@ -9,6 +9,7 @@ namespace adaptdl::cli {
 const std::vector<Command>& commands() {
   static const std::vector<Command> table = {
       run_command(),
+      torchrun_command(),
       init_command(),
       inspect_command(),
       export_command(),

@@ -66,7 +66,10 @@ struct Command {
   std::vector<Positional> positionals = {};
   std::vector<Example> examples = {};
   bool hidden = false;
-  bool arguments_after_dashes = false;     // what follows -- is kept apart: Arguments::rest()
+  bool arguments_after_dashes = false;  // what follows -- is kept apart: Arguments::rest()
+  // The first word that is no flag ends the flags: it and all that follow are Arguments::rest().
+  // Flags may have underscores for hyphens.
+  bool program_follows = false;
   int (*run)(const Arguments&) = nullptr;  // returns the exit code; throws Error
 };
 
@@ -150,6 +153,7 @@ Command profile_command();
 Command doctor_command();
 Command completion_command();
 Command licenses_command();
+Command torchrun_command();
 Command dump_cli_command();
 Command complete_command();
 Command runner_command();

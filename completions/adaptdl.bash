@@ -31,8 +31,35 @@ _adaptdl() {
       run--hang-timeout) COMPREPLY=() ;;
       run--device) COMPREPLY=($(compgen -W "cpu gpu auto" -- "$current")) ;;
       run--threads) COMPREPLY=() ;;
+      run--grace) COMPREPLY=() ;;
+      run-r|run--redirects) COMPREPLY=() ;;
+      run-t|run--tee) COMPREPLY=() ;;
+      run--local-ranks-filter) COMPREPLY=() ;;
+      run--role) COMPREPLY=() ;;
       run-o|run--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       run--step-events) COMPREPLY=() ;;
+      torchrun--nproc-per-node) COMPREPLY=() ;;
+      torchrun--max-restarts) COMPREPLY=() ;;
+      torchrun-r|torchrun--redirects) COMPREPLY=() ;;
+      torchrun-t|torchrun--tee) COMPREPLY=() ;;
+      torchrun--local-ranks-filter) COMPREPLY=() ;;
+      torchrun--log-dir) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
+      torchrun--role) COMPREPLY=() ;;
+      torchrun--nnodes) COMPREPLY=() ;;
+      torchrun--node-rank) COMPREPLY=() ;;
+      torchrun--master-port) COMPREPLY=() ;;
+      torchrun--rdzv-id) COMPREPLY=() ;;
+      torchrun--rdzv-backend) COMPREPLY=() ;;
+      torchrun--rdzv-endpoint) COMPREPLY=() ;;
+      torchrun--rdzv-conf) COMPREPLY=() ;;
+      torchrun--master-addr) COMPREPLY=() ;;
+      torchrun--local-addr) COMPREPLY=() ;;
+      torchrun--monitor-interval) COMPREPLY=() ;;
+      torchrun--start-method) COMPREPLY=() ;;
+      torchrun--event-log-handler) COMPREPLY=() ;;
+      torchrun--logs-specs) COMPREPLY=() ;;
+      torchrun--signals-to-handle) COMPREPLY=() ;;
+      torchrun-o|torchrun--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       init--text) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       init-o|init--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       inspect--set) COMPREPLY=() ;;
@@ -258,7 +285,8 @@ _adaptdl() {
   if [[ $current == -* ]]; then
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
-      run) flags="$flags --replicas --replicas-at --name --set --from --evaluate --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads -o --format --step-events" ;;
+      run) flags="$flags --replicas --replicas-at --name --set --from --evaluate --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
+      torchrun) flags="$flags --nproc-per-node --max-restarts -m --module --no-python -r --redirects -t --tee --local-ranks-filter --log-dir --role --nnodes --node-rank --master-port --rdzv-id --standalone --rdzv-backend --rdzv-endpoint --rdzv-conf --master-addr --local-addr --monitor-interval --start-method --event-log-handler --logs-specs --signals-to-handle --run-path -o --format" ;;
       init) flags="$flags --text --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
       export) flags="$flags -o --format" ;;
@@ -301,12 +329,13 @@ _adaptdl() {
     return
   fi
   case $command:$position in
-    :*) COMPREPLY=($(compgen -W "run init inspect export serve submit ls top describe explain logs events wait scale suspend resume cancel delete cp exec tensorboard policy cluster install upgrade uninstall operator image simulate profile doctor completion licenses" -- "$current")) ;;
+    :*) COMPREPLY=($(compgen -W "run torchrun init inspect export serve submit ls top describe explain logs events wait scale suspend resume cancel delete cp exec tensorboard policy cluster install upgrade uninstall operator image simulate profile doctor completion licenses" -- "$current")) ;;
     tensorboard:*) COMPREPLY=($(compgen -W "create delete list proxy" -- "$current")) ;;
     policy:*) COMPREPLY=($(compgen -W "show set" -- "$current")) ;;
     cluster:*) COMPREPLY=($(compgen -W "list show use" -- "$current")) ;;
     image:*) COMPREPLY=($(compgen -W "build push" -- "$current")) ;;
     run:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+    torchrun:*) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
     init:0) COMPREPLY=($(compgen -W "digits chars linear" -- "$current")) ;;
     init:1) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
     inspect:0) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
@@ -343,7 +372,8 @@ _adaptdl() {
 # Whether flag $2 of command $1 is followed by a value.
 _adaptdl_takes_value() {
   case $1$2 in
-    run--replicas|run--replicas-at|run--name|run--set|run--from|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run-o|run--format|run--step-events) return 0 ;;
+    run--replicas|run--replicas-at|run--name|run--set|run--from|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run--grace|run-r|run--redirects|run-t|run--tee|run--local-ranks-filter|run--role|run-o|run--format|run--step-events) return 0 ;;
+    torchrun--nproc-per-node|torchrun--max-restarts|torchrun-r|torchrun--redirects|torchrun-t|torchrun--tee|torchrun--local-ranks-filter|torchrun--log-dir|torchrun--role|torchrun--nnodes|torchrun--node-rank|torchrun--master-port|torchrun--rdzv-id|torchrun--rdzv-backend|torchrun--rdzv-endpoint|torchrun--rdzv-conf|torchrun--master-addr|torchrun--local-addr|torchrun--monitor-interval|torchrun--start-method|torchrun--event-log-handler|torchrun--logs-specs|torchrun--signals-to-handle|torchrun-o|torchrun--format) return 0 ;;
     init--text|init-o|init--format) return 0 ;;
     inspect--set|inspect-o|inspect--format) return 0 ;;
     export-o|export--format) return 0 ;;

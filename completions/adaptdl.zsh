@@ -10,7 +10,8 @@ _adaptdl_jobs() {
 _adaptdl_commands() {
   local -a commands
   commands=(
-    'run:Train on this machine with any number of replicas'
+    'run:Train, or run any command, on this machine with any number of replicas'
+    'torchrun:Run a torchrun command line on this machine'
     'init:Write a working example\: a training archive with its data'
     'inspect:Show the contents of a training archive or a checkpoint'
     'export:Convert a trained model'\''s weights to safetensors or a state_dict'
@@ -393,25 +394,75 @@ _adaptdl() {
     '-q[Print only results and errors.]' \
     '--quiet[Print only results and errors.]' \
     '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
-    '--replicas[Number of replicas; MIN\:MAX starts with MAX; auto is one for each GPU or, without GPUs, for each core.]:N|MIN\:MAX|auto: ' \
+    '--replicas[Number of replicas; MIN\:MAX starts with MAX; auto is one for each GPU or, without GPUs, for each core. Also --nproc-per-node.]:N|MIN\:MAX|auto: ' \
     '--replicas-at[Rescale to N replicas at this step.]:STEP\:N,...: ' \
-    '--name[Name of the run. Default\: the program'\''s file name without its suffix.]:NAME: ' \
+    '--name[Name of the run. Default\: the file name of the program, or of a command'\''s script, without its suffix.]:NAME: ' \
     '*--set[Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.]:KEY=VALUE: ' \
     '--from[Start a new run with the weights in FILE, a model.pt or .safetensors file (setting from.path; --set from.ignore, --set from.rename).]:FILE:_files' \
     '--evaluate[Do not train\: evaluate the newest checkpoint, or the weights of --from, on the validation data.]' \
     '--fresh[Start from scratch\: remove the files of an earlier run of this name.]' \
-    '--checkpoint-dir[Folder for checkpoints. Default\: NAME.run/checkpoints beside PROGRAM.]:DIR:_files -/' \
+    '--checkpoint-dir[Folder for checkpoints. Default\: NAME.run/checkpoints beside PROGRAM, or in the current folder.]:DIR:_files -/' \
     '--output[Folder for model.pt and best.pt. Default\: NAME.run beside PROGRAM.]:DIR:_files -/' \
-    '--log-dir[Folder for the replicas'\'' logs. Default\: NAME.run/logs beside PROGRAM.]:DIR:_files -/' \
+    '--log-dir[Folder for the replicas'\'' logs. Default\: NAME.run/logs beside PROGRAM, or in the current folder.]:DIR:_files -/' \
     '--tensorboard[Write TensorBoard event files to this folder. Default\: none; in a job on Kubernetes, that of its TensorBoard instance.]:DIR:_files -/' \
-    '--max-restarts[Number of deaths in a row, with no finished step in between, after which the run fails.]:N: ' \
+    '--max-restarts[Number of deaths in a row, with no finished step in between, after which the run fails; of a command, failures with neither a checkpoint nor ten minutes in between.]:N: ' \
     '--hang-timeout[Kill and replace a replica for which the others have waited this many seconds in a step, and 20 times the longest step; restart all replicas if nothing happens at all for so long.]:SECONDS|off: ' \
-    '--device[Device to train on; auto uses GPUs if the worker and LibTorch support them.]:cpu|gpu|auto:(cpu gpu auto)' \
+    '--device[Device to train on; auto uses GPUs if the worker and LibTorch support them. Of a command\: gpu shows each replica one GPU, cpu none, auto all.]:cpu|gpu|auto:(cpu gpu auto)' \
     '--threads[Threads of each replica; 0 divides the cores among the replicas.]:N: ' \
+    '--grace[Commands\: time from SIGTERM to SIGKILL, in which a checkpoint can be written.]:TIME: ' \
+    '-r[Commands\: write these only to the logs\: 1 standard output, 2 standard error, 3 both; RANK\:STREAMS,... for single replicas. Default\: 0.]:STREAMS: ' \
+    '--redirects[Commands\: write these only to the logs\: 1 standard output, 2 standard error, 3 both; RANK\:STREAMS,... for single replicas. Default\: 0.]:STREAMS: ' \
+    '-t[Commands\: show these despite --redirects.]:STREAMS: ' \
+    '--tee[Commands\: show these despite --redirects.]:STREAMS: ' \
+    '--local-ranks-filter[Commands\: show the output of these replicas only. Default\: all.]:RANK,...: ' \
+    '--role[Commands\: ROLE_NAME of the replicas, and the prefix of their lines.]:NAME: ' \
+    '--standalone[Commands\: accepted for torchrun'\''s sake; every run is on its own.]' \
     '-o[Output format; text shows progress and a summary, json prints events, one a line.]:text|json:(text json)' \
     '--format[Output format; text shows progress and a summary, json prints events, one a line.]:text|json:(text json)' \
     '--step-events[With -o json, print every Nth step only; 0\: none.]:N: ' \
-    '1:PROGRAM:_files'
+    '1::PROGRAM:_files'
+    ;;
+  torchrun)
+    _arguments \
+    '-h[Show help for the program, or for one command.]' \
+    '--help[Show help for the program, or for one command.]' \
+    '--version[Show the version and the commit.]' \
+    '-v[Print more about what is done.]' \
+    '--verbose[Print more about what is done.]' \
+    '-q[Print only results and errors.]' \
+    '--quiet[Print only results and errors.]' \
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--nproc-per-node[Number of replicas; cpu is one for each core, gpu one for each GPU, auto the latter where there are GPUs.]:N|auto|cpu|gpu: ' \
+    '--max-restarts[Number of failures after which all replicas restart.]:N: ' \
+    '-m[SCRIPT is a Python module, as for python3 -m.]' \
+    '--module[SCRIPT is a Python module, as for python3 -m.]' \
+    '--no-python[SCRIPT is any program, run without Python.]' \
+    '-r[Write these only to the logs\: 1 standard output, 2 standard error, 3 both; RANK\:STREAMS,... for single replicas. Default\: 0.]:STREAMS: ' \
+    '--redirects[Write these only to the logs\: 1 standard output, 2 standard error, 3 both; RANK\:STREAMS,... for single replicas. Default\: 0.]:STREAMS: ' \
+    '-t[Show these also with --redirects, each line with the replica'\''s role and rank.]:STREAMS: ' \
+    '--tee[Show these also with --redirects, each line with the replica'\''s role and rank.]:STREAMS: ' \
+    '--local-ranks-filter[Show the output of these replicas only. Default\: all.]:RANK,...: ' \
+    '--log-dir[Folder for the replicas'\'' logs. Default\: NAME.run/logs in the current folder, where NAME is the script'\''s.]:DIR:_files -/' \
+    '--role[ROLE_NAME of the replicas.]:NAME: ' \
+    '--nnodes[Number of machines; only 1 is possible.]:N|MIN\:MAX: ' \
+    '--node-rank[Rank of this machine; only 0 is possible.]:N: ' \
+    '--master-port[MASTER_PORT of the replicas; 0\: a free port, another for each start.]:PORT: ' \
+    '--rdzv-id[TORCHELASTIC_RUN_ID of the replicas. Default\: the run'\''s name.]:NAME: ' \
+    '--standalone[Accepted; has no effect here.]' \
+    '--rdzv-backend[Accepted; has no effect here.]:VALUE: ' \
+    '--rdzv-endpoint[Accepted; has no effect here.]:VALUE: ' \
+    '--rdzv-conf[Accepted; has no effect here.]:VALUE: ' \
+    '--master-addr[Accepted; has no effect here.]:VALUE: ' \
+    '--local-addr[Accepted; has no effect here.]:VALUE: ' \
+    '--monitor-interval[Accepted; has no effect here.]:VALUE: ' \
+    '--start-method[Accepted; has no effect here.]:VALUE: ' \
+    '--event-log-handler[Accepted; has no effect here.]:VALUE: ' \
+    '--logs-specs[Accepted; has no effect here.]:VALUE: ' \
+    '--signals-to-handle[Accepted; has no effect here.]:VALUE: ' \
+    '--run-path[Accepted; has no effect here.]' \
+    '-o[Output format; text shows what the replicas print, json prints the run'\''s events, one a line, and what the replicas print on standard error.]:text|json:(text json)' \
+    '--format[Output format; text shows what the replicas print, json prints the run'\''s events, one a line, and what the replicas print on standard error.]:text|json:(text json)' \
+    '*:SCRIPT:_files'
     ;;
   init)
     _arguments \

@@ -1,10 +1,11 @@
 #include "core/launch/run/run.h"
 
-#include <atomic>
 #include <memory>
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/commands/command_run.h"
+#include "cli/commands/run_events.h"
 #include "cli/commands/run_options.h"
 #include "cli/embedded.h"
 #include "cli/frame/output.h"
@@ -16,38 +17,6 @@
 
 namespace adaptdl::cli {
 namespace {
-
-// The event stream on standard output. If writing fails, training continues without it, and the
-// command exits with 1, and with the reason unless the reader has closed the pipe.
-class JsonStream {
- public:
-  explicit JsonStream(int64_t every) : every_(every) {}
-
-  void event(const Json& event) {
-    if (broken_ || is_thinned_out(event)) return;
-    try {
-      print_json(event);
-    } catch (const OutputClosed&) {
-      broken_ = true;
-    } catch (const Error& error) {
-      talk(fmt::format("adaptdl: {}; training continues without the event stream", error.what()));
-      broken_ = true;
-    }
-  }
-  bool broken() const { return broken_; }
-
- private:
-  bool is_thinned_out(const Json& event) const {
-    const auto kind = event.find("event");
-    if (every_ == 1 || kind == event.end() || *kind != "step") return false;
-    const auto step = event.find("step");
-    if (every_ == 0 || step == event.end() || !step->is_number_integer()) return true;
-    return step->get<int64_t>() % every_ != 0;
-  }
-
-  const int64_t every_;
-  std::atomic<bool> broken_{false};
-};
 
 Display::Options display_options(const Arguments& arguments) {
   Display::Options options{.fd = STDERR_FILENO, .quiet = arguments.quiet()};
@@ -61,6 +30,15 @@ Display::Options display_options(const Arguments& arguments) {
 }
 
 int run_run(const Arguments& arguments) {
+  if (!arguments.positional("PROGRAM")) {
+    if (arguments.rest().empty()) {
+      throw UsageError(
+          "PROGRAM is missing: a training archive (train.pt), or a command after --: `adaptdl run "
+          "--replicas 2 -- python3 train.py`.");
+    }
+    return run_as_command(arguments, command_options(arguments));
+  }
+  check_run_flags(arguments, false);
   raise_descriptor_limit();  // each replica needs some
   launch::RunOptions options = run_options(arguments);
   // Shared with the sinks: a blocked sink outlives this function.
@@ -111,7 +89,7 @@ int run_run(const Arguments& arguments) {
 Command run_command() {
   return {
       .name = "run",
-      .summary = "Train on this machine with any number of replicas",
+      .summary = "Train, or run any command, on this machine with any number of replicas",
       .text = embedded("run.md"),
       .options =
           {
@@ -120,7 +98,8 @@ Command run_command() {
                .value = "N|MIN:MAX|auto",
                .fallback = "1",
                .doc = "Number of replicas; MIN:MAX starts with MAX; auto is one for each GPU or, "
-                      "without GPUs, for each core."},
+                      "without GPUs, for each core. Also --nproc-per-node.",
+               .other_name = "nproc-per-node"},
               {.name = "replicas-at",
                .kind = Kind::text,
                .value = "STEP:N,...",
@@ -128,7 +107,8 @@ Command run_command() {
               {.name = "name",
                .kind = Kind::text,
                .value = "NAME",
-               .doc = "Name of the run. Default: the program's file name without its suffix."},
+               .doc = "Name of the run. Default: the file name of the program, or of a command's "
+                      "script, without its suffix."},
               set_option(),
               {.name = "from",
                .kind = Kind::file,
@@ -143,7 +123,8 @@ Command run_command() {
               {.name = "checkpoint-dir",
                .kind = Kind::directory,
                .value = "DIR",
-               .doc = "Folder for checkpoints. Default: NAME.run/checkpoints beside PROGRAM."},
+               .doc = "Folder for checkpoints. Default: NAME.run/checkpoints beside PROGRAM, "
+                      "or in the current folder."},
               {.name = "output",
                .kind = Kind::directory,
                .value = "DIR",
@@ -151,7 +132,8 @@ Command run_command() {
               {.name = "log-dir",
                .kind = Kind::directory,
                .value = "DIR",
-               .doc = "Folder for the replicas' logs. Default: NAME.run/logs beside PROGRAM."},
+               .doc = "Folder for the replicas' logs. Default: NAME.run/logs beside PROGRAM, "
+                      "or in the current folder."},
               {.name = "tensorboard",
                .kind = Kind::directory,
                .value = "DIR",
@@ -162,7 +144,8 @@ Command run_command() {
                .value = "N",
                .fallback = "3",
                .doc = "Number of deaths in a row, with no finished step in between, after which "
-                      "the run fails.",
+                      "the run fails; of a command, failures with neither a checkpoint nor ten "
+                      "minutes in between.",
                .min = 0,
                .max = 1000000},
               {.name = "hang-timeout",
@@ -176,7 +159,8 @@ Command run_command() {
                .kind = Kind::choice,
                .value = "cpu|gpu|auto",
                .fallback = "auto",
-               .doc = "Device to train on; auto uses GPUs if the worker and LibTorch support them.",
+               .doc = "Device to train on; auto uses GPUs if the worker and LibTorch support them. "
+                      "Of a command: gpu shows each replica one GPU, cpu none, auto all.",
                .choices = {"cpu", "gpu", "auto"}},
               {.name = "threads",
                .kind = Kind::integer,
@@ -185,6 +169,35 @@ Command run_command() {
                .doc = "Threads of each replica; 0 divides the cores among the replicas.",
                .min = 0,
                .max = 4096},
+              {.name = "grace",
+               .kind = Kind::text,
+               .value = "TIME",
+               .fallback = "30s",
+               .doc = "Commands: time from SIGTERM to SIGKILL, in which a checkpoint can be "
+                      "written."},
+              {.name = "redirects",
+               .letter = 'r',
+               .kind = Kind::text,
+               .value = "STREAMS",
+               .doc =
+                   "Commands: write these only to the logs: 1 standard output, 2 standard error, "
+                   "3 both; RANK:STREAMS,... for single replicas. Default: 0."},
+              {.name = "tee",
+               .letter = 't',
+               .kind = Kind::text,
+               .value = "STREAMS",
+               .doc = "Commands: show these despite --redirects."},
+              {.name = "local-ranks-filter",
+               .kind = Kind::text,
+               .value = "RANK,...",
+               .doc = "Commands: show the output of these replicas only. Default: all."},
+              {.name = "role",
+               .kind = Kind::text,
+               .value = "NAME",
+               .fallback = "default",
+               .doc = "Commands: ROLE_NAME of the replicas, and the prefix of their lines."},
+              {.name = "standalone",
+               .doc = "Commands: accepted for torchrun's sake; every run is on its own."},
               format_option("Output format; text shows progress and a summary, json prints events, "
                             "one a line."),
               {.name = "step-events",
@@ -197,15 +210,18 @@ Command run_command() {
       .positionals =
           {{.name = "PROGRAM",
             .kind = Kind::file,
-            .doc =
-                "A training archive (train.pt), or an executable that uses the runtime library."}},
+            .doc = "A training archive (train.pt), or an executable that uses the runtime library. "
+                   "Without it, the command after -- runs.",
+            .required = false}},
       .examples = {{"adaptdl run digits/train.pt --replicas 1:3", "Train with up to 3 replicas."},
                    {"adaptdl run digits/train.pt --replicas-at 100:3,300:2",
                     "Start with 1, go to 3 at step 100 and to 2 at step 300."},
                    {"adaptdl run train.pt --fresh --set optimizer.lr=0.05 -o json",
                     "Start from scratch with another learning rate, and print the events."},
                    {"adaptdl run train.pt --evaluate --from train.run/best.pt",
-                    "Print the metrics of the best model."}},
+                    "Print the metrics of the best model."},
+                   {"adaptdl run --replicas 2 -- python3 train.py --epochs 3",
+                    "Run a script for torchrun or Python AdaptDL as 2 replicas."}},
       .arguments_after_dashes = true,
       .run = run_run};
 }

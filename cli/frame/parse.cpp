@@ -154,6 +154,7 @@ class Parser {
         words.erase(dashes, words.end());
       }
     }
+    if (command_ != nullptr && command_->program_follows) split_program(words, arguments);
     std::reverse(words.begin(), words.end());  // CLI11 expects this order
     try {
       app_.parse(words);
@@ -184,6 +185,29 @@ class Parser {
                                                 : CLI::MultiOptionPolicy::TakeLast);
     }
     entries_.push_back({option, variable_name(command, option), parsed});
+  }
+
+  // Leaves the flags in `words`.
+  void split_program(std::vector<std::string>& words, Arguments& arguments) const {
+    size_t next = 0;
+    while (next < words.size() && is_flag(words[next]) && words[next] != "--") {
+      std::string& word = words[next++];
+      const size_t equals = std::min(word.find('='), word.size());
+      if (word.starts_with("--")) {
+        std::replace(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), '_', '-');
+      }
+      const std::string name = word.substr(0, equals);
+      for (const auto& [option, variable, parsed] : entries_) {
+        const bool same = name == fmt::format("--{}", option.name) ||
+                          (option.letter != 0 && name == fmt::format("-{}", option.letter));
+        if (same && option.kind != Kind::flag && equals == word.size()) ++next;
+      }
+    }
+    next = std::min(next, words.size());
+    const auto program = words.begin() + static_cast<std::ptrdiff_t>(next);
+    const bool dashes = program != words.end() && *program == "--";
+    arguments.rest_.assign(program + (dashes ? 1 : 0), words.end());
+    words.erase(program, words.end());
   }
 
   void take(const Entry& entry, Arguments& arguments) const {

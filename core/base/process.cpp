@@ -128,7 +128,9 @@ void mark_close_on_exec(int from, int limit) {
     // The parent may have died before that call; then nobody would send the signal.
     if (getppid() != plan.parent) _exit(127);
   }
-  if (plan.new_process_group) setpgid(0, 0);
+  // A session of its own as well: the kernel divides the cores among sessions first (autogroup), so
+  // that beside other users' sessions all replicas together would get the share of one process.
+  if (plan.new_process_group) setsid();
   if (plan.bind && sched_setaffinity(0, sizeof plan.cores, &plan.cores) != 0) {
     give_up(report_fd, Step::cores);
   }

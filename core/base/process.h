@@ -64,7 +64,7 @@ struct SpawnOptions {
   // The kernel sends SIGKILL to the child when the *thread* that spawned it ends, for any reason:
   // spawn from a thread that lives as long as the process.
   bool die_with_parent = true;
-  bool new_process_group = false;  // so that the terminal's Ctrl-C does not reach it
+  bool new_process_group = false;  // and session: the terminal's Ctrl-C does not reach it
   std::vector<int> cores;          // the cores it may run on; empty: as this thread
 };
 

@@ -37,6 +37,30 @@ bool is_free(int port) {
   return ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
 }
 
+// torchrun's contract. A replica that sees only its own GPUs is alone on a node, so that the local
+// rank is the index of a GPU that it sees, as programs expect.
+template <typename Set>
+void set_torch_variables(const CommandOptions& options, const CommandPlace& place, Set set) {
+  const std::string rank = std::to_string(place.rank), all = std::to_string(place.replicas);
+  const bool alone = options.gpus > 0;
+  set("RANK", rank);
+  set("WORLD_SIZE", all);
+  set("LOCAL_RANK", alone ? "0" : rank);
+  set("LOCAL_WORLD_SIZE", alone ? "1" : all);
+  set("GROUP_RANK", alone ? rank : "0");
+  set("GROUP_WORLD_SIZE", alone ? all : "1");
+  set("ROLE_RANK", rank);
+  set("ROLE_WORLD_SIZE", all);
+  set("ROLE_NAME", options.role);
+  set("MASTER_ADDR", "127.0.0.1");
+  set("MASTER_PORT", std::to_string(place.torch_port));
+  set("TORCHELASTIC_RESTART_COUNT", std::to_string(place.failures));
+  set("TORCHELASTIC_MAX_RESTARTS", std::to_string(options.max_failures));
+  set("TORCHELASTIC_RUN_ID", options.run_id.empty() ? options.name : options.run_id);
+  set("TORCHELASTIC_USE_AGENT_STORE", "False");  // rank 0 itself listens at MASTER_PORT
+  set("TORCHELASTIC_ERROR_FILE", place.error_file);
+}
+
 }  // namespace
 
 Variables command_environment(const CommandOptions& options, const CommandPlace& place,
@@ -62,8 +86,12 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
   set("ADAPTDL_CHECKPOINT_PATH", options.checkpoint_dir);
   set("ADAPTDL_SHARE_PATH", options.share_dir);
   set("ADAPTDL_TENSORBOARD_LOGDIR", unless_empty(options.tensorboard_dir));
+  set_torch_variables(options, place, set);
+  if (!given("TORCH_NCCL_ASYNC_ERROR_HANDLING")) set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   // AdaptDL's checkpoints are pickles, which torch 2.6 and newer loads only with this setting.
-  set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1");
+  if (options.adaptdl_pickles && !given("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")) {
+    set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1");
+  }
   const std::string hosts = (no_proxy.empty() ? "" : no_proxy + ",") + "127.0.0.1,localhost";
   set("no_proxy", hosts);
   set("NO_PROXY", hosts);

@@ -1,6 +1,7 @@
 #pragma once
 
-// The environment of a Python AdaptDL 0.2.11 program, and a port for its rank 0.
+// The environment of a replica, that of Python AdaptDL 0.2.11 and of torchrun, and ports for its
+// rank 0.
 
 #include <optional>
 #include <string>
@@ -15,7 +16,10 @@ namespace adaptdl::launch {
 struct CommandPlace {
   int rank = 0, replicas = 1;
   int64_t generation = 0;  // 0, 1, ...: grows with every start
-  int port = 0;
+  int failures = 0;        // restarts after failures so far
+  int port = 0;            // for AdaptDL's rank 0
+  int torch_port = 0;      // for torch.distributed's
+  std::string error_file;  // where the program may say why it failed
   int threads = 1;
   std::vector<int> slots;
 };

@@ -17,6 +17,8 @@ CommandRules rules_of(const CommandOptions& options) {
   CommandRules rules;
   rules.slots_per_replica = options.slots_per_replica;
   rules.max_failures = options.max_failures;
+  rules.in_row = options.failures_in_row;
+  if (!rules.in_row) rules.backoff = Seconds(0);  // a limit of all failures ends a loop of them
   rules.grace = Seconds(options.grace_s);
   rules.failed_grace = std::min(rules.failed_grace, rules.grace);
   return rules;
@@ -25,14 +27,14 @@ CommandRules rules_of(const CommandOptions& options) {
 }  // namespace
 
 CommandLauncher::CommandLauncher(const CommandOptions& options, RunReport& report,
-                                 SignalCatcher& signals)
+                                 SignalCatcher& signals, ReplicaConsole* console)
     : options_(options),
       report_(report),
       signals_(signals),
       rules_(rules_of(options)),
       control_(options.control_socket,
                [this](const auto& request) { return answer_request(*this, request); }),
-      processes_(options, report) {
+      processes_(options, report, console) {
   make_directories(options.checkpoint_dir, 0700);
   make_directories(options.share_dir, 0700);
   view_.target = options.replicas.initial;
@@ -71,31 +73,39 @@ void CommandLauncher::take_signals() {
   for (const int number : signals_.take()) {
     if (number == SIGCHLD) continue;
     if (view_.stop != CommandStop::none) {
-      view_.stop = CommandStop::now;
+      // timeout(1) sends its signal to the process and to the process group: that is one wish.
+      if (number != SIGTERM || seconds_since(stopped_at_) > 1) view_.stop = CommandStop::now;
       continue;
     }
     view_.stop = CommandStop::checkpoint;
+    stopped_at_ = Monotonic::now();
     stop_exit_ = 128 + number;
   }
 }
 
 void CommandLauncher::take_ends() {
-  const bool failed_before = view_.failed_at.has_value();
-  processes_.take_ends(view_);
-  if (!failed_before && view_.failed_at && !view_.asked_outside) {
-    add_failure(view_.failed_rank,
-                view_.replicas.at(static_cast<size_t>(view_.failed_rank)).status);
+  const bool asked = view_.kill_at || view_.killed;
+  for (const int rank : processes_.take_ends(view_)) {
+    const ExitStatus& status = view_.replicas.at(static_cast<size_t>(rank)).status;
+    ended_.push_back({.rank = rank,
+                      .status = status,
+                      .at_s = wall_now_s(),
+                      .asked = asked,
+                      .out_of_memory = !asked && oom_.explains(status),
+                      .error = {},
+                      .log = {}});
   }
   if (!view_.replicas.empty() && view_.living() == 0) on_generation_end();
 }
 
 void CommandLauncher::on_generation_end() {
   const bool progress = newest_checkpoint() > checkpoint_before_;
-  // An unknown sender asked it to end, and it wrote no checkpoint: count it as a failure.
-  if (view_.asked_outside && !progress && view_.stop == CommandStop::none) {
-    add_failure(view_.failed_rank,
-                view_.replicas.at(static_cast<size_t>(view_.failed_rank)).status);
+  processes_.show_rest(static_cast<int>(view_.replicas.size()));
+  // If an unknown sender asked it to end, it is a failure only without a checkpoint.
+  if (view_.failed_at && (!view_.asked_outside || (!progress && view_.stop == CommandStop::none))) {
+    add_failure(progress);
   }
+  ended_.clear();
   checkpointed_ = progress;
   before_ = static_cast<int>(view_.replicas.size());
   generation_ended(view_, progress, Monotonic::now(), rules_);
@@ -159,11 +169,12 @@ void CommandLauncher::start(const CommandDecision& decision) {
   try {
     checkpoint_before_ = newest_checkpoint();
     // The program names its checkpoint by the generation's number, which must not exist yet.
-    processes_.start(decision.count, decision.slots, checkpoint_before_);
+    processes_.start(decision.count, decision.slots, checkpoint_before_, failed_);
   } catch (const Error& error) {
     // The program cannot be executed, or the disk is full: another attempt would not help.
     view_.replicas.clear();
     failure_.cause = "CannotStart";
+    failure_.exit_code.reset();
     end("failed", 1, error.what());
     return;
   }
@@ -180,32 +191,58 @@ void CommandLauncher::start(const CommandDecision& decision) {
   report_.record("running", facts());
 }
 
-void CommandLauncher::add_failure(int rank, const ExitStatus& status) {
-  const bool memory_ran_out = oom_.explains(status);
-  const std::string reason = memory_ran_out ? "killed: memory ran out" : status.describe();
-  const std::vector<std::string> log = processes_.last_lines(rank);
-  report_.failure({.member = static_cast<MemberId>(rank),
+void CommandLauncher::add_failure(bool progress) {
+  ++failed_;
+  for (EndedReplica& replica : ended_) {
+    replica.error = processes_.error_of(replica.rank);
+    replica.log = processes_.last_lines(replica.rank);
+  }
+  const int index = first_failure(ended_);
+  // Nobody failed by itself: one failed when it was asked to end.
+  const auto found = index >= 0 ? ended_.begin() + index
+                                : std::find_if(ended_.begin(), ended_.end(), [&](const auto& one) {
+                                    return one.rank == view_.failed_rank;
+                                  });
+  ADAPTDL_CHECK(found != ended_.end());
+  const EndedReplica& first = *found;
+  const bool explained = first.error && !first.error->message.empty();
+  std::string reason = first.out_of_memory ? "killed: memory ran out" : first.status.describe();
+  if (explained) reason += ": " + first.error->message;
+  const bool traced = first.error && !first.error->traceback.empty();
+  const std::vector<std::string>& lines = traced ? first.error->traceback : first.log;
+  const bool forgiven = progress && options_.failures_in_row;
+  const bool again = (forgiven ? 0 : view_.failures) < options_.max_failures;
+  report_.failure({.member = static_cast<MemberId>(first.rank),
                    .reason = reason,
-                   .status = status,
-                   .next = view_.stop != CommandStop::none
-                               ? "the run is stopping"
-                               : "all replicas restart from their newest checkpoint, unless that "
-                                 "has failed too often",
-                   .log = log});
-  report_.talk(fmt::format("replica {}: {}", rank, reason));
-  failure_.cause = memory_ran_out ? "OutOfMemory" : "ReplicaFailed";
-  failure_.exit_code = status.shell_code();
-  failure_.sentence = fmt::format("Replica {}: {}", rank, reason);
-  if (!log.empty()) {
-    failure_.sentence += fmt::format(". Its last log lines:\n  {}", fmt::join(log, "\n  "));
+                   .status = first.status,
+                   .next = view_.stop != CommandStop::none ? "the run is stopping"
+                           : again ? "all replicas restart from what they have saved"
+                                   : "",
+                   .log = lines});
+  failure_.cause = first.out_of_memory ? "OutOfMemory" : "ReplicaFailed";
+  failure_.exit_code = first.status.shell_code();
+  failure_.sentence =
+      fmt::format("Replica {}{}: {}", first.rank, ended_.size() > 1 ? " failed first" : "", reason);
+  std::vector<std::string> others;
+  for (const EndedReplica& other : ended_) {
+    if (&other == &first || !other.failed()) continue;
+    others.push_back(fmt::format("replica {}: {}", other.rank, other.status.describe()));
+  }
+  if (!others.empty()) {
+    failure_.sentence += fmt::format("; then {}", fmt::join(others, ", "));
+  }
+  if (!lines.empty()) {
+    failure_.sentence += fmt::format(". Its last {}:\n  {}", traced ? "calls" : "log lines",
+                                     fmt::join(lines, "\n  "));
   }
 }
 
 void CommandLauncher::end(const std::string& result, int exit, const std::string& reason) {
   exit_ = exit;
+  if (options_.program_exit && result == "failed") exit_ = failure_.exit_code.value_or(exit);
   if (!reason.empty()) report_.talk(reason);
   report_.end({.result = result,
-               .exit = exit,
+               .exit = *exit_,
                .reason = reason,
                .cause = failure_.cause,
                .checkpoint = checkpointed_,
@@ -249,6 +286,7 @@ int CommandLauncher::scale(const ScaleRequest& request) {
 }
 
 void CommandLauncher::cancel(bool checkpoint) {
+  stopped_at_ = Monotonic::now();
   view_.stop = checkpoint ? CommandStop::checkpoint : CommandStop::now;
   cancelled_ = true;
 }

@@ -19,8 +19,10 @@ namespace adaptdl::launch {
 
 class CommandLauncher : private RunControl {
  public:
-  // Everything is borrowed. Throws Error for a problem found before the start.
-  CommandLauncher(const CommandOptions& options, RunReport& report, SignalCatcher& signals);
+  // Everything is borrowed; `console` may be null. Throws Error for a problem found before the
+  // start.
+  CommandLauncher(const CommandOptions& options, RunReport& report, SignalCatcher& signals,
+                  ReplicaConsole* console);
 
   int run();  // the exit code
 
@@ -29,7 +31,7 @@ class CommandLauncher : private RunControl {
   struct Failure {
     std::string sentence;  // with its last log lines; "" if it has not failed
     std::string cause = "ReplicaFailed";
-    std::optional<int> exit_code;  // of the replica that failed last, as a shell reports it
+    std::optional<int> exit_code;  // of the replica that failed first, as a shell reports it
   };
 
   // The event loop.
@@ -42,7 +44,7 @@ class CommandLauncher : private RunControl {
   void decide_all();
   void carry_out(const CommandDecision& decision);
   void start(const CommandDecision& decision);
-  void add_failure(int rank, const ExitStatus& status);
+  void add_failure(bool progress);
   void end(const std::string& result, int exit, const std::string& reason);
 
   // Requests.
@@ -66,10 +68,13 @@ class CommandLauncher : private RunControl {
   std::optional<TimePoint> deadline_;  // of the newest decision
   std::string reason_ = "starting", told_reason_;
   Failure failure_;
-  int64_t checkpoint_before_ = -1;  // newest when the generation started
-  bool checkpointed_ = false;       // the previous generation wrote one
-  int starts_ = 0, before_ = 0;     // generations started here; replicas of the previous one
+  std::vector<EndedReplica> ended_;  // of the present generation, in order of their ends
+  int failed_ = 0;                   // generations that failed
+  int64_t checkpoint_before_ = -1;   // newest when the generation started
+  bool checkpointed_ = false;        // the previous generation wrote one
+  int starts_ = 0, before_ = 0;      // generations started here; replicas of the previous one
   int stop_exit_ = 143;
+  TimePoint stopped_at_;  // when the run was asked to stop
   bool cancelled_ = false;
   std::optional<int> exit_;  // once the run is over
 };

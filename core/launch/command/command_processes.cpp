@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{50};  // time between checks of a group without a leader
 
+constexpr std::chrono::milliseconds kShowRest{200};
+
 bool readable(int fd) {
   return wait_ready(fd, POLLIN, Monotonic::now());
 }
@@ -42,12 +44,22 @@ std::string find_program(const CommandOptions& options) {
   return options.program;
 }
 
+LogWriter::Echo echo_to(ReplicaConsole* console) {
+  if (console == nullptr) return {};
+  return [console](MemberId rank, int stream, std::string_view bytes) {
+    console->take(rank, stream, bytes);
+  };
+}
+
 }  // namespace
 
-CommandProcesses::CommandProcesses(const CommandOptions& options, RunReport& report)
+CommandProcesses::CommandProcesses(const CommandOptions& options, RunReport& report,
+                                   ReplicaConsole* console)
     : options_(options),
-      logs_(options.log_dir, options.log_bytes_max,
-            [&report](std::string line) { report.talk(std::move(line)); }),
+      console_(console),
+      logs_(
+          options.log_dir, options.log_bytes_max,
+          [&report](std::string line) { report.talk(std::move(line)); }, echo_to(console)),
       record_(read_replica_record(options.replicas_file)) {
   const int killed = kill_leftovers(record_, "ADAPTDL_CHECKPOINT_PATH=" + options.checkpoint_dir);
   if (killed > 0) {
@@ -58,12 +70,16 @@ CommandProcesses::CommandProcesses(const CommandOptions& options, RunReport& rep
   record_.boot_id = boot_id();
 }
 
-void CommandProcesses::start(int count, const std::vector<int>& slots, int64_t newest) {
+void CommandProcesses::start(int count, const std::vector<int>& slots, int64_t newest,
+                             int failures) {
   try {
+    failures_ = failures;
+    if (console_ != nullptr) console_->replicas(count);
     record_.generation = std::max(record_.generation, newest) + 1;
     record_.processes.clear();
     write_replica_record(options_.replicas_file, record_);
-    port_ = reserve_port();
+    ports_.clear();
+    for (int i = 0; i < 2; ++i) ports_.push_back(reserve_port());
     const std::vector<std::string> names = options_.gpus > 0 ? gpus() : std::vector<std::string>{};
     for (int rank = 0; rank < count; ++rank) start_replica(rank, count, slots, names);
     write_replica_record(options_.replicas_file, record_);
@@ -77,16 +93,28 @@ void CommandProcesses::start(int count, const std::vector<int>& slots, int64_t n
 void CommandProcesses::start_replica(int rank, int count, const std::vector<int>& all_slots,
                                      const std::vector<std::string>& gpus) {
   const std::vector<int> slots = slots_of(all_slots, rank, options_.slots_per_replica);
-  const CommandPlace place{.rank = rank,
-                           .replicas = count,
-                           .generation = record_.generation,
-                           .port = port_.number,
-                           .threads = threads_for(count),
-                           .slots = slots};
+  const CommandPlace place{
+      .rank = rank,
+      .replicas = count,
+      .generation = record_.generation,
+      .failures = failures_,
+      .port = ports_.at(0).number,
+      .torch_port = options_.torch_port > 0 ? options_.torch_port : ports_.at(1).number,
+      .error_file = error_file(rank),
+      .threads = threads_for(count),
+      .slots = slots};
   const auto told = environment_variable("no_proxy");
   const std::string no_proxy = told ? *told : environment_variable("NO_PROXY").value_or("");
   const Fd null = open_file("/dev/null", O_RDONLY);
-  const Fd log = logs_.open(static_cast<MemberId>(rank));
+  remove_tree(place.error_file);  // of an earlier generation
+  // A single pipe keeps the order of what is written to both.
+  const auto member = static_cast<MemberId>(rank);
+  LogWriter::Streams log;
+  if (console_ != nullptr) {
+    log = logs_.open_streams(member);
+  } else {
+    log.out = logs_.open(member);
+  }
   SpawnOptions spawn_options;
   spawn_options.argv = {options_.program};
   spawn_options.argv.insert(spawn_options.argv.end(), options_.arguments.begin(),
@@ -95,7 +123,8 @@ void CommandProcesses::start_replica(int rank, int count, const std::vector<int>
   spawn_options.environment =
       environment_with(command_environment(options_, place, gpus, no_proxy));
   spawn_options.directory = options_.directory;
-  spawn_options.descriptors = {{null.get(), 0}, {log.get(), 1}, {log.get(), 2}};
+  spawn_options.descriptors = {
+      {null.get(), 0}, {log.out.get(), 1}, {log.err ? log.err.get() : log.out.get(), 2}};
   spawn_options.new_process_group = true;
   if (options_.gpus == 0 && options_.bound) spawn_options.cores = slots;
   Process& process = processes_[rank];
@@ -114,15 +143,18 @@ void CommandProcesses::signal_all(int number) {
   }
 }
 
-void CommandProcesses::take_ends(CommandView& view) {
+std::vector<int> CommandProcesses::take_ends(CommandView& view) {
+  std::vector<int> ranks;
   for (auto entry = processes_.begin(); entry != processes_.end();) {
     if (!ended(entry->second, view)) {
       ++entry;
       continue;
     }
     exited(view, entry->first, *entry->second.status, Monotonic::now());
+    ranks.push_back(entry->first);
     entry = processes_.erase(entry);
   }
+  return ranks;
 }
 
 // A replica is a whole process group: the group is killed when its leader ends. But if the leader
@@ -165,6 +197,21 @@ int CommandProcesses::threads_for(int replicas) const {
 
 std::vector<std::string> CommandProcesses::last_lines(int rank) {
   return logs_.final_lines(static_cast<MemberId>(rank));
+}
+
+std::string CommandProcesses::error_file(int rank) const {
+  return join_path(options_.log_dir, fmt::format("error-{}.json", rank));
+}
+
+std::optional<ProgramError> CommandProcesses::error_of(int rank) const {
+  return read_program_error(error_file(rank));
+}
+
+void CommandProcesses::show_rest(int count) {
+  if (console_ == nullptr) return;
+  const TimePoint until = Monotonic::now() + kShowRest;
+  for (int rank = 0; rank < count; ++rank) logs_.tail(static_cast<MemberId>(rank), 0, until);
+  console_->drain(until);
 }
 
 void CommandProcesses::add_waits(std::vector<pollfd>& waits) const {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <poll.h>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/launch/command/command_run.h"
 #include "core/launch/command/command_state.h"
 #include "core/launch/command/leftovers.h"
+#include "core/launch/command/program_error.h"
 #include "core/launch/io/log_writer.h"
 #include "core/launch/io/run_report.h"
 
@@ -23,22 +25,23 @@ namespace adaptdl::launch {
 // One thread.
 class CommandProcesses {
  public:
-  // Both are borrowed. Kills the processes that an earlier launcher of this folder left. Throws
-  // Error.
-  CommandProcesses(const CommandOptions& options, RunReport& report);
+  // All are borrowed; `console` may be null. Kills the processes that an earlier launcher of this
+  // folder left. Throws Error.
+  CommandProcesses(const CommandOptions& options, RunReport& report, ReplicaConsole* console);
 
-  // Starts `count` replicas as the next generation, whose number is larger than `newest`. Throws
-  // Error if one cannot start; then none is left.
-  void start(int count, const std::vector<int>& slots, int64_t newest);
+  // Starts `count` replicas as the next generation, whose number is larger than `newest`, after
+  // `failures` restarts because of failures. Throws Error if one cannot start; then none is left.
+  void start(int count, const std::vector<int>& slots, int64_t newest, int failures);
 
   // SIGTERM goes to the program itself, as in a pod: its helpers would receive it too. SIGKILL goes
   // to the whole process groups.
   void signal_all(int number);
 
-  // Tells the view which replicas have ended, with their whole process groups.
-  void take_ends(CommandView& view);
-  // Call when the whole generation has ended: its port is free again.
-  void generation_ended() { port_ = {}; }
+  // Tells the view which replicas have ended, with their whole process groups; returns their ranks
+  // in the order of their ends.
+  std::vector<int> take_ends(CommandView& view);
+  // Call when the whole generation has ended: its ports are free again.
+  void generation_ended() { ports_.clear(); }
 
   int64_t generation() const { return record_.generation; }  // newest number; -1: none
   size_t living() const { return processes_.size(); }
@@ -48,6 +51,10 @@ class CommandProcesses {
 
   // The replica's last log lines; waits for them only briefly.
   std::vector<std::string> last_lines(int rank);
+  // What the replica said of its failure, if it did.
+  std::optional<ProgramError> error_of(int rank) const;
+  // Shows what the replicas of 0 to `count` - 1 have written; waits only briefly.
+  void show_rest(int count);
 
   void add_waits(std::vector<pollfd>& waits) const;
   TimePoint deadline() const;
@@ -62,12 +69,15 @@ class CommandProcesses {
 
   void start_replica(int rank, int count, const std::vector<int>& slots,
                      const std::vector<std::string>& gpus);
+  std::string error_file(int rank) const;
   bool ended(Process& process, const CommandView& view);
 
   const CommandOptions& options_;
+  ReplicaConsole* const console_;
   LogWriter logs_;
   ReplicaRecord record_;
-  ReservedPort port_;
+  std::vector<ReservedPort> ports_;  // AdaptDL's, then torch.distributed's
+  int failures_ = 0;
   std::map<int, Process> processes_;  // living ones of the present generation, by rank
 };
 

@@ -1,5 +1,8 @@
 #include "core/launch/command/command_run.h"
 
+#include <csignal>
+#include <optional>
+
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/formats/json.h"
@@ -32,8 +35,11 @@ int run_command(const CommandOptions& options, const std::vector<EventSink>& sin
   check_slots(options.slots, options.slots_per_replica, options.replicas.initial);
   if (options.gpus > 0) check_gpus(options.slots, options.gpus);
   if (!options.supervisor_url.empty()) answers(options.supervisor_url);  // checks the URL
+  make_directories(parent_directory(options.record_file), 0700);
   OutputQueue output(sinks, talk);
-  SignalCatcher signals(caught_signals());
+  std::vector<int> caught = caught_signals();
+  caught.push_back(SIGQUIT);  // the terminal sends it to this process only
+  SignalCatcher signals(caught);
   RunReport report(identity_of(options), output, [&](const nlohmann::json& record, bool last) {
     const std::string text = dump_json(record) + "\n";
     if (last) {
@@ -42,7 +48,10 @@ int run_command(const CommandOptions& options, const std::vector<EventSink>& sin
       replace_file(options.record_file, text, 0600);
     }
   });
-  const int code = CommandLauncher(options, report, signals).run();
+  std::optional<ReplicaConsole> console;
+  if (options.console) console.emplace(*options.console);
+  const int code = CommandLauncher(options, report, signals, console ? &*console : nullptr).run();
+  if (console) console->drain(signals);
   output.drain(signals);
   return code;
 }

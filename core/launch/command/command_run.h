@@ -1,14 +1,16 @@
 #pragma once
 
-// Runs a program that does not know adaptdl as AdaptDL's scheduler would: each replica is a process
-// with AdaptDL's environment (job/AdaptDL 0.2.11's contract). A rescale sends SIGTERM, expects exit
-// code 143, and starts the program again from its own checkpoint. command_state.h decides; this
-// acts.
+// Runs a program that does not know adaptdl as AdaptDL's scheduler and torchrun would: each replica
+// is a process with the environment of both (AdaptDL 0.2.11's contract, torch.distributed.run's). A
+// rescale sends SIGTERM, expects exit code 143, and starts the program again from its own
+// checkpoint. command_state.h decides; this acts.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/launch/io/replica_console.h"
 #include "core/launch/run/run.h"
 
 namespace adaptdl::launch {
@@ -30,7 +32,14 @@ struct CommandOptions {
   std::string supervisor_url;   // http://HOST:PORT/PATH, without a slash at the end; "" = none
   std::string tensorboard_dir;  // "" = none
   int max_failures = 3;         // in a row, of generations without progress
-  double grace_s = 30;          // from SIGTERM to SIGKILL
+  bool failures_in_row = true;  // false: max_failures are those of the whole run
+  std::string run_id;           // TORCHELASTIC_RUN_ID; "": name
+  std::string role = "default";
+  int torch_port = 0;           // MASTER_PORT; 0: another free one for each generation
+  bool adaptdl_pickles = true;  // torch.load reads pickles, as Python AdaptDL expects
+  bool program_exit = false;    // a failed run returns the program's exit code instead of 1
+  std::optional<ConsoleOptions> console;  // shows the replicas' output; none: only logs
+  double grace_s = 30;                    // from SIGTERM to SIGKILL
   int64_t log_bytes_max = 10 << 20;
   // Folders; created if missing.
   std::string checkpoint_dir, share_dir, log_dir;
@@ -40,9 +49,9 @@ struct CommandOptions {
 };
 
 // Runs to the end. Exit code: 0 finished, 1 failed, 143 stopped by SIGTERM or cancelled, 130 by
-// SIGINT. Signals, threads and sinks as in run(). First kills the replicas that an earlier launcher
-// of this folder left. Events: start, generation, failure and end of adaptdl-events(5); steps are
-// unknown. Throws Error for a problem found before the start.
+// SIGINT (131 by SIGQUIT, 129 by SIGHUP). Signals, threads and sinks as in run(). First kills the
+// replicas that an earlier launcher of this folder left. Events: start, generation, failure and end
+// of adaptdl-events(5); steps are unknown. Throws Error for a problem found before the start.
 //
 // Control socket requests are those of client.h. In the status, "generation" is the replicas'
 // ADAPTDL_NUM_RESTARTS, "replicas" counts the living ones, "members" are numbered by rank, and

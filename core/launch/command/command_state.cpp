@@ -52,8 +52,10 @@ CommandDecision between(TimePoint now, const CommandView& view, const CommandRul
   if (view.finished) return make(CommandAction::finish, "finished");
   if (view.stop != CommandStop::none) return make(CommandAction::stopped, "stopped");
   if (view.failures > rules.max_failures) {
-    return make(CommandAction::give_up, fmt::format("{} failures in a row; {} are allowed",
-                                                    view.failures, rules.max_failures));
+    return make(
+        CommandAction::give_up,
+        fmt::format("{} failures{}; {} {} allowed", view.failures, rules.in_row ? " in a row" : "",
+                    rules.max_failures, rules.max_failures == 1 ? "is" : "are"));
   }
   if (now < view.retry_at) {
     return keep_waiting(
@@ -149,10 +151,14 @@ void generation_ended(CommandView& view, bool progress, TimePoint now, const Com
   view.finished = std::all_of(view.replicas.begin(), view.replicas.end(),
                               [](const CommandReplica& r) { return r.status.success(); });
   const bool asked = view.asked_outside && progress;
-  if (progress || now >= time_after(view.started, rules.long_life)) view.failures = 0;
+  if (rules.in_row && (progress || now >= time_after(view.started, rules.long_life))) {
+    view.failures = 0;
+  }
   if (view.failed_at && !asked) {
-    const double wait = rules.backoff.count() * std::exp2(std::min(view.failures, 30));
-    view.retry_at = time_after(now, std::min(Seconds(wait), rules.longest_backoff));
+    const double wait =
+        view.failures == 0 ? 0 : rules.backoff.count() * std::exp2(std::min(view.failures - 1, 30));
+    view.retry_at =
+        std::max(now, time_after(view.started, std::min(Seconds(wait), rules.longest_backoff)));
     ++view.failures;
   }
   view.replicas.clear();

@@ -21,12 +21,17 @@ namespace adaptdl::launch {
 
 struct CommandRules {
   int slots_per_replica = 1;
-  int max_failures = 3;     // generations in a row that fail without progress; more end the run
-  Seconds grace{30};        // from SIGTERM to SIGKILL, for a checkpoint
-  Seconds settle{2};        // how long the others may continue after one has failed
+  int max_failures = 3;  // generations in a row that fail without progress; more end the run
+  bool in_row = true;    // false: generations that fail at all
+  Seconds grace{30};     // from SIGTERM to SIGKILL, for a checkpoint
+  // How long the others may continue after one has failed. Short, because training stands still;
+  // it lets those that fail for the same reason say so.
+  Seconds settle{0.05};
   Seconds failed_grace{5};  // from SIGTERM to SIGKILL when there is nothing to save
   Seconds long_life{600};   // a generation that lived this long made progress
-  Seconds backoff{1};       // before the restart after a failure; doubles each time
+  // From the start of a generation that failed to the next start, if it is the second in a row;
+  // doubles each time. One that lived longer is started again at once.
+  Seconds backoff{1};
   Seconds longest_backoff{60};
   Seconds probe{0.2};  // time between checks of the supervisor
 };

@@ -29,7 +29,8 @@ class Agent {
       : options_(options),
         talk_(talk),
         signals_(caught_signals()),
-        logs_(options.run.log_dir, options.run.log_bytes_max, talk, options.run.echo_logs),
+        logs_(options.run.log_dir, options.run.log_bytes_max, talk,
+              options.run.echo_logs ? LogWriter::to_standard_error() : LogWriter::Echo()),
         starter_(options.run, logs_),
         oom_(options.run.system_root) {}
 

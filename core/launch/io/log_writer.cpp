@@ -40,6 +40,15 @@ std::vector<std::string> last_lines(const std::string& text, int count) {
   return lines;
 }
 
+// Returns the write end.
+Fd new_pipe(Fd& reader) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "cannot create a pipe");
+  reader = Fd(ends[0]);
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);  // only this end
+  return Fd(ends[1]);
+}
+
 }  // namespace
 
 int64_t log_offset_at(const std::string& path, double wall_s) {
@@ -65,7 +74,8 @@ int64_t log_offset_at(const std::string& path, double wall_s) {
 }
 
 struct LogWriter::Log {
-  Fd pipe;           // under the mutex
+  MemberId member = 0;
+  Fd pipes[2];       // by stream - 1; under the mutex
   std::string tail;  // likewise
   std::string path;  // this and the rest are the thread's only, because disks may be slow
   Fd file;
@@ -75,6 +85,8 @@ struct LogWriter::Log {
   int64_t times_size = 0;
   bool at_line_start = true;
   double stamped_s = 0;
+
+  bool closed() const { return !pipes[0] && !pipes[1]; }
 
   void remember(std::string_view bytes) {
     tail.append(bytes);
@@ -134,11 +146,11 @@ struct LogWriter::Log {
 };
 
 LogWriter::LogWriter(std::string folder, int64_t bytes_max, std::function<void(std::string)> talk,
-                     bool echo)
+                     Echo echo)
     : folder_(std::move(folder)),
       bytes_max_(bytes_max),
       talk_(std::move(talk)),
-      echo_(echo),
+      echo_(std::move(echo)),
       wake_(eventfd(0, EFD_CLOEXEC)) {
   make_directories(folder_);
   thread_ = std::thread([this] {
@@ -165,26 +177,46 @@ void LogWriter::wake() {
   [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
 }
 
-Fd LogWriter::open(MemberId member) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "cannot create a pipe");
+LogWriter::Echo LogWriter::to_standard_error() {
+  return [](MemberId, int, std::string_view bytes) {
+    [[maybe_unused]] const ssize_t shown = ::write(STDERR_FILENO, bytes.data(), bytes.size());
+  };
+}
+
+std::shared_ptr<LogWriter::Log> LogWriter::add(MemberId member) {
   auto log = std::make_shared<Log>();
-  log->pipe = Fd(ends[0]);
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);  // only this end
-  Fd writer(ends[1]);
+  log->member = member;
   log->path = join_path(folder_, file_name(member));
   log->open_file();
+  return log;
+}
+
+void LogWriter::begin(std::shared_ptr<Log> log) {
   {
     std::lock_guard lock(mutex_);
-    logs_[member] = std::move(log);
+    logs_[log->member] = std::move(log);
   }
   wake();
+}
+
+Fd LogWriter::open(MemberId member) {
+  const auto log = add(member);
+  Fd writer = new_pipe(log->pipes[0]);
+  begin(log);
   return writer;
 }
 
-void LogWriter::take(Log& log) {
+LogWriter::Streams LogWriter::open_streams(MemberId member) {
+  const auto log = add(member);
+  Streams streams{new_pipe(log->pipes[0]), new_pipe(log->pipes[1])};
+  begin(log);
+  return streams;
+}
+
+void LogWriter::take(Log& log, int stream) {
+  Fd& pipe = log.pipes[stream - 1];
   char chunk[16 << 10];
-  const ssize_t n = ::read(log.pipe.get(), chunk, sizeof chunk);
+  const ssize_t n = ::read(pipe.get(), chunk, sizeof chunk);
   if (n > 0) {
     const std::string_view bytes(chunk, static_cast<size_t>(n));
     {
@@ -192,13 +224,14 @@ void LogWriter::take(Log& log) {
       log.remember(bytes);
     }
     if (const int error = log.write(bytes, bytes_max_)) complain(log.path, error);
-    if (echo_) [[maybe_unused]]
-      const ssize_t shown = ::write(STDERR_FILENO, chunk, bytes.size());
+    if (echo_) echo_(log.member, stream, bytes);
   } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+    if (echo_) echo_(log.member, stream, {});
+    std::lock_guard lock(mutex_);
+    pipe.reset();
+    if (!log.closed()) return;
     log.file.reset();
     log.times.reset();
-    std::lock_guard lock(mutex_);
-    log.pipe.reset();
     closed_.notify_all();
   }
 }
@@ -212,16 +245,19 @@ void LogWriter::complain(const std::string& path, int error) {
 
 void LogWriter::loop() {
   for (;;) {
-    std::vector<std::shared_ptr<Log>> open;
+    std::vector<std::pair<std::shared_ptr<Log>, int>> open;
     std::vector<pollfd> waits{{wake_.get(), POLLIN, 0}};
     bool quit = false;
     {
       std::lock_guard lock(mutex_);
       quit = quit_;
       for (const auto& [member, log] : logs_) {
-        if (!log->pipe) continue;
-        open.push_back(log);
-        waits.push_back({log->pipe.get(), POLLIN, 0});
+        for (int stream = 1; stream <= 2; ++stream) {
+          const Fd& pipe = log->pipes[stream - 1];
+          if (!pipe) continue;
+          open.emplace_back(log, stream);
+          waits.push_back({pipe.get(), POLLIN, 0});
+        }
       }
     }
     // At the end: read what is there, but do not wait for processes that still hold a pipe.
@@ -235,7 +271,7 @@ void LogWriter::loop() {
     for (size_t i = 0; i < open.size(); ++i) {
       if (waits[i + 1].revents == 0) continue;
       any = true;
-      take(*open[i]);
+      take(*open[i].first, open[i].second);
     }
     if (quit && !any) return;
   }
@@ -251,7 +287,7 @@ std::vector<std::string> LogWriter::tail(MemberId member, int count, TimePoint d
   const auto found = logs_.find(member);
   if (found == logs_.end()) return {};
   const std::shared_ptr<Log> log = found->second;
-  closed_.wait_until(lock, deadline, [&] { return !log->pipe; });
+  closed_.wait_until(lock, deadline, [&] { return log->closed(); });
   return last_lines(log->tail, count);
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -28,11 +29,17 @@ int64_t log_offset_at(const std::string& path, double wall_s);
 // for log_offset_at. Thread-safe.
 class LogWriter {
  public:
+  // Called on the thread with all that a replica writes. `stream` is 1 or 2 for open_streams(),
+  // else
+  // 1. No bytes: the stream has ended. Should not block.
+  using Echo = std::function<void(MemberId member, int stream, std::string_view bytes)>;
+  // An Echo that writes everything to standard error.
+  static Echo to_standard_error();
+
   // Creates `folder`. A file that would grow beyond `bytes_max` becomes FILE.1 first. The thread
-  // calls `talk` once if logs cannot be written. With `echo` all output also goes to standard
-  // error.
+  // calls `talk` once if logs cannot be written.
   LogWriter(std::string folder, int64_t bytes_max, std::function<void(std::string)> talk,
-            bool echo = false);
+            Echo echo = {});
   ~LogWriter();  // reads what is left in the pipes
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
@@ -40,6 +47,13 @@ class LogWriter {
   // The write end of a new pipe for the child's standard output and error; close it after the
   // start. Appends to what an earlier run left in this replica's file.
   Fd open(MemberId member);
+
+  // The same with a pipe for each of the two, so that the Echo can tell them apart; one file. What
+  // a replica writes to both at once may change its order.
+  struct Streams {
+    Fd out, err;
+  };
+  Streams open_streams(MemberId member);
 
   // The replica's last lines (at most `count`, each of at most 300 bytes). Waits until it has
   // closed its pipe, at most until the deadline. Replaces control characters.
@@ -53,15 +67,17 @@ class LogWriter {
  private:
   struct Log;
 
+  std::shared_ptr<Log> add(MemberId member);  // without pipes
+  void begin(std::shared_ptr<Log> log);
   void loop();
-  void take(Log& log);  // reads once and writes; closes at the end of the stream
+  void take(Log& log, int stream);  // reads once and writes; closes at the end of the stream
   void complain(const std::string& path, int error);
   void wake();
 
   const std::string folder_;
   const int64_t bytes_max_;
   const std::function<void(std::string)> talk_;
-  const bool echo_;
+  const Echo echo_;
   bool complained_ = false;  // used by the thread only
   Fd wake_;
   std::mutex mutex_;

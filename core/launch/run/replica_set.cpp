@@ -25,7 +25,8 @@ ReplicaSet::ReplicaSet(const RunOptions& options, RunReport& report, AgentServer
       report_(report),
       logs_(
           options.log_dir, options.log_bytes_max,
-          [&report](std::string line) { report.talk(std::move(line)); }, options.echo_logs),
+          [&report](std::string line) { report.talk(std::move(line)); },
+          options.echo_logs ? LogWriter::to_standard_error() : LogWriter::Echo()),
       starter_(options, logs_) {
   if (!options.hosts) return;
   agents_ = std::make_unique<AgentServer>(*options.hosts, options.name, std::move(hosts));

@@ -129,6 +129,7 @@ TEST_CASE("a child runs on the cores it is given") {
 TEST_CASE("waiting with a deadline, signals, and the end of the owner") {
   Child child = spawn({.argv = {"sleep", "100"}, .new_process_group = true});
   CHECK(getpgid(child.pid()) == child.pid());
+  CHECK(getsid(child.pid()) == child.pid());
   CHECK_FALSE(child.poll());
   CHECK_FALSE(child.wait_until(in(0.02)));
   CHECK(child.send_signal(SIGTERM));

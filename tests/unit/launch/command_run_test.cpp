@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <chrono>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -115,6 +116,108 @@ TEST_CASE("command run: the environment is AdaptDL's") {
   };
   CHECK(std::stoi(port(0)) >= 20000);
   CHECK(port(0) == port(1));
+}
+
+TEST_CASE("command run: the environment is torchrun's") {
+  Script script("env > env-$RANK");
+  script.options.replicas = {2, 2, 2};
+  script.options.max_failures = 5;
+  script.options.role = "trainer";
+  script.options.run_id = "id-7";
+  script.options.environment = {{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}};
+  script.options.adaptdl_pickles = false;
+  script.run.start();
+  CHECK(script.run.wait() == 0);
+  const std::string text = "\n" + script.text("env-1");
+  for (const std::string& line :
+       {std::string("RANK=1"), std::string("LOCAL_RANK=1"), std::string("GROUP_RANK=0"),
+        std::string("ROLE_RANK=1"), std::string("WORLD_SIZE=2"), std::string("LOCAL_WORLD_SIZE=2"),
+        std::string("GROUP_WORLD_SIZE=1"), std::string("ROLE_WORLD_SIZE=2"),
+        std::string("ROLE_NAME=trainer"), std::string("MASTER_ADDR=127.0.0.1"),
+        std::string("TORCHELASTIC_RESTART_COUNT=0"), std::string("TORCHELASTIC_MAX_RESTARTS=5"),
+        std::string("TORCHELASTIC_RUN_ID=id-7"), std::string("TORCHELASTIC_USE_AGENT_STORE=False"),
+        std::string("TORCH_NCCL_ASYNC_ERROR_HANDLING=0"),
+        "TORCHELASTIC_ERROR_FILE=" + script.options.log_dir + "/error-1.json"}) {
+    CHECK_MESSAGE(text.find("\n" + line + "\n") != std::string::npos, line);
+  }
+  CHECK(text.find("\nTORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=") == std::string::npos);
+  const auto value = [&](const std::string& name) {
+    const size_t begin = text.find("\n" + name + "=") + name.size() + 2;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  // Python AdaptDL and torch.distributed listen at once.
+  CHECK(value("MASTER_PORT") != value("ADAPTDL_MASTER_PORT"));
+}
+
+TEST_CASE("command run: replicas with GPUs of their own are each alone on a node") {
+  CommandOptions options;
+  options.gpus = 2;
+  CommandPlace place{.rank = 1, .replicas = 2, .slots = {1}};
+  const Variables variables = command_environment(options, place, {"a", "b"}, "");
+  const auto value = [&](const char* name) {
+    for (const auto& [key, text] : variables) {
+      if (key == name) return text.value_or("");
+    }
+    return std::string("none");
+  };
+  CHECK(value("CUDA_VISIBLE_DEVICES") == "b");
+  CHECK(value("LOCAL_RANK") == "0");
+  CHECK(value("LOCAL_WORLD_SIZE") == "1");
+  CHECK(value("GROUP_RANK") == "1");
+  CHECK(value("GROUP_WORLD_SIZE") == "2");
+  CHECK(value("RANK") == "1");
+}
+
+TEST_CASE("command run: the first error is told, and its code is the run's if wanted") {
+  // Replica 1 fails; 0 then loses the connection, and is gone earlier.
+  Script script(R"(
+    echo "attempt $TORCHELASTIC_RESTART_COUNT"
+    if [ $RANK = 0 ]; then
+      while [ ! -e gone ]; do sleep 0.01; done
+      echo "RuntimeError: Connection closed by peer"; exit 1
+    fi
+    printf %s '{"message": {"message": "ValueError: odd", "extraInfo": {"py_callstack":
+      "Traceback:\n  line 7", "timestamp": "100"}}}' > $TORCHELASTIC_ERROR_FILE
+    touch gone; sleep 0.03; exit 9)");
+  script.options.replicas = {2, 2, 2};
+  script.options.max_failures = 1;
+  script.options.program_exit = true;
+  script.run.start();
+  CHECK(script.run.wait() == 9);
+  const auto failures = script.run.events("failure");
+  REQUIRE(failures.size() == 2);
+  CHECK(failures[0]["member"] == 1);
+  CHECK(failures[0]["reason"] == "exit code 9: ValueError: odd");
+  CHECK(failures[0]["next"] != "");
+  CHECK(failures[1]["next"] == "");
+  const std::string reason = script.record()["reason"];
+  CHECK(reason.find("Replica 1 failed first: exit code 9: ValueError: odd") != std::string::npos);
+  CHECK(reason.find("line 7") != std::string::npos);
+  CHECK(reason.find("replica 0: exit code 1") != std::string::npos);
+  CHECK(script.record()["exit_code"] == 9);
+  CHECK(read_file(join_path(script.options.log_dir, "replica-0.log"), 1 << 20).find("attempt 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("command run: what the replicas print is shown with their ranks, and kept") {
+  Script script("echo out; echo err >&2; printf last");
+  script.options.replicas = {2, 2, 2};
+  const Fd out = open_file(script.file("out"), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  const Fd err = open_file(script.file("err"), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  ConsoleOptions console;
+  console.out = out.get();
+  console.err = err.get();
+  script.options.console = console;
+  script.run.start();
+  CHECK(script.run.wait() == 0);
+  const std::string text = script.text("out");
+  for (const char* line : {"[default0]:out\n", "[default1]:out\n", "[default1]:last\n"}) {
+    CHECK_MESSAGE(text.find(line) != std::string::npos, text);
+  }
+  CHECK(script.text("err").find("[default0]:err\n") != std::string::npos);
+  const std::string log = read_file(join_path(script.options.log_dir, "replica-1.log"), 1 << 20);
+  CHECK(log.find("out\n") != std::string::npos);
+  CHECK(log.find("err\n") != std::string::npos);
 }
 
 TEST_CASE("command run: rescaled through checkpoints, stopped, and started again") {
@@ -231,6 +334,17 @@ TEST_CASE("command run: a shell that dies of SIGTERM leaves the program its time
   Script script(std::string("sh -c '") + kElastic + "'; echo over");
   script.run.start();
   script.wait_for_file("started-0-0-1");
+  script.run.signal(SIGTERM);
+  CHECK(script.run.wait() == 143);
+  CHECK(path_exists(join_path(script.options.checkpoint_dir, "checkpoint-0")));
+}
+
+TEST_CASE("command run: the two signals of timeout(1) are one wish, and leave time to save") {
+  Script script(kElastic);
+  script.run.start();
+  script.wait_for_file("started-0-0-1");
+  script.run.signal(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
   script.run.signal(SIGTERM);
   CHECK(script.run.wait() == 143);
   CHECK(path_exists(join_path(script.options.checkpoint_dir, "checkpoint-0")));

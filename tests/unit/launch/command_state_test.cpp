@@ -110,17 +110,19 @@ TEST_CASE("command: one failure ends the others, and costs a longer wait each ti
   play.next();
   play.exit(1, kKilled);
   CHECK(play.next() == CommandAction::wait);
-  play.after(2.1);
+  play.after(0.1);
   CHECK(play.next() == CommandAction::terminate);
   play.after(5.1);
   CHECK(play.next() == CommandAction::kill);
   play.exit(0, kKilled);
   generation_ended(play.view, false, play.now, play.rules);
   CHECK(play.view.failures == 1);
+  CHECK(play.view.retry_at <= play.now);  // the first restart does not wait
+  play.next();
+  play.all_exit(kCrashed);
+  CHECK(play.view.failures == 2);
   CHECK(play.next() == CommandAction::wait);
   play.after(1.1);
-  play.fail_once();
-  CHECK(play.view.failures == 2);
   play.fail_once();
   CHECK(play.view.failures == 3);
   CHECK(play.next() == CommandAction::start);
@@ -136,7 +138,7 @@ TEST_CASE("command: a checkpoint, or a long life, forgives what was before") {
     if (!checkpoint) play.after(601);
     play.all_exit(kCrashed, checkpoint);
     CHECK(play.view.failures == 1);
-    CHECK(seconds_between(play.now, play.view.retry_at) == doctest::Approx(1));
+    CHECK(play.view.retry_at <= play.now);
   }
   Play play;
   play.rules.max_failures = 1000;
@@ -144,6 +146,31 @@ TEST_CASE("command: a checkpoint, or a long life, forgives what was before") {
   play.next();
   play.all_exit(kCrashed);
   CHECK(seconds_between(play.now, play.view.retry_at) == doctest::Approx(60));
+}
+
+TEST_CASE("command: what lived longer than the pause starts again at once") {
+  Play play;
+  for (int i = 0; i < 3; ++i) play.fail_once();
+  play.next();
+  play.after(3);
+  play.all_exit(kCrashed);  // the pause is 4 s from its start
+  CHECK(play.view.failures == 4);
+  CHECK(seconds_between(play.now, play.view.retry_at) == doctest::Approx(1));
+}
+
+TEST_CASE("command: failures of the whole run are counted if torchrun's rule is asked for") {
+  Play play;
+  play.rules.in_row = false;
+  play.rules.max_failures = 2;
+  play.fail_once();
+  play.next();
+  play.after(601);
+  play.all_exit(kCrashed, true);
+  CHECK(play.view.failures == 2);
+  play.after(1.1);
+  play.next();
+  play.all_exit(kRescheduled);  // a wish of its own, without a checkpoint
+  CHECK(play.next() == CommandAction::give_up);
 }
 
 TEST_CASE("command: 143 unasked is a wish if it left a checkpoint, else a failure") {

@@ -1,0 +1,267 @@
+#include "cli/commands/command_run.h"
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+#include <unistd.h>
+
+#include "cli/commands/run_events.h"
+#include "cli/frame/output.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+#include "core/base/number.h"
+#include "core/base/process.h"
+#include "core/base/system.h"
+#include "core/base/text.h"
+#include "core/launch/client.h"
+#include "core/launch/paths.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr int kNotFound = 127, kNotExecutable = 126;  // as shells
+constexpr double kMostGrace = 1e6;                    // s
+
+// Of training archives only, and of commands only.
+constexpr const char* kArchiveFlags[] = {"replicas-at",  "set",   "from",   "evaluate",
+                                         "hang-timeout", "fresh", "output", "step-events"};
+constexpr const char* kCommandFlags[] = {"grace", "tee", "redirects", "local-ranks-filter", "role"};
+
+// Variables that we set only if the user has not.
+constexpr const char* kUsersVariables[] = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONUNBUFFERED",
+                                           "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+                                           "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"};
+
+bool runs_scripts(const std::string& program) {
+  const std::string name = file_name(program);
+  return name.starts_with("python") || name.starts_with("pypy") || name == "sh" || name == "bash" ||
+         name == "env";
+}
+
+struct Found {
+  std::string path;  // "": none
+  bool executable = false;
+};
+
+// As execvp looks for it.
+Found find_program(const std::string& program) {
+  std::vector<std::string> places;
+  if (program.find('/') != std::string::npos) {
+    places = {program};
+  } else {
+    for (const std::string& folder : split(environment_variable("PATH").value_or(""), ':')) {
+      places.push_back(join_path(folder.empty() ? "." : folder, program));
+    }
+  }
+  Found found;
+  for (const std::string& place : places) {
+    if (!path_exists(place) || is_directory(place)) continue;
+    found.path = place;
+    found.executable = access(place.c_str(), X_OK) == 0;
+    if (found.executable) break;
+  }
+  return found;
+}
+
+// 0, or the exit code after a message.
+int refuse_program(const std::string& program) {
+  const Found found = find_program(program);
+  if (found.executable) return 0;
+  const bool script = program.ends_with(".py");
+  const std::string hint =
+      script ? fmt::format("; run it with its interpreter: python3 {}", program) : "";
+  if (found.path.empty()) {
+    const bool there = script && path_exists(program);
+    talk(fmt::format(
+        "adaptdl: {}: {}{}", program,
+        program.find('/') == std::string::npos ? "not found in PATH" : "no such program",
+        there ? hint : ""));
+    return kNotFound;
+  }
+  talk(fmt::format("adaptdl: {}: not executable{}", found.path, hint));
+  return kNotExecutable;
+}
+
+std::vector<int> parse_ranks(const std::string& text) {
+  std::vector<int> ranks;
+  if (text.empty()) return ranks;
+  for (const std::string& part : split(text, ',')) {
+    const auto rank = try_parse<int>(part);
+    if (!rank || *rank < 0) {
+      throw UsageError(
+          fmt::format("--local-ranks-filter: {} is not a list of ranks such as 0,2.", text));
+    }
+    ranks.push_back(*rank);
+  }
+  return ranks;
+}
+
+// What people are told of a run's events, after "adaptdl: "; "" for most.
+std::string event_sentence(const Json& event, bool quiet) {
+  const auto text = [&](const char* key) {
+    const auto found = event.find(key);
+    return found != event.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const std::string kind = text("event");
+  if (kind == "end" && quiet) return text("reason");
+  if (quiet) return "";
+  if (kind == "failure" && !text("next").empty()) {
+    return fmt::format("replica {}: {}; {}", event.value("member", Json(0)).dump(), text("reason"),
+                       text("next"));
+  }
+  if (kind == "generation" && text("cause") != "start") {
+    const int from = event.value("from", 0), to = event.value("to", 0);
+    return from == to ? fmt::format("started {} replica{} again", to, to == 1 ? "" : "s")
+                      : fmt::format("replicas {} -> {}", from, to);
+  }
+  if (kind == "end" && text("result") != "finished" && text("result") != "failed") {
+    return text("result");
+  }
+  return "";
+}
+
+}  // namespace
+
+void check_run_flags(const Arguments& arguments, bool command) {
+  const auto refuse = [&](const auto& flags, const char* whose, const char* instead) {
+    for (const char* flag : flags) {
+      if (!arguments.given(flag)) continue;
+      throw UsageError(fmt::format("--{}: only for {}; {}.", flag, whose, instead));
+    }
+  };
+  if (command) {
+    refuse(kArchiveFlags, "training archives", "give a command its arguments after --");
+  } else {
+    refuse(kCommandFlags, "commands", "give the command after --, without PROGRAM");
+  }
+}
+
+std::string command_name(const std::vector<std::string>& words) {
+  std::string title = file_stem(words.at(0));
+  if (runs_scripts(words[0])) {
+    for (size_t i = 1; i < words.size(); ++i) {
+      if (words[i] == "-m" && i + 1 < words.size()) {
+        title = words[i + 1];
+        break;
+      }
+      if (words[i].empty() || words[i][0] == '-') continue;
+      if (words[i].ends_with(".py") || words[i].ends_with(".sh")) title = file_stem(words[i]);
+      break;
+    }
+  }
+  std::string name;
+  for (const char c : title) {
+    const bool letter = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (name.empty() && !letter) continue;
+    name += letter || c == '.' || c == '_' || c == '-' ? c : '-';
+  }
+  if (name.size() > 60) name.resize(60);
+  return name.empty() ? "command" : name;
+}
+
+void set_command_folders(launch::CommandOptions& options, const std::string& base,
+                         const std::string& log_dir, const std::string& checkpoint_dir) {
+  options.directory = absolute_path(".");
+  const auto folder = [&](const std::string& chosen, const char* otherwise) {
+    return absolute_path(chosen.empty() ? join_path(base, otherwise) : chosen);
+  };
+  options.log_dir = folder(log_dir, "logs");
+  options.checkpoint_dir = folder(checkpoint_dir, "checkpoints");
+  options.share_dir = folder("", "share");
+  const launch::RunPaths paths = launch::run_paths(options.name);
+  options.control_socket = paths.socket;
+  options.record_file = paths.record;
+  options.replicas_file = folder("", "replicas.json");
+  for (const char* name : kUsersVariables) {
+    if (const auto value = environment_variable(name)) options.environment[name] = *value;
+  }
+}
+
+launch::ConsoleOptions console_options(const std::string& redirects, const std::string& tee,
+                                       const std::string& only, bool prefix_all, bool json) {
+  launch::ConsoleOptions options;
+  const auto parsed = [](const std::string& text, const char* flag) {
+    return text.empty() ? launch::StreamChoice() : launch::parse_streams(text, flag);
+  };
+  const launch::StreamChoice hidden = parsed(redirects, "--redirects");
+  const launch::StreamChoice both = parsed(tee, "--tee");
+  options.shown = [hidden, both](int rank, int stream) {
+    return both.has(rank, stream) || !hidden.has(rank, stream);
+  };
+  options.prefixed = [both, prefix_all](int rank, int stream) {
+    return prefix_all || both.has(rank, stream);
+  };
+  options.prefix_one = !prefix_all && !tee.empty();
+  options.ranks = parse_ranks(only);
+  if (const auto prefix = environment_variable("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE")) {
+    options.prefix = *prefix;
+  }
+  // Events are alone on standard output.
+  if (json) options.out = STDERR_FILENO;
+  return options;
+}
+
+launch::CommandOptions command_options(const Arguments& arguments) {
+  check_run_flags(arguments, true);
+  launch::CommandOptions options;
+  const std::vector<std::string>& words = arguments.rest();
+  options.name = arguments.given("name") ? arguments.text("name") : command_name(words);
+  launch::check_run_name(options.name);
+  options.program = words[0];
+  options.arguments.assign(words.begin() + 1, words.end());
+  const int gpu_count = static_cast<int>(gpus().size());
+  const std::string device = arguments.text("device");
+  options.replicas = launch::parse_replicas(
+      arguments.text("replicas"), device != "cpu" && gpu_count > 0 ? gpu_count : available_cores());
+  if (device == "cpu") options.environment["CUDA_VISIBLE_DEVICES"] = "";
+  if (device == "gpu") {
+    if (gpu_count == 0) fail("--device gpu: no NVIDIA GPU found (see `adaptdl doctor`)");
+    options.gpus = gpu_count;
+    for (int gpu = 0; gpu < gpu_count; ++gpu) options.slots.push_back(gpu);
+  }
+  options.threads = static_cast<int>(arguments.integer("threads"));
+  options.max_failures = static_cast<int>(arguments.integer("max-restarts"));
+  options.grace_s = arguments.seconds("grace", 0, kMostGrace);
+  options.role = arguments.text("role");
+  const std::string charts = arguments.text("tensorboard");
+  if (!charts.empty()) options.tensorboard_dir = absolute_path(charts);
+  options.console = console_options(arguments.text("redirects"), arguments.text("tee"),
+                                    arguments.text("local-ranks-filter"), true, arguments.json());
+  set_command_folders(options, options.name + ".run", arguments.text("log-dir"),
+                      arguments.text("checkpoint-dir"));
+  return options;
+}
+
+int run_as_command(const Arguments& arguments, launch::CommandOptions options) {
+  raise_descriptor_limit();  // each replica needs some
+  if (const int code = refuse_program(options.program)) return code;
+  options.program_exit = true;
+  options.console->role = options.role;
+  const bool quiet = arguments.quiet();
+  const launch::Talk talk_to = [quiet](const std::string& line) {
+    if (!quiet) talk("adaptdl: " + printable(line));
+  };
+  const auto stream = std::make_shared<JsonStream>(1);
+  std::vector<launch::EventSink> sinks;
+  sinks.push_back([quiet](const Json& event) {
+    const std::string sentence = event_sentence(event, quiet);
+    if (!sentence.empty()) talk("adaptdl: " + printable(sentence));
+  });
+  if (arguments.json()) {
+    sinks.push_back([stream](const Json& event) { stream->event(event); });
+  }
+  if (arguments.verbose()) {
+    talk(fmt::format("adaptdl: run {}: checkpoints in {}, logs in {}", options.name,
+                     options.checkpoint_dir, options.log_dir));
+  }
+  const int code = launch::run_command(options, sinks, talk_to);
+  if (code == 0) return stream->broken() ? static_cast<int>(ExitCode::error) : 0;
+  const bool stopped = code > 128 && code < 128 + 32;
+  if (!stopped && !quiet) {
+    talk(fmt::format("adaptdl: all that the replicas wrote is in {}", options.log_dir));
+  }
+  return code;
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,30 @@
+#pragma once
+
+// What commands that start a run print of it.
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/formats/json.h"
+
+namespace adaptdl::cli {
+
+// The event stream on standard output. If writing fails, training continues without it, and the
+// command exits with 1, and with the reason unless the reader has closed the pipe. One thread
+// calls event(); any calls broken().
+class JsonStream {
+ public:
+  // Prints every `every`-th step only; 0: none.
+  explicit JsonStream(int64_t every) : every_(every) {}
+
+  void event(const Json& event);
+  bool broken() const { return broken_; }
+
+ private:
+  bool is_thinned_out(const Json& event) const;
+
+  const int64_t every_;
+  std::atomic<bool> broken_{false};
+};
+
+}  // namespace adaptdl::cli

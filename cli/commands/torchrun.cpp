@@ -1,0 +1,227 @@
+// torchrun's command line, run by our launcher.
+
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/commands/command_run.h"
+#include "cli/embedded.h"
+#include "cli/frame/output.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/base/system.h"
+#include "core/base/text.h"
+#include "core/launch/client.h"
+#include "core/launch/paths.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr int kMostAlike = 1000;  // live runs of one script
+
+constexpr const char* kElsewhere =
+    "adaptdl torchrun runs on this machine only; use --nnodes 1, or PyTorch's torchrun for several "
+    "machines";
+
+void check_nodes(const Arguments& arguments) {
+  for (const std::string& number : split(arguments.text("nnodes"), ':')) {
+    const auto nodes = try_parse<int>(number);
+    if (!nodes || *nodes < 1) {
+      throw UsageError(fmt::format("--nnodes: {} is not N or MIN:MAX.", arguments.text("nnodes")));
+    }
+    if (*nodes > 1) fail("--nnodes {}: {}", arguments.text("nnodes"), kElsewhere);
+  }
+  if (arguments.integer("node-rank") > 0) {
+    fail("--node-rank {}: {}", arguments.integer("node-rank"), kElsewhere);
+  }
+}
+
+int replicas_of(const std::string& text) {
+  const int gpu_count = static_cast<int>(gpus().size());
+  if (text == "cpu" || (text == "auto" && gpu_count == 0)) return available_cores();
+  if (text == "gpu" && gpu_count == 0) {
+    fail("--nproc-per-node gpu: no NVIDIA GPU found (see `adaptdl doctor`); use cpu or a number");
+  }
+  if (text == "gpu" || text == "auto") return gpu_count;
+  const auto count = try_parse<int>(text);
+  if (!count || *count < 1 || *count > launch::kMaxReplicas) {
+    throw UsageError(fmt::format(
+        "--nproc-per-node: invalid value {}; use a number from 1 to {}, or auto, cpu or gpu.",
+        text.empty() ? "''" : text, launch::kMaxReplicas));
+  }
+  return *count;
+}
+
+// torchrun has no names, so that two runs of one script must not be in each other's way.
+std::string free_name(const std::string& name) {
+  launch::run_paths(name);  // throws where no run can have a socket: is_live() would say yes
+  std::string free = name;
+  for (int number = 2; launch::is_live(free) && number < kMostAlike; ++number) {
+    free = fmt::format("{}-{}", name, number);
+  }
+  return free;
+}
+
+std::vector<std::string> command_of(const Arguments& arguments) {
+  const std::vector<std::string>& words = arguments.rest();
+  const bool module = arguments.flag("module"), program = arguments.flag("no-python");
+  if (module && program) {
+    throw UsageError("--module and --no-python exclude each other; remove one of the two.");
+  }
+  if (program) return words;
+  std::vector<std::string> command{environment_variable("PYTHON_EXEC").value_or("python3"), "-u"};
+  if (module) command.push_back("-m");
+  command.insert(command.end(), words.begin(), words.end());
+  return command;
+}
+
+int run_torchrun(const Arguments& arguments) {
+  check_nodes(arguments);
+  const std::vector<std::string> words = command_of(arguments);
+  if (!arguments.flag("no-python") && !arguments.flag("module") &&
+      !path_exists(arguments.rest()[0])) {
+    fail("{}: no such script; --module runs a module, --no-python any program",
+         arguments.rest()[0]);
+  }
+  launch::CommandOptions options;
+  options.name = free_name(command_name(words));
+  options.program = words[0];
+  options.arguments.assign(words.begin() + 1, words.end());
+  const int replicas = replicas_of(arguments.text("nproc-per-node"));
+  options.replicas = {replicas, replicas, replicas};
+  options.max_failures = static_cast<int>(arguments.integer("max-restarts"));
+  options.failures_in_row = false;
+  options.adaptdl_pickles = false;
+  options.role = arguments.text("role");
+  options.run_id = arguments.text("rdzv-id");
+  options.torch_port = static_cast<int>(arguments.integer("master-port"));
+  options.console = console_options(arguments.text("redirects"), arguments.text("tee"),
+                                    arguments.text("local-ranks-filter"), false, arguments.json());
+  const std::string log_dir = arguments.text("log-dir");
+  set_command_folders(options, log_dir.empty() ? options.name + ".run" : log_dir, "", "");
+  return run_as_command(arguments, std::move(options));
+}
+
+// A flag that has no effect on one machine.
+Option accepted(std::string_view name, std::string_view variable, Kind kind = Kind::text) {
+  return {.name = name,
+          .kind = kind,
+          .value = kind == Kind::flag ? std::string_view() : "VALUE",
+          .doc = "Accepted; has no effect here.",
+          .shared_variable = variable};
+}
+
+}  // namespace
+
+Command torchrun_command() {
+  return {
+      .name = "torchrun",
+      .summary = "Run a torchrun command line on this machine",
+      .text = embedded("torchrun.md"),
+      .options =
+          {{.name = "nproc-per-node",
+            .kind = Kind::text,
+            .value = "N|auto|cpu|gpu",
+            .fallback = "1",
+            .doc = "Number of replicas; cpu is one for each core, gpu one for each GPU, auto the "
+                   "latter where there are GPUs.",
+            .shared_variable = "PET_NPROC_PER_NODE"},
+           {.name = "max-restarts",
+            .kind = Kind::integer,
+            .value = "N",
+            .fallback = "0",
+            .doc = "Number of failures after which all replicas restart.",
+            .min = 0,
+            .max = 1000000,
+            .shared_variable = "PET_MAX_RESTARTS"},
+           {.name = "module",
+            .letter = 'm',
+            .doc = "SCRIPT is a Python module, as for python3 -m.",
+            .shared_variable = "PET_MODULE"},
+           {.name = "no-python",
+            .doc = "SCRIPT is any program, run without Python.",
+            .shared_variable = "PET_NO_PYTHON"},
+           {.name = "redirects",
+            .letter = 'r',
+            .kind = Kind::text,
+            .value = "STREAMS",
+            .doc = "Write these only to the logs: 1 standard output, 2 standard error, 3 both; "
+                   "RANK:STREAMS,... for single replicas. Default: 0.",
+            .shared_variable = "PET_REDIRECTS"},
+           {.name = "tee",
+            .letter = 't',
+            .kind = Kind::text,
+            .value = "STREAMS",
+            .doc = "Show these also with --redirects, each line with the replica's role and rank.",
+            .shared_variable = "PET_TEE"},
+           {.name = "local-ranks-filter",
+            .kind = Kind::text,
+            .value = "RANK,...",
+            .doc = "Show the output of these replicas only. Default: all.",
+            .shared_variable = "PET_LOCAL_RANKS_FILTER"},
+           {.name = "log-dir",
+            .kind = Kind::directory,
+            .value = "DIR",
+            .doc = "Folder for the replicas' logs. Default: NAME.run/logs in the current folder, "
+                   "where NAME is the script's.",
+            .shared_variable = "PET_LOG_DIR"},
+           {.name = "role",
+            .kind = Kind::text,
+            .value = "NAME",
+            .fallback = "default",
+            .doc = "ROLE_NAME of the replicas.",
+            .shared_variable = "PET_ROLE"},
+           {.name = "nnodes",
+            .kind = Kind::text,
+            .value = "N|MIN:MAX",
+            .fallback = "1",
+            .doc = "Number of machines; only 1 is possible.",
+            .shared_variable = "PET_NNODES"},
+           {.name = "node-rank",
+            .kind = Kind::integer,
+            .value = "N",
+            .fallback = "0",
+            .doc = "Rank of this machine; only 0 is possible.",
+            .min = 0,
+            .shared_variable = "PET_NODE_RANK"},
+           {.name = "master-port",
+            .kind = Kind::integer,
+            .value = "PORT",
+            .fallback = "0",
+            .doc = "MASTER_PORT of the replicas; 0: a free port, another for each start.",
+            .min = 0,
+            .max = 65535,
+            .shared_variable = "PET_MASTER_PORT"},
+           {.name = "rdzv-id",
+            .kind = Kind::text,
+            .value = "NAME",
+            .doc = "TORCHELASTIC_RUN_ID of the replicas. Default: the run's name.",
+            .shared_variable = "PET_RDZV_ID"},
+           accepted("standalone", "PET_STANDALONE", Kind::flag),
+           accepted("rdzv-backend", "PET_RDZV_BACKEND"),
+           accepted("rdzv-endpoint", "PET_RDZV_ENDPOINT"),
+           accepted("rdzv-conf", "PET_RDZV_CONF"),
+           accepted("master-addr", "PET_MASTER_ADDR"),
+           accepted("local-addr", "PET_LOCAL_ADDR"),
+           accepted("monitor-interval", "PET_MONITOR_INTERVAL"),
+           accepted("start-method", "PET_START_METHOD"),
+           accepted("event-log-handler", "PET_EVENT_LOG_HANDLER"),
+           accepted("logs-specs", "PET_LOGS_SPECS"),
+           accepted("signals-to-handle", "PET_SIGNALS_TO_HANDLE"),
+           accepted("run-path", "PET_RUN_PATH", Kind::flag),
+           format_option("Output format; text shows what the replicas print, json prints the run's "
+                         "events, one a line, and what the replicas print on standard error.")},
+      .positionals = {{.name = "SCRIPT",
+                       .kind = Kind::file,
+                       .doc = "Python script, and its arguments.",
+                       .repeat = true}},
+      .examples = {{"adaptdl torchrun --nproc-per-node 2 train.py --epochs 3",
+                    "Run the script as 2 replicas."},
+                   {"adaptdl torchrun --standalone --nproc_per_node=gpu --max-restarts=3 -m "
+                    "pkg.train",
+                    "Run a module with one replica for each GPU, and restart it up to 3 times."}},
+      .program_follows = true,
+      .run = run_torchrun};
+}
+
+}  // namespace adaptdl::cli

@@ -1,0 +1,12 @@
+# exit 5
+cat > train.py <<'PY'
+import os, sys
+print(os.environ["RANK"], os.environ["TORCHELASTIC_RUN_ID"], os.environ["TORCHELASTIC_MAX_RESTARTS"],
+      os.environ.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"), sys.argv[1:])
+PY
+mkdir pkg
+cp train.py pkg/__main__.py
+# Underscores, variables of torchrun, and flags after the script that are the script's.
+adaptdl torchrun --nproc_per_node=1 --rdzv_id job --rdzv-backend=c10d --standalone train.py --help -t 9
+PET_NPROC_PER_NODE=2 PET_MAX_RESTARTS=4 adaptdl torchrun -t 1 --local-ranks-filter=1 -m pkg --epochs=3
+adaptdl torchrun --nnodes 1:1 --no-python sh -c 'exit 5'

@@ -1,0 +1,195 @@
+"""Unmodified torchrun programs under `adaptdl run -- CMD` and `adaptdl torchrun`: killed, rescaled,
+failing.
+
+ADAPTDL_TEST_PYTHON names a Python that can import torch; without it the test is skipped with a
+message.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+
+from support import (PATIENCE, check, kill, main, read, run_command, skip_all, wait_until)
+
+PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
+LONG = max(PATIENCE, 120)  # s; `import torch` alone takes many on a busy machine
+
+# DistributedDataParallel as in PyTorch's own examples for torchrun, with a snapshot in each epoch.
+# Told to end, it saves and exits 143. FAIL: the rank that raises after epoch 2, and in each later
+# one.
+DDP = '''
+import os, signal, sys, time
+import torch
+import torch.distributed as dist
+from torch.distributed.elastic.multiprocessing.errors import record
+
+@record
+def main(epochs):
+    told = []
+    signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    model = torch.nn.Linear(4, 1)
+    begin = 0
+    if os.path.exists("snapshot.pt"):
+        snapshot = torch.load("snapshot.pt", weights_only=True)
+        model.load_state_dict(snapshot["model"])
+        begin = snapshot["epochs"]
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for epoch in range(begin, epochs):
+        x = torch.randn(16, 4)
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(x), x.sum(1, keepdim=True)).backward()
+        optimizer.step()
+        stop = torch.tensor([float(len(told))])
+        dist.all_reduce(stop)
+        if rank == 0:
+            torch.save({"model": model.module.state_dict(), "epochs": epoch + 1}, "snapshot.new")
+            os.replace("snapshot.new", "snapshot.pt")
+        print("epoch", epoch, "rank", rank, "of", world, "pid", os.getpid(), "restarts",
+              os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
+        if stop.item():
+            sys.exit(143)
+        if epoch >= 2 and os.environ.get("FAIL") == str(rank):
+            raise ValueError("odd number")
+        time.sleep(0.05)
+    dist.destroy_process_group()
+
+main(int(sys.argv[1]))
+'''
+
+# torch.distributed.checkpoint: every rank writes its part, and reads it with any number of ranks.
+SHARDED = '''
+import os, sys
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+state = {"a": torch.full((8,), 1.0), "step": torch.tensor(7)}
+if os.path.exists("sharded/.metadata"):
+    state = {"a": torch.zeros(8), "step": torch.tensor(0)}
+    dcp.load(state, checkpoint_id="sharded")
+    print("loaded", state["a"].sum().item(), state["step"].item(), "of", dist.get_world_size(),
+          flush=True)
+else:
+    dcp.save(state, checkpoint_id="sharded")
+    print("saved of", dist.get_world_size(), flush=True)
+dist.barrier()
+dist.destroy_process_group()
+'''
+
+
+class Command:
+    """One `adaptdl run` or `torchrun` in the test's folder; what it prints goes to files."""
+
+    def __init__(self, folder, *words, name, environment=None):
+        self.folder, self.name = folder, name
+        number = len(folder.runs)
+        folder.runs.append(self)
+        self.out, self.err = folder.file(f"out-{number}"), folder.file(f"err-{number}")
+        with open(self.out, "wb") as out, open(self.err, "wb") as err:
+            self.process = folder.start([folder.binary, *words],
+                                        {"PYTHON_EXEC": PYTHON, **(environment or {})},
+                                        stdout=out, stderr=err)
+
+    def abandon(self):  # for folder.close()
+        pass
+
+    def printed(self):
+        return read(self.out)
+
+    def epochs(self):
+        """(epoch, rank, world, pid, restarts) of every line."""
+        lines = re.findall(r"epoch (\d+) rank (\d+) of (\d+) pid (\d+) restarts (\d+)",
+                           self.printed())
+        return [tuple(map(int, line)) for line in lines]
+
+    def wait_epoch(self, sentence, condition):
+        return wait_until(lambda: next((e for e in self.epochs() if condition(*e)), None), sentence,
+                          LONG)
+
+    def expect_end(self, code):
+        try:
+            got = self.process.wait(LONG)
+        except subprocess.TimeoutExpired:
+            got = "none"
+        check(got == code, f"exit code {got}, not {code}", self.printed(), read(self.err))
+
+
+def killed_and_rescaled(folder, random):
+    """kill -9 of one of two: both start again from the snapshot. `adaptdl scale`: the program
+    saves, exits with 143, and continues with three."""
+    script = folder.write("train.py", DDP)
+    run = Command(folder, "run", "--replicas", "2", "--", PYTHON, script, "400", name="train")
+    victim = random.randrange(2)
+    _, _, _, pid, _ = run.wait_epoch("epoch 3 on 2",
+                                     lambda e, r, w, p, n: e >= 3 and w == 2 and r == victim)
+    kill(pid)
+    again = run.wait_epoch("both again", lambda e, r, w, p, n: n == 1 and w == 2)
+    check(again[0] >= 3, "it did not continue", again)
+    run_command([folder.binary, "scale", "train", "3"], 0, env=folder.environment)
+    more = run.wait_epoch("three", lambda e, r, w, p, n: w == 3 and r == 2)
+    check(more[0] > again[0] and more[4] == 1, "a rescale is no failure", more)
+    check("killed by signal 9" in read(run.err), "the kill is not told", read(run.err))
+    run.process.send_signal(signal.SIGINT)
+    run.expect_end(130)
+    check(os.path.exists(folder.file("train.run/logs/replica-2.log")), "no log")
+    folder.check_nothing_left()
+
+
+def first_error(folder, random):
+    """The replica that failed first is told with its error; torchrun's flags and exit code."""
+    script = folder.write("train.py", DDP)
+    run = Command(folder, "torchrun", "--standalone", "--nproc_per_node=2", "--max-restarts", "1",
+                  "--tee", "3", script, "5", name="train", environment={"FAIL": "1"})
+    run.expect_end(1)
+    said = read(run.err)
+    for part in ("replica 1: exit code 1: ValueError: odd number; all replicas restart",
+                 "Replica 1 failed first: exit code 1: ValueError: odd number",
+                 'raise ValueError("odd number")'):
+        check(part in said, f"not told: {part}", said)
+    check("[default1]:epoch 2 rank 1 of 2" in run.printed(), "no prefix", run.printed())
+    check({e[4] for e in run.epochs()} == {0, 1}, "the restarts are odd", run.epochs())
+    folder.check_nothing_left()
+
+
+def sharded_checkpoint(folder, random):
+    """torch.distributed.checkpoint writes with 2 and reads with 3; standard output is theirs."""
+    script = folder.write("sharded.py", SHARDED)
+    first = Command(folder, "torchrun", "--nproc-per-node", "2", script, name="sharded")
+    first.expect_end(0)
+    check(first.printed() == "saved of 2\n" * 2, "odd output", first.printed())
+    second = Command(folder, "torchrun", "--nproc-per-node", "3", script, name="sharded")
+    second.expect_end(0)
+    check(second.printed() == "loaded 8.0 7 of 3\n" * 3, "odd output", second.printed())
+    folder.check_nothing_left()
+
+
+def events(folder, random):
+    """-o json: events alone on standard output."""
+    script = folder.write("train.py", DDP)
+    run = Command(folder, "run", "-o", "json", "--nproc-per-node", "2", "--max-restarts", "0", "--",
+                  PYTHON, script, "9", name="train", environment={"FAIL": "0"})
+    run.expect_end(1)
+    all_events = [json.loads(line) for line in run.printed().splitlines()]
+    kinds = [event["event"] for event in all_events]
+    check(kinds == ["start", "generation", "failure", "end"], "odd events", kinds)
+    check(all_events[2]["member"] == 0 and "odd number" in all_events[2]["reason"], "odd failure",
+          all_events[2])
+    check("epoch 2 rank 1" in read(run.err), "no output", read(run.err))
+
+
+def usable():
+    return PYTHON and run_command([PYTHON, "-c", "import torch.distributed"],
+                                  timeout=LONG).returncode == 0
+
+
+if not usable():
+    skip_all("ADAPTDL_TEST_PYTHON names no Python with torch")
+main(killed_and_rescaled, first_error, sharded_checkpoint, events)
