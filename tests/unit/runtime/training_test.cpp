@@ -1,0 +1,180 @@
+#include "adaptdl/training.h"
+
+#include <regex>
+#include <stdexcept>
+
+#include <torch/nn.h>
+
+#include "runtime/open/open_loop.h"
+#include "runtime/open/open_program.h"
+
+#undef CHECK  // LibTorch's
+#include <doctest/doctest.h>
+
+namespace {
+
+using adaptdl::Training;
+
+// Alone, without a launcher: 20 samples in batches of 8.
+constexpr const char* kSettings = R"(
+epochs: 2
+data:
+  train: [{format: synthetic, samples: 20, shape: [4]}]
+  validation: [{format: synthetic, samples: 6, shape: [4], seed: 1}]
+batch: {initial: 8}
+optimizer: {kind: sgd, lr: 0.1}
+)";
+
+struct Model {
+  at::Tensor weight = at::ones({4}).set_requires_grad(true);
+  at::Tensor loss(const adaptdl::Batch& batch) const {
+    return (batch.data[0].matmul(weight)).square().mean();
+  }
+};
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool says(const std::string& error, const std::string& words) {
+  return error.find(words) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("an open loop gives each epoch's batches, and updates after each step") {
+  Training training(kSettings);
+  Model model;
+  training.add_parameters({{"weight", model.weight}});
+  std::vector<int64_t> epochs, sizes;
+  for (const int64_t epoch : training.epochs()) {
+    epochs.push_back(epoch);
+    for (auto& batch : training.batches()) {
+      sizes.push_back(batch.size);
+      CHECK(batch.data.at(0).size(0) == batch.size);
+      const at::Tensor before = model.weight.detach().clone();
+      training.step(model.loss(batch));
+      CHECK(!at::equal(before, model.weight));
+    }
+  }
+  CHECK(epochs == std::vector<int64_t>{0, 1});
+  CHECK(sizes == std::vector<int64_t>{8, 8, 4, 8, 8, 4});
+  int more = 0;
+  for ([[maybe_unused]] const int64_t epoch : training.epochs()) ++more;
+  CHECK(more == 0);
+}
+
+TEST_CASE("each sample of a validation counts once") {
+  Training training(kSettings);
+  Model model;
+  training.add_parameters({{"weight", model.weight}});
+  int64_t validations = 0;
+  for ([[maybe_unused]] const int64_t epoch : training.remaining_epochs_until(3)) {
+    for (auto& batch : training.batches()) training.step(model.loss(batch));
+    const at::NoGradGuard no_grad;
+    auto& sums = training.accumulator();
+    for (auto& batch : training.validation_batches()) {
+      sums["loss"] += model.loss(batch).item<double>() * static_cast<double>(batch.size);
+      sums["count"] += static_cast<double>(batch.size);
+    }
+    CHECK(sums["count"] == 6);
+    CHECK(sums.mean("loss") > 0);
+    CHECK(sums.mean("other") == 0);
+    CHECK(says(error_of([&] { training.validation_batches(); }), "once in each epoch"));
+    ++validations;
+    break;
+  }
+  CHECK(validations == 1);
+}
+
+TEST_CASE("an epoch that is left early comes again where it was left") {
+  Training training(kSettings);
+  Model model;
+  training.add_parameters({{"weight", model.weight}});
+  std::vector<int64_t> epochs, sizes;
+  for (const int64_t epoch : training.epochs()) {
+    epochs.push_back(epoch);
+    for (auto& batch : training.batches()) {
+      sizes.push_back(batch.size);
+      training.step(model.loss(batch));
+      if (sizes.size() == 2) break;
+    }
+  }
+  CHECK(epochs == std::vector<int64_t>{0, 0, 1});
+  CHECK(sizes == std::vector<int64_t>{8, 8, 4, 8, 8, 4});
+}
+
+TEST_CASE("a step of several passes updates after the last one") {
+  Training training(
+      std::regex_replace(kSettings, std::regex("initial: 8"), "initial: 8, atomic_max: 4"));
+  Model model;
+  training.add_parameters({{"weight", model.weight}});
+  std::vector<int64_t> sizes;
+  std::vector<bool> updated;
+  for ([[maybe_unused]] const int64_t epoch : training.remaining_epochs_until(1)) {
+    for (auto& batch : training.batches()) {
+      sizes.push_back(batch.size);
+      const at::Tensor before = model.weight.detach().clone();
+      training.step(model.loss(batch));
+      updated.push_back(!at::equal(before, model.weight));
+    }
+  }
+  CHECK(sizes == std::vector<int64_t>{4, 4, 4, 4, 4});
+  CHECK(updated == std::vector<bool>{false, true, false, true, true});
+}
+
+TEST_CASE("wrong orders are errors that say what to do") {
+  Training training(kSettings);
+  Model model;
+  const at::Tensor loss = model.weight.sum();
+  CHECK(says(error_of([&] { training.step(loss); }), "loop over epochs()"));
+  CHECK(says(error_of([&] { training.validation_batches(); }), "loop over epochs()"));
+  CHECK(says(error_of([&] { training.remaining_epochs_until(0); }), "no such epoch"));
+  training.add_parameters({{"weight", model.weight}});
+  for ([[maybe_unused]] const int64_t epoch : training.epochs()) {
+    CHECK(says(error_of([&] { training.step(loss); }), "one loss for each"));
+    CHECK(says(error_of([&] { training.validation_batches(); }), "after batches()"));
+    CHECK(says(error_of([&] {
+                 for ([[maybe_unused]] auto& batch : training.batches()) continue;
+               }),
+               "step() was not called"));
+    break;
+  }
+}
+
+TEST_CASE("a module's parameters are added, frozen ones left out") {
+  torch::nn::Sequential net(torch::nn::Linear(4, 3), torch::nn::BatchNorm1d(3),
+                            torch::nn::Linear(3, 1));
+  net[0]->as<torch::nn::Linear>()->weight.set_requires_grad(false);
+  Training training(kSettings);
+  training.add(*net, "net.");
+  for ([[maybe_unused]] const int64_t epoch : training.epochs()) {
+    for (auto& batch : training.batches()) {
+      const at::Tensor frozen = net[0]->as<torch::nn::Linear>()->weight.clone();
+      training.step(net->forward(batch.data[0]).square().mean());
+      CHECK(at::equal(frozen, net[0]->as<torch::nn::Linear>()->weight));
+    }
+  }
+}
+
+TEST_CASE("metrics are sums divided by the count") {
+  CHECK(adaptdl::metrics_of({{"loss", 6}, {"count", 4}}) ==
+        std::map<std::string, double>{{"loss", 1.5}});
+  CHECK(adaptdl::metrics_of({{"loss", 6}}) == std::map<std::string, double>{{"loss", 6}});
+  CHECK(says(error_of([] { adaptdl::metrics_of({{"loss", 6}, {"count", 0}}); }), "no samples"));
+}
+
+TEST_CASE("an open program has each tensor once") {
+  adaptdl::OpenProgram program;
+  const at::Tensor shared = at::ones({2});
+  program.add_parameters({{"a", shared}});
+  program.add_parameters({{"b", shared}, {"c", at::ones({2})}});
+  CHECK(program.parameters().size() == 2);
+  CHECK(program.parameters().back().name == "c");
+  CHECK(!program.can_save());
+}
