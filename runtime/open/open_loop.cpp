@@ -142,7 +142,8 @@ void OpenLoop::settle_step() {
 }
 
 void OpenLoop::begin_validation() {
-  if (!validator_) fail("validation_batches(): the settings name no validation data");
+  if (!validator_)
+    fail("validation_batches(): there is no validation data, in the settings or by use_data()");
   if (!announced_ || over_) fail("validation_batches() must stand in a loop over epochs()");
   join();
   if (!progress_.validate) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "runtime/open/map_rows.h"
 #include "runtime/open/open_loop.h"
 #include "runtime/open/open_program.h"
 #include "runtime/session/check_tensors.h"
@@ -17,7 +18,8 @@ namespace {
 
 OpenedRun open_settings(Session& session, const std::string& settings) {
   OpenedRun run = open_run(
-      session, [&settings](const std::string&) { return settings; }, std::make_shared<StepHooks>());
+      session, [&settings](const std::string&) { return settings; }, std::make_shared<StepHooks>(),
+      /*own_data=*/true);
   if (run.launch.evaluate) fail("a program with its own loop cannot be run with --evaluate");
   return run;
 }
@@ -71,6 +73,9 @@ struct Training::Impl {
     if (!loop) {
       if (!program.can_save()) run.launch.options.model_path = run.launch.options.best_path = "";
       check_tensors(program);
+      if (!run.launch.options.data && run.spec.data.train.empty()) {
+        fail("there is no data: name it in the settings (data.train), or call use_data()");
+      }
       loop.emplace(program, run.spec, run.launch.options, session);
     }
     return loop->next_epoch();
@@ -117,6 +122,20 @@ void Training::save_model(std::function<void(const std::string&)> save) {
 void Training::use_optimizer(
     std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup&)> make_rule) {
   impl_->program.rule_from(std::move(make_rule));
+}
+
+void Training::use_data(std::shared_ptr<const MapDataset> train,
+                        std::shared_ptr<const MapDataset> validation) {
+  impl_->checked([&] {
+    const DataSpec& spec = impl_->run.spec.data;
+    if (!spec.train.empty()) fail("use_data(): the settings name other data; remove data.train");
+    if (validation && spec.validation_fraction > 0) {
+      fail("use_data(): data.validation_fraction contradicts validation data; give one of the two");
+    }
+    data::Data data = data::split_off_validation(spec, rows_of(std::move(train)));
+    if (validation) data.validation = rows_of(std::move(validation));
+    impl_->run.launch.options.data = std::move(data);
+  });
 }
 
 Sequence<int64_t> Training::epochs() {

@@ -42,7 +42,7 @@ void keep_freed_memory() {
 }
 
 OpenedRun open_run(Session& session, const ReadSettings& read,
-                   const std::shared_ptr<StepHooks>& hooks) {
+                   const std::shared_ptr<StepHooks>& hooks, bool own_data) {
   LaunchSettings launch;
   if (session.has_launcher()) {
     launch = LaunchSettings::from(session.settings());
@@ -56,7 +56,7 @@ OpenedRun open_run(Session& session, const ReadSettings& read,
   }
   at::set_num_threads(launch.threads);
   TrainingSpec spec = parse_training_spec(read(launch.program), launch.program + ": adaptdl.yaml",
-                                          launch.overrides);
+                                          launch.overrides, own_data);
   launch.options.device = open_device(launch.device);
   session.set_accelerator(accelerator_kind(launch.options.device));
   launch.options.hooks = hooks;

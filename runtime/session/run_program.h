@@ -25,9 +25,10 @@ struct OpenedRun {
   TrainingSpec spec;
 };
 
-// What this process is to train: by the launcher, or alone. Throws Error for invalid settings.
+// What this process is to train: by the launcher, or alone. `own_data`: as parse_training_spec().
+// Throws Error for invalid settings.
 OpenedRun open_run(Session& session, const ReadSettings& read,
-                   const std::shared_ptr<StepHooks>& hooks);
+                   const std::shared_ptr<StepHooks>& hooks, bool own_data = false);
 
 // As the public run_program().
 int run_program(const ReadSettings& read, const MakeProgram& make,

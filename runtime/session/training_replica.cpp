@@ -23,9 +23,10 @@ namespace {
 
 using nlohmann::json;
 
-data::Data open(const TrainingSpec& spec, const std::string& data_dir) {
+data::Data open(const TrainingSpec& spec, const TrainOptions& options) {
+  if (options.data) return *options.data;
   install_torch_reader();
-  return data::open_data(spec.data, data_dir);
+  return data::open_data(spec.data, options.data_dir);
 }
 
 uint64_t total_bytes(const std::vector<NamedTensor>& tensors) {
@@ -42,7 +43,7 @@ TrainingReplica::TrainingReplica(Program& program, const TrainingSpec& spec,
       spec_(spec),
       options_(options),
       session_(session),
-      data_(open(spec, options.data_dir)),
+      data_(open(spec, options)),
       optimizer_(spec.optimizer, program.parameters(),
                  [&program](const OptimizerGroup& group) { return program.update_rule(group); }),
       schedule_(spec.schedule,

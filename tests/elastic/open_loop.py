@@ -59,6 +59,26 @@ def same_as_closed(folder, draw):
         check(os.path.exists(ours.end_event()["model"]), "no model")
 
 
+def own_data(folder, draw):
+    """Data that the program reads itself gives the same losses, also while replicas change."""
+    program = program_of(folder)
+    reference = folder.run(program, "--name", "reference", "--replicas", "2", "--", "closed")
+    ours = folder.run(program, "--name", "own", "--replicas", "2", "--", "own")
+    for run in (ours, reference):
+        run.expect_end(0, 200)
+    check(ours.losses() == reference.losses(), "other losses")
+    check(validations(ours) == validations(reference), "other metrics")
+    run = folder.run(program, "--name", "changes", "--replicas", "1:2", "--replicas-at", "0:1,15:2",
+                     "--set", "data.prefetch_threads=0", "--", "own", "slow")
+    run.wait_replicas(2)
+    run.wait_steps_more(5)
+    seen = run.count()
+    check(kill(draw.choice(list(run.members().values()))), "the replica to kill is gone already")
+    run.wait_replicas(2, after=seen)
+    run.expect_end(0, 200)
+    run.check_steps(last=LAST)
+
+
 def elastic(folder, draw):
     """Replicas come, die and go, and the run is stopped and resumed; each step's loss is that of a
     single replica in the closed loop, and no finished step is lost."""
@@ -135,4 +155,4 @@ def by_hand(folder, draw):
     check(os.path.exists(folder.file("digits", "model.pt")), "no model")
 
 
-main(same_as_closed, elastic, die_in_validation, by_hand)
+main(same_as_closed, own_data, elastic, die_in_validation, by_hand)

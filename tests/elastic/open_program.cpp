@@ -2,13 +2,17 @@
 // images of handwritten digits. The lines marked with a number are the steps in which AdaptDL's
 // tutorial changes such a program.
 //
-//   open_program [closed] [slow]
+//   open_program [closed] [own] [slow]
 //
-// closed: trains the same model in the library's loop; slow: 10 ms more for each batch.
+// closed: trains the same model in the library's loop; own: reads the data itself; slow: 10 ms more
+// for each batch.
 
 #include <adaptdl/adaptdl.h>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -29,7 +33,45 @@ batch: {initial: 24}
 optimizer: {kind: sgd, lr: 0.02, momentum: 0.9}
 )";
 
-bool slow = false;
+std::string folder_of_program() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string() + "/";
+}
+
+// The settings without `train`, for data of the program's own.
+std::string without_train() {
+  std::string settings = kSettings;
+  const size_t begin = settings.find("  train:"), end = settings.find("  validation_fraction");
+  return settings.erase(begin, end - begin);
+}
+
+bool slow = false, own = false;
+
+// The images and labels again, read by hand: each file has its numbers after a header.
+class Digits : public adaptdl::MapDataset {
+ public:
+  explicit Digits(const std::string& folder)
+      : images_(numbers(folder + "images.npy")), labels_(numbers(folder + "labels.npy")) {}
+
+  int64_t size() const override { return static_cast<int64_t>(labels_.size() / 8); }
+  std::vector<at::Tensor> get(int64_t index) const override {
+    const at::Tensor image = torch::empty({1, 8, 8});
+    const auto first = static_cast<size_t>(index) * 64;
+    for (size_t i = 0; i < 64; ++i) {
+      image.data_ptr<float>()[i] = static_cast<float>(images_[first + i]) * 0.125F - 1;
+    }
+    return {image, torch::tensor(static_cast<int64_t>(labels_[static_cast<size_t>(index) * 8]))};
+  }
+
+ private:
+  static std::vector<unsigned char> numbers(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    const std::vector<unsigned char> bytes(std::istreambuf_iterator<char>(file), {});
+    const size_t header = 10 + bytes.at(8) + 256 * bytes.at(9);
+    return {bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end()};
+  }
+
+  std::vector<unsigned char> images_, labels_;
+};
 
 struct NetImpl : torch::nn::Module {
   NetImpl() {
@@ -49,7 +91,8 @@ struct NetImpl : torch::nn::Module {
 TORCH_MODULE(Net);
 
 void train() {
-  adaptdl::Training training(kSettings);  // 1
+  adaptdl::Training training(own ? without_train() : kSettings);              // 1
+  if (own) training.use_data(std::make_shared<Digits>(folder_of_program()));  // 2
   torch::manual_seed(1);
   Net net;
   net->to(training.device());
@@ -58,7 +101,7 @@ void train() {
 
   for (const int64_t epoch : training.epochs()) {  // 4
     net->train();
-    for (auto& batch : training.batches()) {  // 2, 3
+    for (auto& batch : training.batches()) {  // 2; 3 is `batch` in the settings
       const at::Tensor loss = torch::nll_loss(net->forward(batch.data[0]), batch.data[1]);
       training.step(loss);
     }
@@ -113,6 +156,7 @@ int main(int argc, char** argv) {
   bool closed = false;
   for (int i = 1; i < argc; ++i) {
     slow |= std::string(argv[i]) == "slow";
+    own |= std::string(argv[i]) == "own";
     closed |= std::string(argv[i]) == "closed";
   }
   if (closed) {

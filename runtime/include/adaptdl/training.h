@@ -53,6 +53,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include "adaptdl/map_dataset.h"
 #include "adaptdl/named_tensor.h"
 #include "adaptdl/optimizer.h"
 
@@ -60,9 +61,9 @@ namespace adaptdl {
 
 // A replica's share of a step, or of a validation.
 struct Batch {
-  std::vector<at::Tensor> data;  // one per data column on the training's device; samples along
-                                 // dimension 0
-  int64_t size = 0;              // samples, >= 1
+  std::vector<at::Tensor> data;  // one per data column, or as MapDataset::collate() made them, on
+                                 // the training's device; samples along dimension 0
+  int64_t size = 0;  // samples, >= 1
 };
 
 // What a range-based for loop goes through, once.
@@ -137,6 +138,11 @@ class Training {
   // gradient, are left out, and each replica has its own.
   template <typename Module>
   void add(const Module& module, const std::string& prefix = "");
+
+  // Data of the program's own, where the settings have no data.train. Without `validation`, the
+  // settings' data.validation_fraction of `train` is kept for it.
+  void use_data(std::shared_ptr<const MapDataset> train,
+                std::shared_ptr<const MapDataset> validation = nullptr);
 
   // Writes the trained model: called on rank 0 after the last epoch with the path that the launcher
   // wants (model.pt without one), and after the best validation (best.pt). Write to a temporary

@@ -128,6 +128,104 @@ TEST_CASE("a step of several passes updates after the last one") {
   CHECK(updated == std::vector<bool>{false, true, false, true, true});
 }
 
+namespace {
+
+constexpr const char* kNoData = R"(
+data: {shuffle: false}
+batch: {initial: 4}
+optimizer: {kind: sgd, lr: 0.1}
+)";
+
+// Sample i is {i, i, i, i}, and i + 1 numbers.
+class Counting : public adaptdl::MapDataset {
+ public:
+  int64_t size() const override { return 6; }
+  std::vector<at::Tensor> get(int64_t index) const override {
+    return {at::full({4}, static_cast<double>(index)), at::ones({index + 1})};
+  }
+  std::vector<at::Tensor> collate(std::vector<std::vector<at::Tensor>> samples) const override {
+    std::vector<at::Tensor> longest, sums;
+    for (const auto& sample : samples) {
+      longest.push_back(sample[0]);
+      sums.push_back(sample[1].sum());
+    }
+    return {at::stack(longest), at::stack(sums)};
+  }
+};
+
+// As those of torch::data.
+struct Example {
+  at::Tensor data, target;
+};
+struct TorchLike {
+  Example get(size_t index) { return {at::full({4}, static_cast<double>(index)), at::ones({})}; }
+  std::optional<size_t> size() const { return 5; }
+};
+
+class Ragged : public Counting {
+ public:
+  std::vector<at::Tensor> collate(std::vector<std::vector<at::Tensor>> samples) const override {
+    return samples.front();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a program's own data come in the sampler's order, collated by it") {
+  Training training(kNoData);
+  Model model;
+  training.add_parameters({{"weight", model.weight}});
+  training.use_data(std::make_shared<Counting>(), std::make_shared<Counting>());
+  std::vector<double> first, sums;
+  double validated = 0;
+  for ([[maybe_unused]] const int64_t epoch : training.epochs()) {
+    for (auto& batch : training.batches()) {
+      CHECK(batch.data.size() == 2);
+      for (int64_t i = 0; i < batch.size; ++i) {
+        first.push_back(batch.data[0][i][3].item<double>());
+        sums.push_back(batch.data[1][i].item<double>());
+      }
+      training.step(model.loss(batch));
+    }
+    for (auto& batch : training.validation_batches()) {
+      training.accumulator()["count"] += static_cast<double>(batch.size);
+    }
+    validated = training.accumulator()["count"];
+  }
+  CHECK(first == std::vector<double>{0, 1, 2, 3, 4, 5});
+  CHECK(sums == std::vector<double>{1, 2, 3, 4, 5, 6});
+  CHECK(validated == 6);
+}
+
+TEST_CASE("a data set of torch::data is used as it is") {
+  const auto data = adaptdl::map_dataset(TorchLike());
+  CHECK(data->size() == 5);
+  CHECK(data->get(3).at(0)[0].item<double>() == 3);
+  CHECK(data->collate({data->get(1), data->get(2)}).at(0).sizes() == at::IntArrayRef({2, 4}));
+}
+
+TEST_CASE("data that cannot be used are refused") {
+  Model model;
+  {
+    Training training(kNoData);
+    training.add_parameters({{"weight", model.weight}});
+    CHECK(says(error_of([&] { training.epochs().begin(); }), "there is no data"));
+  }
+  {
+    Training training(kSettings);
+    CHECK(says(error_of([&] { training.use_data(std::make_shared<Counting>()); }),
+               "remove data.train"));
+  }
+  {
+    Training training(kNoData);
+    training.add_parameters({{"weight", model.weight}});
+    training.use_data(std::make_shared<Ragged>());
+    auto epochs = training.epochs();
+    epochs.begin();
+    CHECK(says(error_of([&] { training.batches().begin(); }), "first dimension"));
+  }
+}
+
 TEST_CASE("wrong orders are errors that say what to do") {
   Training training(kSettings);
   Model model;
