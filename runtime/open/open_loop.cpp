@@ -41,6 +41,22 @@ OpenLoop::OpenLoop(Program& program, const TrainingSpec& spec, const TrainOption
   }
 }
 
+StepInfo OpenLoop::last_step() const {
+  StepInfo info;
+  info.step = progress_.step;
+  info.progress = progress_.iterations;
+  const auto& last = TrainingReplica::last_step();
+  if (!last) return info;
+  info.loss = last->summary.loss;
+  info.learning_rate = last->lr;
+  info.gain = last->gain;
+  info.noise_scale = last->noise_scale;
+  info.batch = last->batch.total(last->replicas);
+  info.atomic_batch = last->batch.atomic;
+  info.accumulation = last->batch.micro_steps - 1;
+  return info;
+}
+
 template <typename Part>
 bool OpenLoop::in_generation(bool together, const Part& part) {
   try {
@@ -59,6 +75,7 @@ bool OpenLoop::in_generation(bool together, const Part& part) {
 }
 
 void OpenLoop::join() {
+  if (member_) in_generation(/*together=*/false, [this] { follow(follow_up()); });
   while (!member_) {
     if (!session_.await_next()) follow(Outcome::left);
     // Not together: the first rank may load a checkpoint for long.
@@ -102,7 +119,7 @@ void OpenLoop::end_epoch() {
   for (join(); progress_.validate; join()) {
     in_generation(/*together=*/true, [this] {
       average_buffers(session_.communicator(), program_.buffers());
-      follow(settle(validated(nullptr)));
+      settle(validated(nullptr));
     });
   }
 }
@@ -138,7 +155,7 @@ void OpenLoop::step(const at::Tensor& loss) {
 }
 
 void OpenLoop::settle_step() {
-  follow(settle(stepper_.finish(decisions(), last_step_s_)));
+  settle(stepper_.finish(decisions(), last_step_s_));
 }
 
 void OpenLoop::begin_validation() {
@@ -154,9 +171,8 @@ void OpenLoop::begin_validation() {
 }
 
 std::optional<Pass> OpenLoop::next_validation_batch(Sums& sums) {
-  for (;;) {
-    join();
-    if (!progress_.validate) return {};  // done
+  // What is left of the epoch's body still belongs to it: the next epoch's beginning joins others.
+  for (; progress_.validate; join()) {
     std::optional<std::vector<at::Tensor>> batch;
     in_generation(/*together=*/true, [&] {
       if (!validating_) {
@@ -172,12 +188,15 @@ std::optional<Pass> OpenLoop::next_validation_batch(Sums& sums) {
       validating_ = false;
       sums = validator_->sum(sums);
       const Sums metrics = metrics_of(sums);
-      follow(settle(validated(&metrics)));
+      settle(validated(&metrics));
     });
-    if (!batch) continue;
-    const int64_t samples = batch->front().size(0);
-    return Pass{std::move(*batch), samples};
+    if (batch) {
+      const int64_t samples = batch->front().size(0);
+      return Pass{std::move(*batch), samples};
+    }
+    if (!progress_.validate) break;
   }
+  return {};
 }
 
 }  // namespace adaptdl

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "adaptdl/training.h"
 #include "runtime/session/training_replica.h"
 
 namespace adaptdl {
@@ -35,6 +36,11 @@ class OpenLoop : private TrainingReplica {
   // broke), and ends with those of all replicas.
   void begin_validation();
   std::optional<Pass> next_validation_batch(Sums& sums);
+
+  // As Training's.
+  StepInfo last_step() const;
+  double epochs_done() const { return stepper_.epochs(progress_); }
+  void log(const std::string& name, double value) { reporter_.scalar(progress_.step, name, value); }
 
   bool over() const { return over_; }
   // Why this replica ends, if its program has failed in the present step.

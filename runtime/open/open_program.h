@@ -4,6 +4,7 @@
 // user's main has registered.
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ class OpenProgram : public Program {
   bool can_validate() const override { return true; }
   void train(bool /*on*/) override {}
   std::unique_ptr<UpdateRule> update_rule(const OptimizerGroup& group) override;
+  std::string state() override;
+  void load_state(const std::string& bytes) override;
   void save(const std::string& path) override { save_(path); }
 
   bool can_save() const { return save_ != nullptr; }
@@ -28,12 +31,20 @@ class OpenProgram : public Program {
   // Leave out tensors that are there already (shared weights).
   void add_parameters(const std::vector<NamedTensor>& parameters);
   void add_buffers(const std::vector<NamedTensor>& buffers);
+  // Throws Error if there is one of that name.
+  void add_state(const std::string& name, std::function<std::string()> save,
+                 std::function<void(const std::string&)> load);
   void save_with(std::function<void(const std::string& path)> save) { save_ = std::move(save); }
   void rule_from(std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup&)> make) {
     make_rule_ = std::move(make);
   }
 
  private:
+  struct State {
+    std::function<std::string()> save;
+    std::function<void(const std::string&)> load;
+  };
+  std::map<std::string, State> states_;
   std::vector<NamedTensor> parameters_, buffers_;
   std::function<void(const std::string&)> save_;
   std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup&)> make_rule_;

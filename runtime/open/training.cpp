@@ -1,7 +1,9 @@
 #include "adaptdl/training.h"
 
+#include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "core/base/error.h"
 #include "runtime/open/map_rows.h"
@@ -36,6 +38,36 @@ struct Training::Impl {
   explicit Impl(const std::string& settings) {
     keep_freed_memory();
     checked([&] { run = open_settings(session, settings); });
+    if (session.has_launcher()) {
+      present = this;
+      before = std::set_terminate(end_by_exception);
+    }
+  }
+
+  ~Impl() {
+    if (present != this) return;
+    std::set_terminate(before);
+    present = nullptr;
+  }
+
+  // Tells the launcher of an exception that nobody catches, as the closed loop does.
+  static void end_by_exception() {
+    try {
+      if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "adaptdl: %s\n", reason_of(error).c_str());
+      present->left_by(error);
+      _exit(static_cast<int>(ExitCode::error));
+    } catch (...) {  // of no type that says anything
+    }
+    present->before();
+  }
+
+  // The loop ends before training does: the other replicas go on without this one.
+  void left_by(const std::exception& error) {
+    if (!loop || loop->over() || failed) return;
+    const StepFailure failure = loop->failure(error);
+    report(failure.what(), failure.exit_code(), failure.step);
   }
 
   // Tells the launcher of an error before the program does with it what it likes.
@@ -81,6 +113,9 @@ struct Training::Impl {
     return loop->next_epoch();
   }
 
+  static inline Impl* present = nullptr;  // of a run with a launcher
+  std::terminate_handler before = nullptr;
+
   Session session;
   OpenedRun run;
   OpenProgram program;
@@ -91,13 +126,10 @@ struct Training::Impl {
 
 Training::Training(const std::string& settings) : impl_(std::make_unique<Impl>(settings)) {}
 
-// An exception, or a return, out of the loop: the other replicas go on without this one.
 Training::~Training() {
-  if (!impl_->loop || impl_->loop->over() || impl_->failed) return;
-  const Error error(std::uncaught_exceptions() > 0 ? "an exception left the training loop"
-                                                   : "the program left its loop before the end");
-  const StepFailure failure = impl_->loop->failure(error);
-  impl_->report(failure.what(), failure.exit_code(), failure.step);
+  impl_->left_by(Error(std::uncaught_exceptions() > 0
+                           ? "an exception left the training loop"
+                           : "the program left its loop before training was over"));
 }
 
 at::Device Training::device() const {
@@ -122,6 +154,11 @@ void Training::save_model(std::function<void(const std::string&)> save) {
 void Training::use_optimizer(
     std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup&)> make_rule) {
   impl_->program.rule_from(std::move(make_rule));
+}
+
+void Training::add_state(const std::string& name, std::function<std::string()> save,
+                         std::function<void(const std::string&)> load) {
+  impl_->checked([&] { impl_->program.add_state(name, std::move(save), std::move(load)); });
 }
 
 void Training::use_data(std::shared_ptr<const MapDataset> train,
@@ -178,6 +215,16 @@ Sequence<Batch> Training::validation_batches() {
       return Batch{std::move(pass->batch), pass->samples};
     });
   });
+}
+
+StepInfo Training::last_step() const {
+  return impl_->checked([&] { return impl_->in_loop("last_step()").last_step(); });
+}
+double Training::epochs_done() const {
+  return impl_->checked([&] { return impl_->in_loop("epochs_done()").epochs_done(); });
+}
+void Training::log(const std::string& name, double value) {
+  impl_->checked([&] { impl_->in_loop("log()").log(name, value); });
 }
 
 Accumulator& Training::accumulator() {

@@ -62,7 +62,8 @@ ElasticLoop::Outcome ElasticLoop::tick() {
     const Session::Together together(session_);
     prepared = prepare_or_shrink();
   }
-  return settle(std::move(prepared));
+  settle(std::move(prepared));
+  return follow_up();
 }
 
 Prepared ElasticLoop::prepare_or_shrink() {

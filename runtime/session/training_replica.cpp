@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/ranges.h>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -112,7 +113,7 @@ void TrainingReplica::reached(StepHooks::Point point, int64_t step) {
   options_.hooks->reached(point, step, session_.member());
 }
 
-TrainingReplica::Outcome TrainingReplica::settle(Prepared prepared) {
+void TrainingReplica::settle(Prepared prepared) {
   pending_ = std::move(prepared);
   Verdict verdict;
   {
@@ -133,13 +134,20 @@ TrainingReplica::Outcome TrainingReplica::settle(Prepared prepared) {
   }
   if (!verdict.diverged.empty()) {
     bring_back(verdict.diverged);
-    return Outcome::go_on;
+    return;
   }
   reached(StepHooks::Point::committed, pending_->after.step);
-  const bool checkpoint_due = pending_->facts.summary.checkpoint;
+  checkpoint_due_ = pending_->facts.summary.checkpoint;
   finish_tick();
-  if (checkpoint_due && verdict.stop == static_cast<int64_t>(StopMode::none)) checkpoint();
-  if (verdict.stop != static_cast<int64_t>(StopMode::none)) {
+  verdict_ = verdict;
+}
+
+TrainingReplica::Outcome TrainingReplica::follow_up() {
+  if (!verdict_) return Outcome::go_on;
+  const Verdict verdict = *std::exchange(verdict_, std::nullopt);
+  const bool stops = verdict.stop != static_cast<int64_t>(StopMode::none);
+  if (checkpoint_due_ && !stops) checkpoint();
+  if (stops) {
     session_.answer(false);
     conclude(/*finished=*/false);
     return Outcome::stopped;
@@ -259,6 +267,7 @@ StepMark TrainingReplica::mark() const {
 }
 
 void TrainingReplica::synchronise() {
+  verdict_.reset();
   const bool had_state = has_state_;
   comm::Communicator* communicator = session_.communicator();
   KindProfiles& profiles = batch_policy_.profiles();

@@ -45,12 +45,15 @@ class TrainingReplica {
   Decisions decisions();  // of rank 0 for the next step; of others, none
   // The result of the validation that is due: its metrics, or null if there was none.
   Prepared validated(const std::map<std::string, double>* metrics) const;
-  // Collective: commits what was prepared, and does what follows from it.
-  Outcome settle(Prepared prepared);
+  // Collective: commits what was prepared. follow_up() does what the commit asks for: a checkpoint,
+  // the end, another generation. The program's own state() must be that after the step by then.
+  void settle(Prepared prepared);
+  Outcome follow_up();
   void conclude(bool finished);  // writes the last checkpoint, and the model
 
   int64_t samples_at_once() const;  // in a forward pass of the present tick
   bool choose_batch();              // if the replicas, their kind or their memory have changed
+  const std::optional<StepFacts>& last_step() const { return last_; }  // finished here
   StepFailure failed(const std::exception& error) const;
   Team team() const;
   const std::string& accelerator() const;  // kind of this replica's
@@ -98,6 +101,8 @@ class TrainingReplica {
   bool suspect_ = false;             // as StepMark's
   bool moved_ = false;               // to another kind of accelerators since the batch was chosen
   bool checkpointed_ = false;        // rank 0: the checkpoint of the end is on disk
+  bool checkpoint_due_ = false;      // follow_up() starts one
+  std::optional<Verdict> verdict_;   // that follow_up() obeys
   std::optional<Prepared> pending_;  // prepared here, not yet confirmed by all members
   // When members last diverged: how many steps were finished, and the tick that was repeated.
   std::optional<int64_t> diverged_step_;

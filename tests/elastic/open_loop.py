@@ -26,6 +26,16 @@ def validations(run):
             for event in run.of("validation")}
 
 
+def check_state(*runs):
+    """The program's own counter of epochs was never lost, nor counted twice. Its event may be lost
+    with rank 0, if that dies right after a validation."""
+    steps = sorted({event["step"] for run in runs for event in run.of("validation")})
+    found = [(event["step"], event["value"]) for run in runs for event in run.of("scalar")]
+    check(found, "no events of the program's own")
+    for step, value in found:
+        check(value == 1 + steps.index(step), "another count of epochs", found, steps)
+
+
 def pair(folder, program, name, *arguments):
     """The same run in both loops, to its end."""
     runs = [folder.run(program, "--name", f"{name}-{loop}", *arguments, *more)
@@ -37,8 +47,8 @@ def pair(folder, program, name, *arguments):
 
 
 def same_as_closed(folder, draw):
-    """Losses and metrics of both loops are the same to the last bit, with accumulated gradients, and
-    where a replica has no samples at the end of a pass; almost so on three replicas, whose sums
+    """Losses and metrics of both loops are the same to the last bit, with accumulated gradients,
+    and where a replica has no samples at the end of a pass; almost so on three replicas, whose sums
     depend on who comes first."""
     program = program_of(folder)
     for name, arguments in {
@@ -73,7 +83,7 @@ def own_data(folder, draw):
     run.wait_replicas(2)
     run.wait_steps_more(5)
     seen = run.count()
-    check(kill(draw.choice(list(run.members().values()))), "the replica to kill is gone already")
+    check(kill(draw.choice(list(run.members().values()))), "the replica is gone already")
     run.wait_replicas(2, after=seen)
     run.expect_end(0, 200)
     run.check_steps(last=LAST)
@@ -91,7 +101,7 @@ def elastic(folder, draw):
     run.wait_steps_more(5)
     for _ in range(3):
         seen = run.count()
-        check(kill(draw.choice(list(run.members().values()))), "the replica to kill is gone already")
+        check(kill(draw.choice(list(run.members().values()))), "the replica is gone already")
         run.wait_replicas(2, after=seen)
         run.wait_replicas(3, after=seen)
         run.wait_steps_more(3)
@@ -111,6 +121,22 @@ def elastic(folder, draw):
     same_losses(first | again.losses(), reference.losses(), 1e-2)
     ours, wanted = validations(run) | validations(again), validations(reference)
     check(ours.keys() == wanted.keys(), "other validations", ours, wanted)
+    check_state(run, again)
+
+
+def join_after_validations(folder, draw):
+    """Replicas that join between two epochs get the state after the body of the one before."""
+    program = program_of(folder)
+    run = folder.run(program, "--replicas", "1:2", "--replicas-at", "0:1", "--set", "epochs=100000",
+                     "--set", "data.validation_fraction=0.97")
+    for replicas in (2, 1, 2, 1, 2):
+        run.wait_event("validation", after=run.count())
+        seen = run.count()
+        run.request(request="scale", replicas=replicas)
+        run.wait_replicas(replicas, after=seen)
+    run.request(request="cancel", checkpoint=False)
+    run.expect_end(143)
+    check_state(run)
 
 
 def die_in_validation(folder, draw):
@@ -122,13 +148,22 @@ def die_in_validation(folder, draw):
     for _ in range(4):
         run.wait_event("validation", after=run.count())
         seen = run.count()
-        check(kill(draw.choice(list(run.members().values()))), "the replica to kill is gone already")
+        check(kill(draw.choice(list(run.members().values()))), "the replica is gone already")
         run.wait_replicas(3, after=seen)
     run.expect_end(0, 200)
     run.check_steps()
     found = [event["metrics"]["accuracy"] * 1438 for event in run.of("validation")]
     check(len(found) == 12, f"{len(found)} validations")
+    check_state(run)
     check(all(abs(count - round(count)) < 1e-6 for count in found), "not of all samples", found)
+
+
+def throws(folder, draw):
+    """An exception in the loop's body ends the run with its message, once it is no coincidence."""
+    run = folder.run(program_of(folder), "--replicas", "2", "--", "throw")
+    run.expect_end(1)
+    run.check_steps(last=5)
+    check("asked for" in run.said() and "step 6" in run.said(), "another message", run.said())
 
 
 def by_hand(folder, draw):
@@ -155,4 +190,5 @@ def by_hand(folder, draw):
     check(os.path.exists(folder.file("digits", "model.pt")), "no model")
 
 
-main(same_as_closed, own_data, elastic, die_in_validation, by_hand)
+main(same_as_closed, own_data, elastic, join_after_validations, die_in_validation, throws,
+     by_hand)

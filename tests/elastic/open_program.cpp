@@ -2,10 +2,10 @@
 // images of handwritten digits. The lines marked with a number are the steps in which AdaptDL's
 // tutorial changes such a program.
 //
-//   open_program [closed] [own] [slow]
+//   open_program [closed] [own] [slow] [throw]
 //
 // closed: trains the same model in the library's loop; own: reads the data itself; slow: 10 ms more
-// for each batch.
+// for each batch; throw: an exception in the sixth step.
 
 #include <adaptdl/adaptdl.h>
 #include <chrono>
@@ -44,7 +44,7 @@ std::string without_train() {
   return settings.erase(begin, end - begin);
 }
 
-bool slow = false, own = false;
+bool slow = false, own = false, throws = false;
 
 // The images and labels again, read by hand: each file has its numbers after a header.
 class Digits : public adaptdl::MapDataset {
@@ -99,9 +99,16 @@ void train() {
   training.add(*net);  // 1
   training.save_model([&](const std::string& path) { torch::save(net, path); });
 
+  // A counter of the program's own, which a new or resumed replica must get.
+  int64_t finished = 0;
+  training.add_state(
+      "finished", [&] { return std::to_string(finished); },
+      [&](const std::string& bytes) { finished = std::stoll(bytes); });
+
   for (const int64_t epoch : training.epochs()) {  // 4
     net->train();
     for (auto& batch : training.batches()) {  // 2; 3 is `batch` in the settings
+      if (throws && training.last_step().step == 5) throw std::runtime_error("asked for");
       const at::Tensor loss = torch::nll_loss(net->forward(batch.data[0]), batch.data[1]);
       training.step(loss);
     }
@@ -115,6 +122,7 @@ void train() {
       sums["accuracy"] += (output.argmax(1) == batch.data[1]).sum().item<double>();
       sums["count"] += static_cast<double>(batch.size);
     }
+    training.log("finished", static_cast<double>(++finished));
     if (training.rank() == 0) {
       std::printf("epoch %ld: loss %.4f, accuracy %.4f\n", epoch, sums.mean("loss"),
                   sums.mean("accuracy"));
@@ -156,6 +164,7 @@ int main(int argc, char** argv) {
   bool closed = false;
   for (int i = 1; i < argc; ++i) {
     slow |= std::string(argv[i]) == "slow";
+    throws |= std::string(argv[i]) == "throw";
     own |= std::string(argv[i]) == "own";
     closed |= std::string(argv[i]) == "closed";
   }

@@ -11,8 +11,8 @@
 
 namespace adaptdl {
 
-// Samples that can be had in any order. The library calls get() and collate() without autograd on as
-// many threads as the settings' data.prefetch_threads says, ahead of training; with 0 on the
+// Samples that can be had in any order. The library calls get() and collate() without autograd on
+// as many threads as the settings' data.prefetch_threads says, ahead of training; with 0 on the
 // training thread. All replicas must see the same samples. An exception ends the run with its
 // message.
 class MapDataset {
@@ -35,8 +35,9 @@ class MapDataset {
   MapDataset& operator=(const MapDataset&) = default;
 };
 
-// A data set of torch::data that gives Examples, such as torch::data::datasets::MNIST: each sample
-// is its data and its target. Its get() must be safe for several threads.
+// A data set of torch::data that gives Examples, such as torch::data::datasets::MNIST, also with
+// transforms (MNIST(...).map(...), without Stack): each sample is its data and its target. Reading
+// it must be safe for several threads.
 template <typename TorchDataset>
 std::shared_ptr<const MapDataset> map_dataset(TorchDataset dataset) {
   class Adapted : public MapDataset {
@@ -44,8 +45,14 @@ std::shared_ptr<const MapDataset> map_dataset(TorchDataset dataset) {
     explicit Adapted(TorchDataset inner) : inner_(std::move(inner)) {}
     int64_t size() const override { return static_cast<int64_t>(*inner_.size()); }
     std::vector<at::Tensor> get(int64_t index) const override {
-      auto example = inner_.get(static_cast<size_t>(index));
-      return {std::move(example.data), std::move(example.target)};
+      const auto number = static_cast<size_t>(index);
+      if constexpr (requires { inner_.get(number); }) {
+        auto example = inner_.get(number);
+        return {std::move(example.data), std::move(example.target)};
+      } else {
+        auto examples = inner_.get_batch({number});
+        return {std::move(examples.front().data), std::move(examples.front().target)};
+      }
     }
 
    private:

@@ -29,13 +29,17 @@
 //
 // Repeated batches. When a replica dies in a step, the others do not lose the step: batches() gives
 // each its new share of the same samples, and the loop's body runs again. The library undoes what
-// the abandoned body did to parameters and buffers. So a body whose lasting state is all registered
-// (add(), add_buffers(), the accumulator) needs to know nothing of it; what it adds up in variables
-// of its own would count twice, and differ between replicas.
+// the abandoned body did to buffers and other registered state. So a body whose lasting state is
+// all registered (add(), add_buffers(), add_state(), the accumulator) needs to know nothing of it;
+// what it adds up in variables of its own would count twice, and differ between replicas.
 //
 // Accumulation. Where a step needs more samples than fit at once, batches() gives its atomic
 // batches one after another, and step() updates the parameters after the last one. The body runs
 // once for each in the same way and need not know which is the last.
+//
+// A new replica begins at the top of the body of the epoch in which the others are. So what stands
+// in the body before its loops is done once more there, and must bear that, like net->train().
+// Change registered state in the loop over batches(), or after the body's last loop.
 //
 // All replicas must run the same loops in the same order. A condition of a loop, or around one, may
 // depend on the epoch and the accumulator's sums, never on the rank or on a replica's own loss.
@@ -63,7 +67,21 @@ namespace adaptdl {
 struct Batch {
   std::vector<at::Tensor> data;  // one per data column, or as MapDataset::collate() made them, on
                                  // the training's device; samples along dimension 0
-  int64_t size = 0;  // samples, >= 1
+  int64_t size = 0;              // samples, >= 1
+};
+
+// The newest finished step, the same on all replicas. The numbers after `progress` are 0 until this
+// process has finished one.
+struct StepInfo {
+  int64_t step = 0;          // from 1; 0: there is none
+  double progress = 0;       // scale-invariant iterations so far: steps of the initial batch
+  double loss = 0;           // mean over the step's samples
+  double learning_rate = 0;  // of the first parameter group, after schedule and scaling rule
+  double gain = 0;           // iterations that the step was worth
+  double noise_scale = 0;    // of the gradient, samples; 0 = not known yet
+  int64_t batch = 0;  // samples of a whole step: replicas x atomic_batch x (accumulation + 1)
+  int64_t atomic_batch = 0;
+  int accumulation = 0;  // passes before the last
 };
 
 // What a range-based for loop goes through, once.
@@ -110,7 +128,9 @@ class Accumulator {
 };
 
 // One for a process, made before other threads start. All calls come from the thread that made it.
-// Errors are std::runtime_error; after one, this replica cannot go on.
+// Errors are std::runtime_error; after one, this replica cannot go on. Where it leaves the loop by
+// an exception or a return, the others go on without it, and the launcher replaces it; the run ends
+// if another replica fails in the same step.
 class Training {
  public:
   // Joins the run that started this process, or begins one as a single replica. `settings` is the
@@ -138,6 +158,13 @@ class Training {
   // gradient, are left out, and each replica has its own.
   template <typename Module>
   void add(const Module& module, const std::string& prefix = "");
+
+  // State of the program's own beside tensors, such as counters: as bytes, at most a few megabytes,
+  // equal on all replicas between steps. `save` is called before each step and for each checkpoint,
+  // `load` with what it returned then: when this replica joins others, goes on from a checkpoint,
+  // or undoes a step. Names are unique; a checkpoint without one leaves that state as it is.
+  void add_state(const std::string& name, std::function<std::string()> save,
+                 std::function<void(const std::string& bytes)> load);
 
   // Data of the program's own, where the settings have no data.train. Without `validation`, the
   // settings' data.validation_fraction of `train` is kept for it.
@@ -176,6 +203,16 @@ class Training {
   // net->eval() are up to the body.
   Sequence<Batch> validation_batches();
   Accumulator& accumulator();
+
+  // In the loop:
+
+  StepInfo last_step() const;
+  double epochs_done() const;  // passes over the data; with an adaptive batch, by their worth
+
+  // Adds a point at the newest finished step to a curve of the program's own: an event `scalar`,
+  // and TensorBoard's user/NAME. Rank 0's counts, and is lost if it dies just then. Call it after
+  // step(): what comes before is repeated with the body.
+  void log(const std::string& name, double value);
 
  private:
   struct Impl;

@@ -162,6 +162,14 @@ struct TorchLike {
   std::optional<size_t> size() const { return 5; }
 };
 
+// And those with transforms.
+struct TransformedLike {
+  std::vector<Example> get_batch(at::ArrayRef<size_t> indices) {
+    return {{at::full({4}, static_cast<double>(indices[0])), at::ones({})}};
+  }
+  std::optional<size_t> size() const { return 5; }
+};
+
 class Ragged : public Counting {
  public:
   std::vector<at::Tensor> collate(std::vector<std::vector<at::Tensor>> samples) const override {
@@ -201,6 +209,7 @@ TEST_CASE("a data set of torch::data is used as it is") {
   const auto data = adaptdl::map_dataset(TorchLike());
   CHECK(data->size() == 5);
   CHECK(data->get(3).at(0)[0].item<double>() == 3);
+  CHECK(adaptdl::map_dataset(TransformedLike())->get(3).at(0)[0].item<double>() == 3);
   CHECK(data->collate({data->get(1), data->get(2)}).at(0).sizes() == at::IntArrayRef({2, 4}));
 }
 
@@ -258,6 +267,46 @@ TEST_CASE("a module's parameters are added, frozen ones left out") {
       CHECK(at::equal(frozen, net[0]->as<torch::nn::Linear>()->weight));
     }
   }
+}
+
+TEST_CASE("a loop knows its newest step") {
+  Training training(kSettings);
+  Model model;
+  training.add_parameters({{"weight", model.weight}});
+  CHECK(says(error_of([&] { training.last_step(); }), "loop over epochs()"));
+  for ([[maybe_unused]] const int64_t epoch : training.remaining_epochs_until(1)) {
+    CHECK(training.last_step().step == 0);
+    for (auto& batch : training.batches()) training.step(model.loss(batch));
+    const adaptdl::StepInfo last = training.last_step();
+    CHECK(last.step == 3);
+    CHECK(last.batch == 8);
+    CHECK(last.accumulation == 0);
+    CHECK(last.learning_rate > 0);
+    CHECK(last.loss > 0);
+    CHECK(training.epochs_done() == 1);
+    training.log("loss", last.loss);
+  }
+}
+
+TEST_CASE("a program's states are saved and loaded by name") {
+  adaptdl::OpenProgram program;
+  CHECK(program.state().empty());
+  std::string a = "1", b = std::string("\0\xff", 2);
+  const auto save = [](std::string& from) { return [&from] { return from; }; };
+  const auto load = [](std::string& into) {
+    return [&into](const std::string& bytes) { into = bytes; };
+  };
+  program.add_state("a", save(a), load(a));
+  program.add_state("b", save(b), load(b));
+  CHECK(says(error_of([&] { program.add_state("a", save(a), load(a)); }), "already"));
+  const std::string before = program.state();
+  a = b = "other";
+  program.load_state(before);
+  CHECK(a == "1");
+  CHECK(b == std::string("\0\xff", 2));
+  program.load_state("{}");
+  CHECK(a == "1");
+  CHECK(says(error_of([&] { program.load_state("?"); }), "JSON"));
 }
 
 TEST_CASE("metrics are sums divided by the count") {
