@@ -92,6 +92,8 @@ Value read_value(const YamlNode& node, const Field& field) {
 // Reads the document by the table of fields, and remembers the place of each field.
 class SpecReader {
  public:
+  explicit SpecReader(bool own_data) : own_data_(own_data) {}
+
   TrainingSpec read(const YamlNode& document) {
     YamlMapping top(document);
     refuse_newer_format(top);
@@ -155,9 +157,12 @@ class SpecReader {
   }
 
   void read_data(YamlMapping& top) {
-    YamlMapping map(remember(top.require("data")));
+    const YamlNode data = remember(own_data_ ? top.find("data") : top.require("data"));
+    if (!data.present()) return;
+    YamlMapping map(data);
     read_fields(map, table().data, &spec_.data, "");
-    read_sources(map.require("train"), spec_.data.train);
+    const YamlNode train = own_data_ ? map.find("train") : map.require("train");
+    if (train.present()) read_sources(train, spec_.data.train);
     const YamlNode validation = remember(map.find("validation"));
     if (validation.present()) read_sources(validation, spec_.data.validation);
     map.finish();
@@ -240,6 +245,7 @@ class SpecReader {
     map.finish();
   }
 
+  bool own_data_;
   TrainingSpec spec_;
   Places places_;
 };
@@ -264,8 +270,8 @@ SchedulePart default_part(SchedulePart::Kind kind) {
 }
 
 TrainingSpec parse_training_spec(const std::string& yaml, const std::string& file,
-                                 const std::vector<std::string>& overrides) {
-  return SpecReader().read(parse_yaml(yaml, file, overrides));
+                                 const std::vector<std::string>& overrides, bool own_data) {
+  return SpecReader(own_data).read(parse_yaml(yaml, file, overrides));
 }
 
 }  // namespace adaptdl

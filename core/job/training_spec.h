@@ -190,9 +190,11 @@ struct TrainingSpec {
 
 // Parses and validates. `file` names the source in messages. Throws Error
 // "FILE:LINE: FIELD: what is wrong; what is allowed". `overrides` are key=value with dotted keys
-// ("optimizer.lr=0.1", "data.train.0.path=x.npy"), applied before validation.
+// ("optimizer.lr=0.1", "data.train.0.path=x.npy"), applied before validation. `own_data`: the
+// program may bring the data, so data.train may be missing.
 TrainingSpec parse_training_spec(const std::string& yaml, const std::string& file,
-                                 const std::vector<std::string>& overrides = {});
+                                 const std::vector<std::string>& overrides = {},
+                                 bool own_data = false);
 
 // One setting for `adaptdl inspect`: dotted key, its value as text, what it means.
 struct SettingLine {

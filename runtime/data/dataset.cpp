@@ -114,7 +114,7 @@ std::pair<Dataset, Dataset> Dataset::split(double fraction, uint64_t seed) const
   const int64_t parts = std::max<int64_t>(1, std::llround(fraction * static_cast<double>(size_)));
   if (parts >= size_) {
     fail("{}: {} samples, of which {} would go into validation: no samples left to train on",
-         columns_.front()->name(), size_, parts);
+         columns_.empty() ? "the program's data" : columns_.front()->name(), size_, parts);
   }
   const Draw draw(size_, parts, seed);
   const auto mapped = [inner = map_](int64_t i) { return inner ? inner(i) : i; };
@@ -133,8 +133,12 @@ Data open_data(const DataSpec& spec, const std::string& base_dir) {
     check_alike(train, validation);
     return {train, validation};
   }
-  if (spec.validation_fraction <= 0.0) return {train, std::nullopt};
-  auto [rest, drawn] = train.split(spec.validation_fraction, spec.split_seed);
+  return split_off_validation(spec, train);
+}
+
+Data split_off_validation(const DataSpec& spec, const Dataset& all) {
+  if (spec.validation_fraction <= 0.0) return {all, std::nullopt};
+  auto [rest, drawn] = all.split(spec.validation_fraction, spec.split_seed);
   return {rest, drawn};
 }
 

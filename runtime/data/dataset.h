@@ -84,14 +84,22 @@ std::shared_ptr<const Column> make_column(Array array, const DataSource& source,
 using TorchReader = std::function<Array(const std::string& path, const std::string& key)>;
 void set_torch_reader(TorchReader reader);
 
-// Columns of equal length, or a part of their rows. Cheap to copy.
+// Columns of equal length, or a part of their rows. Or what a program reads itself, without
+// columns. Cheap to copy.
 class Dataset {
  public:
+  // Returns the batch of these rows, which only the program understands; thread-safe.
+  using Fetch = std::function<std::shared_ptr<void>(std::span<const int64_t> rows)>;
+
+  // Requires: size >= 1.
+  Dataset(int64_t size, Fetch fetch) : size_(size), fetch_(std::move(fetch)) {}
+
   // Throws Error if lengths differ (naming both sources and their lengths), or if there are no
   // columns or no samples.
   explicit Dataset(std::vector<std::shared_ptr<const Column>> columns);
 
-  int64_t size() const { return size_; }  // samples, >= 1
+  int64_t size() const { return size_; }         // samples, >= 1
+  const Fetch& fetch() const { return fetch_; }  // none: there are columns
   const std::vector<std::shared_ptr<const Column>>& columns() const { return columns_; }
 
   // The columns' row of sample `i`. Requires: 0 <= i < size().
@@ -110,12 +118,17 @@ class Dataset {
   std::vector<std::shared_ptr<const Column>> columns_;
   int64_t size_ = 0;
   std::function<int64_t(int64_t)> map_;  // none: identity
+  Fetch fetch_;
 };
 
 struct Data {
   Dataset train;
   std::optional<Dataset> validation;
 };
+
+// The training data, and the share of it that the settings keep for validation. Throws Error as
+// Dataset::split().
+Data split_off_validation(const DataSpec& spec, const Dataset& all);
 
 // Opens everything that `spec` names. Throws Error like open_column and Dataset, and if number,
 // type and shape of the validation columns differ from those of the training columns.

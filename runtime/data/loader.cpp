@@ -97,6 +97,10 @@ struct Loader::Impl {
     for (int64_t& row : rows) row = dataset.row(row);
     Batch batch;
     batch.step = step;
+    if (dataset.fetch()) {
+      if (!rows.empty()) batch.fetched = dataset.fetch()(rows);
+      return batch;
+    }
     batch.columns.reserve(dataset.columns().size());
     for (const auto& column : dataset.columns()) {
       Buffer buffer;

@@ -31,8 +31,9 @@ struct Buffer {
 };
 
 struct Batch {
-  std::vector<Buffer> columns;  // in the data set's order
-  Step step;                    // samples, its position, and the position of the next one
+  std::vector<Buffer> columns;    // in the data set's order
+  std::shared_ptr<void> fetched;  // in their place, of a data set without columns
+  Step step;                      // samples, its position, and the position of the next one
 };
 
 struct LoaderOptions {

@@ -8,6 +8,12 @@ namespace adaptdl {
 
 std::vector<at::Tensor> to_tensors(const data::Batch& batch, at::Device device) {
   std::vector<at::Tensor> tensors;
+  if (batch.fetched) {
+    for (const auto& tensor : *static_cast<const std::vector<at::Tensor>*>(batch.fetched.get())) {
+      tensors.push_back(tensor.to(device));
+    }
+    return tensors;
+  }
   for (const auto& buffer : batch.columns) {
     const auto options = at::TensorOptions().dtype(scalar_type(buffer.dtype));
     at::Tensor tensor = buffer.bytes == 0 ? at::empty(buffer.shape, options)

@@ -11,7 +11,8 @@
 
 namespace adaptdl {
 
-// One tensor per column, on `device`; the tensors keep the buffers alive.
+// One tensor per column, on `device`; the tensors keep the buffers alive. What a data set without
+// columns has fetched must be a std::vector<at::Tensor>.
 std::vector<at::Tensor> to_tensors(const data::Batch& batch, at::Device device);
 
 // Registers the reader for data formats that need Torch (tensors written by torch.save).

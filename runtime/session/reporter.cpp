@@ -1,6 +1,7 @@
 #include "runtime/session/reporter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace adaptdl {
@@ -73,6 +74,13 @@ void Reporter::validation(int64_t step, double epoch, const std::map<std::string
   if (best) event["best"] = true;
   if (!problem.empty()) event["error"] = problem;
   session_.emit(event);
+}
+
+void Reporter::scalar(int64_t step, const std::string& name, double value) {
+  session_.emit({{"event", "scalar"},
+                 {"step", step},
+                 {"name", name},
+                 {"value", std::isfinite(value) ? json(value) : json(nullptr)}});
 }
 
 void Reporter::resume(int64_t step, const std::string& path,

@@ -28,6 +28,7 @@ class Reporter {
   // `best`: it is the best so far; `problem`: why its model is not saved, or "".
   void validation(int64_t step, double epoch, const std::map<std::string, double>& metrics,
                   bool best, const std::string& problem);
+  void scalar(int64_t step, const std::string& name, double value);  // of the program's own
   void resume(int64_t step, const std::string& path, const std::vector<std::string>& problems);
   void warm_start(const std::string& path, size_t tensors, const std::vector<std::string>& kept,
                   const std::vector<std::string>& skipped);

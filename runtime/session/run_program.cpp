@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/system.h"
 #include "runtime/data/guarded_read.h"
 #include "runtime/session/device.h"
 #include "runtime/session/evaluation.h"
@@ -18,30 +19,9 @@
 namespace adaptdl {
 namespace {
 
-// Every step allocates and frees the same large blocks. By default malloc returns them to the
-// system each time, and the page faults of new ones take up to a quarter of a step.
-void keep_freed_memory() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest value that glibc accepts
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-}
-
 int train_in(Session& session, const ReadSettings& read, const MakeProgram& make,
              const std::shared_ptr<StepHooks>& hooks) {
-  LaunchSettings launch;
-  if (session.has_launcher()) {
-    launch = LaunchSettings::from(session.settings());
-  } else {
-    launch.program = absolute_path("/proc/self/exe");
-    launch.options.data_dir = ".";
-    launch.options.model_path = "model.pt";
-    launch.options.best_path = "best.pt";
-  }
-  at::set_num_threads(launch.threads);
-  const TrainingSpec spec = parse_training_spec(
-      read(launch.program), launch.program + ": adaptdl.yaml", launch.overrides);
-  launch.options.device = open_device(launch.device);
-  session.set_accelerator(accelerator_kind(launch.options.device));
-  launch.options.hooks = hooks;
+  const auto [launch, spec] = open_run(session, read, hooks);
   const auto program = make({launch.options.device, launch.program, launch.arguments});
   return launch.evaluate ? evaluate(*program, spec, launch.options, session)
                          : train(*program, spec, launch.options, session);
@@ -53,6 +33,35 @@ int report(const std::string& message, ExitCode code) {
 }
 
 }  // namespace
+
+// Every step allocates and frees the same large blocks. By default malloc returns them to the
+// system each time, and the page faults of new ones take up to a quarter of a step.
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest value that glibc accepts
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
+OpenedRun open_run(Session& session, const ReadSettings& read,
+                   const std::shared_ptr<StepHooks>& hooks, bool own_data) {
+  LaunchSettings launch;
+  if (session.has_launcher()) {
+    launch = LaunchSettings::from(session.settings());
+  } else {
+    launch.program = absolute_path("/proc/self/exe");
+    launch.options.data_dir = ".";
+    launch.options.model_path = "model.pt";
+    launch.options.best_path = "best.pt";
+    launch.options.checkpoint_dir = environment_variable("ADAPTDL_CHECKPOINT_PATH").value_or("");
+    if (!launch.options.checkpoint_dir.empty()) session.stop_on_signals();
+  }
+  at::set_num_threads(launch.threads);
+  TrainingSpec spec = parse_training_spec(read(launch.program), launch.program + ": adaptdl.yaml",
+                                          launch.overrides, own_data);
+  launch.options.device = open_device(launch.device);
+  session.set_accelerator(accelerator_kind(launch.options.device));
+  launch.options.hooks = hooks;
+  return {std::move(launch), std::move(spec)};
+}
 
 int run_program(const ReadSettings& read, const MakeProgram& make,
                 const std::shared_ptr<StepHooks>& hooks) {

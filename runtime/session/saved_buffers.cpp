@@ -9,8 +9,10 @@ bool SavedBuffers::Buffer::copied() const {
 }
 
 void SavedBuffers::save() {
+  if (!none_ || !state_.empty()) restore();
+  state_ = program_.state();
+  saved_ = true;
   if (none_) return;
-  restore();
   const std::vector<NamedTensor> now = program_.buffers();
   none_ = now.empty();
   if (buffers_.size() != now.size()) buffers_.assign(now.size(), {});
@@ -29,7 +31,6 @@ void SavedBuffers::save() {
       buffer.copy = values.clone();
     }
   }
-  saved_ = true;
 }
 
 void SavedBuffers::keep() {
@@ -48,6 +49,7 @@ void SavedBuffers::keep() {
 void SavedBuffers::restore() {
   if (!saved_) return;
   saved_ = false;
+  if (!state_.empty()) program_.load_state(state_);
   const std::vector<NamedTensor> now = program_.buffers();
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < now.size() && i < buffers_.size(); ++i) {

@@ -1,7 +1,8 @@
 #pragma once
 
-// The program's buffers as they were before a step, so that a step that is skipped, or repeated
-// because the group broke, leaves no trace in them (a running mean that became NaN stays NaN).
+// The program's buffers and its own state as they were before a step, so that a step that is
+// skipped, or repeated because the group broke, leaves no trace in them (a running mean that became
+// NaN stays NaN).
 //
 // Small buffers (running statistics, counters) are copied before every step. A large one that
 // several kept steps have left alone (a mask, a table) no longer is, until autograd's count of its
@@ -10,6 +11,7 @@
 // that is undone, keeps that one change.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -42,6 +44,7 @@ class SavedBuffers {
   };
 
   Program& program_;
+  std::string state_;  // the program's
   std::vector<Buffer> buffers_;
   bool none_ = false;  // the program has no buffers
   bool saved_ = false;

@@ -23,6 +23,12 @@ __attribute__((used)) const char* const kMarker = launch::kProgramMarker;
 constexpr int kConnectTimeoutSeconds = 60;
 constexpr std::chrono::seconds kLongWait{1};
 
+std::atomic<StopMode>* signalled = nullptr;  // by stop_on_signals()
+
+void on_signal(int /*number*/) {
+  signalled->store(StopMode::checkpoint, std::memory_order_relaxed);
+}
+
 std::string text_of(const std::vector<uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
@@ -73,6 +79,14 @@ Session::~Session() {
   [[maybe_unused]] const auto written = write(wake_.get(), &one, sizeof one);
   control_.join();
   connector_.join();
+}
+
+void Session::stop_on_signals() {
+  signalled = &stop_;
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
 }
 
 void Session::announce(const json& facts) {

@@ -105,6 +105,10 @@ class Session {
   // Tells the launcher that the current generation broke (a collective threw).
   void report_lost(const std::string& reason);
 
+  // Without a launcher: from now on the first SIGINT or SIGTERM makes stop_requested() ask for a
+  // checkpoint; the next one ends the process.
+  void stop_on_signals();
+
   StopMode stop_requested() const { return stop_.load(std::memory_order_relaxed); }
 
   // Sends an event to the stream on rank 0; does nothing on other ranks. Any thread.

@@ -10,7 +10,6 @@
 #include "runtime/profile/batch_chooser.h"
 #include "runtime/session/batches.h"
 #include "runtime/session/measuring.h"
-#include "runtime/session/precision.h"
 #include "runtime/session/stop_rules.h"
 #include "runtime/torch_compat.h"
 
@@ -120,60 +119,101 @@ at::Tensor Stepper::forward(const std::vector<at::Tensor>& batch) {
   return loss;
 }
 
-StepReport Stepper::run_passes(const std::vector<data::Step>& steps, const Team& team,
-                               const Progress& progress, bool halves) {
-  StepReport result;
-  double all = 0;  // samples of the step, of all replicas
-  for (const auto& step : steps) all += static_cast<double>(step.consumed);
-  const int passes = static_cast<int>(steps.size()) * (halves ? 2 : 1);
-  const double scale = progress.loss_scale.factor;
-  gradients_.begin(team.communicator, passes, progress.measure, scale);
-  int micro = 0;
-  const auto run = [&](const std::vector<at::Tensor>& tensors, int64_t samples, TimePoint begun) {
-    const double weight = static_cast<double>(samples) * team.replicas / all;
-    gradients_.begin_micro_step(micro, weight);
-    if (samples > 0) {
-      const at::Tensor loss = forward(tensors);
-      const at::Tensor wide = scale == 1 ? loss : loss.to(at::kFloat);  // 16 bits would overflow
-      (weight * scale == 1 ? wide : wide * (weight * scale)).backward();
-      const double value = loss.item<double>() * static_cast<double>(samples);
-      result.samples += static_cast<double>(samples);
-      result.loss_sum += value;
-      result.nonfinite |= !std::isfinite(value);
-    }
-    gradients_.end_micro_step();
-    const StepHooks::Pass pass{begun, team.replicas, steps.front().samples};
-    hooks_.computed(pass);
-    if (++micro < passes) {
-      result.accum_s += seconds_since(begun) / (passes - 1);
-      return;
-    }
-    const auto backward_done = Monotonic::now();
-    gradients_.finish();
-    hooks_.synchronised(pass);
-    result.sync_s = seconds_since(backward_done);
-    result.optim_s = seconds_since(begun);
-  };
-  for (const auto& step : steps) {
-    const auto batch = loader_.next();
-    ADAPTDL_CHECK(batch && batch->step.from == step.from);
-    const auto begun = Monotonic::now();
-    const int64_t samples = batch->step.samples;
-    const auto tensors = samples > 0 ? to_tensors(*batch, device_) : std::vector<at::Tensor>();
-    if (!halves) {
-      run(tensors, samples, begun);
-      continue;
-    }
-    const int64_t first = (samples + 1) / 2;
-    std::vector<at::Tensor> front, back;
-    for (const at::Tensor& tensor : tensors) {
-      front.push_back(tensor.narrow(0, 0, first));
-      back.push_back(tensor.narrow(0, first, samples - first));
-    }
-    run(front, first, begun);
-    run(back, samples - first, Monotonic::now());
+void Stepper::begin(const Progress& progress, const Team& team) {
+  ADAPTDL_CHECK(!running_);
+  const auto begun = Monotonic::now();
+  seed_generators(spec_.seed, progress.step, team.rank);
+  read_ahead(progress, team);
+  running_.emplace(Running{.begun = begun, .before = &progress, .team = team});
+  Running& run = *running_;
+  run.steps = plan_passes(progress, team);
+  saved_buffers_.save();
+  const int64_t whole = progress.batch.total(team.replicas);
+  // On several replicas only if all have as many samples; a lone one may have a rest of a pass.
+  run.halves = progress.measure && run.steps.size() == 1 &&
+               run.steps.front().samples >= kSmallestHalved &&
+               (team.replicas == 1 || run.steps.front().consumed == whole) &&
+               in_halves(spec_, progress, team.replicas, progress.step + 1);
+  for (const auto& step : run.steps) run.samples += static_cast<double>(step.consumed);
+  run.passes = static_cast<int>(run.steps.size()) * (run.halves ? 2 : 1);
+  gradients_.begin(team.communicator, run.passes, progress.measure, progress.loss_scale.factor);
+}
+
+bool Stepper::computed() const {
+  return running_ && running_->done == running_->passes;
+}
+
+Pass Stepper::load_pass() {
+  Running& run = *running_;
+  const auto batch = loader_.next();
+  ADAPTDL_CHECK(batch && batch->step.from == run.steps[run.loaded].from);
+  ++run.loaded;
+  run.pass_begun = Monotonic::now();
+  const int64_t samples = batch->step.samples;
+  if (samples == 0) return {};
+  Pass whole{to_tensors(*batch, device_), samples};
+  if (!run.halves) return whole;
+  const int64_t first = (samples + 1) / 2;
+  Pass front{{}, first}, back{{}, samples - first};
+  for (const at::Tensor& tensor : whole.batch) {
+    front.batch.push_back(tensor.narrow(0, 0, first));
+    back.batch.push_back(tensor.narrow(0, first, samples - first));
   }
-  return result;
+  run.second_half = std::move(back);
+  return front;
+}
+
+std::optional<Pass> Stepper::next_pass() {
+  Running& run = *running_;
+  while (run.done < run.passes) {
+    Pass pass;
+    if (run.second_half) {
+      pass = std::move(*run.second_half);
+      run.second_half.reset();
+      run.pass_begun = Monotonic::now();
+    } else {
+      pass = load_pass();
+    }
+    run.pass_samples = pass.samples;
+    run.weight = static_cast<double>(pass.samples) * run.team.replicas / run.samples;
+    gradients_.begin_micro_step(run.done, run.weight);
+    if (pass.samples > 0) {
+      autocast_.emplace(device_, spec_.precision);
+      return pass;
+    }
+    end_pass();
+  }
+  return {};
+}
+
+void Stepper::backward(const at::Tensor& loss) {
+  Running& run = *running_;
+  autocast_.reset();
+  check_loss(loss);
+  const double scale = run.before->loss_scale.factor;
+  const at::Tensor wide = scale == 1 ? loss : loss.to(at::kFloat);  // 16 bits would overflow
+  (run.weight * scale == 1 ? wide : wide * (run.weight * scale)).backward();
+  const double value = loss.item<double>() * static_cast<double>(run.pass_samples);
+  run.report.samples += static_cast<double>(run.pass_samples);
+  run.report.loss_sum += value;
+  run.report.nonfinite |= !std::isfinite(value);
+  end_pass();
+}
+
+void Stepper::end_pass() {
+  Running& run = *running_;
+  gradients_.end_micro_step();
+  const StepHooks::Pass pass{run.pass_begun, run.team.replicas, run.steps.front().samples};
+  hooks_.computed(pass);
+  if (++run.done < run.passes) {
+    run.report.accum_s += seconds_since(run.pass_begun) / (run.passes - 1);
+    return;
+  }
+  const auto backward_done = Monotonic::now();
+  gradients_.finish();
+  hooks_.synchronised(pass);
+  run.report.sync_s = seconds_since(backward_done);
+  run.report.optim_s = seconds_since(run.pass_begun);
 }
 
 void Stepper::update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
@@ -234,18 +274,19 @@ void Stepper::advance(Progress& after, const data::Step& last, double gain) cons
 
 Prepared Stepper::prepare(const Progress& progress, const Team& team, const Decisions& decisions,
                           double last_step_s) {
-  const auto begun = Monotonic::now();
-  seed_generators(spec_.seed, progress.step, team.rank);
-  read_ahead(progress, team);
-  const auto steps = plan_passes(progress, team);
-  saved_buffers_.save();
-  const int64_t whole = progress.batch.total(team.replicas);
-  // On several replicas only if all have as many samples; a lone one may have a rest of a pass.
-  const bool halves = progress.measure && steps.size() == 1 &&
-                      steps.front().samples >= kSmallestHalved &&
-                      (team.replicas == 1 || steps.front().consumed == whole) &&
-                      in_halves(spec_, progress, team.replicas, progress.step + 1);
-  StepReport report = run_passes(steps, team, progress, halves);
+  begin(progress, team);
+  while (const auto pass = next_pass()) backward(program_.training_step(pass->batch));
+  return finish(decisions, last_step_s);
+}
+
+Prepared Stepper::finish(const Decisions& decisions, double last_step_s) {
+  ADAPTDL_CHECK(computed());
+  const Running run = std::move(*running_);
+  running_.reset();
+  const Progress& progress = *run.before;
+  const Team& team = run.team;
+  const TimePoint begun = run.begun;
+  StepReport report = run.report;
   hooks_.reached(StepHooks::Point::reduced, progress.step + 1, team.member);
 
   report.step_s = last_step_s;
@@ -269,8 +310,8 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   facts.replicas = team.replicas;
   facts.whole = summary.samples == batch;
   facts.batch = progress.batch;
-  facts.halved = halves;
-  if (progress.measure && !summary.nonfinite) update_statistics(after, progress, facts, steps);
+  facts.halved = run.halves;
+  if (progress.measure && !summary.nonfinite) update_statistics(after, progress, facts, run.steps);
   ++after.tick;
   ++after.step;
   after.trained_s += summary.slowest_s;
@@ -300,7 +341,7 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
     after.epoch_samples += summary.samples;
   }
   // A skipped step makes no progress, but consumes its samples.
-  advance(after, steps.back(), facts.skipped() ? 0.0 : gain);
+  advance(after, run.steps.back(), facts.skipped() ? 0.0 : gain);
   if (summary.next_batch.atomic > 0 && summary.next_batch != progress.batch) {
     after.batch = summary.next_batch;
     after.batch_since = after.step;

@@ -2,6 +2,11 @@
 
 // Runs one optimizer step of one replica: computes the update from its batches, then applies it.
 // Independent of membership: the caller passes the number of replicas and the communicator.
+//
+// A step in pieces, where the caller computes the losses:
+//   stepper.begin(progress, team);
+//   while (auto pass = stepper.next_pass()) stepper.backward(loss of pass->batch);
+//   Prepared prepared = stepper.finish(decisions, last_step_s);
 
 #include <functional>
 #include <memory>
@@ -9,12 +14,14 @@
 #include <vector>
 
 #include "adaptdl/program.h"
+#include "core/base/clock.h"
 #include "core/job/training_spec.h"
 #include "runtime/data/loader.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/schedule.h"
 #include "runtime/parallel/gradients.h"
 #include "runtime/session/exchange.h"
+#include "runtime/session/precision.h"
 #include "runtime/session/progress.h"
 #include "runtime/session/saved_buffers.h"
 #include "runtime/session/step_hooks.h"
@@ -41,6 +48,12 @@ struct StepFacts {
   bool whole = true;    // not cut short by the end of a pass
   bool halved = false;  // computed in halves by a lone replica, to measure
   bool skipped() const { return summary.nonfinite; }
+};
+
+// What one forward and backward pass is to compute.
+struct Pass {
+  std::vector<at::Tensor> batch;  // one tensor per data column, on the program's device
+  int64_t samples = 0;            // >= 1
 };
 
 // An update that is applied once all members have prepared it.
@@ -79,6 +92,18 @@ class Stepper {
   Prepared prepare(const Progress& progress, const Team& team, const Decisions& decisions,
                    double last_step_s);
 
+  // The pieces of prepare(). Borrows `progress` until finish() or discard().
+  void begin(const Progress& progress, const Team& team);
+  // The next batch of the step, and autocast on until backward(); nothing if the step has no more.
+  // Those without samples for this replica it passes over.
+  std::optional<Pass> next_pass();
+  // `loss` of the newest pass, as Program::training_step(). The last one waits for the reduction.
+  void backward(const at::Tensor& loss);
+  bool begun() const { return running_.has_value(); }
+  // Whether backward() was called for each pass so far, and no more follow.
+  bool computed() const;
+  Prepared finish(const Decisions& decisions, double last_step_s);
+
   // Applies a prepared update to parameters and optimizer; of a skipped step, nothing. Not
   // collective.
   void apply(const Prepared& prepared);
@@ -90,7 +115,11 @@ class Stepper {
   }
 
   // Undoes what a step that is not applied has changed; nothing if there is none.
-  void discard() { saved_buffers_.restore(); }
+  void discard() {
+    running_.reset();
+    autocast_.reset();
+    saved_buffers_.restore();
+  }
 
   // Lets the loader's threads read ahead from `progress`.
   void read_ahead(const Progress& progress, const Team& team);
@@ -99,10 +128,24 @@ class Stepper {
 
  private:
   std::vector<data::Step> plan_passes(const Progress& progress, const Team& team) const;
-  // Forward and backward, of halves of each step's samples if `halves`; fills in what the report
-  // says of these.
-  StepReport run_passes(const std::vector<data::Step>& steps, const Team& team,
-                        const Progress& progress, bool halves);
+  // A step between begin() and finish().
+  struct Running {
+    TimePoint begun;
+    const Progress* before = nullptr;
+    Team team;
+    std::vector<data::Step> steps;  // its batches, of which each is a pass, or two with `halves`
+    bool halves = false;
+    double samples = 0;  // of all replicas
+    StepReport report;
+    size_t loaded = 0;         // batches
+    int passes = 1, done = 0;  // all, and those that are computed
+    std::optional<Pass> second_half;
+    int64_t pass_samples = 0;  // of the present pass
+    double weight = 1;         // of its loss
+    TimePoint pass_begun{};
+  };
+  Pass load_pass();
+  void end_pass();
   at::Tensor forward(const std::vector<at::Tensor>& batch);
   void update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
                          const std::vector<data::Step>& steps);
@@ -119,6 +162,8 @@ class Stepper {
   SavedBuffers saved_buffers_;
   double iterations_per_epoch_ = 1;
   double measure_cost_s_ = 0;  // of one measured step, smoothed; rank 0's value decides
+  std::optional<Running> running_;
+  std::optional<Autocast> autocast_;  // during a pass, until its loss is there
 };
 
 }  // namespace adaptdl

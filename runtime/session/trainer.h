@@ -19,10 +19,12 @@
 //  2. Before its commit, a step leaves nothing but the averaged gradients and Prepared.
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "adaptdl/program.h"
 #include "core/job/training_spec.h"
+#include "runtime/data/dataset.h"
 #include "runtime/session/session.h"
 #include "runtime/session/step_hooks.h"
 
@@ -37,6 +39,7 @@ struct TrainOptions {
   int replicas = 1;            // that the run is to have
   int64_t atomic_limit = 0;    // samples that memory suffices for in one pass; 0 = not known
   at::Device device = at::kCPU;
+  std::optional<data::Data> data;  // in place of the settings'
   std::shared_ptr<StepHooks> hooks = std::make_shared<StepHooks>();
 };
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/formats/base64.h"
 #include "runtime/session/model_tensors.h"
 
 namespace adaptdl {
@@ -46,7 +47,8 @@ json TrainingState::summary() const {
           {"profile", batch_policy_.profiles().to_json()},
           {"atomic_limits", batch_policy_.profiles().limits_to_json()},
           {"optimizer", optimizer_.counters()},
-          {"checkpoints", checkpointer_.state()}};
+          {"checkpoints", checkpointer_.state()},
+          {"program", to_base64(program_.state())}};
 }
 
 void TrainingState::restore(const json& summary) {
@@ -60,6 +62,8 @@ void TrainingState::restore(const json& summary) {
       summary.value("atomic_limits", progress.atomic_limit > 0 ? limits : json::object()));
   optimizer_.prepare_state(summary.at("optimizer"));
   checkpointer_.load_state(summary.value("checkpoints", json()));
+  const std::string own = from_base64(summary.value("program", ""), "the program's state");
+  if (!own.empty()) program_.load_state(own);
 }
 
 void TrainingState::resume(const json& summary) {

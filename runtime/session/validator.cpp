@@ -51,40 +51,57 @@ std::set<std::string> Validator::metrics(int64_t atomic_batch) {
   return names;
 }
 
+void Validator::begin(comm::Communicator* communicator, int replicas, int rank,
+                      int64_t atomic_batch) {
+  communicator_ = communicator;
+  loader_.configure({}, replicas, rank, atomic_batch);
+}
+
+std::optional<std::vector<at::Tensor>> Validator::next() {
+  while (const auto batch = loader_.next()) {
+    if (communicator_ && communicator_->aborted()) throw comm::Aborted("aborted during validation");
+    if (batch->step.samples > 0) return to_tensors(*batch, device_);
+  }
+  return {};
+}
+
+std::map<std::string, double> Validator::sum(const std::map<std::string, double>& mine) {
+  if (!communicator_) return mine;
+  // All replicas use the same names of sums, but a replica without samples has none. So the names
+  // come from the replica with the most samples: rank 0.
+  std::string names;
+  for (const auto& [name, value] : mine) names += name + '\n';
+  uint64_t length = names.size();
+  communicator_->broadcast(&length, sizeof length, 0);
+  names.resize(length);
+  communicator_->broadcast(names.data(), length, 0);
+  std::vector<double> values;
+  std::vector<std::string> keys;
+  for (size_t at = 0; at < names.size();) {
+    const size_t end = names.find('\n', at);
+    keys.push_back(names.substr(at, end - at));
+    const auto found = mine.find(keys.back());
+    values.push_back(found == mine.end() ? 0 : found->second);
+    at = end + 1;
+  }
+  communicator_->all_reduce(values.data(), values.size(), comm::Type::f64, comm::Op::sum);
+  std::map<std::string, double> sums;
+  for (size_t i = 0; i < keys.size(); ++i) sums[keys[i]] = values[i];
+  return sums;
+}
+
 std::map<std::string, double> Validator::run(comm::Communicator* communicator, int replicas,
                                              int rank, int64_t atomic_batch) {
   const EvaluationMode evaluation(program_);
   const Autocast autocast(device_, precision_);
   std::map<std::string, double> sums;
-  loader_.configure({}, replicas, rank, atomic_batch);
-  while (const auto batch = loader_.next()) {
-    if (communicator && communicator->aborted()) throw comm::Aborted("aborted during validation");
-    if (batch->step.samples == 0) continue;
-    for (const auto& [name, value] : program_.validation_step(to_tensors(*batch, device_))) {
+  begin(communicator, replicas, rank, atomic_batch);
+  while (const auto batch = next()) {
+    for (const auto& [name, value] : program_.validation_step(*batch)) {
       sums[name] += value.item<double>();
     }
   }
-  if (communicator) {
-    // All replicas use the same names of sums, but a replica without samples has none. So the names
-    // come from the replica with the most samples: rank 0.
-    std::string names;
-    for (const auto& [name, value] : sums) names += name + '\n';
-    uint64_t length = names.size();
-    communicator->broadcast(&length, sizeof length, 0);
-    names.resize(length);
-    communicator->broadcast(names.data(), length, 0);
-    std::vector<double> values;
-    std::vector<std::string> keys;
-    for (size_t at = 0; at < names.size();) {
-      const size_t end = names.find('\n', at);
-      keys.push_back(names.substr(at, end - at));
-      values.push_back(sums[keys.back()]);
-      at = end + 1;
-    }
-    communicator->all_reduce(values.data(), values.size(), comm::Type::f64, comm::Op::sum);
-    sums.clear();
-    for (size_t i = 0; i < keys.size(); ++i) sums[keys[i]] = values[i];
-  }
+  sums = sum(sums);
   const auto found = sums.find("count");
   if (found == sums.end() || found->second <= 0) fail("validation_step counted no samples");
   const double total = found->second;

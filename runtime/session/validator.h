@@ -3,8 +3,10 @@
 // Runs a pass over the validation data, divided among the replicas.
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "adaptdl/program.h"
 #include "core/job/training_spec.h"
@@ -25,6 +27,13 @@ class Validator {
   // The names of the program's metrics, from one small batch of this replica. Not collective.
   std::set<std::string> metrics(int64_t atomic_batch);
 
+  // A pass in pieces, where the caller computes: begin(), then each batch of this replica until
+  // there is none, then the sums of all replicas from `mine`. next() and sum() throw comm::Aborted
+  // if the generation breaks; sum() is collective. Autocast is the caller's.
+  void begin(comm::Communicator* communicator, int replicas, int rank, int64_t atomic_batch);
+  std::optional<std::vector<at::Tensor>> next();
+  std::map<std::string, double> sum(const std::map<std::string, double>& mine);
+
   // Returns metrics: the program's sums divided by its "count". Each sample counts once, for any
   // number of replicas. Collective; throws comm::Aborted if the generation breaks.
   std::map<std::string, double> run(comm::Communicator* communicator, int replicas, int rank,
@@ -35,6 +44,7 @@ class Validator {
   at::Device device_;
   TrainingSpec::Precision precision_;
   data::Loader loader_;
+  comm::Communicator* communicator_ = nullptr;  // of the present pass
 };
 
 }  // namespace adaptdl

@@ -73,6 +73,24 @@ def one_replica(options):
                  **report(found, "ours", "adaptdl", name))
 
 
+def open_loop(options):
+    """The tutorial's program in the open loop, beside a bare loop."""
+    program = os.path.join(options.build, "tests/bench/open_loop")
+    programs = {}
+    try:
+        programs["open"] = Loop([[program, "open"]])
+        programs["bare"] = Loop([[program, "bare"]])
+        programs["kept"] = Loop([[program, "bare"]], GLIBC_TUNABLES=KEEP_MEMORY)
+        found = alternate(programs, options.rounds or 21, options.block_s)
+    finally:
+        for started in programs.values():
+            started.close()
+    for other, name in (("bare", "open_loop_to_bare_loop"),
+                        ("kept", "open_loop_to_bare_loop_keeping_memory")):
+        emit(name, ratio(found, "open", other, 0), "time ratio", at_most=1.02,
+             **report(found, "open", other, "tutorial"))
+
+
 def start_petuum(options, name):
     try:
         return Loop([peer(options, "adaptdl", name)], ADAPTDL_MASTER_ADDR="127.0.0.1",

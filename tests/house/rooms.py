@@ -25,7 +25,7 @@ ORDERS = {
     "core/policy": [".", "pollux", "sia"],
     "core/sim": ["profiles", "baselines", "scenario"],
     "runtime": ["comm", "data", "gns", "profile", "checkpoint", "optim", "parallel", "session",
-                "worker"],
+                "open", "worker"],
 }
 
 LISTS = ["core/policy/policy.cpp"]
@@ -44,6 +44,7 @@ WITHOUT_HEADER = {
     "core/job/training_fields.cpp": "core/job/training_spec.h",
     "core/sim/profiles/triangulation_qhull.cpp": "core/sim/profiles/triangulation.h: by Qhull",
     "runtime/session/program.cpp": "runtime/include/adaptdl/program.h: what other programs include",
+    "runtime/open/training.cpp": "runtime/include/adaptdl/training.h",
     "runtime/comm/alone.cpp": "runtime/comm/connect.h: a group of one",
     "runtime/data/column.cpp": "runtime/data/dataset.h: chooses among readers.h",
     "runtime/data/formats": "runtime/data/formats/readers.h: one file for each format",

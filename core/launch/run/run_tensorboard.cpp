@@ -82,6 +82,11 @@ void TensorBoard::event(const Json& event) {
       scalars.push_back({tag, value.is_number() ? value.template get<double>() : 0.0});
     }
     file_.add(wall_time, at_step, scalars);
+  } else if (kind == "scalar") {
+    const std::string tag = "user/" + text_at(event, "name");
+    const Scalar point{tag, number(event, "value")};
+    const auto value = event.find("value");
+    if (value != event.end() && value->is_number()) file_.add(wall_time, at_step, {&point, 1});
   } else if (kind == "rescale") {
     const Scalar pause{"elastic/pause_s", number(event, "pause_s")};
     file_.add(wall_time, at_step, {&pause, 1});

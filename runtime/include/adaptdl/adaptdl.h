@@ -20,10 +20,14 @@
 // Build it with
 //   c++ -std=c++20 my-program.cpp $(pkg-config --cflags --libs adaptdl-runtime)
 // and run it with `adaptdl run ./my-program --replicas 1:4`. Started without adaptdl, it trains as
-// a single replica without checkpoints, reads its data from the working directory and writes
-// model.pt there.
+// a single replica, reads its data from the working directory and writes model.pt there;
+// checkpoints are kept in $ADAPTDL_CHECKPOINT_PATH, if that is set.
+//
+// A program that keeps its own loop includes adaptdl/training.h, which is here, too.
 
+#include "adaptdl/map_dataset.h"
 #include "adaptdl/named_tensor.h"
 #include "adaptdl/optimizer.h"
 #include "adaptdl/program.h"
 #include "adaptdl/run_program.h"
+#include "adaptdl/training.h"

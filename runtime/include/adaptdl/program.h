@@ -17,8 +17,8 @@ namespace adaptdl {
 
 // The training thread makes all calls. An exception from a method ends the run with its message.
 //
-// The runtime synchronises only parameters and buffers. If a program keeps other state between
-// steps (a counter, a cache of tensors), replicas diverge after a rescale and the state is lost on
+// The runtime synchronises only parameters, buffers and state(). If a program keeps anything else
+// between steps (a counter, a cache of tensors), replicas diverge after a rescale and it is lost on
 // a resume from a checkpoint. In every step the runtime seeds LibTorch's default random generators
 // from the run's seed, the step and the replica's rank.
 class Program {
@@ -55,6 +55,13 @@ class Program {
 
   // Training or evaluation mode.
   virtual void train(bool on) = 0;
+
+  // What the program keeps between steps beside tensors, as bytes: equal on all replicas, at most a
+  // few megabytes. state() is called before each step and for each checkpoint; load_state() with
+  // what it returned then, when this replica joins others, goes on from a checkpoint, or undoes a
+  // step. Empty: there is none.
+  virtual std::string state() { return {}; }
+  virtual void load_state(const std::string& /*bytes*/) {}
 
   // Writes the trained model; called on rank 0 at the end. Write to a temporary name and rename it,
   // so that `path` is never incomplete.

@@ -119,3 +119,23 @@ TEST_CASE("an undone step leaves no trace in the statistics of normalisation ove
     }
   }
 }
+
+TEST_CASE("a step that is undone leaves the program's own state as it was") {
+  class Counter : public Buffers {
+   public:
+    std::string state() override { return std::to_string(steps); }
+    void load_state(const std::string& bytes) override { steps = std::stoi(bytes); }
+    int steps = 0;
+  } program;
+  SavedBuffers saved(program);
+  saved.save();
+  program.steps = 1;
+  saved.keep();
+  CHECK(program.steps == 1);
+  saved.save();
+  program.steps = 2;
+  saved.restore();
+  CHECK(program.steps == 1);
+  saved.restore();
+  CHECK(program.steps == 1);
+}

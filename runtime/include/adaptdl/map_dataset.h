@@ -1,0 +1,64 @@
+#pragma once
+
+// Data that a program reads itself, where the settings' readers do not fit: samples by number.
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace adaptdl {
+
+// Samples that can be had in any order. The library calls get() and collate() without autograd on
+// as many threads as the settings' data.prefetch_threads says, ahead of training; with 0 on the
+// training thread. All replicas must see the same samples. An exception ends the run with its
+// message.
+class MapDataset {
+ public:
+  virtual ~MapDataset() = default;
+
+  virtual int64_t size() const = 0;  // >= 1, always the same
+
+  // The tensors of a sample, on the CPU: one or more, as many for each. Requires: 0 <= index <
+  // size().
+  virtual std::vector<at::Tensor> get(int64_t index) const = 0;
+
+  // Makes a batch of one sample or more. Its tensors have the samples along dimension 0. By default
+  // stacks the first tensors, the second ones, and so on, which need equal shapes.
+  virtual std::vector<at::Tensor> collate(std::vector<std::vector<at::Tensor>> samples) const;
+
+ protected:
+  MapDataset() = default;
+  MapDataset(const MapDataset&) = default;
+  MapDataset& operator=(const MapDataset&) = default;
+};
+
+// A data set of torch::data that gives Examples, such as torch::data::datasets::MNIST, also with
+// transforms (MNIST(...).map(...), without Stack): each sample is its data and its target. Reading
+// it must be safe for several threads.
+template <typename TorchDataset>
+std::shared_ptr<const MapDataset> map_dataset(TorchDataset dataset) {
+  class Adapted : public MapDataset {
+   public:
+    explicit Adapted(TorchDataset inner) : inner_(std::move(inner)) {}
+    int64_t size() const override { return static_cast<int64_t>(*inner_.size()); }
+    std::vector<at::Tensor> get(int64_t index) const override {
+      const auto number = static_cast<size_t>(index);
+      if constexpr (requires { inner_.get(number); }) {
+        auto example = inner_.get(number);
+        return {std::move(example.data), std::move(example.target)};
+      } else {
+        auto examples = inner_.get_batch({number});
+        return {std::move(examples.front().data), std::move(examples.front().target)};
+      }
+    }
+
+   private:
+    mutable TorchDataset inner_;  // get() is not const there
+  };
+  return std::make_shared<Adapted>(std::move(dataset));
+}
+
+}  // namespace adaptdl

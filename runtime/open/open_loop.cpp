@@ -1,0 +1,202 @@
+#include "runtime/open/open_loop.h"
+
+#include <cstdio>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/parallel/buffers.h"
+#include "runtime/session/step_failure.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+namespace {
+
+// Between an epoch's last step and its validation the position is already that of the next epoch.
+int64_t epoch_of(const Progress& progress) {
+  const data::Position& next = progress.position;
+  const bool validates_last =
+      progress.validate && next.epoch > 0 && next.pass == 0 && next.index == 0;
+  return static_cast<int64_t>(next.epoch) - (validates_last ? 1 : 0);
+}
+
+}  // namespace
+
+OpenLoop::Sums metrics_of(const OpenLoop::Sums& sums) {
+  const auto count = sums.find("count");
+  if (count == sums.end()) return sums;
+  if (count->second <= 0) fail("the validation loop counted no samples in \"count\"");
+  OpenLoop::Sums metrics;
+  for (const auto& [name, value] : sums) {
+    if (name != "count") metrics[name] = value / count->second;
+  }
+  return metrics;
+}
+
+OpenLoop::OpenLoop(Program& program, const TrainingSpec& spec, const TrainOptions& options,
+                   Session& session)
+    : TrainingReplica(program, spec, options, session) {
+  if (spec.validate_every_epochs != 1) {
+    fail("validate_every_epochs: this program's own loop says when it validates; leave it out");
+  }
+}
+
+StepInfo OpenLoop::last_step() const {
+  StepInfo info;
+  info.step = progress_.step;
+  info.progress = progress_.iterations;
+  const auto& last = TrainingReplica::last_step();
+  if (!last) return info;
+  info.loss = last->summary.loss;
+  info.learning_rate = last->lr;
+  info.gain = last->gain;
+  info.noise_scale = last->noise_scale;
+  info.batch = last->batch.total(last->replicas);
+  info.atomic_batch = last->batch.atomic;
+  info.accumulation = last->batch.micro_steps - 1;
+  return info;
+}
+
+template <typename Part>
+bool OpenLoop::in_generation(bool together, const Part& part) {
+  try {
+    const Session::Together all(session_, together);
+    part();
+    return true;
+  } catch (const comm::Aborted& broken) {
+    lost(broken);
+    member_ = awaits_loss_ = validating_ = false;
+    return false;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw failed(error);
+  }
+}
+
+void OpenLoop::join() {
+  if (member_) in_generation(/*together=*/false, [this] { follow(follow_up()); });
+  while (!member_) {
+    if (!session_.await_next()) follow(Outcome::left);
+    // Not together: the first rank may load a checkpoint for long.
+    member_ = in_generation(/*together=*/false, [this] { synchronise(); });
+  }
+}
+
+// Everything that must be on disk is there: no destructor is needed, and the user's objects, which
+// other threads may use, stay as they are.
+void OpenLoop::follow(Outcome outcome) {
+  if (outcome == Outcome::go_on) return;
+  const int code = leave(outcome);
+  std::fflush(nullptr);
+  _exit(code);
+}
+
+std::optional<int64_t> OpenLoop::next_epoch() {
+  if (over_) return {};
+  if (!announced_) {
+    announced_ = true;
+    announce();
+    join();
+  } else {
+    end_epoch();
+  }
+  // A run that a checkpoint has brought back finished.
+  while (progress_.finished && !progress_.validate) {
+    over_ = in_generation(/*together=*/false, [this] { conclude(/*finished=*/true); });
+    if (over_) {
+      leave(Outcome::finished);
+      return {};
+    }
+    join();
+  }
+  epoch_ = epoch_of(progress_);
+  return epoch_;
+}
+
+// A body without a validation leaves it out.
+void OpenLoop::end_epoch() {
+  for (join(); progress_.validate; join()) {
+    in_generation(/*together=*/true, [this] {
+      average_buffers(session_.communicator(), program_.buffers());
+      settle(validated(nullptr));
+    });
+  }
+}
+
+std::optional<Pass> OpenLoop::next_batch() {
+  if (!announced_ || over_) fail("batches() must stand in a loop over epochs()");
+  if (awaits_loss_) fail("step() was not called for the last batch; each needs it once");
+  for (;;) {
+    join();
+    if (progress_.finished || progress_.validate || epoch_of(progress_) != epoch_) return {};
+    std::optional<Pass> pass;
+    in_generation(/*together=*/true, [&] {
+      if (!stepper_.begun()) {
+        session_.report_passes(samples_at_once());
+        stepper_.begin(progress_, team());
+      }
+      pass = stepper_.next_pass();
+      if (!pass) settle_step();  // this replica has no samples in what is left of the step
+    });
+    if (!pass) continue;
+    awaits_loss_ = true;
+    return pass;
+  }
+}
+
+void OpenLoop::step(const at::Tensor& loss) {
+  if (!awaits_loss_) fail("step() needs a batch of batches(), and takes one loss for each");
+  awaits_loss_ = false;
+  in_generation(/*together=*/true, [&] {
+    stepper_.backward(loss);
+    if (stepper_.computed()) settle_step();
+  });
+}
+
+void OpenLoop::settle_step() {
+  settle(stepper_.finish(decisions(), last_step_s_));
+}
+
+void OpenLoop::begin_validation() {
+  if (!validator_)
+    fail("validation_batches(): there is no validation data, in the settings or by use_data()");
+  if (!announced_ || over_) fail("validation_batches() must stand in a loop over epochs()");
+  join();
+  if (!progress_.validate) {
+    fail(
+        "validation_batches() comes once in each epoch, after batches() has given all of the "
+        "epoch's batches");
+  }
+}
+
+std::optional<Pass> OpenLoop::next_validation_batch(Sums& sums) {
+  // What is left of the epoch's body still belongs to it: the next epoch's beginning joins others.
+  for (; progress_.validate; join()) {
+    std::optional<std::vector<at::Tensor>> batch;
+    in_generation(/*together=*/true, [&] {
+      if (!validating_) {
+        sums.clear();
+        session_.report_passes(samples_at_once());
+        average_buffers(session_.communicator(), program_.buffers());
+        validator_->begin(session_.communicator(), session_.replicas(), session_.rank(),
+                          samples_at_once());
+        validating_ = true;
+      }
+      batch = validator_->next();
+      if (batch) return;
+      validating_ = false;
+      sums = validator_->sum(sums);
+      const Sums metrics = metrics_of(sums);
+      settle(validated(&metrics));
+    });
+    if (batch) {
+      const int64_t samples = batch->front().size(0);
+      return Pass{std::move(*batch), samples};
+    }
+    if (!progress_.validate) break;
+  }
+  return {};
+}
+
+}  // namespace adaptdl

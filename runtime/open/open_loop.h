@@ -1,0 +1,69 @@
+#pragma once
+
+// The loop of a program that has its own (adaptdl/training.h): the same steps as ElasticLoop's, in
+// pieces that the program calls. Where the generation breaks, the next call joins the next one; a
+// step that no member has finished then begins again with this replica's new share.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "adaptdl/training.h"
+#include "runtime/session/training_replica.h"
+
+namespace adaptdl {
+
+class OpenLoop : private TrainingReplica {
+ public:
+  using Sums = std::map<std::string, double>;
+
+  // Borrows its arguments.
+  OpenLoop(Program& program, const TrainingSpec& spec, const TrainOptions& options,
+           Session& session);
+
+  // All calls end the process when this replica leaves the run or is told to stop.
+
+  // The epoch of the next body, from 0; nothing if training is over: then the model is saved and
+  // the launcher knows. The first call announces this replica and waits for the run's state.
+  std::optional<int64_t> next_epoch();
+
+  // The next batch of the epoch, which step() must follow; nothing if the epoch is over.
+  std::optional<Pass> next_batch();
+  void step(const at::Tensor& loss);
+
+  // To be called until there is none. A pass begins with empty `sums` (again, if the generation
+  // broke), and ends with those of all replicas.
+  void begin_validation();
+  std::optional<Pass> next_validation_batch(Sums& sums);
+
+  // As Training's.
+  StepInfo last_step() const;
+  double epochs_done() const { return stepper_.epochs(progress_); }
+  void log(const std::string& name, double value) { reporter_.scalar(progress_.step, name, value); }
+
+  bool over() const { return over_; }
+  // Why this replica ends, if its program has failed in the present step.
+  StepFailure failure(const std::exception& error) const { return failed(error); }
+
+ private:
+  // Whether `part` went through: false if the generation broke. `together`: as Session::Together.
+  // Throws StepFailure for what LibTorch and the standard library throw.
+  template <typename Part>
+  bool in_generation(bool together, const Part& part);
+  void join();  // the newest generation, unless this replica is in one
+  void settle_step();
+  void follow(Outcome outcome);
+  void end_epoch();
+
+  bool member_ = false;  // of a generation that works, with its state
+  bool announced_ = false, over_ = false;
+  bool awaits_loss_ = false;  // of the batch that the program has
+  bool validating_ = false;   // the validator has begun
+  int64_t epoch_ = 0;         // of the present body
+};
+
+// The metrics of a validation: its sums divided by "count", or as they are without one.
+OpenLoop::Sums metrics_of(const OpenLoop::Sums& sums);
+
+}  // namespace adaptdl

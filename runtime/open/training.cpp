@@ -1,0 +1,234 @@
+#include "adaptdl/training.h"
+
+#include <cstdio>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "runtime/open/map_rows.h"
+#include "runtime/open/open_loop.h"
+#include "runtime/open/open_program.h"
+#include "runtime/session/check_tensors.h"
+#include "runtime/session/run_program.h"
+#include "runtime/session/session.h"
+#include "runtime/session/step_failure.h"
+#include "runtime/torch_compat.h"
+
+namespace adaptdl {
+namespace {
+
+OpenedRun open_settings(Session& session, const std::string& settings) {
+  OpenedRun run = open_run(
+      session, [&settings](const std::string&) { return settings; }, std::make_shared<StepHooks>(),
+      /*own_data=*/true);
+  if (run.launch.evaluate) fail("a program with its own loop cannot be run with --evaluate");
+  return run;
+}
+
+}  // namespace
+
+double Accumulator::mean(const std::string& name) const {
+  const auto count = sums_.find("count"), sum = sums_.find(name);
+  if (count == sums_.end() || sum == sums_.end() || count->second == 0) return 0;
+  return sum->second / count->second;
+}
+
+struct Training::Impl {
+  explicit Impl(const std::string& settings) {
+    keep_freed_memory();
+    checked([&] { run = open_settings(session, settings); });
+    if (session.has_launcher()) {
+      present = this;
+      before = std::set_terminate(end_by_exception);
+    }
+  }
+
+  ~Impl() {
+    if (present != this) return;
+    std::set_terminate(before);
+    present = nullptr;
+  }
+
+  // Tells the launcher of an exception that nobody catches, as the closed loop does.
+  static void end_by_exception() {
+    try {
+      if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "adaptdl: %s\n", reason_of(error).c_str());
+      present->left_by(error);
+      _exit(static_cast<int>(ExitCode::error));
+    } catch (...) {  // of no type that says anything
+    }
+    present->before();
+  }
+
+  // The loop ends before training does: the other replicas go on without this one.
+  void left_by(const std::exception& error) {
+    if (!loop || loop->over() || failed) return;
+    const StepFailure failure = loop->failure(error);
+    report(failure.what(), failure.exit_code(), failure.step);
+  }
+
+  // Tells the launcher of an error before the program does with it what it likes.
+  template <typename Call>
+  auto checked(const Call& call) -> decltype(call()) {
+    try {
+      return call();
+    } catch (const StepFailure& failure) {
+      report(failure.what(), failure.exit_code(), failure.step);
+      throw;
+    } catch (const Error& error) {
+      report(error.what(), error.exit_code(), 0);
+      throw;
+    } catch (const std::exception& error) {
+      report(reason_of(error), ExitCode::error, 0);
+      throw;
+    }
+  }
+
+  // `step`: that failed on this replica alone, as far as it knows; 0: it is an error on all.
+  void report(const std::string& message, ExitCode code, int64_t step) {
+    failed = true;
+    nlohmann::json fatal = {
+        {"type", "fatal"}, {"message", message}, {"exit", static_cast<int>(code)}};
+    if (step > 0) fatal["step"] = step;
+    session.send(fatal);
+  }
+
+  OpenLoop& in_loop(const char* caller) {
+    if (!loop) fail("{} must stand in a loop over epochs()", caller);
+    return *loop;
+  }
+
+  std::optional<int64_t> next_epoch() {
+    if (!loop) {
+      if (!program.can_save()) run.launch.options.model_path = run.launch.options.best_path = "";
+      check_tensors(program);
+      if (!run.launch.options.data && run.spec.data.train.empty()) {
+        fail("there is no data: name it in the settings (data.train), or call use_data()");
+      }
+      loop.emplace(program, run.spec, run.launch.options, session);
+    }
+    return loop->next_epoch();
+  }
+
+  static inline Impl* present = nullptr;  // of a run with a launcher
+  std::terminate_handler before = nullptr;
+
+  Session session;
+  OpenedRun run;
+  OpenProgram program;
+  Accumulator accumulator;
+  bool failed = false;
+  std::optional<OpenLoop> loop;
+};
+
+Training::Training(const std::string& settings) : impl_(std::make_unique<Impl>(settings)) {}
+
+Training::~Training() {
+  impl_->left_by(Error(std::uncaught_exceptions() > 0
+                           ? "an exception left the training loop"
+                           : "the program left its loop before training was over"));
+}
+
+at::Device Training::device() const {
+  return impl_->run.launch.options.device;
+}
+int Training::rank() const {
+  return impl_->session.rank();
+}
+int Training::replicas() const {
+  return impl_->session.replicas();
+}
+
+void Training::add_parameters(const std::vector<NamedTensor>& parameters) {
+  impl_->program.add_parameters(parameters);
+}
+void Training::add_buffers(const std::vector<NamedTensor>& buffers) {
+  impl_->program.add_buffers(buffers);
+}
+void Training::save_model(std::function<void(const std::string&)> save) {
+  impl_->program.save_with(std::move(save));
+}
+void Training::use_optimizer(
+    std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup&)> make_rule) {
+  impl_->program.rule_from(std::move(make_rule));
+}
+
+void Training::add_state(const std::string& name, std::function<std::string()> save,
+                         std::function<void(const std::string&)> load) {
+  impl_->checked([&] { impl_->program.add_state(name, std::move(save), std::move(load)); });
+}
+
+void Training::use_data(std::shared_ptr<const MapDataset> train,
+                        std::shared_ptr<const MapDataset> validation) {
+  impl_->checked([&] {
+    const DataSpec& spec = impl_->run.spec.data;
+    if (!spec.train.empty()) fail("use_data(): the settings name other data; remove data.train");
+    if (validation && spec.validation_fraction > 0) {
+      fail("use_data(): data.validation_fraction contradicts validation data; give one of the two");
+    }
+    data::Data data = data::split_off_validation(spec, rows_of(std::move(train)));
+    if (validation) data.validation = rows_of(std::move(validation));
+    impl_->run.launch.options.data = std::move(data);
+  });
+}
+
+Sequence<int64_t> Training::epochs() {
+  Impl& self = *impl_;
+  return Sequence<int64_t>([&self] { return self.checked([&] { return self.next_epoch(); }); });
+}
+
+Sequence<int64_t> Training::remaining_epochs_until(int64_t end) {
+  Impl& self = *impl_;
+  self.checked([&] {
+    if (self.loop) fail("remaining_epochs_until() must come before the loop");
+    if (end < 1) fail("remaining_epochs_until({}): there is no such epoch", end);
+    self.run.spec.epochs = static_cast<double>(end);
+  });
+  return epochs();
+}
+
+Sequence<Batch> Training::batches() {
+  Impl& self = *impl_;
+  return Sequence<Batch>([&self] {
+    return self.checked([&]() -> std::optional<Batch> {
+      auto pass = self.in_loop("batches()").next_batch();
+      if (!pass) return {};
+      return Batch{std::move(pass->batch), pass->samples};
+    });
+  });
+}
+
+void Training::step(const at::Tensor& loss) {
+  impl_->checked([&] { impl_->in_loop("step()").step(loss); });
+}
+
+Sequence<Batch> Training::validation_batches() {
+  Impl& self = *impl_;
+  self.checked([&] { self.in_loop("validation_batches()").begin_validation(); });
+  return Sequence<Batch>([&self] {
+    return self.checked([&]() -> std::optional<Batch> {
+      auto pass = self.loop->next_validation_batch(self.accumulator.sums_);
+      if (!pass) return {};
+      return Batch{std::move(pass->batch), pass->samples};
+    });
+  });
+}
+
+StepInfo Training::last_step() const {
+  return impl_->checked([&] { return impl_->in_loop("last_step()").last_step(); });
+}
+double Training::epochs_done() const {
+  return impl_->checked([&] { return impl_->in_loop("epochs_done()").epochs_done(); });
+}
+void Training::log(const std::string& name, double value) {
+  impl_->checked([&] { impl_->in_loop("log()").log(name, value); });
+}
+
+Accumulator& Training::accumulator() {
+  return impl_->accumulator;
+}
+
+}  // namespace adaptdl

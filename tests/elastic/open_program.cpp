@@ -1,0 +1,177 @@
+// A plain LibTorch program that trains elastically: a model, a loop and a validation of its own, on
+// images of handwritten digits. The lines marked with a number are the steps in which AdaptDL's
+// tutorial changes such a program.
+//
+//   open_program [closed] [own] [slow] [throw]
+//
+// closed: trains the same model in the library's loop; own: reads the data itself; slow: 10 ms more
+// for each batch; throw: an exception in the sixth step.
+
+#include <adaptdl/adaptdl.h>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+
+#include <torch/torch.h>
+
+namespace {
+
+constexpr const char* kSettings = R"(
+name: open
+seed: 3
+epochs: 4
+data:
+  train:
+    - {path: images.npy, dtype: float32, scale: 0.125, offset: -1}
+    - {path: labels.npy}
+  validation_fraction: 0.1976  # 1442 images are left: the last batch of a pass has two
+batch: {initial: 24}
+optimizer: {kind: sgd, lr: 0.02, momentum: 0.9}
+)";
+
+std::string folder_of_program() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string() + "/";
+}
+
+// The settings without `train`, for data of the program's own.
+std::string without_train() {
+  std::string settings = kSettings;
+  const size_t begin = settings.find("  train:"), end = settings.find("  validation_fraction");
+  return settings.erase(begin, end - begin);
+}
+
+bool slow = false, own = false, throws = false;
+
+// The images and labels again, read by hand: each file has its numbers after a header.
+class Digits : public adaptdl::MapDataset {
+ public:
+  explicit Digits(const std::string& folder)
+      : images_(numbers(folder + "images.npy")), labels_(numbers(folder + "labels.npy")) {}
+
+  int64_t size() const override { return static_cast<int64_t>(labels_.size() / 8); }
+  std::vector<at::Tensor> get(int64_t index) const override {
+    const at::Tensor image = torch::empty({1, 8, 8});
+    const auto first = static_cast<size_t>(index) * 64;
+    for (size_t i = 0; i < 64; ++i) {
+      image.data_ptr<float>()[i] = static_cast<float>(images_[first + i]) * 0.125F - 1;
+    }
+    return {image, torch::tensor(static_cast<int64_t>(labels_[static_cast<size_t>(index) * 8]))};
+  }
+
+ private:
+  static std::vector<unsigned char> numbers(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    const std::vector<unsigned char> bytes(std::istreambuf_iterator<char>(file), {});
+    const size_t header = 10 + bytes.at(8) + 256 * bytes.at(9);
+    return {bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end()};
+  }
+
+  std::vector<unsigned char> images_, labels_;
+};
+
+struct NetImpl : torch::nn::Module {
+  NetImpl() {
+    register_module("conv", conv);
+    register_module("hidden", hidden);
+    register_module("output", output);
+  }
+  // Images (N, 1, 8, 8) to log-probabilities (N, 10).
+  at::Tensor forward(at::Tensor x) {
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    x = torch::max_pool2d(torch::relu(conv(x)), 2).flatten(1);
+    return torch::log_softmax(output(torch::relu(hidden(x))), 1);
+  }
+  torch::nn::Conv2d conv{torch::nn::Conv2dOptions(1, 16, 3).padding(1)};
+  torch::nn::Linear hidden{256, 64}, output{64, 10};
+};
+TORCH_MODULE(Net);
+
+void train() {
+  adaptdl::Training training(own ? without_train() : kSettings);              // 1
+  if (own) training.use_data(std::make_shared<Digits>(folder_of_program()));  // 2
+  torch::manual_seed(1);
+  Net net;
+  net->to(training.device());
+  training.add(*net);  // 1
+  training.save_model([&](const std::string& path) { torch::save(net, path); });
+
+  // A counter of the program's own, which a new or resumed replica must get.
+  int64_t finished = 0;
+  training.add_state(
+      "finished", [&] { return std::to_string(finished); },
+      [&](const std::string& bytes) { finished = std::stoll(bytes); });
+
+  for (const int64_t epoch : training.epochs()) {  // 4
+    net->train();
+    for (auto& batch : training.batches()) {  // 2; 3 is `batch` in the settings
+      if (throws && training.last_step().step == 5) throw std::runtime_error("asked for");
+      const at::Tensor loss = torch::nll_loss(net->forward(batch.data[0]), batch.data[1]);
+      training.step(loss);
+    }
+
+    net->eval();
+    const torch::NoGradGuard no_grad;
+    auto& sums = training.accumulator();  // 5
+    for (auto& batch : training.validation_batches()) {
+      const at::Tensor output = net->forward(batch.data[0]);
+      sums["loss"] += torch::nll_loss(output, batch.data[1], {}, at::Reduction::Sum).item<double>();
+      sums["accuracy"] += (output.argmax(1) == batch.data[1]).sum().item<double>();
+      sums["count"] += static_cast<double>(batch.size);
+    }
+    training.log("finished", static_cast<double>(++finished));
+    if (training.rank() == 0) {
+      std::printf("epoch %ld: loss %.4f, accuracy %.4f\n", epoch, sums.mean("loss"),
+                  sums.mean("accuracy"));
+      std::fflush(stdout);
+    }
+  }
+}
+
+// The same as a Program, for comparison.
+class Closed : public adaptdl::Program {
+ public:
+  Closed() { torch::manual_seed(1), net_ = Net(); }
+  std::vector<adaptdl::NamedTensor> parameters() override {
+    std::vector<adaptdl::NamedTensor> all;
+    for (const auto& item : net_->named_parameters()) all.push_back({item.key(), item.value()});
+    return all;
+  }
+  std::vector<adaptdl::NamedTensor> buffers() override { return {}; }
+  at::Tensor training_step(const std::vector<at::Tensor>& batch) override {
+    return torch::nll_loss(net_->forward(batch[0]), batch[1]);
+  }
+  bool can_validate() const override { return true; }
+  std::map<std::string, at::Tensor> validation_step(const std::vector<at::Tensor>& batch) override {
+    const at::Tensor output = net_->forward(batch[0]);
+    return {{"loss", torch::nll_loss(output, batch[1], {}, at::Reduction::Sum)},
+            {"accuracy", (output.argmax(1) == batch[1]).sum()},
+            {"count", torch::tensor(batch[1].size(0))}};
+  }
+  void train(bool on) override { net_->train(on); }
+  void save(const std::string& path) override { torch::save(net_, path); }
+
+ private:
+  Net net_{nullptr};
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool closed = false;
+  for (int i = 1; i < argc; ++i) {
+    slow |= std::string(argv[i]) == "slow";
+    throws |= std::string(argv[i]) == "throw";
+    own |= std::string(argv[i]) == "own";
+    closed |= std::string(argv[i]) == "closed";
+  }
+  if (closed) {
+    return adaptdl::run_program(
+        kSettings, [](const adaptdl::ProgramContext&) { return std::make_unique<Closed>(); });
+  }
+  train();
+  return 0;
+}
