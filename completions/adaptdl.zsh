@@ -12,7 +12,7 @@ _adaptdl_commands() {
   commands=(
     'run:Train, or run any command, on this machine with any number of replicas'
     'torchrun:Run a torchrun command line on this machine'
-    'init:Write a working example\: a training archive with its data'
+    'init:Write a working example\: an archive or a C++ program, with its data'
     'inspect:Show the contents of a training archive or a checkpoint'
     'export:Convert a trained model'\''s weights to safetensors or a state_dict'
     'serve:Share this machine among submitted jobs'
@@ -475,10 +475,11 @@ _adaptdl() {
     '--quiet[Print only results and errors.]' \
     '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
     '*--text[Text for chars to learn. Default\: the licence texts installed on this machine.]:FILE:_files' \
+    '--build[What builds the program of library. Default\: cmake.]:cmake|meson:(cmake meson)' \
     '--force[Replace existing files.]' \
     '-o[Output format.]:text|json:(text json)' \
     '--format[Output format.]:text|json:(text json)' \
-    '1:NAME:(digits chars linear)' \
+    '1:NAME:(digits chars linear library)' \
     '2::DIR:_files -/'
     ;;
   inspect)

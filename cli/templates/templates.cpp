@@ -16,10 +16,11 @@
 namespace adaptdl::templates {
 namespace {
 
-constexpr std::array<Template, 3> kTemplates = {{
-    {"digits", "a convolutional net on 1797 real images of handwritten digits", false},
-    {"chars", "a small transformer that learns to continue a text", true},
-    {"linear", "linear regression on generated numbers, the smallest example", false},
+constexpr std::array<Template, 4> kTemplates = {{
+    {"digits", "a convolutional net on 1797 real images of handwritten digits", false, true},
+    {"chars", "a small transformer that learns to continue a text", true, true},
+    {"linear", "linear regression on generated numbers, the smallest example", false, true},
+    {"library", "a C++ program with a loop of its own, on the digits", false, false},
 }};
 
 constexpr size_t kMaxText = 256u << 20;
@@ -159,12 +160,16 @@ Written write(std::string_view name, const std::string& folder, const Options& o
   ADAPTDL_CHECK(find(name) != nullptr);
   Written written;
   std::vector<File> files;
-  for (const char* file : {"train.pt", "adaptdl.yaml", "model.py"}) {
+  const std::vector<std::string> parts =
+      find(name)->is_archive
+          ? std::vector<std::string>{"train.pt", "adaptdl.yaml", "model.py"}
+          : std::vector<std::string>{"train.cpp", options.meson ? "meson.build" : "CMakeLists.txt"};
+  for (const std::string& file : parts) {
     files.push_back({file, std::string(embedded_file(std::string(name) + "/" + file))});
     ADAPTDL_CHECK(!files.back().content.empty());
   }
   std::vector<File> data;
-  if (name == "digits") {
+  if (name == "digits" || name == "library") {
     data = digits();
     written.about = "1797 images of 8 x 8 pixels with their labels (UCI, CC BY 4.0)";
   } else if (name == "chars") {

@@ -14,6 +14,7 @@ struct Template {
   std::string_view name;     // "digits"
   std::string_view summary;  // one line
   bool takes_text;           // whether it uses Options::text_files
+  bool is_archive;           // else a program, which is built first
 };
 
 std::span<const Template> all();
@@ -26,6 +27,7 @@ struct Options {
   // the licence texts under /usr/share/common-licenses and /usr/share/licenses; Error if there are
   // none.
   std::vector<std::string> text_files;
+  bool meson = false;  // library: built by Meson, else by CMake
   bool force = false;  // replace existing files
 };
 
@@ -35,8 +37,9 @@ struct Written {
 };
 
 // Writes the example into `folder`, which is created if missing: train.pt, its data, adaptdl.yaml,
-// model.py. Throws Error, before writing anything, if one of them exists and `force` is off, or if
-// the text is missing or too short. Requires: find(name).
+// model.py; or train.cpp, its data, and a file for building it. Throws Error, before writing
+// anything, if one of them exists and `force` is off, or if the text is missing or too short.
+// Requires: find(name).
 Written write(std::string_view name, const std::string& folder, const Options& options = {});
 
 }  // namespace adaptdl::templates

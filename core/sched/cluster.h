@@ -44,7 +44,7 @@ struct ClusterJob {
   // Other replicas can join and leave while the job runs, but the one on nodes[0] cannot: if it is
   // lost or moves, all replicas restart.
   bool anchored = false;
-  Resources request;  // by one replica
+  Resources request;                  // by one replica
   std::optional<double> length_rank;  // see JobSnapshot
   JobHints hints;
 };

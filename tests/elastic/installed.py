@@ -33,6 +33,8 @@ class Installed:
                 "--tags", "devel", "--destdir", self.root)
         (found,) = [name for name in files_below(self.root) if name.endswith("adaptdl-runtime.pc")]
         self.folder = os.path.join(self.root, os.path.dirname(found))
+        headers = next(name for name in files_below(self.root) if name.endswith("adaptdl.h"))
+        self.prefix = os.path.join(self.root, headers.split("/include/")[0])
         # It is in a temporary folder, not at its final install path.
         with open(os.path.join(self.root, found), "r+", encoding="utf-8") as file:
             text = file.read().replace("prefix=", "prefix=" + self.root, 1)
@@ -60,6 +62,40 @@ def program_against_the_installed(folder, draw):
           run.story())
 
 
+def example_built(folder, build):
+    """`adaptdl init library` written, and what it trains when built and started as it says."""
+    code, _, said = folder.command("init", "library", folder.file("mine"), "--build", build)
+    check(code == 0, "init", said)
+
+    def trains():
+        run = folder.run(folder.file("mine/build/train"), "--replicas", "2")
+        run.expect_end(0)
+        accuracy = run.of("validation")[-1]["metrics"]["accuracy"]
+        check(accuracy > 0.9, "accuracy", accuracy)
+    return folder.file("mine"), folder.file("mine/build"), trains
+
+
+def example_with_cmake(folder, draw):
+    """CMake finds the library by its package, and says what is missing."""
+    installed = Installed(folder)
+    source, build, trains = example_built(folder, "cmake")
+    configure = ["cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={installed.prefix}"]
+    refused = subprocess.run([*configure, "-DADAPTDL_LIBTORCH=/nowhere"], capture_output=True,
+                             text=True)
+    check(refused.returncode != 0 and "set ADAPTDL_LIBTORCH" in refused.stderr, refused.stderr)
+    command(*configure, "-UADAPTDL_LIBTORCH")
+    command("cmake", "--build", build)
+    trains()
+
+
+def example_with_meson(folder, draw):
+    installed = Installed(folder)
+    source, build, trains = example_built(folder, "meson")
+    command("meson", "setup", build, source, "--pkg-config-path", installed.folder)
+    command("ninja", "-C", build)
+    trains()
+
+
 def public_headers_alone(folder, draw):
     """Each header compiles alone and includes only public headers, LibTorch and standard C++."""
     installed = Installed(folder)
@@ -77,4 +113,4 @@ def public_headers_alone(folder, draw):
     installed.compile("-fsyntax-only", source)
 
 
-main(program_against_the_installed, public_headers_alone)
+main(program_against_the_installed, example_with_cmake, example_with_meson, public_headers_alone)

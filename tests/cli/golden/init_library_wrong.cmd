@@ -1,0 +1,2 @@
+# exit 2
+adaptdl init digits there --build meson
