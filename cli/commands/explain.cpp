@@ -85,8 +85,11 @@ struct OnKind {
 std::vector<OnKind> on_kinds(const SchedulingHints& told, const JobHints& hints) {
   std::vector<OnKind> result;
   if (!hints.grad || !hints.batch) return result;
+  // Nodes without a label have the name "", and a job on them may still name its accelerator: the
+  // same measurement twice.
+  const bool named = !told.accelerator.empty() && hints.kinds.contains(told.accelerator);
   for (const auto& [kind, known] : hints.kinds) {
-    if (!known.perf) continue;
+    if (!known.perf || (kind.empty() && named)) continue;
     const BatchBounds bounds = bounds_on(*hints.batch, known);
     const GoodputModel model(*known.perf, *hints.grad, bounds.initial);
     result.push_back({kind.empty() ? "(no label)" : kind, model.optimize(1, 1, bounds).goodput,
