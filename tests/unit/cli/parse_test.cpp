@@ -164,7 +164,7 @@ TEST_CASE("mistakes are named, with a suggestion") {
   CHECK(contains(usage_error({"run", "x.pt", "--zzz"}), "unknown flag --zzz."));
   CHECK(contains(usage_error({"run", "x.pt", "-Z"}), "unknown flag -Z."));
   CHECK(contains(usage_error({"run", "x.pt", "--replicas"}), "--replicas"));
-  CHECK(contains(usage_error({"run"}), "PROGRAM is missing"));
+  CHECK(contains(usage_error({"inspect"}), "PATH is missing"));
   CHECK(contains(usage_error({"run", "x.pt", "y"}), "unexpected argument"));
   CHECK(contains(usage_error({"run", "x.pt", "-o", "jsn"}), "Did you mean json?"));
   CHECK(contains(usage_error({"run", "x.pt", "--threads", "-1"}), "--threads"));

@@ -17,14 +17,21 @@ TEST_CASE("every example's settings and data fit together") {
     templates::Options options;
     if (entry.takes_text) options.text_files = {text};
     const auto written = templates::write(name, out, options);
-    CHECK(written.files.front() == "train.pt");
     CHECK_FALSE(written.about.empty());
     for (const auto& file : written.files) CHECK(file_size(join_path(out, file)) > 0);
-    CHECK(read_file(join_path(out, "train.pt"), 1 << 20).substr(0, 2) == "PK");
-
-    const std::string yaml = join_path(out, "adaptdl.yaml");
-    const TrainingSpec spec = parse_training_spec(read_file(yaml, 1 << 20), yaml);
-    CHECK(spec.name == name);
+    const std::string first = read_file(join_path(out, written.files.front()), 1 << 20);
+    std::string settings;
+    if (entry.is_archive) {
+      CHECK(written.files.front() == "train.pt");
+      CHECK(first.substr(0, 2) == "PK");
+      settings = read_file(join_path(out, "adaptdl.yaml"), 1 << 20);
+    } else {
+      CHECK(written.files.front() == "train.cpp");
+      const size_t begin = first.find("R\"(") + 3;
+      settings = first.substr(begin, first.find(")\";", begin) - begin);
+    }
+    const TrainingSpec spec = parse_training_spec(settings, name);
+    if (entry.is_archive) CHECK(spec.name == name);
     const data::Data data = data::open_data(spec.data, out);
     REQUIRE(data.validation.has_value());
     CHECK(data.train.columns().size() == 2);
