@@ -59,6 +59,9 @@ _adaptdl() {
       torchrun--event-log-handler) COMPREPLY=() ;;
       torchrun--logs-specs) COMPREPLY=() ;;
       torchrun--signals-to-handle) COMPREPLY=() ;;
+      torchrun--numa-binding) COMPREPLY=() ;;
+      torchrun--duplicate-stdout-filters) COMPREPLY=() ;;
+      torchrun--duplicate-stderr-filters) COMPREPLY=() ;;
       torchrun-o|torchrun--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       init--text) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       init--build) COMPREPLY=($(compgen -W "cmake meson" -- "$current")) ;;
@@ -287,7 +290,7 @@ _adaptdl() {
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
       run) flags="$flags --replicas --replicas-at --name --set --from --evaluate --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
-      torchrun) flags="$flags --nproc-per-node --max-restarts -m --module --no-python -r --redirects -t --tee --local-ranks-filter --log-dir --role --nnodes --node-rank --master-port --rdzv-id --standalone --rdzv-backend --rdzv-endpoint --rdzv-conf --master-addr --local-addr --monitor-interval --start-method --event-log-handler --logs-specs --signals-to-handle --run-path -o --format" ;;
+      torchrun) flags="$flags --nproc-per-node --max-restarts -m --module --no-python -r --redirects -t --tee --local-ranks-filter --log-dir --role --nnodes --node-rank --master-port --rdzv-id --standalone --rdzv-backend --rdzv-endpoint --rdzv-conf --master-addr --local-addr --monitor-interval --start-method --event-log-handler --logs-specs --signals-to-handle --run-path --numa-binding --duplicate-stdout-filters --duplicate-stderr-filters -o --format" ;;
       init) flags="$flags --text --build --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
       export) flags="$flags -o --format" ;;
@@ -374,7 +377,7 @@ _adaptdl() {
 _adaptdl_takes_value() {
   case $1$2 in
     run--replicas|run--replicas-at|run--name|run--set|run--from|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run--grace|run-r|run--redirects|run-t|run--tee|run--local-ranks-filter|run--role|run-o|run--format|run--step-events) return 0 ;;
-    torchrun--nproc-per-node|torchrun--max-restarts|torchrun-r|torchrun--redirects|torchrun-t|torchrun--tee|torchrun--local-ranks-filter|torchrun--log-dir|torchrun--role|torchrun--nnodes|torchrun--node-rank|torchrun--master-port|torchrun--rdzv-id|torchrun--rdzv-backend|torchrun--rdzv-endpoint|torchrun--rdzv-conf|torchrun--master-addr|torchrun--local-addr|torchrun--monitor-interval|torchrun--start-method|torchrun--event-log-handler|torchrun--logs-specs|torchrun--signals-to-handle|torchrun-o|torchrun--format) return 0 ;;
+    torchrun--nproc-per-node|torchrun--max-restarts|torchrun-r|torchrun--redirects|torchrun-t|torchrun--tee|torchrun--local-ranks-filter|torchrun--log-dir|torchrun--role|torchrun--nnodes|torchrun--node-rank|torchrun--master-port|torchrun--rdzv-id|torchrun--rdzv-backend|torchrun--rdzv-endpoint|torchrun--rdzv-conf|torchrun--master-addr|torchrun--local-addr|torchrun--monitor-interval|torchrun--start-method|torchrun--event-log-handler|torchrun--logs-specs|torchrun--signals-to-handle|torchrun--numa-binding|torchrun--duplicate-stdout-filters|torchrun--duplicate-stderr-filters|torchrun-o|torchrun--format) return 0 ;;
     init--text|init--build|init-o|init--format) return 0 ;;
     inspect--set|inspect-o|inspect--format) return 0 ;;
     export-o|export--format) return 0 ;;

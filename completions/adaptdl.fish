@@ -82,7 +82,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l no-python -d 'S
 complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l redirects -s r -x -d 'Write these only to the logs: 1 standard output, 2 standard error, 3 both; RANK:STREAMS,... for single replicas. Default: 0.'
 complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l tee -s t -x -d 'Show these also with --redirects, each line with the replica\'s role and rank.'
 complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l local-ranks-filter -x -d 'Show the output of these replicas only. Default: all.'
-complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l log-dir -xa '(__fish_complete_directories)' -d 'Folder for the replicas\' logs. Default: NAME.run/logs in the current folder, where NAME is the script\'s.'
+complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l log-dir -xa '(__fish_complete_directories)' -d 'Folder in which the run\'s folder NAME.run with the replicas\' logs is made. Default: the current folder.'
 complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l role -x -d 'ROLE_NAME of the replicas.'
 complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l nnodes -x -d 'Number of machines; only 1 is possible.'
 complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l node-rank -x -d 'Rank of this machine; only 0 is possible.'
@@ -100,6 +100,9 @@ complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l event-log-handl
 complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l logs-specs -x -d 'Accepted; has no effect here.'
 complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l signals-to-handle -x -d 'Accepted; has no effect here.'
 complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l run-path -d 'Accepted; has no effect here.'
+complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l numa-binding -x -d 'Accepted; has no effect here.'
+complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l duplicate-stdout-filters -x -d 'Accepted; has no effect here.'
+complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l duplicate-stderr-filters -x -d 'Accepted; has no effect here.'
 complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -l format -s o -xa 'text json' -d 'Output format; text shows what the replicas print, json prints the run\'s events, one a line, and what the replicas print on standard error.'
 complete -c adaptdl -n '__fish_seen_subcommand_from torchrun' -F
 complete -c adaptdl -n '__fish_seen_subcommand_from init' -l text -rF -d 'Text for chars to learn. Default: the licence texts installed on this machine.'

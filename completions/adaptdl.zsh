@@ -442,7 +442,7 @@ _adaptdl() {
     '-t[Show these also with --redirects, each line with the replica'\''s role and rank.]:STREAMS: ' \
     '--tee[Show these also with --redirects, each line with the replica'\''s role and rank.]:STREAMS: ' \
     '--local-ranks-filter[Show the output of these replicas only. Default\: all.]:RANK,...: ' \
-    '--log-dir[Folder for the replicas'\'' logs. Default\: NAME.run/logs in the current folder, where NAME is the script'\''s.]:DIR:_files -/' \
+    '--log-dir[Folder in which the run'\''s folder NAME.run with the replicas'\'' logs is made. Default\: the current folder.]:DIR:_files -/' \
     '--role[ROLE_NAME of the replicas.]:NAME: ' \
     '--nnodes[Number of machines; only 1 is possible.]:N|MIN\:MAX: ' \
     '--node-rank[Rank of this machine; only 0 is possible.]:N: ' \
@@ -460,6 +460,9 @@ _adaptdl() {
     '--logs-specs[Accepted; has no effect here.]:VALUE: ' \
     '--signals-to-handle[Accepted; has no effect here.]:VALUE: ' \
     '--run-path[Accepted; has no effect here.]' \
+    '--numa-binding[Accepted; has no effect here.]:VALUE: ' \
+    '--duplicate-stdout-filters[Accepted; has no effect here.]:VALUE: ' \
+    '--duplicate-stderr-filters[Accepted; has no effect here.]:VALUE: ' \
     '-o[Output format; text shows what the replicas print, json prints the run'\''s events, one a line, and what the replicas print on standard error.]:text|json:(text json)' \
     '--format[Output format; text shows what the replicas print, json prints the run'\''s events, one a line, and what the replicas print on standard error.]:text|json:(text json)' \
     '*:SCRIPT:_files'

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <fcntl.h>
 #include <memory>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ namespace {
 
 constexpr int kNotFound = 127, kNotExecutable = 126;  // as shells
 constexpr double kMostGrace = 1e6;                    // s
+constexpr int64_t kMostLog = int64_t{1} << 30;        // of a replica, and as much of older text
 
 // Of training archives only, and of commands only.
 constexpr const char* kArchiveFlags[] = {"replicas-at",  "set",   "from",   "evaluate",
@@ -64,9 +66,31 @@ Found find_program(const std::string& program) {
   return found;
 }
 
+// The interpreter that the program's first line names, if it does not exist; otherwise "".
+std::string missing_interpreter(const std::string& path) {
+  try {
+    char bytes[256];
+    const ssize_t n = ::read(open_file(path, O_RDONLY).get(), bytes, sizeof bytes);
+    const std::string start(bytes, n > 0 ? static_cast<size_t>(n) : 0);
+    if (!start.starts_with("#!")) return "";
+    const size_t begin = start.find_first_not_of(" \t", 2);
+    if (begin == std::string::npos) return "";
+    const std::string name = start.substr(begin, start.find_first_of(" \t\r\n", begin) - begin);
+    return name.empty() || path_exists(name) ? "" : name;
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 // 0, or the exit code after a message.
 int refuse_program(const std::string& program) {
   const Found found = find_program(program);
+  const std::string interpreter = found.executable ? missing_interpreter(found.path) : "";
+  if (!interpreter.empty()) {
+    talk(fmt::format("adaptdl: {}: {}, which its first line names, does not exist", found.path,
+                     interpreter));
+    return kNotExecutable;
+  }
   if (found.executable) return 0;
   const bool script = program.ends_with(".py");
   const std::string hint =
@@ -167,6 +191,7 @@ void set_command_folders(launch::CommandOptions& options, const std::string& bas
     return absolute_path(chosen.empty() ? join_path(base, otherwise) : chosen);
   };
   options.log_dir = folder(log_dir, "logs");
+  options.log_bytes_max = kMostLog;
   options.checkpoint_dir = folder(checkpoint_dir, "checkpoints");
   options.share_dir = folder("", "share");
   const launch::RunPaths paths = launch::run_paths(options.name);

@@ -1,5 +1,7 @@
 // torchrun's command line, run by our launcher.
 
+#include <fcntl.h>
+#include <functional>
 #include <unistd.h>
 
 #include "cli/commands.h"
@@ -52,11 +54,20 @@ int replicas_of(const std::string& text) {
   return *count;
 }
 
-// torchrun has no names, so that two runs of one script must not be in each other's way.
-std::string free_name(const std::string& name) {
+// torchrun has no names, so that two runs of one script must not be in each other's way. While
+// `claim` is open, others that start at the same time find the name taken.
+std::string free_name(const std::string& name, Fd& claim) {
   launch::run_paths(name);  // throws where no run can have a socket: is_live() would say yes
   std::string free = name;
-  for (int number = 2; launch::is_live(free) && number < kMostAlike; ++number) {
+  for (int number = 2; number < kMostAlike; ++number) {
+    // Each name has one byte of the lock file.
+    claim = open_file(join_path(runtime_directory(), "names.lock"), O_RDWR | O_CREAT, 0600);
+    struct flock range {};
+    range.l_type = F_WRLCK;
+    range.l_whence = SEEK_SET;
+    range.l_start = static_cast<off_t>(std::hash<std::string>()(free) >> 2);
+    range.l_len = 1;
+    if (::fcntl(claim.get(), F_OFD_SETLK, &range) == 0 && !launch::is_live(free)) break;
     free = fmt::format("{}-{}", name, number);
   }
   return free;
@@ -84,7 +95,8 @@ int run_torchrun(const Arguments& arguments) {
          arguments.rest()[0]);
   }
   launch::CommandOptions options;
-  options.name = free_name(command_name(words));
+  Fd claim;
+  options.name = free_name(command_name(words), claim);
   options.program = words[0];
   options.arguments.assign(words.begin() + 1, words.end());
   const int replicas = replicas_of(arguments.text("nproc-per-node"));
@@ -98,7 +110,7 @@ int run_torchrun(const Arguments& arguments) {
   options.console = console_options(arguments.text("redirects"), arguments.text("tee"),
                                     arguments.text("local-ranks-filter"), false, arguments.json());
   const std::string log_dir = arguments.text("log-dir");
-  set_command_folders(options, log_dir.empty() ? options.name + ".run" : log_dir, "", "");
+  set_command_folders(options, join_path(log_dir, options.name + ".run"), "", "");
   return run_as_command(arguments, std::move(options));
 }
 
@@ -162,8 +174,8 @@ Command torchrun_command() {
            {.name = "log-dir",
             .kind = Kind::directory,
             .value = "DIR",
-            .doc = "Folder for the replicas' logs. Default: NAME.run/logs in the current folder, "
-                   "where NAME is the script's.",
+            .doc = "Folder in which the run's folder NAME.run with the replicas' logs is made. "
+                   "Default: the current folder.",
             .shared_variable = "PET_LOG_DIR"},
            {.name = "role",
             .kind = Kind::text,
@@ -209,6 +221,9 @@ Command torchrun_command() {
            accepted("logs-specs", "PET_LOGS_SPECS"),
            accepted("signals-to-handle", "PET_SIGNALS_TO_HANDLE"),
            accepted("run-path", "PET_RUN_PATH", Kind::flag),
+           accepted("numa-binding", "PET_NUMA_BINDING"),
+           accepted("duplicate-stdout-filters", "PET_DUPLICATE_STDOUT_FILTERS"),
+           accepted("duplicate-stderr-filters", "PET_DUPLICATE_STDERR_FILTERS"),
            format_option("Output format; text shows what the replicas print, json prints the run's "
                          "events, one a line, and what the replicas print on standard error.")},
       .positionals = {{.name = "SCRIPT",

@@ -197,11 +197,17 @@ class Parser {
         std::replace(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), '_', '-');
       }
       const std::string name = word.substr(0, equals);
+      bool empty = false;
       for (const auto& [option, variable, parsed] : entries_) {
         const bool same = name == fmt::format("--{}", option.name) ||
                           (option.letter != 0 && name == fmt::format("-{}", option.letter));
         if (same && option.kind != Kind::flag && equals == word.size()) ++next;
+        // CLI11 takes "--rdzv-id=" of an empty variable for a flag without a value.
+        if (same && option.kind != Kind::flag && equals + 1 == word.size()) empty = true;
       }
+      if (!empty) continue;
+      word.pop_back();
+      words.insert(words.begin() + static_cast<std::ptrdiff_t>(next++), "");
     }
     next = std::min(next, words.size());
     const auto program = words.begin() + static_cast<std::ptrdiff_t>(next);

@@ -97,7 +97,8 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
   set("NO_PROXY", hosts);
   const std::string threads = std::to_string(place.threads);
   if (!given("OMP_NUM_THREADS")) set("OMP_NUM_THREADS", threads);
-  if (!given("MKL_NUM_THREADS")) set("MKL_NUM_THREADS", threads);
+  // MKL follows OMP_NUM_THREADS, but PyTorch prefers MKL's own variable to a user's choice there.
+  if (!given("MKL_NUM_THREADS") && !given("OMP_NUM_THREADS")) set("MKL_NUM_THREADS", threads);
   // Python buffers output to a pipe: logs would be late, and lost when the process is killed.
   if (!given("PYTHONUNBUFFERED")) set("PYTHONUNBUFFERED", "1");
   if (options.gpus > 0) set("CUDA_VISIBLE_DEVICES", visible_gpus(gpus, place.slots));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,10 +25,6 @@ bool readable(int fd) {
   return wait_ready(fd, POLLIN, Monotonic::now());
 }
 
-bool group_lives(pid_t group) {
-  return ::kill(-group, 0) == 0;
-}
-
 // The program's path according to the job's own PATH, or unchanged.
 std::string find_program(const CommandOptions& options) {
   const auto path = options.environment.find("PATH");
@@ -44,6 +41,17 @@ std::string find_program(const CommandOptions& options) {
   return options.program;
 }
 
+// Two launchers must not share a folder: each would take the other's replicas for leftovers.
+Fd lock_folder(const std::string& replicas_file) {
+  const std::string path = replicas_file + ".lock";
+  make_directories(parent_directory(path), 0700);
+  Fd lock = open_file(path, O_RDWR | O_CREAT, 0600);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK) fail_errno(errno, path + ": cannot lock");
+  fail("{}: a live run uses this folder; wait for its end, or give this one another folder",
+       parent_directory(path));
+}
+
 LogWriter::Echo echo_to(ReplicaConsole* console) {
   if (console == nullptr) return {};
   return [console](MemberId rank, int stream, std::string_view bytes) {
@@ -57,6 +65,7 @@ CommandProcesses::CommandProcesses(const CommandOptions& options, RunReport& rep
                                    ReplicaConsole* console)
     : options_(options),
       console_(console),
+      lock_(lock_folder(options.replicas_file)),
       logs_(
           options.log_dir, options.log_bytes_max,
           [&report](std::string line) { report.talk(std::move(line)); }, echo_to(console)),

@@ -74,6 +74,7 @@ class CommandProcesses {
 
   const CommandOptions& options_;
   ReplicaConsole* const console_;
+  const Fd lock_;  // of the folder
   LogWriter logs_;
   ReplicaRecord record_;
   std::vector<ReservedPort> ports_;  // AdaptDL's, then torch.distributed's

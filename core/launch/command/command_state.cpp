@@ -150,6 +150,8 @@ void generation_ended(CommandView& view, bool progress, TimePoint now, const Com
   ADAPTDL_CHECK(view.living() == 0);
   view.finished = std::all_of(view.replicas.begin(), view.replicas.end(),
                               [](const CommandReplica& r) { return r.status.success(); });
+  // Programs that end with 0 on SIGTERM have not finished.
+  if (view.stop != CommandStop::none && view.kill_at) view.finished = false;
   const bool asked = view.asked_outside && progress;
   if (rules.in_row && (progress || now >= time_after(view.started, rules.long_life))) {
     view.failures = 0;

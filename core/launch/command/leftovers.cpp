@@ -61,6 +61,10 @@ std::vector<Living> living_in(const std::vector<ReplicaRecord::Process>& leaders
 
 }  // namespace
 
+bool group_lives(pid_t group) {
+  return ::kill(-group, 0) == 0 && !living_in({{.pid = group}}).empty();
+}
+
 ReplicaRecord read_replica_record(const std::string& path) {
   ReplicaRecord record;
   try {

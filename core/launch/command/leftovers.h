@@ -28,6 +28,10 @@ ReplicaRecord read_replica_record(const std::string& path);
 void write_replica_record(const std::string& path, const ReplicaRecord& record);
 ReplicaRecord::Process this_boots_process(pid_t pid);
 
+// A process of this group lives. Zombies do not count: nobody may ever reap them, as in a container
+// whose process 1 (this one, perhaps) does not.
+bool group_lives(pid_t group);
+
 // Kills (SIGKILL) the remaining process groups of the record, and waits up to `seconds` for their
 // end. Returns how many groups it killed. A group is identified by its leader's start time or, if
 // the leader is gone, by `mark`, text "NAME=VALUE" in the environment of its processes. So a reused

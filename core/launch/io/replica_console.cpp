@@ -67,20 +67,27 @@ StreamChoice parse_streams(const std::string& text, const std::string& where) {
   return choice;
 }
 
-std::string LineSplitter::take(std::string_view bytes, std::string_view prefix) {
+std::string LineSplitter::take(std::string_view bytes, std::string_view prefix, bool states) {
   std::string lines;
   const auto add = [&](std::string_view line) {
     lines.append(prefix).append(last_state(line)).push_back('\n');
   };
   if (bytes.empty() && !rest_.empty()) add(std::exchange(rest_, {}));
+  // The line's end has come after its last piece, which had one already.
+  if (std::exchange(cut_, cut_ && bytes.empty()) && bytes.starts_with('\n')) bytes.remove_prefix(1);
   while (!bytes.empty()) {
     const size_t end = std::min(bytes.find('\n'), bytes.size());
     rest_.append(bytes.substr(0, end));
-    if (end < bytes.size() || rest_.size() >= kMostLine) add(std::exchange(rest_, {}));
+    if (end < bytes.size() || rest_.size() >= kMostLine) {
+      cut_ = end == bytes.size();
+      add(std::exchange(rest_, {}));
+    }
     bytes.remove_prefix(std::min(end + 1, bytes.size()));
   }
   // Of a progress bar that runs for hours only the last state is kept.
   if (const size_t back = rest_.rfind('\r'); back != std::string::npos && back + 1 < rest_.size()) {
+    if (states)
+      lines.append(prefix).append(last_state(std::string_view(rest_).substr(0, back))) += '\r';
     rest_.erase(0, back + 1);
   }
   return lines;
@@ -199,7 +206,7 @@ void ReplicaConsole::take(MemberId rank, int stream, std::string_view bytes) {
     replace_all(prefix, "${local_rank}", text);
     replace_all(prefix, "${rank}", text);
   }
-  shared_->put(fd, shared_->splitters[{rank, stream}].take(bytes, prefix));
+  shared_->put(fd, shared_->splitters[{rank, stream}].take(bytes, prefix, isatty(fd) != 0));
 }
 
 bool ReplicaConsole::drain(TimePoint deadline) {

@@ -48,10 +48,12 @@ class LineSplitter {
  public:
   // Returns the complete lines, each with its newline, each after `prefix`. No bytes: the stream
   // has ended, and its last line may lack a newline.
-  std::string take(std::string_view bytes, std::string_view prefix);
+  // `states`: those of a progress bar, too, each with its carriage return.
+  std::string take(std::string_view bytes, std::string_view prefix, bool states = false);
 
  private:
   std::string rest_;
+  bool cut_ = false;  // the last line was a piece of a long one
 };
 
 // Thread-safe.

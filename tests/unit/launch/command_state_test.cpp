@@ -204,6 +204,15 @@ TEST_CASE("command: a stop ends it, also between two generations and while it fa
   CHECK(waiting.next() == CommandAction::stopped);
 }
 
+TEST_CASE("command: who ends with 0 because it was told to stop has not finished") {
+  Play play;
+  play.next();
+  play.view.stop = CommandStop::checkpoint;
+  CHECK(play.next() == CommandAction::terminate);
+  play.all_exit(kDone);
+  CHECK(play.next() == CommandAction::stopped);
+}
+
 // Whatever happens, nothing starts while something lives, and every generation comes to an end.
 TEST_CASE("command: generated histories") {
   int finished = 0, gave_up = 0;

@@ -60,6 +60,10 @@ TEST_CASE("lines: whole, with a prefix, and of a progress bar the last state") {
   CHECK(lines.take("", "> ") == "> d\n");
   CHECK(lines.take("", "> ").empty());
   CHECK(lines.take(std::string(70'000, 'x'), "> ").size() > 60'000);
+  CHECK(lines.take("\ny\n", "> ") == "> y\n");  // the end of the long line, which was cut
+  // On a terminal a progress bar moves.
+  CHECK(lines.take("10 %\r20 %\r3", "> ", true) == "> 20 %\r");
+  CHECK(lines.take("0 %\n", "> ", true) == "> 30 %\n");
 }
 
 TEST_CASE("console: one replica as if it wrote here, several with their ranks") {
