@@ -171,6 +171,18 @@ def sharded_checkpoint(folder, random):
     folder.check_nothing_left()
 
 
+def side_by_side(folder, random):
+    """Runs of one script and of two that start at once, with one --log-dir, leave each other be."""
+    scripts = [folder.write(name, "import time; time.sleep(3); print('done')")
+               for name in ("one.py", "other.py")]
+    runs = [Command(folder, "torchrun", "--log-dir", folder.file("logs"), script, name="")
+            for script in (*scripts, *scripts)]
+    for run in runs:
+        run.expect_end(0)
+        check(run.printed() == "done\n", "odd output", run.printed(), read(run.err))
+    folder.check_nothing_left()
+
+
 def events(folder, random):
     """-o json: events alone on standard output."""
     script = folder.write("train.py", DDP)
@@ -192,4 +204,4 @@ def usable():
 
 if not usable():
     skip_all("ADAPTDL_TEST_PYTHON names no Python with torch")
-main(killed_and_rescaled, first_error, sharded_checkpoint, events)
+main(killed_and_rescaled, first_error, sharded_checkpoint, side_by_side, events)
