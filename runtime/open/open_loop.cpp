@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/data/guarded_read.h"
 #include "runtime/parallel/buffers.h"
 #include "runtime/session/step_failure.h"
 #include "runtime/torch_compat.h"
@@ -67,6 +68,8 @@ bool OpenLoop::in_generation(bool together, const Part& part) {
     lost(broken);
     member_ = awaits_loss_ = validating_ = false;
     return false;
+  } catch (const data::ReadFailed& error) {  // of this replica's disk
+    throw failed(error);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -100,7 +103,11 @@ std::optional<int64_t> OpenLoop::next_epoch() {
     join();
   } else {
     end_epoch();
+    if (!moved_on_ && !progress_.finished && epoch_of(progress_) == epoch_) {
+      fail("the loop over epochs() has asked batches() for none of epoch {}'s batches", epoch_);
+    }
   }
+  moved_on_ = false;
   // A run that a checkpoint has brought back finished.
   while (progress_.finished && !progress_.validate) {
     over_ = in_generation(/*together=*/false, [this] { conclude(/*finished=*/true); });
@@ -116,7 +123,10 @@ std::optional<int64_t> OpenLoop::next_epoch() {
 
 // A body without a validation leaves it out.
 void OpenLoop::end_epoch() {
+  if (awaits_loss_) fail("step() was not called for the last batch; each needs it once");
+  validating_ = false;  // of a loop that the body has left early
   for (join(); progress_.validate; join()) {
+    moved_on_ = true;
     in_generation(/*together=*/true, [this] {
       average_buffers(session_.communicator(), program_.buffers());
       settle(validated(nullptr));
@@ -139,6 +149,7 @@ std::optional<Pass> OpenLoop::next_batch() {
       pass = stepper_.next_pass();
       if (!pass) settle_step();  // this replica has no samples in what is left of the step
     });
+    moved_on_ = true;
     if (!pass) continue;
     awaits_loss_ = true;
     return pass;
@@ -163,6 +174,7 @@ void OpenLoop::begin_validation() {
     fail("validation_batches(): there is no validation data, in the settings or by use_data()");
   if (!announced_ || over_) fail("validation_batches() must stand in a loop over epochs()");
   join();
+  validating_ = false;  // what a loop that was left early has added up does not count
   if (!progress_.validate) {
     fail(
         "validation_batches() comes once in each epoch, after batches() has given all of the "
@@ -186,6 +198,7 @@ std::optional<Pass> OpenLoop::next_validation_batch(Sums& sums) {
       batch = validator_->next();
       if (batch) return;
       validating_ = false;
+      moved_on_ = true;
       sums = validator_->sum(sums);
       const Sums metrics = metrics_of(sums);
       settle(validated(&metrics));

@@ -60,6 +60,7 @@ class OpenLoop : private TrainingReplica {
   bool announced_ = false, over_ = false;
   bool awaits_loss_ = false;  // of the batch that the program has
   bool validating_ = false;   // the validator has begun
+  bool moved_on_ = false;     // the present body has asked for a batch, or validated
   int64_t epoch_ = 0;         // of the present body
 };
 

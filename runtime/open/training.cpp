@@ -38,14 +38,11 @@ struct Training::Impl {
   explicit Impl(const std::string& settings) {
     keep_freed_memory();
     checked([&] { run = open_settings(session, settings); });
-    if (session.has_launcher()) {
-      present = this;
-      before = std::set_terminate(end_by_exception);
-    }
+    present = this;
+    before = std::set_terminate(end_by_exception);
   }
 
   ~Impl() {
-    if (present != this) return;
     std::set_terminate(before);
     present = nullptr;
   }
@@ -90,10 +87,16 @@ struct Training::Impl {
   // `step`: that failed on this replica alone, as far as it knows; 0: it is an error on all.
   void report(const std::string& message, ExitCode code, int64_t step) {
     failed = true;
+    if (!session.has_launcher()) return;
     nlohmann::json fatal = {
         {"type", "fatal"}, {"message", message}, {"exit", static_cast<int>(code)}};
     if (step > 0) fatal["step"] = step;
     session.send(fatal);
+  }
+
+  OpenProgram& before_loop(const char* caller) {
+    if (loop) checked([&] { fail("{} must come before the loop over epochs()", caller); });
+    return program;
   }
 
   OpenLoop& in_loop(const char* caller) {
@@ -113,7 +116,7 @@ struct Training::Impl {
     return loop->next_epoch();
   }
 
-  static inline Impl* present = nullptr;  // of a run with a launcher
+  static inline Impl* present = nullptr;
   std::terminate_handler before = nullptr;
 
   Session session;
@@ -143,26 +146,28 @@ int Training::replicas() const {
 }
 
 void Training::add_parameters(const std::vector<NamedTensor>& parameters) {
-  impl_->program.add_parameters(parameters);
+  impl_->before_loop("add_parameters()").add_parameters(parameters);
 }
 void Training::add_buffers(const std::vector<NamedTensor>& buffers) {
-  impl_->program.add_buffers(buffers);
+  impl_->before_loop("add_buffers()").add_buffers(buffers);
 }
 void Training::save_model(std::function<void(const std::string&)> save) {
-  impl_->program.save_with(std::move(save));
+  impl_->before_loop("save_model()").save_with(std::move(save));
 }
 void Training::use_optimizer(
     std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup&)> make_rule) {
-  impl_->program.rule_from(std::move(make_rule));
+  impl_->before_loop("use_optimizer()").rule_from(std::move(make_rule));
 }
 
 void Training::add_state(const std::string& name, std::function<std::string()> save,
                          std::function<void(const std::string&)> load) {
-  impl_->checked([&] { impl_->program.add_state(name, std::move(save), std::move(load)); });
+  OpenProgram& program = impl_->before_loop("add_state()");
+  impl_->checked([&] { program.add_state(name, std::move(save), std::move(load)); });
 }
 
 void Training::use_data(std::shared_ptr<const MapDataset> train,
                         std::shared_ptr<const MapDataset> validation) {
+  impl_->before_loop("use_data()");
   impl_->checked([&] {
     const DataSpec& spec = impl_->run.spec.data;
     if (!spec.train.empty()) fail("use_data(): the settings name other data; remove data.train");

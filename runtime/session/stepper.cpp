@@ -46,16 +46,15 @@ void seed_generators(uint64_t seed, int64_t step, int rank) {
 
 void check_loss(const at::Tensor& loss) {
   if (!loss.defined() || loss.numel() != 1) {
-    fail("training_step must return a scalar loss; its shape is {}",
+    fail("the loss must be one number; its shape is {}",
          loss.defined() ? c10::str(loss.sizes()) : "undefined");
   }
   if (!loss.is_floating_point()) {
-    fail("training_step must return a floating-point loss, not {}",
-         at::toString(loss.scalar_type()));
+    fail("the loss must be a floating-point number, not {}", at::toString(loss.scalar_type()));
   }
   if (!loss.requires_grad()) {
     fail(
-        "training_step's loss has no gradient: it does not depend on a parameter that requires "
+        "the loss has no gradient: it does not depend on a parameter that requires "
         "one");
   }
 }
@@ -253,7 +252,7 @@ void Stepper::advance(Progress& after, const data::Step& last, double gain) cons
   bool epoch_over = false;
   const auto epoch = static_cast<double>(after.position.epoch);
   if (spec_.batch.adaptive) {
-    epoch_over = after.iterations >= iterations_per_epoch_ * (epoch + 1);
+    epoch_over = epochs(after) + kRounding >= epoch + 1;
     if (!epoch_over && last.ends_pass) {
       after.position = {last.from.epoch, last.from.pass + 1, 0};
     }
@@ -264,9 +263,9 @@ void Stepper::advance(Progress& after, const data::Step& last, double gain) cons
   const double done = epochs(after);
   after.ended_by = reached_limit(after, spec_, done);
   after.finished = after.ended_by != EndedBy::nothing;
-  if (done + 1e-9 >= after.next_validation || after.finished) {
+  if (done + kRounding >= after.next_validation || after.finished) {
     after.validate = true;
-    while (after.next_validation <= done + 1e-9) {
+    while (after.next_validation <= done + kRounding) {
       after.next_validation += spec_.validate_every_epochs;
     }
   }

@@ -63,6 +63,7 @@ struct Prepared {
   std::optional<double> momentum;  // if the schedule changes it
   StepFacts facts;
   bool validation = false;  // holds the result of a validation instead of an update
+  bool left_out = false;    // that there was none
 };
 
 // Rank 0's decisions for the step after this one.

@@ -17,7 +17,7 @@ void check_best_metric(const TrainingSpec& spec, const std::set<std::string>& me
 }
 
 EndedBy reached_limit(const Progress& progress, const TrainingSpec& spec, double epochs) {
-  if (epochs >= spec.epochs) return EndedBy::epochs;
+  if (epochs + kRounding >= spec.epochs) return EndedBy::epochs;
   if (spec.max_steps > 0 && progress.step >= spec.max_steps) return EndedBy::max_steps;
   if (spec.max_time_s > 0 && progress.trained_s >= spec.max_time_s) return EndedBy::max_time;
   if (spec.early_stopping && progress.validations_since >= spec.early_stopping->patience) {

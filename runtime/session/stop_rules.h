@@ -11,6 +11,9 @@
 
 namespace adaptdl {
 
+// Of a number of epochs, a sum of many gains.
+constexpr double kRounding = 1e-9;
+
 // Throws Error if the metric of `spec.best` is not among `metrics`, which validation_step returns.
 void check_best_metric(const TrainingSpec& spec, const std::set<std::string>& metrics);
 

@@ -185,6 +185,7 @@ Decisions TrainingReplica::decisions() {
 Prepared TrainingReplica::validated(const std::map<std::string, double>* metrics) const {
   Prepared prepared;
   prepared.validation = true;
+  prepared.left_out = metrics == nullptr;
   prepared.after = progress_;
   ++prepared.after.tick;
   prepared.after.validate = false;
@@ -200,7 +201,7 @@ void TrainingReplica::finish_tick() {
   const Prepared done = std::move(*pending_);
   const Progress before = progress_;
   if (done.validation) {
-    if (validator_) schedule_.on_validation(done.after.validation, done.after.iterations);
+    if (!done.left_out) schedule_.on_validation(done.after.validation, done.after.iterations);
   } else {
     checkpointer_.release();
     stepper_.apply(done);
@@ -210,7 +211,7 @@ void TrainingReplica::finish_tick() {
   pending_.reset();
   const double epochs = progress_.iterations / stepper_.iterations_per_epoch();
   if (done.validation) {
-    if (!validator_) return;
+    if (done.left_out) return;
     const bool best = models_.is_best(progress_);
     const std::string problem = best ? save_best() : "";
     reporter_.validation(progress_.step, epochs, progress_.validation, best, problem);

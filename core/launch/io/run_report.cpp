@@ -37,6 +37,7 @@ RunReport::RunReport(RunIdentity identity, OutputQueue& output, Keep keep)
   if (!identity_.settings) return;
   record_["settings"] = identity_.settings->given;
   record_["effective_settings"] = identity_.settings->effective;
+  if (!identity_.program_version.empty()) record_["program_version"] = identity_.program_version;
 }
 
 void RunReport::emit(json event) {

@@ -34,6 +34,7 @@ struct RunIdentity {
     std::map<std::string, std::string> effective;
   };
   std::optional<Settings> settings;
+  std::string program_version;  // of an executable, which changes when it is built anew; or ""
   std::string checkpoint_dir, log_dir;
   std::optional<std::string> output_dir;
   std::string control_socket;

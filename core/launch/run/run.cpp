@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -63,6 +64,10 @@ RunIdentity identity_of(const RunOptions& options) {
   identity.program = options.program;
   identity.arguments = options.arguments;
   identity.settings = {options.settings, options.effective_settings};
+  struct stat state {};
+  if (options.effective_settings.empty() && ::stat(options.program.c_str(), &state) == 0) {
+    identity.program_version = fmt::format("{} {}", state.st_size, state.st_mtim.tv_sec);
+  }
   identity.checkpoint_dir = options.checkpoint_dir;
   identity.log_dir = options.log_dir;
   identity.output_dir = options.output_dir;

@@ -77,8 +77,11 @@ bool RunFolder::may_go_on(const nlohmann::json& record) const {
   const nlohmann::json before = previous_.value(effective, nlohmann::json::object());
   const nlohmann::json now = record.value(effective, nlohmann::json::object());
   if (before.empty() || now.empty()) {  // not an archive: its settings are its own affair
-    return previous_.value("settings", nlohmann::json()) !=
-           record.value("settings", nlohmann::json());
+    for (const char* key : {"settings", "arguments", "program_version"}) {
+      if (previous_.value(key, nlohmann::json()) != record.value(key, nlohmann::json()))
+        return true;
+    }
+    return false;
   }
   for (const char* limit : {"epochs", "max_steps", "max_time", "early_stopping.patience"}) {
     if (before.value(limit, "") != now.value(limit, "")) return true;

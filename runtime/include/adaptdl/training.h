@@ -41,8 +41,10 @@
 // in the body before its loops is done once more there, and must bear that, like net->train().
 // Change registered state in the loop over batches(), or after the body's last loop.
 //
-// All replicas must run the same loops in the same order. A condition of a loop, or around one, may
-// depend on the epoch and the accumulator's sums, never on the rank or on a replica's own loss.
+// All replicas must run the same loops in the same order, and leave one early together. A condition
+// of a loop, or around one, may depend on the epoch and, after its validation, on the accumulator's
+// sums; never on the rank, on a replica's own loss, or on the sums of another epoch, which a new
+// replica does not have.
 
 #include <cstdint>
 #include <functional>
@@ -147,7 +149,7 @@ class Training {
   int rank() const;           // 0 to replicas() - 1; both may change from step to step
   int replicas() const;
 
-  // Before the loop:
+  // Before the loop over epochs:
 
   // What is trained, and what training changes without gradients, as Program::parameters() and
   // buffers(). The tensors are shared: the optimizer changes them in place, and they must not be
