@@ -16,7 +16,9 @@ with open(assembly, 'w', encoding='utf-8') as out:
                   f'    .incbin "{os.path.abspath(path)}"\nadaptdl_template_{i}_end:\n')
     out.write('    .section .note.GNU-stack,"",%progbits\n')
 with open(code, 'w', encoding='utf-8') as out:
-    out.write('#include "cli/templates/template_data.h"\n\nextern "C" {\n')
+    out.write('#include "cli/templates/template_data.h"\n\n'
+              '// NOLINTBEGIN(readability-identifier-naming): the assembler knows these names.\n'
+              'extern "C" {\n')
     for i in range(len(files)):
         out.write(f'extern const char adaptdl_template_{i}_begin[], adaptdl_template_{i}_end[];\n')
     out.write('}\n\nnamespace adaptdl::templates {\n\n'
@@ -26,4 +28,5 @@ with open(code, 'w', encoding='utf-8') as out:
         out.write(f'  if (name == "{name}") {{\n'
                   f'    return {{{begin}, static_cast<size_t>({end} - {begin})}};\n'
                   '  }\n')
-    out.write('  return {};\n}\n\n}  // namespace adaptdl::templates\n')
+    out.write('  return {};\n}\n\n}  // namespace adaptdl::templates\n'
+              '// NOLINTEND(readability-identifier-naming)\n')
