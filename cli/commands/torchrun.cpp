@@ -1,8 +1,6 @@
 // torchrun's command line, run by our launcher.
 
-#include <fcntl.h>
 #include <functional>
-#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/commands/command_run.h"
@@ -54,23 +52,23 @@ int replicas_of(const std::string& text) {
   return *count;
 }
 
-// torchrun has no names, so that two runs of one script must not be in each other's way. While
-// `claim` is open, others that start at the same time find the name taken.
-std::string free_name(const std::string& name, Fd& claim) {
+struct ClaimedName {
+  std::string name;
+  Fd claim;  // while it is open, others that start at the same time find the name taken
+};
+
+// torchrun has no names, so that two runs of one script must not be in each other's way.
+ClaimedName claim_name(const std::string& name) {
   launch::run_paths(name);  // throws where no run can have a socket: is_live() would say yes
+  // Each name has one byte of the lock file.
+  const std::string locks = join_path(runtime_directory(), "names.lock");
   std::string free = name;
   for (int number = 2; number < kMostAlike; ++number) {
-    // Each name has one byte of the lock file.
-    claim = open_file(join_path(runtime_directory(), "names.lock"), O_RDWR | O_CREAT, 0600);
-    struct flock range {};
-    range.l_type = F_WRLCK;
-    range.l_whence = SEEK_SET;
-    range.l_start = static_cast<off_t>(std::hash<std::string>()(free) >> 2);
-    range.l_len = 1;
-    if (::fcntl(claim.get(), F_OFD_SETLK, &range) == 0 && !launch::is_live(free)) break;
+    auto claim = try_lock_byte(locks, static_cast<int64_t>(std::hash<std::string>()(free) >> 2));
+    if (claim && !launch::is_live(free)) return {free, *std::move(claim)};
     free = fmt::format("{}-{}", name, number);
   }
-  return free;
+  return {free, Fd()};
 }
 
 std::vector<std::string> command_of(const Arguments& arguments) {
@@ -95,8 +93,8 @@ int run_torchrun(const Arguments& arguments) {
          arguments.rest()[0]);
   }
   launch::CommandOptions options;
-  Fd claim;
-  options.name = free_name(command_name(words), claim);
+  const ClaimedName claimed = claim_name(command_name(words));
+  options.name = claimed.name;
   options.program = words[0];
   options.arguments.assign(words.begin() + 1, words.end());
   const int replicas = replicas_of(arguments.text("nproc-per-node"));

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <memory>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <utility>
@@ -24,6 +25,25 @@ Fd open_file(const std::string& path, int flags, mode_t mode) {
     if (fd >= 0) return Fd(fd);
     if (errno != EINTR) fail_errno(errno, path + ": cannot open");
   }
+}
+
+std::optional<Fd> try_lock(const std::string& path) {
+  Fd lock = open_file(path, O_RDWR | O_CREAT, 0600);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK) fail_errno(errno, path + ": cannot lock");
+  return std::nullopt;
+}
+
+std::optional<Fd> try_lock_byte(const std::string& path, int64_t at) {
+  Fd lock = open_file(path, O_RDWR | O_CREAT, 0600);
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = at;
+  range.l_len = 1;
+  if (::fcntl(lock.get(), F_OFD_SETLK, &range) == 0) return lock;
+  if (errno != EAGAIN && errno != EACCES) fail_errno(errno, path + ": cannot lock");
+  return std::nullopt;
 }
 
 std::string read_file(const std::string& path, size_t max_bytes) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,11 @@ namespace adaptdl {
 
 // open(2) with O_CLOEXEC.
 Fd open_file(const std::string& path, int flags, mode_t mode = 0666);
+
+// A lock that ends with the descriptor: on the file, which is created (mode 0600) if missing, or on
+// one byte of it, `at` >= 0, which need not be there. Nothing if another descriptor holds it.
+std::optional<Fd> try_lock(const std::string& path);
+std::optional<Fd> try_lock_byte(const std::string& path, int64_t at);
 
 // Reads the whole file. Rejects a file larger than `max_bytes`, before or while reading.
 std::string read_file(const std::string& path, size_t max_bytes);

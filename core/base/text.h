@@ -11,6 +11,9 @@ namespace adaptdl {
 // The parts between the separators, empty ones too: one more than there are separators.
 std::vector<std::string> split(std::string_view text, char separator);
 
+// Control characters become blanks: a line that others have written, for people.
+std::string without_controls(std::string line);
+
 // Converts the letters A to Z to lower case, in any locale.
 std::string lower_case(std::string_view text);
 

@@ -20,8 +20,8 @@ struct WeightOptions {
   // A job that does not report its remaining work, after s GPU seconds, weighs s^-service_exponent:
   // the longer a job has run, the longer it will probably still run (as under a heavy-tailed
   // distribution of lengths, where least attained service is near the best order). If jobs like it
-  // have ended, JobSnapshot::length_rank takes the place of s.
-  // So that all jobs that have hardly run weigh alike, twice the time of a start is added to s.
+  // have ended, JobSnapshot::length_rank takes the place of s. Twice the time of a start is added
+  // to it, so that all jobs that have hardly run weigh alike.
   double service_exponent = 0.5;
   double least = 0.2;          // smallest weight; the mean is about 1
   double rescale_cost_s = 30;  // of a job that has not measured it, if no other job has
@@ -33,9 +33,8 @@ std::optional<double> remaining_samples(const JobHints& hints);
 // By job, > 0. Jobs with remaining_progress are ranked by the time that they need on a few GPUs.
 // Among them those that have not trained yet, by their length_rank or, without one, as if five
 // times their start were left: a short look tells their length. The others weigh by the service
-// that they have had. Of equals, such as new
-// jobs, the oldest counts most, then the first by name. Each group's mean is about 1. O(jobs log
-// jobs).
+// that they have had. Of equals, such as new jobs, the oldest counts most, then the first by name.
+// Each group's mean is about 1. O(jobs log jobs).
 std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& options);
 
 }  // namespace adaptdl

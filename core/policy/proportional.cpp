@@ -172,8 +172,7 @@ PolicyInfo proportional_policy() {
         "they scale well; 1: none"},
        {"service-exponent", "", 0.5, 0, 2,
         "advantage of jobs that have had few GPU seconds, or that need few if they are like jobs "
-        "that "
-        "have ended, if their remaining work is not known; 0: none"},
+        "that have ended, if their remaining work is not known; 0: none"},
        {"least-weight", "", 0.2, 0, 1, "smallest weight of a job; the mean is 1"},
        {"idle", "", 0.4, 0, 20,
         "value of running a job at all: the same as making it exp(idle) times as fast"},

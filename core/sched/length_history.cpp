@@ -1,6 +1,7 @@
 #include "core/sched/length_history.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 namespace adaptdl {
@@ -28,7 +29,7 @@ double gittins_rank(std::span<const double> lengths, double attained) {
   if (left.empty()) return attained;
   std::sort(left.begin(), left.end());
   // Only the lengths themselves can be the best d.
-  double best = left.back() * static_cast<double>(left.size()), before = 0;
+  double best = std::numeric_limits<double>::infinity(), before = 0;
   for (size_t i = 0; i < left.size(); ++i) {
     before += left[i];
     const auto ended = static_cast<double>(i + 1);

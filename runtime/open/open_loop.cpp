@@ -27,11 +27,7 @@ OpenLoop::Sums metrics_of(const OpenLoop::Sums& sums) {
   const auto count = sums.find("count");
   if (count == sums.end()) return sums;
   if (count->second <= 0) fail("the validation loop counted no samples in \"count\"");
-  OpenLoop::Sums metrics;
-  for (const auto& [name, value] : sums) {
-    if (name != "count") metrics[name] = value / count->second;
-  }
-  return metrics;
+  return means(sums);
 }
 
 OpenLoop::OpenLoop(Program& program, const TrainingSpec& spec, const TrainOptions& options,

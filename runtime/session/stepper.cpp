@@ -53,9 +53,7 @@ void check_loss(const at::Tensor& loss) {
     fail("the loss must be a floating-point number, not {}", at::toString(loss.scalar_type()));
   }
   if (!loss.requires_grad()) {
-    fail(
-        "the loss has no gradient: it does not depend on a parameter that requires "
-        "one");
+    fail("the loss has no gradient: it does not depend on a parameter that requires one");
   }
 }
 

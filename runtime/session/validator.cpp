@@ -1,6 +1,7 @@
 #include "runtime/session/validator.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -30,6 +31,12 @@ class EvaluationMode {
 };
 
 }  // namespace
+
+std::map<std::string, double> means(std::map<std::string, double> sums) {
+  const double count = sums.extract("count").mapped();
+  for (auto& [name, value] : sums) value /= count;
+  return sums;
+}
 
 Validator::Validator(Program& program, const data::Dataset& dataset, at::Device device,
                      TrainingSpec::Precision precision)
@@ -104,10 +111,7 @@ std::map<std::string, double> Validator::run(comm::Communicator* communicator, i
   sums = sum(sums);
   const auto found = sums.find("count");
   if (found == sums.end() || found->second <= 0) fail("validation_step counted no samples");
-  const double total = found->second;
-  sums.erase(found);
-  for (auto& [name, value] : sums) value /= total;
-  return sums;
+  return means(std::move(sums));
 }
 
 }  // namespace adaptdl

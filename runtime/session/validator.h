@@ -19,6 +19,9 @@ namespace comm {
 class Communicator;
 }
 
+// The sums divided by "count", which is left out. Requires: a count other than 0.
+std::map<std::string, double> means(std::map<std::string, double> sums);
+
 class Validator {
  public:
   Validator(Program& program, const data::Dataset& dataset, at::Device device,

@@ -29,11 +29,6 @@ std::string trouble_of(const JobView& view) {
   return usual || view.phase == "Running" || view.phase == "Succeeded" ? "" : view.reason;
 }
 
-std::string image_of(const JobObject& job) {
-  const Json& containers = member(member(*job.pod_template, "spec"), "containers");
-  return containers.is_array() && !containers.empty() ? text_at(containers[0], "image") : "";
-}
-
 // What the job's newest hints say of its training, under the names of a runner's status.
 Json training_status(const Json& train) {
   constexpr std::pair<const char*, const char*> kNames[] = {{"epoch", "epoch"},
@@ -92,7 +87,7 @@ JobView kubernetes_view(const Json& object) {
   view.suspended = job.suspended;
   view.cancelled = job.cancelled;
   if (!job.status.train.is_null()) view.hints = dump_json(job.status.train);
-  view.program = image_of(job);
+  view.program = text_at(kubernetes::first_container(job), "image");
   if (view.ended()) return view;
   view.status = view.replicas > 0 ? training_status(job.status.train) : Json::object();
   view.status.update({{"replicas", job.status.ready}, {"target", view.replicas}});

@@ -54,14 +54,8 @@ Json spec_of_pod(const JobObject& job, const PodSettings& settings) {
 
 // By the first container: its image, command and arguments.
 JobLikeness likeness_of(const JobObject& job) {
-  const Json& spec = pod_spec(job);
-  const auto containers = spec.find("containers");
-  const bool known = containers != spec.end() && containers->is_array() && !containers->empty();
-  const Json container = known ? containers->front() : Json();
-  Json run = Json::array();
-  for (const char* part : {"command", "args"}) {
-    if (container.is_object() && container.contains(part)) run.push_back(container[part]);
-  }
+  const Json& container = first_container(job);
+  const Json run = Json::array({member(container, "command"), member(container, "args")});
   return {
       fmt::format("{}/{} {}", job.job_namespace, name_stem(job.name), text_at(container, "image")),
       dump_json(run)};
@@ -76,7 +70,10 @@ LengthHistory history_of(const std::vector<JobObject>& jobs) {
     return a->status.completed_s < b->status.completed_s;
   });
   LengthHistory history;
-  for (const JobObject* job : ended) history.add(likeness_of(*job), job->status.attained_service);
+  const size_t old = ended.size() - std::min(ended.size(), LengthHistory::kMost);
+  for (size_t i = old; i < ended.size(); ++i) {
+    history.add(likeness_of(*ended[i]), ended[i]->status.attained_service);
+  }
   return history;
 }
 

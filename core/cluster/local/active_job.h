@@ -18,6 +18,7 @@
 #include "core/goodput/job_hints.h"
 #include "core/job/job_spec.h"
 #include "core/job/phase.h"
+#include "core/sched/length_history.h"
 
 namespace adaptdl::local {
 
@@ -26,6 +27,7 @@ inline constexpr const char* kUnschedulable = "Unschedulable";  // reason: the j
 struct ActiveJob {
   JobRecord record;
   JobSpec spec;  // record.spec, parsed
+  JobLikeness likeness;
   JobState state;
   RunnerProcess runner;
   TimePoint runner_since;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::chrono::seconds kStoreRetry{1};
 
 JobLikeness likeness_of(const std::string& name, const JobSpec& spec) {
-  const Json run = {spec.arguments, spec.settings, spec.environment, spec.directory};
+  const Json run = Json::array({spec.arguments, spec.settings, spec.environment, spec.directory});
   return {fmt::format("{} {} {}", job_kind_name(spec.kind), name_stem(name), spec.program),
           dump_json(run)};
 }
@@ -45,6 +45,7 @@ std::vector<ActiveJobs::Loaded> ActiveJobs::load(const Machine& machine) {
       loaded.back().problem = error.what();
       return;
     }
+    job.likeness = likeness_of(name, job.spec);
     job.state.slots_per_replica = slots_per_replica(machine, job.spec);
     try {
       std::vector<std::string> ignored;
@@ -57,6 +58,7 @@ std::vector<ActiveJobs::Loaded> ActiveJobs::load(const Machine& machine) {
 }
 
 ActiveJob& ActiveJobs::add(ActiveJob job) {
+  job.likeness = likeness_of(job.record.name, job.spec);
   store_.add(job.record);
   ActiveJob& added = jobs_[job.record.name] = std::move(job);
   note(added, "Submitted", added.record.message);
@@ -103,15 +105,14 @@ void ActiveJobs::end(ActiveJob& job, const std::string& phase, const std::string
   if (exit_code) job.record.exit_code = *exit_code;
   job.record.ended_s = wall_now_s();
   job.record.replicas = job.state.wanted = 0;
-  if (phase == "Succeeded")
-    history_.add(likeness_of(job.record.name, job.spec), job.record.service_s);
+  if (phase == "Succeeded") history_.add(job.likeness, job.record.service_s);
   note(job, phase.c_str(), message, phase == "Failed");
   save(job);
   changed();
 }
 
 std::optional<double> ActiveJobs::length_rank(const ActiveJob& job) const {
-  return history_.rank(likeness_of(job.record.name, job.spec), job.record.service_s);
+  return history_.rank(job.likeness, job.record.service_s);
 }
 
 void ActiveJobs::settle() {

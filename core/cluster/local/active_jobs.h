@@ -11,7 +11,6 @@
 
 #include "core/cluster/local/active_job.h"
 #include "core/cluster/local/store.h"
-#include "core/sched/length_history.h"
 
 namespace adaptdl::local {
 

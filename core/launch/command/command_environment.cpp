@@ -1,6 +1,5 @@
 #include "core/launch/command/command_environment.h"
 
-#include <fcntl.h>
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -107,22 +106,12 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
 
 ReservedPort reserve_port() {
   // Each port has one byte of the lock file.
-  Fd lock = open_file(join_path(runtime_directory(), "ports.lock"), O_RDWR | O_CREAT, 0600);
+  const std::string locks = join_path(runtime_directory(), "ports.lock");
   std::random_device random;
   for (int tries = 0; tries < 1000; ++tries) {
     const int port = std::uniform_int_distribution<int>(kFirstPort, kLastPort)(random);
-    struct flock range {};
-    range.l_type = F_WRLCK;
-    range.l_whence = SEEK_SET;
-    range.l_start = port;
-    range.l_len = 1;
-    if (fcntl(lock.get(), F_OFD_SETLK, &range) != 0) {
-      if (errno == EAGAIN || errno == EACCES) continue;
-      fail_errno(errno, "ports.lock: cannot lock");
-    }
-    if (is_free(port)) return {port, std::move(lock)};
-    range.l_type = F_UNLCK;
-    fcntl(lock.get(), F_OFD_SETLK, &range);
+    auto lock = try_lock_byte(locks, port);
+    if (lock && is_free(port)) return {port, *std::move(lock)};
   }
   fail("no TCP port from {} to {} is free for rank 0 of the replicas", kFirstPort, kLastPort);
 }

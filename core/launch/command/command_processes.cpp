@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <csignal>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,9 +44,7 @@ std::string find_program(const CommandOptions& options) {
 Fd lock_folder(const std::string& replicas_file) {
   const std::string path = replicas_file + ".lock";
   make_directories(parent_directory(path), 0700);
-  Fd lock = open_file(path, O_RDWR | O_CREAT, 0600);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-  if (errno != EWOULDBLOCK) fail_errno(errno, path + ": cannot lock");
+  if (auto lock = try_lock(path)) return *std::move(lock);
   fail("{}: a live run uses this folder; wait for its end, or give this one another folder",
        parent_directory(path));
 }

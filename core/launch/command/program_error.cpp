@@ -22,10 +22,7 @@ constexpr size_t kMostLines = 20;
 // At most `most` bytes, on one line.
 std::string one_line(std::string text, size_t most) {
   if (text.size() > most) text = text.substr(0, most) + " ...";
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return text;
+  return without_controls(std::move(text));
 }
 
 std::vector<std::string> last_part(const std::string& text) {

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -27,10 +25,7 @@ constexpr std::chrono::milliseconds kLockPatience{500};
 }  // namespace
 
 std::optional<Fd> lock_control_socket(const std::string& path) {
-  Fd lock = open_file(path + ".lock", O_RDWR | O_CREAT, 0600);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-  if (errno != EWOULDBLOCK) fail_errno(errno, path + ".lock: cannot lock");
-  return std::nullopt;
+  return try_lock(path + ".lock");
 }
 
 ControlServer::ControlServer(std::string path, Handler handler, size_t max_request)

@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
+#include "core/base/text.h"
 
 namespace adaptdl::launch {
 
@@ -30,10 +31,7 @@ std::vector<std::string> last_lines(const std::string& text, int count) {
   while (end > 0 && static_cast<int>(lines.size()) < count) {
     const size_t newline = text.rfind('\n', end - 1);
     const size_t begin = newline == std::string::npos ? 0 : newline + 1;
-    std::string line = text.substr(begin, std::min(end - begin, kLineBytes));
-    for (char& c : line) {
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-    }
+    std::string line = without_controls(text.substr(begin, std::min(end - begin, kLineBytes)));
     if (line.find_first_not_of(' ') != std::string::npos) lines.insert(lines.begin(), line);
     end = newline == std::string::npos ? 0 : newline;
   }

@@ -30,8 +30,7 @@ int64_t log_offset_at(const std::string& path, double wall_s);
 class LogWriter {
  public:
   // Called on the thread with all that a replica writes. `stream` is 1 or 2 for open_streams(),
-  // else
-  // 1. No bytes: the stream has ended. Should not block.
+  // else 1. No bytes: the stream has ended. Should not block.
   using Echo = std::function<void(MemberId member, int stream, std::string_view bytes)>;
   // An Echo that writes everything to standard error.
   static Echo to_standard_error();

@@ -157,7 +157,9 @@ struct ReplicaConsole::Shared {
 };
 
 ReplicaConsole::ReplicaConsole(ConsoleOptions options)
-    : options_(std::move(options)), shared_(std::make_shared<Shared>()) {
+    : options_(std::move(options)),
+      terminal_{isatty(options_.out) != 0, isatty(options_.err) != 0},
+      shared_(std::make_shared<Shared>()) {
   shared_->prefix = options_.prefix_one;
   shared_->err = options_.err;
   shared_->thread = std::thread([shared = shared_] {
@@ -206,7 +208,7 @@ void ReplicaConsole::take(MemberId rank, int stream, std::string_view bytes) {
     replace_all(prefix, "${local_rank}", text);
     replace_all(prefix, "${rank}", text);
   }
-  shared_->put(fd, shared_->splitters[{rank, stream}].take(bytes, prefix, isatty(fd) != 0));
+  shared_->put(fd, shared_->splitters[{rank, stream}].take(bytes, prefix, terminal_[stream - 1]));
 }
 
 bool ReplicaConsole::drain(TimePoint deadline) {

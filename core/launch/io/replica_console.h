@@ -46,9 +46,9 @@ struct ConsoleOptions {
 // last state remains. A line of more than 64 KiB comes in pieces. One thread.
 class LineSplitter {
  public:
-  // Returns the complete lines, each with its newline, each after `prefix`. No bytes: the stream
-  // has ended, and its last line may lack a newline.
-  // `states`: those of a progress bar, too, each with its carriage return.
+  // Returns the complete lines, each with its newline, each after `prefix`; with `states` those of
+  // a progress bar, too, each with its carriage return. No bytes: the stream has ended, and its
+  // last line may lack a newline.
   std::string take(std::string_view bytes, std::string_view prefix, bool states = false);
 
  private:
@@ -77,6 +77,7 @@ class ReplicaConsole {
   struct Shared;
 
   const ConsoleOptions options_;
+  const bool terminal_[2];  // by stream - 1
   std::shared_ptr<Shared> shared_;
 };
 

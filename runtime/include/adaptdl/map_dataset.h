@@ -13,8 +13,8 @@ namespace adaptdl {
 
 // Samples that can be had in any order. The library calls get() and collate() without autograd on
 // as many threads as the settings' data.prefetch_threads says, ahead of training; with 0 on the
-// training thread. All replicas must see the same samples. An exception counts as
-// the death of this replica; the run ends with its message if another fails in the same step.
+// training thread. All replicas must see the same samples. An exception counts as the death of this
+// replica; the run ends with its message if another fails in the same step.
 class MapDataset {
  public:
   virtual ~MapDataset() = default;

@@ -9,6 +9,23 @@
 
 namespace adaptdl {
 
+TEST_CASE("a lock is held by one descriptor, and a byte of a file by another each") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.file("lock");
+  auto held = try_lock(path);
+  CHECK(held.has_value());
+  CHECK_FALSE(try_lock(path).has_value());
+  held.reset();
+  CHECK(try_lock(path).has_value());
+  auto first = try_lock_byte(path, 7);
+  CHECK(first.has_value());
+  CHECK_FALSE(try_lock_byte(path, 7).has_value());
+  CHECK(try_lock_byte(path, 8).has_value());
+  first.reset();
+  CHECK(try_lock_byte(path, 7).has_value());
+  CHECK_ERROR(try_lock(folder.file("none/lock")), "cannot open");
+}
+
 TEST_CASE("a file is written and read back, and replaced whole") {
   const TemporaryDirectory folder;
   const std::string path = folder.file("a");

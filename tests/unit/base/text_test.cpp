@@ -10,6 +10,10 @@ TEST_CASE("parts between separators") {
   CHECK(split("a,,b,", ',') == std::vector<std::string>{"a", "", "b", ""});
 }
 
+TEST_CASE("control characters become blanks") {
+  CHECK(without_controls("a\tb\x1b[1m\x7f\xc3\x84") == "a b [1m \xc3\x84");
+}
+
 TEST_CASE("lower case changes A to Z and nothing else") {
   CHECK(lower_case("Content-LENGTH [\x41\\]{z}\xc3\x84") == "content-length [a\\]{z}\xc3\x84");
 }

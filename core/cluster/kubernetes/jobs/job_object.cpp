@@ -140,6 +140,12 @@ JobObject read_job(const Json& object, std::string& problem) {
   return job;
 }
 
+const Json& first_container(const JobObject& job) {
+  static const Json none;
+  const Json& containers = list_at(object_at(*job.pod_template, "spec"), "containers");
+  return containers.empty() ? none : containers.front();
+}
+
 bool concerns_allocator(const JobObject& before, const JobObject& now) {
   const auto profiled = [](const JobStatus& status) {
     return status.train.is_object() ? lenient<int64_t>(status.train, "maxProfiledReplicas") : 0;

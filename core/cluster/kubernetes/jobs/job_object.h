@@ -94,6 +94,9 @@ struct JobObject {
 // namespace or uid.
 JobObject read_job(const Json& object, std::string& problem);
 
+// The first container of the job's template; null if there is none. Borrows from the job.
+const Json& first_container(const JobObject& job);
+
 // Whether the allocator should decide before its interval ends: the job's spec has changed, it has
 // ended, it has lost its nodes, or it has measured itself with more replicas.
 bool concerns_allocator(const JobObject& before, const JobObject& now);

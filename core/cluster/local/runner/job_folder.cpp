@@ -1,8 +1,6 @@
 #include "core/cluster/local/runner/job_folder.h"
 
 #include <cerrno>
-#include <fcntl.h>
-#include <sys/file.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -66,11 +64,7 @@ std::string JobFolder::replicas_file() const {
 }
 
 std::optional<Fd> lock_job_folder(const JobFolder& folder) {
-  const std::string path = folder.lock_file();
-  Fd lock = open_file(path, O_RDWR | O_CREAT, 0600);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-  if (errno != EWOULDBLOCK) fail_errno(errno, path + ": cannot lock");
-  return std::nullopt;
+  return try_lock(folder.lock_file());
 }
 
 bool had_runner(const JobFolder& folder) {
