@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <unistd.h>
+#include <utility>
 
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
@@ -119,6 +120,7 @@ std::optional<int64_t> OpenLoop::next_epoch() {
 
 // A body without a validation leaves it out.
 void OpenLoop::end_epoch() {
+  end_batch();
   if (awaits_loss_) fail("step() was not called for the last batch; each needs it once");
   validating_ = false;  // of a loop that the body has left early
   for (join(); progress_.validate; join()) {
@@ -132,6 +134,7 @@ void OpenLoop::end_epoch() {
 
 std::optional<Pass> OpenLoop::next_batch() {
   if (!announced_ || over_) fail("batches() must stand in a loop over epochs()");
+  end_batch();
   if (awaits_loss_) fail("step() was not called for the last batch; each needs it once");
   for (;;) {
     join();
@@ -148,11 +151,15 @@ std::optional<Pass> OpenLoop::next_batch() {
     moved_on_ = true;
     if (!pass) continue;
     awaits_loss_ = true;
+    if (!options_.models.empty()) turn_ = 0;
     return pass;
   }
 }
 
 void OpenLoop::step(const at::Tensor& loss) {
+  if (!options_.models.empty()) {
+    fail("step() needs the name of the model whose turn it is, as given to add_model()");
+  }
   if (!awaits_loss_) fail("step() needs a batch of batches(), and takes one loss for each");
   awaits_loss_ = false;
   in_generation(/*together=*/true, [&] {
@@ -165,10 +172,36 @@ void OpenLoop::settle_step() {
   settle(stepper_.finish(decisions(), last_step_s_));
 }
 
+// If the generation breaks, the rest of the body has no effect. It runs again, and passes over the
+// turns that were finished.
+void OpenLoop::turn(size_t model, const at::Tensor& loss) {
+  if (turn_ < 0) fail("step() needs a batch of batches()");
+  awaits_loss_ = false;
+  ++turn_;
+  if (!member_ || !stepper_.begun()) return;
+  in_generation(/*together=*/true, [&] {
+    if (turn_ > progress_.turn) settle(stepper_.turn(model, loss));
+    if (stepper_.begun()) stepper_.next_turn();
+  });
+}
+
+// With several models the body may take any turns, so a step is over when it wants another batch.
+void OpenLoop::end_batch() {
+  const int taken = std::exchange(turn_, -1);
+  if (taken <= 0 || !member_ || !stepper_.begun()) return;
+  if (taken < progress_.turn) {
+    fail("the loop's body took {} turns with a batch for which it had taken {}", taken,
+         progress_.turn);
+  }
+  in_generation(/*together=*/true,
+                [&] { settle(stepper_.finish_turns(decisions(), last_step_s_)); });
+}
+
 void OpenLoop::begin_validation() {
   if (!validator_)
     fail("validation_batches(): there is no validation data, in the settings or by use_data()");
   if (!announced_ || over_) fail("validation_batches() must stand in a loop over epochs()");
+  end_batch();
   join();
   validating_ = false;  // what a loop that was left early has added up does not count
   if (!progress_.validate) {

@@ -31,6 +31,8 @@ class OpenLoop : private TrainingReplica {
   // The next batch of the epoch, which step() must follow; nothing if the epoch is over.
   std::optional<Pass> next_batch();
   void step(const at::Tensor& loss);
+  // With several models, once or more often for a batch.
+  void turn(size_t model, const at::Tensor& loss);
 
   // To be called until there is none. A pass begins with empty `sums` (again, if the generation
   // broke), and ends with those of all replicas.
@@ -53,12 +55,14 @@ class OpenLoop : private TrainingReplica {
   bool in_generation(bool together, const Part& part);
   void join();  // the newest generation, unless this replica is in one
   void settle_step();
+  void end_batch();
   void follow(Outcome outcome);
   void end_epoch();
 
   bool member_ = false;  // of a generation that works, with its state
   bool announced_ = false, over_ = false;
   bool awaits_loss_ = false;  // of the batch that the program has
+  int turn_ = -1;             // turns that the body has called for its batch; -1: it has none
   bool validating_ = false;   // the validator has begun
   bool moved_on_ = false;     // the present body has asked for a batch, or validated
   int64_t epoch_ = 0;         // of the present body

@@ -53,6 +53,38 @@ void OpenProgram::add_parameters(const std::vector<NamedTensor>& parameters) {
   append(parameters_, parameters);
 }
 
+void OpenProgram::add_model(const std::string& name, const std::vector<NamedTensor>& parameters) {
+  for (const Model& model : models_) {
+    if (model.name == name) fail("add_model(): there is a model called \"{}\" already", name);
+  }
+  const size_t before = parameters_.size();
+  append(parameters_, parameters);
+  if (parameters_.size() == before) {
+    fail("add_model(): \"{}\" has no parameters to train that no other model has", name);
+  }
+  models_.push_back({name, parameters_.size() - before});
+}
+
+std::vector<size_t> OpenProgram::models() const {
+  std::vector<size_t> counts;
+  size_t sum = 0;
+  for (const Model& model : models_) {
+    counts.push_back(model.parameters);
+    sum += model.parameters;
+  }
+  if (!counts.empty() && sum != parameters_.size()) {
+    fail("some parameters belong to no model: give all of them to add_model(), or none");
+  }
+  return counts;
+}
+
+size_t OpenProgram::model(const std::string& name) const {
+  for (size_t i = 0; i < models_.size(); ++i) {
+    if (models_[i].name == name) return i;
+  }
+  fail("step(): there is no model called \"{}\"; add_model() registers one", name);
+}
+
 void OpenProgram::add_buffers(const std::vector<NamedTensor>& buffers) {
   append(buffers_, buffers);
 }

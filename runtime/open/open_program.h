@@ -27,10 +27,18 @@ class OpenProgram : public Program {
   void save(const std::string& path) override { save_(path); }
 
   bool can_save() const { return save_ != nullptr; }
+  // How many parameters each model has, in order; empty if there are not several. Throws Error if
+  // some parameters belong to no model.
+  std::vector<size_t> models() const;
+  // Of add_model(), from 0. Throws Error for an unknown name.
+  size_t model(const std::string& name) const;
 
   // Leave out tensors that are there already (shared weights).
   void add_parameters(const std::vector<NamedTensor>& parameters);
   void add_buffers(const std::vector<NamedTensor>& buffers);
+  // The parameters of one of several models. Throws Error if there is one of that name, or if it
+  // has none.
+  void add_model(const std::string& name, const std::vector<NamedTensor>& parameters);
   // Throws Error if there is one of that name.
   void add_state(const std::string& name, std::function<std::string()> save,
                  std::function<void(const std::string&)> load);
@@ -45,6 +53,11 @@ class OpenProgram : public Program {
     std::function<void(const std::string&)> load;
   };
   std::map<std::string, State> states_;
+  struct Model {
+    std::string name;
+    size_t parameters = 0;
+  };
+  std::vector<Model> models_;
   std::vector<NamedTensor> parameters_, buffers_;
   std::function<void(const std::string&)> save_;
   std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup&)> make_rule_;

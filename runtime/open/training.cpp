@@ -111,6 +111,11 @@ struct Training::Impl {
       if (!run.launch.options.data && run.spec.data.train.empty()) {
         fail("there is no data: name it in the settings (data.train), or call use_data()");
       }
+      run.launch.options.models = program.models();
+      if (!run.launch.options.models.empty()) {
+        run.spec.data.drop_last = true;
+        run.spec.batch.accumulation = false;
+      }
       loop.emplace(program, run.spec, run.launch.options, session);
     }
     return loop->next_epoch();
@@ -150,6 +155,10 @@ void Training::add_parameters(const std::vector<NamedTensor>& parameters) {
 }
 void Training::add_buffers(const std::vector<NamedTensor>& buffers) {
   impl_->before_loop("add_buffers()").add_buffers(buffers);
+}
+void Training::add_model(const std::string& name, const std::vector<NamedTensor>& parameters) {
+  OpenProgram& program = impl_->before_loop("add_model()");
+  impl_->checked([&] { program.add_model(name, parameters); });
 }
 void Training::save_model(std::function<void(const std::string&)> save) {
   impl_->before_loop("save_model()").save_with(std::move(save));
@@ -208,6 +217,10 @@ Sequence<Batch> Training::batches() {
 
 void Training::step(const at::Tensor& loss) {
   impl_->checked([&] { impl_->in_loop("step()").step(loss); });
+}
+
+void Training::step(const std::string& model, const at::Tensor& loss) {
+  impl_->checked([&] { impl_->in_loop("step()").turn(impl_->program.model(model), loss); });
 }
 
 Sequence<Batch> Training::validation_batches() {

@@ -52,11 +52,12 @@ class Gradients::Hook : public torch::autograd::FunctionPostHook {
 };
 
 Gradients::Gradients(std::vector<NamedTensor> parameters, const Optimizer& optimizer,
-                     size_t bucket_bytes, size_t first_bucket_bytes)
+                     size_t bucket_bytes, size_t first_bucket_bytes, size_t first)
     : parameters_(std::move(parameters)),
       optimizer_(optimizer),
       bucket_bytes_(bucket_bytes),
       first_bucket_bytes_(first_bucket_bytes),
+      first_(first),
       accumulators_(std::make_unique<Accumulators>()),
       seen_sparse_(parameters_.size()),
       sparse_(parameters_.size()) {
@@ -122,7 +123,7 @@ void Gradients::begin(comm::Communicator* communicator, int micro_steps, bool me
   preconditioners_.assign(parameters_.size(), {});
   if (measure) {
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      preconditioners_[i] = optimizer_.preconditioner(i);
+      preconditioners_[i] = optimizer_.preconditioner(first_ + i);
     }
   }
   clear();
@@ -165,7 +166,7 @@ void Gradients::begin_micro_step(int micro, double weight) {
 void Gradients::on_gradient(size_t parameter) {
   at::Tensor& gradient = parameters_[parameter].tensor.mutable_grad();
   if (!gradient.defined()) return;
-  const bool rows = has_rows(gradient) && optimizer_.takes_rows(parameter);
+  const bool rows = has_rows(gradient) && optimizer_.takes_rows(first_ + parameter);
   if (rows) seen_sparse_[parameter] = 1;
   if (!active_) return;
   const bool stays = rows && (direct() || sparse_[parameter] != 0);
@@ -195,7 +196,7 @@ void Gradients::take(size_t parameter, const at::Tensor& gradient) {
   finite_ &= std::isfinite(squares);
   // |g_i|^2 counts as n_i / n, and the gradient here is weight * g_i, with weight = K n_i / n.
   const int replicas = communicator_ ? communicator_->size() : 1;
-  norms_[optimizer_.group_of(parameter)].local += squares / (replicas * weight_);
+  norms_[optimizer_.group_of(first_ + parameter)].local += squares / (replicas * weight_);
 }
 
 void Gradients::complete(int bucket) {
@@ -252,7 +253,7 @@ void Gradients::finish() {
   const auto begun = Monotonic::now();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i].tensor;
-    GroupNorms& norms = norms_[optimizer_.group_of(i)];
+    GroupNorms& norms = norms_[optimizer_.group_of(first_ + i)];
     if (!direct()) {
       const Slot& slot = slots_[i];
       // A single replica leaves unused parameters without a gradient, like plain autograd; in a

@@ -44,9 +44,13 @@ struct GroupNorms {
 // Used from the training thread; hooks may run on autograd's threads.
 class Gradients {
  public:
-  // Installs hooks on `parameters`, which must outlive this object and keep their storage.
+  static constexpr size_t kBucketBytes = 25u << 20, kFirstBucketBytes = 1u << 20;
+
+  // Installs hooks on `parameters`, which must outlive this object and keep their storage. They are
+  // the optimizer's from its parameter number `first` on.
   Gradients(std::vector<NamedTensor> parameters, const Optimizer& optimizer,
-            size_t bucket_bytes = 25u << 20, size_t first_bucket_bytes = 1u << 20);
+            size_t bucket_bytes = kBucketBytes, size_t first_bucket_bytes = kFirstBucketBytes,
+            size_t first = 0);
   ~Gradients();
 
   // Begins an optimizer step of `micro_steps` >= 1 forward/backward passes. `communicator` is null
@@ -97,6 +101,8 @@ class Gradients {
   // Detaches this step's gradients from the parameters, so that autograd does not add to them.
   void clear();
 
+  const std::vector<NamedTensor>& parameters() const { return parameters_; }
+
  private:
   struct Slot {  // one parameter's place
     int bucket = 0;
@@ -125,7 +131,7 @@ class Gradients {
 
   std::vector<NamedTensor> parameters_;
   const Optimizer& optimizer_;
-  size_t bucket_bytes_, first_bucket_bytes_;
+  size_t bucket_bytes_, first_bucket_bytes_, first_;
   struct Accumulators;  // autograd's nodes that the hooks are on
   std::unique_ptr<Accumulators> accumulators_;
   std::vector<size_t> hook_keys_;

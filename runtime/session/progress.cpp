@@ -25,6 +25,9 @@ void visit_fields(P& p, Visit&& visit) {
   visit("epoch", p.position.epoch);
   visit("pass", p.position.pass);
   visit("index", p.position.index);
+  visit("turn", p.turn);
+  visit("turn_loss", p.turn_loss);
+  visit("turn_skipped", p.turn_skipped);
   visit("atomic", p.batch.atomic);
   visit("micro_steps", p.batch.micro_steps);
   visit("batch_since", p.batch_since);

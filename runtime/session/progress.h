@@ -30,6 +30,11 @@ struct Progress {
   int64_t step = 0;         // optimizer steps finished, skipped ones included
   double iterations = 0;    // scale-invariant: sum of gains (Pollux, section 3)
   data::Position position;  // the next sample
+  // Of a step in which several models take turns: their updates so far, which others repeat if the
+  // step is begun again; the sum of their losses, and whether one was left out.
+  int turn = 0;
+  double turn_loss = 0;
+  bool turn_skipped = false;
   BatchPlan batch;
   int64_t batch_since = 0;    // step after which `batch` was chosen
   int64_t fresh = 0;          // steps measured since then

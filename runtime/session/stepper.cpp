@@ -33,11 +33,12 @@ data::LoaderOptions loader_options(const TrainingSpec& spec) {
   return options;
 }
 
-// The state of a generator depends only on (seed, step, rank), so that it need not be saved and is
-// correct after any rescale.
-void seed_generators(uint64_t seed, int64_t step, int rank) {
-  uint64_t x = seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(step) * 0xBF58476D1CE4E5B9u +
-               static_cast<uint64_t>(rank);
+// The state of a generator depends only on (seed, step, turn, rank), so that it need not be saved
+// and is correct after any rescale.
+void seed_generators(uint64_t seed, const Progress& progress, int rank) {
+  uint64_t x =
+      seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(progress.step) * 0xBF58476D1CE4E5B9u +
+      static_cast<uint64_t>(progress.turn) * 0xD6E8FEB86659FD93u + static_cast<uint64_t>(rank);
   x ^= x >> 31;
   x *= 0x94D049BB133111EBu;
   x ^= x >> 29;
@@ -61,7 +62,7 @@ void check_loss(const at::Tensor& loss) {
 
 Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
                  const TrainingSpec& spec, const data::Dataset& dataset, at::Device device,
-                 StepHooks& hooks)
+                 StepHooks& hooks, const std::vector<size_t>& models)
     : program_(program),
       optimizer_(optimizer),
       schedule_(schedule),
@@ -69,10 +70,20 @@ Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
       device_(device),
       hooks_(hooks),
       loader_(dataset, make_sampler(spec, dataset.size()), loader_options(spec)),
-      gradients_(program.parameters(), optimizer),
       saved_buffers_(program),
       iterations_per_epoch_(static_cast<double>(dataset.size()) /
-                            static_cast<double>(spec.batch.initial)) {}
+                            static_cast<double>(spec.batch.initial)),
+      turns_(!models.empty()) {
+  const std::vector<NamedTensor> parameters = program.parameters();
+  auto next = parameters.begin();
+  for (const size_t count : turns_ ? models : std::vector{parameters.size()}) {
+    const auto first = next;
+    next += static_cast<std::ptrdiff_t>(count);
+    gradients_.push_back(std::make_unique<Gradients>(
+        std::vector(first, next), optimizer, Gradients::kBucketBytes, Gradients::kFirstBucketBytes,
+        static_cast<size_t>(first - parameters.begin())));
+  }
+}
 
 void Stepper::check_program(const BatchPlan& batch) {
   saved_buffers_.save();
@@ -86,7 +97,7 @@ void Stepper::check_program(const BatchPlan& batch) {
   for (int pass = 0; pass < 2; ++pass) {
     forward(tensors).backward();
   }
-  gradients_.clear();
+  for (auto& gradients : gradients_) gradients->clear();
   saved_buffers_.restore();
 }
 
@@ -119,7 +130,7 @@ at::Tensor Stepper::forward(const std::vector<at::Tensor>& batch) {
 void Stepper::begin(const Progress& progress, const Team& team) {
   ADAPTDL_CHECK(!running_);
   const auto begun = Monotonic::now();
-  seed_generators(spec_.seed, progress.step, team.rank);
+  seed_generators(spec_.seed, {.step = progress.step}, team.rank);
   read_ahead(progress, team);
   running_.emplace(Running{.begun = begun, .before = &progress, .team = team});
   Running& run = *running_;
@@ -127,13 +138,25 @@ void Stepper::begin(const Progress& progress, const Team& team) {
   saved_buffers_.save();
   const int64_t whole = progress.batch.total(team.replicas);
   // On several replicas only if all have as many samples; a lone one may have a rest of a pass.
-  run.halves = progress.measure && run.steps.size() == 1 &&
+  run.halves = !turns_ && progress.measure && run.steps.size() == 1 &&
                run.steps.front().samples >= kSmallestHalved &&
                (team.replicas == 1 || run.steps.front().consumed == whole) &&
                in_halves(spec_, progress, team.replicas, progress.step + 1);
   for (const auto& step : run.steps) run.samples += static_cast<double>(step.consumed);
   run.passes = static_cast<int>(run.steps.size()) * (run.halves ? 2 : 1);
-  gradients_.begin(team.communicator, run.passes, progress.measure, progress.loss_scale.factor);
+  run.again = progress.turn > 0;
+  if (!turns_) {
+    gradients_.front()->begin(team.communicator, run.passes, progress.measure,
+                              progress.loss_scale.factor);
+    return;
+  }
+  // A replica with nothing would not know which turns the others' loops take.
+  if (run.steps.size() > 1 || run.steps.front().sharers < team.replicas) {
+    fail(
+        "several models take turns only on whole batches: give each replica a sample (batch.initial"
+        " is {}, the data have {} samples), and set batch.atomic_max to no less than its share",
+        spec_.batch.initial, loader_.sampler().samples());
+  }
 }
 
 bool Stepper::computed() const {
@@ -173,7 +196,7 @@ std::optional<Pass> Stepper::next_pass() {
     }
     run.pass_samples = pass.samples;
     run.weight = static_cast<double>(pass.samples) * run.team.replicas / run.samples;
-    gradients_.begin_micro_step(run.done, run.weight);
+    if (!turns_) gradients_.front()->begin_micro_step(run.done, run.weight);
     if (pass.samples > 0) {
       autocast_.emplace(device_, spec_.precision);
       return pass;
@@ -184,22 +207,32 @@ std::optional<Pass> Stepper::next_pass() {
 }
 
 void Stepper::backward(const at::Tensor& loss) {
+  run_backward(loss, {});
+  end_pass();
+}
+
+// Gradients go to `inputs`, or where they are empty to all parameters.
+void Stepper::run_backward(const at::Tensor& loss, const std::vector<at::Tensor>& inputs) {
   Running& run = *running_;
   autocast_.reset();
   check_loss(loss);
   const double scale = run.before->loss_scale.factor;
   const at::Tensor wide = scale == 1 ? loss : loss.to(at::kFloat);  // 16 bits would overflow
-  (run.weight * scale == 1 ? wide : wide * (run.weight * scale)).backward();
+  const at::Tensor weighed = run.weight * scale == 1 ? wide : wide * (run.weight * scale);
+  if (inputs.empty()) {
+    weighed.backward();
+  } else {
+    weighed.backward({}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
+  }
   const double value = loss.item<double>() * static_cast<double>(run.pass_samples);
   run.report.samples += static_cast<double>(run.pass_samples);
   run.report.loss_sum += value;
   run.report.nonfinite |= !std::isfinite(value);
-  end_pass();
 }
 
 void Stepper::end_pass() {
   Running& run = *running_;
-  gradients_.end_micro_step();
+  gradients_.front()->end_micro_step();
   const StepHooks::Pass pass{run.pass_begun, run.team.replicas, run.steps.front().samples};
   hooks_.computed(pass);
   if (++run.done < run.passes) {
@@ -207,14 +240,14 @@ void Stepper::end_pass() {
     return;
   }
   const auto backward_done = Monotonic::now();
-  gradients_.finish();
+  gradients_.front()->finish();
   hooks_.synchronised(pass);
   run.report.sync_s = seconds_since(backward_done);
   run.report.optim_s = seconds_since(run.pass_begun);
 }
 
 void Stepper::update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
-                                const std::vector<data::Step>& steps) {
+                                const std::vector<data::Step>& steps) const {
   // Each half is a sample; otherwise a replica has one in each pass that has data for it.
   int gradient_samples = 0;
   for (const auto& step : steps) {
@@ -222,7 +255,7 @@ void Stepper::update_statistics(Progress& after, const Progress& before, const S
   }
   const double scale = facts.summary.samples / static_cast<double>(spec_.batch.initial);
   // Successive gradients are compared if both are of a whole step.
-  if (gradient_samples == 1 && !(facts.whole && gradients_.has_previous())) return;
+  if (gradient_samples == 1 && !(facts.whole && gradients_.front()->has_previous())) return;
   std::vector<gns::GroupSample> groups;
   for (const GroupNorms& norms : facts.summary.norms) {
     groups.push_back({norms.local, norms.total, norms.previous, norms.product});
@@ -276,62 +309,70 @@ Prepared Stepper::prepare(const Progress& progress, const Team& team, const Deci
   return finish(decisions, last_step_s);
 }
 
-Prepared Stepper::finish(const Decisions& decisions, double last_step_s) {
-  ADAPTDL_CHECK(computed());
-  const Running run = std::move(*running_);
-  running_.reset();
-  const Progress& progress = *run.before;
-  const Team& team = run.team;
-  const TimePoint begun = run.begun;
-  StepReport report = run.report;
-  hooks_.reached(StepHooks::Point::reduced, progress.step + 1, team.member);
+void Stepper::report_gradients(StepReport& report, const Gradients& gradients) const {
+  report.nonfinite |= !gradients.finite();
+  report.norms = gradients.norms();
+  if (running_->team.communicator) report.used = gradients.used();
+}
 
+void Stepper::report_decisions(StepReport& report, const Decisions& decisions,
+                               double last_step_s) const {
+  const Running& run = *running_;
   report.step_s = last_step_s;
   report.next_batch = decisions.next_batch;
-  report.checkpoint = decisions.checkpoint && decisions.checkpoint(seconds_since(begun));
-  report.nonfinite |= !gradients_.finite();
-  report.norms = gradients_.norms();
-  if (team.communicator) report.used = gradients_.used();
-  if (progress.measure) {
-    measure_cost_s_ = gradients_.measure_seconds();
-  }
-  report.next_measure =
-      measures(spec_, progress, team.replicas, progress.step + 2, {measure_cost_s_, last_step_s});
+  report.checkpoint = decisions.checkpoint && decisions.checkpoint(seconds_since(run.begun));
+  report.next_measure = measures(spec_, *run.before, run.team.replicas, run.before->step + 2,
+                                 {measure_cost_s_, last_step_s});
+}
+
+// Collective: what all replicas have reported, and the progress before it as yet.
+Prepared Stepper::prepared_by(const Running& run, Prepared::Kind kind,
+                              const StepReport& report) const {
   Prepared prepared;
+  prepared.kind = kind;
+  prepared.after = *run.before;
+  ++prepared.after.tick;
   StepFacts& facts = prepared.facts;
-  const StepSummary& summary = facts.summary = exchange(team.communicator, report);
-  if (team.communicator) gradients_.drop_unused(summary.used);
-
-  Progress& after = prepared.after = progress;
-  const auto batch = static_cast<double>(progress.batch.total(team.replicas));
-  facts.replicas = team.replicas;
-  facts.whole = summary.samples == batch;
-  facts.batch = progress.batch;
+  facts.summary = exchange(run.team.communicator, report);
+  facts.replicas = run.team.replicas;
+  facts.whole =
+      facts.summary.samples == static_cast<double>(run.before->batch.total(facts.replicas));
+  facts.batch = run.before->batch;
   facts.halved = run.halves;
-  if (progress.measure && !summary.nonfinite) update_statistics(after, progress, facts, run.steps);
-  ++after.tick;
-  ++after.step;
-  after.trained_s += summary.slowest_s;
-  after.measure = summary.next_measure;
+  return prepared;
+}
 
+// The rates of an update, by the statistics of `prepared.after`.
+void Stepper::set_rates(Prepared& prepared, const Progress& before) const {
   const auto initial = static_cast<double>(spec_.batch.initial);
-  const double scale = summary.samples / initial;
-  const double gain = after.statistics.gain(scale);
-  const double rate_scale = gns::rate_scale(batch / initial, scale);
-  const double schedule = schedule_.factor(progress.iterations);
-  prepared.momentum = schedule_.momentum(progress.iterations);
+  const auto batch = static_cast<double>(before.batch.total(prepared.facts.replicas));
+  const double rate_scale =
+      gns::rate_scale(batch / initial, prepared.facts.summary.samples / initial);
+  const double schedule = schedule_.factor(before.iterations);
+  prepared.momentum = schedule_.momentum(before.iterations);
   for (int g = 0; g < optimizer_.group_count(); ++g) {
     const auto rule = spec_.rule.value_or(optimizer_.scaling_rule(g));
     prepared.lr_factors.push_back(
         schedule *
-        gns::lr_factor(rule, {rate_scale, after.statistics.gain(rate_scale, g), progress.iterations,
-                              spec_.legw_warmup_epochs, iterations_per_epoch_}));
+        gns::lr_factor(rule, {rate_scale, prepared.after.statistics.gain(rate_scale, g),
+                              before.iterations, spec_.legw_warmup_epochs, iterations_per_epoch_}));
   }
-  after.loss_scale = progress.loss_scale.after(spec_.precision, !facts.skipped());
+}
+
+// Counts a step whose statistics are in `prepared.after`, and completes its facts.
+void Stepper::end_step(Prepared& prepared, const Running& run) const {
+  Progress& after = prepared.after;
+  StepFacts& facts = prepared.facts;
+  const StepSummary& summary = facts.summary;
+  const double scale = summary.samples / static_cast<double>(spec_.batch.initial);
+  const double gain = after.statistics.gain(scale);
+  ++after.step;
+  after.trained_s += summary.slowest_s;
+  after.measure = summary.next_measure;
   if (facts.skipped()) {
     ++after.skipped;
     // A smaller loss scale may help.
-    if (progress.loss_scale.factor == 1) ++after.skipped_in_a_row;
+    if (run.before->loss_scale.factor == 1) ++after.skipped_in_a_row;
   } else {
     after.skipped_in_a_row = 0;
     after.epoch_loss_sum += summary.loss * summary.samples;
@@ -339,7 +380,7 @@ Prepared Stepper::finish(const Decisions& decisions, double last_step_s) {
   }
   // A skipped step makes no progress, but consumes its samples.
   advance(after, run.steps.back(), facts.skipped() ? 0.0 : gain);
-  if (summary.next_batch.atomic > 0 && summary.next_batch != progress.batch) {
+  if (summary.next_batch.atomic > 0 && summary.next_batch != run.before->batch) {
     after.batch = summary.next_batch;
     after.batch_since = after.step;
     after.fresh = 0;
@@ -355,24 +396,126 @@ Prepared Stepper::finish(const Decisions& decisions, double last_step_s) {
     facts.noise_scale =
         after.statistics.var() / after.statistics.sqr() * static_cast<double>(spec_.batch.initial);
   }
-  facts.step_s = seconds_since(begun);
+  facts.step_s = seconds_since(run.begun);
+}
+
+Prepared Stepper::finish(const Decisions& decisions, double last_step_s) {
+  ADAPTDL_CHECK(computed());
+  Gradients& gradients = *gradients_.front();
+  const Progress& progress = *running_->before;
+  if (progress.measure) measure_cost_s_ = gradients.measure_seconds();
+  StepReport report = running_->report;
+  report_gradients(report, gradients);
+  report_decisions(report, decisions, last_step_s);
+  const Running run = std::move(*running_);
+  running_.reset();
+  hooks_.reached(StepHooks::Point::reduced, progress.step + 1, run.team.member);
+
+  Prepared prepared = prepared_by(run, Prepared::Kind::step, report);
+  const StepFacts& facts = prepared.facts;
+  if (run.team.communicator) gradients.drop_unused(facts.summary.used);
+  if (progress.measure && !facts.skipped()) {
+    update_statistics(prepared.after, progress, facts, run.steps);
+  }
+  set_rates(prepared, progress);
+  prepared.after.loss_scale = progress.loss_scale.after(spec_.precision, !facts.skipped());
+  end_step(prepared, run);
+  return prepared;
+}
+
+Prepared Stepper::turn(size_t model, const at::Tensor& loss) {
+  Running& run = *running_;
+  const Progress& progress = *run.before;
+  Gradients& gradients = *gradients_.at(model);
+  gradients.begin(run.team.communicator, 1, progress.measure && run.team.replicas > 1,
+                  progress.loss_scale.factor);
+  gradients.begin_micro_step(0, run.weight);
+  run.report.loss_sum = run.report.samples = 0;
+  run.report.nonfinite = false;
+  std::vector<at::Tensor> inputs;
+  for (const NamedTensor& parameter : gradients.parameters()) inputs.push_back(parameter.tensor);
+  run_backward(loss, inputs);
+  gradients.end_micro_step();
+  const auto backward_done = Monotonic::now();
+  gradients.finish();
+  run.report.sync_s += seconds_since(backward_done);
+  if (progress.measure) measure_cost_s_ = gradients.measure_seconds();
+
+  StepReport report = run.report;
+  report_gradients(report, gradients);
+  Prepared prepared = prepared_by(run, Prepared::Kind::turn, report);
+  const StepSummary& summary = prepared.facts.summary;
+  if (run.team.communicator) gradients.drop_unused(summary.used);
+  run.norms.resize(summary.norms.size());
+  for (size_t g = 0; g < run.norms.size(); ++g) {
+    run.norms[g].local += summary.norms[g].local;
+    run.norms[g].total += summary.norms[g].total;
+  }
+  set_rates(prepared, progress);
+  ++prepared.after.turn;
+  prepared.after.turn_loss += summary.loss;
+  prepared.after.turn_skipped |= summary.nonfinite;
+  prepared.after.loss_scale = progress.loss_scale.after(spec_.precision, !summary.nonfinite);
+  return prepared;
+}
+
+// What the loop's body has done so far is done; what follows is undone with the next turn.
+void Stepper::next_turn() {
+  const Running& run = *running_;
+  saved_buffers_.save();
+  seed_generators(spec_.seed, *run.before, run.team.rank);
+  autocast_.emplace(device_, spec_.precision);
+}
+
+Prepared Stepper::finish_turns(const Decisions& decisions, double last_step_s) {
+  StepReport report = running_->report;
+  report.loss_sum = 0;
+  report.samples = static_cast<double>(running_->pass_samples);
+  report.nonfinite = false;
+  report.optim_s = seconds_since(running_->pass_begun);
+  report_decisions(report, decisions, last_step_s);
+  const Running run = std::move(*running_);
+  running_.reset();
+  autocast_.reset();
+  const Progress& progress = *run.before;
+  Prepared prepared = prepared_by(run, Prepared::Kind::turns_over, report);
+  StepFacts& facts = prepared.facts;
+  facts.summary.loss = progress.turn_loss;
+  facts.summary.nonfinite = progress.turn_skipped;
+  facts.summary.norms = run.norms;
+  facts.whole &= !run.again;
+  // Statistics compare replicas' gradients: a lone one has none to compare.
+  if (progress.measure && run.team.replicas > 1 && !run.again && !facts.skipped()) {
+    update_statistics(prepared.after, progress, facts, run.steps);
+  }
+  set_rates(prepared, progress);
+  end_step(prepared, run);
+  prepared.after.turn = 0;
+  prepared.after.turn_loss = 0;
+  prepared.after.turn_skipped = false;
   return prepared;
 }
 
 void Stepper::apply(const Prepared& prepared) {
+  if (prepared.kind == Prepared::Kind::turns_over) return saved_buffers_.keep();
   // The next statistics of a lone replica that does not measure halves compare this step's gradient
   // with the next one.
   const Progress& after = prepared.after;
-  if (after.measure && prepared.facts.replicas == 1 && prepared.facts.batch.micro_steps == 1 &&
-      !in_halves(spec_, after, 1, after.step + 1) && after.batch == prepared.facts.batch &&
-      prepared.facts.whole && !prepared.facts.skipped()) {
-    gradients_.remember(spec_.optimizer.clip_norm > 0 || spec_.optimizer.clip_value > 0);
+  if (!turns_ && after.measure && prepared.facts.replicas == 1 &&
+      prepared.facts.batch.micro_steps == 1 && !in_halves(spec_, after, 1, after.step + 1) &&
+      after.batch == prepared.facts.batch && prepared.facts.whole && !prepared.facts.skipped()) {
+    gradients_.front()->remember(spec_.optimizer.clip_norm > 0 || spec_.optimizer.clip_value > 0);
   } else {
-    gradients_.forget();
+    for (auto& gradients : gradients_) gradients->forget();
   }
-  if (prepared.facts.skipped()) return saved_buffers_.restore();
-  saved_buffers_.keep();
-  optimizer_.step(prepared.lr_factors, prepared.momentum);
+  if (prepared.facts.skipped()) {
+    saved_buffers_.restore();
+  } else {
+    saved_buffers_.keep();
+    optimizer_.step(prepared.lr_factors, prepared.momentum);
+  }
+  if (!turns_) return;
+  for (auto& gradients : gradients_) gradients->clear();  // the others' turns come next
 }
 
 }  // namespace adaptdl

@@ -7,6 +7,15 @@
 //   stepper.begin(progress, team);
 //   while (auto pass = stepper.next_pass()) stepper.backward(loss of pass->batch);
 //   Prepared prepared = stepper.finish(decisions, last_step_s);
+//
+// Where several models take turns, each with a loss of its own (a GAN), a step is one batch, in
+// which each turn is an update of one model's parameters, committed and applied like a step:
+//   stepper.begin(progress, team); auto pass = stepper.next_pass();
+//   Prepared update = stepper.turn(model, loss);  // commit, apply(update); then, before the next:
+//   stepper.next_turn();
+//   Prepared step = stepper.finish_turns(decisions, last_step_s);
+// If a generation breaks in between, Progress::turn tells how many updates are applied. The step is
+// begun again, and the caller passes over these, with next_turn() after each.
 
 #include <functional>
 #include <memory>
@@ -56,14 +65,20 @@ struct Pass {
   int64_t samples = 0;            // >= 1
 };
 
-// An update that is applied once all members have prepared it.
+// What is applied once all members have prepared it.
 struct Prepared {
+  enum class Kind {
+    step,        // an update, and the step is over
+    turn,        // an update of one of several models
+    turns_over,  // a step whose updates are applied
+    validation,  // the result of one
+  };
+  Kind kind = Kind::step;
   Progress after;
   std::vector<double> lr_factors;  // per parameter group
   std::optional<double> momentum;  // if the schedule changes it
   StepFacts facts;
-  bool validation = false;  // holds the result of a validation instead of an update
-  bool left_out = false;    // that there was none
+  bool left_out = false;  // there was no validation
 };
 
 // Rank 0's decisions for the step after this one.
@@ -75,9 +90,11 @@ struct Decisions {
 
 class Stepper {
  public:
-  // Borrows all arguments except the data; they must outlive this object.
+  // Borrows all arguments except the data and `models`; they must outlive this object. `models`:
+  // how many of the program's parameters belong to each of several models, in order; else empty.
   Stepper(Program& program, Optimizer& optimizer, Schedule& schedule, const TrainingSpec& spec,
-          const data::Dataset& dataset, at::Device device, StepHooks& hooks);
+          const data::Dataset& dataset, at::Device device, StepHooks& hooks,
+          const std::vector<size_t>& models = {});
 
   // Iterations per epoch, D / M0.
   double iterations_per_epoch() const { return iterations_per_epoch_; }
@@ -105,13 +122,18 @@ class Stepper {
   bool computed() const;
   Prepared finish(const Decisions& decisions, double last_step_s);
 
+  // With several models, in place of backward() and finish().
+  Prepared turn(size_t model, const at::Tensor& loss);
+  void next_turn();
+  Prepared finish_turns(const Decisions& decisions, double last_step_s);
+
   // Applies a prepared update to parameters and optimizer; of a skipped step, nothing. Not
   // collective.
   void apply(const Prepared& prepared);
 
   // Ends a step in which the program has thrown, after its generation was aborted.
   void abandon() {
-    gradients_.abandon();
+    for (auto& gradients : gradients_) gradients->abandon();
     discard();
   }
 
@@ -144,12 +166,21 @@ class Stepper {
     int64_t pass_samples = 0;  // of the present pass
     double weight = 1;         // of its loss
     TimePoint pass_begun{};
+    // Of turns, since the step was begun; and whether it was begun again after some.
+    std::vector<GroupNorms> norms;
+    bool again = false;
   };
   Pass load_pass();
   void end_pass();
+  void run_backward(const at::Tensor& loss, const std::vector<at::Tensor>& inputs);
+  void report_gradients(StepReport& report, const Gradients& gradients) const;
+  void report_decisions(StepReport& report, const Decisions& decisions, double last_step_s) const;
+  Prepared prepared_by(const Running& run, Prepared::Kind kind, const StepReport& report) const;
+  void set_rates(Prepared& prepared, const Progress& before) const;
+  void end_step(Prepared& prepared, const Running& run) const;
   at::Tensor forward(const std::vector<at::Tensor>& batch);
   void update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
-                         const std::vector<data::Step>& steps);
+                         const std::vector<data::Step>& steps) const;
   void advance(Progress& after, const data::Step& last, double gain) const;
 
   Program& program_;
@@ -159,9 +190,10 @@ class Stepper {
   at::Device device_;
   StepHooks& hooks_;
   data::Loader loader_;
-  Gradients gradients_;
+  std::vector<std::unique_ptr<Gradients>> gradients_;  // of each model
   SavedBuffers saved_buffers_;
   double iterations_per_epoch_ = 1;
+  bool turns_ = false;         // several models
   double measure_cost_s_ = 0;  // of one measured step, smoothed; rank 0's value decides
   std::optional<Running> running_;
   std::optional<Autocast> autocast_;  // during a pass, until its loss is there

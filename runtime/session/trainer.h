@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "adaptdl/program.h"
 #include "core/job/training_spec.h"
@@ -40,6 +41,7 @@ struct TrainOptions {
   int64_t atomic_limit = 0;    // samples that memory suffices for in one pass; 0 = not known
   at::Device device = at::kCPU;
   std::optional<data::Data> data;  // in place of the settings'
+  std::vector<size_t> models;      // as Stepper's
   std::shared_ptr<StepHooks> hooks = std::make_shared<StepHooks>();
 };
 

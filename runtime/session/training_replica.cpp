@@ -49,7 +49,8 @@ TrainingReplica::TrainingReplica(Program& program, const TrainingSpec& spec,
                  [&program](const OptimizerGroup& group) { return program.update_rule(group); }),
       schedule_(spec.schedule,
                 static_cast<double>(data_.train.size()) / static_cast<double>(spec.batch.initial)),
-      stepper_(program, optimizer_, schedule_, spec, data_.train, options.device, *options.hooks),
+      stepper_(program, optimizer_, schedule_, spec, data_.train, options.device, *options.hooks,
+               options.models),
       reporter_(session, stepper_.iterations_per_epoch(), spec.batch),
       checkpointer_(options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
                     [&session](const json& event) { session.emit(event); }),
@@ -184,7 +185,7 @@ Decisions TrainingReplica::decisions() {
 
 Prepared TrainingReplica::validated(const std::map<std::string, double>* metrics) const {
   Prepared prepared;
-  prepared.validation = true;
+  prepared.kind = Prepared::Kind::validation;
   prepared.left_out = metrics == nullptr;
   prepared.after = progress_;
   ++prepared.after.tick;
@@ -200,23 +201,25 @@ Prepared TrainingReplica::validated(const std::map<std::string, double>* metrics
 void TrainingReplica::finish_tick() {
   const Prepared done = std::move(*pending_);
   const Progress before = progress_;
-  if (done.validation) {
+  const bool validation = done.kind == Prepared::Kind::validation;
+  if (validation) {
     if (!done.left_out) schedule_.on_validation(done.after.validation, done.after.iterations);
   } else {
     checkpointer_.release();
     stepper_.apply(done);
-    batch_policy_.observe(done.facts, team().nodes);
   }
   progress_ = done.after;
   pending_.reset();
+  if (done.kind == Prepared::Kind::turn) return;
   const double epochs = progress_.iterations / stepper_.iterations_per_epoch();
-  if (done.validation) {
+  if (validation) {
     if (done.left_out) return;
     const bool best = models_.is_best(progress_);
     const std::string problem = best ? save_best() : "";
     reporter_.validation(progress_.step, epochs, progress_.validation, best, problem);
     return;
   }
+  batch_policy_.observe(done.facts, team().nodes);
   reached(StepHooks::Point::applied, progress_.step);
   last_ = done.facts;
   reporter_.step(*last_);

@@ -1,14 +1,15 @@
 """The example programs train, also while a replica dies and comes back."""
 
 import os
+import shutil
 
 from support import check, kill, main
 
 
 def trained(folder, draw, name, *arguments):
     """The run of an example whose replica is killed once."""
-    run = folder.run(os.path.join(folder.material, "example_" + name), "--replicas", "2",
-                     *arguments)
+    program = shutil.copy(os.path.join(folder.material, "example_" + name), folder.file(name))
+    run = folder.run(program, "--replicas", "2", *arguments)
     run.wait_replicas(2)
     run.wait_steps_more(3)
     seen = run.count()
@@ -30,4 +31,13 @@ def policy(folder, draw):
     check(steps > 120, f"the pole stands for {steps} steps")
 
 
-main(policy)
+def gan(folder, draw):
+    """Two models that take turns."""
+    run = trained(folder, draw, "gan")
+    metrics = run.of("validation")[-1]["metrics"]
+    check(metrics["distance"] < 0.3, "far from the clusters", metrics)
+    shares = [share for name, share in metrics.items() if name.startswith("cluster")]
+    check(len(shares) == 8 and min(shares) > 0.03, "clusters are left out", metrics)
+
+
+main(policy, gan)

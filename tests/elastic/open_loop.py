@@ -89,6 +89,50 @@ def own_data(folder, draw):
     run.check_steps(last=LAST)
 
 
+def model_of_its_own(folder, draw):
+    """A step with a single turn is a step: the same losses to the last bit."""
+    program = program_of(folder)
+    for replicas in ("1", "2"):
+        arguments = ["--replicas", replicas, "--set", "data.drop_last=true"]
+        runs = [folder.run(program, "--name", f"{name}-{replicas}", *arguments, "--", name)
+                for name in ("plain", "model")]
+        for run in runs:
+            run.expect_end(0, 200)
+            run.check_steps(last=EPOCHS * 60)
+        check(runs[0].losses() == runs[1].losses(), f"{replicas} replicas: other losses")
+        check(validations(runs[0]) == validations(runs[1]), "other metrics")
+
+
+def turns(folder, draw):
+    """Models that take turns train as on a single replica, whenever others die or come."""
+    program = program_of(folder)
+    reference = folder.run(program, "--name", "reference", "--replicas", "1", *SLOWLY, "--",
+                           "turns")
+    arguments = ["--name", "turns", "--replicas", "1:3", *SLOWLY, "--max-restarts", "20"]
+    run = folder.run(program, *arguments, "--replicas-at", "0:1,15:3", "--", "turns", "slow")
+    run.wait_replicas(3)
+    for _ in range(4):
+        run.wait_steps_more(2)
+        seen = run.count()
+        check(kill(draw.choice(list(run.members().values()))), "the replica is gone already")
+        run.wait_replicas(2, after=seen)
+        run.wait_replicas(3, after=seen)
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+    first = run.losses()
+    run.check_steps(last=max(first))
+    again = folder.run(program, *arguments, "--replicas-at", "0:2", "--", "turns")
+    for other in (again, reference):
+        other.expect_end(0, 200)
+    same_losses(first | again.losses(), reference.losses(), 1e-2)
+    counted = {event["value"] for each in (run, again) for event in each.of("scalar")}
+    wanted = [event["value"] for event in reference.of("scalar")]
+    check(len(wanted) == EPOCHS and counted <= set(wanted) and wanted[-1] in counted,
+          "turns were counted twice, or lost", counted, wanted)
+    accuracy = validations(reference)[EPOCHS * 60][1]
+    check(accuracy > 0.5, f"the pupil learns little: {accuracy}")
+
+
 def elastic(folder, draw):
     """Replicas come, die and go, and the run is stopped and resumed; each step's loss is that of a
     single replica in the closed loop, and no finished step is lost."""
@@ -190,5 +234,5 @@ def by_hand(folder, draw):
     check(os.path.exists(folder.file("digits", "model.pt")), "no model")
 
 
-main(same_as_closed, own_data, elastic, join_after_validations, die_in_validation, throws,
-     by_hand)
+main(same_as_closed, own_data, model_of_its_own, turns, elastic, join_after_validations,
+     die_in_validation, throws, by_hand)

@@ -2,10 +2,11 @@
 // images of handwritten digits. The lines marked with a number are the steps in which AdaptDL's
 // tutorial changes such a program.
 //
-//   open_program [closed] [own] [slow] [throw]
+//   open_program [closed] [own] [slow] [throw] [model] [turns]
 //
 // closed: trains the same model in the library's loop; own: reads the data itself; slow: 10 ms more
-// for each batch; throw: an exception in the sixth step.
+// for each batch; throw: an exception in the sixth step; model: it is one of several, all of one;
+// turns: two models that learn from each other's outputs.
 
 #include <adaptdl/adaptdl.h>
 #include <chrono>
@@ -44,7 +45,7 @@ std::string without_train() {
   return settings.erase(begin, end - begin);
 }
 
-bool slow = false, own = false, throws = false;
+bool slow = false, own = false, throws = false, model = false;
 
 // The images and labels again, read by hand: each file has its numbers after a header.
 class Digits : public adaptdl::MapDataset {
@@ -96,7 +97,11 @@ void train() {
   torch::manual_seed(1);
   Net net;
   net->to(training.device());
-  training.add(*net);  // 1
+  if (model) {
+    training.add_model("net", *net);
+  } else {
+    training.add(*net);  // 1
+  }
   training.save_model([&](const std::string& path) { torch::save(net, path); });
 
   // A counter of the program's own, which a new or resumed replica must get.
@@ -110,7 +115,11 @@ void train() {
     for (auto& batch : training.batches()) {  // 2; 3 is `batch` in the settings
       if (throws && training.last_step().step == 5) throw std::runtime_error("asked for");
       const at::Tensor loss = torch::nll_loss(net->forward(batch.data[0]), batch.data[1]);
-      training.step(loss);
+      if (model) {
+        training.step("net", loss);
+      } else {
+        training.step(loss);
+      }
     }
 
     net->eval();
@@ -128,6 +137,44 @@ void train() {
                   sums.mean("accuracy"));
       std::fflush(stdout);
     }
+  }
+}
+
+// A tutor and a pupil, which takes a turn in every second step and sometimes two. A counter of the
+// turns is state of the program's own.
+void train_turns() {
+  adaptdl::Training training(kSettings);
+  torch::manual_seed(1);
+  Net tutor, pupil;
+  training.add_model("tutor", *tutor);
+  training.add_model("pupil", *pupil);
+  int64_t turns = 0;
+  training.add_state(
+      "turns", [&] { return std::to_string(turns); },
+      [&](const std::string& bytes) { turns = std::stoll(bytes); });
+
+  for ([[maybe_unused]] const int64_t epoch : training.epochs()) {
+    for (auto& batch : training.batches()) {
+      const int64_t step = training.last_step().step;
+      const at::Tensor taught = tutor->forward(batch.data[0]);
+      ++turns;
+      training.step("tutor", torch::nll_loss(taught, batch.data[1]));
+      for (int64_t i = 0; i < (step % 6 == 5 ? 2 : step % 2); ++i) {
+        ++turns;
+        training.step("pupil", torch::kl_div(pupil->forward(batch.data[0]), taught.detach().exp(),
+                                             at::Reduction::Sum) /
+                                   batch.size);
+      }
+    }
+    const torch::NoGradGuard no_grad;
+    auto& sums = training.accumulator();
+    for (auto& batch : training.validation_batches()) {
+      const at::Tensor output = pupil->forward(batch.data[0]);
+      sums["loss"] += torch::nll_loss(output, batch.data[1], {}, at::Reduction::Sum).item<double>();
+      sums["accuracy"] += (output.argmax(1) == batch.data[1]).sum().item<double>();
+      sums["count"] += static_cast<double>(batch.size);
+    }
+    training.log("turns", static_cast<double>(turns));
   }
 }
 
@@ -161,17 +208,23 @@ class Closed : public adaptdl::Program {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool closed = false;
+  bool closed = false, turns = false;
   for (int i = 1; i < argc; ++i) {
     slow |= std::string(argv[i]) == "slow";
     throws |= std::string(argv[i]) == "throw";
     own |= std::string(argv[i]) == "own";
     closed |= std::string(argv[i]) == "closed";
+    model |= std::string(argv[i]) == "model";
+    turns |= std::string(argv[i]) == "turns";
   }
   if (closed) {
     return adaptdl::run_program(
         kSettings, [](const adaptdl::ProgramContext&) { return std::make_unique<Closed>(); });
   }
-  train();
+  if (turns) {
+    train_turns();
+  } else {
+    train();
+  }
   return 0;
 }

@@ -37,6 +37,11 @@
 // batches one after another, and step() updates the parameters after the last one. The body runs
 // once for each in the same way and need not know which is the last.
 //
+// Several models, each with a loss of its own, as in a GAN: register each with add_model(), and
+// call step(name, loss) for each turn. A step is then one batch, in which a model may take any
+// number of turns, none too; `if`s around them depend on last_step(). When a replica dies, the body
+// runs again for the same batch, and turns that are finished change nothing then.
+//
 // A new replica begins at the top of the body of the epoch in which the others are. So what stands
 // in the body before its loops is done once more there, and must bear that, like net->train().
 // Change registered state in the loop over batches(), or after the body's last loop.
@@ -161,6 +166,14 @@ class Training {
   template <typename Module>
   void add(const Module& module, const std::string& prefix = "");
 
+  // One of several models that take turns: step(name, loss) changes only its parameters. Their
+  // names begin with "NAME.", for optimizer.groups. Then all parameters belong to such a model, a
+  // batch is one pass (no accumulation), the last samples of a pass that make no whole batch are
+  // left out, and an adaptive batch needs two replicas to measure the noise.
+  template <typename Module>
+  void add_model(const std::string& name, const Module& module);
+  void add_model(const std::string& name, const std::vector<NamedTensor>& parameters);
+
   // State of the program's own beside tensors, such as counters: as bytes, at most a few megabytes,
   // equal on all replicas between steps. `save` is called before each step and for each checkpoint,
   // `load` with what it returned then: when this replica joins others, goes on from a checkpoint,
@@ -198,6 +211,10 @@ class Training {
   // and clears the gradients; zero_grad() is not needed. Throws if the loss is not such a number.
   void step(const at::Tensor& loss);
 
+  // A turn of one of several models. `loss` as above, but gradients reach only this model's
+  // parameters, which are updated at once.
+  void step(const std::string& model, const at::Tensor& loss);
+
   // This replica's share of the validation data, each sample once for any number of replicas. At
   // most one loop in each epoch, after its batches(). If a replica dies meanwhile, the loop begins
   // again with an empty accumulator. Its sums, divided by its "count" if there is one, are the
@@ -221,8 +238,12 @@ class Training {
   std::unique_ptr<Impl> impl_;
 };
 
+namespace detail {
+
+// Those that are trained, and the buffers, of a torch::nn::Module.
 template <typename Module>
-void Training::add(const Module& module, const std::string& prefix) {
+std::pair<std::vector<NamedTensor>, std::vector<NamedTensor>> tensors_of(
+    const Module& module, const std::string& prefix) {
   std::vector<NamedTensor> parameters, buffers;
   for (const auto& item : module.named_parameters()) {
     if (item.value().requires_grad()) parameters.push_back({prefix + item.key(), item.value()});
@@ -230,7 +251,22 @@ void Training::add(const Module& module, const std::string& prefix) {
   for (const auto& item : module.named_buffers()) {
     if (item.value().defined()) buffers.push_back({prefix + item.key(), item.value()});
   }
+  return {std::move(parameters), std::move(buffers)};
+}
+
+}  // namespace detail
+
+template <typename Module>
+void Training::add(const Module& module, const std::string& prefix) {
+  const auto [parameters, buffers] = detail::tensors_of(module, prefix);
   add_parameters(parameters);
+  add_buffers(buffers);
+}
+
+template <typename Module>
+void Training::add_model(const std::string& name, const Module& module) {
+  const auto [parameters, buffers] = detail::tensors_of(module, name + ".");
+  add_model(name, parameters);
   add_buffers(buffers);
 }
 
