@@ -76,6 +76,9 @@ class Checker {
   void data() const {
     const DataSpec& data = spec_.data;
     sources("data.train", data.train);
+    if (data.continuous && given("data.shuffle") && data.shuffle) {
+      refuse("data.shuffle", "contradicts data.continuous; remove one of the two");
+    }
     if (data.validation.empty()) return;
     sources("data.validation", data.validation);
     if (data.validation_fraction > 0) {

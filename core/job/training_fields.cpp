@@ -142,6 +142,12 @@ Section data() {
           field<&S::prefetch_batches>("prefetch_batches", between(1, 1024),
                                       "Batches of each replica kept ready.", {.unit = "batches"}),
           field<&S::shuffle>("shuffle", any(), "Shuffle the samples for every pass."),
+          field<&S::continuous>(
+              "continuous", any(),
+              "Each place in a batch goes on with the samples in order: for models that carry "
+              "state "
+              "from one window of a text to the next. Not shuffled; validation_fraction takes the "
+              "last samples."),
           field<&S::drop_last>("drop_last", any(),
                                "Skip the last samples of a pass if they do not fill a batch."),
       },

@@ -45,7 +45,8 @@ struct DataSpec {
   int prefetch_threads = 1;  // per replica, [0, 64]
   int prefetch_batches = 2;  // kept ready, [1, 1024]
   bool shuffle = true;
-  bool drop_last = false;  // drop the rest of a pass that does not fill a batch
+  bool continuous = false;  // batches go on where the one before ended; then not shuffled
+  bool drop_last = false;   // drop the rest of a pass that does not fill a batch
 };
 
 struct BatchSpec {

@@ -138,6 +138,14 @@ Data open_data(const DataSpec& spec, const std::string& base_dir) {
 
 Data split_off_validation(const DataSpec& spec, const Dataset& all) {
   if (spec.validation_fraction <= 0.0) return {all, std::nullopt};
+  if (spec.continuous) {
+    const int64_t size = all.size();
+    const int64_t kept = size - std::llround(spec.validation_fraction * static_cast<double>(size));
+    if (kept < 1 || kept == size) {
+      fail("data.validation_fraction leaves no samples for training or none for validation");
+    }
+    return {all.subset(0, kept), all.subset(kept, size)};
+  }
   auto [rest, drawn] = all.split(spec.validation_fraction, spec.split_seed);
   return {rest, drawn};
 }

@@ -52,10 +52,6 @@ Step Sampler::step(const Position& position, int replicas, int rank, int64_t ato
   const auto over = [&](int64_t index) {
     return index >= samples_ || (options_.drop_last && index > 0 && samples_ - index < k * m);
   };
-  const auto following_pass = [&](const Position& at) {
-    return options_.after == AfterPass::next_pass ? Position{at.epoch, at.pass + 1, 0}
-                                                  : Position{at.epoch + 1, 0, 0};
-  };
 
   Step step;
   step.rank = rank;
@@ -67,6 +63,9 @@ Step Sampler::step(const Position& position, int replicas, int rank, int64_t ato
       return step;
     }
     step.from = following_pass(position);
+  }
+  if (options_.continuous) {
+    return continuous_step(step, k, std::clamp<int64_t>(samples_ / k, 1, m));
   }
   step.consumed = std::min(k * m, samples_ - step.from.index);
   int64_t sharers = std::min(k, step.consumed);
@@ -88,8 +87,38 @@ Step Sampler::step(const Position& position, int replicas, int rank, int64_t ato
   return step;
 }
 
+Position Sampler::following_pass(const Position& at) const {
+  return options_.after == AfterPass::next_pass ? Position{at.epoch, at.pass + 1, 0}
+                                                : Position{at.epoch + 1, 0, 0};
+}
+
+// `step`: its replica, and where it is in the pass. With fewer samples than replicas some get none.
+Step Sampler::continuous_step(Step step, int64_t replicas, int64_t atomic) const {
+  const int64_t sharers = std::min(replicas, samples_);
+  const int64_t batch = sharers * atomic, rows = samples_ / batch;
+  const int64_t row = std::min(step.from.index / batch, rows - 1);
+  step.from.index = row * batch;
+  step.consumed = batch;
+  step.sharers = static_cast<int>(sharers);
+  step.samples = step.rank < sharers ? atomic : 0;
+  step.next = {step.from.epoch, step.from.pass, step.from.index + batch};
+  step.ends_pass = row + 1 == rows;
+  if (step.ends_pass) {
+    step.next = options_.after == AfterPass::stop
+                    ? Position{step.from.epoch, step.from.pass, samples_}
+                    : following_pass(step.from);
+  }
+  return step;
+}
+
 std::vector<int64_t> Sampler::indices(const Step& step) const {
   std::vector<int64_t> result(static_cast<size_t>(step.samples));
+  if (options_.continuous) {
+    const int64_t rows = samples_ / step.consumed;
+    int64_t column = step.rank * step.samples;
+    for (auto& index : result) index = column++ * rows + step.from.index / step.consumed;
+    return result;
+  }
   const Permutation permutation(samples_, options_.seed, step.from.epoch, step.from.pass);
   int64_t place = step.from.index + step.rank;
   for (auto& index : result) {

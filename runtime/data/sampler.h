@@ -14,6 +14,11 @@
 // (5 on 3 replicas: 3, 2, 0). Where an optimizer step accumulates several micro-batches, and its
 // last one would be a single element, the one before leaves it another; that of m = 2 takes it.
 // One sample is alone only where m is 1, or where no other sample is left for the step.
+// With `continuous`, a micro-batch of B = K m samples reads B columns: the samples in order, cut
+// into B stretches of equal length, of which step t takes each one's sample t. So every place in
+// the batch goes on where it ended, on the same replica, until B changes: then the columns are cut
+// anew, and go on at the same share of their length, so that samples near the cuts are skipped or
+// repeated, as in AdaptDL's AdaptiveBPTTIterator. Up to B - 1 samples at the end are left out.
 // Source: petuum/adaptdl's ElasticSampler, which repeats samples so that all shares are equal.
 
 #include <array>
@@ -58,9 +63,10 @@ enum class AfterPass {
 
 struct SamplerOptions {
   uint64_t seed = 0;
-  bool shuffle = true;     // false: the identity in every pass
-  bool drop_last = false;  // drop the last samples of a pass if they are fewer than K m; a pass
-                           // with fewer samples than one micro-batch is still used
+  bool shuffle = true;      // false: the identity in every pass
+  bool continuous = false;  // as above; then shuffle is without effect
+  bool drop_last = false;   // drop the last samples of a pass if they are fewer than K m; a pass
+                            // with fewer samples than one micro-batch is still used
   AfterPass after = AfterPass::stop;
 };
 
@@ -95,6 +101,9 @@ class Sampler {
   std::vector<int64_t> indices(const Step& step) const;
 
  private:
+  Step continuous_step(Step step, int64_t replicas, int64_t atomic) const;
+  Position following_pass(const Position& at) const;
+
   int64_t samples_;
   SamplerOptions options_;
 };

@@ -32,8 +32,8 @@ OpenLoop::Sums metrics_of(const OpenLoop::Sums& sums) {
 }
 
 OpenLoop::OpenLoop(Program& program, const TrainingSpec& spec, const TrainOptions& options,
-                   Session& session)
-    : TrainingReplica(program, spec, options, session) {
+                   Session& session, Sums& sums)
+    : TrainingReplica(program, spec, options, session), sums_(sums) {
   if (spec.validate_every_epochs != 1) {
     fail("validate_every_epochs: this program's own loop says when it validates; leave it out");
   }
@@ -53,6 +53,11 @@ StepInfo OpenLoop::last_step() const {
   info.atomic_batch = last->batch.atomic;
   info.accumulation = last->batch.micro_steps - 1;
   return info;
+}
+
+double OpenLoop::sum(const std::string& name) const {
+  const auto found = progress_.sums.find(name);
+  return found == progress_.sums.end() ? 0 : found->second;
 }
 
 template <typename Part>
@@ -144,6 +149,7 @@ std::optional<Pass> OpenLoop::next_batch() {
       if (!stepper_.begun()) {
         session_.report_passes(samples_at_once());
         stepper_.begin(progress_, team());
+        for (auto& [name, value] : sums_) value = 0;
       }
       pass = stepper_.next_pass();
       if (!pass) settle_step();  // this replica has no samples in what is left of the step
@@ -169,6 +175,7 @@ void OpenLoop::step(const at::Tensor& loss) {
 }
 
 void OpenLoop::settle_step() {
+  stepper_.add_sums(sums_);
   settle(stepper_.finish(decisions(), last_step_s_));
 }
 
@@ -193,8 +200,10 @@ void OpenLoop::end_batch() {
     fail("the loop's body took {} turns with a batch for which it had taken {}", taken,
          progress_.turn);
   }
-  in_generation(/*together=*/true,
-                [&] { settle(stepper_.finish_turns(decisions(), last_step_s_)); });
+  in_generation(/*together=*/true, [&] {
+    stepper_.add_sums(sums_);
+    settle(stepper_.finish_turns(decisions(), last_step_s_));
+  });
 }
 
 void OpenLoop::begin_validation() {
@@ -234,7 +243,7 @@ std::optional<Pass> OpenLoop::next_validation_batch(Sums& sums) {
     });
     if (batch) {
       const int64_t samples = batch->front().size(0);
-      return Pass{std::move(*batch), samples};
+      return Pass{std::move(*batch), samples, false};
     }
     if (!progress_.validate) break;
   }

@@ -18,9 +18,9 @@ class OpenLoop : private TrainingReplica {
  public:
   using Sums = std::map<std::string, double>;
 
-  // Borrows its arguments.
+  // Borrows its arguments. `sums`: what the program adds up for a step; a step begins with zeros.
   OpenLoop(Program& program, const TrainingSpec& spec, const TrainOptions& options,
-           Session& session);
+           Session& session, Sums& sums);
 
   // All calls end the process when this replica leaves the run or is told to stop.
 
@@ -41,6 +41,7 @@ class OpenLoop : private TrainingReplica {
 
   // As Training's.
   StepInfo last_step() const;
+  double sum(const std::string& name) const;
   double epochs_done() const { return stepper_.epochs(progress_); }
   void log(const std::string& name, double value) { reporter_.scalar(progress_.step, name, value); }
 
@@ -59,6 +60,7 @@ class OpenLoop : private TrainingReplica {
   void follow(Outcome outcome);
   void end_epoch();
 
+  Sums& sums_;
   bool member_ = false;  // of a generation that works, with its state
   bool announced_ = false, over_ = false;
   bool awaits_loss_ = false;  // of the batch that the program has

@@ -24,6 +24,11 @@ std::unique_ptr<UpdateRule> OpenProgram::update_rule(const OptimizerGroup& group
   return make_rule_ ? make_rule_(group) : nullptr;
 }
 
+std::optional<double> OpenProgram::lr_factor(const BatchScale& at) {
+  if (!scaling_rule_) return {};
+  return scaling_rule_(at);
+}
+
 void OpenProgram::add_state(const std::string& name, std::function<std::string()> save,
                             std::function<void(const std::string&)> load) {
   const auto [at, added] = states_.emplace(name, State{std::move(save), std::move(load)});

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ class OpenProgram : public Program {
   bool can_validate() const override { return true; }
   void train(bool /*on*/) override {}
   std::unique_ptr<UpdateRule> update_rule(const OptimizerGroup& group) override;
+  std::optional<double> lr_factor(const BatchScale& at) override;
   std::string state() override;
   void load_state(const std::string& bytes) override;
   void save(const std::string& path) override { save_(path); }
@@ -43,6 +45,7 @@ class OpenProgram : public Program {
   void add_state(const std::string& name, std::function<std::string()> save,
                  std::function<void(const std::string&)> load);
   void save_with(std::function<void(const std::string& path)> save) { save_ = std::move(save); }
+  void scale_by(std::function<double(const BatchScale&)> rule) { scaling_rule_ = std::move(rule); }
   void rule_from(std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup&)> make) {
     make_rule_ = std::move(make);
   }
@@ -60,6 +63,7 @@ class OpenProgram : public Program {
   std::vector<Model> models_;
   std::vector<NamedTensor> parameters_, buffers_;
   std::function<void(const std::string&)> save_;
+  std::function<double(const BatchScale&)> scaling_rule_;
   std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup&)> make_rule_;
 };
 

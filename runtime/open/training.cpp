@@ -116,7 +116,7 @@ struct Training::Impl {
         run.spec.data.drop_last = true;
         run.spec.batch.accumulation = false;
       }
-      loop.emplace(program, run.spec, run.launch.options, session);
+      loop.emplace(program, run.spec, run.launch.options, session, sums);
     }
     return loop->next_epoch();
   }
@@ -128,6 +128,7 @@ struct Training::Impl {
   OpenedRun run;
   OpenProgram program;
   Accumulator accumulator;
+  std::map<std::string, double> sums;  // of the present body
   bool failed = false;
   std::optional<OpenLoop> loop;
 };
@@ -166,6 +167,18 @@ void Training::save_model(std::function<void(const std::string&)> save) {
 void Training::use_optimizer(
     std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup&)> make_rule) {
   impl_->before_loop("use_optimizer()").rule_from(std::move(make_rule));
+}
+
+void Training::use_scaling_rule(std::function<double(const BatchScale&)> rule) {
+  OpenProgram& program = impl_->before_loop("use_scaling_rule()");
+  impl_->checked([&] {
+    if (impl_->run.spec.rule) fail("use_scaling_rule(): the settings have a rule; remove it");
+    program.scale_by(std::move(rule));
+  });
+}
+double& Training::add_sum(const std::string& name) {
+  impl_->before_loop("add_sum()");
+  return impl_->sums[name];
 }
 
 void Training::add_state(const std::string& name, std::function<std::string()> save,
@@ -210,7 +223,7 @@ Sequence<Batch> Training::batches() {
     return self.checked([&]() -> std::optional<Batch> {
       auto pass = self.in_loop("batches()").next_batch();
       if (!pass) return {};
-      return Batch{std::move(pass->batch), pass->samples};
+      return Batch{std::move(pass->batch), pass->samples, pass->goes_on};
     });
   });
 }
@@ -230,7 +243,7 @@ Sequence<Batch> Training::validation_batches() {
     return self.checked([&]() -> std::optional<Batch> {
       auto pass = self.loop->next_validation_batch(self.accumulator.sums_);
       if (!pass) return {};
-      return Batch{std::move(pass->batch), pass->samples};
+      return Batch{std::move(pass->batch), pass->samples, false};
     });
   });
 }
@@ -240,6 +253,12 @@ StepInfo Training::last_step() const {
 }
 double Training::epochs_done() const {
   return impl_->checked([&] { return impl_->in_loop("epochs_done()").epochs_done(); });
+}
+double Training::sum(const std::string& name) const {
+  return impl_->checked([&] {
+    if (!impl_->sums.contains(name)) fail("sum(): add_sum() was not called for \"{}\"", name);
+    return impl_->in_loop("sum()").sum(name);
+  });
 }
 void Training::log(const std::string& name, double value) {
   impl_->checked([&] { impl_->in_loop("log()").log(name, value); });

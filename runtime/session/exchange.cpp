@@ -32,6 +32,7 @@ void visit_numbers(R& r, Visit&& visit) {
     visit(norms.product);
   }
   for (auto& word : r.used) visit(word);
+  for (auto& sum : r.sums) visit(sum);
 }
 
 // All values are sent as doubles: a few dozen, and one for 32 parameters, with integers exact up to
@@ -42,11 +43,12 @@ std::vector<double> pack(const StepReport& report) {
   return values;
 }
 
-// `values`: of a replica with as many parameter groups and parameters.
-StepReport unpack(const double* values, size_t groups, size_t words) {
+// `values`: of a replica whose lists are as long as those of `like`.
+StepReport unpack(const double* values, const StepReport& like) {
   StepReport report;
-  report.norms.resize(groups);
-  report.used.resize(words);
+  report.norms.resize(like.norms.size());
+  report.used.resize(like.used.size());
+  report.sums.resize(like.sums.size());
   visit_numbers(report, [&](auto& field) {
     field = static_cast<std::remove_reference_t<decltype(field)>>(*values++);
   });
@@ -67,8 +69,9 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
   }
   StepSummary sum;
   sum.used.assign(mine.used.size(), 0);
+  sum.sums.assign(mine.sums.size(), 0);
   for (size_t r = 0; r < ranks; ++r) {  // in order of rank: the same rounding everywhere
-    const StepReport one = unpack(&all[r * width], mine.norms.size(), mine.used.size());
+    const StepReport one = unpack(&all[r * width], mine);
     sum.loss += one.loss_sum;
     sum.samples += one.samples;
     sum.nonfinite |= one.nonfinite;
@@ -77,6 +80,7 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
     sum.sync_s += one.sync_s / static_cast<double>(ranks);
     sum.slowest_s = std::max(sum.slowest_s, one.step_s);
     for (size_t w = 0; w < sum.used.size(); ++w) sum.used[w] |= one.used[w];
+    for (size_t i = 0; i < sum.sums.size(); ++i) sum.sums[i] += one.sums[i];
     if (r == 0) {  // it decides for all
       sum.next_batch = one.next_batch;
       sum.next_measure = one.next_measure;

@@ -29,6 +29,7 @@ struct StepReport {
   bool checkpoint = false;        // write one after this step
   std::vector<GroupNorms> norms;  // per parameter group
   std::vector<uint32_t> used;     // Gradients::used()
+  std::vector<double> sums;       // the program's own, as many on each replica
 };
 
 // The reports of all replicas combined; the same on every replica.
@@ -46,6 +47,7 @@ struct StepSummary {
   // statistics must be the same everywhere.
   std::vector<GroupNorms> norms;
   std::vector<uint32_t> used;  // by any replica
+  std::vector<double> sums;
 };
 
 // First gather of a step. A lone replica's communicator is null.

@@ -33,7 +33,8 @@ bool can_halve(const TrainingSpec& spec, const Progress& progress) {
 }  // namespace
 
 bool measures_halves_alone(const TrainingSpec& spec) {
-  return spec.batch.adaptive && spec.batch.accumulation &&
+  // Halves of a batch have no state to go on with.
+  return spec.batch.adaptive && spec.batch.accumulation && !spec.data.continuous &&
          spec.statistics == TrainingSpec::Averaging::recent;
 }
 

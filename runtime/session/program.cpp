@@ -7,6 +7,10 @@
 
 namespace adaptdl {
 
+std::optional<double> Program::lr_factor(const BatchScale&) {
+  return {};
+}
+
 std::map<std::string, at::Tensor> Program::validation_step(const std::vector<at::Tensor>&) {
   fail("this program has no validation step");
 }

@@ -43,6 +43,7 @@ void visit_fields(P& p, Visit&& visit) {
   visit("skipped_in_a_row", p.skipped_in_a_row);
   visit("epoch_loss_sum", p.epoch_loss_sum);
   visit("epoch_samples", p.epoch_samples);
+  visit("sums", p.sums);
   visit("validate", p.validate);
   visit("next_validation", p.next_validation);
   visit("finished", p.finished);

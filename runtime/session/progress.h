@@ -48,8 +48,9 @@ struct Progress {
   int skipped_in_a_row = 0;
   double epoch_loss_sum = 0;  // since the epoch began, weighted by samples
   double epoch_samples = 0;
-  bool validate = false;       // a validation is due before the next step
-  double next_validation = 0;  // finished epochs at which the following validation is due
+  std::map<std::string, double> sums;  // the program's own, of the newest epoch with a step
+  bool validate = false;               // a validation is due before the next step
+  double next_validation = 0;          // finished epochs at which the following validation is due
   bool finished = false;
   EndedBy ended_by = EndedBy::nothing;
   double trained_s = 0;  // sum of the times from step to step, of the slowest replica in each

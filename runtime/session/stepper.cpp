@@ -20,6 +20,7 @@ data::Sampler make_sampler(const TrainingSpec& spec, int64_t samples) {
   data::SamplerOptions options;
   options.seed = spec.seed;
   options.shuffle = spec.data.shuffle;
+  options.continuous = spec.data.continuous;
   options.drop_last = spec.data.drop_last;
   // With an adaptive batch an epoch ends by progress and may use the data more than once.
   options.after = spec.batch.adaptive ? data::AfterPass::next_pass : data::AfterPass::next_epoch;
@@ -138,7 +139,7 @@ void Stepper::begin(const Progress& progress, const Team& team) {
   saved_buffers_.save();
   const int64_t whole = progress.batch.total(team.replicas);
   // On several replicas only if all have as many samples; a lone one may have a rest of a pass.
-  run.halves = !turns_ && progress.measure && run.steps.size() == 1 &&
+  run.halves = progress.measure && run.steps.size() == 1 &&
                run.steps.front().samples >= kSmallestHalved &&
                (team.replicas == 1 || run.steps.front().consumed == whole) &&
                in_halves(spec_, progress, team.replicas, progress.step + 1);
@@ -171,10 +172,17 @@ Pass Stepper::load_pass() {
   run.pass_begun = Monotonic::now();
   const int64_t samples = batch->step.samples;
   if (samples == 0) return {};
-  Pass whole{to_tensors(*batch, device_), samples};
+  const data::Step& step = batch->step;
+  const data::Step* before = run.loaded > 1           ? &run.steps[run.loaded - 2]
+                             : last_step_.has_value() ? &*last_step_
+                                                      : nullptr;
+  const bool goes_on = spec_.data.continuous && step.from.index > 0 && before != nullptr &&
+                       before->next == step.from && before->consumed == step.consumed &&
+                       before->rank == step.rank;
+  Pass whole{to_tensors(*batch, device_), samples, goes_on};
   if (!run.halves) return whole;
   const int64_t first = (samples + 1) / 2;
-  Pass front{{}, first}, back{{}, samples - first};
+  Pass front{{}, first, false}, back{{}, samples - first, false};
   for (const at::Tensor& tensor : whole.batch) {
     front.batch.push_back(tensor.narrow(0, 0, first));
     back.batch.push_back(tensor.narrow(0, first, samples - first));
@@ -351,11 +359,20 @@ void Stepper::set_rates(Prepared& prepared, const Progress& before) const {
   const double schedule = schedule_.factor(before.iterations);
   prepared.momentum = schedule_.momentum(before.iterations);
   for (int g = 0; g < optimizer_.group_count(); ++g) {
-    const auto rule = spec_.rule.value_or(optimizer_.scaling_rule(g));
-    prepared.lr_factors.push_back(
-        schedule *
-        gns::lr_factor(rule, {rate_scale, prepared.after.statistics.gain(rate_scale, g),
-                              before.iterations, spec_.legw_warmup_epochs, iterations_per_epoch_}));
+    const double gain = prepared.after.statistics.gain(rate_scale, g);
+    std::optional<double> factor;
+    if (!spec_.rule) {
+      factor = program_.lr_factor({rate_scale, gain, before.iterations, iterations_per_epoch_, g});
+    }
+    if (factor && !(std::isfinite(*factor) && *factor > 0)) {
+      fail("the program's scaling rule returned {}; it must be a finite number above 0", *factor);
+    }
+    if (!factor) {
+      factor = gns::lr_factor(
+          spec_.rule.value_or(optimizer_.scaling_rule(g)),
+          {rate_scale, gain, before.iterations, spec_.legw_warmup_epochs, iterations_per_epoch_});
+    }
+    prepared.lr_factors.push_back(schedule * *factor);
   }
 }
 
@@ -378,6 +395,9 @@ void Stepper::end_step(Prepared& prepared, const Running& run) const {
     after.epoch_loss_sum += summary.loss * summary.samples;
     after.epoch_samples += summary.samples;
   }
+  const data::Position& from = run.steps.front().from;
+  if (from.pass == 0 && from.index == 0) after.sums.clear();
+  for (size_t i = 0; i < run.sums.size(); ++i) after.sums[run.sums[i]] += summary.sums[i];
   // A skipped step makes no progress, but consumes its samples.
   advance(after, run.steps.back(), facts.skipped() ? 0.0 : gain);
   if (summary.next_batch.atomic > 0 && summary.next_batch != run.before->batch) {
@@ -399,6 +419,13 @@ void Stepper::end_step(Prepared& prepared, const Running& run) const {
   facts.step_s = seconds_since(run.begun);
 }
 
+void Stepper::add_sums(const std::map<std::string, double>& sums) {
+  for (const auto& [name, value] : sums) {
+    running_->sums.push_back(name);
+    running_->report.sums.push_back(value);
+  }
+}
+
 Prepared Stepper::finish(const Decisions& decisions, double last_step_s) {
   ADAPTDL_CHECK(computed());
   Gradients& gradients = *gradients_.front();
@@ -409,6 +436,7 @@ Prepared Stepper::finish(const Decisions& decisions, double last_step_s) {
   report_decisions(report, decisions, last_step_s);
   const Running run = std::move(*running_);
   running_.reset();
+  finishing_ = run.steps.back();
   hooks_.reached(StepHooks::Point::reduced, progress.step + 1, run.team.member);
 
   Prepared prepared = prepared_by(run, Prepared::Kind::step, report);
@@ -476,6 +504,7 @@ Prepared Stepper::finish_turns(const Decisions& decisions, double last_step_s) {
   report_decisions(report, decisions, last_step_s);
   const Running run = std::move(*running_);
   running_.reset();
+  finishing_ = run.steps.back();
   autocast_.reset();
   const Progress& progress = *run.before;
   Prepared prepared = prepared_by(run, Prepared::Kind::turns_over, report);
@@ -497,6 +526,7 @@ Prepared Stepper::finish_turns(const Decisions& decisions, double last_step_s) {
 }
 
 void Stepper::apply(const Prepared& prepared) {
+  if (prepared.kind != Prepared::Kind::turn) last_step_ = finishing_;
   if (prepared.kind == Prepared::Kind::turns_over) return saved_buffers_.keep();
   // The next statistics of a lone replica that does not measure halves compare this step's gradient
   // with the next one.

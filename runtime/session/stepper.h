@@ -18,8 +18,10 @@
 // begun again, and the caller passes over these, with next_turn() after each.
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "adaptdl/program.h"
@@ -63,6 +65,7 @@ struct StepFacts {
 struct Pass {
   std::vector<at::Tensor> batch;  // one tensor per data column, on the program's device
   int64_t samples = 0;            // >= 1
+  bool goes_on = false;           // each sample follows that at its place in the pass before
 };
 
 // What is applied once all members have prepared it.
@@ -122,6 +125,9 @@ class Stepper {
   bool computed() const;
   Prepared finish(const Decisions& decisions, double last_step_s);
 
+  // What this replica adds to Progress::sums by the step; the same names on all replicas.
+  void add_sums(const std::map<std::string, double>& sums);
+
   // With several models, in place of backward() and finish().
   Prepared turn(size_t model, const at::Tensor& loss);
   void next_turn();
@@ -140,6 +146,7 @@ class Stepper {
   // Undoes what a step that is not applied has changed; nothing if there is none.
   void discard() {
     running_.reset();
+    last_step_.reset();
     autocast_.reset();
     saved_buffers_.restore();
   }
@@ -169,6 +176,7 @@ class Stepper {
     // Of turns, since the step was begun; and whether it was begun again after some.
     std::vector<GroupNorms> norms;
     bool again = false;
+    std::vector<std::string> sums;  // names
   };
   Pass load_pass();
   void end_pass();
@@ -196,7 +204,9 @@ class Stepper {
   bool turns_ = false;         // several models
   double measure_cost_s_ = 0;  // of one measured step, smoothed; rank 0's value decides
   std::optional<Running> running_;
-  std::optional<Autocast> autocast_;  // during a pass, until its loss is there
+  data::Step finishing_;                 // the last batch of the step that is prepared
+  std::optional<data::Step> last_step_;  // and of the one before, if nothing came in between
+  std::optional<Autocast> autocast_;     // during a pass, until its loss is there
 };
 
 }  // namespace adaptdl

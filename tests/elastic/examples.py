@@ -6,15 +6,19 @@ import shutil
 from support import check, kill, main
 
 
-def trained(folder, draw, name, *arguments):
-    """The run of an example whose replica is killed once."""
-    program = shutil.copy(os.path.join(folder.material, "example_" + name), folder.file(name))
+def trained(folder, draw, name, *arguments, data=None):
+    """The run of an example whose replica is killed once. `data`: beside it lie those of that
+    example of `adaptdl init`."""
+    program = folder.file(name)
+    if data:
+        code, _, error = folder.command("init", data, folder.file(data))
+        check(code == 0, "no example", error)
+        program = folder.file(data, name)
+    shutil.copy(os.path.join(folder.material, "example_" + name), program)
     run = folder.run(program, "--replicas", "2", *arguments)
     run.wait_replicas(2)
     run.wait_steps_more(3)
-    seen = run.count()
     check(kill(draw.choice(list(run.members().values()))), "the replica is gone already")
-    run.wait_replicas(2, after=seen)
     run.expect_end(0, 300)
     run.check_steps()
     return run
@@ -40,4 +44,28 @@ def gan(folder, draw):
     check(len(shares) == 8 and min(shares) > 0.03, "clusters are left out", metrics)
 
 
-main(policy, gan)
+def rule(folder, draw):
+    """A scaling rule of the program's own, and sums over replicas and steps."""
+    run = trained(folder, draw, "rule", data="digits")
+    steps = run.of("step")
+    factors = {round(step["lr"] / 0.05, 6) for step in steps}
+    check(min(factors) == 1 and max(factors) <= 2, "other learning rates", factors)
+    for step in steps:
+        factor = max(1, min(2, (step["batch"] / 32) ** 0.5))
+        check(step["lr"] <= 0.05 * factor + 1e-9, "another learning rate", step)
+    numbers = {name: [event["value"] for event in run.of("scalar") if event["name"] == name]
+               for name in ("right", "seen")}
+    check(len(numbers["right"]) == 20 and numbers["right"][-1] > 0.97, "it learns little", numbers)
+    check(all(seen >= 1438 for seen in numbers["seen"]), "samples were not counted", numbers)
+
+
+def text(folder, draw):
+    """State that goes from one window of a text to the next."""
+    run = trained(folder, draw, "text", data="chars")
+    check(last_metric(run, "loss") < 2.8, "it learns little", run.of("validation"))
+    (fresh,) = [event["value"] for event in run.of("scalar")]
+    rescales = len(run.of("rescale"))
+    check(16 <= fresh <= 16 * (1 + rescales), "memories were lost", fresh, rescales)
+
+
+main(policy, gan, rule, text)

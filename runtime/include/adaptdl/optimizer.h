@@ -20,6 +20,15 @@ namespace adaptdl {
 // square root (AdamScale), by the batch's ratio to the initial one or its square root.
 enum class ScalingRule { adascale, adamscale, linear, sqrt };
 
+// What a scaling rule of the program's own knows of a step.
+struct BatchScale {
+  double scale = 1;             // the step's batch / the initial one, > 0
+  double gain = 1;              // iterations that the step is worth for the group, by AdaScale
+  double progress = 0;          // scale-invariant iterations before the step
+  double epoch_iterations = 1;  // iterations of an epoch: samples / initial batch
+  int group = 0;                // 0: parameters in none of optimizer.groups; i: its i-th entry
+};
+
 // The parameters of an entry of the settings' optimizer.groups, or those in none.
 struct OptimizerGroup {
   std::string match;                    // the entry's pattern; "" = in none

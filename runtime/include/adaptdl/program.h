@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,12 @@ class Program {
   // The optimizer of a group, if the settings say `optimizer: {kind: program, ...}`: called once
   // for each before training. Null by default: there is none.
   virtual std::unique_ptr<UpdateRule> update_rule(const OptimizerGroup& group);
+
+  // A scaling rule of the program's own, in place of the optimizer's, where the settings have no
+  // `rule`: the factor, finite and > 0, by which the learning rate of a group is multiplied in a
+  // step, beside the schedule. Must depend on nothing else: all replicas compute it. Nothing by
+  // default: there is none.
+  virtual std::optional<double> lr_factor(const BatchScale& at);
 
   // Training or evaluation mode.
   virtual void train(bool on) = 0;

@@ -75,6 +75,9 @@ struct Batch {
   std::vector<at::Tensor> data;  // one per data column, or as MapDataset::collate() made them, on
                                  // the training's device; samples along dimension 0
   int64_t size = 0;              // samples, >= 1
+  // With data.continuous: each sample follows the one at its place in the batch before, which this
+  // process had. Else begin with new state: at the start, after a rescale, with another batch.
+  bool goes_on = false;
 };
 
 // The newest finished step, the same on all replicas. The numbers after `progress` are 0 until this
@@ -195,6 +198,14 @@ class Training {
   void use_optimizer(
       std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup& group)> make_rule);
 
+  // A scaling rule of one's own, as Program::lr_factor().
+  void use_scaling_rule(std::function<double(const BatchScale& at)> rule);
+
+  // A number that the loop over batches() adds up, such as right answers: over all replicas and
+  // steps of an epoch. Add to the reference before step(), which takes what is there; a body that
+  // runs again begins with 0. Without line breaks, and the same on all replicas.
+  double& add_sum(const std::string& name);
+
   // The loop:
 
   // The epochs that are not finished, from 0 in a new run, until the settings' limits (epochs,
@@ -226,6 +237,8 @@ class Training {
   // In the loop:
 
   StepInfo last_step() const;
+  // What the finished steps of this epoch have added up, the same on all replicas.
+  double sum(const std::string& name) const;
   double epochs_done() const;  // passes over the data; with an adaptive batch, by their worth
 
   // Adds a point at the newest finished step to a curve of the program's own: an event `scalar`,

@@ -86,6 +86,18 @@ TEST_CASE("subsets and splits compose") {
   CHECK(*rows.rbegin() == 59);
 }
 
+TEST_CASE("of continuous data the last samples are for validation") {
+  DataSpec spec;
+  spec.continuous = true;
+  spec.validation_fraction = 0.25;
+  const Data data = split_off_validation(spec, of_size(10));
+  CHECK(data.train.size() == 7);
+  REQUIRE(data.validation.has_value());
+  CHECK(data.validation->row(0) == 7);
+  spec.validation_fraction = 0.01;
+  CHECK(contains(error_of([&] { split_off_validation(spec, of_size(10)); }), "no samples"));
+}
+
 TEST_CASE("validation data come from their own files or from the split") {
   DataSpec spec;
   spec.train = {synthetic(100)};

@@ -216,6 +216,43 @@ TEST_CASE("the last micro-batch of a step has more than one sample, if the step 
   CHECK(sizes(25, 1, 8, 4, /*drop_last=*/true) == Sizes{8, 8, 8});
 }
 
+TEST_CASE("continuous: each place goes on, and a pass reads every sample but a rest") {
+  for (const int64_t samples : {1, 5, 64, 1000}) {
+    for (const int replicas : {1, 3}) {
+      const Sampler sampler(samples, {.continuous = true});
+      std::vector<std::vector<int64_t>> before(static_cast<size_t>(replicas));
+      std::set<int64_t> read;
+      Position position;
+      for (bool over = false; !over;) {
+        Step step;
+        for (int rank = 0; rank < replicas; ++rank) {
+          step = sampler.step(position, replicas, rank, 4);
+          const std::vector<int64_t> here = sampler.indices(step);
+          REQUIRE(static_cast<int64_t>(here.size()) == step.samples);
+          auto& last = before[static_cast<size_t>(rank)];
+          for (size_t i = 0; i < last.size(); ++i) CHECK(here[i] == last[i] + 1);
+          for (const int64_t sample : here) CHECK(read.insert(sample).second);
+          last = here;
+        }
+        position = step.next;
+        over = step.ends_pass;
+      }
+      CHECK(static_cast<int64_t>(read.size()) > samples - 4 * replicas);
+      CHECK(*read.rbegin() < samples);
+      CHECK(position == Position{0, 0, samples});
+    }
+  }
+}
+
+TEST_CASE("continuous: with another batch the columns go on at the same share of their length") {
+  const Sampler sampler(1000, {.continuous = true});
+  const Step before = sampler.step({0, 0, 480}, 2, 1, 10);  // row 24 of 50, columns 10 to 19
+  CHECK(sampler.indices(before).front() == 10 * 50 + 24);
+  const Step after = sampler.step(before.next, 1, 0, 10);  // row 50 of 100
+  CHECK(after.from.index == 500);
+  CHECK(sampler.indices(after).at(1) == 100 + 50);
+}
+
 TEST_CASE("drop_last leaves the rest of a pass out, but never all of it") {
   SamplerOptions options;
   options.drop_last = true;

@@ -244,6 +244,8 @@ TEST_CASE("contradictions between fields are refused") {
   check_contains(refused_set("data={train: [{path: x}], validation: [{path: y}], "
                              "validation_fraction: 0.1}"),
                  "data.validation_fraction: contradicts");
+  check_contains(refused_set("data={train: [{path: x}], continuous: true, shuffle: true}"),
+                 "data.shuffle: contradicts");
   check_contains(refused_set("data={train: [{path: x}], validation: [{path: y}, {path: z}]}"),
                  "data.validation: has 2 tensors");
   check_contains(refused_set("data={train: [{format: synthetic, shape: [3]}]}"),

@@ -24,6 +24,7 @@ StepReport report(int rank) {
   const double bits = 1e-16 * rank;  // of a replica that computes a little differently
   mine.norms = {{0.25 + rank, 0.5 + bits, 0.125 + bits, -0.25 - bits}, {8, 4.0 + rank, 0, 0}};
   mine.used = {0x80000000u, rank == 0 ? 5u : 3u};
+  mine.sums = {0.5 + rank};
   return mine;
 }
 
@@ -51,6 +52,7 @@ TEST_CASE("a lone replica's summary is its report") {
   CHECK(sum.checkpoint);
   CHECK(rows(sum.norms) == Rows{{0.25, 0.5, 0.125, -0.25}, {8, 4, 0, 0}});
   CHECK(sum.used == std::vector<uint32_t>{0x80000000u, 5});
+  CHECK(sum.sums == std::vector{0.5});
 }
 
 TEST_CASE("replicas sum up their reports, and rank 0 decides") {
@@ -71,6 +73,7 @@ TEST_CASE("replicas sum up their reports, and rank 0 decides") {
     CHECK(sum.checkpoint);
     CHECK(rows(sum.norms) == Rows{{1.5, 0.5, 0.125, -0.25}, {16, 4, 0, 0}});
     CHECK(sum.used == std::vector<uint32_t>{0x80000000u, 7});
+    CHECK(sum.sums == std::vector{2.0});
   }
 }
 

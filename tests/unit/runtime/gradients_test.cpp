@@ -251,6 +251,32 @@ TEST_CASE("parameters of several types, each in its own bucket") {
   });
 }
 
+TEST_CASE("models with gradients of their own: norms count for the optimizer's groups") {
+  const std::vector<NamedTensor> all = {{"first", at::ones({3}).set_requires_grad(true)},
+                                        {"second", at::ones({2}).set_requires_grad(true)}};
+  OptimizerSpec spec = plain_sgd();
+  spec.groups.push_back({.match = "second", .settings = spec.defaults});
+  const Optimizer optimizer(spec, all);
+  Gradients first({all[0]}, optimizer),
+      second({all[1]}, optimizer, Gradients::kBucketBytes, Gradients::kFirstBucketBytes, 1);
+  const auto step = [&](Gradients& gradients, const at::Tensor& loss, const at::Tensor& input) {
+    gradients.begin(nullptr, 1, true);
+    gradients.begin_micro_step(0, 1.0);
+    loss.backward({}, std::nullopt, false, std::vector{input});
+    gradients.end_micro_step();
+    gradients.finish();
+  };
+  step(first, (all[0].tensor * all[1].tensor.sum()).sum(), all[0].tensor);
+  CHECK(first.norms()[0].total == doctest::Approx(3 * 4));
+  CHECK(first.norms()[1].total == 0);
+  CHECK_FALSE(all[1].tensor.grad().defined());
+  first.clear();
+  step(second, (all[0].tensor.sum() * all[1].tensor).sum(), all[1].tensor);
+  CHECK(second.norms()[0].total == 0);
+  CHECK(second.norms()[1].total == doctest::Approx(2 * 9));
+  CHECK_FALSE(all[0].tensor.grad().defined());
+}
+
 TEST_CASE("measuring changes neither gradients nor the optimizer's state, of any type") {
   for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16}) {
     CAPTURE(at::toString(type));

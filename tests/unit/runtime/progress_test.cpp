@@ -23,6 +23,10 @@ Progress sample() {
   progress.batch_replicas = 3;
   progress.measure = false;
   progress.epoch_loss_sum = 0.1;
+  progress.sums = {{"right", 17}};
+  progress.turn = 2;
+  progress.turn_loss = 0.3;
+  progress.turn_skipped = true;
   progress.validation = {{"loss", 0.1}, {"accuracy", 0.9}};
   progress.ended_by = EndedBy::max_time;
   progress.trained_s = 12.5;
@@ -46,6 +50,8 @@ TEST_CASE("progress is the same behind a text") {
   CHECK(digest(through_text(progress)) == digest(progress));
   CHECK(through_text(progress).ended_by == EndedBy::max_time);
   CHECK(through_text(progress).best == progress.best);
+  CHECK(through_text(progress).sums == progress.sums);
+  CHECK(through_text(progress).turn == 2);
   Progress other = progress;
   other.iterations = std::nextafter(other.iterations, 1);
   CHECK(digest(other) != digest(progress));
