@@ -80,6 +80,7 @@ bool OpenLoop::in_generation(bool together, const Part& part) {
 }
 
 void OpenLoop::join() {
+  autocast_.reset();
   if (member_) in_generation(/*together=*/false, [this] { follow(follow_up()); });
   while (!member_) {
     if (!session_.await_next()) follow(Outcome::left);
@@ -169,8 +170,12 @@ void OpenLoop::step(const at::Tensor& loss) {
   if (!awaits_loss_) fail("step() needs a batch of batches(), and takes one loss for each");
   awaits_loss_ = false;
   in_generation(/*together=*/true, [&] {
+    const int64_t before = progress_.tick;
     stepper_.backward(loss);
-    if (stepper_.computed()) settle_step();
+    if (!stepper_.computed()) return;
+    settle_step();
+    // The others had another state: the body runs again, and what it still does now is undone.
+    if (progress_.tick == before) stepper_.save();
   });
 }
 
@@ -186,10 +191,11 @@ void OpenLoop::turn(size_t model, const at::Tensor& loss) {
   awaits_loss_ = false;
   ++turn_;
   if (!member_ || !stepper_.begun()) return;
-  in_generation(/*together=*/true, [&] {
+  const bool whole = in_generation(/*together=*/true, [&] {
     if (turn_ > progress_.turn) settle(stepper_.turn(model, loss));
     if (stepper_.begun()) stepper_.next_turn();
   });
+  if (!whole) stepper_.break_off();
 }
 
 // With several models the body may take any turns, so a step is over when it wants another batch.
@@ -224,6 +230,7 @@ std::optional<Pass> OpenLoop::next_validation_batch(Sums& sums) {
   // What is left of the epoch's body still belongs to it: the next epoch's beginning joins others.
   for (; progress_.validate; join()) {
     std::optional<std::vector<at::Tensor>> batch;
+    autocast_.reset();
     in_generation(/*together=*/true, [&] {
       if (!validating_) {
         sums.clear();
@@ -242,6 +249,7 @@ std::optional<Pass> OpenLoop::next_validation_batch(Sums& sums) {
       settle(validated(&metrics));
     });
     if (batch) {
+      autocast_.emplace(options_.device, spec_.precision);
       const int64_t samples = batch->front().size(0);
       return Pass{std::move(*batch), samples, false};
     }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "adaptdl/training.h"
+#include "runtime/session/precision.h"
 #include "runtime/session/training_replica.h"
 
 namespace adaptdl {
@@ -63,11 +64,12 @@ class OpenLoop : private TrainingReplica {
   Sums& sums_;
   bool member_ = false;  // of a generation that works, with its state
   bool announced_ = false, over_ = false;
-  bool awaits_loss_ = false;  // of the batch that the program has
-  int turn_ = -1;             // turns that the body has called for its batch; -1: it has none
-  bool validating_ = false;   // the validator has begun
-  bool moved_on_ = false;     // the present body has asked for a batch, or validated
-  int64_t epoch_ = 0;         // of the present body
+  bool awaits_loss_ = false;          // of the batch that the program has
+  std::optional<Autocast> autocast_;  // while the program has a batch of a validation
+  int turn_ = -1;            // turns that the body has called for its batch; -1: it has none
+  bool validating_ = false;  // the validator has begun
+  bool moved_on_ = false;    // the present body has asked for a batch, or validated
+  int64_t epoch_ = 0;        // of the present body
 };
 
 // The metrics of a validation: its sums divided by "count", or as they are without one.

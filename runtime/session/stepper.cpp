@@ -495,6 +495,10 @@ void Stepper::next_turn() {
   autocast_.emplace(device_, spec_.precision);
 }
 
+void Stepper::break_off() {
+  broken_off_ = program_.state();
+}
+
 Prepared Stepper::finish_turns(const Decisions& decisions, double last_step_s) {
   StepReport report = running_->report;
   report.loss_sum = 0;
@@ -541,6 +545,7 @@ void Stepper::apply(const Prepared& prepared) {
   if (prepared.facts.skipped()) {
     saved_buffers_.restore();
   } else {
+    if (broken_off_ && !broken_off_->empty()) program_.load_state(*broken_off_);
     saved_buffers_.keep();
     optimizer_.step(prepared.lr_factors, prepared.momentum);
   }

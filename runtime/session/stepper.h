@@ -131,6 +131,9 @@ class Stepper {
   // With several models, in place of backward() and finish().
   Prepared turn(size_t model, const at::Tensor& loss);
   void next_turn();
+  // The generation broke in turn(). Until discard() the loop's body, which will run again, may
+  // change the program's state; that is undone also if the turn turns out to be finished.
+  void break_off();
   Prepared finish_turns(const Decisions& decisions, double last_step_s);
 
   // Applies a prepared update to parameters and optimizer; of a skipped step, nothing. Not
@@ -146,10 +149,14 @@ class Stepper {
   // Undoes what a step that is not applied has changed; nothing if there is none.
   void discard() {
     running_.reset();
+    broken_off_.reset();
     last_step_.reset();
     autocast_.reset();
     saved_buffers_.restore();
   }
+
+  // Saves what begin() or discard() then restores: buffers and the program's state.
+  void save() { saved_buffers_.save(); }
 
   // Lets the loader's threads read ahead from `progress`.
   void read_ahead(const Progress& progress, const Team& team);
@@ -204,9 +211,10 @@ class Stepper {
   bool turns_ = false;         // several models
   double measure_cost_s_ = 0;  // of one measured step, smoothed; rank 0's value decides
   std::optional<Running> running_;
-  data::Step finishing_;                 // the last batch of the step that is prepared
-  std::optional<data::Step> last_step_;  // and of the one before, if nothing came in between
-  std::optional<Autocast> autocast_;     // during a pass, until its loss is there
+  std::optional<std::string> broken_off_;  // the program's state after a turn that may be finished
+  data::Step finishing_;                   // the last batch of the step that is prepared
+  std::optional<data::Step> last_step_;    // and of the one before, if nothing came in between
+  std::optional<Autocast> autocast_;       // during a pass, until its loss is there
 };
 
 }  // namespace adaptdl
