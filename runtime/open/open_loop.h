@@ -43,7 +43,7 @@ class OpenLoop : private TrainingReplica {
   // As Training's.
   StepInfo last_step() const;
   double sum(const std::string& name) const;
-  double epochs_done() const { return stepper_.epochs(progress_); }
+  double epochs_done() const { return stepper_.accounting().epochs(progress_); }
   void log(const std::string& name, double value) { reporter_.scalar(progress_.step, name, value); }
 
   bool over() const { return over_; }

@@ -10,8 +10,8 @@
 #include "core/job/training_spec.h"
 #include "runtime/profile/batch_chooser.h"
 #include "runtime/profile/kind_profiles.h"
+#include "runtime/session/prepared.h"
 #include "runtime/session/progress.h"
-#include "runtime/session/stepper.h"
 
 namespace adaptdl {
 

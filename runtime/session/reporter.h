@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "runtime/session/prepared.h"
 #include "runtime/session/session.h"
-#include "runtime/session/stepper.h"
 
 namespace adaptdl {
 

@@ -1,16 +1,12 @@
 #include "runtime/session/stepper.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/gns/scaling_rule.h"
-#include "runtime/profile/batch_chooser.h"
 #include "runtime/session/batches.h"
 #include "runtime/session/measuring.h"
-#include "runtime/session/stop_rules.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -66,14 +62,12 @@ Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
                  StepHooks& hooks, const std::vector<size_t>& models)
     : program_(program),
       optimizer_(optimizer),
-      schedule_(schedule),
       spec_(spec),
       device_(device),
       hooks_(hooks),
       loader_(dataset, make_sampler(spec, dataset.size()), loader_options(spec)),
+      accounting_(program, optimizer, schedule, spec, dataset.size()),
       saved_buffers_(program),
-      iterations_per_epoch_(static_cast<double>(dataset.size()) /
-                            static_cast<double>(spec.batch.initial)),
       turns_(!models.empty()) {
   const std::vector<NamedTensor> parameters = program.parameters();
   auto next = parameters.begin();
@@ -254,62 +248,6 @@ void Stepper::end_pass() {
   run.report.optim_s = seconds_since(run.pass_begun);
 }
 
-void Stepper::update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
-                                const std::vector<data::Step>& steps) const {
-  // Each half is a sample; otherwise a replica has one in each pass that has data for it.
-  int gradient_samples = 0;
-  for (const auto& step : steps) {
-    gradient_samples += (facts.halved ? 2 : 1) * step.sharers;
-  }
-  const double scale = facts.summary.samples / static_cast<double>(spec_.batch.initial);
-  // Successive gradients are compared if both are of a whole step.
-  if (gradient_samples == 1 && !(facts.whole && gradients_.front()->has_previous())) return;
-  std::vector<gns::GroupSample> groups;
-  for (const GroupNorms& norms : facts.summary.norms) {
-    groups.push_back({norms.local, norms.total, norms.previous, norms.product});
-  }
-  const double stands_for =
-      static_cast<double>(std::max<int64_t>(before.step - before.last_measured, 1));
-  after.last_measured = before.step;
-  if (!after.statistics.update(gradient_samples, scale, groups, stands_for)) return;
-  if (facts.whole && ++after.fresh >= BatchChooser::kEnough) {
-    after.proven = std::max(after.proven, facts.batch.total(facts.replicas));
-  }
-}
-
-double Stepper::epochs(const Progress& progress) const {
-  if (spec_.batch.adaptive) return progress.iterations / iterations_per_epoch_;
-  return static_cast<double>(progress.position.epoch) +
-         static_cast<double>(progress.position.index) /
-             static_cast<double>(loader_.sampler().samples());
-}
-
-// Moves the position past the step, and counts epochs.
-void Stepper::advance(Progress& after, const data::Step& last, double gain) const {
-  after.iterations += gain;
-  after.position = last.next;
-  bool epoch_over = false;
-  const auto epoch = static_cast<double>(after.position.epoch);
-  if (spec_.batch.adaptive) {
-    epoch_over = epochs(after) + kRounding >= epoch + 1;
-    if (!epoch_over && last.ends_pass) {
-      after.position = {last.from.epoch, last.from.pass + 1, 0};
-    }
-  } else {
-    epoch_over = last.ends_pass;
-  }
-  if (epoch_over) after.position = {last.from.epoch + 1, 0, 0};
-  const double done = epochs(after);
-  after.ended_by = reached_limit(after, spec_, done);
-  after.finished = after.ended_by != EndedBy::nothing;
-  if (done + kRounding >= after.next_validation || after.finished) {
-    after.validate = true;
-    while (after.next_validation <= done + kRounding) {
-      after.next_validation += spec_.validate_every_epochs;
-    }
-  }
-}
-
 Prepared Stepper::prepare(const Progress& progress, const Team& team, const Decisions& decisions,
                           double last_step_s) {
   begin(progress, team);
@@ -350,75 +288,6 @@ Prepared Stepper::prepared_by(const Running& run, Prepared::Kind kind,
   return prepared;
 }
 
-// The rates of an update, by the statistics of `prepared.after`.
-void Stepper::set_rates(Prepared& prepared, const Progress& before) const {
-  const auto initial = static_cast<double>(spec_.batch.initial);
-  const auto batch = static_cast<double>(before.batch.total(prepared.facts.replicas));
-  const double rate_scale =
-      gns::rate_scale(batch / initial, prepared.facts.summary.samples / initial);
-  const double schedule = schedule_.factor(before.iterations);
-  prepared.momentum = schedule_.momentum(before.iterations);
-  for (int g = 0; g < optimizer_.group_count(); ++g) {
-    const double gain = prepared.after.statistics.gain(rate_scale, g);
-    std::optional<double> factor;
-    if (!spec_.rule) {
-      factor = program_.lr_factor({rate_scale, gain, before.iterations, iterations_per_epoch_, g});
-    }
-    if (factor && !(std::isfinite(*factor) && *factor > 0)) {
-      fail("the program's scaling rule returned {}; it must be a finite number above 0", *factor);
-    }
-    if (!factor) {
-      factor = gns::lr_factor(
-          spec_.rule.value_or(optimizer_.scaling_rule(g)),
-          {rate_scale, gain, before.iterations, spec_.legw_warmup_epochs, iterations_per_epoch_});
-    }
-    prepared.lr_factors.push_back(schedule * *factor);
-  }
-}
-
-// Counts a step whose statistics are in `prepared.after`, and completes its facts.
-void Stepper::end_step(Prepared& prepared, const Running& run) const {
-  Progress& after = prepared.after;
-  StepFacts& facts = prepared.facts;
-  const StepSummary& summary = facts.summary;
-  const double scale = summary.samples / static_cast<double>(spec_.batch.initial);
-  const double gain = after.statistics.gain(scale);
-  ++after.step;
-  after.trained_s += summary.slowest_s;
-  after.measure = summary.next_measure;
-  if (facts.skipped()) {
-    ++after.skipped;
-    // A smaller loss scale may help.
-    if (run.before->loss_scale.factor == 1) ++after.skipped_in_a_row;
-  } else {
-    after.skipped_in_a_row = 0;
-    after.epoch_loss_sum += summary.loss * summary.samples;
-    after.epoch_samples += summary.samples;
-  }
-  const data::Position& from = run.steps.front().from;
-  if (from.pass == 0 && from.index == 0) after.sums.clear();
-  for (size_t i = 0; i < run.sums.size(); ++i) after.sums[run.sums[i]] += summary.sums[i];
-  // A skipped step makes no progress, but consumes its samples.
-  advance(after, run.steps.back(), facts.skipped() ? 0.0 : gain);
-  if (summary.next_batch.atomic > 0 && summary.next_batch != run.before->batch) {
-    after.batch = summary.next_batch;
-    after.batch_since = after.step;
-    after.fresh = 0;
-  }
-
-  facts.step = after.step;
-  facts.iterations = after.iterations;
-  facts.total_iterations = expected_iterations(after, spec_, iterations_per_epoch_ * spec_.epochs);
-  facts.lr = optimizer_.base_lr(0) * prepared.lr_factors[0];
-  facts.gain = gain;
-  facts.efficiency = gain / scale;
-  if (!after.statistics.empty() && after.statistics.sqr() > 0) {
-    facts.noise_scale =
-        after.statistics.var() / after.statistics.sqr() * static_cast<double>(spec_.batch.initial);
-  }
-  facts.step_s = seconds_since(run.begun);
-}
-
 void Stepper::add_sums(const std::map<std::string, double>& sums) {
   for (const auto& [name, value] : sums) {
     running_->sums.push_back(name);
@@ -443,11 +312,12 @@ Prepared Stepper::finish(const Decisions& decisions, double last_step_s) {
   const StepFacts& facts = prepared.facts;
   if (run.team.communicator) gradients.drop_unused(facts.summary.used);
   if (progress.measure && !facts.skipped()) {
-    update_statistics(prepared.after, progress, facts, run.steps);
+    accounting_.add_statistics(prepared, progress, run.steps, gradients.has_previous());
   }
-  set_rates(prepared, progress);
+  accounting_.set_rates(prepared, progress);
   prepared.after.loss_scale = progress.loss_scale.after(spec_.precision, !facts.skipped());
-  end_step(prepared, run);
+  accounting_.end_step(prepared, progress, run.steps, run.sums);
+  prepared.facts.step_s = seconds_since(run.begun);
   return prepared;
 }
 
@@ -479,7 +349,7 @@ Prepared Stepper::turn(size_t model, const at::Tensor& loss) {
     run.norms[g].local += summary.norms[g].local;
     run.norms[g].total += summary.norms[g].total;
   }
-  set_rates(prepared, progress);
+  accounting_.set_rates(prepared, progress);
   ++prepared.after.turn;
   prepared.after.turn_loss += summary.loss;
   prepared.after.turn_skipped |= summary.nonfinite;
@@ -519,10 +389,11 @@ Prepared Stepper::finish_turns(const Decisions& decisions, double last_step_s) {
   facts.whole &= !run.again;
   // Statistics compare replicas' gradients: a lone one has none to compare.
   if (progress.measure && run.team.replicas > 1 && !run.again && !facts.skipped()) {
-    update_statistics(prepared.after, progress, facts, run.steps);
+    accounting_.add_statistics(prepared, progress, run.steps, /*compared=*/false);
   }
-  set_rates(prepared, progress);
-  end_step(prepared, run);
+  accounting_.set_rates(prepared, progress);
+  accounting_.end_step(prepared, progress, run.steps, run.sums);
+  prepared.facts.step_s = seconds_since(run.begun);
   prepared.after.turn = 0;
   prepared.after.turn_loss = 0;
   prepared.after.turn_skipped = false;

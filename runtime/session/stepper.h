@@ -29,12 +29,12 @@
 #include "core/job/training_spec.h"
 #include "runtime/data/loader.h"
 #include "runtime/optim/optimizer.h"
-#include "runtime/optim/schedule.h"
 #include "runtime/parallel/gradients.h"
-#include "runtime/session/exchange.h"
 #include "runtime/session/precision.h"
+#include "runtime/session/prepared.h"
 #include "runtime/session/progress.h"
 #include "runtime/session/saved_buffers.h"
+#include "runtime/session/step_accounting.h"
 #include "runtime/session/step_hooks.h"
 
 namespace adaptdl {
@@ -46,42 +46,11 @@ struct Team {
   uint64_t member = 0;  // for the hooks only
 };
 
-// Facts about a step, for events.
-struct StepFacts {
-  StepSummary summary;
-  int64_t step = 0;
-  double iterations = 0, lr = 0, gain = 1, efficiency = 1;
-  double total_iterations = 0;  // expected at the end of training
-  double noise_scale = 0;       // tr(covariance) / |gradient|^2, samples; 0 = unknown
-  double step_s = 0;            // on this replica
-  BatchPlan batch;
-  int replicas = 1;
-  bool whole = true;    // not cut short by the end of a pass
-  bool halved = false;  // computed in halves by a lone replica, to measure
-  bool skipped() const { return summary.nonfinite; }
-};
-
 // What one forward and backward pass is to compute.
 struct Pass {
   std::vector<at::Tensor> batch;  // one tensor per data column, on the program's device
   int64_t samples = 0;            // >= 1
   bool goes_on = false;           // each sample follows that at its place in the pass before
-};
-
-// What is applied once all members have prepared it.
-struct Prepared {
-  enum class Kind {
-    step,        // an update, and the step is over
-    turn,        // an update of one of several models
-    turns_over,  // a step whose updates are applied
-    validation,  // the result of one
-  };
-  Kind kind = Kind::step;
-  Progress after;
-  std::vector<double> lr_factors;  // per parameter group
-  std::optional<double> momentum;  // if the schedule changes it
-  StepFacts facts;
-  bool left_out = false;  // there was no validation
 };
 
 // Rank 0's decisions for the step after this one.
@@ -99,10 +68,7 @@ class Stepper {
           const data::Dataset& dataset, at::Device device, StepHooks& hooks,
           const std::vector<size_t>& models = {});
 
-  // Iterations per epoch, D / M0.
-  double iterations_per_epoch() const { return iterations_per_epoch_; }
-  // Passes over the data: by the samples taken, or with an adaptive batch by their worth.
-  double epochs(const Progress& progress) const;
+  const StepAccounting& accounting() const { return accounting_; }
 
   // Runs the program once on a small first batch. Throws Error if its loss is not a scalar or has
   // no gradient. Does not change parameters, buffers and gradients.
@@ -161,8 +127,6 @@ class Stepper {
   // Lets the loader's threads read ahead from `progress`.
   void read_ahead(const Progress& progress, const Team& team);
 
-  double lr_factor_of_schedule(double iterations) const { return schedule_.factor(iterations); }
-
  private:
   std::vector<data::Step> plan_passes(const Progress& progress, const Team& team) const;
   // A step between begin() and finish().
@@ -191,23 +155,16 @@ class Stepper {
   void report_gradients(StepReport& report, const Gradients& gradients) const;
   void report_decisions(StepReport& report, const Decisions& decisions, double last_step_s) const;
   Prepared prepared_by(const Running& run, Prepared::Kind kind, const StepReport& report) const;
-  void set_rates(Prepared& prepared, const Progress& before) const;
-  void end_step(Prepared& prepared, const Running& run) const;
   at::Tensor forward(const std::vector<at::Tensor>& batch);
-  void update_statistics(Progress& after, const Progress& before, const StepFacts& facts,
-                         const std::vector<data::Step>& steps) const;
-  void advance(Progress& after, const data::Step& last, double gain) const;
-
   Program& program_;
   Optimizer& optimizer_;
-  Schedule& schedule_;
   const TrainingSpec& spec_;
   at::Device device_;
   StepHooks& hooks_;
   data::Loader loader_;
+  StepAccounting accounting_;
   std::vector<std::unique_ptr<Gradients>> gradients_;  // of each model
   SavedBuffers saved_buffers_;
-  double iterations_per_epoch_ = 1;
   bool turns_ = false;         // several models
   double measure_cost_s_ = 0;  // of one measured step, smoothed; rank 0's value decides
   std::optional<Running> running_;

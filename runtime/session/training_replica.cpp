@@ -51,7 +51,7 @@ TrainingReplica::TrainingReplica(Program& program, const TrainingSpec& spec,
                 static_cast<double>(data_.train.size()) / static_cast<double>(spec.batch.initial)),
       stepper_(program, optimizer_, schedule_, spec, data_.train, options.device, *options.hooks,
                options.models),
-      reporter_(session, stepper_.iterations_per_epoch(), spec.batch),
+      reporter_(session, stepper_.accounting().iterations_per_epoch(), spec.batch),
       checkpointer_(options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
                     [&session](const json& event) { session.emit(event); }),
       batch_policy_(spec, data_.train.size()),
@@ -211,7 +211,7 @@ void TrainingReplica::finish_tick() {
   progress_ = done.after;
   pending_.reset();
   if (done.kind == Prepared::Kind::turn) return;
-  const double epochs = progress_.iterations / stepper_.iterations_per_epoch();
+  const double epochs = progress_.iterations / stepper_.accounting().iterations_per_epoch();
   if (validation) {
     if (done.left_out) return;
     const bool best = models_.is_best(progress_);
@@ -407,7 +407,7 @@ void TrainingReplica::initialise() {
     if (!checkpoint->header.state.value("ended", false)) checkpointer_.failed();
     // The limits may differ from those of the run that wrote it.
     const bool was_finished = progress_.finished;
-    progress_.ended_by = reached_limit(progress_, spec_, stepper_.epochs(progress_));
+    progress_.ended_by = reached_limit(progress_, spec_, stepper_.accounting().epochs(progress_));
     progress_.finished = progress_.ended_by != EndedBy::nothing;
     progress_.validate |= progress_.finished && !was_finished;
     reporter_.resume(checkpoint->header.step, checkpoint->path, problems);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "adaptdl/program.h"
+#include "runtime/optim/schedule.h"
 #include "runtime/session/batch_policy.h"
 #include "runtime/session/checkpointer.h"
 #include "runtime/session/progress.h"
