@@ -193,7 +193,8 @@ void OpenLoop::turn(size_t model, const at::Tensor& loss) {
   if (!member_ || !stepper_.begun()) return;
   const bool whole = in_generation(/*together=*/true, [&] {
     if (turn_ > progress_.turn) settle(stepper_.turn(model, loss));
-    if (stepper_.begun()) stepper_.next_turn();
+    // Where the others had another state, the body runs again: what it still does is undone.
+    stepper_.begun() ? stepper_.next_turn() : stepper_.save();
   });
   if (!whole) stepper_.break_off();
 }
