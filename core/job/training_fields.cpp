@@ -142,6 +142,15 @@ Section data() {
           field<&S::prefetch_batches>("prefetch_batches", between(1, 1024),
                                       "Batches of each replica kept ready.", {.unit = "batches"}),
           field<&S::shuffle>("shuffle", any(), "Shuffle the samples for every pass."),
+          field<&S::shuffle_buffer>("shuffle_buffer", between(0, 1 << 30),
+                                    "Samples of a program's stream that are shuffled together; a "
+                                    "replica keeps its own of them in memory. 0: shuffle only the "
+                                    "shards.",
+                                    {.unit = "samples"}),
+          field<&S::shards_at_once>(
+              "shards_at_once", between(1, 64),
+              "Shards of a program's stream that are read side by side, if it is shuffled.",
+              {.unit = "shards"}),
           field<&S::drop_last>("drop_last", any(),
                                "Skip the last samples of a pass if they do not fill a batch."),
       },

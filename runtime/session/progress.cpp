@@ -25,6 +25,7 @@ void visit_fields(P& p, Visit&& visit) {
   visit("epoch", p.position.epoch);
   visit("pass", p.position.pass);
   visit("index", p.position.index);
+  visit("passes", p.position.passes);
   visit("atomic", p.batch.atomic);
   visit("micro_steps", p.batch.micro_steps);
   visit("batch_since", p.batch_since);

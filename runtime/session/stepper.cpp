@@ -16,14 +16,14 @@
 namespace adaptdl {
 namespace {
 
-data::Sampler make_sampler(const TrainingSpec& spec, int64_t samples) {
+data::Sampler make_sampler(const TrainingSpec& spec, const data::Dataset& dataset) {
   data::SamplerOptions options;
   options.seed = spec.seed;
-  options.shuffle = spec.data.shuffle;
+  options.shuffle = spec.data.shuffle && !dataset.in_order();
   options.drop_last = spec.data.drop_last;
   // With an adaptive batch an epoch ends by progress and may use the data more than once.
   options.after = spec.batch.adaptive ? data::AfterPass::next_pass : data::AfterPass::next_epoch;
-  return data::Sampler(samples, options);
+  return data::Sampler(dataset.size(), options);
 }
 
 data::LoaderOptions loader_options(const TrainingSpec& spec) {
@@ -68,7 +68,7 @@ Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
       spec_(spec),
       device_(device),
       hooks_(hooks),
-      loader_(dataset, make_sampler(spec, dataset.size()), loader_options(spec)),
+      loader_(dataset, make_sampler(spec, dataset), loader_options(spec)),
       gradients_(program.parameters(), optimizer),
       saved_buffers_(program),
       iterations_per_epoch_(static_cast<double>(dataset.size()) /
@@ -252,12 +252,12 @@ void Stepper::advance(Progress& after, const data::Step& last, double gain) cons
   if (spec_.batch.adaptive) {
     epoch_over = epochs(after) + kRounding >= epoch + 1;
     if (!epoch_over && last.ends_pass) {
-      after.position = {last.from.epoch, last.from.pass + 1, 0};
+      after.position = data::next_pass(last.from);
     }
   } else {
     epoch_over = last.ends_pass;
   }
-  if (epoch_over) after.position = {last.from.epoch + 1, 0, 0};
+  if (epoch_over) after.position = data::next_epoch(last.from);
   const double done = epochs(after);
   after.ended_by = reached_limit(after, spec_, done);
   after.finished = after.ended_by != EndedBy::nothing;
