@@ -30,4 +30,11 @@ def policy(folder, draw):
     check(steps > 120, f"the pole stands for {steps} steps")
 
 
-main(policy)
+def stream(folder, draw):
+    """A stream of text files, with noise of each sample's own."""
+    run = trained(folder, draw, "stream", "--", folder.file("shards"))
+    error = last_metric(run, "error")
+    check(error < 0.2, f"the mean error is {error}")
+
+
+main(policy, stream)
