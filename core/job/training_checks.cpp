@@ -195,6 +195,7 @@ class Checker {
 
   void needs_validations(const std::string& path, const char* what) const {
     if (!spec_.data.validation.empty() || spec_.data.validation_fraction > 0) return;
+    if (spec_.data.train.empty()) return;  // a program brings its data
     refuse(path, fmt::format("{} needs validations, but there are none; set "
                              "data.validation_fraction or data.validation",
                              what));

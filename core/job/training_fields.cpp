@@ -145,9 +145,17 @@ Section data() {
           field<&S::continuous>(
               "continuous", any(),
               "Each place in a batch goes on with the samples in order: for models that carry "
-              "state "
-              "from one window of a text to the next. Not shuffled; validation_fraction takes the "
-              "last samples."),
+              "state from one window of a text to the next. Not shuffled; validation_fraction "
+              "takes the last samples."),
+          field<&S::shuffle_buffer>("shuffle_buffer", between(0, 1 << 30),
+                                    "Samples of a program's stream that are shuffled together; a "
+                                    "replica keeps its own of them in memory. 0: shuffle only the "
+                                    "shards.",
+                                    {.unit = "samples"}),
+          field<&S::shards_at_once>(
+              "shards_at_once", between(1, 64),
+              "Shards of a program's stream that are read side by side, if it is shuffled.",
+              {.unit = "shards"}),
           field<&S::drop_last>("drop_last", any(),
                                "Skip the last samples of a pass if they do not fill a batch."),
       },

@@ -45,8 +45,10 @@ struct DataSpec {
   int prefetch_threads = 1;  // per replica, [0, 64]
   int prefetch_batches = 2;  // kept ready, [1, 1024]
   bool shuffle = true;
-  bool continuous = false;  // batches go on where the one before ended; then not shuffled
-  bool drop_last = false;   // drop the rest of a pass that does not fill a batch
+  bool continuous = false;        // batches go on where the one before ended; then not shuffled
+  int64_t shuffle_buffer = 1000;  // of a stream; >= 0
+  int shards_at_once = 8;         // of a stream; [1, 64]
+  bool drop_last = false;         // drop the rest of a pass that does not fill a batch
 };
 
 struct BatchSpec {

@@ -111,6 +111,11 @@ Dataset Dataset::subset(int64_t begin, int64_t end) const {
 
 std::pair<Dataset, Dataset> Dataset::split(double fraction, uint64_t seed) const {
   ADAPTDL_CHECK(fraction > 0.0 && fraction < 1.0);
+  if (in_order_) {
+    fail(
+        "data.validation_fraction: a stream cannot be divided; remove it, and give validation data "
+        "of their own");
+  }
   const int64_t parts = std::max<int64_t>(1, std::llround(fraction * static_cast<double>(size_)));
   if (parts >= size_) {
     fail("{}: {} samples, of which {} would go into validation: no samples left to train on",

@@ -19,6 +19,7 @@
 
 #include "core/job/training_spec.h"
 #include "runtime/data/dtype.h"
+#include "runtime/data/sampler.h"
 #include "runtime/data/watched_file.h"
 
 namespace adaptdl::data {
@@ -88,11 +89,24 @@ void set_torch_reader(TorchReader reader);
 // columns. Cheap to copy.
 class Dataset {
  public:
-  // Returns the batch of these rows, which only the program understands; thread-safe.
-  using Fetch = std::function<std::shared_ptr<void>(std::span<const int64_t> rows)>;
+  // A replica's share of a micro-batch, of a program's own data.
+  struct Request {
+    std::span<const int64_t> rows;  // the samples, at least one; valid until the batch is made
+    uint64_t seed = 0;              // the sampler's
+    Position pass;                  // in which the rows are read: its index does not matter
+    int stride = 1;                 // as long as the replicas stay the same, those of this one
+                                    // follow each other at this distance in the order of the pass
+  };
+  // Makes the batch, which only the program understands. Any thread calls it, once.
+  using Make = std::function<std::shared_ptr<void>()>;
+  // Reads what must be read in order, and returns what does the rest. Thread-safe; a loader calls
+  // it for one micro-batch after another, but may begin anew at any place.
+  using Fetch = std::function<Make(const Request& request)>;
 
-  // Requires: size >= 1.
-  Dataset(int64_t size, Fetch fetch) : size_(size), fetch_(std::move(fetch)) {}
+  // `in_order`: the data have an order of their own, for which a row is a place in the pass; no
+  // sampler shuffles them. Requires: size >= 1.
+  Dataset(int64_t size, Fetch fetch, bool in_order = false)
+      : size_(size), fetch_(std::move(fetch)), in_order_(in_order) {}
 
   // Throws Error if lengths differ (naming both sources and their lengths), or if there are no
   // columns or no samples.
@@ -100,6 +114,7 @@ class Dataset {
 
   int64_t size() const { return size_; }         // samples, >= 1
   const Fetch& fetch() const { return fetch_; }  // none: there are columns
+  bool in_order() const { return in_order_; }
   const std::vector<std::shared_ptr<const Column>>& columns() const { return columns_; }
 
   // The columns' row of sample `i`. Requires: 0 <= i < size().
@@ -111,7 +126,8 @@ class Dataset {
   // Returns {the rest, `fraction` of the samples}: a fixed, disjoint split, both in this set's
   // order. The set is divided into round(fraction * size()) equal stretches (at least 1), and
   // `seed` draws one sample from each. This needs no memory, and it represents every part of a
-  // sorted file. Throws Error if a part would be empty. Requires: 0 < fraction < 1.
+  // sorted file. Throws Error if a part would be empty, or if the data have an order of their own.
+  // Requires: 0 < fraction < 1.
   std::pair<Dataset, Dataset> split(double fraction, uint64_t seed) const;
 
  private:
@@ -119,6 +135,7 @@ class Dataset {
   int64_t size_ = 0;
   std::function<int64_t(int64_t)> map_;  // none: identity
   Fetch fetch_;
+  bool in_order_ = false;
 };
 
 struct Data {

@@ -46,6 +46,7 @@ struct Loader::Impl {
   mutable std::mutex mutex;
   std::condition_variable work;   // something to read, or the end
   std::condition_variable ready;  // a slot is done
+  std::condition_variable turn;   // `fetched` has grown, or the version
   // Settings; the owner's thread writes them under the mutex.
   int replicas = 0, rank = 0;  // 0 replicas: not configured
   int64_t atomic_batch = 0;
@@ -55,6 +56,7 @@ struct Loader::Impl {
   // slots[n % size].
   Place ahead;  // where the next batch to be read starts
   uint64_t issued = 0, delivered = 0;
+  uint64_t fetched = 0;    // batches whose turn to call Dataset::fetch() is over
   bool exhausted = false;  // the pass is over and the sampler stops, or a batch failed
   bool quit = false;
   std::vector<Slot> slots;
@@ -81,6 +83,7 @@ struct Loader::Impl {
       version.fetch_add(1, std::memory_order_relaxed);
     }
     work.notify_all();
+    turn.notify_all();
     for (std::thread& thread : threads) thread.join();
   }
 
@@ -91,14 +94,39 @@ struct Loader::Impl {
     return {step.next, step.ends_pass ? 0 : (at.micro + 1) % at_once};
   }
 
-  // Reads the batch of `step`; nothing if the version has changed meanwhile.
-  std::optional<Batch> read(const Step& step, uint64_t mine) const {
+  Dataset::Make fetch(const Step& step, std::span<const int64_t> rows) const {
+    if (rows.empty()) return [] { return std::shared_ptr<void>(); };
+    return dataset.fetch()({rows, sampler.options().seed, step.from, step.sharers});
+  }
+
+  // As fetch(), when it is the turn of this batch; nothing if the version has changed meanwhile.
+  // After an error the turn of the batches behind does not come.
+  Dataset::Make fetch_in_turn(const Step& step, std::span<const int64_t> rows, uint64_t sequence,
+                              uint64_t mine) {
+    const auto outdated = [&] { return version.load(std::memory_order_relaxed) != mine; };
+    std::unique_lock lock(mutex);
+    turn.wait(lock, [&] { return outdated() || fetched == sequence; });
+    if (outdated()) return {};
+    lock.unlock();
+    Dataset::Make make = fetch(step, rows);
+    lock.lock();
+    if (outdated()) return {};
+    ++fetched;
+    turn.notify_all();
+    return make;
+  }
+
+  // Reads the batch of `step`; nothing if the version has changed meanwhile. `sequence`: its number
+  // since configure(); none on the caller's thread.
+  std::optional<Batch> read(const Step& step, std::optional<uint64_t> sequence, uint64_t mine) {
     std::vector<int64_t> rows = sampler.indices(step);
     for (int64_t& row : rows) row = dataset.row(row);
     Batch batch;
     batch.step = step;
     if (dataset.fetch()) {
-      if (!rows.empty()) batch.fetched = dataset.fetch()(rows);
+      const auto make = sequence ? fetch_in_turn(step, rows, *sequence, mine) : fetch(step, rows);
+      if (!make) return {};
+      batch.fetched = make();
       return batch;
     }
     batch.columns.reserve(dataset.columns().size());
@@ -147,7 +175,7 @@ struct Loader::Impl {
       std::optional<Batch> batch;
       std::exception_ptr error;
       try {
-        batch = read(step, mine);
+        batch = read(step, sequence, mine);
       } catch (...) {
         error = std::current_exception();
       }
@@ -202,11 +230,12 @@ void Loader::configure(const Position& position, int replicas, int rank, int64_t
     self.atomic_batch = atomic_batch;
     self.at_once = at_once;
     self.place = self.ahead = {position};
-    self.issued = self.delivered = 0;
+    self.issued = self.delivered = self.fetched = 0;
     self.exhausted = false;
     self.slots.swap(dropped);
   }
   self.work.notify_all();
+  self.turn.notify_all();
 }
 
 std::optional<Batch> Loader::next() {
@@ -219,7 +248,7 @@ std::optional<Batch> Loader::next() {
     const Step step = self.step_at(self.place);
     if (step.consumed == 0) return {};
     try {
-      batch = self.read(step, self.version.load(std::memory_order_relaxed));
+      batch = self.read(step, {}, self.version.load(std::memory_order_relaxed));
     } catch (...) {
       error = std::current_exception();
     }

@@ -6,6 +6,7 @@
 //  1. Micro-batches are in the sampler's order for any number of threads.
 //  2. At most `ready_batches` are being read or ready.
 //  3. A read started before a configure() is never delivered after it.
+//  4. Of data that a program reads itself, Dataset::fetch() is called in the order of the batches.
 
 #include <cstddef>
 #include <cstdint>

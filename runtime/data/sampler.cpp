@@ -37,6 +37,34 @@ int64_t Permutation::operator()(int64_t i) const {
   return static_cast<int64_t>(value);
 }
 
+int64_t Permutation::inverse(int64_t of) const {
+  auto value = static_cast<uint64_t>(of);
+  do {
+    uint64_t a = value % left_, b = value / left_;
+    for (int round = kRounds - 2; round >= 0; round -= 2) {
+      b += right_ - reduce(splitmix64(keys_[static_cast<size_t>(round) + 1] ^ a), right_);
+      if (b >= right_) b -= right_;
+      a += left_ - reduce(splitmix64(keys_[static_cast<size_t>(round)] ^ b), left_);
+      if (a >= left_) a -= left_;
+    }
+    value = b * left_ + a;
+  } while (value >= size_);
+  return static_cast<int64_t>(value);
+}
+
+Position next_pass(const Position& at) {
+  return {at.epoch, at.pass + 1, 0, at.passes + 1};
+}
+
+Position next_epoch(const Position& at) {
+  return {at.epoch + 1, 0, 0, at.passes + 1};
+}
+
+uint64_t sample_seed(uint64_t seed, const Position& pass, int64_t sample) {
+  const uint64_t of_pass = splitmix64(splitmix64(splitmix64(seed) ^ pass.epoch) ^ pass.pass);
+  return splitmix64(of_pass ^ static_cast<uint64_t>(sample));
+}
+
 Sampler::Sampler(int64_t samples, SamplerOptions options) : samples_(samples), options_(options) {
   ADAPTDL_CHECK(samples >= 1);
 }
@@ -77,19 +105,18 @@ Step Sampler::step(const Position& position, int replicas, int rank, int64_t ato
   step.sharers = static_cast<int>(sharers);
   step.samples = rank < sharers ? (step.consumed - rank + sharers - 1) / sharers : 0;
   const int64_t end = step.from.index + step.consumed;
-  step.next = {step.from.epoch, step.from.pass, end};
+  step.next = step.from;
+  step.next.index = end;
   step.ends_pass = over(end);
   if (step.ends_pass) {
-    step.next = options_.after == AfterPass::stop
-                    ? Position{step.from.epoch, step.from.pass, samples_}
-                    : following_pass(step.from);
+    step.next.index = samples_;
+    if (options_.after != AfterPass::stop) step.next = following_pass(step.from);
   }
   return step;
 }
 
 Position Sampler::following_pass(const Position& at) const {
-  return options_.after == AfterPass::next_pass ? Position{at.epoch, at.pass + 1, 0}
-                                                : Position{at.epoch + 1, 0, 0};
+  return options_.after == AfterPass::next_pass ? next_pass(at) : next_epoch(at);
 }
 
 // `step`: its replica, and where it is in the pass. With fewer samples than replicas some get none.
@@ -101,12 +128,12 @@ Step Sampler::continuous_step(Step step, int64_t replicas, int64_t atomic) const
   step.consumed = batch;
   step.sharers = static_cast<int>(sharers);
   step.samples = step.rank < sharers ? atomic : 0;
-  step.next = {step.from.epoch, step.from.pass, step.from.index + batch};
+  step.next = step.from;
+  step.next.index += batch;
   step.ends_pass = row + 1 == rows;
   if (step.ends_pass) {
-    step.next = options_.after == AfterPass::stop
-                    ? Position{step.from.epoch, step.from.pass, samples_}
-                    : following_pass(step.from);
+    step.next.index = samples_;
+    if (options_.after != AfterPass::stop) step.next = following_pass(step.from);
   }
   return step;
 }

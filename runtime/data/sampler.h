@@ -30,8 +30,9 @@ namespace adaptdl::data {
 // A place in the data, the same on all replicas; part of a checkpoint.
 struct Position {
   uint64_t epoch = 0;
-  uint64_t pass = 0;  // within the epoch: adaptive batches may use the data more than once
-  int64_t index = 0;  // samples of this pass consumed by all replicas together
+  uint64_t pass = 0;    // within the epoch: adaptive batches may use the data more than once
+  int64_t index = 0;    // samples of this pass consumed by all replicas together
+  uint64_t passes = 0;  // begun before this one, in all epochs
 
   bool operator==(const Position&) const = default;
 };
@@ -48,12 +49,22 @@ class Permutation {
 
   // Requires: 0 <= i < size. About 0.15 us.
   int64_t operator()(int64_t i) const;
+  // The i of which operator() gives `value`. Requires: 0 <= value < size.
+  int64_t inverse(int64_t value) const;
 
  private:
   static constexpr int kRounds = 16;
   uint64_t size_, left_, right_;
   std::array<uint64_t, kRounds> keys_;
 };
+
+// The position at the start of the pass or epoch that follows `at`'s pass.
+Position next_pass(const Position& at);
+Position next_epoch(const Position& at);
+
+// The seed of what is drawn for a sample in a pass. The same for any replicas and threads, in every
+// version and on every machine, as the permutation.
+uint64_t sample_seed(uint64_t seed, const Position& pass, int64_t sample);
 
 enum class AfterPass {
   stop,        // the position stays at the end; there is no next micro-batch

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
-#include "runtime/open/map_rows.h"
 #include "runtime/open/open_loop.h"
 #include "runtime/open/open_program.h"
 #include "runtime/session/check_tensors.h"
+#include "runtime/session/program_data.h"
 #include "runtime/session/run_program.h"
 #include "runtime/session/session.h"
 #include "runtime/session/step_failure.h"
@@ -108,15 +108,14 @@ struct Training::Impl {
     if (!loop) {
       if (!program.can_save()) run.launch.options.model_path = run.launch.options.best_path = "";
       check_tensors(program);
-      if (!run.launch.options.data && run.spec.data.train.empty()) {
-        fail("there is no data: name it in the settings (data.train), or call use_data()");
-      }
-      run.launch.options.models = program.models();
-      if (!run.launch.options.models.empty()) {
+      auto& options = run.launch.options;
+      options.data = open_program_data(data, run.spec, options.data_dir);
+      options.models = program.models();
+      if (!options.models.empty()) {
         run.spec.data.drop_last = true;
         run.spec.batch.accumulation = false;
       }
-      loop.emplace(program, run.spec, run.launch.options, session, sums);
+      loop.emplace(program, run.spec, options, session, sums);
     }
     return loop->next_epoch();
   }
@@ -127,6 +126,7 @@ struct Training::Impl {
   Session session;
   OpenedRun run;
   OpenProgram program;
+  ProgramData data;
   Accumulator accumulator;
   std::map<std::string, double> sums;  // of the present body
   bool failed = false;
@@ -187,19 +187,18 @@ void Training::add_state(const std::string& name, std::function<std::string()> s
   impl_->checked([&] { program.add_state(name, std::move(save), std::move(load)); });
 }
 
-void Training::use_data(std::shared_ptr<const MapDataset> train,
-                        std::shared_ptr<const MapDataset> validation) {
+void Training::use_data(std::shared_ptr<const ProgramDataset> train,
+                        std::shared_ptr<const ProgramDataset> validation) {
   impl_->before_loop("use_data()");
-  impl_->checked([&] {
-    const DataSpec& spec = impl_->run.spec.data;
-    if (!spec.train.empty()) fail("use_data(): the settings name other data; remove data.train");
-    if (validation && spec.validation_fraction > 0) {
-      fail("use_data(): data.validation_fraction contradicts validation data; give one of the two");
-    }
-    data::Data data = data::split_off_validation(spec, rows_of(std::move(train)));
-    if (validation) data.validation = rows_of(std::move(validation));
-    impl_->run.launch.options.data = std::move(data);
-  });
+  impl_->data.train = std::move(train);
+  impl_->data.validation = std::move(validation);
+  impl_->checked([&] { check_program_data(impl_->data, impl_->run.spec.data); });
+}
+
+void Training::transform_data(Transform train, Transform validation) {
+  impl_->before_loop("transform_data()");
+  impl_->data.transform = std::move(train);
+  impl_->data.transform_validation = std::move(validation);
 }
 
 Sequence<int64_t> Training::epochs() {

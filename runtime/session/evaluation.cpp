@@ -10,7 +10,6 @@
 #include "runtime/data/dataset.h"
 #include "runtime/parallel/device_memory.h"
 #include "runtime/session/batch_policy.h"
-#include "runtime/session/batches.h"
 #include "runtime/session/check_tensors.h"
 #include "runtime/session/checkpointer.h"
 #include "runtime/session/load_weights.h"
@@ -26,9 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-data::Data open_both(const TrainingSpec& spec, const std::string& folder) {
-  install_torch_reader();
-  data::Data data = data::open_data(spec.data, folder);
+const data::Data& with_validation(const data::Data& data) {
   if (!data.validation) {
     fail(
         "nothing to evaluate on: the settings name no validation data; set data.validation or "
@@ -86,7 +83,7 @@ class Evaluation {
         spec_(spec),
         options_(options),
         session_(session),
-        data_(open_both(spec, options.data_dir)),
+        data_(with_validation(*options.data)),
         batch_policy_(spec, data_.train.size()),
         atomic_limit_(options.atomic_limit) {
     if (!program.can_validate()) {

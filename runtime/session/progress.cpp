@@ -25,6 +25,7 @@ void visit_fields(P& p, Visit&& visit) {
   visit("epoch", p.position.epoch);
   visit("pass", p.position.pass);
   visit("index", p.position.index);
+  visit("passes", p.position.passes);
   visit("turn", p.turn);
   visit("turn_loss", p.turn_loss);
   visit("turn_skipped", p.turn_skipped);

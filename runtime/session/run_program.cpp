@@ -11,6 +11,7 @@
 #include "runtime/session/device.h"
 #include "runtime/session/evaluation.h"
 #include "runtime/session/launch_settings.h"
+#include "runtime/session/program_data.h"
 #include "runtime/session/session.h"
 #include "runtime/session/step_failure.h"
 #include "runtime/session/trainer.h"
@@ -20,11 +21,13 @@ namespace adaptdl {
 namespace {
 
 int train_in(Session& session, const ReadSettings& read, const MakeProgram& make,
-             const std::shared_ptr<StepHooks>& hooks) {
-  const auto [launch, spec] = open_run(session, read, hooks);
+             const std::shared_ptr<StepHooks>& hooks, bool own_data) {
+  const auto [launch, spec] = open_run(session, read, hooks, own_data);
   const auto program = make({launch.options.device, launch.program, launch.arguments});
-  return launch.evaluate ? evaluate(*program, spec, launch.options, session)
-                         : train(*program, spec, launch.options, session);
+  TrainOptions options = launch.options;
+  options.data = open_program_data(program->data(), spec, options.data_dir);
+  return launch.evaluate ? evaluate(*program, spec, options, session)
+                         : train(*program, spec, options, session);
 }
 
 int report(const std::string& message, ExitCode code) {
@@ -64,7 +67,7 @@ OpenedRun open_run(Session& session, const ReadSettings& read,
 }
 
 int run_program(const ReadSettings& read, const MakeProgram& make,
-                const std::shared_ptr<StepHooks>& hooks) {
+                const std::shared_ptr<StepHooks>& hooks, bool own_data) {
   keep_freed_memory();
   try {
     Session session;
@@ -77,7 +80,7 @@ int run_program(const ReadSettings& read, const MakeProgram& make,
       return report(message, code);
     };
     try {
-      return train_in(session, read, make, hooks);
+      return train_in(session, read, make, hooks, own_data);
     } catch (const StepFailure& failure) {
       return give_up(failure.what(), failure.exit_code(), {{"step", failure.step}});
     } catch (const data::ReadFailed& error) {
@@ -95,7 +98,8 @@ int run_program(const ReadSettings& read, const MakeProgram& make,
 }
 
 int run_program(const std::string& settings, const MakeProgram& make) {
-  return run_program([&settings](const std::string&) { return settings; }, make);
+  return run_program([&settings](const std::string&) { return settings; }, make,
+                     std::make_shared<StepHooks>(), /*own_data=*/true);
 }
 
 }  // namespace adaptdl

@@ -28,10 +28,11 @@ struct OpenedRun {
 // What this process is to train: by the launcher, or alone. `own_data`: as parse_training_spec().
 // Throws Error for invalid settings.
 OpenedRun open_run(Session& session, const ReadSettings& read,
-                   const std::shared_ptr<StepHooks>& hooks, bool own_data = false);
+                   const std::shared_ptr<StepHooks>& hooks, bool own_data);
 
 // As the public run_program().
 int run_program(const ReadSettings& read, const MakeProgram& make,
-                const std::shared_ptr<StepHooks>& hooks = std::make_shared<StepHooks>());
+                const std::shared_ptr<StepHooks>& hooks = std::make_shared<StepHooks>(),
+                bool own_data = false);
 
 }  // namespace adaptdl

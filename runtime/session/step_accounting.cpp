@@ -51,12 +51,12 @@ void StepAccounting::advance(Progress& after, const data::Step& last, double gai
   if (spec_.batch.adaptive) {
     epoch_over = epochs(after) + kRounding >= epoch + 1;
     if (!epoch_over && last.ends_pass) {
-      after.position = {last.from.epoch, last.from.pass + 1, 0};
+      after.position = data::next_pass(last.from);
     }
   } else {
     epoch_over = last.ends_pass;
   }
-  if (epoch_over) after.position = {last.from.epoch + 1, 0, 0};
+  if (epoch_over) after.position = data::next_epoch(last.from);
   const double done = epochs(after);
   after.ended_by = reached_limit(after, spec_, done);
   after.finished = after.ended_by != EndedBy::nothing;

@@ -12,15 +12,15 @@
 namespace adaptdl {
 namespace {
 
-data::Sampler make_sampler(const TrainingSpec& spec, int64_t samples) {
+data::Sampler make_sampler(const TrainingSpec& spec, const data::Dataset& dataset) {
   data::SamplerOptions options;
   options.seed = spec.seed;
-  options.shuffle = spec.data.shuffle;
+  options.shuffle = spec.data.shuffle && !dataset.in_order();
   options.continuous = spec.data.continuous;
   options.drop_last = spec.data.drop_last;
   // With an adaptive batch an epoch ends by progress and may use the data more than once.
   options.after = spec.batch.adaptive ? data::AfterPass::next_pass : data::AfterPass::next_epoch;
-  return data::Sampler(samples, options);
+  return data::Sampler(dataset.size(), options);
 }
 
 data::LoaderOptions loader_options(const TrainingSpec& spec) {
@@ -65,7 +65,7 @@ Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
       spec_(spec),
       device_(device),
       hooks_(hooks),
-      loader_(dataset, make_sampler(spec, dataset.size()), loader_options(spec)),
+      loader_(dataset, make_sampler(spec, dataset), loader_options(spec)),
       accounting_(program, optimizer, schedule, spec, dataset.size()),
       saved_buffers_(program),
       turns_(!models.empty()) {

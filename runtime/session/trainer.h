@@ -40,7 +40,7 @@ struct TrainOptions {
   int replicas = 1;            // that the run is to have
   int64_t atomic_limit = 0;    // samples that memory suffices for in one pass; 0 = not known
   at::Device device = at::kCPU;
-  std::optional<data::Data> data;  // in place of the settings'
+  std::optional<data::Data> data;  // that is needed, as open_program_data() gives it
   std::vector<size_t> models;      // as Stepper's
   std::shared_ptr<StepHooks> hooks = std::make_shared<StepHooks>();
 };

@@ -24,12 +24,6 @@ namespace {
 
 using nlohmann::json;
 
-data::Data open(const TrainingSpec& spec, const TrainOptions& options) {
-  if (options.data) return *options.data;
-  install_torch_reader();
-  return data::open_data(spec.data, options.data_dir);
-}
-
 uint64_t total_bytes(const std::vector<NamedTensor>& tensors) {
   uint64_t bytes = 0;
   for (const auto& named : tensors) bytes += named.tensor.nbytes();
@@ -44,7 +38,7 @@ TrainingReplica::TrainingReplica(Program& program, const TrainingSpec& spec,
       spec_(spec),
       options_(options),
       session_(session),
-      data_(open(spec, options)),
+      data_(*options.data),
       optimizer_(spec.optimizer, program.parameters(),
                  [&program](const OptimizerGroup& group) { return program.update_rule(group); }),
       schedule_(spec.schedule,

@@ -68,4 +68,11 @@ def text(folder, draw):
     check(16 <= fresh <= 16 * (1 + rescales), "memories were lost", fresh, rescales)
 
 
-main(policy, gan, rule, text)
+def stream(folder, draw):
+    """A stream of text files, with noise of each sample's own."""
+    run = trained(folder, draw, "stream", "--", folder.file("shards"))
+    error = last_metric(run, "error")
+    check(error < 0.2, f"the mean error is {error}")
+
+
+main(policy, gan, rule, stream, text)

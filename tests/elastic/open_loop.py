@@ -133,6 +133,37 @@ def turns(folder, draw):
     check(accuracy > 0.5, f"the pupil learns little: {accuracy}")
 
 
+def streams(folder, draw):
+    """A stream with noise gives each step the samples and the noise that a single replica's closed
+    loop has undisturbed, while replicas come and die, and after the run was stopped."""
+    program = program_of(folder)
+    reference = folder.run(program, "--name", "reference", "--replicas", "1", *SLOWLY, "--",
+                           "closed", "stream")
+    arguments = ["--name", "streams", "--replicas", "1:3", *SLOWLY]
+    run = folder.run(program, *arguments, "--replicas-at", "0:1,15:3", "--set",
+                     "data.prefetch_threads=3", "--", "stream", "slow")
+    run.wait_replicas(3)
+    run.wait_steps_more(3)
+    seen = run.count()
+    check(kill(draw.choice(list(run.members().values()))), "the replica is gone already")
+    run.wait_replicas(2, after=seen)
+    run.wait_steps_more(3)
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+    first = run.losses()
+    check(max(first) < LAST, "it was too fast")
+    again = folder.run(program, *arguments, "--replicas-at", "0:2", "--", "stream")
+    check(again.wait_event("resume")["step"] == max(first), "resumed elsewhere", max(first))
+    for other in (again, reference):
+        other.expect_end(0, 200)
+    same_losses(first | again.losses(), reference.losses(), 1e-4)
+    evaluated = folder.run(program, "--name", "streams", "--evaluate", "--replicas", "2", "--",
+                           "closed", "stream")
+    evaluated.expect_end(0)
+    ours, wanted = validations(evaluated)[LAST], validations(again)[LAST]
+    check(abs(ours[0] - wanted[0]) < 1e-5, "another loss in the evaluation", ours, wanted)
+
+
 def elastic(folder, draw):
     """Replicas come, die and go, and the run is stopped and resumed; each step's loss is that of a
     single replica in the closed loop, and no finished step is lost."""
@@ -234,5 +265,5 @@ def by_hand(folder, draw):
     check(os.path.exists(folder.file("digits", "model.pt")), "no model")
 
 
-main(same_as_closed, own_data, model_of_its_own, turns, elastic, join_after_validations,
+main(same_as_closed, own_data, streams, model_of_its_own, turns, elastic, join_after_validations,
      die_in_validation, throws, by_hand)

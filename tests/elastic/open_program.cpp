@@ -2,11 +2,12 @@
 // images of handwritten digits. The lines marked with a number are the steps in which AdaptDL's
 // tutorial changes such a program.
 //
-//   open_program [closed] [own] [slow] [throw] [model] [turns]
+//   open_program [closed] [own] [stream] [slow] [throw] [model] [turns]
 //
-// closed: trains the same model in the library's loop; own: reads the data itself; slow: 10 ms more
-// for each batch; throw: an exception in the sixth step; model: it is one of several, all of one;
-// turns: two models that learn from each other's outputs.
+// closed: trains the same model in the library's loop; own: reads the data itself; stream: reads
+// the images for training as a stream, and adds noise to them; slow: 10 ms more for each batch;
+// throw: an exception in the sixth step; model: it is one of several, all of one; turns: two models
+// that learn from each other's outputs.
 
 #include <adaptdl/adaptdl.h>
 #include <chrono>
@@ -38,14 +39,19 @@ std::string folder_of_program() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().string() + "/";
 }
 
-// The settings without `train`, for data of the program's own.
-std::string without_train() {
-  std::string settings = kSettings;
-  const size_t begin = settings.find("  train:"), end = settings.find("  validation_fraction");
-  return settings.erase(begin, end - begin);
-}
+bool slow = false, own = false, stream = false, throws = false, model = false;
 
-bool slow = false, own = false, throws = false, model = false;
+// The settings without `train`, for data of the program's own.
+std::string chosen_settings() {
+  std::string settings = kSettings;
+  const size_t begin = settings.find("  train:"), fraction = settings.find("  validation_fraction");
+  if (own) settings.erase(begin, fraction - begin);
+  if (stream) {
+    settings.replace(begin, settings.find("batch:") - begin,
+                     "  shuffle_buffer: 100\n  shards_at_once: 4\n");
+  }
+  return settings;
+}
 
 // The images and labels again, read by hand: each file has its numbers after a header.
 class Digits : public adaptdl::MapDataset {
@@ -74,6 +80,63 @@ class Digits : public adaptdl::MapDataset {
   std::vector<unsigned char> images_, labels_;
 };
 
+// The first images in nine shards, undecoded.
+class DigitStream : public adaptdl::StreamDataset {
+ public:
+  static constexpr int64_t kImages = 1442;
+  explicit DigitStream(std::shared_ptr<const Digits> digits) : digits_(std::move(digits)) {}
+  int64_t shards() const override { return 9; }
+  int64_t size(int64_t shard) const override { return begin(shard + 1) - begin(shard); }
+  std::unique_ptr<adaptdl::ShardReader> open(int64_t shard, int64_t first) const override {
+    class Reader : public adaptdl::ShardReader {
+     public:
+      Reader(const Digits& digits, int64_t next, int64_t end)
+          : digits_(digits), next_(next), end_(end) {}
+      std::vector<at::Tensor> next() override {
+        if (next_ == end_) return {};
+        return digits_.get(next_++);
+      }
+
+     private:
+      const Digits& digits_;
+      int64_t next_, end_;
+    };
+    return std::make_unique<Reader>(*digits_, begin(shard) + first, begin(shard + 1));
+  }
+
+ private:
+  static int64_t begin(int64_t shard) { return kImages * shard * shard / 81; }
+  std::shared_ptr<const Digits> digits_;
+};
+
+// The images behind those.
+class LastDigits : public adaptdl::MapDataset {
+ public:
+  explicit LastDigits(std::shared_ptr<const Digits> digits) : digits_(std::move(digits)) {}
+  int64_t size() const override { return digits_->size() - DigitStream::kImages; }
+  std::vector<at::Tensor> get(int64_t index) const override {
+    return digits_->get(DigitStream::kImages + index);
+  }
+
+ private:
+  std::shared_ptr<const Digits> digits_;
+};
+
+adaptdl::ProgramData program_data() {
+  adaptdl::ProgramData data;
+  if (!own && !stream) return data;
+  const auto digits = std::make_shared<Digits>(folder_of_program());
+  if (own) data.train = digits;
+  if (!stream) return data;
+  data.train = std::make_shared<DigitStream>(digits);
+  data.validation = std::make_shared<LastDigits>(digits);
+  data.transform = [](std::vector<at::Tensor> sample, at::Generator& random) {
+    sample[0] = sample[0] + 0.2 * torch::randn({1, 8, 8}, random);
+    return sample;
+  };
+  return data;
+}
+
 struct NetImpl : torch::nn::Module {
   NetImpl() {
     register_module("conv", conv);
@@ -92,8 +155,10 @@ struct NetImpl : torch::nn::Module {
 TORCH_MODULE(Net);
 
 void train() {
-  adaptdl::Training training(own ? without_train() : kSettings);              // 1
-  if (own) training.use_data(std::make_shared<Digits>(folder_of_program()));  // 2
+  adaptdl::Training training(chosen_settings());  // 1
+  const adaptdl::ProgramData data = program_data();
+  if (data.train) training.use_data(data.train, data.validation);  // 2
+  if (data.transform) training.transform_data(data.transform);
   torch::manual_seed(1);
   Net net;
   net->to(training.device());
@@ -198,6 +263,7 @@ class Closed : public adaptdl::Program {
             {"accuracy", (output.argmax(1) == batch[1]).sum()},
             {"count", torch::tensor(batch[1].size(0))}};
   }
+  adaptdl::ProgramData data() override { return program_data(); }
   void train(bool on) override { net_->train(on); }
   void save(const std::string& path) override { torch::save(net_, path); }
 
@@ -213,13 +279,15 @@ int main(int argc, char** argv) {
     slow |= std::string(argv[i]) == "slow";
     throws |= std::string(argv[i]) == "throw";
     own |= std::string(argv[i]) == "own";
+    stream |= std::string(argv[i]) == "stream";
     closed |= std::string(argv[i]) == "closed";
     model |= std::string(argv[i]) == "model";
     turns |= std::string(argv[i]) == "turns";
   }
   if (closed) {
-    return adaptdl::run_program(
-        kSettings, [](const adaptdl::ProgramContext&) { return std::make_unique<Closed>(); });
+    return adaptdl::run_program(chosen_settings(), [](const adaptdl::ProgramContext&) {
+      return std::make_unique<Closed>();
+    });
   }
   if (turns) {
     train_turns();

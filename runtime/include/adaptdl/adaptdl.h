@@ -29,5 +29,7 @@
 #include "adaptdl/named_tensor.h"
 #include "adaptdl/optimizer.h"
 #include "adaptdl/program.h"
+#include "adaptdl/program_data.h"
 #include "adaptdl/run_program.h"
+#include "adaptdl/stream_dataset.h"
 #include "adaptdl/training.h"

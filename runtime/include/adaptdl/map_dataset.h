@@ -1,6 +1,6 @@
 #pragma once
 
-// Data that a program reads itself, where the settings' readers do not fit: samples by number.
+// Data of a program's own whose samples can be had by number.
 
 #include <cstdint>
 #include <memory>
@@ -9,30 +9,21 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "adaptdl/program_data.h"
+
 namespace adaptdl {
 
 // Samples that can be had in any order. The library calls get() and collate() without autograd on
 // as many threads as the settings' data.prefetch_threads says, ahead of training; with 0 on the
 // training thread. All replicas must see the same samples. An exception counts as the death of this
 // replica; the run ends with its message if another fails in the same step.
-class MapDataset {
+class MapDataset : public ProgramDataset {
  public:
-  virtual ~MapDataset() = default;
-
   virtual int64_t size() const = 0;  // >= 1, always the same
 
   // The tensors of a sample, on the CPU: one or more, as many for each. Requires: 0 <= index <
   // size().
   virtual std::vector<at::Tensor> get(int64_t index) const = 0;
-
-  // Makes a batch of one sample or more. Its tensors have the samples along dimension 0. By default
-  // stacks the first tensors, the second ones, and so on, which need equal shapes.
-  virtual std::vector<at::Tensor> collate(std::vector<std::vector<at::Tensor>> samples) const;
-
- protected:
-  MapDataset() = default;
-  MapDataset(const MapDataset&) = default;
-  MapDataset& operator=(const MapDataset&) = default;
 };
 
 // A data set of torch::data that gives Examples, such as torch::data::datasets::MNIST, also with

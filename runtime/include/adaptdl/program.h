@@ -13,6 +13,7 @@
 
 #include "adaptdl/named_tensor.h"
 #include "adaptdl/optimizer.h"
+#include "adaptdl/program_data.h"
 
 namespace adaptdl {
 
@@ -44,6 +45,9 @@ class Program {
   // only if the size is 1, or if the step has no other. A step need not use all parameters, and
   // gradients may be sparse.
   virtual at::Tensor training_step(const std::vector<at::Tensor>& batch) = 0;
+
+  // Data of the program's own, and what it does to each sample. Called once, before training.
+  virtual ProgramData data() { return {}; }
 
   virtual bool can_validate() const { return false; }
   // Returns scalars: sums over the batch, and "count", its number of samples; the same names in

@@ -67,13 +67,15 @@
 #include "adaptdl/map_dataset.h"
 #include "adaptdl/named_tensor.h"
 #include "adaptdl/optimizer.h"
+#include "adaptdl/program_data.h"
+#include "adaptdl/stream_dataset.h"
 
 namespace adaptdl {
 
 // A replica's share of a step, or of a validation.
 struct Batch {
-  std::vector<at::Tensor> data;  // one per data column, or as MapDataset::collate() made them, on
-                                 // the training's device; samples along dimension 0
+  std::vector<at::Tensor> data;  // one per data column, or as collate() made them, on the
+                                 // training's device; samples along dimension 0
   int64_t size = 0;              // samples, >= 1
   // With data.continuous: each sample follows the one at its place in the batch before, which this
   // process had. Else begin with new state: at the start, after a rescale, with another batch.
@@ -184,10 +186,14 @@ class Training {
   void add_state(const std::string& name, std::function<std::string()> save,
                  std::function<void(const std::string& bytes)> load);
 
-  // Data of the program's own, where the settings have no data.train. Without `validation`, the
-  // settings' data.validation_fraction of `train` is kept for it.
-  void use_data(std::shared_ptr<const MapDataset> train,
-                std::shared_ptr<const MapDataset> validation = nullptr);
+  // Data of the program's own, where the settings have no data.train: a MapDataset or a
+  // StreamDataset each. Without `validation`, the settings' data.validation_fraction of a
+  // MapDataset is kept for it.
+  void use_data(std::shared_ptr<const ProgramDataset> train,
+                std::shared_ptr<const ProgramDataset> validation = nullptr);
+  // What is done to each sample of these data, or of the settings', such as an augmentation.
+  // `validation`: to those of the validation; without it they stay as they are read.
+  void transform_data(Transform train, Transform validation = nullptr);
 
   // Writes the trained model: called on rank 0 after the last epoch with the path that the launcher
   // wants (model.pt without one), and after the best validation (best.pt). Write to a temporary

@@ -127,7 +127,7 @@ TEST_CASE("a loader reads on over passes when the sampler does") {
     CHECK(batch->step.ends_pass == (i % 3 == 2));
   }
   CHECK(sizes == std::vector<int64_t>{4, 4, 2, 4, 4, 2});
-  CHECK(loader.position() == Position{2, 0, 0});
+  CHECK(loader.position() == Position{2, 0, 0, 2});
 }
 
 TEST_CASE("a loader knows which micro-batches are of one optimizer step") {

@@ -83,6 +83,7 @@ TEST_CASE("a permutation maps every size onto itself") {
       REQUIRE(to >= 0);
       REQUIRE(to < size);
       CHECK_FALSE(seen[static_cast<size_t>(to)]);
+      CHECK(permutation.inverse(to) == i);
       seen[static_cast<size_t>(to)] = true;
     }
   }
@@ -269,12 +270,12 @@ TEST_CASE("behind a pass comes what was asked for") {
   SamplerOptions options;
   options.after = AfterPass::next_pass;
   Step step = Sampler(4, options).step({1, 2, 0}, 1, 0, 4);
-  CHECK(step.next == Position{1, 3, 0});
+  CHECK(step.next == Position{1, 3, 0, 1});
   step = Sampler(4, options).step({1, 2, 4}, 1, 0, 3);
-  CHECK(step.from == Position{1, 3, 0});
+  CHECK(step.from == Position{1, 3, 0, 1});
   CHECK(step.samples == 3);
   options.after = AfterPass::next_epoch;
-  CHECK(Sampler(4, options).step({1, 2, 3}, 1, 0, 4).next == Position{2, 0, 0});
+  CHECK(Sampler(4, options).step({1, 2, 3}, 1, 0, 4).next == Position{2, 0, 0, 1});
   options.after = AfterPass::stop;
   step = Sampler(4, options).step({1, 2, 4}, 1, 0, 4);
   CHECK(step.consumed == 0);

@@ -18,7 +18,7 @@ Progress sample() {
   progress.tick = 1234;
   progress.step = 1200;
   progress.iterations = 1.0 / 3;
-  progress.position = {3, 1, 77};
+  progress.position = {3, 1, 77, 5};
   progress.batch = {16, 2};
   progress.batch_replicas = 3;
   progress.measure = false;
