@@ -13,6 +13,7 @@
 #include "core/base/log.h"
 #include "core/base/number.h"
 #include "core/base/process.h"
+#include "core/base/program_path.h"
 #include "core/base/system.h"
 #include "core/base/text.h"
 #include "core/launch/client.h"
@@ -41,31 +42,6 @@ bool runs_scripts(const std::string& program) {
          name == "env";
 }
 
-struct Found {
-  std::string path;  // "": none
-  bool executable = false;
-};
-
-// As execvp looks for it.
-Found find_program(const std::string& program) {
-  std::vector<std::string> places;
-  if (program.find('/') != std::string::npos) {
-    places = {program};
-  } else {
-    for (const std::string& folder : split(environment_variable("PATH").value_or(""), ':')) {
-      places.push_back(join_path(folder.empty() ? "." : folder, program));
-    }
-  }
-  Found found;
-  for (const std::string& place : places) {
-    if (!path_exists(place) || is_directory(place)) continue;
-    found.path = place;
-    found.executable = access(place.c_str(), X_OK) == 0;
-    if (found.executable) break;
-  }
-  return found;
-}
-
 // The interpreter that the program's first line names, if it does not exist; otherwise "".
 std::string missing_interpreter(const std::string& path) {
   try {
@@ -84,7 +60,7 @@ std::string missing_interpreter(const std::string& path) {
 
 // 0, or the exit code after a message.
 int refuse_program(const std::string& program) {
-  const Found found = find_program(program);
+  const ProgramPath found = find_in_path(program, environment_variable("PATH").value_or(""));
   const std::string interpreter = found.executable ? missing_interpreter(found.path) : "";
   if (!interpreter.empty()) {
     talk(fmt::format("adaptdl: {}: {}, which its first line names, does not exist", found.path,
