@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <fcntl.h>
 #include <memory>
 #include <unistd.h>
@@ -81,6 +82,22 @@ int refuse_program(const std::string& program) {
   }
   talk(fmt::format("adaptdl: {}: not executable{}", found.path, hint));
   return kNotExecutable;
+}
+
+// Fails with advice if the run could not write its files.
+void check_folders(const launch::CommandOptions& options) {
+  const auto check = [](const std::string& folder, mode_t mode, const char* flag) {
+    try {
+      make_directories(folder, mode);
+      if (::access(folder.c_str(), W_OK | X_OK) != 0) fail_errno(errno, folder);
+    } catch (const Error& error) {
+      fail("{}; name a folder that you may write to with {}, or start the command in one",
+           error.what(), flag);
+    }
+  };
+  check(parent_directory(options.replicas_file), 0700, "--log-dir");
+  check(options.log_dir, 0777, "--log-dir");
+  check(options.checkpoint_dir, 0700, "--checkpoint-dir");
 }
 
 std::vector<int> parse_ranks(const std::string& text) {
@@ -237,6 +254,7 @@ launch::CommandOptions command_options(const Arguments& arguments) {
 int run_as_command(const Arguments& arguments, launch::CommandOptions options) {
   raise_descriptor_limit();  // each replica needs some
   if (const int code = refuse_program(options.program)) return code;
+  check_folders(options);
   options.program_exit = true;
   options.console->role = options.role;
   const bool quiet = arguments.quiet();

@@ -184,6 +184,16 @@ bool CommandProcesses::ended(Process& process, const CommandView& view) {
   return process.status.has_value();
 }
 
+void CommandProcesses::generation_ended(bool restartable) {
+  ports_.clear();
+  if (!restartable || record_.restartable) return;
+  record_.restartable = true;
+  try {
+    write_replica_record(options_.replicas_file, record_);
+  } catch (const Error&) {  // a full disk: the next start writes it, or fails
+  }
+}
+
 std::vector<int> CommandProcesses::ranks() const {
   std::vector<int> result;
   for (const auto& [rank, process] : processes_) result.push_back(rank);
