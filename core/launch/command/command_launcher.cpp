@@ -111,9 +111,8 @@ void CommandLauncher::on_generation_end() {
   processes_.generation_ended(can_restart(view_));
   if (finished_when_asked(view_)) {
     finish_reason_ = fmt::format(
-        "{} exited with 0 when asked to restart ({}): taken for finished; save and exit with 143 "
-        "to "
-        "be restarted",
+        "{} exited with 0 when asked to restart ({}): taken for finished; save and exit with "
+        "143 to be restarted",
         view_.replicas.size() == 1 ? "the replica" : "all replicas", asked_);
   }
   generation_ended(view_, progress, Monotonic::now(), rules_);
