@@ -152,6 +152,17 @@ bool JobReconciler::write_status(const KnownJob& known, const JobStatus& status)
   }
 }
 
+// Programs of AdaptDL do without it, so that neither a quota of Services nor an operator without
+// the right to create them keeps pods from starting.
+void JobReconciler::make_service(const JobObject& job) {
+  try {
+    create_if_missing(kube::kServices.in(job.job_namespace), service_of(job));
+  } catch (const kube::ApiError& error) {
+    if (error.code() != 403) throw;
+    log_warning("{}: its pods cannot resolve MASTER_ADDR: {}", job.id(), error.what());
+  }
+}
+
 void JobReconciler::create_if_missing(const kube::Resource& kind, const Json& object) {
   try {
     client_.create(kind, object);
@@ -173,9 +184,7 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
     // Each time: an earlier operator may have died before it created them.
     create_if_missing(kube::kSecrets.in(job.job_namespace),
                       make_token_secret(job, pods_.token(job)));
-    if (needs_service(job, status)) {
-      create_if_missing(kube::kServices.in(job.job_namespace), make_service(job));
-    }
+    if (needs_service(job, status)) make_service(job);
     for (const PodPlace& place : places) {
       const auto node = cache_.node(place.node);
       const Json pod = make_pod(job, status, place, {node.hostname, node.accelerator}, pods_);

@@ -269,7 +269,7 @@ bool needs_service(const JobObject& job, const JobStatus& status) {
   return !job.live && status.allocation.size() > 1;
 }
 
-Json make_service(const JobObject& job) {
+Json service_of(const JobObject& job) {
   return {{"apiVersion", "v1"},
           {"kind", "Service"},
           {"metadata",

@@ -44,7 +44,7 @@ Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& pla
 // DNS, also before it is ready: that of rank 0 is MASTER_ADDR. Needed by several replicas of a job
 // that does not rescale live; the cluster deletes it with the job.
 bool needs_service(const JobObject& job, const JobStatus& status);
-Json make_service(const JobObject& job);
+Json service_of(const JobObject& job);
 
 std::string pod_name(const JobObject& job, int64_t group, int rank);
 

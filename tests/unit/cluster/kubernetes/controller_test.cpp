@@ -151,6 +151,20 @@ TEST_CASE("controller: several replicas have a Service by which they find the on
   CHECK(services[0]["metadata"]["ownerReferences"][0]["uid"] == job.uid);
 }
 
+TEST_CASE("controller: pods start also where no Service may be created") {
+  Lab lab;
+  lab.put_node("n2");
+  lab.put_job(Json::parse(
+      R"({"phase": "Starting", "group": 0, "allocation": ["n1", "n2"], "replicas": 2})"));
+  lab.api.set_fault([](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.path.find("/services") == std::string::npos) return std::nullopt;
+    return kube::status_response(403, "Forbidden", "no services here");
+  });
+  Leader leader(lab.api, "key");
+  leader.start();
+  CHECK(soon([&] { return lab.all(kube::kPods).size() == 2; }));
+}
+
 TEST_CASE("controller: a token of another key, or of another job of the name, is not taken") {
   Lab lab;
   std::string problem, key = "key";

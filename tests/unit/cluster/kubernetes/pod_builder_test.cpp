@@ -91,7 +91,7 @@ TEST_CASE("a pod has torchrun's variables, unless its template has them or it re
     INFO(name);
     CHECK(environment[name] == value);
   }
-  const Json service = make_service(job);
+  const Json service = service_of(job);
   CHECK(service["metadata"]["name"] == "adaptdl-u-1");
   CHECK(service["spec"]["selector"] == Json{{"adaptdl/job", "digits"}});
   CHECK(service["spec"]["clusterIP"] == "None");
