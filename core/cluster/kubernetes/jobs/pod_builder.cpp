@@ -72,6 +72,10 @@ std::string host_name_of(const JobObject& job, int64_t group, int rank) {
   return host + tail;
 }
 
+std::string torch_port(int64_t group) {
+  return std::to_string(kMasterPort + kTorchPortOffset + group % kMasterPorts);
+}
+
 // torchrun's contract, for programs that know nothing of AdaptDL: each pod is a node with one
 // process. What the template sets stays, as it may run a launcher of its own.
 void add_torch_variables(Json& environment, const JobObject& job, const JobStatus& status, int rank,
@@ -92,7 +96,7 @@ void add_torch_variables(Json& environment, const JobObject& job, const JobStatu
   set("ROLE_NAME", "default");
   set("MASTER_ADDR",
       subdomain.empty() ? "127.0.0.1" : host_name_of(job, group, 0) + "." + subdomain);
-  set("MASTER_PORT", std::to_string(kMasterPort + kTorchPortOffset + group % kMasterPorts));
+  set("MASTER_PORT", torch_port(group));
   set("TORCHELASTIC_RESTART_COUNT", std::to_string(status.failures));
   set("TORCHELASTIC_MAX_RESTARTS", std::to_string(job.backoff_limit));
   set("TORCHELASTIC_RUN_ID", job.name);
@@ -199,9 +203,9 @@ void complete(Json& spec, const JobObject& job, int64_t group, const PodSettings
     if (on_host) {
       const int port = host_port(job, group);
       set_variable(environment, "ADAPTDL_MASTER_PORT", {{"value", std::to_string(port)}});
-      if (!job.live) {
-        set_variable(environment, "MASTER_PORT",
-                     {{"value", std::to_string(port + kTorchPortOffset)}});
+      for (Json& entry : environment) {  // the template's own stays
+        if (entry != Json{{"name", "MASTER_PORT"}, {"value", torch_port(group)}}) continue;
+        entry["value"] = std::to_string(port + kTorchPortOffset);
       }
     }
     add_no_proxy(environment, host_of(settings.supervisor_url));

@@ -264,6 +264,9 @@ TEST_CASE("jobs in their nodes' network find the supervisor, and do not meet eac
   CHECK(port_of(pod_of(on_host, "u-1", 3)) != std::to_string(first));
 
   CHECK(variables(pod_of(on_host))["MASTER_PORT"] == std::to_string(first + kMasterPorts));
+  CHECK(variables(pod_of(R"({"hostNetwork": true, "containers": [
+                             {"env": [{"name": "MASTER_PORT", "value": "29500"}]}]})"))
+            ["MASTER_PORT"] == "29500");
 
   settings.patch_pods =
       Json::parse(R"([{"op": "add", "path": "/spec/hostNetwork", "value": true}])");
