@@ -75,6 +75,10 @@ _adaptdl() {
       submit-f|submit--file) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       submit-n|submit--name) COMPREPLY=() ;;
       submit--replicas) COMPREPLY=() ;;
+      submit--max-restarts) COMPREPLY=() ;;
+      submit--role) COMPREPLY=() ;;
+      submit-r|submit--redirects) COMPREPLY=() ;;
+      submit-t|submit--tee) COMPREPLY=() ;;
       submit--set) COMPREPLY=() ;;
       submit--tensorboard) COMPREPLY=() ;;
       submit--image) COMPREPLY=() ;;
@@ -290,12 +294,12 @@ _adaptdl() {
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
       run) flags="$flags --replicas --replicas-at --name --set --from --evaluate --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
-      torchrun) flags="$flags --nproc-per-node --max-restarts -m --module --no-python -r --redirects -t --tee --local-ranks-filter --log-dir --role --nnodes --node-rank --master-port --rdzv-id --standalone --rdzv-backend --rdzv-endpoint --rdzv-conf --master-addr --local-addr --monitor-interval --start-method --event-log-handler --logs-specs --signals-to-handle --run-path --numa-binding --duplicate-stdout-filters --duplicate-stderr-filters -o --format" ;;
+      torchrun) flags="$flags --nproc-per-node --max-restarts -m --module --no-python -r --redirects -t --tee --local-ranks-filter --log-dir --role --virtual-local-rank --nnodes --node-rank --master-port --rdzv-id --standalone --rdzv-backend --rdzv-endpoint --rdzv-conf --master-addr --local-addr --monitor-interval --start-method --event-log-handler --logs-specs --signals-to-handle --run-path --numa-binding --duplicate-stdout-filters --duplicate-stderr-filters -o --format" ;;
       init) flags="$flags --text --build --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
       export) flags="$flags -o --format" ;;
       serve) flags="$flags --slots --policy --policy-option --stop --install" ;;
-      submit) flags="$flags -f --file -n --name --replicas --set --tensorboard --wait --follow --dry-run --no-start --image --base -d --dockerfile --platform --repo --repo-creds --proxy-port --checkpoint-storage-size --checkpoint-storage-class -o --format --cluster --namespace --context --kubeconfig" ;;
+      submit) flags="$flags -f --file -n --name --replicas --restartable --max-restarts --role -r --redirects -t --tee --set --tensorboard --wait --follow --dry-run --no-start --image --base -d --dockerfile --platform --repo --repo-creds --proxy-port --checkpoint-storage-size --checkpoint-storage-class -o --format --cluster --namespace --context --kubeconfig" ;;
       ls) flags="$flags -a --all -A --all-namespaces -l --selector -w --watch -o --format --cluster -n --namespace --context --kubeconfig" ;;
       top) flags="$flags --interval --count --sort --reverse --cluster -n --namespace --context --kubeconfig" ;;
       describe) flags="$flags -o --format --cluster -n --namespace --context --kubeconfig" ;;
@@ -382,7 +386,7 @@ _adaptdl_takes_value() {
     inspect--set|inspect-o|inspect--format) return 0 ;;
     export-o|export--format) return 0 ;;
     serve--slots|serve--policy|serve--policy-option) return 0 ;;
-    submit-f|submit--file|submit-n|submit--name|submit--replicas|submit--set|submit--tensorboard|submit--image|submit--base|submit-d|submit--dockerfile|submit--platform|submit--repo|submit--repo-creds|submit--proxy-port|submit--checkpoint-storage-size|submit--checkpoint-storage-class|submit-o|submit--format|submit--cluster|submit--namespace|submit--context|submit--kubeconfig) return 0 ;;
+    submit-f|submit--file|submit-n|submit--name|submit--replicas|submit--max-restarts|submit--role|submit-r|submit--redirects|submit-t|submit--tee|submit--set|submit--tensorboard|submit--image|submit--base|submit-d|submit--dockerfile|submit--platform|submit--repo|submit--repo-creds|submit--proxy-port|submit--checkpoint-storage-size|submit--checkpoint-storage-class|submit-o|submit--format|submit--cluster|submit--namespace|submit--context|submit--kubeconfig) return 0 ;;
     ls-l|ls--selector|ls-o|ls--format|ls--cluster|ls-n|ls--namespace|ls--context|ls--kubeconfig) return 0 ;;
     top--interval|top--count|top--sort|top--cluster|top-n|top--namespace|top--context|top--kubeconfig) return 0 ;;
     describe-o|describe--format|describe--cluster|describe-n|describe--namespace|describe--context|describe--kubeconfig) return 0 ;;

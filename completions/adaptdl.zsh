@@ -444,6 +444,7 @@ _adaptdl() {
     '--local-ranks-filter[Show the output of these replicas only. Default\: all.]:RANK,...: ' \
     '--log-dir[Folder in which the run'\''s folder NAME.run with the replicas'\'' logs is made. Default\: the current folder.]:DIR:_files -/' \
     '--role[ROLE_NAME of the replicas.]:NAME: ' \
+    '--virtual-local-rank[Show each replica one GPU only, that of its rank, with LOCAL_RANK 0.]' \
     '--nnodes[Number of machines; only 1 is possible.]:N|MIN\:MAX: ' \
     '--node-rank[Rank of this machine; only 0 is possible.]:N: ' \
     '--master-port[MASTER_PORT of the replicas; 0\: a free port, another for each start.]:PORT: ' \
@@ -545,7 +546,14 @@ _adaptdl() {
     '--file[Job file (adaptdl-job(5)); - is standard input. Default\: adaptdljob.yaml in SOURCE.]:FILE:_files' \
     '-n[Prefix of the job'\''s name; five characters are appended. Default\: from the job file, folder or program.]:NAME: ' \
     '--name[Prefix of the job'\''s name; five characters are appended. Default\: from the job file, folder or program.]:NAME: ' \
-    '--replicas[Number of replicas, or the range from which the scheduler chooses. Default\: from the job file, else any number.]:N|MIN\:MAX|MIN\:: ' \
+    '--replicas[Number of replicas, or the range from which the scheduler chooses. Default\: from the job file, else any number; of a command after --, 1. Also --nproc-per-node.]:N|MIN\:MAX|MIN\:: ' \
+    '--restartable[Commands\: it saves and exits with 143 on SIGTERM, so the scheduler may restart it with another number of replicas, although it does not report its speed.]' \
+    '--max-restarts[Number of failures in a row, without progress in between, after which the job fails. Default\: from the job file, else 3.]:N: ' \
+    '--role[Commands\: ROLE_NAME of the replicas. Default\: default.]:NAME: ' \
+    '-r[Accepted for torchrun'\''s sake\: a job'\''s logs have all of its output.]:STREAMS: ' \
+    '--redirects[Accepted for torchrun'\''s sake\: a job'\''s logs have all of its output.]:STREAMS: ' \
+    '-t[Accepted, as --redirects.]:STREAMS: ' \
+    '--tee[Accepted, as --redirects.]:STREAMS: ' \
     '*--set[Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.]:KEY=VALUE: ' \
     '--tensorboard[TensorBoard instance to write to. On this machine it is created if missing.]:NAME: ' \
     '--wait[Wait until the job ends; the exit status shows how.]' \

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <fcntl.h>
 #include <memory>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "core/base/log.h"
 #include "core/base/number.h"
 #include "core/base/process.h"
+#include "core/base/program_path.h"
 #include "core/base/system.h"
 #include "core/base/text.h"
 #include "core/launch/client.h"
@@ -41,31 +43,6 @@ bool runs_scripts(const std::string& program) {
          name == "env";
 }
 
-struct Found {
-  std::string path;  // "": none
-  bool executable = false;
-};
-
-// As execvp looks for it.
-Found find_program(const std::string& program) {
-  std::vector<std::string> places;
-  if (program.find('/') != std::string::npos) {
-    places = {program};
-  } else {
-    for (const std::string& folder : split(environment_variable("PATH").value_or(""), ':')) {
-      places.push_back(join_path(folder.empty() ? "." : folder, program));
-    }
-  }
-  Found found;
-  for (const std::string& place : places) {
-    if (!path_exists(place) || is_directory(place)) continue;
-    found.path = place;
-    found.executable = access(place.c_str(), X_OK) == 0;
-    if (found.executable) break;
-  }
-  return found;
-}
-
 // The interpreter that the program's first line names, if it does not exist; otherwise "".
 std::string missing_interpreter(const std::string& path) {
   try {
@@ -84,7 +61,7 @@ std::string missing_interpreter(const std::string& path) {
 
 // 0, or the exit code after a message.
 int refuse_program(const std::string& program) {
-  const Found found = find_program(program);
+  const ProgramPath found = find_in_path(program, environment_variable("PATH").value_or(""));
   const std::string interpreter = found.executable ? missing_interpreter(found.path) : "";
   if (!interpreter.empty()) {
     talk(fmt::format("adaptdl: {}: {}, which its first line names, does not exist", found.path,
@@ -105,6 +82,22 @@ int refuse_program(const std::string& program) {
   }
   talk(fmt::format("adaptdl: {}: not executable{}", found.path, hint));
   return kNotExecutable;
+}
+
+// Fails with advice if the run could not write its files.
+void check_folders(const launch::CommandOptions& options) {
+  const auto check = [](const std::string& folder, mode_t mode, const char* flag) {
+    try {
+      make_directories(folder, mode);
+      if (::access(folder.c_str(), W_OK | X_OK) != 0) fail_errno(errno, folder);
+    } catch (const Error& error) {
+      fail("{}; name a folder that you may write to with {}, or start the command in one",
+           error.what(), flag);
+    }
+  };
+  check(parent_directory(options.replicas_file), 0700, "--log-dir");
+  check(options.log_dir, 0777, "--log-dir");
+  check(options.checkpoint_dir, 0700, "--checkpoint-dir");
 }
 
 std::vector<int> parse_ranks(const std::string& text) {
@@ -261,6 +254,7 @@ launch::CommandOptions command_options(const Arguments& arguments) {
 int run_as_command(const Arguments& arguments, launch::CommandOptions options) {
   raise_descriptor_limit();  // each replica needs some
   if (const int code = refuse_program(options.program)) return code;
+  check_folders(options);
   options.program_exit = true;
   options.console->role = options.role;
   const bool quiet = arguments.quiet();

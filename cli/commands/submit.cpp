@@ -12,6 +12,7 @@
 #include "core/client/job_request.h"
 #include "core/client/job_wait.h"
 #include "core/formats/yaml_text.h"
+#include "core/launch/io/replica_console.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -58,6 +59,10 @@ int print_spec(const Json& spec, const std::string& format) {
 }
 
 int run_submit(const Arguments& arguments) {
+  for (const char* flag : {"redirects", "tee"}) {  // of no effect, but no nonsense either
+    if (arguments.given(flag))
+      launch::parse_streams(arguments.text(flag), "--" + std::string(flag));
+  }
   const ClusterJobs cluster = open_cluster(arguments);
   const auto request = cluster.control->request(resolve_submission(submit_options(arguments)));
   const std::string format = arguments.text("format");
@@ -111,7 +116,33 @@ Command submit_command() {
             .kind = Kind::text,
             .value = "N|MIN:MAX|MIN:",
             .doc = "Number of replicas, or the range from which the scheduler chooses. Default: "
-                   "from the job file, else any number."},
+                   "from the job file, else any number; of a command after --, 1. Also "
+                   "--nproc-per-node.",
+            .other_name = "nproc-per-node"},
+           {.name = "restartable",
+            .doc = "Commands: it saves and exits with 143 on SIGTERM, so the scheduler may restart "
+                   "it with another number of replicas, although it does not report its speed."},
+           {.name = "max-restarts",
+            .kind = Kind::integer,
+            .value = "N",
+            .doc = "Number of failures in a row, without progress in between, after which the job "
+                   "fails. Default: from the job file, else 3.",
+            .min = 0,
+            .max = kMostRetries},
+           {.name = "role",
+            .kind = Kind::text,
+            .value = "NAME",
+            .doc = "Commands: ROLE_NAME of the replicas. Default: default."},
+           {.name = "redirects",
+            .letter = 'r',
+            .kind = Kind::text,
+            .value = "STREAMS",
+            .doc = "Accepted for torchrun's sake: a job's logs have all of its output."},
+           {.name = "tee",
+            .letter = 't',
+            .kind = Kind::text,
+            .value = "STREAMS",
+            .doc = "Accepted, as --redirects."},
            set_option(),
            {.name = "tensorboard",
             .kind = Kind::text,

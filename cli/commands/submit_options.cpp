@@ -17,6 +17,11 @@ client::SubmitOptions submit_options(const Arguments& arguments) {
           .name = given("name"),
           .replicas = given("replicas"),
           .tensorboard = given("tensorboard"),
+          .restartable = arguments.flag("restartable"),
+          .max_restarts = arguments.given("max-restarts")
+                              ? std::optional(static_cast<int>(arguments.integer("max-restarts")))
+                              : std::nullopt,
+          .role = given("role"),
           .settings = arguments.list("set"),
           .quiet = arguments.quiet(),
           .verbose = arguments.verbose(),

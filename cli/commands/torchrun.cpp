@@ -105,6 +105,11 @@ int run_torchrun(const Arguments& arguments) {
   options.role = arguments.text("role");
   options.run_id = arguments.text("rdzv-id");
   options.torch_port = static_cast<int>(arguments.integer("master-port"));
+  if (arguments.flag("virtual-local-rank")) {
+    options.virtual_local_rank = true;
+    const auto visible = environment_variable("CUDA_VISIBLE_DEVICES");
+    if (visible) options.environment["CUDA_VISIBLE_DEVICES"] = *visible;
+  }
   options.console = console_options(arguments.text("redirects"), arguments.text("tee"),
                                     arguments.text("local-ranks-filter"), false, arguments.json());
   const std::string log_dir = arguments.text("log-dir");
@@ -181,6 +186,9 @@ Command torchrun_command() {
             .fallback = "default",
             .doc = "ROLE_NAME of the replicas.",
             .shared_variable = "PET_ROLE"},
+           {.name = "virtual-local-rank",
+            .doc = "Show each replica one GPU only, that of its rank, with LOCAL_RANK 0.",
+            .shared_variable = "PET_VIRTUAL_LOCAL_RANK"},
            {.name = "nnodes",
             .kind = Kind::text,
             .value = "N|MIN:MAX",

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/files.h"
 #include "core/base/poll.h"
+#include "core/base/program_path.h"
 
 extern char** environ;
 
@@ -61,16 +61,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 std::vector<std::string> search_path(const std::string& program) {
-  if (program.find('/') != std::string::npos) return {program};
   const char* variable = std::getenv("PATH");
-  const std::string path = variable != nullptr ? variable : "/usr/bin:/bin";
-  std::vector<std::string> candidates;
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find(':', begin), path.size());
-    if (end > begin) candidates.push_back(join_path(path.substr(begin, end - begin), program));
-    begin = end + 1;
-  }
-  return candidates;
+  return program_places(program, variable != nullptr ? variable : "/usr/bin:/bin");
 }
 
 Plan make_plan(const SpawnOptions& options) {

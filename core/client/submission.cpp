@@ -146,6 +146,7 @@ class Resolver {
           "--set: {} runs a command, which has no settings; give it arguments after --.",
           result_.where.empty() ? "this job" : result_.where));
     }
+    apply_command_flags();
     spec.settings.insert(spec.settings.end(), options_.settings.begin(), options_.settings.end());
     if (options_.tensorboard) {
       spec.tensorboard = *options_.tensorboard;
@@ -154,6 +155,25 @@ class Resolver {
             "--tensorboard: invalid instance name {}; use lower-case letters, digits and '-'.",
             spec.tensorboard));
       }
+    }
+  }
+
+  // Those of torchrun.
+  void apply_command_flags() {
+    JobSpec& spec = result_.job.spec;
+    const auto only_commands = [&](const char* flag) {
+      if (spec.kind == Kind::command) return;
+      throw UsageError(fmt::format("--{}: only for commands; {} is an {}.", flag, spec.program,
+                                   job_kind_name(spec.kind)));
+    };
+    if (options_.max_restarts) spec.retries = *options_.max_restarts;
+    if (options_.restartable) {
+      only_commands("restartable");
+      spec.restartable = true;
+    }
+    if (options_.role) {
+      only_commands("role");
+      spec.environment[kRoleVariable] = *options_.role;
     }
   }
 

@@ -16,6 +16,9 @@ struct SubmitOptions {
   std::optional<std::string> source;  // SOURCE: a folder or a file
   std::vector<std::string> words;     // after --
   std::optional<std::string> file, name, replicas, tensorboard;
+  bool restartable = false;
+  std::optional<int> max_restarts;
+  std::optional<std::string> role;
   std::vector<std::string> settings;  // KEY=VALUE
   bool quiet = false, verbose = false;
   bool no_start = false;  // of the service
@@ -40,6 +43,7 @@ struct Submission {
   const JobSpec& spec() const { return job.spec; }
 };
 
+inline constexpr const char* kRoleVariable = "ROLE_NAME";
 inline constexpr const char* kArchiveName = "train.pt";
 inline constexpr const char* kDefaultStorage = "1Gi";  // of a job's volume
 

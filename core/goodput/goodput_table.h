@@ -14,9 +14,9 @@ namespace adaptdl {
 // several nodes, so there are two values per number of replicas. One thread at a time.
 class GoodputTable {
  public:
-  // For a job that has measured nothing: goodput is `speed` > 0 times the number of replicas, on
+  // For a job that has measured nothing: goodput is `speed` > 0 times replicas^power, 0 to 1, on
   // any nodes.
-  explicit GoodputTable(double speed = 1) : speed_(speed) {}
+  explicit GoodputTable(double speed = 1, double power = 1) : speed_(speed), power_(power) {}
   GoodputTable(const GoodputModel& model, const BatchBounds& bounds)
       : model_(model), bounds_(bounds) {}
 
@@ -27,7 +27,7 @@ class GoodputTable {
  private:
   std::optional<GoodputModel> model_;
   BatchBounds bounds_;
-  double speed_ = 1;
+  double speed_ = 1, power_ = 1;
   std::array<std::vector<double>, 2> known_;  // one node, several; by replicas; negative = not yet
 };
 

@@ -62,6 +62,7 @@ class ManifestReader {
   void read_program(YamlMapping& top, YamlMapping& spec, const YamlNode& pod_template) {
     JobSpec& job = job_.spec;
     spec.read("preemptible", job.preemptible);
+    spec.read("restartable", job.restartable);
     spec.read("backoffLimit", job.retries, 0, kMostRetries);
     ignore(spec.find("liveRescale"));  // here only `archive:` jobs rescale live
     for (const char* key :

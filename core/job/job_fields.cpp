@@ -165,6 +165,12 @@ JobSection top() {
           {"preemptible", "true or false", "true",
            "When false, the job keeps its first allocation until it ends.",
            [](const YamlNode& value, JobFile& job) { job.spec.preemptible = value.boolean(); }},
+          {"restartable", "true or false", "false",
+           "Of a command that does not report its speed: true says that each replica saves a "
+           "checkpoint and exits with 143 on SIGTERM, so that the scheduler may restart it with "
+           "another number of replicas. On this machine the job is taken for restartable once it "
+           "has done so.",
+           [](const YamlNode& value, JobFile& job) { job.spec.restartable = value.boolean(); }},
           {"env", "a map of names to texts", "none", "Environment variables of every replica.",
            read_environment},
           {"set", "a map of keys to values", "none",

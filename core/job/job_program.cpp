@@ -1,6 +1,5 @@
 // Checks that a job's program exists, and maps paths of an image to files of the project.
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -9,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/program_path.h"
 #include "core/job/job_file.h"
 
 namespace adaptdl {
@@ -53,7 +53,7 @@ class Finder {
   std::vector<std::string> run() {
     find_directory();
     if (spec_.kind == Kind::command && spec_.program.find('/') == std::string::npos) {
-      find_in_path();
+      check_in_path();
     } else {
       find_file();
     }
@@ -84,17 +84,12 @@ class Finder {
     }
   }
 
-  void find_in_path() const {
+  void check_in_path() const {
     const auto own = spec_.environment.find("PATH");
     const char* ours = std::getenv("PATH");
     std::string_view path = ours != nullptr ? ours : "";
     if (own != spec_.environment.end()) path = own->second;
-    while (!path.empty()) {
-      const size_t end = std::min(path.find(':'), path.size());
-      const std::string place = join_path(std::string(path.substr(0, end)), spec_.program);
-      if (is_file(place) && ::access(place.c_str(), X_OK) == 0) return;
-      path.remove_prefix(std::min(end + 1, path.size()));
-    }
+    if (find_in_path(spec_.program, path, folder()).executable) return;
     if (is_file(join_path(folder(), spec_.program))) {
       refuse("{} is not in PATH; to run the file of the project, write ./{}", spec_.program,
              spec_.program);

@@ -138,7 +138,8 @@ class Round {
     std::vector<GoodputTable> goodput;
     for (size_t k = 0; k < kinds_.size(); ++k) {
       rooms.push_back(room_of(j, k));
-      goodput.push_back(perf_.table(job.hints, k, valuation_.largest_batch(job)));
+      goodput.push_back(
+          perf_.table(job.hints, k, assumed_power(job), valuation_.largest_batch(job)));
     }
     const std::optional<Configuration> present = present_of(job);
     held_[j] = job.settling && present && !pinned_[j];
@@ -328,7 +329,9 @@ class Round {
     }
     const Option& option = options_of_[j][static_cast<size_t>(choice_[j])];
     std::string text = describe(option.configuration);
-    if (option.gain > 1) {
+    if (is_silent(job)) {
+      text += ", though it does not tell its speed";
+    } else if (option.gain > 1) {
       text +=
           fmt::format(", with {:.3g} times the goodput of its slowest configuration", option.gain);
     }

@@ -73,11 +73,12 @@ std::optional<PerfParams> PerfEstimate::on(const JobHints& hints, size_t kind) c
   return source(hints, kind).perf;
 }
 
-GoodputTable PerfEstimate::table(const JobHints& hints, size_t kind, int64_t most) const {
+GoodputTable PerfEstimate::table(const JobHints& hints, size_t kind, double power,
+                                 int64_t most) const {
   const auto [perf, measured] = source(hints, kind);
   if (!perf || !hints.batch) {
     const KindHints* known = known_on(hints, kinds_[kind]);
-    return GoodputTable(known && known->speed ? *known->speed : speed_[kind]);
+    return GoodputTable(known && known->speed ? *known->speed : speed_[kind], power);
   }
   const KindHints* known = known_on(hints, kinds_[measured]);
   BatchBounds bounds = known ? bounds_on(*hints.batch, *known) : *hints.batch;

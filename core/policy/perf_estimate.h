@@ -28,9 +28,9 @@ class PerfEstimate {
   // The job's goodput there, with batches that fit into the memory of the kind where it was
   // measured: the ratio of speeds counts in what larger ones would bring. Of a job that has
   // measured nothing, for each replica: its speed if it knows that, else what other jobs found, in
-  // units of the first kind's. `most`: the largest
-  // total batch, if that is less than its own; 0: none.
-  GoodputTable table(const JobHints& hints, size_t kind, int64_t most = 0) const;
+  // units of the first kind's. `power`: how that grows with the replicas (GoodputTable). `most`:
+  // the largest total batch, if that is less than its own; 0: none.
+  GoodputTable table(const JobHints& hints, size_t kind, double power = 1, int64_t most = 0) const;
 
  private:
   struct Source {

@@ -101,7 +101,13 @@ int distinct_nodes(const NodeList& nodes) {
   return static_cast<int>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
 }
 
+bool is_silent(const JobSnapshot& job) {
+  const JobHints& hints = job.hints;
+  return job.restartable && hints.max_profiled_replicas == 0 && !hints.perf && hints.kinds.empty();
+}
+
 int replica_limit(const JobSnapshot& job, double growth) {
+  if (is_silent(job)) return job.max_replicas;
   const double measured = std::max(growth * job.hints.max_profiled_replicas, 1.0);
   int64_t limit = std::min<int64_t>(job.max_replicas, std::llround(std::floor(measured)));
   if (job.hints.batch) limit = std::min(limit, job.hints.batch->max / job.hints.batch->atomic_min);

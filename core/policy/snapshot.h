@@ -33,6 +33,9 @@ struct JobSnapshot {
   int requested_replicas = 1;   // by its user, >= 1; policies that adapt ignore it
   int64_t requested_batch = 0;  // total, by its user; 0: unknown
   bool preemptible = true;      // false: once allocated, it keeps its allocation
+  // It can be restarted with another number of replicas, and goes on from what it has saved. Only
+  // of use for a job that has measured nothing: others rescale in any case.
+  bool restartable = false;
   // A change of its allocation is under way: it keeps its replicas, number of nodes and kind of
   // accelerator, but may move.
   bool settling = false;
@@ -64,10 +67,25 @@ void check_hints(const JobHints& hints, const std::string& job);
 // The number of different nodes in the list. O(size log size).
 int distinct_nodes(const NodeList& nodes);
 
+// Whether the job will never tell how fast it is, but may have any number of replicas: it is
+// restartable, and has measured nothing. Policies assume kAssumedPower of it.
+bool is_silent(const JobSnapshot& job);
+
+// The goodput of a silent job is taken to grow as replicas^kAssumedPower: twice the replicas are
+// worth 1.19 times as much, less than to most jobs that have measured it. So silent jobs get mostly
+// what others leave, and a restart pays off only when the last one is some minutes past, the longer
+// the more often the job has been restarted.
+inline constexpr double kAssumedPower = 0.25;
+
+// The power of replicas by which the goodput of a job that has measured nothing grows.
+inline double assumed_power(const JobSnapshot& job) {
+  return is_silent(job) ? kAssumedPower : 1;
+}
+
 // The most replicas that an adaptive policy may give the job: at most its own maximum, what its
 // largest batch can feed, and `growth` times what it has measured, so that measurements correct a
 // wrong extrapolation in time (Pollux, section 4.2, uses twice). >= 0; at most 1 for a job that has
-// measured nothing.
+// measured nothing, unless it is silent: no measurement will ever permit more.
 int replica_limit(const JobSnapshot& job, double growth = 2);
 
 }  // namespace adaptdl

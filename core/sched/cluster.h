@@ -40,7 +40,7 @@ struct ClusterJob {
   int min_replicas = 0, max_replicas = 1, requested_replicas = 1;
   int64_t requested_batch = 0;  // 0: unknown
   bool preemptible = true;
-  bool settling = false;  // see JobSnapshot
+  bool settling = false, restartable = false;  // see JobSnapshot
   // Other replicas can join and leave while the job runs, but the one on nodes[0] cannot: if it is
   // lost or moves, all replicas restart.
   bool anchored = false;

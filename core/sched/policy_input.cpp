@@ -57,6 +57,7 @@ JobSnapshot view_of(const ClusterJob& job, double now_s) {
   view.requested_batch = job.requested_batch;
   view.preemptible = job.preemptible;
   view.settling = job.settling;
+  view.restartable = job.restartable;
   view.length_rank = job.length_rank;
   view.hints = job.hints;
   return view;

@@ -171,6 +171,33 @@ def sharded_checkpoint(folder, random):
     folder.check_nothing_left()
 
 
+def virtual_local_rank(folder, random):
+    """Each replica sees the GPU of its rank only, as its first one; without a GPU it is refused."""
+    script = folder.write("show.py", "import os; print(*(os.environ[name] for name in ("
+                          "'RANK', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE', 'CUDA_VISIBLE_DEVICES')))")
+    words = ["torchrun", "--virtual-local-rank", "--nproc-per-node", "2", script]
+    run = Command(folder, *words, name="", environment={"CUDA_VISIBLE_DEVICES": "4,7"})
+    run.expect_end(0)
+    check(sorted(run.printed().splitlines()) == ["0 0 2 4", "1 0 2 7"], "odd", run.printed())
+    run = Command(folder, *words, name="", environment={"CUDA_VISIBLE_DEVICES": "4"})
+    run.expect_end(1)
+    check("replica 1 has no GPU" in read(run.err), "the reason", read(run.err))
+    folder.check_nothing_left()
+
+
+def ends_instead(folder, random):
+    """A program that exits with 0 on SIGTERM has finished when it is scaled, and says so."""
+    script = "trap 'exit 0' TERM; echo started; while :; do sleep 0.02; done"
+    run = Command(folder, "run", "--name", "ends", "--replicas", "2", "--", "sh", "-c", script,
+                  name="ends")
+    wait_until(lambda: run.printed().count("started") == 2, "both run")
+    run_command([folder.binary, "scale", "ends", "1"], 0, env=folder.environment)
+    run.expect_end(0)
+    check("exited with 0 when asked to restart (rescaling from 2 to 1 replicas): taken for finished"
+          in read(run.err), "not told", read(run.err))
+    folder.check_nothing_left()
+
+
 def side_by_side(folder, random):
     """Runs of one script and of two that start at once, with one --log-dir, leave each other be."""
     scripts = [folder.write(name, "import time; time.sleep(3); print('done')")
@@ -204,4 +231,5 @@ def usable():
 
 if not usable():
     skip_all("ADAPTDL_TEST_PYTHON names no Python with torch")
-main(killed_and_rescaled, first_error, sharded_checkpoint, side_by_side, events)
+main(killed_and_rescaled, first_error, sharded_checkpoint, virtual_local_rank, ends_instead,
+     side_by_side, events)

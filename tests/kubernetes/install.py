@@ -131,16 +131,21 @@ def ready(world):
 
 
 def runs_a_job(world):
-    status, answer = world.create_job("first", job_spec("echo $ADAPTDL_SUPERVISOR_URL; sleep 1"))
+    script = "echo $ADAPTDL_SUPERVISOR_URL; echo rank $RANK at $MASTER_ADDR; sleep 1"
+    status, answer = world.create_job("first", job_spec(script, minReplicas=2))
     check(status == 201, "it is taken", answer)
     wait_until(lambda: world.job("first").get("status", {}).get("phase") == "Succeeded",
                "the job succeeds")
-    pod, = world.api.get("/api/v1/namespaces/default/pods?labelSelector=adaptdl%2Fjob%3Dfirst")[
-        "items"]
-    said = world.api.request(
-        "GET", f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}/log")[1]
+    space = "/api/v1/namespaces/default"
+    _, pod = sorted(world.api.get(f"{space}/pods?labelSelector=adaptdl%2Fjob%3Dfirst")["items"],
+                    key=lambda pod: pod["metadata"]["name"])
+    said = world.api.request("GET", f"{space}/pods/{pod['metadata']['name']}/log")[1]
     check(f"http://adaptdl-supervisor.{SPACE}.svc:8080/j/" in said, "the supervisor's address",
           said)
+    # The name of rank 0's pod in the job's Service; this cluster has no DNS.
+    service = pod["spec"]["subdomain"]
+    check(f"rank 1 at first-0-0.{service}\n" in said, "the address of rank 0", said)
+    check(world.api.get(f"{space}/services/{service}"), "the Service", service)
 
 
 def denied_nothing(world):

@@ -100,6 +100,51 @@ def suspended(folder, random):
         wait_until(lambda: lines(started) == 2, "it runs again")
 
 
+def restartable(folder, random):
+    """A command that tells nothing of its speed has its minimum, until it is known to save and to
+    exit with 143. A job that has said so, or has shown it, gets what is free."""
+    finish = folder.file("finish")
+
+    def script(worlds):
+        return (f"trap 'exit 143' TERM; echo $WORLD_SIZE >> {worlds};"
+                f" until test -e {finish}; do sleep 0.02; done")
+
+    def worlds(path):
+        return set(read(path).split()) if os.path.exists(path) else set()
+
+    with service(folder, "--slots", "2") as local:
+        said, shown = folder.file("said"), folder.file("shown")
+        first = local.shell(script(said), max_replicas=2, restartable=True)
+        wait_until(lambda: "2" in worlds(said), "two replicas at once")
+        folder.write("finish")
+        local.wait_end(first)
+        os.remove(finish)
+        name = local.shell(script(shown), max_replicas=2)
+        wait_until(lambda: worlds(shown), "it runs")
+        check(worlds(shown) == {"1"}, "it may not be restarted", read(shown))
+        local.ask("suspend", name=name)
+        local.wait_phase(name, "Suspended")
+        check("Restartable" in [event["kind"] for event in local.events(name)], "it was not told")
+        local.kill()  # the next service knows it, too
+        local.start()
+        local.ask("resume", name=name)
+        wait_until(lambda: "2" in worlds(shown), "two replicas after the resume")
+        folder.write("finish")
+        local.wait_end(name)
+        check(worlds(said) == {"2"}, "it was restarted for nothing", read(said))
+
+
+def took_it_for_the_end(folder, random):
+    """A program that exits with 0 when it should restart has finished; its user is told why."""
+    with service(folder, "--slots", "2") as local:
+        started = folder.file("started")
+        name = local.shell(f"trap 'exit 0' TERM; echo > {started}; while :; do sleep 0.02; done")
+        wait_until(lambda: os.path.exists(started), "it runs")
+        local.ask("scale", name=name, min=2, max=2)
+        told = local.wait_end(name)
+        check("exited with 0 when asked to restart" in told["message"], "the reason", told)
+
+
 def cannot_fit(folder, random):
     with service(folder, "--slots", "2") as local:
         name = local.shell("true", resources={"cpu_millicores": 5000})
@@ -460,7 +505,8 @@ def long_requests(folder, random):
               refused)
 
 
-main(ends, retries, more_slots_than_cores, waits_its_turn, cancelled, suspended, cannot_fit,
+main(ends, retries, more_slots_than_cores, waits_its_turn, cancelled, suspended, restartable,
+     took_it_for_the_end, cannot_fit,
      second_service, killed_service, killed_at_any_moment, killed_runner, damaged_files,
      other_versions_job, earlier_version, unfinished_submissions, too_late, secrets,
      stopped_runner, full_disk, after_reboot, unwritten_end, smaller_machine, larger_machine,

@@ -1,4 +1,5 @@
-"""An unmodified Python AdaptDL 0.2.11 program under the service: 1 -> 2 -> 1 replicas, to its end.
+"""Unmodified programs under the service: one of Python AdaptDL 0.2.11, 1 -> 2 -> 1 replicas, to its
+end; and one for torchrun.
 
 ADAPTDL_TEST_PYTHON names a Python that can import torch and adaptdl; without it the test is skipped
 with a message.
@@ -34,6 +35,19 @@ for epoch in adl.remaining_epochs_until(EPOCHS):
 print("finished", flush=True)
 '''
 
+# All-reduces in the environment of torchrun.
+DISTRIBUTED = '''
+import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+total = torch.ones(1)
+dist.all_reduce(total)
+print(os.environ["ROLE_NAME"], "rank", dist.get_rank(), "sees", int(total), flush=True)
+dist.destroy_process_group()
+'''
+
 PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
 
 
@@ -59,10 +73,21 @@ def rescaled(folder, random):
         check(local.logs(name).count("finished") >= 1, "its end", local.logs(name)[-500:])
 
 
+def for_torchrun(folder, random):
+    script = folder.write("distributed.py", DISTRIBUTED)
+    with service(folder, "--slots", "2") as local:
+        code, out, err = local.command("submit", "--nproc-per-node", "2", "--max-restarts", "0",
+                                       "--role", "trainer", "--tee", "3", "--wait", "--", PYTHON,
+                                       script, timeout=120)
+        check(code == 0, "it failed", out, err)
+        printed = sorted(re.findall("trainer rank . sees .", local.logs(out.strip())))
+        check(printed == ["trainer rank 0 sees 2", "trainer rank 1 sees 2"], "odd output", printed)
+
+
 def usable():
     return PYTHON and run_command([PYTHON, "-c", "import adaptdl.torch"]).returncode == 0
 
 
 if not usable():
     skip_all("ADAPTDL_TEST_PYTHON names no Python with torch and adaptdl")
-main(rescaled)
+main(rescaled, for_torchrun)

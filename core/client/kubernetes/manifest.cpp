@@ -116,6 +116,7 @@ Json manifest_of(const JobSpec& spec) {
   if (spec.max_replicas) described["maxReplicas"] = *spec.max_replicas;
   if (spec.requested_replicas) described["requestedReplicas"] = *spec.requested_replicas;
   described["preemptible"] = spec.preemptible;
+  if (spec.restartable) described["restartable"] = true;
   described["backoffLimit"] = spec.retries;
   if (trains) described["liveRescale"] = true;
   return job;
@@ -132,9 +133,12 @@ void change_manifest(Json& job, const ManifestChanges& changes) {
     metadata["generateName"] = "adaptdl-job-";
   }
   if (changes.replicas) change_replicas(job["spec"], *changes.replicas);
+  if (changes.restartable) job["spec"]["restartable"] = true;
+  if (changes.retries) job["spec"]["backoffLimit"] = *changes.retries;
   Json& pod = pod_of(job);
   Json& containers = pod["containers"];
   if (!changes.arguments.empty()) containers[0]["args"] = changes.arguments;
+  if (!changes.role.empty()) add_variable(containers[0], kRoleVariable, changes.role.c_str());
   if (!changes.image.empty()) {
     containers[0]["image"] = changes.image;
     for (Json& container : containers) {

@@ -24,6 +24,9 @@ struct ManifestChanges {
   std::string name_space;
   std::vector<std::string> arguments;  // of the first container; none: unchanged
   std::optional<ReplicaRange> replicas;
+  std::optional<int> retries;
+  bool restartable = false;  // true: it becomes so
+  std::string role;          // ROLE_NAME in the first container; "": unchanged
   std::string image;         // for the first container, and for containers without one
   std::string claim;         // PersistentVolumeClaim for checkpoints and shared files; "": none
   std::string tensorboard;   // name of an instance; "": none

@@ -162,6 +162,9 @@ class KubernetesJobRequest : public JobRequest {
       if (spec.name.empty()) changes_.name_prefix = spec.name_prefix;
       changes_.arguments = options_.words;
       changes_.replicas = submission_.replicas;
+      changes_.retries = options_.max_restarts;
+      changes_.restartable = options_.restartable;
+      changes_.role = options_.role.value_or("");
       return;
     }
     trains_ = spec.kind != JobSpec::Kind::command;

@@ -43,6 +43,7 @@ struct ActiveJob {
   JobHints hints;
   std::optional<TimePoint> grows_since;  // when it got slots that it does not use yet
   std::optional<double> start_s;         // how long it took last to use new slots
+  bool restartable = false;              // its command has exited with 143 when asked to stop
   bool unsaved = false;                  // the record on disk is outdated
 };
 

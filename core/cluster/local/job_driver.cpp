@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -65,6 +66,7 @@ void JobDriver::adopt() {
   for (const auto& [loaded, problem] : parts_.jobs.load(parts_.machine)) {
     ActiveJob& job = *loaded;
     const std::string& name = job.record.name;
+    job.restartable = shown_restartable(folder_of(job));
     parts_.supervisor.add(name, job.record.token);
     job.runner = RunnerProcess::find(folder_of(job));
     if (!problem.empty()) {
@@ -301,6 +303,7 @@ void JobDriver::take_status(ActiveJob& job, const Json& status) {
     }
   }
   if (const auto hints = json_find<Json>(status, "hints", "status")) take_hints(job, *hints);
+  if (json_find<bool>(status, "restartable", "status").value_or(false)) note_restartable(job);
   parts_.supervisor.live(job.record.name, std::max(1, job.state.wanted));
   // The runner has not received the request, or received it before it was ready.
   const int granted = static_cast<int>(job.state.granted.size()) / job.state.slots_per_replica;
@@ -339,6 +342,12 @@ void JobDriver::take_hints(ActiveJob& job, const Json& hints) {
   }
 }
 
+void JobDriver::note_restartable(ActiveJob& job) {
+  if (std::exchange(job.restartable, true)) return;
+  parts_.jobs.note(job, "Restartable", "it has exited with 143 when it was asked to stop");
+  parts_.jobs.changed();
+}
+
 void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code) {
   const JobFolder folder = folder_of(job);
   const bool was_cancelled = job.state.cancelled;
@@ -359,6 +368,7 @@ void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code)
   parts_.supervisor.gone(job.record.name);
   parts_.jobs.changed();
 
+  if (shown_restartable(folder)) note_restartable(job);
   const RunnerEnd how = runner_end(folder, pid);
   if (how.step > job.step || seconds_since(job.runner_since) > kLivedLong) job.record.failures = 0;
   job.step = std::max(job.step, how.step);
@@ -366,7 +376,9 @@ void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code)
   const bool recorded = how.state == "finished" || how.state == "failed" ||
                         how.state == "stopped" || how.state == "cancelled";
   if (how.state == "finished" || (!recorded && code == kRunnerFinished)) {
-    end(job, "Succeeded", "", "", how.exit_code.value_or(0));
+    // What a command that has finished has to explain; an archive's sentence is in its log.
+    end(job, "Succeeded", "", job.spec.kind == JobSpec::Kind::command ? how.reason : "",
+        how.exit_code.value_or(0));
     return;
   }
   if (was_cancelled) {

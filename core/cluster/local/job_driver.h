@@ -52,6 +52,7 @@ class JobDriver {
   void ask(ActiveJob& job, ActiveJob::Query kind);
   void take_answer(ActiveJob& job);
   void take_status(ActiveJob& job, const Json& status);
+  void note_restartable(ActiveJob& job);
   void take_hints(ActiveJob& job, const Json& hints);
   void runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code);
   void runner_died(ActiveJob& job, bool stopping, std::optional<int> code);

@@ -65,6 +65,7 @@ std::vector<ClusterJob> LocalCluster::jobs() {
     seen.requested_replicas =
         job.spec.requested_replicas.value_or(std::max(1, job.record.min_replicas));
     seen.preemptible = job.spec.preemptible;
+    seen.restartable = job.restartable || job.spec.restartable;
     seen.request = request_of(machine_, job.spec);
     seen.length_rank = jobs_.length_rank(job);
     seen.hints = job.hints;

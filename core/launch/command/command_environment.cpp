@@ -12,6 +12,7 @@
 #include "core/base/number.h"
 #include "core/base/poll.h"
 #include "core/base/system.h"
+#include "core/base/text.h"
 #include "core/job/worker_environment.h"
 #include "core/launch/slots.h"
 #include "core/net/socket.h"
@@ -50,7 +51,7 @@ void set_torch_variables(const CommandOptions& options, const CommandPlace& plac
   set("GROUP_WORLD_SIZE", alone ? all : "1");
   set("ROLE_RANK", rank);
   set("ROLE_WORLD_SIZE", all);
-  set("ROLE_NAME", options.role);
+  if (options.environment.count("ROLE_NAME") == 0) set("ROLE_NAME", options.role);
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(place.torch_port));
   set("TORCHELASTIC_RESTART_COUNT", std::to_string(place.failures));
@@ -58,6 +59,17 @@ void set_torch_variables(const CommandOptions& options, const CommandPlace& plac
   set("TORCHELASTIC_RUN_ID", options.run_id.empty() ? options.name : options.run_id);
   set("TORCHELASTIC_USE_AGENT_STORE", "False");  // rank 0 itself listens at MASTER_PORT
   set("TORCHELASTIC_ERROR_FILE", place.error_file);
+}
+
+// The only GPU of a replica with --virtual-local-rank.
+std::string gpu_of_rank(const CommandOptions& options, int rank) {
+  const auto visible = options.environment.find("CUDA_VISIBLE_DEVICES");
+  if (visible == options.environment.end()) return std::to_string(rank);
+  if (visible->second.empty()) return "";  // all are hidden
+  const std::vector<std::string> all = split(visible->second, ',');
+  if (static_cast<size_t>(rank) < all.size()) return all[static_cast<size_t>(rank)];
+  fail("--virtual-local-rank: replica {} has no GPU, because CUDA_VISIBLE_DEVICES={} names {}",
+       rank, visible->second, all.size());
 }
 
 }  // namespace
@@ -101,6 +113,10 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
   // Python buffers output to a pipe: logs would be late, and lost when the process is killed.
   if (!given("PYTHONUNBUFFERED")) set("PYTHONUNBUFFERED", "1");
   if (options.gpus > 0) set("CUDA_VISIBLE_DEVICES", visible_gpus(gpus, place.slots));
+  if (options.virtual_local_rank) {
+    set("LOCAL_RANK", "0");
+    set("CUDA_VISIBLE_DEVICES", gpu_of_rank(options, place.rank));
+  }
   return result;
 }
 

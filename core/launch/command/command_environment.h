@@ -27,7 +27,7 @@ struct CommandPlace {
 using Variables = std::vector<std::pair<std::string, std::optional<std::string>>>;
 
 // Changes to our own environment, those of the job included. `gpus`: names of all GPUs. `no_proxy`:
-// the variable's value so far.
+// the variable's value so far. Throws Error if a virtual local rank has no GPU.
 Variables command_environment(const CommandOptions& options, const CommandPlace& place,
                               const std::vector<std::string>& gpus, const std::string& no_proxy);
 

@@ -108,8 +108,14 @@ void CommandLauncher::on_generation_end() {
   ended_.clear();
   checkpointed_ = progress;
   before_ = static_cast<int>(view_.replicas.size());
+  processes_.generation_ended(can_restart(view_));
+  if (finished_when_asked(view_)) {
+    finish_reason_ = fmt::format(
+        "{} exited with 0 when asked to restart ({}): taken for finished; save and exit with "
+        "143 to be restarted",
+        view_.replicas.size() == 1 ? "the replica" : "all replicas", asked_);
+  }
   generation_ended(view_, progress, Monotonic::now(), rules_);
-  processes_.generation_ended();
   view_.supervisor_up = options_.supervisor_url.empty();
 }
 
@@ -143,6 +149,7 @@ void CommandLauncher::carry_out(const CommandDecision& decision) {
       break;
     case CommandAction::terminate:
       report_.talk(decision.reason + "; SIGTERM to all replicas");
+      asked_ = decision.reason;
       processes_.signal_all(SIGTERM);
       break;
     case CommandAction::kill:
@@ -150,7 +157,7 @@ void CommandLauncher::carry_out(const CommandDecision& decision) {
       processes_.signal_all(SIGKILL);
       break;
     case CommandAction::finish:
-      end("finished", 0, "");
+      end("finished", 0, finish_reason_);
       break;
     case CommandAction::stopped:
       end(cancelled_ ? "cancelled" : "stopped", stop_exit_, "");
@@ -260,6 +267,7 @@ nlohmann::json CommandLauncher::status() const {
     held.insert(held.end(), slots.begin(), slots.end());
   }
   facts.reason = reason_;
+  facts.restartable = processes_.restartable();
   facts.generation = std::max<int64_t>(processes_.generation(), 0);
   facts.replicas = processes_.living();
   facts.target = view_.target;
@@ -293,7 +301,7 @@ void CommandLauncher::cancel(bool checkpoint) {
 
 RecordFacts CommandLauncher::facts() const {
   return {.command = CommandFacts{processes_.generation(), processes_.living(), checkpointed_,
-                                  failure_.exit_code}};
+                                  processes_.restartable(), failure_.exit_code}};
 }
 
 int64_t CommandLauncher::newest_checkpoint() const {

@@ -67,6 +67,8 @@ class CommandLauncher : private RunControl {
   OomWatch oom_;
   std::optional<TimePoint> deadline_;  // of the newest decision
   std::string reason_ = "starting", told_reason_;
+  std::string asked_;          // why the replicas were last asked to end
+  std::string finish_reason_;  // what a finished run has to explain
   Failure failure_;
   std::vector<EndedReplica> ended_;  // of the present generation, in order of their ends
   int failed_ = 0;                   // generations that failed

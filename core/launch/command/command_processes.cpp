@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/poll.h"
+#include "core/base/program_path.h"
 #include "core/base/system.h"
 #include "core/launch/slots.h"
 
@@ -30,14 +31,8 @@ std::string find_program(const CommandOptions& options) {
   if (path == options.environment.end() || options.program.find('/') != std::string::npos) {
     return options.program;
   }
-  for (size_t begin = 0; begin < path->second.size();) {
-    const size_t end = std::min(path->second.find(':', begin), path->second.size());
-    const std::string folder = path->second.substr(begin, end - begin);
-    const std::string found = absolute_path(join_path(folder, options.program), options.directory);
-    if (!folder.empty() && ::access(found.c_str(), X_OK) == 0 && !is_directory(found)) return found;
-    begin = end + 1;
-  }
-  return options.program;
+  const ProgramPath found = find_in_path(options.program, path->second, options.directory);
+  return found.executable ? found.path : options.program;
 }
 
 // Two launchers must not share a folder: each would take the other's replicas for leftovers.
@@ -187,6 +182,16 @@ bool CommandProcesses::ended(Process& process, const CommandView& view) {
     if (group_lives(group)) return false;
   }
   return process.status.has_value();
+}
+
+void CommandProcesses::generation_ended(bool restartable) {
+  ports_.clear();
+  if (!restartable || record_.restartable) return;
+  record_.restartable = true;
+  try {
+    write_replica_record(options_.replicas_file, record_);
+  } catch (const Error&) {  // a full disk: the next start writes it, or fails
+  }
 }
 
 std::vector<int> CommandProcesses::ranks() const {

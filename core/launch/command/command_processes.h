@@ -40,10 +40,12 @@ class CommandProcesses {
   // Tells the view which replicas have ended, with their whole process groups; returns their ranks
   // in the order of their ends.
   std::vector<int> take_ends(CommandView& view);
-  // Call when the whole generation has ended: its ports are free again.
-  void generation_ended() { ports_.clear(); }
+  // Call when the whole generation has ended: its ports are free again. `restartable`: it has shown
+  // that it can be restarted.
+  void generation_ended(bool restartable);
 
   int64_t generation() const { return record_.generation; }  // newest number; -1: none
+  bool restartable() const { return record_.restartable; }   // also by an earlier launcher
   size_t living() const { return processes_.size(); }
   std::vector<int> ranks() const;  // of the living ones
   pid_t pid(int rank) const { return processes_.at(rank).child.pid(); }

@@ -34,6 +34,11 @@ struct CommandOptions {
   int max_failures = 3;         // in a row, of generations without progress
   bool failures_in_row = true;  // false: max_failures are those of the whole run
   std::string run_id;           // TORCHELASTIC_RUN_ID; "": name
+  // torchrun's --virtual-local-rank: LOCAL_RANK is 0, and each replica sees one GPU, that of its
+  // rank in CUDA_VISIBLE_DEVICES of `environment` or, without it, of the machine. Requires: no
+  // gpus.
+  bool virtual_local_rank = false;
+  // ROLE_NAME, unless `environment` has it.
   std::string role = "default";
   int torch_port = 0;           // MASTER_PORT; 0: another free one for each generation
   bool adaptdl_pickles = true;  // torch.load reads pickles, as Python AdaptDL expects

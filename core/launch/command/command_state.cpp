@@ -146,6 +146,19 @@ void exited(CommandView& view, int rank, const ExitStatus& status, TimePoint now
   view.asked_outside = !view.kill_at && is_clean_stop(status);
 }
 
+bool can_restart(const CommandView& view) {
+  return view.kill_at && !view.replicas.empty() &&
+         std::all_of(view.replicas.begin(), view.replicas.end(), [](const CommandReplica& r) {
+           return !r.status.signaled && r.status.value == kRescheduled;
+         });
+}
+
+bool finished_when_asked(const CommandView& view) {
+  return view.kill_at && view.stop == CommandStop::none && !view.replicas.empty() &&
+         std::all_of(view.replicas.begin(), view.replicas.end(),
+                     [](const CommandReplica& r) { return r.status.success(); });
+}
+
 void generation_ended(CommandView& view, bool progress, TimePoint now, const CommandRules& rules) {
   ADAPTDL_CHECK(view.living() == 0);
   view.finished = std::all_of(view.replicas.begin(), view.replicas.end(),

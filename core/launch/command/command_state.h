@@ -93,6 +93,12 @@ void apply(CommandView& view, const CommandDecision& decision, TimePoint now);
 // A replica's process and its whole group have ended.
 void exited(CommandView& view, int rank, const ExitStatus& status, TimePoint now);
 
+// Of a generation whose replicas have all ended, before generation_ended(). It was asked to end,
+// and all have exited with 143: such a program can be restarted.
+bool can_restart(const CommandView& view);
+// It was asked to end for a restart, and all have exited with 0: the run counts as finished.
+bool finished_when_asked(const CommandView& view);
+
 // The whole generation has ended. `progress`: it wrote a newer checkpoint than there was before.
 void generation_ended(CommandView& view, bool progress, TimePoint now, const CommandRules& rules);
 

@@ -3,7 +3,8 @@
 // The processes of a run's replicas, on disk. When a launcher is killed, its replicas die with it,
 // but not the processes that they had started. The next launcher kills those before it starts its
 // own.
-//   {"format": 1, "generation": N, "boot_id": ID, "replicas": [{pid, start_time}]}
+//   {"format": 1, "generation": N, "boot_id": ID, "restartable": true|false,
+//    "replicas": [{pid, start_time}]}
 
 #include <cstdint>
 #include <string>
@@ -15,6 +16,7 @@ namespace adaptdl::launch {
 struct ReplicaRecord {
   int64_t generation = -1;  // newest generation number used; -1: none
   std::string boot_id;
+  bool restartable = false;  // the program has saved and exited with 143 when it was asked to stop
   struct Process {
     pid_t pid = 0;  // also of its process group
     uint64_t start_time = 0;

@@ -155,6 +155,7 @@ json RunReport::status(const StatusFacts& facts) const {
                  {"min", facts.min},
                  {"max", facts.max},
                  {"slots", or_null(facts.slots)},
+                 {"restartable", or_null(facts.restartable)},
                  {"hints", facts.hints},
                  {"step", or_null(facts.step)},
                  {"epoch", facts.epoch},
@@ -190,6 +191,7 @@ void RunReport::take(const std::string& state, const RecordFacts& facts) {
                   {"exit_code", nullptr},
                   {"program_exit_code", or_null(facts.command->program_exit_code)},
                   {"checkpoint", facts.command->checkpoint},
+                  {"restartable", facts.command->restartable},
                   {"generation", facts.command->generation},
                   {"replicas", facts.command->replicas}});
 }

@@ -77,6 +77,7 @@ struct CommandFacts {
   int64_t generation = -1;
   size_t replicas = 0;
   bool checkpoint = false;
+  bool restartable = false;              // it has exited with 143 when it was asked to stop
   std::optional<int> program_exit_code;  // of the replica that failed last
 };
 
@@ -110,6 +111,7 @@ struct StatusFacts {
   std::vector<Replica> members;
   int target = 1, min = 1, max = 1;
   std::optional<std::vector<int>> slots;
+  std::optional<bool> restartable;  // of a command, as in CommandFacts
   nlohmann::json hints, epoch, loss;
   std::optional<int64_t> step;
 };

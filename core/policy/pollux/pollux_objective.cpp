@@ -44,7 +44,9 @@ PolluxObjective::PolluxObjective(const Snapshot& snapshot, const PolluxOptions& 
   const auto jobs = static_cast<int64_t>(snapshot.jobs.size());
   for (const JobSnapshot& job : snapshot.jobs) {
     auto& tables = tables_.emplace_back();
-    for (size_t k = 0; k < kind_names_.size(); ++k) tables.push_back(perf.table(job.hints, k));
+    for (size_t k = 0; k < kind_names_.size(); ++k) {
+      tables.push_back(perf.table(job.hints, k, assumed_power(job)));
+    }
     const int64_t share = jobs * std::max<int64_t>(job.request[0], 1);
     const auto fair = static_cast<int>(std::clamp<int64_t>((gpus + share - 1) / share, 1, 1 << 16));
     base_.push_back(tables.empty() ? 1 : tables[common].at(1, fair));

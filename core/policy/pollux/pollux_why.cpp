@@ -65,6 +65,11 @@ std::string why_row(PolluxProblem& problem, int job, const PolluxRow& row) {
   }
   const double speedup = problem.objective.speedup(job, kind, row.size() > 1, replicas);
   const bool keeps = row == problem.present[j];
+  if (is_silent(it)) {
+    return fmt::format("it {} {} on {}, though it does not tell its speed",
+                       keeps ? "keeps" : "gets", have,
+                       counted(static_cast<int64_t>(row.size()), "node"));
+  }
   if (keeps && problem.objective.change_factor(job) < 1) {
     // Would it gain by another size if changes were free?
     const bool better = std::any_of(

@@ -31,7 +31,7 @@ class SiaValuation : public Valuation {
     const JobSnapshot& job = snapshot_.jobs[j];
     // As published, a job that has measured nothing starts on any kind, though it may know speeds.
     if (job.hints.max_profiled_replicas == 0) {
-      for (GoodputTable& table : goodput) table = GoodputTable();
+      for (GoodputTable& table : goodput) table = GoodputTable(1, assumed_power(job));
     }
     const double cost = job.hints.rescale_cost_s.value_or(options_.rescale_cost_s);
     const double change = job.nodes.empty() ? 1 : restart_factor(job.age_s, job.restarts, cost);

@@ -32,6 +32,16 @@ Json read(const std::string& text) {
   return parse_job_file(text, "f").manifest.value();
 }
 
+TEST_CASE("the flags for commands change a job file's object") {
+  Json job = read(kFile);
+  change_manifest(job, {.retries = 7, .restartable = true, .role = "trainer"});
+  CHECK(job["spec"]["backoffLimit"] == 7);
+  CHECK(job["spec"]["restartable"] == true);
+  const Json& containers = job["spec"]["template"]["spec"]["containers"];
+  CHECK(containers[0]["env"] == Json::parse(R"([{"name": "ROLE_NAME", "value": "trainer"}])"));
+  CHECK_FALSE(containers[1].contains("env"));
+}
+
 TEST_CASE("a job file goes to the cluster as it is, with what it needs there") {
   Json job = read(kFile);
   CHECK(manifest_image(job) == "repo/base:1");

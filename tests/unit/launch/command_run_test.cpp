@@ -168,6 +168,57 @@ TEST_CASE("command run: replicas with GPUs of their own are each alone on a node
   CHECK(value("RANK") == "1");
 }
 
+TEST_CASE("command run: with a virtual local rank each replica sees the GPU of its rank") {
+  CommandOptions options;
+  options.virtual_local_rank = true;
+  const auto of_rank = [&](int rank) {
+    std::string local_rank, gpus;
+    const CommandPlace place{.rank = rank, .replicas = 2};
+    for (const auto& [key, text] : command_environment(options, place, {}, "")) {
+      if (key == "LOCAL_RANK") local_rank = text.value_or("");
+      if (key == "CUDA_VISIBLE_DEVICES") gpus = text.value_or("");
+    }
+    return local_rank + " " + gpus;
+  };
+  CHECK(of_rank(1) == "0 1");
+  options.environment["CUDA_VISIBLE_DEVICES"] = "GPU-a,GPU-b";
+  CHECK(of_rank(1) == "0 GPU-b");
+  CHECK_THROWS_WITH_AS(of_rank(2), doctest::Contains("replica 2 has no GPU"), Error);
+  options.environment["CUDA_VISIBLE_DEVICES"] = "";
+  CHECK(of_rank(1) == "0 ");
+}
+
+TEST_CASE("command run: who ends with 0 when asked to restart is told to exit with 143") {
+  Script script("trap 'exit 0' TERM; echo > running; while :; do sleep 0.02; done");
+  script.options.replicas = {1, 1, 2};
+  script.run.start();
+  script.wait_for_file("running");
+  script.run.request({{"request", "scale"}, {"replicas", 2}});
+  CHECK(script.run.wait() == 0);
+  const std::string reason = script.run.events().back()["reason"];
+  CHECK(reason ==
+        "the replica exited with 0 when asked to restart (rescaling from 1 to 2 replicas): taken "
+        "for finished; save and exit with 143 to be restarted");
+  CHECK(script.record()["reason"] == reason);
+  CHECK(script.record()["restartable"] == false);
+}
+
+TEST_CASE("command run: a program that has restarted is known for it, also by the next launcher") {
+  Script script(kElastic);
+  script.options.replicas = {1, 1, 2};
+  script.run.start();
+  script.wait_for_file("started-0-0-1");
+  CHECK(script.status()["restartable"] == false);
+  script.run.request({{"request", "cancel"}, {"checkpoint", true}});
+  CHECK(script.run.wait() == 143);
+  CHECK(script.record()["restartable"] == true);
+  script.run.start();
+  script.wait_for_file("started-1-0-1");
+  CHECK(script.status()["restartable"] == true);
+  write_file_atomic(script.file("finish"), "");
+  CHECK(script.run.wait() == 0);
+}
+
 TEST_CASE("command run: the first error is told, and its code is the run's if wanted") {
   // Replica 1 fails; 0 then loses the connection, and is gone earlier.
   Script script(R"(

@@ -26,8 +26,11 @@ TEST_CASE("leftovers: the record comes back, and damage is an empty one") {
   const TemporaryDirectory folder;
   const std::string path = folder.file("replicas.json");
   CHECK(read_replica_record(path).generation == -1);
-  write_replica_record(path, {.generation = 4, .boot_id = "b", .processes = {{12, 34}, {56, 78}}});
+  write_replica_record(
+      path,
+      {.generation = 4, .boot_id = "b", .restartable = true, .processes = {{12, 34}, {56, 78}}});
   const ReplicaRecord record = read_replica_record(path);
+  CHECK(record.restartable);
   CHECK(record.generation == 4);
   CHECK(record.boot_id == "b");
   REQUIRE(record.processes.size() == 2);

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/policy/policy.h"
+#include "tests/unit/policy/alike_jobs.h"
 #include "tests/unit/policy/random_snapshot.h"
 
 namespace adaptdl::properties_test {
@@ -22,7 +23,10 @@ Snapshot snapshot_of(uint64_t seed) {
   shape.cores = seed % 3 == 1;
   shape.wide = seed % 3 == 1;
   if (seed % 4 == 3) shape.accelerators = {"new", "old"};
-  return random_snapshot(seed, shape);
+  Snapshot snapshot = random_snapshot(seed, shape);
+  // Silent jobs, and some that only will measure themselves.
+  for (size_t j = 0; j < snapshot.jobs.size(); j += 2) snapshot.jobs[j].restartable = true;
+  return snapshot;
 }
 
 Decision decide(const PolicyInfo& info, const Snapshot& snapshot, uint64_t seed = 1) {
@@ -131,6 +135,73 @@ TEST_CASE("another node makes nothing worse") {
       INFO(info.name << ", snapshot " << seed);
       CHECK(after >= before - 0.005 * std::abs(before));
     }
+  }
+}
+
+std::vector<size_t> replicas(const PolicyInfo& info, const Snapshot& snapshot) {
+  std::vector<size_t> counts;
+  for (const NodeList& nodes : allocation_of(decide(info, snapshot)))
+    counts.push_back(nodes.size());
+  return counts;
+}
+
+// The last of `jobs` alike ones tells nothing of itself.
+Snapshot with_silent_job(int jobs) {
+  Snapshot snapshot = alike(jobs);
+  snapshot.jobs.back().hints = {};
+  snapshot.jobs.back().restartable = true;
+  return snapshot;
+}
+
+TEST_CASE("a job that tells nothing grows only if it can be restarted") {
+  for (const PolicyInfo& info : policies()) {
+    if (!info.adapts) continue;
+    INFO(info.name);
+    Snapshot snapshot = with_silent_job(1);
+    CHECK(replicas(info, snapshot) == std::vector<size_t>{8});  // at once, without a restart
+    snapshot.jobs[0].age_s = 5000;
+    snapshot.jobs[0].nodes = {0};
+    CHECK(replicas(info, snapshot) == std::vector<size_t>{8});
+    snapshot.jobs[0].max_replicas = 4;
+    CHECK(replicas(info, snapshot) == std::vector<size_t>{4});
+    snapshot.jobs[0].restartable = false;
+    CHECK(replicas(info, snapshot) == std::vector<size_t>{1});
+  }
+}
+
+TEST_CASE("a job that tells nothing gets what those that have measured themselves leave") {
+  for (const PolicyInfo& info : policies()) {
+    if (!info.adapts) continue;
+    INFO(info.name);
+    Snapshot scarce = with_silent_job(2);
+    scarce.nodes[0].capacity = {5};
+    const std::vector<size_t> both = replicas(info, scarce);
+    CHECK(both[0] > both[1]);
+    Snapshot limited = with_silent_job(2);
+    limited.jobs[0].max_replicas = 2;
+    CHECK(replicas(info, limited)[1] >= 4);
+  }
+}
+
+TEST_CASE("a job that tells nothing is not restarted again and again") {
+  for (const PolicyInfo& info : policies()) {
+    if (!info.adapts) continue;
+    INFO(info.name);
+    Snapshot snapshot = with_silent_job(1);
+    JobSnapshot& job = snapshot.jobs[0];
+    job.nodes = {0, 0, 0, 0};
+    job.hints.rescale_cost_s = 30;
+    // How soon after its last restart it gets the 4 GPUs that others have left.
+    const auto waits_s = [&](int restarts) {
+      for (job.restarts = restarts, job.age_s = 60; job.age_s < 1e6; job.age_s *= 1.2) {
+        if (replicas(info, snapshot)[0] == 8) return job.age_s;
+      }
+      return job.age_s;
+    };
+    const double first_s = waits_s(0);
+    CHECK(first_s > 100);
+    CHECK(first_s < 3600);
+    CHECK(waits_s(10) > 5 * first_s);
   }
 }
 

@@ -77,6 +77,17 @@ TEST_CASE("a job may grow to twice what it has measured, within its own bounds")
   CHECK(replica_limit(job) == 3);
 }
 
+TEST_CASE("a job that will never measure itself may grow to its maximum if it can be restarted") {
+  JobSnapshot job;
+  job.max_replicas = 16;
+  job.restartable = true;
+  CHECK(is_silent(job));
+  CHECK(replica_limit(job) == 16);
+  job.hints.max_profiled_replicas = 3;
+  CHECK_FALSE(is_silent(job));
+  CHECK(replica_limit(job) == 6);
+}
+
 TEST_CASE("distinct nodes") {
   CHECK(distinct_nodes({}) == 0);
   CHECK(distinct_nodes({3, 3}) == 1);
@@ -87,6 +98,7 @@ TEST_CASE("a table of goodput knows what the model says, and counts replicas wit
   GoodputTable nothing_known;
   CHECK(nothing_known.at(0, 0) == 0);
   CHECK(nothing_known.at(2, 7) == 7);
+  CHECK(GoodputTable(3, 0.5).at(2, 4) == doctest::Approx(6));
   const JobHints hints = random_snapshot(2, {}).jobs[0].hints;
   const GoodputModel model(*hints.perf, *hints.grad, hints.batch->initial);
   GoodputTable table(model, *hints.batch);

@@ -105,6 +105,7 @@ void read_spec(const Json& spec, JobObject& job) {
   job.max_replicas = integer("maxReplicas", 1);
   job.requested_replicas = integer("requestedReplicas", 1);
   job.preemptible = json_get_or(spec, "preemptible", "spec", true);
+  job.restartable = json_get_or(spec, "restartable", "spec", false);
   job.live = json_get_or(spec, "liveRescale", "spec", false);
   job.suspended = json_get_or(spec, "suspend", "spec", false);
   job.cancelled = json_get_or(spec, "cancel", "spec", false);

@@ -76,6 +76,7 @@ struct JobObject {
   std::optional<int> max_replicas;
   std::optional<int> requested_replicas;  // ours: for policies that do not adapt
   bool preemptible = true;
+  bool restartable = false;     // ours: see JobSpec
   bool live = false;            // ours: its programs rescale live, see live_group.h
   bool suspended = false;       // ours
   bool cancelled = false;       // ours: the job ends, and cannot be resumed

@@ -152,9 +152,20 @@ bool JobReconciler::write_status(const KnownJob& known, const JobStatus& status)
   }
 }
 
-void JobReconciler::make_secret(const JobObject& job) {
+// Programs of AdaptDL do without it, so that neither a quota of Services nor an operator without
+// the right to create them keeps pods from starting.
+void JobReconciler::make_service(const JobObject& job) {
   try {
-    client_.create(kube::kSecrets.in(job.job_namespace), make_token_secret(job, pods_.token(job)));
+    create_if_missing(kube::kServices.in(job.job_namespace), service_of(job));
+  } catch (const kube::ApiError& error) {
+    if (error.code() != 403) throw;
+    log_warning("{}: its pods cannot resolve MASTER_ADDR: {}", job.id(), error.what());
+  }
+}
+
+void JobReconciler::create_if_missing(const kube::Resource& kind, const Json& object) {
+  try {
+    client_.create(kind, object);
   } catch (const kube::ApiError& error) {
     if (!error.already_exists()) throw;
   }
@@ -170,8 +181,10 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
   std::string problem;
   Refusal why = Refusal::invalid;
   try {
-    // Each time: an earlier operator may have died before it created the Secret.
-    make_secret(job);
+    // Each time: an earlier operator may have died before it created them.
+    create_if_missing(kube::kSecrets.in(job.job_namespace),
+                      make_token_secret(job, pods_.token(job)));
+    if (needs_service(job, status)) make_service(job);
     for (const PodPlace& place : places) {
       const auto node = cache_.node(place.node);
       const Json pod = make_pod(job, status, place, {node.hostname, node.accelerator}, pods_);

@@ -51,7 +51,8 @@ class JobReconciler {
                  const JobDecision& decision);
   void make_pods(const KnownJob& known, const JobStatus& status,
                  const std::vector<PodPlace>& places);
-  void make_secret(const JobObject& job);
+  void make_service(const JobObject& job);
+  void create_if_missing(const kube::Resource& kind, const Json& object);
   void note_refusals(const std::string& id, const std::vector<std::string>& nodes);
 
   kube::Client& client_;

@@ -6,6 +6,7 @@
 
 #include "core/base/crypto.h"
 #include "core/cluster/kubernetes/jobs/pod_object.h"
+#include "core/formats/json_fields.h"
 #include "core/job/worker_environment.h"
 
 namespace adaptdl::kubernetes {
@@ -57,6 +58,52 @@ bool wants_gpu(const Json& container) {
     }
   }
   return false;
+}
+
+std::string service_name(const JobObject& job) {
+  return "adaptdl-" + job.uid;
+}
+
+// A job's name alone may be as long as a host name, so it is shortened.
+std::string host_name_of(const JobObject& job, int64_t group, int rank) {
+  const std::string tail = fmt::format("-{}-{}", group, rank);
+  std::string host = job.name.substr(0, kMaxHostname - tail.size());
+  std::replace(host.begin(), host.end(), '.', '-');
+  return host + tail;
+}
+
+std::string torch_port(int64_t group) {
+  return std::to_string(kMasterPort + kTorchPortOffset + group % kMasterPorts);
+}
+
+// torchrun's contract, for programs that know nothing of AdaptDL: each pod is a node with one
+// process. What the template sets stays, as it may run a launcher of its own.
+void add_torch_variables(Json& environment, const JobObject& job, const JobStatus& status, int rank,
+                         const std::string& subdomain) {
+  const auto set = [&](const char* name, const std::string& value) {
+    if (!has_named(environment, name)) set_variable(environment, name, {{"value", value}});
+  };
+  const int64_t group = status.group.value_or(0);
+  const std::string self = std::to_string(rank), all = std::to_string(status.allocation.size());
+  set("RANK", self);
+  set("WORLD_SIZE", all);
+  set("LOCAL_RANK", "0");
+  set("LOCAL_WORLD_SIZE", "1");
+  set("GROUP_RANK", self);
+  set("GROUP_WORLD_SIZE", all);
+  set("ROLE_RANK", self);
+  set("ROLE_WORLD_SIZE", all);
+  set("ROLE_NAME", "default");
+  set("MASTER_ADDR",
+      subdomain.empty() ? "127.0.0.1" : host_name_of(job, group, 0) + "." + subdomain);
+  set("MASTER_PORT", torch_port(group));
+  set("TORCHELASTIC_RESTART_COUNT", std::to_string(status.failures));
+  set("TORCHELASTIC_MAX_RESTARTS", std::to_string(job.backoff_limit));
+  set("TORCHELASTIC_RUN_ID", job.name);
+  set("TORCHELASTIC_USE_AGENT_STORE", "False");  // rank 0 itself listens at MASTER_PORT
+  // What a program writes there is the message of its end in the pod's status.
+  set("TORCHELASTIC_ERROR_FILE", "/dev/termination-log");
+  set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
 }
 
 void add_environment(Json& container, const JobObject& job, const JobStatus& status, int rank,
@@ -154,8 +201,12 @@ void complete(Json& spec, const JobObject& job, int64_t group, const PodSettings
     if (!container.is_object()) continue;  // after a patch; the API server reports it
     Json& environment = made_list(container, "env");
     if (on_host) {
-      set_variable(environment, "ADAPTDL_MASTER_PORT",
-                   {{"value", std::to_string(host_port(job, group))}});
+      const int port = host_port(job, group);
+      set_variable(environment, "ADAPTDL_MASTER_PORT", {{"value", std::to_string(port)}});
+      for (Json& entry : environment) {  // the template's own stays
+        if (entry != Json{{"name", "MASTER_PORT"}, {"value", torch_port(group)}}) continue;
+        entry["value"] = std::to_string(port + kTorchPortOffset);
+      }
     }
     add_no_proxy(environment, host_of(settings.supervisor_url));
     // Without a limit the runtime would expose all GPUs of the node. The value here overrides that
@@ -218,6 +269,24 @@ Json make_token_secret(const JobObject& job, const std::string& token) {
           {"stringData", {{kTokenKey, token}}}};
 }
 
+bool needs_service(const JobObject& job, const JobStatus& status) {
+  return !job.live && status.allocation.size() > 1;
+}
+
+Json service_of(const JobObject& job) {
+  return {{"apiVersion", "v1"},
+          {"kind", "Service"},
+          {"metadata",
+           {{"name", service_name(job)},
+            {"namespace", job.job_namespace},
+            {"labels", {{kLabelAdaptdl, "true"}, {kLabelJob, job.name}}},
+            {"ownerReferences", owner_reference(job)}}},
+          {"spec",
+           {{"clusterIP", "None"},
+            {"publishNotReadyAddresses", true},
+            {"selector", {{kLabelJob, job.name}}}}}};
+}
+
 Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& place,
               const PodNode& node, const PodSettings& settings) {
   Json pod = *job.pod_template;
@@ -247,14 +316,16 @@ Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& pla
   if (containers.empty()) fail("spec.template.spec.containers: the list is empty");
   spec["restartPolicy"] = "Never";
   made_object(spec, "nodeSelector")["kubernetes.io/hostname"] = node.hostname;
-  // A job's name alone may be as long as a host name, so it is shortened.
-  const std::string tail = fmt::format("-{}-{}", group, rank);
-  std::string host = job.name.substr(0, kMaxHostname - tail.size());
-  std::replace(host.begin(), host.end(), '.', '-');
-  spec["hostname"] = host + tail;
+  spec["hostname"] = host_name_of(job, group, rank);
+  std::string subdomain;
+  if (needs_service(job, status)) {
+    subdomain = text_at(spec, "subdomain");  // the template's, which has a Service of its own
+    if (subdomain.empty()) spec["subdomain"] = subdomain = service_name(job);
+  }
   for (Json& container : containers) {
     if (!container.is_object()) fail("spec.template.spec.containers: an entry is not an object");
     add_environment(container, job, status, rank, node, settings);
+    if (!job.live) add_torch_variables(container["env"], job, status, rank, subdomain);
     apply_patch(container, settings.patch_containers, "job.patch.containers");
   }
   Json& first = containers.front();

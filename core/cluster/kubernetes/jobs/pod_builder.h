@@ -17,6 +17,9 @@ namespace adaptdl::kubernetes {
 // node's network (hostNetwork), also on the job.
 inline constexpr int kMasterPort = 47000, kMasterPorts = 1000;
 
+// MASTER_PORT, torch.distributed's, is so much larger: a program may use both.
+inline constexpr int kTorchPortOffset = kMasterPorts;
+
 struct PodSettings {
   std::string supervisor_url;         // http://HOST:PORT, without the job's path prefix
   std::string scheduler_version;      // ADAPTDL_SCHED_VERSION: what AdaptDL 0.x clients accept
@@ -36,6 +39,12 @@ struct PodNode {
 // Throws Error if the template has no container, or a patch cannot be applied.
 Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& place,
               const PodNode& node, const PodSettings& settings);
+
+// The headless Service, in a job's namespace, that gives each of its pods a name in the cluster's
+// DNS, also before it is ready: that of rank 0 is MASTER_ADDR. Needed by several replicas of a job
+// that does not rescale live; the cluster deletes it with the job.
+bool needs_service(const JobObject& job, const JobStatus& status);
+Json service_of(const JobObject& job);
 
 std::string pod_name(const JobObject& job, int64_t group, int rank);
 

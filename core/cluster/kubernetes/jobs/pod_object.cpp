@@ -7,6 +7,7 @@
 #include "core/base/clock.h"
 #include "core/base/number.h"
 #include "core/formats/json_fields.h"
+#include "core/launch/command/program_error.h"
 
 namespace adaptdl::kubernetes {
 
@@ -47,6 +48,12 @@ std::set<std::string> sidecars_of(const Json& spec) {
   return names;
 }
 
+// The message that a container left, which may be the error file of torchrun's programs.
+std::string end_message(const std::string& text) {
+  const auto error = launch::parse_program_error(text);
+  return error && !error->message.empty() ? error->message : text;
+}
+
 // `sidecars`: containers whose end is not the pod's end.
 void look_at_containers(const Json& status, const char* key, const std::set<std::string>& sidecars,
                         PodFacts& pod) {
@@ -68,7 +75,7 @@ void look_at_containers(const Json& status, const char* key, const std::set<std:
               : text_at(ended, "reason") == "OOMKilled" ? PodEnd::memory
                                                         : PodEnd::failed;
     pod.reason = text_at(ended, "reason");
-    pod.message = text_at(ended, "message");
+    pod.message = end_message(text_at(ended, "message"));
   }
 }
 

@@ -31,6 +31,16 @@ RunnerEnd runner_end(const JobFolder& folder, pid_t pid) {
   }
 }
 
+bool shown_restartable(const JobFolder& folder) {
+  const std::string where = folder.run_record();
+  try {
+    return path_exists(where) && json_get_or(parse_json(read_file(where, kMaxRunRecord), where),
+                                             "restartable", where, false);
+  } catch (const Error&) {  // removed meanwhile with its folder, or not ours
+    return false;
+  }
+}
+
 void record_failure(const JobFolder& folder, const std::string& reason, int code) noexcept {
   try {
     const std::string path = folder.run_record();

@@ -21,6 +21,10 @@ struct RunnerEnd {
   std::optional<int> exit_code, program_exit_code;
 };
 
+// Whether run.json says that a command has exited with 143 when it was asked to stop, in this run
+// or an earlier one.
+bool shown_restartable(const JobFolder& folder);
+
 // What run.json says about the runner `pid`; empty if it is an earlier runner's, or damaged.
 RunnerEnd runner_end(const JobFolder& folder, pid_t pid);
 

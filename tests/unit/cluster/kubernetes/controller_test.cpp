@@ -134,6 +134,37 @@ TEST_CASE("controller: a group has its token, though the one before it did not c
   CHECK((*secret)["metadata"]["ownerReferences"][0]["uid"] == job.uid);
 }
 
+TEST_CASE("controller: several replicas have a Service by which they find the one of rank 0") {
+  Lab lab;
+  std::string problem;
+  lab.put_node("n2");
+  const JobObject job = read_job(
+      lab.put_job(Json::parse(
+          R"({"phase": "Starting", "group": 0, "allocation": ["n1", "n2"], "replicas": 2})")),
+      problem);
+  Leader leader(lab.api, "key");
+  leader.start();
+  REQUIRE(soon([&] { return lab.all(kube::kPods).size() == 2; }));
+  const std::vector<Json> services = lab.all(kube::kServices);
+  REQUIRE(services.size() == 1);
+  CHECK(services[0]["metadata"]["name"] == lab.all(kube::kPods)[1]["spec"]["subdomain"]);
+  CHECK(services[0]["metadata"]["ownerReferences"][0]["uid"] == job.uid);
+}
+
+TEST_CASE("controller: pods start also where no Service may be created") {
+  Lab lab;
+  lab.put_node("n2");
+  lab.put_job(Json::parse(
+      R"({"phase": "Starting", "group": 0, "allocation": ["n1", "n2"], "replicas": 2})"));
+  lab.api.set_fault([](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.path.find("/services") == std::string::npos) return std::nullopt;
+    return kube::status_response(403, "Forbidden", "no services here");
+  });
+  Leader leader(lab.api, "key");
+  leader.start();
+  CHECK(soon([&] { return lab.all(kube::kPods).size() == 2; }));
+}
+
 TEST_CASE("controller: a token of another key, or of another job of the name, is not taken") {
   Lab lab;
   std::string problem, key = "key";

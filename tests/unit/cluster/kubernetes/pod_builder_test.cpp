@@ -64,6 +64,61 @@ TEST_CASE("a pod has what AdaptDL's programs look for") {
   CHECK(environment["NVIDIA_VISIBLE_DEVICES"] == "none");
 }
 
+TEST_CASE("a pod has torchrun's variables, unless its template has them or it rescales live") {
+  const JobObject job = allocated();
+  const Json pod = present_pod(job, {1, "n1"}, "host-1", kSettings);
+  CHECK(pod["spec"]["subdomain"] == "adaptdl-u-1");
+  auto environment = variables(pod);
+  const std::map<std::string, std::string> expected = {
+      {"RANK", "1"},
+      {"WORLD_SIZE", "3"},
+      {"LOCAL_RANK", "0"},
+      {"LOCAL_WORLD_SIZE", "1"},
+      {"GROUP_RANK", "1"},
+      {"GROUP_WORLD_SIZE", "3"},
+      {"ROLE_RANK", "1"},
+      {"ROLE_WORLD_SIZE", "3"},
+      {"ROLE_NAME", "default"},
+      {"MASTER_ADDR", "digits-2-0.adaptdl-u-1"},
+      {"MASTER_PORT", "48002"},
+      {"TORCHELASTIC_RESTART_COUNT", "0"},
+      {"TORCHELASTIC_MAX_RESTARTS", "3"},
+      {"TORCHELASTIC_RUN_ID", "digits"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+      {"TORCHELASTIC_ERROR_FILE", "/dev/termination-log"},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"}};
+  for (const auto& [name, value] : expected) {
+    INFO(name);
+    CHECK(environment[name] == value);
+  }
+  const Json service = service_of(job);
+  CHECK(service["metadata"]["name"] == "adaptdl-u-1");
+  CHECK(service["spec"]["selector"] == Json{{"adaptdl/job", "digits"}});
+  CHECK(service["spec"]["clusterIP"] == "None");
+  CHECK(service["spec"]["publishNotReadyAddresses"] == true);
+
+  const Json own = present_pod(allocated(Json::parse(R"({"template": {"spec": {
+    "subdomain": "mine", "containers": [{"env": [{"name": "ROLE_NAME", "value": "actor"},
+                                                 {"name": "MASTER_PORT", "value": "29500"}]}]}}})")),
+                               {1, "n1"}, "n1", kSettings);
+  CHECK(own["spec"]["subdomain"] == "mine");
+  CHECK(variables(own)["MASTER_ADDR"] == "digits-2-0.mine");
+  CHECK(variables(own)["MASTER_PORT"] == "29500");
+  CHECK(variables(own)["ROLE_NAME"] == "actor");
+
+  JobObject alone = allocated();
+  alone.status.allocation = {"n1"};
+  const Json one = present_pod(alone, {0, "n1"}, "n1", kSettings);
+  CHECK_FALSE(one["spec"].contains("subdomain"));
+  CHECK(variables(one)["MASTER_ADDR"] == "127.0.0.1");
+
+  JobObject live = allocated();
+  live.live = true;
+  const Json agent = present_pod(live, {1, "n1"}, "n1", kSettings);
+  CHECK_FALSE(agent["spec"].contains("subdomain"));
+  CHECK_FALSE(variables(agent).contains("MASTER_ADDR"));
+}
+
 TEST_CASE("a pod is told the kind of its node's accelerators, as the scheduler calls it") {
   const JobObject job = allocated();
   PodNode node{.hostname = "n1", .accelerator = "Tesla-T4"};
@@ -207,6 +262,11 @@ TEST_CASE("jobs in their nodes' network find the supervisor, and do not meet eac
   CHECK(port_of(pod_of(on_host)) == std::to_string(first));
   CHECK(port_of(pod_of(on_host, "u-2")) != std::to_string(first));
   CHECK(port_of(pod_of(on_host, "u-1", 3)) != std::to_string(first));
+
+  CHECK(variables(pod_of(on_host))["MASTER_PORT"] == std::to_string(first + kMasterPorts));
+  CHECK(variables(pod_of(R"({"hostNetwork": true, "containers": [
+                             {"env": [{"name": "MASTER_PORT", "value": "29500"}]}]})"))
+            ["MASTER_PORT"] == "29500");
 
   settings.patch_pods =
       Json::parse(R"([{"op": "add", "path": "/spec/hostNetwork", "value": true}])");

@@ -43,6 +43,17 @@ TEST_CASE("a running pod") {
   CHECK(pod.reason.empty());
 }
 
+TEST_CASE("why a container ended, also in the error file of torchrun's programs") {
+  const auto message = [](const Json& left) {
+    const Json ended = {{"exitCode", 1}, {"reason", "Error"}, {"message", left}};
+    const Json state = {{"state", {{"terminated", ended}}}};
+    return read(Json{{"containerStatuses", Json::array({state})}}.dump()).message;
+  };
+  CHECK(message("no data") == "no data");
+  CHECK(message(R"({"message": {"message": "ValueError: odd", "extraInfo": {
+                    "py_callstack": "Traceback", "timestamp": "1"}}})") == "ValueError: odd");
+}
+
 TEST_CASE("how a pod ended") {
   const auto failed = [](const char* reason) {
     return read(fmt::format(R"({{"phase": "Failed", "reason": "{}"}})", reason)).end;
