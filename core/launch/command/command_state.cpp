@@ -100,9 +100,11 @@ CommandDecision decide(TimePoint now, const CommandView& view, const CommandRule
   }
   if (view.failed_at) {
     // Others may have received the same signal from outside: let all write their checkpoint
-    // together.
-    const TimePoint until =
-        time_after(*view.failed_at, view.asked_outside ? rules.grace : rules.settle);
+    // together. One that was killed shares its reason with nobody.
+    const bool killed = view.replicas.at(static_cast<size_t>(view.failed_rank)).status.signaled;
+    const TimePoint until = time_after(*view.failed_at, view.asked_outside ? rules.grace
+                                                        : killed           ? Seconds(0)
+                                                                           : rules.settle);
     if (now < until) return keep_waiting(rest, until);
     return make(CommandAction::terminate, fmt::format("replica {} failed", view.failed_rank),
                 time_after(now, rules.failed_grace));

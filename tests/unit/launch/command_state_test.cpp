@@ -104,12 +104,20 @@ TEST_CASE("command: slots that are taken away end a generation; those that are a
   CHECK(play.view.held == std::vector{1, 2});
 }
 
-TEST_CASE("command: one failure ends the others, and costs a longer wait each time") {
+TEST_CASE("command: one that was killed ends the others at once") {
   Play play;
   play.view.target = 2;
   play.next();
   play.exit(1, kKilled);
-  CHECK(play.next() == CommandAction::wait);
+  CHECK(play.next() == CommandAction::terminate);
+}
+
+TEST_CASE("command: one failure ends the others, and costs a longer wait each time") {
+  Play play;
+  play.view.target = 2;
+  play.next();
+  play.exit(1, kCrashed);
+  CHECK(play.next() == CommandAction::wait);  // the others may fail, too, and say why
   play.after(0.1);
   CHECK(play.next() == CommandAction::terminate);
   play.after(5.1);
