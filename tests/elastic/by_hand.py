@@ -1,12 +1,13 @@
 """Replicas that nobody launches find each other by ADAPTDL_* variables, and train as under the
 launcher."""
 
+import json
 import os
 import re
 import shutil
 import signal
 
-from support import check, free_port, kill, main, read, wait_until
+from support import check, free_port, kill, main, read, service, wait_until
 
 PATIENCE = 60
 LAST = 4 * 61  # steps of the program: 1442 images in batches of 24
@@ -153,9 +154,36 @@ def waits(folder, draw):
     stopped.expect(143)
 
 
+def under_a_scheduler(folder, draw):
+    """As the command of a job: the supervisor tells where rank 0 is and gets hints; the scheduler
+    stops and starts replicas, and starts all again when one dies."""
+    group = Group(folder, "job", 1)
+    with service(folder, "--slots", "2") as local:
+        name = local.submit(group.words[0], "slow", "--", directory=folder.file("digits"),
+                            environment={key: group.variables[key] for key in ("LD_LIBRARY_PATH",)
+                                         if key in group.variables})
+
+        def trained(epoch):
+            wait_until(lambda: f"epoch {epoch}:" in local.logs(name), f"epoch {epoch}", PATIENCE)
+
+        trained(0)
+        local.wait_job(name, lambda job: job["hints"] and json.loads(job["hints"])["perfParams"],
+                       "hints")
+        local.ask("scale", name=name, min=2, max=2)
+        trained(1)
+        check(len(local.runner_status(name)["members"]) == 2, "no rescale")
+        victim = draw.choice(local.runner_status(name)["members"])
+        check(kill(victim["pid"]), "the replica is gone already")
+        local.wait_end(name, timeout=PATIENCE)
+        check(sorted(set(epochs_in(local.logs(name)))) == [0, 1, 2, 3], "epochs are missing",
+              local.logs(name))
+        last = os.listdir(local.job_file(name, "checkpoints"))
+        check(f"step-{LAST:012}" in last, "another last step", last)
+
+
 def listens(group):
     port = f"{int(group.variables['ADAPTDL_MASTER_PORT']):04X}"
     return any(line.split()[1].endswith(":" + port) for line in read("/proc/net/tcp").splitlines())
 
 
-main(same_as_launched, interrupted, death, waits)
+main(same_as_launched, interrupted, death, waits, under_a_scheduler)
