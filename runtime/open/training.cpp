@@ -1,6 +1,7 @@
 #include "adaptdl/training.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -39,7 +40,6 @@ struct Training::Impl {
     keep_freed_memory();
     checked([&] { run = open_settings(session, settings); });
     present = this;
-    before = std::set_terminate(end_by_exception);
   }
 
   ~Impl() {
@@ -53,11 +53,12 @@ struct Training::Impl {
       if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
     } catch (const std::exception& error) {
       std::fprintf(stderr, "adaptdl: %s\n", reason_of(error).c_str());
-      present->left_by(error);
+      if (present) present->left_by(error);  // else the constructor has failed
       _exit(static_cast<int>(ExitCode::error));
     } catch (...) {  // of no type that says anything
     }
-    present->before();
+    if (present) present->before();
+    std::abort();
   }
 
   // The loop ends before training does: the other replicas go on without this one.
@@ -87,7 +88,6 @@ struct Training::Impl {
   // `step`: that failed on this replica alone, as far as it knows; 0: it is an error on all.
   void report(const std::string& message, ExitCode code, int64_t step) {
     failed = true;
-    if (!session.has_launcher()) return;
     nlohmann::json fatal = {
         {"type", "fatal"}, {"message", message}, {"exit", static_cast<int>(code)}};
     if (step > 0) fatal["step"] = step;
@@ -121,7 +121,7 @@ struct Training::Impl {
   }
 
   static inline Impl* present = nullptr;
-  std::terminate_handler before = nullptr;
+  std::terminate_handler before = std::set_terminate(end_by_exception);
 
   Session session;
   OpenedRun run;

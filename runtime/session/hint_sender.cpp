@@ -15,7 +15,7 @@ constexpr std::chrono::seconds kAfterRescale{1};
 
 void HintSender::step_ended(const Progress& progress, const StepFacts& facts,
                             const BatchPolicy& policy) {
-  if (session_.rank() != 0 || !session_.has_launcher()) return;
+  if (session_.rank() != 0 || !session_.takes_hints()) return;
   const TimePoint now = Monotonic::now();
   if (session_.generation() != generation_) {
     generation_ = session_.generation();
@@ -36,7 +36,7 @@ void HintSender::step_ended(const Progress& progress, const StepFacts& facts,
   metric("syncSeconds", facts.summary.sync_s);
   const auto validated = progress.validation.find("loss");
   if (validated != progress.validation.end()) metric("validLoss", validated->second);
-  session_.send({{"type", "hints"}, {"hints", to_json(*hints)}});
+  session_.send_hints(to_json(*hints));
 }
 
 }  // namespace adaptdl

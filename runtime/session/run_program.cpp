@@ -4,6 +4,7 @@
 #include <exception>
 #include <malloc.h>
 
+#include "adaptdl/env.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
@@ -54,8 +55,9 @@ OpenedRun open_run(Session& session, const ReadSettings& read,
     launch.options.data_dir = ".";
     launch.options.model_path = "model.pt";
     launch.options.best_path = "best.pt";
-    launch.options.checkpoint_dir = environment_variable("ADAPTDL_CHECKPOINT_PATH").value_or("");
-    if (!launch.options.checkpoint_dir.empty()) session.stop_on_signals();
+    launch.options.checkpoint_dir = env::checkpoint_path().value_or("");
+    launch.options.replicas = session.promised_replicas();
+    if (session.alone() && !launch.options.checkpoint_dir.empty()) session.stop_on_signals();
   }
   at::set_num_threads(launch.threads);
   TrainingSpec spec = parse_training_spec(read(launch.program), launch.program + ": adaptdl.yaml",

@@ -1,6 +1,7 @@
 #include "runtime/session/session.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <poll.h>
 #include <pthread.h>
@@ -11,6 +12,9 @@
 
 #include "core/base/crypto.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
+#include "runtime/session/env_place.h"
+#include "runtime/session/present_run.h"
 
 namespace adaptdl {
 namespace {
@@ -36,10 +40,31 @@ std::string text_of(const std::vector<uint8_t>& bytes) {
 }  // namespace
 
 Session::Session() {
-  const char* descriptor = std::getenv(launch::kControlFdVariable);
-  if (!descriptor) return;
-  channel_ = std::make_unique<launch::Channel>(Fd(std::atoi(descriptor)));
-  unsetenv(launch::kControlFdVariable);
+  wake_ = Fd(eventfd(0, EFD_CLOEXEC));
+  if (const char* descriptor = std::getenv(launch::kControlFdVariable)) {
+    Fd channel(std::atoi(descriptor));
+    unsetenv(launch::kControlFdVariable);
+    join_launcher(std::move(channel));
+    return;
+  }
+  place_ = place_from_environment();
+  if (!place_.supervisor_url.empty()) hints_ = std::make_unique<standalone::HintPoster>(place_);
+  if (place_.replicas > 1) join_by_hand();
+}
+
+void Session::join_by_hand() {
+  by_hand_ = true;
+  standalone::Meeting meeting = standalone::meet(place_, "training");
+  coordinator_ = std::move(meeting.coordinator);
+  channel_ = std::move(meeting.channel);
+  member_ = static_cast<uint64_t>(place_.rank);
+  listener_ = std::make_unique<comm::Listener>(meeting.secret, meeting.listener);
+  catcher_.emplace(std::vector<int>{SIGINT, SIGTERM});
+  begin_control();  // at once: another replica may end before this one is ready to train
+}
+
+void Session::join_launcher(Fd channel) {
+  channel_ = std::make_unique<launch::Channel>(std::move(channel));
 
   // A terminal's Ctrl-C reaches every process; only the launcher acts on it. SIGTERM is read from a
   // descriptor, so it is blocked before any thread could inherit another mask.
@@ -64,11 +89,12 @@ Session::Session() {
   listener_ = std::make_unique<comm::Listener>(
       text_of(from_hex(welcome->at("secret").get<std::string>(), "the run's secret")),
       comm::ListenerOptions{.tcp = settings_.value("hosts", false)});
-  wake_ = Fd(eventfd(0, EFD_CLOEXEC));
+  set_present_run({settings_.value("name", ""), settings_.value("checkpoint_dir", "")});
 }
 
 Session::~Session() {
   if (!control_.joinable()) return;
+  if (by_hand_) farewell();
   {
     std::lock_guard lock(mutex_);
     quit_ = true;
@@ -78,7 +104,16 @@ Session::~Session() {
   const uint64_t one = 1;
   [[maybe_unused]] const auto written = write(wake_.get(), &one, sizeof one);
   control_.join();
-  connector_.join();
+  if (connector_.joinable()) connector_.join();
+}
+
+void Session::farewell() {
+  left_ = true;
+  if (coordinator_) coordinator_->finish();
+}
+
+void Session::begin_control() {
+  control_ = std::thread([this] { control_loop(); });
 }
 
 void Session::stop_on_signals() {
@@ -98,7 +133,7 @@ void Session::announce(const json& facts) {
                 {"accelerator", accelerators_.front()}};
   hello.update(facts);
   send(hello);
-  control_ = std::thread([this] { control_loop(); });
+  if (!by_hand_) begin_control();
   connector_ = std::thread([this] { connect_loop(); });
 }
 
@@ -107,6 +142,11 @@ void Session::send(const json& message) {
   std::lock_guard lock(send_mutex_);
   // The control thread detects a launcher that is gone.
   channel_->send(message);
+}
+
+void Session::send_hints(const json& hints) {
+  if (has_launcher()) send({{"type", "hints"}, {"hints", hints}});
+  if (hints_) hints_->post(hints);
 }
 
 void Session::emit(const json& event) {
@@ -118,26 +158,71 @@ void Session::control_loop() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
-  const Fd signals(signalfd(-1, &set, SFD_CLOEXEC));
+  Fd blocked;
+  if (!catcher_) blocked = Fd(signalfd(-1, &set, SFD_CLOEXEC));
+  const int signals = catcher_ ? catcher_->fd() : blocked.get();
   for (;;) {
     // Also before the first wait: several messages may arrive at once, some with the welcome.
     // A replica without its launcher is useless; checkpoints are already on disk.
-    if (!channel_->drain([this](const json& message) { on_message(message); })) {
-      _exit(static_cast<int>(ExitCode::error));
+    if (!cut_off_ && !channel_->drain([this](const json& message) { on_message(message); })) {
+      lose_channel();
     }
-    pollfd waits[] = {
-        {channel_->fd(), POLLIN, 0}, {signals.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    pollfd waits[] = {{cut_off_ ? -1 : channel_->fd(), POLLIN, 0},
+                      {signals, POLLIN, 0},
+                      {wake_.get(), POLLIN, 0}};
     const int count = poll(waits, 3, std::chrono::milliseconds(kLongWait).count());
     report_waiting();
     if (count <= 0) continue;
     if (waits[2].revents) return;
-    if (waits[1].revents) {
-      signalfd_siginfo info;
-      if (read(signals.get(), &info, sizeof info) == sizeof info) {
-        send({{"type", "leaving"}, {"reason", "SIGTERM"}});
-      }
-    }
+    if (waits[1].revents) take_signals(signals);
   }
+}
+
+void Session::take_signals(int fd) {
+  if (!catcher_) {
+    signalfd_siginfo info;
+    if (read(fd, &info, sizeof info) != sizeof info) return;
+    send({{"type", "leaving"}, {"reason", "SIGTERM"}});
+    return;
+  }
+  for (const int number : catcher_->take()) {
+    if (number == SIGINT && ++signals_ > 1) _exit(static_cast<int>(ExitCode::interrupted));
+    send({{"type", "leaving"}, {"reason", number == SIGINT ? "SIGINT" : "SIGTERM"}});
+  }
+}
+
+// The other end of the channel is gone. A replica without its launcher is useless; checkpoints are
+// already on disk. Without a launcher it was rank 0: one of the others has the state, and saves it.
+void Session::lose_channel() {
+  if (!by_hand_) _exit(static_cast<int>(ExitCode::error));
+  cut_off_ = true;
+  if (left_) return;
+  bool trained = false;
+  uint64_t next = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    trained = trained_;
+    next = newest_ + 1;
+  }
+  if (!trained) {
+    log_error("replica {} ends: rank 0 has died", member_);
+    _exit(static_cast<int>(ExitCode::error));
+  }
+  if (heir_ != member_) {
+    log_error("replica {} ends: rank 0 has died; replica {} saves a checkpoint", member_,
+              heir_.value_or(0));
+    _exit(static_cast<int>(ExitCode::terminated));
+  }
+  log_error("rank 0 has died, and nobody replaces it here; replica {} saves a checkpoint", member_);
+  on_message({{"type", "generation"},
+              {"generation", next},
+              {"immediate", true},
+              {"members",
+               {{{"member", member_},
+                 {"endpoint", listener_->endpoint()},
+                 {"accelerator", accelerators_.front()}}}},
+              {"cause", "rank 0 has died"}});
+  stop_ = StopMode::checkpoint;
 }
 
 // Tells the launcher when a long wait for the others begins and ends.
@@ -160,6 +245,11 @@ void Session::report_waiting() {
 void Session::on_message(const json& message) {
   const auto& type = message.at("type").get_ref<const std::string&>();
   if (type == "stop") {
+    if (by_hand_) {
+      log_warning("replica {} ends{}: {}", member_,
+                  message.at("mode") == "now" ? "" : " after a checkpoint",
+                  message.value("cause", ""));
+    }
     stop_ = message.at("mode") == "now" ? StopMode::now : StopMode::checkpoint;
     if (stop_ == StopMode::now) _exit(message.value("exit", 1));
     return;
@@ -169,6 +259,8 @@ void Session::on_message(const json& message) {
   const auto generation = message.at("generation").get<uint64_t>();
   if (generation <= newest_) return;
   newest_ = generation;
+  const json& members = message.at("members");
+  if (members.size() > 1) heir_ = members[1].at("member").get<uint64_t>();
   const bool immediate = message.at("immediate").get<bool>();
   target_ = message;
   if (connect_abort_) connect_abort_->abort("a newer generation");
@@ -264,6 +356,10 @@ void Session::take_next(std::unique_lock<std::mutex>& lock) {
   next_generation_ = 0;
   lock.unlock();
   changed_.notify_all();
+  if (has_launcher()) {
+    set_present_run({settings_.value("name", ""), settings_.value("checkpoint_dir", ""), rank_,
+                     replicas_, nodes()});
+  }
 }
 
 bool Session::await_next() {

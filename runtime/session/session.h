@@ -9,7 +9,10 @@
 //  3. An immediate generation aborts the current one: running collectives throw comm::Aborted.
 //  4. Generation numbers only increase; messages about older generations are ignored.
 //
-// Without a launcher there is one generation of one replica.
+// Without a launcher there is one generation of one replica. Or replicas that ADAPTDL_* variables
+// have told their places: their rank 0 answers on a channel as a launcher does
+// (runtime/standalone). Nobody replaces one that dies. When rank 0 does, the next one saves what
+// all have trained.
 
 #include <atomic>
 #include <condition_variable>
@@ -23,8 +26,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/signals.h"
 #include "core/launch/io/protocol.h"
 #include "runtime/comm/connect.h"
+#include "runtime/standalone/meeting.h"
+#include "runtime/standalone/supervisor.h"
 
 namespace adaptdl {
 
@@ -36,10 +42,16 @@ class Session {
   // Takes the control channel from the environment and reads the launcher's welcome. Blocks SIGTERM
   // and handles it here: on SIGTERM this replica asks to leave. Call before other threads start.
   // Throws Error if the launcher speaks a newer protocol.
+  // Without a launcher it meets the replicas that ADAPTDL_NUM_REPLICAS promises, as
+  // standalone::meet(). SIGINT or SIGTERM to any of them ends all after a checkpoint; a second
+  // SIGINT ends this one at once.
   Session();
   ~Session();
 
-  bool has_launcher() const { return channel_ != nullptr; }
+  bool has_launcher() const { return channel_ != nullptr && !by_hand_; }
+  bool alone() const { return channel_ == nullptr; }  // the only replica, for good
+  // Without a launcher: how many replicas the variables promise.
+  int promised_replicas() const { return place_.replicas; }
   // welcome.settings; empty without a launcher.
   const nlohmann::json& settings() const { return settings_; }
   uint64_t member() const { return member_; }
@@ -105,7 +117,11 @@ class Session {
   // Tells the launcher that the current generation broke (a collective threw).
   void report_lost(const std::string& reason);
 
-  // Without a launcher: from now on the first SIGINT or SIGTERM makes stop_requested() ask for a
+  // For good, after the last message: the other replicas may end, too. Rank 0 of replicas without a
+  // launcher waits for them.
+  void farewell();
+
+  // Alone: from now on the first SIGINT or SIGTERM makes stop_requested() ask for a
   // checkpoint; the next one ends the process.
   void stop_on_signals();
 
@@ -114,6 +130,9 @@ class Session {
   // Sends an event to the stream on rank 0; does nothing on other ranks. Any thread.
   void emit(const nlohmann::json& event);
   void send(const nlohmann::json& message);
+  // Sends scheduling hints to the launcher, or to the supervisor that ADAPTDL_SUPERVISOR_URL names.
+  bool takes_hints() const { return has_launcher() || hints_; }
+  void send_hints(const nlohmann::json& hints);
   // While one exists, rank 0 writes what the run leaves: the launcher takes no length of it for a
   // hang.
   class Saving {
@@ -128,12 +147,26 @@ class Session {
   };
 
  private:
+  void join_launcher(Fd channel);
+  void join_by_hand();
+  void begin_control();
   void take_next(std::unique_lock<std::mutex>& lock);
   void control_loop();
+  void take_signals(int fd);
+  void lose_channel();
   void connect_loop();
   void report_waiting();
   void on_message(const nlohmann::json& message);
 
+  bool by_hand_ = false;  // the channel leads to rank 0's coordinator
+  standalone::Place place_;
+  std::unique_ptr<standalone::Coordinator> coordinator_;
+  std::unique_ptr<standalone::HintPoster> hints_;
+  std::optional<SignalCatcher> catcher_;  // by hand
+  int signals_ = 0;                       // by hand: how many SIGINT; of the control thread
+  bool cut_off_ = false;                  // the channel has ended; of the control thread
+  std::optional<uint64_t> heir_;   // by hand: who saves if rank 0 dies; of the control thread
+  std::atomic<bool> left_{false};  // farewell()
   std::unique_ptr<launch::Channel> channel_;
   std::mutex send_mutex_;
   nlohmann::json settings_;

@@ -67,7 +67,7 @@ void TrainingReplica::announce() {
   checkpointer_.allow_any_numbers(any_numbers);
   models_.allow_any_numbers(any_numbers);
   options_.hooks->program(program_);
-  if (session_.has_launcher()) optimizer_.reserve_state();
+  if (!session_.alone()) optimizer_.reserve_state();
   session_.set_device_memory(device_memory(options_.device));
   session_.announce({{"libtorch", TORCH_VERSION},
                      {"device", c10::str(options_.device)},
@@ -86,12 +86,14 @@ int TrainingReplica::leave(Outcome outcome) {
   if (outcome == Outcome::left) {
     checkpointer_.wait();
     session_.send({{"type", "bye"}, {"result", "left"}});
+    session_.farewell();
     return 0;
   }
   const bool finished = outcome == Outcome::finished;
   session_.send({{"type", "bye"},
                  {"result", finished ? "finished" : "stopped"},
                  {"checkpoint", checkpointed_}});
+  session_.farewell();
   return finished ? 0 : static_cast<int>(ExitCode::terminated);
 }
 

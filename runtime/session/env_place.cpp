@@ -1,0 +1,25 @@
+#include "runtime/session/env_place.h"
+
+#include "adaptdl/env.h"
+#include "core/base/number.h"
+#include "core/base/system.h"
+
+namespace adaptdl {
+
+standalone::Place place_from_environment() {
+  standalone::Place place;
+  place.rank = env::replica_rank();
+  place.replicas = env::num_replicas();
+  place.restarts = env::num_restarts();
+  place.master_addr = env::master_addr();
+  place.master_port = env::master_port();
+  place.supervisor_url = env::supervisor_url().value_or("");
+  place.job_id = env::job_id().value_or("");
+  constexpr const char* kTimeout = "ADAPTDL_JOIN_TIMEOUT";
+  if (const auto value = environment_variable(kTimeout)) {
+    place.patience_s = parse_double(*value, kTimeout, 0, 1e6);
+  }
+  return place;
+}
+
+}  // namespace adaptdl

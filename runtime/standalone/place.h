@@ -1,0 +1,19 @@
+#pragma once
+
+// Where a replica that nobody has launched belongs.
+
+#include <cstdint>
+#include <string>
+
+namespace adaptdl::standalone {
+
+struct Place {
+  int rank = 0, replicas = 1;           // 0 <= rank < replicas
+  int64_t restarts = 0;                 // how often all replicas have been started before
+  std::string master_addr = "0.0.0.0";  // host of rank 0, unless a supervisor knows it
+  int master_port = 0;                  // where rank 0 listens; 0 = none, for a single replica
+  std::string supervisor_url, job_id;   // "" = none
+  double patience_s = 600;              // for the others to come
+};
+
+}  // namespace adaptdl::standalone

@@ -1,0 +1,32 @@
+#pragma once
+
+// Names of hosts as socket addresses.
+
+#include <netinet/in.h>
+#include <string>
+#include <sys/socket.h>
+#include <vector>
+
+namespace adaptdl::standalone {
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+  bool is_any() const;
+  bool is_loopback() const;
+  std::string text() const;  // numeric, without the port
+};
+
+// TCP addresses of a name or a numeric address, at least one. Throws Error if there is none. May
+// take as long as the system's resolver does.
+std::vector<Address> resolve(const std::string& host, int port);
+
+// All of this host, in the family and at the port of `like`.
+Address any_address(const Address& like);
+
+Address local_address(int socket);  // of a connected TCP socket
+
+}  // namespace adaptdl::standalone

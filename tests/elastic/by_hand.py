@@ -1,0 +1,189 @@
+"""Replicas that nobody launches find each other by ADAPTDL_* variables, and train as under the
+launcher."""
+
+import json
+import os
+import re
+import shutil
+import signal
+
+from support import check, free_port, kill, main, read, service, wait_until
+
+PATIENCE = 60
+LAST = 4 * 61  # steps of the program: 1442 images in batches of 24
+
+
+class Group:
+    """Replicas of a program, each started with nothing but variables."""
+
+    def __init__(self, folder, name, replicas, *words, program="open_program", **more):
+        self.folder, self.name, self.replicas = folder, name, replicas
+        if not os.path.exists(folder.file("digits")):
+            code, said, error = folder.command("init", "digits", folder.file("digits"))
+            check(code == 0, "no example", said, error)
+        if not os.path.exists(folder.file("digits", program)):
+            shutil.copy(os.path.join(folder.material, "..", program), folder.file("digits"))
+        self.words = [folder.file("digits", program), *words]
+        self.variables = {"ADAPTDL_MASTER_ADDR": "127.0.0.1",
+                          "ADAPTDL_MASTER_PORT": str(free_port()),
+                          "ADAPTDL_NUM_REPLICAS": str(replicas),
+                          "ADAPTDL_CHECKPOINT_PATH": folder.file("kept")} | more
+        if "ADAPTDL_LIBTORCH" in os.environ:
+            self.variables["LD_LIBRARY_PATH"] = os.path.join(os.environ["ADAPTDL_LIBTORCH"], "lib")
+        self.processes = {}
+
+    def log(self, rank):
+        return self.folder.file(f"{self.name}-{rank}.log")
+
+    def said(self, rank=0):
+        return read(self.log(rank)) if os.path.exists(self.log(rank)) else ""
+
+    def start(self, rank, **more):
+        with open(self.log(rank), "wb") as log:
+            self.processes[rank] = self.folder.start(
+                self.words, self.variables | {"ADAPTDL_REPLICA_RANK": str(rank)} | more,
+                cwd=self.folder.file("digits"), stdout=log, stderr=log)
+        return self
+
+    def start_all(self):
+        for rank in reversed(range(self.replicas)):  # rank 0 last: the others wait for it
+            self.start(rank)
+        return self
+
+    def wait_epoch(self, epoch=0):
+        wait_until(lambda: f"epoch {epoch}:" in self.said(), f"epoch {epoch}", PATIENCE,
+                   tell=self.said)
+
+    def expect(self, code, ranks=None):
+        for rank in self.processes if ranks is None else ranks:
+            self.processes[rank].wait(PATIENCE)
+            found = self.processes[rank].returncode
+            check(found == code, f"replica {rank} of {self.name} ended with {found}, not {code}",
+                  self.said(rank))
+
+
+def checkpoints(folder):
+    """Steps of the checkpoints that are there."""
+    names = os.listdir(folder.file("kept")) if os.path.exists(folder.file("kept")) else []
+    return sorted(int(name.removeprefix("step-")) for name in names if name.startswith("step-"))
+
+
+def epochs_in(text):
+    return [int(epoch) for epoch in re.findall(r"epoch (\d+):", text)]
+
+
+def model(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def same_as_launched(folder, draw):
+    """Both loops give the same model, to the last bit, as two replicas of `adaptdl run`."""
+    group = Group(folder, "open", 2)
+    run = folder.run(group.words[0], "--replicas", "2")
+    run.expect_end(0)
+    for name, words in ("open", ()), ("closed", ("closed",)):
+        kept = folder.file("kept-" + name)
+        Group(folder, name, 2, *words, ADAPTDL_CHECKPOINT_PATH=kept).start_all().expect(0)
+        check(model(folder.file("digits/model.pt")) == model(run.end_event()["model"]),
+              f"{name}: another model")
+        os.remove(folder.file("digits/model.pt"))
+
+
+def interrupted(folder, draw):
+    """SIGINT or SIGTERM to any replica ends all after a checkpoint; any number of them goes on."""
+    group = Group(folder, "first", 2, "slow").start_all()
+    group.wait_epoch()
+    group.processes[draw.randrange(2)].send_signal(draw.choice([signal.SIGINT, signal.SIGTERM]))
+    group.expect(143)
+    first = checkpoints(folder)[-1]
+    check(61 <= first < LAST, "no checkpoint of where it was", checkpoints(folder))
+    group = Group(folder, "second", 3, "slow", "closed").start_all()
+    wait_until(lambda: checkpoints(folder)[-1] > first, "progress", PATIENCE, tell=group.said)
+    for process in group.processes.values():  # as a scheduler does
+        process.terminate()
+    group.expect(143)
+    group = Group(folder, "third", 1).start_all()
+    group.expect(0)
+    check(epochs_in(group.said())[-1] == 3, "it did not go on to the end", group.said())
+    check(checkpoints(folder)[-1] == LAST, "another last step", checkpoints(folder))
+
+
+def death(folder, draw):
+    """Where a replica dies, the others save what all have trained, and say so."""
+    for dies, replicas in (0, 3), (draw.choice([1, 2]), 3):
+        group = Group(folder, f"dies-{dies}", replicas, "slow").start_all()
+        group.wait_epoch(1 if dies else 0)
+        before = len(epochs_in(group.said()))
+        kill(group.processes[dies].pid)
+        others = [rank for rank in range(replicas) if rank != dies]
+        group.expect(143, others)
+        for rank in others:
+            check("has died" in group.said(rank), "it does not say why", group.said(rank))
+        check(checkpoints(folder)[-1] >= 61 * before, "steps are lost", checkpoints(folder))
+    group = Group(folder, "rest", 2).start_all()
+    group.expect(0)
+    check(checkpoints(folder)[-1] == LAST, "another last step", checkpoints(folder))
+
+
+def waits(folder, draw):
+    """A replica says for whom it waits, and not for ever; one that does not fit is refused."""
+    soon = {"ADAPTDL_JOIN_TIMEOUT": "0.5"}
+    late = Group(folder, "late", 2, **soon)
+    late.start(0).expect(1)
+    check("no replica with rank 1 has come" in late.said(), "another reason", late.said())
+    late.start(1).expect(1, [1])
+    check(late.variables["ADAPTDL_MASTER_PORT"] in late.said(1), "no address", late.said(1))
+    check("does not answer" in late.said(1), "another reason", late.said(1))
+
+    group = Group(folder, "group", 2)
+    group.start(0)
+    wait_until(lambda: "waiting for 1 of 2 replicas at 127.0.0.1:" in group.said(), "a word",
+               PATIENCE, tell=group.said)
+    stranger = Group(folder, "stranger", 3, **{"ADAPTDL_MASTER_PORT":
+                                               group.variables["ADAPTDL_MASTER_PORT"]})
+    stranger.start(1).expect(1)
+    check("ADAPTDL_NUM_REPLICAS is 3 here and 2 on rank 0" in stranger.said(1), "another reason",
+          stranger.said(1))
+    group.start(1).expect(0)
+
+    # Before training there is nothing to save: all end at once.
+    stopped = Group(folder, "stopped", 2).start(0)
+    wait_until(lambda: listens(stopped), "rank 0", PATIENCE, every=0.05)
+    stopped.processes[0].terminate()
+    stopped.expect(143)
+
+
+def under_a_scheduler(folder, draw):
+    """As the command of a job: the supervisor tells where rank 0 is and gets hints; the scheduler
+    stops and starts replicas, and starts all again when one dies."""
+    group = Group(folder, "job", 1)
+    with service(folder, "--slots", "2") as local:
+        name = local.submit(group.words[0], "slow", "--", directory=folder.file("digits"),
+                            environment={key: group.variables[key] for key in ("LD_LIBRARY_PATH",)
+                                         if key in group.variables})
+
+        def trained(epoch):
+            wait_until(lambda: f"epoch {epoch}:" in local.logs(name), f"epoch {epoch}", PATIENCE)
+
+        trained(0)
+        local.wait_job(name, lambda job: job["hints"] and json.loads(job["hints"])["perfParams"],
+                       "hints")
+        local.ask("scale", name=name, min=2, max=2)
+        trained(1)
+        check(len(local.runner_status(name)["members"]) == 2, "no rescale")
+        victim = draw.choice(local.runner_status(name)["members"])
+        check(kill(victim["pid"]), "the replica is gone already")
+        local.wait_end(name, timeout=PATIENCE)
+        check(sorted(set(epochs_in(local.logs(name)))) == [0, 1, 2, 3], "epochs are missing",
+              local.logs(name))
+        last = os.listdir(local.job_file(name, "checkpoints"))
+        check(f"step-{LAST:012}" in last, "another last step", last)
+
+
+def listens(group):
+    port = f"{int(group.variables['ADAPTDL_MASTER_PORT']):04X}"
+    return any(line.split()[1].endswith(":" + port) for line in read("/proc/net/tcp").splitlines())
+
+
+main(same_as_launched, interrupted, death, waits, under_a_scheduler)
