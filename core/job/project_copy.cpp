@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file_copy.h"
+#include "core/base/file_pattern.h"
 #include "core/base/files.h"
 #include "core/job/training_archive.h"
 #include "core/job/training_spec.h"
@@ -158,21 +159,32 @@ ArchiveData find_archive_data(const std::string& name, const std::string& progra
   const TrainingSpec spec = parse_training_spec(
       read_settings(program), fmt::format("{}: {}", name, kSettingsFile), settings);
   ArchiveData data;
+  const std::string folder = parent_directory(program);
+  const auto find_files = [&](const std::string& what, const std::string& path, bool pattern,
+                              const std::string& setting) {
+    const std::string whole = absolute_path(path, folder);
+    const auto names = std::filesystem::path(path);
+    const bool climbs = std::find(names.begin(), names.end(), "..") != names.end();
+    for (const std::string& original : pattern ? expand_pattern(whole) : std::vector{whole}) {
+      if (!path_exists(original)) fail("{}: {} does not exist", what, original);
+      // What is not below the folder cannot be linked at its place in the copy.
+      const std::string place = climbs ? "" : original.substr(folder.size() + 1);
+      if (climbs || place == file_name(program)) {
+        data.settings.push_back(setting + '=' + whole);
+        return;
+      }
+      data.links[place] = original;
+    }
+  };
   const auto find = [&](const char* list, const std::vector<DataSource>& sources) {
     for (size_t i = 0; i < sources.size(); ++i) {
-      const std::string& path = sources[i].path;
-      if (path.empty() || path.starts_with('/')) continue;
-      const std::string original = absolute_path(path, parent_directory(program));
-      if (!path_exists(original)) {
-        fail("{}: data.{}.{}.path: {} does not exist", name, list, i, original);
-      }
-      const auto names = std::filesystem::path(path);
-      const bool climbs = std::find(names.begin(), names.end(), "..") != names.end();
-      const std::string place = absolute_path(path, "/").substr(1);
-      if (climbs || place == file_name(program)) {
-        data.settings.push_back(fmt::format("data.{}.{}.path={}", list, i, original));
-      } else {
-        data.links[place] = original;
+      const DataSource& source = sources[i];
+      for (const auto& [key, path] :
+           {std::pair("path", source.path), std::pair("vocabulary", source.vocabulary)}) {
+        if (path.empty() || path.starts_with('/')) continue;
+        const std::string setting = fmt::format("data.{}.{}.{}", list, i, key);
+        const bool pattern = source.format == DataSource::Format::tar && is_pattern(path);
+        find_files(fmt::format("{}: {}", name, setting), path, pattern, setting);
       }
     }
   };

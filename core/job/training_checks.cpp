@@ -14,6 +14,8 @@ using PartKind = SchedulePart::Kind;
 // More elements would overflow byte counts of a batch.
 constexpr int64_t kMaxElements = int64_t{1} << 40;
 
+constexpr int64_t kMaxImageSide = 16384;  // pixels
+
 class Checker {
  public:
   Checker(TrainingSpec& spec, const Places& places) : spec_(spec), places_(places) {}
@@ -109,6 +111,9 @@ class Checker {
     } else if (source.path.empty()) {
       refuse(at + "path", "is missing or empty; the name of a file is needed");
     }
+    if (source.format == Format::tar) member(at, source);
+    if (source.format == Format::images) image_shape(at, source);
+    if (source.format == Format::text) text(at, source);
     int64_t elements = 1;
     for (const int64_t size : source.shape) {
       if (__builtin_mul_overflow(elements, size, &elements) || elements > kMaxElements) {
@@ -122,6 +127,53 @@ class Checker {
         if (given(at + key))
           refuse(at + key, "is used only with window; set window, or remove this");
       }
+    }
+  }
+
+  void image_shape(const std::string& at, const DataSource& source) const {
+    const std::vector<int64_t>& shape = source.shape;
+    const char* wanted =
+        "images need [CHANNELS, HEIGHT, WIDTH] with 1 or 3 channels, for instance "
+        "[3, 224, 224]";
+    if (shape.empty()) refuse(at + "shape", fmt::format("is missing; {}", wanted));
+    if (shape.size() != 3 || (shape[0] != 1 && shape[0] != 3)) {
+      refuse(at + "shape", fmt::format("is not the shape of an image; {}", wanted));
+    }
+    if (shape[1] > kMaxImageSide || shape[2] > kMaxImageSide) {
+      refuse(at + "shape", fmt::format("is larger than an image can be; a side may have at most {} "
+                                       "pixels",
+                                       kMaxImageSide));
+    }
+  }
+
+  void member(const std::string& at, const DataSource& source) const {
+    const std::string_view member = source.member;
+    if (member.empty()) {
+      refuse(at + "member", "is missing; format: tar needs the kind of member, such as jpg or cls");
+    }
+    const std::string_view kind = member.substr(member.rfind('.') + 1);
+    if (kind == "jpg" || kind == "jpeg" || kind == "png") return image_shape(at, source);
+    if (kind != "cls" && kind != "npy") {
+      refuse(at + "member", fmt::format("is {}; read are jpg, jpeg, png, cls and npy, also after "
+                                        "another name, as in mask.png",
+                                        member));
+    }
+  }
+
+  void text(const std::string& at, const DataSource& source) const {
+    const bool bytes = source.tokens == DataSource::Tokens::bytes;
+    if (!bytes && source.vocabulary.empty()) {
+      refuse(at + "vocabulary",
+             "is missing; tokens: pieces and tokens: words need the file that "
+             "numbers them");
+    }
+    if (bytes && !source.vocabulary.empty()) {
+      refuse(at + "vocabulary",
+             "is not used by tokens: bytes; set tokens to pieces or words, or "
+             "remove this");
+    }
+    if (source.window == 0) {
+      refuse(at + "window", "is missing or 0; format: text needs the number of tokens of a sample");
     }
   }
 

@@ -164,63 +164,91 @@ Section data() {
 
 Section source() {
   using S = DataSource;
-  const Names stored = {"npy", "idx", "csv", "torch"};
+  const Names stored = {"npy", "idx", "csv", "torch", "images", "image_labels", "tar", "text"};
+  const Names arrays = {"npy", "idx", "csv", "torch", "text"};
   const Names synthetic = {"synthetic"};
-  return {"data.train[], data.validation[]",
-          "One tensor of every sample each, in the order of training_step's list. All sources of a "
-          "list "
-          "have equally many samples; both lists are of the same length.",
-          {
-              field<&S::format>(
-                  "format", any(),
-                  "npy: a .npy file, or a member of a .npz; idx: MNIST's format; csv: columns of "
-                  "numbers; torch: a tensor written by torch.save; synthetic: generated.",
-                  {.choices = {"npy", "idx", "csv", "torch", "synthetic"}}),
-              field<&S::path>("path", any(), "The file; relative to the folder of the archive.",
-                              {.applies = stored, .fallback = "required, except for synthetic"}),
-              field<&S::key>("key", any(),
-                             "Name of the member of a .npz, or of the entry of a dictionary that "
-                             "torch.save wrote.",
-                             {.applies = {"npy", "torch"}, .fallback = "the only one"}),
-              field<&S::header_lines>("header_lines", at_least(0), "Lines to skip at the top.",
-                                      {.unit = "lines", .applies = {"csv"}}),
-              field<&S::columns>(
-                  "columns", at_least(0),
-                  "[FIRST, END]: columns from FIRST, counted from 0, up to but not including END.",
-                  {.applies = {"csv"}, .fallback = "all columns"}),
-              field<&S::dtype>(
-                  "dtype", any(), "Type that the numbers are converted to.",
-                  {.choices = {"float32", "float64", "float16", "bfloat16", "uint8", "int8",
-                               "int16", "int32", "int64", "bool"},
-                   .fallback = "as stored; csv: float32; synthetic: float32, with classes int64"}),
-              field<&S::scale>("scale", any(), "Factor for every number after the conversion."),
-              field<&S::offset>("offset", any(), "Number added after scale."),
-              field<&S::shape>("shape", at_least(1),
-                               "Shape of one sample's tensor, for instance [1, 8, 8].",
-                               {.fallback = "as stored; required for synthetic without classes"}),
-              field<&S::synthetic_samples>(
-                  "samples", at_least(0), "Number of samples to generate.",
-                  {.unit = "samples", .applies = synthetic, .fallback = "required"}),
-              field<&S::synthetic_classes>("classes", at_least(0),
-                                           "Generate integer labels from 0 to below this; 0: "
-                                           "generate normally distributed numbers.",
-                                           {.applies = synthetic}),
-              field<&S::seed>("seed", at_least(0), "Seed of the generated samples.",
-                              {.applies = synthetic}),
-              field<&S::window>("window", at_least(0),
-                                "Cut samples out of one long array: each has this many consecutive "
-                                "elements; 0: do not.",
-                                {.unit = "elements"}),
-              field<&S::window_stride>(
-                  "window_stride", at_least(1),
-                  "Elements from the start of one window to the start of the next.",
-                  {.unit = "elements"}),
-              field<&S::window_shift>(
-                  "window_shift", at_least(0),
-                  "Shift of all windows: 1 gives, for each element of a window, the next element.",
-                  {.unit = "elements"}),
-          },
-          &kSource};
+  return {
+      "data.train[], data.validation[]",
+      "One tensor of every sample each, in the order of training_step's list. All sources of a "
+      "list "
+      "have equally many samples; both lists are of the same length.",
+      {
+          field<&S::format>(
+              "format", any(),
+              "npy: a .npy file, or a member of a .npz; idx: MNIST's format; csv: columns of "
+              "numbers; torch: a tensor written by torch.save; images: all JPEG and PNG images "
+              "below a folder; image_labels: the numbers of their classes; tar: members of the "
+              "samples in tar files, as WebDataset has them; text: tokens of a text; synthetic: "
+              "generated.",
+              {.choices = {"npy", "idx", "csv", "torch", "images", "image_labels", "tar", "text",
+                           "synthetic"}}),
+          field<&S::path>(
+              "path", any(),
+              "The file, or the folder of images; relative to the folder of the archive. tar: "
+              "also a pattern of names with *, ?, [...], {A,B} and {000..099}.",
+              {.applies = stored, .fallback = "required, except for synthetic"}),
+          field<&S::key>("key", any(),
+                         "Name of the member of a .npz, or of the entry of a dictionary that "
+                         "torch.save wrote.",
+                         {.applies = {"npy", "torch"}, .fallback = "the only one"}),
+          field<&S::member>(
+              "member", any(),
+              "The member of each sample that is its tensor, by what follows the first dot of "
+              "its name: jpg, jpeg or png, an image; cls, an integer as text; npy, an array.",
+              {.applies = {"tar"}, .fallback = "required"}),
+          field<&S::tokens>(
+              "tokens", any(),
+              "What is a token. bytes: each byte; pieces: the longest text of the vocabulary "
+              "that follows; words: a word, or a single punctuation mark, without the blanks.",
+              {.choices = {"bytes", "pieces", "words"}, .applies = {"text"}}),
+          field<&S::vocabulary>(
+              "vocabulary", any(),
+              "The file that numbers pieces or words: one each line, the first has the number "
+              "0; \\n, \\t, \\r and \\\\ stand for a line's end, a tab, a carriage return and a "
+              "backslash. What is not in it becomes <unk>, if it has that line.",
+              {.applies = {"text"}, .fallback = "required for pieces and words"}),
+          field<&S::header_lines>("header_lines", at_least(0), "Lines to skip at the top.",
+                                  {.unit = "lines", .applies = {"csv"}}),
+          field<&S::columns>(
+              "columns", at_least(0),
+              "[FIRST, END]: columns from FIRST, counted from 0, up to but not including END.",
+              {.applies = {"csv"}, .fallback = "all columns"}),
+          field<&S::dtype>(
+              "dtype", any(), "Type that the numbers are converted to.",
+              {.choices = {"float32", "float64", "float16", "bfloat16", "uint8", "int8", "int16",
+                           "int32", "int64", "bool"},
+               .fallback = "as stored, images uint8; csv: float32; image_labels, cls, text: int64; "
+                           "synthetic: float32, with classes int64"}),
+          field<&S::scale>("scale", any(), "Factor for every number after the conversion."),
+          field<&S::offset>("offset", any(), "Number added after scale."),
+          field<&S::shape>("shape", at_least(1),
+                           "Shape of one sample's tensor, for instance [1, 8, 8]. Images: "
+                           "[CHANNELS, HEIGHT, WIDTH] with 1 (grey) or 3 channels.",
+                           {.fallback = "as stored; required for images, and for synthetic "
+                                        "without classes"}),
+          field<&S::synthetic_samples>(
+              "samples", at_least(0), "Number of samples to generate.",
+              {.unit = "samples", .applies = synthetic, .fallback = "required"}),
+          field<&S::synthetic_classes>("classes", at_least(0),
+                                       "Generate integer labels from 0 to below this; 0: "
+                                       "generate normally distributed numbers.",
+                                       {.applies = synthetic}),
+          field<&S::seed>("seed", at_least(0), "Seed of the generated samples.",
+                          {.applies = synthetic}),
+          field<&S::window>("window", at_least(0),
+                            "Cut samples out of one long array: each has this many consecutive "
+                            "elements; 0: do not. Required for text.",
+                            {.unit = "elements", .applies = arrays}),
+          field<&S::window_stride>(
+              "window_stride", at_least(1),
+              "Elements from the start of one window to the start of the next.",
+              {.unit = "elements", .applies = arrays}),
+          field<&S::window_shift>(
+              "window_shift", at_least(0),
+              "Shift of all windows: 1 gives, for each element of a window, the next element.",
+              {.unit = "elements", .applies = arrays}),
+      },
+      &kSource};
 }
 
 Section batch() {

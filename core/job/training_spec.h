@@ -17,11 +17,17 @@ struct DataSource {
   // npy: `path` is a .npy, or a .npz with the member's name in `key`. idx: MNIST's format.
   // csv: numeric columns `columns` (0-based, end exclusive), `header_lines` lines skipped.
   // torch: a tensor written by torch.save, or a dictionary of them, its entry named in `key`.
-  // synthetic: generated from `seed`.
-  enum class Format { npy, idx, csv, torch, synthetic };
+  // images: all images below the folder `path`; image_labels: the numbers of their classes.
+  // tar: the members `.member` of the samples in tar files; `path` may be a pattern of names.
+  // text: one long array of tokens. synthetic: generated from `seed`.
+  enum class Format { npy, idx, csv, torch, images, image_labels, tar, text, synthetic };
+  enum class Tokens { bytes, pieces, words };
   Format format = Format::npy;
   std::string path;  // relative paths are relative to the archive's folder
   std::string key;
+  std::string member;             // tar only
+  Tokens tokens = Tokens::bytes;  // text only
+  std::string vocabulary;         // text only: a path like `path`; of pieces and words
   int header_lines = 0;
   std::optional<std::pair<int, int>> columns;
   std::string dtype;   // "" = as stored; else float32, int64, ...

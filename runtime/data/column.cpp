@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <sys/mman.h>
@@ -11,11 +10,14 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
+#include "runtime/data/blobs.h"
 #include "runtime/data/convert.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/formats/readers.h"
 #include "runtime/data/guarded_read.h"
+#include "runtime/data/image_folder.h"
 #include "runtime/data/synthetic.h"
+#include "runtime/data/tar_shards.h"
 
 namespace adaptdl::data {
 namespace {
@@ -23,12 +25,6 @@ namespace {
 TorchReader& torch_reader() {
   static TorchReader reader;
   return reader;
-}
-
-DType widened(DType type) {
-  if (type == DType::uint16) return DType::int32;
-  if (type == DType::uint32) return DType::int64;
-  return type;
 }
 
 std::string shown(const std::vector<int64_t>& shape) {
@@ -99,9 +95,6 @@ void advise(const std::byte* begin, size_t bytes, int advice) {
   ::madvise(reinterpret_cast<void*>(start), from + bytes - start, advice);
 }
 
-// A disk or a network that fails for a moment is asked again, after these times.
-constexpr std::array<double, 3> kPauses = {0.1, 0.5, 2.0};  // s
-
 // Calls copy() until it can read everything, and checks that what it read is from the array's file
 // as it was when it was opened.
 template <typename Copy>
@@ -110,14 +103,14 @@ void repeat_reads(const Array& array, const Copy& copy) {
     const void* failed = read_guarded(copy);
     if (array.file) array.file->check();
     if (failed == nullptr) return;
-    if (attempt == kPauses.size()) {
+    if (attempt == kReadPauses.size()) {
       const auto place = mapped_place(failed);
       throw ReadFailed(fmt::format(
           "{}: cannot read the data at offset {} of {} (attempted {} times): the disk or the "
           "network failed; the kernel's log (dmesg) may say why",
           array.name, place ? place->offset : 0, place ? place->path : "the file", attempt + 1));
     }
-    std::this_thread::sleep_for(Seconds(kPauses[attempt]));
+    std::this_thread::sleep_for(Seconds(kReadPauses[attempt]));
   }
 }
 
@@ -183,6 +176,14 @@ DType csv_type(const DataSource& source, DType wanted) {
   return wanted == DType::float64 ? DType::float64 : DType::float32;
 }
 
+// Tokens are small, and there are a few hundred thousand.
+constexpr size_t kMaxVocabulary = 256u << 20;
+
+Array all_bytes(const std::shared_ptr<const MappedFile>& file) {
+  const auto size = static_cast<int64_t>(file->bytes().size());
+  return {file->path(), DType::uint8, false, {size}, file->bytes().data(), file, nullptr};
+}
+
 Array parse_file(const DataSource& source, const std::string& path) {
   using Format = DataSource::Format;
   switch (source.format) {
@@ -208,8 +209,23 @@ Array parse_file(const DataSource& source, const std::string& path) {
     case Format::torch:
       if (!torch_reader()) fail("{}: tensors saved by torch.save need LibTorch", path);
       return torch_reader()(path, source.key);
+    case Format::text: {
+      auto file = std::make_shared<const MappedFile>(path);
+      if (source.tokens == DataSource::Tokens::bytes) return all_bytes(file);
+      if (!path_exists(source.vocabulary)) {
+        fail(
+            "{}: vocabulary not found; a relative path starts at the folder of the training "
+            "archive",
+            source.vocabulary);
+      }
+      return read_text(file->text(), path, read_file(source.vocabulary, kMaxVocabulary),
+                       source.vocabulary, source.tokens == DataSource::Tokens::words);
+    }
+    case Format::images:
+    case Format::image_labels:
+    case Format::tar:
     case Format::synthetic:
-      break;  // has no file
+      break;  // are no arrays in a file
   }
   ADAPTDL_CHECK(false);
 }
@@ -223,14 +239,43 @@ Array read_array(const DataSource& source, const std::string& path) {
   if (is_directory(path)) fail("{}: is a folder, not a data file", path);
   if (source.format != Format::torch && file_size(path) == 0) fail("{}: is empty", path);
   const auto watched = std::make_shared<const WatchedFile>(path);
-  const MappedFile file(path);
-  const auto size = static_cast<int64_t>(file.bytes().size());
-  const Array whole{path, DType::uint8, false, {size}, file.bytes().data(), nullptr, watched};
-  check_readable(whole, /*all=*/source.format == Format::csv);
+  Array whole = all_bytes(std::make_shared<const MappedFile>(path));
+  whole.file = watched;
+  const bool tokenised =
+      source.format == Format::text && source.tokens != DataSource::Tokens::bytes;
+  check_readable(whole, /*all=*/source.format == Format::csv || tokenised);
   Array array = parse_file(source, path);
   watched->check();
   array.file = watched;
   return array;
+}
+
+// What `shared` has under this key, or what make() returns, which is added.
+template <typename T, typename Make>
+T shared_or_made(std::map<std::string, T>& shared, const std::string& key, const Make& make) {
+  const auto found = shared.find(key);
+  return found != shared.end() ? found->second : shared.emplace(key, make()).first->second;
+}
+
+std::shared_ptr<const Column> open_member(const DataSource& source, const std::string& pattern,
+                                          SharedSources& shared) {
+  const auto shards = shared_or_made(shared.shards, pattern,
+                                     [&] { return std::make_shared<const TarShards>(pattern); });
+  const std::shared_ptr<const Blobs> members = TarShards::members(shards, source.member);
+  const std::string name = pattern + ":." + source.member;
+  const std::string kind = source.member.substr(source.member.rfind('.') + 1);
+  if (kind == "cls") return make_integer_column(members, name, source);
+  if (kind == "npy") return make_npy_column(members, name, source);
+  return make_image_column(members, name, source);
+}
+
+std::shared_ptr<const Column> open_text(DataSource source, const std::string& path,
+                                        SharedSources& shared, int64_t reserve_shift) {
+  if (source.dtype.empty()) source.dtype = "int64";  // what embeddings and losses take
+  const std::string key =
+      fmt::format("{}\n{}\n{}", path, source.vocabulary, static_cast<int>(source.tokens));
+  const Array tokens = shared_or_made(shared.texts, key, [&] { return read_array(source, path); });
+  return make_column(tokens, source, reserve_shift);
 }
 
 }  // namespace
@@ -270,10 +315,32 @@ std::shared_ptr<const Column> make_column(Array array, const DataSource& source,
 }
 
 std::shared_ptr<const Column> open_column(const DataSource& source, const std::string& base_dir,
-                                          int64_t reserve_shift) {
-  if (source.format == DataSource::Format::synthetic) return make_synthetic(source);
+                                          int64_t reserve_shift, SharedSources* shared) {
+  using Format = DataSource::Format;
   const std::string path = join_path(base_dir, source.path);
-  return make_column(read_array(source, path), source, reserve_shift);
+  SharedSources alone;
+  if (shared == nullptr) shared = &alone;
+  const auto folder = [&] {
+    return shared_or_made(shared->folders, path,
+                          [&] { return std::make_shared<const ImageFolder>(path); });
+  };
+  switch (source.format) {
+    case Format::synthetic:
+      return make_synthetic(source);
+    case Format::images:
+      return make_image_column(folder(), path, source);
+    case Format::image_labels:
+      return make_column(folder()->labels(), source);
+    case Format::tar:
+      return open_member(source, path, *shared);
+    case Format::text: {
+      DataSource text = source;
+      if (!text.vocabulary.empty()) text.vocabulary = join_path(base_dir, text.vocabulary);
+      return open_text(std::move(text), path, *shared, reserve_shift);
+    }
+    default:
+      return make_column(read_array(source, path), source, reserve_shift);
+  }
 }
 
 }  // namespace adaptdl::data

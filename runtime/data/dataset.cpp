@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "core/base/rng.h"
+#include "runtime/data/image_folder.h"
 
 namespace adaptdl::data {
 namespace {
@@ -55,11 +57,12 @@ int64_t largest_shift(const std::vector<DataSource>& sources, const DataSource& 
   return largest;
 }
 
-Dataset open_all(const std::vector<DataSource>& sources, const std::string& base_dir) {
+Dataset open_all(const std::vector<DataSource>& sources, const std::string& base_dir,
+                 SharedSources& shared) {
   std::vector<std::shared_ptr<const Column>> columns;
   for (const DataSource& source : sources) {
     const int64_t shift = source.window > 0 ? largest_shift(sources, source) : 0;
-    columns.push_back(open_column(source, base_dir, shift));
+    columns.push_back(open_column(source, base_dir, shift, &shared));
   }
   return Dataset(std::move(columns));
 }
@@ -83,6 +86,29 @@ void check_alike(const Dataset& train, const Dataset& validation) {
           "shape",
           a[i]->name(), b[i]->name());
     }
+  }
+}
+
+// The numbers of classes must mean the same in training and validation.
+void check_classes(const DataSpec& spec, const std::string& base_dir, const SharedSources& shared) {
+  for (size_t i = 0; i < std::min(spec.train.size(), spec.validation.size()); ++i) {
+    const DataSource &train = spec.train[i], &validation = spec.validation[i];
+    if (train.format != DataSource::Format::image_labels || validation.format != train.format) {
+      continue;
+    }
+    const std::string paths[] = {join_path(base_dir, train.path),
+                                 join_path(base_dir, validation.path)};
+    const auto &a = shared.folders.at(paths[0])->classes(),
+               &b = shared.folders.at(paths[1])->classes();
+    if (a == b) continue;
+    const auto [first, other] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+    const auto shown = [](auto at, const auto& names) {
+      return at == names.end() ? std::string("none") : '"' + *at + '"';
+    };
+    fail(
+        "{} and {} hold different classes: number {} is {} and {}; both need folders of the same "
+        "names",
+        paths[0], paths[1], first - a.begin(), shown(first, a), shown(other, b));
   }
 }
 
@@ -132,10 +158,12 @@ std::pair<Dataset, Dataset> Dataset::split(double fraction, uint64_t seed) const
 }
 
 Data open_data(const DataSpec& spec, const std::string& base_dir) {
-  const Dataset train = open_all(spec.train, base_dir);
+  SharedSources shared;
+  const Dataset train = open_all(spec.train, base_dir, shared);
   if (!spec.validation.empty()) {
-    const Dataset validation = open_all(spec.validation, base_dir);
+    const Dataset validation = open_all(spec.validation, base_dir, shared);
     check_alike(train, validation);
+    check_classes(spec, base_dir, shared);
     return {train, validation};
   }
   return split_off_validation(spec, train);

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -68,12 +69,24 @@ class Column {
   size_t row_bytes_;
 };
 
+class ImageFolder;
+class TarShards;
+
+// What columns of one data set share, by path and settings, because it takes long to make.
+struct SharedSources {
+  std::map<std::string, std::shared_ptr<const ImageFolder>> folders;
+  std::map<std::string, std::shared_ptr<const TarShards>> shards;
+  std::map<std::string, Array> texts;
+};
+
 // Opens one source; relative paths are relative to `base_dir`. Throws Error with the path and the
 // reason: missing, another format, truncated, a type or shape that does not match the settings.
 // `reserve_shift`: for windows, the largest window_shift among the columns over the same array, so
-// that all have the same number of samples (open_data sets it).
+// that all have the same number of samples. `shared`, if any: it takes what is there, and adds what
+// it makes. open_data sets both.
 std::shared_ptr<const Column> open_column(const DataSource& source, const std::string& base_dir,
-                                          int64_t reserve_shift = 0);
+                                          int64_t reserve_shift = 0,
+                                          SharedSources* shared = nullptr);
 
 // A column over an existing array, with the same conversions, windows and checks.
 std::shared_ptr<const Column> make_column(Array array, const DataSource& source,

@@ -52,4 +52,10 @@ DType parse_dtype(std::string_view name, std::string_view what) {
   fail("{}: unknown dtype \"{}\"; allowed are {}", what, name, allowed);
 }
 
+DType widened(DType type) {
+  if (type == DType::uint16) return DType::int32;
+  if (type == DType::uint32) return DType::int64;
+  return type;
+}
+
 }  // namespace adaptdl::data

@@ -38,4 +38,7 @@ DType parse_dtype(std::string_view name, std::string_view what);
 
 bool is_floating(DType type);
 
+// The type that a column of files of this type has: int32 for uint16, int64 for uint32.
+DType widened(DType type);
+
 }  // namespace adaptdl::data

@@ -3,6 +3,7 @@
 // Reading of mapped files whose disk or network may fail. The kernel reports such a failure, and a
 // file that became shorter, as the signal SIGBUS, which would end the process without a word.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@ class ReadFailed : public Error {
  public:
   using Error::Error;
 };
+
+// A disk or a network that fails for a moment is asked again, after these times.
+constexpr std::array<double, 3> kReadPauses = {0.1, 0.5, 2.0};  // s
 
 namespace internal {
 const void* call_guarded(void (*call)(const void*), const void* argument);

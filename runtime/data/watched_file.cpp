@@ -25,6 +25,15 @@ bool same(const struct stat& a, const struct stat& b) {
 
 }  // namespace
 
+void check_unchanged(const std::string& path, const struct stat& opened, const struct stat& now) {
+  if (same(now, opened)) return;
+  throw DataChanged(fmt::format(
+      "{}: changed while the run uses it: {}, now {}; data must stay as they are until the run has "
+      "ended: write changed data to another file, or run the same command again to continue with "
+      "these from the newest checkpoint",
+      path, described(opened), described(now)));
+}
+
 WatchedFile::WatchedFile(const std::string& path) : path_(path), file_(open_file(path, O_RDONLY)) {
   if (fstat(file_.get(), &opened_) != 0) fail_errno(errno, path + ": cannot read");
 }
@@ -36,12 +45,7 @@ void WatchedFile::check() const {
   }
   struct stat there = {};
   const bool replaced = stat(path_.c_str(), &there) == 0 && !same(there, opened_);
-  if (same(now, opened_) && !replaced) return;
-  throw DataChanged(fmt::format(
-      "{}: changed while the run uses it: {}, now {}; data must stay as they are until the run has "
-      "ended: write changed data to another file, or run the same command again to continue with "
-      "these from the newest checkpoint",
-      path_, described(opened_), described(replaced ? there : now)));
+  check_unchanged(path_, opened_, replaced ? there : now);
 }
 
 }  // namespace adaptdl::data

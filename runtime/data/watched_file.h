@@ -17,6 +17,10 @@ class DataChanged : public Error {
   using Error::Error;
 };
 
+// Throws DataChanged if the file, or another one in its place, differs from what was opened in size
+// or time of modification.
+void check_unchanged(const std::string& path, const struct stat& opened, const struct stat& now);
+
 // Immutable; any thread.
 class WatchedFile {
  public:

@@ -3,7 +3,7 @@
 import os
 import shutil
 
-from support import check, kill, main
+from support import check, digit_pictures, kill, main, png, write
 
 
 def trained(folder, draw, name, *arguments, data=None):
@@ -75,4 +75,16 @@ def stream(folder, draw):
     check(error < 0.2, f"the mean error is {error}")
 
 
-main(policy, gan, rule, stream, text)
+def images(folder, draw):
+    """A folder of images, here of digits in 8 x 8 pixels."""
+    code, said, error = folder.command("init", "digits", folder.file("digits"))
+    check(code == 0, "no digits", said, error)
+    for i, (label, picture) in enumerate(digit_pictures(folder.file("digits"))):
+        bright = bytes(15 * value for value in picture)
+        write(folder.file("pictures", str(label), f"{i}.png"), png(8, 8, bright))
+    run = trained(folder, draw, "images", "--set", "epochs=3", "--", folder.file("pictures"), "16")
+    accuracy = last_metric(run, "accuracy")
+    check(accuracy > 0.5, f"{accuracy} of the digits are recognised")
+
+
+main(policy, gan, images, rule, stream, text)

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "runtime/data/dataset.h"
@@ -41,6 +42,16 @@ struct CsvOptions {
 // Fields of other columns are not checked. Errors name the line.
 Array read_csv(std::span<const std::byte> bytes, const std::string& name,
                const CsvOptions& options);
+
+// The tokens of a text as int32, shape {tokens}: their places in the vocabulary. A vocabulary has
+// one token a line, none twice; \n, \t, \r and \\ stand for a line's end, a tab, a carriage return
+// and a backslash. `words`: a token is a run of letters, digits, _ and bytes of other alphabets, or
+// any other single character; blanks between them do not count, except that a line's end is a token
+// if the vocabulary has it. Else a token is the longest one of the vocabulary that follows. What is
+// not in the vocabulary (a word, or one character) becomes <unk>, if that is a line of it; if not,
+// it is an Error that names its line.
+Array read_text(std::string_view text, const std::string& name, std::string_view vocabulary,
+                const std::string& vocabulary_name, bool words);
 
 // The product of the dimensions times `element_bytes`; throws Error with `name` if a dimension is
 // negative or the product is larger than `limit`.

@@ -294,6 +294,29 @@ TEST_CASE("an archive comes with links to its data") {
   CHECK(copied.files == 1);
 }
 
+TEST_CASE("an archive brings a text's vocabulary, and the files of a pattern") {
+  const Folder folder;
+  for (const char* name : {"s/0.tar", "s/1.tar", "text.txt", "words.txt"}) folder.write(name, "x");
+  folder.write("train.pt",
+               archive("{path: text.txt, format: text, window: 1, tokens: words, "
+                       "vocabulary: words.txt}, {path: 's/{0..1}.tar', format: tar, member: cls}"));
+  const std::string file = folder.in_project("train.pt");
+  const ProjectCopy copied =
+      copy_program(file, JobSpec::Kind::archive,
+                   {"data.validation=[{path: text.txt, format: text, window: 1}, "
+                    "{path: '../p/s/*.tar', format: tar, member: cls}]"},
+                   folder.copy(), kQuick);
+  const auto linked = [&](const std::string& name) {
+    return name + " -> " + folder.in_project(name);
+  };
+  CHECK(tree(folder.copy()) == Texts{"s/", linked("s/0.tar"), linked("s/1.tar"), linked("text.txt"),
+                                     "train.pt", linked("words.txt")});
+  CHECK(copied.settings == Texts{"data.validation.1.path=" + folder.in_project("s/*.tar")});
+  CHECK_ERROR(copy_program(file, JobSpec::Kind::archive, {"data.train.1.path=s/{1..2}.tar"},
+                           folder.copy() + "2", kQuick),
+              "s/2.tar does not exist");
+}
+
 TEST_CASE("an archive that cannot train is refused") {
   const Folder folder;
   folder.write("train.pt", archive("{path: x.npy}"));

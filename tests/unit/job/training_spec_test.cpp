@@ -231,6 +231,31 @@ TEST_CASE("a setting of another kind is refused with the kinds that know it") {
   check_contains(refused_set("data.train.0.columns=[0, 3]"), "it belongs to csv");
 }
 
+TEST_CASE("images, tar files and texts say what they need") {
+  const auto source = [](const std::string& settings) {
+    return refused_set("data={train: [{path: x, " + settings + "}]}");
+  };
+  CHECK(source("format: images, shape: [3, 32, 48]").empty());
+  CHECK(source("format: image_labels").empty());
+  check_contains(source("format: images"), "data.train.0.shape: is missing; images need");
+  check_contains(source("format: images, shape: [32, 32, 3]"), "is not the shape of an image");
+  check_contains(source("format: images, shape: [1, 1, 20000]"), "a side may have at most 16384");
+  check_contains(source("format: images, shape: [1, 8, 8], window: 2"), "it belongs to npy, idx");
+  check_contains(source("format: images, shape: [1, 8, 8], member: jpg"), "it belongs to tar");
+
+  CHECK(source("format: tar, member: cls").empty());
+  CHECK(source("format: tar, member: mask.png, shape: [1, 8, 8]").empty());
+  check_contains(source("format: tar"), "data.train.0.member: is missing");
+  check_contains(source("format: tar, member: jpg"), "data.train.0.shape: is missing");
+  check_contains(source("format: tar, member: txt"), "read are jpg, jpeg, png, cls and npy");
+
+  CHECK(source("format: text, window: 8").empty());
+  CHECK(source("format: text, window: 8, tokens: words, vocabulary: v.txt").empty());
+  check_contains(source("format: text"), "data.train.0.window: is missing");
+  check_contains(source("format: text, window: 8, tokens: pieces"), "vocabulary: is missing");
+  check_contains(source("format: text, window: 8, vocabulary: v"), "not used by tokens: bytes");
+}
+
 TEST_CASE("contradictions between fields are refused") {
   check_contains(refused_set("batch.max=31"), "batch.max: 31 is below batch.initial");
   check_contains(refused_set("batch.atomic=[64, 128]"),

@@ -1,0 +1,18 @@
+#pragma once
+
+// Patterns that stand for several files: train-{000..099}.tar, shards/*.tar.
+
+#include <string>
+#include <vector>
+
+namespace adaptdl {
+
+// Whether the path has a character of patterns: * ? [ {
+bool is_pattern(const std::string& path);
+
+// The paths that `pattern` stands for, each once, in bytewise order. {A,B} and {000..099} are
+// replaced as shells do it, whether the files exist or not; *, ? and [...] stand for names on the
+// disk (glob(7)). Throws Error if that is nothing, or more than a million.
+std::vector<std::string> expand_pattern(const std::string& pattern);
+
+}  // namespace adaptdl
