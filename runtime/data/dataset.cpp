@@ -139,8 +139,8 @@ std::pair<Dataset, Dataset> Dataset::split(double fraction, uint64_t seed) const
   ADAPTDL_CHECK(fraction > 0.0 && fraction < 1.0);
   if (in_order_) {
     fail(
-        "data.validation_fraction: a stream cannot be divided; remove it, and give validation data "
-        "of their own");
+        "data.validation_fraction: a stream cannot be divided; remove it, and bring a data set for "
+        "validation");
   }
   const int64_t parts = std::max<int64_t>(1, std::llround(fraction * static_cast<double>(size_)));
   if (parts >= size_) {

@@ -49,8 +49,8 @@ class Permutation {
 
   // Requires: 0 <= i < size. About 0.15 us.
   int64_t operator()(int64_t i) const;
-  // The i of which operator() gives `value`. Requires: 0 <= value < size.
-  int64_t inverse(int64_t value) const;
+  // The i of which operator() gives `of`. Requires: 0 <= of < size.
+  int64_t inverse(int64_t of) const;
 
  private:
   static constexpr int kRounds = 16;

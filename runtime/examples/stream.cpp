@@ -44,7 +44,7 @@ void write_file(const std::string& path, int seed) {
 // A sample is the text of a line, which the transform decodes.
 class Lines : public adaptdl::ShardReader {
  public:
-  Lines(const std::string& path, int64_t first) : file_(path) { skip(first); }
+  Lines(const std::string& path, int64_t first) : file_(path) { Lines::skip(first); }
   std::vector<at::Tensor> next() override {
     std::string line;
     if (!std::getline(file_, line)) return {};

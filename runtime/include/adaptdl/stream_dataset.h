@@ -37,10 +37,11 @@ class ShardReader {
 // of data.shuffle_buffer, of which this replica's are in memory. With data.shuffle: false, and in a
 // validation, the shards come one after another as they are.
 //
-// All replicas must see the same shards and sizes. The library calls everything but collate() on
-// one thread at a time, though not always the same one, ahead of training (data.prefetch_threads).
-// An exception counts as the death of this replica; the run ends with its message if another fails
-// in the same step.
+// All replicas must see the same shards and sizes, also after a resume. The library calls
+// everything but collate() on one thread at a time, though not always the same one, ahead of
+// training (data.prefetch_threads); a stream for the validation is another object. An exception
+// counts as the death of this replica; the run ends with its message if another fails in the same
+// step.
 class StreamDataset : public ProgramDataset {
  public:
   virtual int64_t shards() const = 0;  // >= 1, numbered from 0; always the same

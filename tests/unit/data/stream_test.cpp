@@ -47,7 +47,7 @@ class Cursor : public ShardCursor {
   Counts& counts_;
 };
 
-StreamSource source_of(std::vector<int64_t> sizes, Counts& counts, bool endless = false) {
+StreamSource source_of(const std::vector<int64_t>& sizes, Counts& counts, bool endless = false) {
   StreamSource source;
   source.sizes = sizes;
   source.endless = endless;

@@ -210,7 +210,8 @@ TEST_CASE("an endless stream goes on in the next epoch") {
   const Seen seen = train(settings(), data);
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
     std::map<int64_t, double> expected;
-    for (const auto& [shard, size] : {std::pair{0, 3}, {2, 9}, {3, 8}}) {
+    for (const auto& [shard, size] :
+         std::vector<std::pair<int64_t, int64_t>>{{0, 3}, {2, 9}, {3, 8}}) {
       for (int64_t i = 0; i < size; ++i) expected[shard * 1000 + epoch * size + i] = -1;
     }
     CHECK(seen.train[static_cast<size_t>(epoch)] == expected);
@@ -233,14 +234,16 @@ TEST_CASE("data that contradict the settings, or themselves, are refused") {
              }),
              "bring both"));
   ProgramData odd{std::make_shared<Numbers>(), nullptr, {}, {}};
-  odd.transform = [](Sample, at::Generator&) { return Sample(); };
+  odd.transform = [](const Sample&, at::Generator&) { return Sample(); };
   CHECK(says(failing(settings(), odd), "without tensors"));
   odd.transform = [](Sample sample, at::Generator&) {
     if (sample[0].item<int64_t>() % 2 == 0) sample.push_back(sample[0]);
     return sample;
   };
   CHECK(says(failing(settings(), odd), "the same number"));
-  odd.transform = [](Sample, at::Generator&) -> Sample { throw std::runtime_error("no decoder"); };
+  odd.transform = [](const Sample&, at::Generator&) -> Sample {
+    throw std::runtime_error("no decoder");
+  };
   CHECK(says(failing(settings(), odd), "no decoder"));
 }
 
