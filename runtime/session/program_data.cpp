@@ -195,6 +195,9 @@ data::Data open_own(const ProgramData& program, const DataSpec& spec) {
     if (samples->size() < 1) fail("the program's data set has no samples");
     return map_rows({samples->size(), nullptr}, samples, transform);
   };
+  if (spec.continuous && std::dynamic_pointer_cast<const StreamDataset>(program.train)) {
+    fail("data.continuous: a stream has an order of its own; remove it, or bring a MapDataset");
+  }
   const data::StreamOptions shuffled{spec.shuffle, spec.shuffle_buffer, spec.shards_at_once};
   data::Dataset train = dataset_of(program.train, shuffled, program.transform);
   if (program.validation) {

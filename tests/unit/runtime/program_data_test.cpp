@@ -224,6 +224,7 @@ TEST_CASE("data that contradict the settings, or themselves, are refused") {
   };
   ProgramData stream{std::make_shared<NumberStream>(), nullptr, {}, {}};
   CHECK(says(failing(settings("1", ", validation_fraction: 0.2"), stream), "cannot be divided"));
+  CHECK(says(failing(settings("1", ", continuous: true"), stream), "an order of its own"));
   ProgramData cut{std::make_shared<NumberStream>(2), nullptr, {}, {}};
   CHECK(says(failing(settings(), cut), "letters-3"));
   CHECK(says(failing(settings() + "best: {metric: loss}\n", stream), "none"));
