@@ -132,6 +132,7 @@ void OpenLoop::end_epoch() {
   for (join(); progress_.validate; join()) {
     moved_on_ = true;
     in_generation(/*together=*/true, [this] {
+      collectives_.leave(session_.communicator(), progress_.tick);
       average_buffers(session_.communicator(), program_.buffers());
       settle(validated(nullptr));
     });
@@ -213,6 +214,26 @@ void OpenLoop::end_batch() {
   });
 }
 
+std::string OpenLoop::combined(const std::string& mine, const standalone::Fold& fold) {
+  if (announced_ && !over_) {
+    end_batch();
+    join();
+  }
+  if (!announced_ || over_ || awaits_loss_ || validating_ || !progress_.validate ||
+      epoch_of(progress_) != epoch_) {
+    fail(
+        "collective() comes in the loop over epochs(), after batches() has given all of the "
+        "epoch's batches and before validation_batches()");
+  }
+  for (;; join()) {
+    std::optional<std::string> result;
+    in_generation(/*together=*/true, [&] {
+      result = collectives_.next(session_.communicator(), progress_.tick, mine, fold);
+    });
+    if (result) return *std::move(result);
+  }
+}
+
 void OpenLoop::begin_validation() {
   if (!validator_)
     fail("validation_batches(): there is no validation data, in the settings or by use_data()");
@@ -234,6 +255,7 @@ std::optional<Pass> OpenLoop::next_validation_batch(Sums& sums) {
     autocast_.reset();
     in_generation(/*together=*/true, [&] {
       if (!validating_) {
+        collectives_.leave(session_.communicator(), progress_.tick);
         sums.clear();
         session_.report_passes(samples_at_once());
         average_buffers(session_.communicator(), program_.buffers());

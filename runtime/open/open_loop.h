@@ -10,6 +10,7 @@
 #include <string>
 
 #include "adaptdl/training.h"
+#include "runtime/open/epoch_collectives.h"
 #include "runtime/session/precision.h"
 #include "runtime/session/training_replica.h"
 
@@ -40,6 +41,9 @@ class OpenLoop : private TrainingReplica {
   void begin_validation();
   std::optional<Pass> next_validation_batch(Sums& sums);
 
+  // Between the epoch's batches and its validation: what all replicas' bytes are combined to.
+  std::string combined(const std::string& mine, const standalone::Fold& fold);
+
   // As Training's.
   StepInfo last_step() const;
   double sum(const std::string& name) const;
@@ -62,6 +66,7 @@ class OpenLoop : private TrainingReplica {
   void end_epoch();
 
   Sums& sums_;
+  EpochCollectives collectives_;
   bool member_ = false;  // of a generation that works, with its state
   bool announced_ = false, over_ = false;
   bool awaits_loss_ = false;          // of the batch that the program has

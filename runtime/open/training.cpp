@@ -35,14 +35,14 @@ double Accumulator::mean(const std::string& name) const {
   return sum->second / count->second;
 }
 
-struct Training::Impl {
+struct Training::Impl : Collectives {
   explicit Impl(const std::string& settings) {
     keep_freed_memory();
     checked([&] { run = open_settings(session, settings); });
     present = this;
   }
 
-  ~Impl() {
+  ~Impl() override {
     std::set_terminate(before);
     present = nullptr;
   }
@@ -118,6 +118,12 @@ struct Training::Impl {
       loop.emplace(program, run.spec, options, session, sums);
     }
     return loop->next_epoch();
+  }
+
+  int rank() const override { return session.rank(); }
+  int replicas() const override { return session.replicas(); }
+  std::string combined(const std::string& mine, const Combine& combine) override {
+    return checked([&] { return in_loop("collective()").combined(mine, combine); });
   }
 
   static inline Impl* present = nullptr;
@@ -261,6 +267,10 @@ double Training::sum(const std::string& name) const {
 }
 void Training::log(const std::string& name, double value) {
   impl_->checked([&] { impl_->in_loop("log()").log(name, value); });
+}
+
+Collectives& Training::collective() {
+  return *impl_;
 }
 
 Accumulator& Training::accumulator() {

@@ -186,4 +186,23 @@ def listens(group):
     return any(line.split()[1].endswith(":" + port) for line in read("/proc/net/tcp").splitlines())
 
 
-main(same_as_launched, interrupted, death, waits, under_a_scheduler)
+
+def exchanged(folder, draw):
+    """Values of a program that trains nothing; and what the others see when a replica dies."""
+    group = Group(folder, "values", 3, program="collective_program").start_all()
+    group.expect(0)
+    for rank in range(3):
+        said = dict(line.split(" ", 1) for line in group.said(rank).splitlines())
+        refused = said.pop("refused")
+        check("differ in type or shape" in refused, "another refusal", refused)
+        check(said == {"sum": "7.5", "count": "3", "largest": "20", "smallest": "-1", "mean": "6",
+                       "ranks": "012", "word": "first", "later": str(3 * 4950), "still": "3"},
+              f"rank {rank} has other values", said)
+    dying = Group(folder, "dying", 3, "die", program="collective_program").start_all()
+    dying.expect(7, [1])
+    dying.expect(3, [0, 2])
+    for rank in (0, 2):
+        check("sum 7.5\nerror " in dying.said(rank), "no error", dying.said(rank))
+
+
+main(exchanged, same_as_launched, interrupted, death, waits, under_a_scheduler)

@@ -164,6 +164,25 @@ def streams(folder, draw):
     check(abs(ours[0] - wanted[0]) < 1e-5, "another loss in the evaluation", ours, wanted)
 
 
+def collective(folder, draw):
+    """Values that replicas exchange after an epoch's batches, also while one dies there."""
+    run = folder.run(program_of(folder), "--replicas", "3", "--max-restarts", "20", "--set",
+                     "data.validation_fraction=0.8", "--set", "epochs=12", "--", "collect", "slow")
+    run.wait_replicas(3)
+    for _ in range(4):
+        run.wait_event("epoch", after=run.count())
+        seen = run.count()
+        check(kill(draw.choice(list(run.members().values()))), "the replica is gone already")
+        run.wait_replicas(3, after=seen)
+    run.expect_end(0, 200)
+    run.check_steps()
+    steps = sorted({event["step"] for event in run.of("validation")})
+    check(len(steps) == 12, "other epochs", steps)
+    for event in run.of("scalar"):
+        wanted = {"epoch": steps.index(event["step"]), "ones": 1}
+        check(event["value"] == wanted.get(event["name"], event["value"]), "another value", event)
+
+
 def elastic(folder, draw):
     """Replicas come, die and go, and the run is stopped and resumed; each step's loss is that of a
     single replica in the closed loop, and no finished step is lost."""
@@ -265,5 +284,5 @@ def by_hand(folder, draw):
     check(os.path.exists(folder.file("digits", "model.pt")), "no model")
 
 
-main(same_as_closed, own_data, streams, model_of_its_own, turns, elastic, join_after_validations,
-     die_in_validation, throws, by_hand)
+main(same_as_closed, own_data, collective, streams, model_of_its_own, turns, elastic,
+     join_after_validations, die_in_validation, throws, by_hand)

@@ -2,12 +2,13 @@
 // images of handwritten digits. The lines marked with a number are the steps in which AdaptDL's
 // tutorial changes such a program.
 //
-//   open_program [closed] [own] [stream] [slow] [throw] [model] [turns]
+//   open_program [closed] [own] [stream] [slow] [throw] [model] [turns] [collect]
 //
 // closed: trains the same model in the library's loop; own: reads the data itself; stream: reads
 // the images for training as a stream, and adds noise to them; slow: 10 ms more for each batch;
 // throw: an exception in the sixth step; model: it is one of several, all of one; turns: two models
-// that learn from each other's outputs.
+// that learn from each other's outputs; collect: exchanges values between an epoch's batches and
+// its validation.
 
 #include <adaptdl/adaptdl.h>
 #include <chrono>
@@ -39,7 +40,7 @@ std::string folder_of_program() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().string() + "/";
 }
 
-bool slow = false, own = false, stream = false, throws = false, model = false;
+bool slow = false, own = false, stream = false, throws = false, model = false, collect = false;
 
 // The settings without `train`, for data of the program's own.
 std::string chosen_settings() {
@@ -187,6 +188,14 @@ void train() {
       }
     }
 
+    if (collect) {
+      auto& all = training.collective();
+      for (int i = 0; i < 20; ++i) {
+        training.log("epoch", static_cast<double>(all.broadcast(epoch)));
+        training.log("ones", all.allreduce(1.0, adaptdl::Reduction::mean));
+      }
+    }
+
     net->eval();
     const torch::NoGradGuard no_grad;
     auto& sums = training.accumulator();  // 5
@@ -282,6 +291,7 @@ int main(int argc, char** argv) {
     stream |= std::string(argv[i]) == "stream";
     closed |= std::string(argv[i]) == "closed";
     model |= std::string(argv[i]) == "model";
+    collect |= std::string(argv[i]) == "collect";
     turns |= std::string(argv[i]) == "turns";
   }
   if (closed) {

@@ -44,6 +44,7 @@ WITHOUT_HEADER = {
     "core/job/training_fields.cpp": "core/job/training_spec.h",
     "core/sim/profiles/triangulation_qhull.cpp": "core/sim/profiles/triangulation.h: by Qhull",
     "runtime/session/program.cpp": "runtime/include/adaptdl/program.h: what other programs include",
+    "runtime/session/collective.cpp": "runtime/include/adaptdl/collective.h",
     "runtime/session/env.cpp": "runtime/include/adaptdl/env.h, and present_run.h",
     "runtime/open/training.cpp": "runtime/include/adaptdl/training.h",
     "runtime/comm/alone.cpp": "runtime/comm/connect.h: a group of one",

@@ -25,6 +25,7 @@
 //
 // A program that keeps its own loop includes adaptdl/training.h, which is here, too.
 
+#include "adaptdl/collective.h"
 #include "adaptdl/env.h"
 #include "adaptdl/map_dataset.h"
 #include "adaptdl/named_tensor.h"

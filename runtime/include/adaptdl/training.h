@@ -64,6 +64,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include "adaptdl/collective.h"
 #include "adaptdl/map_dataset.h"
 #include "adaptdl/named_tensor.h"
 #include "adaptdl/optimizer.h"
@@ -239,6 +240,11 @@ class Training {
   // net->eval() are up to the body.
   Sequence<Batch> validation_batches();
   Accumulator& accumulator();
+
+  // Values that the replicas exchange between the epoch's batches, all of them, and its validation:
+  // where each replica comes in each epoch, also a new one. When a replica dies meanwhile, the
+  // others finish the call without it. Elsewhere it throws.
+  Collectives& collective();
 
   // In the loop:
 
