@@ -140,8 +140,8 @@ def waits(folder, draw):
     group.start(0)
     wait_until(lambda: "waiting for 1 of 2 replicas at 127.0.0.1:" in group.said(), "a word",
                PATIENCE, tell=group.said)
-    stranger = Group(folder, "stranger", 3, **{"ADAPTDL_MASTER_PORT":
-                                               group.variables["ADAPTDL_MASTER_PORT"]})
+    stranger = Group(folder, "stranger", 3,
+                     ADAPTDL_MASTER_PORT=group.variables["ADAPTDL_MASTER_PORT"])
     stranger.start(1).expect(1)
     check("ADAPTDL_NUM_REPLICAS is 3 here and 2 on rank 0" in stranger.said(1), "another reason",
           stranger.said(1))

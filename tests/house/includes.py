@@ -37,8 +37,8 @@ RULES[PUBLIC] = []
 RULES["cli"] = ["core"]
 
 # Parts of runtime/ without Torch: they compile fast and run under fuzzers and ThreadSanitizer.
-TORCH_FREE = ["runtime/comm", "runtime/standalone", "runtime/data", "runtime/gns", "runtime/profile",
-              "runtime/checkpoint"]
+TORCH_FREE = ["runtime/comm", "runtime/standalone", "runtime/data", "runtime/gns",
+              "runtime/profile", "runtime/checkpoint"]
 for part in TORCH_FREE:
     RULES[part] = RULES["runtime"] + TORCH_FREE
 

@@ -24,8 +24,8 @@ ORDERS = {
     "core/cluster/kubernetes": ["jobs", "nodes", "install", "webhook"],
     "core/policy": [".", "pollux", "sia"],
     "core/sim": ["profiles", "baselines", "scenario"],
-    "runtime": ["comm", "standalone", "data", "gns", "profile", "checkpoint", "optim", "parallel", "session",
-                "open", "worker"],
+    "runtime": ["comm", "standalone", "data", "gns", "profile", "checkpoint", "optim", "parallel",
+                "session", "open", "worker"],
 }
 
 LISTS = ["core/policy/policy.cpp"]

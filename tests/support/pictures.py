@@ -32,7 +32,8 @@ def png(width, height, grey):
                 + struct.pack(">I", zlib.crc32(kind + content)))
 
     rows = b"".join(b"\0" + grey[y * width:(y + 1) * width] for y in range(height))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0))
+    head = struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
             + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 

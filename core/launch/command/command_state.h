@@ -24,8 +24,8 @@ struct CommandRules {
   int max_failures = 3;  // generations in a row that fail without progress; more end the run
   bool in_row = true;    // false: generations that fail at all
   Seconds grace{30};     // from SIGTERM to SIGKILL, for a checkpoint
-  // How long the others may continue after one has failed by itself. Short, because training stands still;
-  // it lets those that fail for the same reason say so.
+  // How long the others may continue after one has failed by itself. Short, because training stands
+  // still; it lets those that fail for the same reason say so.
   Seconds settle{0.05};
   Seconds failed_grace{5};  // from SIGTERM to SIGKILL when there is nothing to save
   Seconds long_life{600};   // a generation that lived this long made progress
