@@ -146,16 +146,17 @@ struct Collective::Impl {
   standalone::Group group;
 };
 
-Collective::Collective(const CollectivePlace& wanted) {
-  standalone::Place place = place_from_environment();
-  if (wanted.master_addr != place.master_addr) place.supervisor_url.clear();
-  place.master_addr = wanted.master_addr;
-  place.master_port = wanted.master_port;
-  place.rank = wanted.replica_rank;
-  place.replicas = wanted.num_replicas;
-  if (place.replicas < 1)
-    fail("Collective: num_replicas is {}, and must be 1 or more", place.replicas);
-  impl_ = std::make_unique<Impl>(place);
+Collective::Collective(const CollectivePlace& place) {
+  standalone::Place found = place_from_environment();
+  if (place.master_addr != found.master_addr) found.supervisor_url.clear();
+  found.master_addr = place.master_addr;
+  found.master_port = place.master_port;
+  found.rank = place.replica_rank;
+  found.replicas = place.num_replicas;
+  if (found.replicas < 1) {
+    fail("Collective: num_replicas is {}, and must be 1 or more", found.replicas);
+  }
+  impl_ = std::make_unique<Impl>(found);
 }
 
 Collective::~Collective() = default;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <ranges>
 
 #include "core/base/error.h"
 #include "core/base/number.h"
@@ -134,12 +133,13 @@ Roster::Outbox Roster::stop(bool checkpoint, int exit, const std::string& cause)
   stopped_ = true;
   Outbox out;
   // Rank 0 last: its process may end at once, and with it whoever sends this.
-  for (const int member : std::views::reverse(present())) {
+  for (const int member : present()) {
     out.emplace_back(member, json{{"type", "stop"},
                                   {"mode", checkpoint ? "checkpoint" : "now"},
                                   {"exit", exit},
                                   {"cause", cause}});
   }
+  std::reverse(out.begin(), out.end());
   return out;
 }
 
