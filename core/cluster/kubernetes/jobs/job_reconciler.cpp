@@ -43,11 +43,14 @@ void JobReconciler::reconcile_job(const std::string& id) {
     refusals_.erase(id);
     return;
   }
+  // Asked first: a pod that the watch reports in between is no longer expected then, and would be
+  // missing among the pods.
+  bool expects_pods = cache_.expects(id);
   std::vector<PodFacts> pods = cache_.pods(known->job);
   ask_events(known->job, pods);
   const auto nodes = cache_.node_names();
   const auto decide = [&] {
-    return reconcile(known->job, known->problem, pods, {wall_now_s(), *nodes, cache_.expects(id)});
+    return reconcile(known->job, known->problem, pods, {wall_now_s(), *nodes, expects_pods});
   };
   {
     const std::lock_guard lock(mutex_);
@@ -57,7 +60,10 @@ void JobReconciler::reconcile_job(const std::string& id) {
     JobDecision decision = decide();
     const bool starts = !decision.create.empty();
     const bool stops = decision.status.phase != known->job.status.phase;
-    if (pods.empty() && (starts || stops) && has_unseen_pods(known->job)) decision = decide();
+    if (pods.empty() && (starts || stops) && has_unseen_pods(known->job)) {
+      expects_pods = cache_.expects(id);
+      decision = decide();
+    }
     carry_out(*known, pods, decision);
   } catch (const Error&) {
     again_(id, wall_now_s() + kErrorPause);
