@@ -53,8 +53,12 @@ std::string fold_bytes(comm::Communicator& communicator, const std::string& mine
     }
   }
   problem = bytes_of_root(communicator, problem, 0);
+  if (problem.empty()) result = bytes_of_root(communicator, result, 0);
+  // A member that has the result may leave at once, and break what others have not finished: only
+  // the last collective is safe from that.
+  communicator.barrier();
   if (!problem.empty()) fail("allreduce: {}", problem);
-  return bytes_of_root(communicator, result, 0);
+  return result;
 }
 
 }  // namespace adaptdl::standalone
