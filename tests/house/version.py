@@ -1,4 +1,4 @@
-"""Checks that the version is defined only in meson.build.
+"""Checks that the version is defined only in meson.build, and repeated in the public header.
 
 Usage: version.py SOURCE_ROOT VERSION ADAPTDL
 """
@@ -24,6 +24,12 @@ def main():
                         if literal.search(line):
                             print(f"{path}:{number}: the version is written out here")
                             failed = True
+    header = os.path.join(root, "runtime/include/adaptdl/version.h")
+    with open(header, encoding="utf-8") as file:
+        numbers = re.findall(r"#define ADAPTDL_VERSION_\w+ (\d+)", file.read())
+    if ".".join(numbers) != version:
+        print(f"{header} says {numbers}, meson.build {version}")
+        failed = True
     shown = subprocess.run([program, "--version"], capture_output=True, text=True,
                            check=True).stdout
     if not re.search(rf"(^|\s){re.escape(version)}(\s|\+|\(|$)", shown):

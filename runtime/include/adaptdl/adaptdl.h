@@ -35,3 +35,4 @@
 #include "adaptdl/run_program.h"
 #include "adaptdl/stream_dataset.h"
 #include "adaptdl/training.h"
+#include "adaptdl/version.h"

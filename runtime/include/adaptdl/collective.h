@@ -24,6 +24,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "adaptdl/env.h"
+#include "adaptdl/version.h"
 
 namespace adaptdl {
 

@@ -14,6 +14,7 @@
 #include "adaptdl/named_tensor.h"
 #include "adaptdl/optimizer.h"
 #include "adaptdl/program_data.h"
+#include "adaptdl/version.h"
 
 namespace adaptdl {
 

@@ -70,6 +70,7 @@
 #include "adaptdl/optimizer.h"
 #include "adaptdl/program_data.h"
 #include "adaptdl/stream_dataset.h"
+#include "adaptdl/version.h"
 
 namespace adaptdl {
 
