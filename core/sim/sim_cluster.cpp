@@ -32,7 +32,8 @@ SimCluster::SimCluster(std::vector<ClusterNode> nodes, const std::vector<Workloa
     if (profile == profiles.end()) {
       fail("job {}: application {} has no profile", spec.name, spec.application);
     }
-    jobs_.push_back({spec, SimJob(profile->second, options.adapt_batch ? 0 : spec.batch_size)});
+    const bool adapts = options.adapt_batch && !spec.silent;
+    jobs_.push_back({spec, SimJob(profile->second, adapts ? 0 : spec.batch_size)});
     restrict_to_kinds(profile->second);
   }
   std::stable_sort(jobs_.begin(), jobs_.end(), [](const Job& a, const Job& b) {
@@ -89,6 +90,7 @@ std::vector<ClusterJob> SimCluster::jobs() {
     view.requested_replicas = job.spec.replicas;
     view.requested_batch = job.spec.batch_size;
     view.preemptible = job.spec.preemptible;
+    view.restartable = job.spec.restartable;
     view.settling = options_.rules.finish_changes && job.state.rescaling();
     view.request = request_of(job);
     view.length_rank = history_.rank({job.spec.application, ""}, job.state.attained_service());
@@ -195,11 +197,13 @@ const SimCluster::Job& SimCluster::job(const std::string& name) const {
 }
 
 double SimCluster::rescale_cost_s(const Job& job) const {
+  if (job.spec.restart_s) return *job.spec.restart_s;
   if (options_.rescale_s >= 0) return options_.rescale_s;
   return job.state.profile().rescale_s().value_or(kMeasuredRescale);
 }
 
 std::optional<double> SimCluster::start_cost_s(const Job& job) const {
+  if (job.spec.restart_s) return std::nullopt;  // it contains the start
   return options_.rescale_s >= 0 ? std::nullopt : job.state.profile().start_s();
 }
 
@@ -249,6 +253,7 @@ void SimCluster::withdraw(Job& job, const std::string& why) {
 }
 
 bool SimCluster::report_hints(Job& job) {
+  if (job.spec.silent) return false;
   if (hints_arrive && !hints_arrive(job)) return false;
   const int known = job.reported.max_profiled_replicas;  // 0: no hints yet
   job.reported = job.state.hints();
@@ -264,6 +269,7 @@ bool SimCluster::report_hints(Job& job) {
 }
 
 void SimCluster::report_speeds(Job& job) const {
+  if (job.spec.silent) return;
   const Profile& profile = job.state.profile();
   for (const std::string& kind : profile.kinds()) {
     if (kind.empty()) continue;

@@ -86,6 +86,15 @@ void add_jobs(const YamlNode& node, const std::string& path, Checker& checker,
     job.max_replicas = static_cast<int>(most.integer(std::max(1, job.min_replicas), kMostReplicas));
   }
   from.read("preemptible", job.preemptible);
+  from.read("silent", job.silent);
+  from.read("restartable", job.restartable);
+  if (job.restartable && !job.silent) {
+    from.require("restartable").refuse("only of a silent job; others rescale in any case");
+  }
+  if (const YamlNode restart = from.find("restart_s"); restart.present()) {
+    if (!job.silent) restart.refuse("only of a silent job; the cost of others is --rescale-cost's");
+    job.restart_s = seconds(restart, path);
+  }
   int count = 1;
   from.read("count", count, 1, kMaxCount);
   const YamlNode every = from.find("every_s");

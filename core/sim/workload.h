@@ -14,11 +14,17 @@
 //         min_replicas: 0        # this and the following keys are optional
 //         max_replicas: 8        # default: as many as the profile allows
 //         preemptible: true
+//         silent: false          # true: a command that keeps its batch size, and tells the
+//                                # scheduler nothing of its speed
+//         restartable: false     # of a silent job: it may get more than min_replicas
+//         restart_s: 30          # of a silent job: seconds that a start or a restart takes; the
+//                                # scheduler does not know. Default: as for other jobs
 //         count: 1               # above 1: so many jobs, named digits-1-0, digits-1-1, ...
 //         every_s: 0             # time from one of them to the next
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +41,8 @@ struct WorkloadJob {
   int min_replicas = 0;
   int max_replicas = std::numeric_limits<int>::max();  // >= max(1, min_replicas)
   bool preemptible = true;
+  bool silent = false, restartable = false;
+  std::optional<double> restart_s;  // >= 0; only of a silent job
 };
 
 // In the file's order, which breaks ties between jobs; not necessarily by time. Throws Error naming

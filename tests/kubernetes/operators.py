@@ -116,12 +116,14 @@ def rescaled(world):
 
 
 def suspended(world):
-    name = world.submit("pauses")
+    """Its pods are stopped, exit with 143, and so show that the job is restartable."""
+    name = world.submit("pauses", maxReplicas=1)
     world.wait_phase(name, "Running")
     world.api.request("PATCH", world.jobs(name), {"spec": {"suspend": True}},
                       "application/merge-patch+json")
     status = world.wait_status(name, lambda status: status.get("reason") == "Suspended", "it waits")
     check(status["phase"] == "Pending" and not world.pods(name), "no pods", status)
+    check(status.get("restartable") is True, "it has exited with 143 when asked", status)
     world.api.request("PATCH", world.jobs(name), {"spec": {"suspend": False}},
                       "application/merge-patch+json")
     world.wait_status(name, lambda status: status.get("phase") == "Running" and

@@ -104,7 +104,7 @@ ClusterJob cluster_job(const JobObject& job, const Json& spec, double wall_s, do
   seen.max_replicas = job.max_replicas.value_or(kUnbounded);
   seen.requested_replicas = job.requested_replicas.value_or(std::max(1, job.min_replicas));
   seen.preemptible = job.preemptible;
-  seen.restartable = job.restartable;
+  seen.restartable = job.can_restart();
   seen.anchored = job.live;  // to the launcher's node
   seen.request = pod_request(spec);
   if (!job.status.train.is_null()) {

@@ -51,6 +51,16 @@ TEST_CASE("a YAML workload says more of a job") {
   CHECK(jobs[1].preemptible);
 }
 
+TEST_CASE("a workload may contain commands that tell nothing of themselves") {
+  const auto jobs =
+      yaml("jobs:\n  - {" + kJob + ", silent: true, restartable: true, restart_s: 1m}");
+  CHECK(jobs[0].silent);
+  CHECK(jobs[0].restartable);
+  CHECK(jobs[0].restart_s == 60);
+  CHECK_ERROR(yaml("jobs:\n  - {" + kJob + ", restartable: true}"), "only of a silent job");
+  CHECK_ERROR(yaml("jobs:\n  - {" + kJob + ", restart_s: 5}"), "only of a silent job");
+}
+
 TEST_CASE("what is wrong with a workload is told with its place") {
   CHECK_ERROR(csv("a,1,ncf,1,8\na,2,ncf,1,8\n"), "w.csv:3: name: 'a' is the name of two jobs");
   CHECK_ERROR(csv("a,1,gpt,1,8\n"),

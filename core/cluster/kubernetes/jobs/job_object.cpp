@@ -37,6 +37,7 @@ JobStatus read_status(const Json& json) {
   status.ready = lenient<int>(json, "readyReplicas").value_or(0);
   status.rescales = lenient<int>(json, "rescales").value_or(0);
   status.failures = lenient<int>(json, "failures").value_or(0);
+  status.restartable = lenient<bool>(json, "restartable").value_or(false);
   status.started_s = time_at(json, "startTime");
   status.completed_s = time_at(json, "completionTimestamp");
   status.retry_s = time_at(json, "retryTime");
@@ -82,6 +83,7 @@ Json to_json(const JobStatus& status) {
           {"readyReplicas", status.ready},
           {"rescales", status.rescales},
           {"failures", status.failures},
+          {"restartable", status.restartable ? Json(true) : Json()},
           {"startTime", time_or_null(status.started_s)},
           {"completionTimestamp", time_or_null(status.completed_s)},
           {"retryTime", time_or_null(status.retry_s)},
@@ -105,7 +107,7 @@ void read_spec(const Json& spec, JobObject& job) {
   job.max_replicas = integer("maxReplicas", 1);
   job.requested_replicas = integer("requestedReplicas", 1);
   job.preemptible = json_get_or(spec, "preemptible", "spec", true);
-  job.restartable = json_get_or(spec, "restartable", "spec", false);
+  job.restartable = json_find<bool>(spec, "restartable", "spec");
   job.live = json_get_or(spec, "liveRescale", "spec", false);
   job.suspended = json_get_or(spec, "suspend", "spec", false);
   job.cancelled = json_get_or(spec, "cancel", "spec", false);

@@ -51,8 +51,9 @@ struct JobStatus {
   std::string why;                      // the policy's reason for the allocation
   std::optional<int64_t> group;         // generation of the pods; none before the first
   int replicas = 0, ready = 0;
-  int rescales = 0;  // changes of the allocation after the first
-  int failures = 0;  // in a row
+  int rescales = 0;          // changes of the allocation after the first
+  int failures = 0;          // in a row
+  bool restartable = false;  // its replicas have exited with 143 when the controller stopped them
   std::optional<double> started_s, completed_s, retry_s;  // seconds since 1970
   std::optional<double> retry_delay_s;    // the last delay before creating refused pods again
   std::optional<double> group_started_s;  // when the group's pods were created
@@ -76,7 +77,8 @@ struct JobObject {
   std::optional<int> max_replicas;
   std::optional<int> requested_replicas;  // ours: for policies that do not adapt
   bool preemptible = true;
-  bool restartable = false;     // ours: see JobSpec
+  // Ours: see JobSpec. None: not said, so the status tells what the job has shown.
+  std::optional<bool> restartable;
   bool live = false;            // ours: its programs rescale live, see live_group.h
   bool suspended = false;       // ours
   bool cancelled = false;       // ours: the job ends, and cannot be resumed
@@ -85,6 +87,9 @@ struct JobObject {
   double start_deadline = 600;  // ours: seconds in which all pods of a group must start
 
   JobStatus status;
+
+  // Whether the scheduler may restart it with another number of replicas.
+  bool can_restart() const { return restartable.value_or(status.restartable); }
 
   std::string id() const { return job_namespace + "/" + name; }
 };

@@ -13,8 +13,6 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr int kAskedToStop = 143;  // 128 + SIGTERM: it has written its checkpoint
-
 int number(const Json& object, const char* key) {
   const Json& value = member(object, key);
   return value.is_number_integer()

@@ -19,6 +19,9 @@ inline constexpr const char* kNoteGroup = "adaptdl/group";
 inline constexpr const char* kNoteRank = "adaptdl/rank";
 inline constexpr const char* kNoteNode = "adaptdl/node";
 
+// Exit code of a program that was asked to stop, and has written its checkpoint: 128 + SIGTERM.
+inline constexpr int kAskedToStop = 143;
+
 // How a pod has ended, or is about to end.
 enum class PodEnd {
   none,  // it has not

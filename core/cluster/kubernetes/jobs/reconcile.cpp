@@ -68,6 +68,7 @@ class Reconciler {
   void failure(std::string_view reason, const std::string& what);
   bool matches_allocation() const;
   bool complete() const;
+  void learn_restartable();
   void start();
   std::string nodes_text() const;
   void pending(std::string_view reason, const std::string& message);
@@ -147,6 +148,7 @@ bool Reconciler::is_refusal(std::string_view named) {
 void Reconciler::decide(const std::string& problem) {
   if (job_.deleting) return remove_all();
   if (status_.ended()) return after_end();
+  learn_restartable();
   if (!problem.empty()) return end(false, reason::kInvalid, problem);
   if (job_.cancelled && !all_succeeded()) {
     return end(false, reason::kCancelled, "cancelled by `adaptdl cancel`");
@@ -256,6 +258,16 @@ bool Reconciler::complete() const {
   std::set<int> ranks;
   for (const PodFacts* pod : group_) ranks.insert(pod->rank);
   return ranks.size() == status_.allocation.size();
+}
+
+// The group was stopped, and all of its pods that are left have ended with 143: as on this machine,
+// the job is known to save and to be restartable. Pods may vanish one after the other, so those
+// that are gone do not count; a pod that ended otherwise and is still there does.
+void Reconciler::learn_restartable() {
+  if (job_.live || group_.empty() || status_.phase != phase_name(JobPhase::stopping)) return;
+  status_.restartable |= std::all_of(group_.begin(), group_.end(), [](const PodFacts* pod) {
+    return pod->deleting && pod->exit_code == kAskedToStop;
+  });
 }
 
 // There is no pod.

@@ -53,6 +53,16 @@ TEST_CASE("what others wrote into a job does no harm") {
   CHECK_THROWS_AS(read_job(Json(), said), Error);
 }
 
+TEST_CASE("a job is restartable if its spec says so, or else if it has shown it") {
+  const Json shown = Json::parse(R"({"restartable": true})");
+  const auto spec = [](bool value) { return Json{{"restartable", value}}; };
+  CHECK_FALSE(read_sample().can_restart());
+  CHECK(read_sample(spec(true)).can_restart());
+  CHECK(read_sample(Json::object(), shown).can_restart());
+  CHECK_FALSE(read_sample(spec(false), shown).can_restart());
+  CHECK(status_patch(JobStatus(), read_sample(Json::object(), shown).status) == shown);
+}
+
 TEST_CASE("what the allocator is told of") {
   JobObject before = read_sample();
   before.status.phase = "Running";

@@ -120,6 +120,37 @@ TEST_CASE("an allocation that changes restarts the job in a new group") {
   CHECK(decision.status.failures == 0);
 }
 
+TEST_CASE("a job whose pods end with 143 when they are stopped is restartable from then on") {
+  JobObject job = running(kTwo);
+  std::vector<PodFacts> pods = {sample_pod(0, "n1", 2), sample_pod(1, "n2", 2)};
+  const auto end = [&](size_t i, int code) {
+    pods[i] = ended(pods[i], PodEnd::disrupted, kNow + 1, code);
+    pods[i].deleting = true;
+    pods[i].deleted_s = kNow + 30;
+  };
+  end(0, 143);
+  end(1, 143);
+  CHECK_FALSE(decide(job, pods).status.restartable);  // it was not stopped by the controller
+  job.status.phase = "Stopping";
+  CHECK(decide(job, pods).status.restartable);
+  CHECK(decide(job, {pods[1]}).status.restartable);  // the other one is gone already
+
+  for (const int code : {0, 1, 137}) {
+    end(1, code);
+    CHECK_FALSE(decide(job, pods).status.restartable);
+  }
+  pods[1] = sample_pod(1, "n2", 2);  // still runs
+  CHECK_FALSE(decide(job, pods).status.restartable);
+  job.status.restartable = true;  // and it is not forgotten
+  CHECK(decide(job, pods).status.restartable);
+  CHECK(decide(job, {}).status.restartable);
+
+  end(1, 143);
+  job.status.restartable = false;
+  job.live = true;  // its replicas come and go without a restart
+  CHECK_FALSE(decide(job, pods).status.restartable);
+}
+
 TEST_CASE("a disruption is nobody's fault, nor are peers that failed after it") {
   JobObject job = running({"n1", "n2"});
   std::vector<PodFacts> pods = {ended(sample_pod(0, "n1", 2), PodEnd::failed, kNow - 1),
