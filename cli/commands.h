@@ -70,6 +70,8 @@ struct Command {
   // The first word that is no flag ends the flags: it and all that follow are Arguments::rest().
   // Flags may have underscores for hyphens.
   bool program_follows = false;
+  // What to do instead of a flag, without dashes, that another tool has; "" for any other.
+  std::string_view (*instead_of)(std::string_view flag) = nullptr;
   int (*run)(const Arguments&) = nullptr;  // returns the exit code; throws Error
 };
 

@@ -299,7 +299,7 @@ _adaptdl() {
       inspect) flags="$flags --set -o --format" ;;
       export) flags="$flags -o --format" ;;
       serve) flags="$flags --slots --policy --policy-option --stop --install" ;;
-      submit) flags="$flags -f --file -n --name --replicas --restartable --max-restarts --role -r --redirects -t --tee --set --tensorboard --wait --follow --dry-run --no-start --image --base -d --dockerfile --platform --repo --repo-creds --proxy-port --checkpoint-storage-size --checkpoint-storage-class -o --format --cluster --namespace --context --kubeconfig" ;;
+      submit) flags="$flags -f --file -n --name --replicas --restartable --max-restarts --role -r --redirects -t --tee --standalone --set --tensorboard --wait --follow --dry-run --no-start --image --base -d --dockerfile --platform --repo --repo-creds --proxy-port --checkpoint-storage-size --checkpoint-storage-class -o --format --cluster --namespace --context --kubeconfig" ;;
       ls) flags="$flags -a --all -A --all-namespaces -l --selector -w --watch -o --format --cluster -n --namespace --context --kubeconfig" ;;
       top) flags="$flags --interval --count --sort --reverse --cluster -n --namespace --context --kubeconfig" ;;
       describe) flags="$flags -o --format --cluster -n --namespace --context --kubeconfig" ;;

@@ -131,6 +131,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l max-restarts -x -
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l role -x -d 'Commands: ROLE_NAME of the replicas. Default: default.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l redirects -s r -x -d 'Accepted for torchrun\'s sake: a job\'s logs have all of its output.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l tee -s t -x -d 'Accepted, as --redirects.'
+complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l standalone -d 'Accepted for torchrun\'s sake; every job is on its own.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l set -x -d 'Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l tensorboard -x -d 'TensorBoard instance to write to. On this machine it is created if missing.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l wait -d 'Wait until the job ends; the exit status shows how.'

@@ -554,6 +554,7 @@ _adaptdl() {
     '--redirects[Accepted for torchrun'\''s sake\: a job'\''s logs have all of its output.]:STREAMS: ' \
     '-t[Accepted, as --redirects.]:STREAMS: ' \
     '--tee[Accepted, as --redirects.]:STREAMS: ' \
+    '--standalone[Accepted for torchrun'\''s sake; every job is on its own.]' \
     '*--set[Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.]:KEY=VALUE: ' \
     '--tensorboard[TensorBoard instance to write to. On this machine it is created if missing.]:NAME: ' \
     '--wait[Wait until the job ends; the exit status shows how.]' \

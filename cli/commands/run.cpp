@@ -7,6 +7,7 @@
 #include "cli/commands/command_run.h"
 #include "cli/commands/run_events.h"
 #include "cli/commands/run_options.h"
+#include "cli/commands/torchrun_flags.h"
 #include "cli/embedded.h"
 #include "cli/frame/output.h"
 #include "cli/show/display.h"
@@ -223,6 +224,7 @@ Command run_command() {
                    {"adaptdl run --replicas 2 -- python3 train.py --epochs 3",
                     "Run a script for torchrun or Python AdaptDL as 2 replicas."}},
       .arguments_after_dashes = true,
+      .instead_of = instead_of_torchrun_flag,
       .run = run_run};
 }
 

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/commands/job_logs.h"
 #include "cli/commands/submit_options.h"
+#include "cli/commands/torchrun_flags.h"
 #include "cli/embedded.h"
 #include "cli/frame/cluster_flags.h"
 #include "cli/frame/output.h"
@@ -143,6 +144,7 @@ Command submit_command() {
             .kind = Kind::text,
             .value = "STREAMS",
             .doc = "Accepted, as --redirects."},
+           {.name = "standalone", .doc = "Accepted for torchrun's sake; every job is on its own."},
            set_option(),
            {.name = "tensorboard",
             .kind = Kind::text,
@@ -218,6 +220,7 @@ Command submit_command() {
                     "Run it on Kubernetes, as an image."},
                    {"adaptdl submit -- python3 train.py", "Run a command in this folder."}},
       .arguments_after_dashes = true,
+      .instead_of = instead_of_torchrun_flag,
       .run = run_submit};
 }
 

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/commands/command_run.h"
+#include "cli/commands/torchrun_flags.h"
 #include "cli/embedded.h"
 #include "cli/frame/output.h"
 #include "core/base/error.h"
@@ -117,13 +118,18 @@ int run_torchrun(const Arguments& arguments) {
   return run_as_command(arguments, std::move(options));
 }
 
-// A flag that has no effect on one machine.
-Option accepted(std::string_view name, std::string_view variable, Kind kind = Kind::text) {
-  return {.name = name,
-          .kind = kind,
-          .value = kind == Kind::flag ? std::string_view() : "VALUE",
-          .doc = "Accepted; has no effect here.",
-          .shared_variable = variable};
+std::vector<Option> with_accepted(std::vector<Option> own) {
+  for (const TorchrunFlag& flag : torchrun_flags_without_effect()) {
+    own.push_back({.name = flag.name,
+                   .kind = flag.kind,
+                   .value = flag.kind == Kind::flag ? std::string_view() : "VALUE",
+                   .doc = "Accepted; has no effect here.",
+                   .shared_variable = flag.variable});
+  }
+  own.push_back(
+      format_option("Output format; text shows what the replicas print, json prints the run's "
+                    "events, one a line, and what the replicas print on standard error."));
+  return own;
 }
 
 }  // namespace
@@ -133,7 +139,7 @@ Command torchrun_command() {
       .name = "torchrun",
       .summary = "Run a torchrun command line on this machine",
       .text = embedded("torchrun.md"),
-      .options =
+      .options = with_accepted(
           {{.name = "nproc-per-node",
             .kind = Kind::text,
             .value = "N|auto|cpu|gpu",
@@ -214,24 +220,7 @@ Command torchrun_command() {
             .kind = Kind::text,
             .value = "NAME",
             .doc = "TORCHELASTIC_RUN_ID of the replicas. Default: the run's name.",
-            .shared_variable = "PET_RDZV_ID"},
-           accepted("standalone", "PET_STANDALONE", Kind::flag),
-           accepted("rdzv-backend", "PET_RDZV_BACKEND"),
-           accepted("rdzv-endpoint", "PET_RDZV_ENDPOINT"),
-           accepted("rdzv-conf", "PET_RDZV_CONF"),
-           accepted("master-addr", "PET_MASTER_ADDR"),
-           accepted("local-addr", "PET_LOCAL_ADDR"),
-           accepted("monitor-interval", "PET_MONITOR_INTERVAL"),
-           accepted("start-method", "PET_START_METHOD"),
-           accepted("event-log-handler", "PET_EVENT_LOG_HANDLER"),
-           accepted("logs-specs", "PET_LOGS_SPECS"),
-           accepted("signals-to-handle", "PET_SIGNALS_TO_HANDLE"),
-           accepted("run-path", "PET_RUN_PATH", Kind::flag),
-           accepted("numa-binding", "PET_NUMA_BINDING"),
-           accepted("duplicate-stdout-filters", "PET_DUPLICATE_STDOUT_FILTERS"),
-           accepted("duplicate-stderr-filters", "PET_DUPLICATE_STDERR_FILTERS"),
-           format_option("Output format; text shows what the replicas print, json prints the run's "
-                         "events, one a line, and what the replicas print on standard error.")},
+            .shared_variable = "PET_RDZV_ID"}}),
       .positionals = {{.name = "SCRIPT",
                        .kind = Kind::file,
                        .doc = "Python script, and its arguments.",

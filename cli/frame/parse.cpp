@@ -275,6 +275,12 @@ class Parser {
     std::vector<std::string_view> known;
     for (const Entry& entry : entries_) known.push_back(entry.option.name);
     std::string hint;
+    if (name.starts_with("--") && command_ != nullptr && command_->instead_of != nullptr) {
+      std::string flag = name.substr(2);
+      std::replace(flag.begin(), flag.end(), '_', '-');
+      const std::string_view instead = command_->instead_of(flag);
+      if (!instead.empty()) throw UsageError(fmt::format("{}: {}.", name, instead));
+    }
     if (name.starts_with("--")) hint = did_you_mean(std::string_view(name).substr(2), known, "--");
     throw UsageError(fmt::format("unknown flag {}.{}", name, hint));
   }
