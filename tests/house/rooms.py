@@ -46,6 +46,7 @@ WITHOUT_HEADER = {
     "runtime/session/program.cpp": "runtime/include/adaptdl/program.h: what other programs include",
     "runtime/session/collective.cpp": "runtime/include/adaptdl/collective.h",
     "runtime/session/env.cpp": "runtime/include/adaptdl/env.h, and present_run.h",
+    "runtime/session/version.cpp": "runtime/include/adaptdl/version.h",
     "runtime/open/training.cpp": "runtime/include/adaptdl/training.h",
     "runtime/comm/alone.cpp": "runtime/comm/connect.h: a group of one",
     "runtime/data/column.cpp": "runtime/data/dataset.h: chooses among readers.h",
