@@ -15,10 +15,11 @@ standalone::Place place_from_environment() {
   place.master_port = env::master_port();
   place.supervisor_url = env::supervisor_url().value_or("");
   place.job_id = env::job_id().value_or("");
-  constexpr const char* kTimeout = "ADAPTDL_JOIN_TIMEOUT";
-  if (const auto value = environment_variable(kTimeout)) {
-    place.patience_s = parse_double(*value, kTimeout, 0, 1e6);
-  }
+  const auto read_seconds = [](const char* name, double& seconds) {
+    if (const auto value = environment_variable(name)) seconds = parse_double(*value, name, 0, 1e6);
+  };
+  read_seconds("ADAPTDL_JOIN_TIMEOUT", place.patience_s);
+  read_seconds("ADAPTDL_HANG_TIMEOUT", place.hang_timeout_s);
   return place;
 }
 

@@ -14,6 +14,7 @@ struct Place {
   int master_port = 0;                  // where rank 0 listens; 0 = none, for a single replica
   std::string supervisor_url, job_id;   // "" = none
   double patience_s = 600;              // for the others to come
+  double hang_timeout_s = 1800;         // how long others may wait for a replica; 0 = for ever
 };
 
 }  // namespace adaptdl::standalone

@@ -1,6 +1,7 @@
 #include "runtime/standalone/roster.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -108,7 +109,9 @@ bool Roster::all_but_first_ended() const {
 
 Roster::Outbox Roster::generation(const std::string& cause) {
   broken_.reset();
+  looked_.reset();
   ++generation_;
+  for (auto& [member, state] : members_) state.waits = false;
   json list = json::array();
   for (const int member : present()) {
     const json& hello = members_[member].hello;
@@ -192,8 +195,21 @@ Roster::Outbox Roster::received(int member, const json& message, TimePoint now) 
     }
     return {};
   }
+  if (type == "waiting") {
+    sender.waits = message.at("generation").get<uint64_t>() == generation_ &&
+                   message.at("waiting").get<bool>();
+    return {};
+  }
+  if (type == "saving") {
+    sender.saves = message.at("saving").get<bool>();
+    return {};
+  }
   if (type == "event") {
-    if (text_of(message.at("event"), "event") == "step") breakdowns_ = 0;
+    const json& event = message.at("event");
+    if (text_of(event, "event") == "step") {
+      breakdowns_ = 0;
+      longest_ = std::max(longest_, Seconds(event.value("step_s", 0.0)));
+    }
     return {};
   }
   if (type == "bye") {
@@ -211,7 +227,40 @@ Roster::Outbox Roster::received(int member, const json& message, TimePoint now) 
   return {};
 }
 
+Roster::Outbox Roster::end_hung(TimePoint now) {
+  std::vector<int> busy;
+  bool saves = false;
+  const std::vector<int> all = present();
+  for (const int member : all) {
+    if (!members_[member].waits) busy.push_back(member);
+    saves = saves || members_[member].saves;
+  }
+  if (generation_ == 0 || place_.hang_timeout_s == 0 || saves || busy.empty() ||
+      busy.size() == all.size()) {
+    looked_.reset();
+    return {};
+  }
+  const Seconds passed = now - looked_.value_or(now);
+  waited_ = looked_ ? waited_ + std::min<Seconds>(passed, 2 * kLook) : Seconds(0);
+  looked_ = now;
+  if (waited_ < std::max(Seconds(place_.hang_timeout_s), kLongestSteps * longest_)) return {};
+  const std::string how = fmt::format("made no progress for {} while others waited for it",
+                                      format_duration(std::round(waited_.count())));
+  looked_.reset();
+  Outbox out;
+  for (const int member : busy) {
+    out.emplace_back(member, json{{"type", "stop"},
+                                  {"mode", "now"},
+                                  {"exit", kFailed},
+                                  {"cause", "it " + how + " (ADAPTDL_HANG_TIMEOUT)"}});
+    if (member == 0) return out;  // its end is the end of whoever sends this; the others notice it
+    for (auto& message : died(member, how)) out.push_back(std::move(message));
+  }
+  return out;
+}
+
 Roster::Outbox Roster::elapsed(TimePoint now) {
+  if (Outbox out = end_hung(now); !out.empty()) return out;
   if (generation_ == 0 && !stopped_ && !missing().empty() && now >= patience_) {
     return stop(false, kFailed,
                 fmt::format("timed out after {}: no replica with rank {} has come to rank 0; start "
@@ -229,6 +278,7 @@ Roster::Outbox Roster::elapsed(TimePoint now) {
 
 TimePoint Roster::deadline() const {
   if (broken_) return *broken_ + kGrace;
+  if (looked_) return *looked_ + kLook;
   if (generation_ == 0 && !stopped_ && !missing().empty()) return patience_;
   return TimePoint::max();
 }

@@ -3,7 +3,7 @@
 // What rank 0 tells replicas that nobody has launched, in the messages of
 // core/launch/io/protocol.h: who they are, when their generation begins, and when all of them end.
 // Nobody replaces a replica here, so all end when one does: after a checkpoint if training had
-// begun.
+// begun. One for which the others wait too long is told to end, and counts as dead.
 //
 // Before these messages each replica sends
 //   join     {protocol, purpose, rank, replicas, restarts, job}
@@ -34,6 +34,10 @@ class Roster {
 
   // How long a broken generation waits for news of a death.
   static constexpr std::chrono::milliseconds kGrace{500};
+  // Slow is not hung: patience with a replica is at least so many of the longest step. Time in
+  // which nobody looked, since all were stopped, does not count.
+  static constexpr double kLongestSteps = 20;
+  static constexpr std::chrono::seconds kLook{1};  // how often to look while some wait
 
   Roster(Place place, std::string purpose, std::string secret, TimePoint now);
 
@@ -63,12 +67,14 @@ class Roster {
   struct Member {
     nlohmann::json hello;  // null until then
     bool ended = false;
+    bool waits = false;  // for others, in the present generation
+    bool saves = false;  // a model: the others wait for that as long as it takes
   };
   std::vector<int> present() const;  // members that have not ended
   Outbox generation(const std::string& cause);
   Outbox stop(bool checkpoint, int exit, const std::string& cause);
   Outbox died(int member, const std::string& how);
-  Outbox broken(const std::string& reason, TimePoint now);
+  Outbox end_hung(TimePoint now);
 
   const Place place_;
   const std::string purpose_, secret_;
@@ -79,6 +85,8 @@ class Roster {
   int breakdowns_ = 0;               // without a step in between
   std::optional<TimePoint> broken_;  // since when members report the generation lost
   std::string reason_;
+  Seconds longest_{0}, waited_{0};   // of steps; how long some have been waiting for others
+  std::optional<TimePoint> looked_;  // while some do
 };
 
 }  // namespace adaptdl::standalone

@@ -7,7 +7,8 @@ import re
 import shutil
 import signal
 
-from support import check, free_port, kill, main, read, service, wait_until
+from support import (check, end, free_port, kill, main, read, run_command, service, skip,
+                     wait_until)
 
 PATIENCE = 60
 LAST = 4 * 61  # steps of the program: 1442 images in batches of 24
@@ -31,6 +32,7 @@ class Group:
         if "ADAPTDL_LIBTORCH" in os.environ:
             self.variables["LD_LIBRARY_PATH"] = os.path.join(os.environ["ADAPTDL_LIBTORCH"], "lib")
         self.processes = {}
+        self.places = {}  # by rank: what starts it on another host
 
     def log(self, rank):
         return self.folder.file(f"{self.name}-{rank}.log")
@@ -41,8 +43,9 @@ class Group:
     def start(self, rank, **more):
         with open(self.log(rank), "wb") as log:
             self.processes[rank] = self.folder.start(
-                self.words, self.variables | {"ADAPTDL_REPLICA_RANK": str(rank)} | more,
-                cwd=self.folder.file("digits"), stdout=log, stderr=log)
+                self.places.get(rank, []) + self.words,
+                self.variables | {"ADAPTDL_REPLICA_RANK": str(rank)} | more, cwd=self.folder.file("digits"), stdout=log,
+                stderr=log)
         return self
 
     def start_all(self):
@@ -126,6 +129,21 @@ def death(folder, draw):
     check(checkpoints(folder)[-1] == LAST, "another last step", checkpoints(folder))
 
 
+def stopped(folder, draw):
+    """One that was stopped holds up the others only for so long; continued, it ends."""
+    group = Group(folder, "stopped", 3, "slow", ADAPTDL_HANG_TIMEOUT="2").start_all()
+    group.wait_epoch()
+    one = draw.choice([1, 2])
+    group.processes[one].send_signal(signal.SIGSTOP)
+    group.expect(143, [0, 3 - one])
+    said = f"replica {one} made no progress"
+    check(said in group.said() and said in group.said(3 - one), "another reason", group.said())
+    check(checkpoints(folder)[-1] >= 61, "steps are lost", checkpoints(folder))
+    group.processes[one].send_signal(signal.SIGCONT)
+    group.expect(1, [one])
+    check("ADAPTDL_HANG_TIMEOUT" in group.said(one), "another reason", group.said(one))
+
+
 def waits(folder, draw):
     """A replica says for whom it waits, and not for ever; one that does not fit is refused."""
     soon = {"ADAPTDL_JOIN_TIMEOUT": "0.5"}
@@ -205,4 +223,65 @@ def exchanged(folder, draw):
         check("sum 7.5\nerror " in dying.said(rank), "no error", dying.said(rank))
 
 
-main(exchanged, same_as_launched, interrupted, death, waits, under_a_scheduler)
+class Cable:
+    """Two hosts, as far as a network tells, and the cable between them."""
+
+    def __init__(self, folder):
+        hold = ["unshare", "--net", "sleep", "600"]
+        if run_command([*hold[:2], "true"]).returncode != 0:
+            skip("it needs the right to make network namespaces")
+        self.hosts = [folder.start(hold) for _ in range(2)]
+        for host in self.hosts:
+            here = os.readlink("/proc/self/ns/net")
+            wait_until(lambda host=host, here=here:
+                       os.readlink(f"/proc/{host.pid}/ns/net") != here, "a network of its own")
+        a, b = (str(host.pid) for host in self.hosts)
+        run_command(["ip", "link", "add", "cable", "netns", a, "type", "veth", "peer", "name",
+                     "cable", "netns", b], 0)
+        for i in range(2):
+            for words in (["addr", "add", f"10.77.0.{i + 1}/24", "dev", "cable"],
+                          ["link", "set", "lo", "up"], ["link", "set", "cable", "up"]):
+                self.ip(i, *words)
+
+    def close(self):
+        for host in self.hosts:
+            end(host)
+
+    def on(self, host):
+        return ["nsenter", f"--net=/proc/{self.hosts[host].pid}/ns/net"]
+
+    def ip(self, host, *words):
+        run_command([*self.on(host), "ip", *words], 0)
+
+    def group(self, folder, name, *words):
+        group = Group(folder, name, 2, *words, ADAPTDL_MASTER_ADDR="10.77.0.1")
+        group.places = {0: self.on(0), 1: self.on(1)}
+        return group
+
+
+def two_hosts(folder, draw):
+    """Between hosts the model is the same; when the network fails, what was trained is kept."""
+    cable = Cable(folder)
+    models = []
+    for name, group in (("here", Group(folder, "here", 2)), ("apart", cable.group(folder, "apart"))):
+        group.variables["ADAPTDL_CHECKPOINT_PATH"] = folder.file("kept-" + name)
+        group.start_all().expect(0)
+        models.append(model(folder.file("digits/model.pt")))
+        os.remove(folder.file("digits/model.pt"))
+    check(models[0] == models[1], "another model")
+
+    group = cable.group(folder, "cut", "slow").start_all()
+    group.wait_epoch()
+    cable.ip(1, "link", "set", "cable", "down")
+    group.expect(143)
+    for rank in range(2):
+        check("has died" in group.said(rank), "it does not say why", group.said(rank))
+    check(checkpoints(folder)[-1] >= 61, "steps are lost", checkpoints(folder))
+    cable.ip(1, "link", "set", "cable", "up")
+    group = cable.group(folder, "rest").start_all()
+    group.expect(0)
+    check(checkpoints(folder)[-1] == LAST, "another last step", checkpoints(folder))
+    cable.close()
+
+
+main(exchanged, same_as_launched, interrupted, death, stopped, waits, two_hosts, under_a_scheduler)

@@ -2,6 +2,7 @@
 
 #include "runtime/standalone/roster.h"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 
 #include "core/launch/io/protocol.h"
@@ -27,7 +28,9 @@ json hello(int rank) {
 
 // A roster whose replicas have all joined, and said hello.
 struct Began {
-  explicit Began(int replicas) : roster(place(0, replicas), "training", "00", kStart) {
+  explicit Began(int replicas) : Began(place(0, replicas)) {}
+  explicit Began(const Place& own) : roster(own, "training", "00", kStart) {
+    const int replicas = own.replicas;
     for (int rank = replicas; rank-- > 0;) {
       REQUIRE(roster.admit(join_message(place(rank, replicas), "training")).rank == rank);
     }
@@ -172,4 +175,64 @@ TEST_CASE("a replica that has said goodbye is not missed") {
   CHECK(began.roster.received(1, {{"type", "bye"}, {"result", "finished"}}, kStart).empty());
   CHECK(began.roster.all_but_first_ended());
   CHECK(began.roster.closed(1).empty());
+}
+
+TEST_CASE("a replica for which others wait too long is told to end, and counts as dead") {
+  Place own = place(0, 3);
+  own.hang_timeout_s = 10;
+  Began began(own);
+  Roster& roster = began.roster;
+  TimePoint now = kStart;
+  const auto says = [&](int member, const json& message) {
+    CHECK(roster.received(member, message, now).empty());
+  };
+  const auto waits = [&](int member, bool waiting) {
+    says(member, {{"type", "waiting"}, {"generation", 1}, {"waiting", waiting}});
+  };
+  // As a coordinator that looks as often as it is asked to.
+  const auto pass = [&](int seconds) {
+    const TimePoint end = now + std::chrono::seconds(seconds);
+    while (now < end) {
+      if (const auto sent = roster.elapsed(now); !sent.empty()) return sent;
+      now = std::min(end, roster.deadline());
+    }
+    return Roster::Outbox{};
+  };
+  says(0, {{"type", "event"}, {"event", {{"event", "step"}, {"step_s", 1.0}}}});
+  waits(0, true);
+  waits(2, true);
+  CHECK(pass(15).empty());  // less than 20 steps
+  waits(2, false);
+  waits(0, false);
+  CHECK(pass(60).empty());
+  waits(0, true);
+  waits(2, true);
+  says(1, {{"type", "saving"}, {"saving", true}});
+  CHECK(pass(60).empty());
+  says(1, {{"type", "saving"}, {"saving", false}});
+  CHECK(pass(10).empty());
+  now += std::chrono::seconds(60);  // nobody looked
+  CHECK(pass(5).empty());
+  const auto sent = pass(20);
+  REQUIRE(sent.size() == 5);
+  CHECK(sent[0].first == 1);
+  CHECK(sent[0].second.at("mode") == "now");
+  CHECK(sent[1].second.at("type") == "generation");
+  CHECK(members_in(sent[1].second) == json{0, 2});
+  CHECK(sent[4].first == 0);
+  CHECK(sent[4].second.at("mode") == "checkpoint");
+  CHECK(sent[4].second.at("cause").get<std::string>().find("made no progress") !=
+        std::string::npos);
+  CHECK(roster.closed(1).empty());
+}
+
+TEST_CASE("where rank 0 hangs, its end is for the others to find out") {
+  Place own = place(0, 2);
+  own.hang_timeout_s = 1;
+  Began began(own);
+  CHECK(
+      began.roster.received(1, {{"type", "waiting"}, {"generation", 1}, {"waiting", true}}, kStart)
+          .empty());
+  CHECK(began.roster.elapsed(kStart).empty());
+  CHECK(began.roster.elapsed(kStart + std::chrono::seconds(1)).size() == 1);
 }
