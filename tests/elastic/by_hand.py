@@ -44,7 +44,8 @@ class Group:
         with open(self.log(rank), "wb") as log:
             self.processes[rank] = self.folder.start(
                 self.places.get(rank, []) + self.words,
-                self.variables | {"ADAPTDL_REPLICA_RANK": str(rank)} | more, cwd=self.folder.file("digits"), stdout=log,
+                self.variables | {"ADAPTDL_REPLICA_RANK": str(rank)} | more,
+                cwd=self.folder.file("digits"), stdout=log,
                 stderr=log)
         return self
 
@@ -263,8 +264,8 @@ def two_hosts(folder, draw):
     """Between hosts the model is the same; when the network fails, what was trained is kept."""
     cable = Cable(folder)
     models = []
-    for name, group in (("here", Group(folder, "here", 2)), ("apart", cable.group(folder, "apart"))):
-        group.variables["ADAPTDL_CHECKPOINT_PATH"] = folder.file("kept-" + name)
+    for group in Group(folder, "here", 2), cable.group(folder, "apart"):
+        group.variables["ADAPTDL_CHECKPOINT_PATH"] = folder.file("kept-" + group.name)
         group.start_all().expect(0)
         models.append(model(folder.file("digits/model.pt")))
         os.remove(folder.file("digits/model.pt"))
