@@ -399,7 +399,13 @@ def unwritten_end(folder, random):
 
 
 def smaller_machine(folder, random):
-    """A job whose slots no longer exist gets new ones or waits for them."""
+    """A job whose slots no longer exist gets new ones or waits for them, also if its runner dies
+    only after the service has found it."""
+    for died_before in True, False:
+        on_smaller_machine(folder, died_before)
+
+
+def on_smaller_machine(folder, died_before):
     with service(folder, "--slots", "2", "--policy", "fixed") as local:
         script = "test $ADAPTDL_NUM_REPLICAS = 1 || sleep 1000"
         names = []
@@ -409,9 +415,13 @@ def smaller_machine(folder, random):
             local.wait_phase(names[0], "Running")
         check(local.job(names[0])["replicas"] == 2, "it has both")
         local.kill()
-        check(kill(local.runner_pid(names[0])), "no runner")
+        runner = local.runner_pid(names[0])
+        if died_before:
+            check(kill(runner), "no runner")
         local.arguments = ("--slots", "1")
         local.start()
+        if not died_before:
+            check(kill(runner), "no runner")
         job = local.job(names[1])
         check(job["reason"] == "Unschedulable" and job["replicas"] == 0, "it says so", job)
         local.wait_end(names[0])

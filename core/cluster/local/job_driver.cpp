@@ -366,6 +366,10 @@ void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code)
   parts_.slots.keep_only(job.record.name, {});
   job.record.slots.clear();
   parts_.supervisor.gone(job.record.name);
+  // It may have run since before the machine became smaller.
+  if (job.state.wanted * job.state.slots_per_replica > parts_.slots.count()) {
+    job.state.wanted = job.record.replicas = 0;
+  }
   parts_.jobs.changed();
 
   if (shown_restartable(folder)) note_restartable(job);
