@@ -41,8 +41,8 @@ Roster::Roster(Place place, std::string purpose, std::string secret, TimePoint n
     : place_(std::move(place)),
       purpose_(std::move(purpose)),
       secret_(std::move(secret)),
-      patience_(now + std::chrono::duration_cast<Monotonic::duration>(Seconds(place_.patience_s))) {
-}
+      patience_(now + std::chrono::duration_cast<Monotonic::duration>(Seconds(place_.patience_s))),
+      watch_(place_.hang_timeout_s) {}
 
 Roster::Admission Roster::admit(const json& join) {
   const auto refused = [](const std::string& reason) {
@@ -109,7 +109,7 @@ bool Roster::all_but_first_ended() const {
 
 Roster::Outbox Roster::generation(const std::string& cause) {
   broken_.reset();
-  looked_.reset();
+  watch_.restart();
   ++generation_;
   for (auto& [member, state] : members_) state.waits = false;
   json list = json::array();
@@ -208,7 +208,7 @@ Roster::Outbox Roster::received(int member, const json& message, TimePoint now) 
     const json& event = message.at("event");
     if (text_of(event, "event") == "step") {
       breakdowns_ = 0;
-      longest_ = std::max(longest_, Seconds(event.value("step_s", 0.0)));
+      watch_.step_took(Seconds(event.value("step_s", 0.0)));
     }
     return {};
   }
@@ -235,18 +235,13 @@ Roster::Outbox Roster::end_hung(TimePoint now) {
     if (!members_[member].waits) busy.push_back(member);
     saves = saves || members_[member].saves;
   }
-  if (generation_ == 0 || place_.hang_timeout_s == 0 || saves || busy.empty() ||
-      busy.size() == all.size()) {
-    looked_.reset();
-    return {};
-  }
-  const Seconds passed = now - looked_.value_or(now);
-  waited_ = looked_ ? waited_ + std::min<Seconds>(passed, 2 * kLook) : Seconds(0);
-  looked_ = now;
-  if (waited_ < std::max(Seconds(place_.hang_timeout_s), kLongestSteps * longest_)) return {};
+  const bool held_up =
+      generation_ > 0 && watch_.on() && !saves && !busy.empty() && busy.size() < all.size();
+  watch_.waiting(now, held_up);
+  if (!held_up || watch_.waited() < watch_.patience()) return {};
   const std::string how = fmt::format("made no progress for {} while others waited for it",
-                                      format_duration(std::round(waited_.count())));
-  looked_.reset();
+                                      format_duration(std::round(watch_.waited().count())));
+  watch_.restart();
   Outbox out;
   for (const int member : busy) {
     out.emplace_back(member, json{{"type", "stop"},
@@ -278,7 +273,7 @@ Roster::Outbox Roster::elapsed(TimePoint now) {
 
 TimePoint Roster::deadline() const {
   if (broken_) return *broken_ + kGrace;
-  if (looked_) return *looked_ + kLook;
+  if (watch_.counting()) return watch_.next_look();
   if (generation_ == 0 && !stopped_ && !missing().empty()) return patience_;
   return TimePoint::max();
 }

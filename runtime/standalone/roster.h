@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/hang_watch.h"
 #include "runtime/standalone/place.h"
 
 namespace adaptdl::standalone {
@@ -34,10 +35,6 @@ class Roster {
 
   // How long a broken generation waits for news of a death.
   static constexpr std::chrono::milliseconds kGrace{500};
-  // Slow is not hung: patience with a replica is at least so many of the longest step. Time in
-  // which nobody looked, since all were stopped, does not count.
-  static constexpr double kLongestSteps = 20;
-  static constexpr std::chrono::seconds kLook{1};  // how often to look while some wait
 
   Roster(Place place, std::string purpose, std::string secret, TimePoint now);
 
@@ -85,8 +82,7 @@ class Roster {
   int breakdowns_ = 0;               // without a step in between
   std::optional<TimePoint> broken_;  // since when members report the generation lost
   std::string reason_;
-  Seconds longest_{0}, waited_{0};   // of steps; how long some have been waiting for others
-  std::optional<TimePoint> looked_;  // while some do
+  HangWatch watch_;  // of those for whom others wait
 };
 
 }  // namespace adaptdl::standalone

@@ -9,7 +9,7 @@
 #include "core/job/hints.h"
 #include "core/launch/run/event_stream.h"
 #include "core/launch/run/failures.h"
-#include "core/launch/run/hang_watch.h"
+#include "core/launch/run/hung_replicas.h"
 #include "core/launch/run/membership.h"
 #include "core/launch/run/replica_set.h"
 #include "core/launch/run/run.h"

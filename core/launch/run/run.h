@@ -68,7 +68,7 @@ struct RunOptions {
   double connect_timeout_s = 30;  // for a newcomer, until it has its links
   // A replica for which the others have waited this long in a step, and 20 times the longest step,
   // is killed and replaced; if the whole run stands still, all are. Both wait longer where the
-  // run's history tells so (hang_watch.h, still_watch.h). 0 = never.
+  // run's history tells so (hung_replicas.h, still_watch.h). 0 = never.
   double hang_timeout_s = 300;
   double grace_s = 30;            // for a checkpoint at the end, and for a leaving replica
   std::string system_root = "/";  // where /proc and /sys are read for OomWatch

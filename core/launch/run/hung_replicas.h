@@ -4,12 +4,12 @@
 // was stopped. A step needs all members, so one such replica blocks the whole run. Where nobody
 // waits for others, and yet nothing happens, all replicas hang, or the only one does: StillWatch.
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/hang_watch.h"
 #include "core/launch/io/run_report.h"
 #include "core/launch/run/membership.h"
 #include "core/launch/run/process_look.h"
@@ -17,39 +17,6 @@
 #include "core/launch/run/still_watch.h"
 
 namespace adaptdl::launch {
-
-// Counts the time in which somebody waits. Slow is not hung: the patience grows with the longest
-// step seen, and time in which the launcher itself did not run does not count. One thread.
-class HangWatch {
- public:
-  static constexpr double kLongestSteps = 20;
-  static constexpr Seconds kLook{1};  // how often to call waiting()
-
-  // `least`: minimum patience in seconds; 0 = never.
-  explicit HangWatch(double least) : least_(least) {}
-
-  bool on() const { return least_.count() > 0; }
-  Seconds patience() const { return std::max(least_, kLongestSteps * longest_); }
-  Seconds waited() const { return waited_; }    // as counted
-  Seconds elapsed() const { return elapsed_; }  // while somebody waited
-  bool counting() const { return since_ != TimePoint{}; }
-
-  void step_took(Seconds duration);
-
-  // A replica was stopped or continued: the duration of the present step says nothing about steps.
-  void disturbed();
-
-  // Call regularly: whether somebody waits. `share`: of the time since the last call that counts.
-  void waiting(TimePoint now, bool somebody, double share = 1);
-
-  // Other replicas wait than before: starts counting at zero.
-  void restart() { since_ = TimePoint{}, waited_ = elapsed_ = Seconds{}; }
-
- private:
-  Seconds least_, longest_{0}, waited_{0}, elapsed_{0};
-  TimePoint since_{};  // the last call; none while nobody waits
-  bool disturbed_ = false;
-};
 
 // Finds the replicas that the others wait for, or all of them when the whole run stands still;
 // tells the user, and kills them when the patience ends. Keeps for the user what they were doing.

@@ -1,4 +1,4 @@
-#include "core/launch/run/hang_watch.h"
+#include "core/launch/run/hung_replicas.h"
 
 #include <algorithm>
 
@@ -34,26 +34,6 @@ constexpr Seconds kWorkTime{0.5};
 constexpr Seconds kSilence{1};
 
 }  // namespace
-
-void HangWatch::step_took(Seconds duration) {
-  if (!disturbed_) longest_ = std::max(longest_, duration);
-  disturbed_ = false;
-}
-
-void HangWatch::disturbed() {
-  disturbed_ = true;
-  restart();
-}
-
-void HangWatch::waiting(TimePoint now, bool somebody, double share) {
-  if (!somebody) return restart();
-  if (since_ != TimePoint{}) {
-    const Seconds passed = std::min<Seconds>(now - since_, 2 * kLook);
-    waited_ += share * passed;
-    elapsed_ += passed;
-  }
-  since_ = now;
-}
 
 void HungReplicas::progressed(const std::string& kind) {
   if (kind == "checkpoint") return;  // it is written beside the training

@@ -1,9 +1,8 @@
-#include "core/launch/run/hang_watch.h"
+#include "core/base/hang_watch.h"
 
 #include <doctest/doctest.h>
 
 using namespace adaptdl;
-using namespace adaptdl::launch;
 
 namespace {
 
@@ -60,7 +59,7 @@ TEST_CASE("hang: any progress begins the wait anew") {
   }
 }
 
-TEST_CASE("hang: time in which the launcher itself was stopped does not count") {
+TEST_CASE("hang: time in which nobody looked does not count") {
   Watched watched(60);
   CHECK_FALSE(watched.over(30));
   watched.now += std::chrono::hours(10);
