@@ -45,8 +45,7 @@ class Group:
             self.processes[rank] = self.folder.start(
                 self.places.get(rank, []) + self.words,
                 self.variables | {"ADAPTDL_REPLICA_RANK": str(rank)} | more,
-                cwd=self.folder.file("digits"), stdout=log,
-                stderr=log)
+                cwd=self.folder.file("digits"), stdout=log, stderr=log)
         return self
 
     def start_all(self):
@@ -232,10 +231,10 @@ class Cable:
         if run_command([*hold[:2], "true"]).returncode != 0:
             skip("it needs the right to make network namespaces")
         self.hosts = [folder.start(hold) for _ in range(2)]
+        here = os.readlink("/proc/self/ns/net")
         for host in self.hosts:
-            here = os.readlink("/proc/self/ns/net")
-            wait_until(lambda host=host, here=here:
-                       os.readlink(f"/proc/{host.pid}/ns/net") != here, "a network of its own")
+            wait_until(lambda host=host: os.readlink(f"/proc/{host.pid}/ns/net") != here,
+                       "a network of its own")
         a, b = (str(host.pid) for host in self.hosts)
         run_command(["ip", "link", "add", "cable", "netns", a, "type", "veth", "peer", "name",
                      "cable", "netns", b], 0)

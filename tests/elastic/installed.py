@@ -60,6 +60,16 @@ def example_with_cmake(folder, draw):
     check(accuracy > 0.9, "accuracy", accuracy)
 
 
+def example_with_meson(folder, draw):
+    """Meson finds it by pkg-config (elastic-subproject builds that program, and it trains)."""
+    installed = installed_below(folder)
+    code, _, said = folder.command("init", "library", folder.file("mine"), "--build", "meson")
+    check(code == 0, "init", said)
+    said = must_run("meson", "setup", folder.file("mine/build"), folder.file("mine"),
+                    "--pkg-config-path", installed.packages)
+    check("dependency adaptdl-runtime found: YES" in said, said)
+
+
 def public_headers_alone(folder, draw):
     """Each header compiles alone and includes only public headers, LibTorch and standard C++."""
     installed = installed_below(folder)
@@ -77,4 +87,5 @@ def public_headers_alone(folder, draw):
     installed.compile("-fsyntax-only", source)
 
 
-main(program_against_the_installed, example_with_cmake, public_headers_alone)
+main(program_against_the_installed, example_with_cmake, example_with_meson,
+     public_headers_alone)
