@@ -62,7 +62,8 @@ class ManifestReader {
   void read_program(YamlMapping& top, YamlMapping& spec, const YamlNode& pod_template) {
     JobSpec& job = job_.spec;
     spec.read("preemptible", job.preemptible);
-    spec.read("restartable", job.restartable);
+    const YamlNode restartable = spec.find("restartable");
+    if (restartable.present()) job.restartable = restartable.boolean();
     spec.read("backoffLimit", job.retries, 0, kMostRetries);
     ignore(spec.find("liveRescale"));  // here only `archive:` jobs rescale live
     for (const char* key :

@@ -165,11 +165,11 @@ JobSection top() {
           {"preemptible", "true or false", "true",
            "When false, the job keeps its first allocation until it ends.",
            [](const YamlNode& value, JobFile& job) { job.spec.preemptible = value.boolean(); }},
-          {"restartable", "true or false", "false",
+          {"restartable", "true or false", "as its ends tell",
            "Of a command that does not report its speed: true says that each replica saves a "
            "checkpoint and exits with 143 on SIGTERM, so that the scheduler may restart it with "
-           "another number of replicas. On this machine the job is taken for restartable once it "
-           "has done so.",
+           "another number of replicas; false that it must not. Otherwise the job is taken for "
+           "restartable once its replicas have done so.",
            [](const YamlNode& value, JobFile& job) { job.spec.restartable = value.boolean(); }},
           {"env", "a map of names to texts", "none", "Environment variables of every replica.",
            read_environment},

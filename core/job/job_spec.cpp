@@ -88,7 +88,7 @@ Json to_json(const JobSpec& spec) {
           {"max_replicas", or_null(spec.max_replicas)},
           {"requested_replicas", or_null(spec.requested_replicas)},
           {"preemptible", spec.preemptible},
-          {"restartable", spec.restartable},
+          {"restartable", or_null(spec.restartable)},
           {"resources",
            {{"cpu_millicores", or_null(spec.request.cpu_millicores)},
             {"memory_bytes", or_null(spec.request.memory_bytes)},
@@ -130,7 +130,7 @@ JobSpec job_spec_from_json(const Json& object, std::string_view where) {
   spec.max_replicas = json_find<int>(object, "max_replicas", where);
   spec.requested_replicas = json_find<int>(object, "requested_replicas", where);
   spec.preemptible = json_get_or(object, "preemptible", where, spec.preemptible);
-  spec.restartable = json_get_or(object, "restartable", where, spec.restartable);
+  spec.restartable = json_find<bool>(object, "restartable", where);
   const Json resources = json_get_or<Json>(object, "resources", where, Json::object());
   spec.request.cpu_millicores = json_find<int64_t>(resources, "cpu_millicores", where);
   spec.request.memory_bytes = json_find<int64_t>(resources, "memory_bytes", where);
@@ -212,7 +212,7 @@ void check_job_spec(const JobSpec& spec, std::string_view where) {
   require(spec.checkpoint_size.value_or(1) >= 1, "checkpoint.size", "must be above 0");
   require(spec.tensorboard.empty() || valid_job_name(spec.tensorboard), "tensorboard",
           "is not a valid TensorBoard instance name; the rules are those of job names");
-  require(!spec.restartable || spec.kind == Kind::command, "restartable",
+  require(!spec.restartable.value_or(false) || spec.kind == Kind::command, "restartable",
           "is only for commands; an archive or a program of the runtime library changes its number "
           "of replicas while it runs");
   require(spec.retries >= 0, "retries", "must be at least 0");

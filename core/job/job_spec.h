@@ -52,9 +52,9 @@ struct JobSpec {
   std::optional<int> max_replicas;        // >= max(1, min); none: the scheduler decides
   std::optional<int> requested_replicas;  // >= 1, within the two; for policies that do not adapt
   bool preemptible = true;                // false: it keeps its first allocation until it ends
-  // A command that reports no speed, but saves and exits with 143 on SIGTERM: the scheduler may
-  // restart it with another number of replicas.
-  bool restartable = false;
+  // Whether a command that reports no speed saves and exits with 143 on SIGTERM, so that the
+  // scheduler may restart it with another number of replicas. None: its ends tell.
+  std::optional<bool> restartable;
   ReplicaRequest request;  // of each replica
 
   // Paths of large data that is not copied with the project, each relative to the project's folder

@@ -14,8 +14,8 @@ double expected_log_loss(double lost_s, double scale_s) {
   return std::abs(u - 1) < 1e-6 ? 1 + (u - 1) / 2 : u * std::log(u) / (u - 1);
 }
 
-ChangeCost::ChangeCost(const JobSnapshot& job, double rescale_cost_s)
-    : rescale_s_(job.hints.rescale_cost_s.value_or(rescale_cost_s)),
+ChangeCost::ChangeCost(const JobSnapshot& job, double unmeasured_s)
+    : rescale_s_(rescale_cost_s(job, unmeasured_s)),
       start_s_(job.hints.start_cost_s.value_or(0)),
       scale_s_((job.age_s + whole_s()) / (job.restarts + 1)),
       remaining_samples_(remaining_samples(job.hints)) {}

@@ -19,8 +19,8 @@ double expected_log_loss(double lost_s, double scale_s);
 // The costs of changes for one job. Immutable, any thread.
 class ChangeCost {
  public:
-  // `rescale_cost_s` for a job that has not measured its own.
-  ChangeCost(const JobSnapshot& job, double rescale_cost_s);
+  // `unmeasured_s`: the rescale's cost for a job that has not measured its own.
+  ChangeCost(const JobSnapshot& job, double unmeasured_s);
 
   // Seconds that a change takes if all replicas are new: rescale and start, >= 0.
   double whole_s() const { return rescale_s_ + start_s_; }

@@ -61,7 +61,7 @@ std::optional<double> measured_start_s(const JobHints& hints) {
 }
 
 // Seconds that a start takes, by job: as the job has measured it; else the median of those that
-// have; else the option. > 0.
+// have, else the option, and of a silent job at least what is assumed of it. > 0.
 std::vector<double> start_times(const Snapshot& snapshot, double unmeasured_s) {
   constexpr double kShortest = 1e-3;
   std::vector<double> measured;
@@ -71,7 +71,8 @@ std::vector<double> start_times(const Snapshot& snapshot, double unmeasured_s) {
   const double usual = measured.empty() ? unmeasured_s : lower_median(std::move(measured));
   std::vector<double> times;
   for (const JobSnapshot& job : snapshot.jobs) {
-    times.push_back(std::max(measured_start_s(job.hints).value_or(usual), kShortest));
+    const double start_s = rescale_cost_s(job, usual) + job.hints.start_cost_s.value_or(0);
+    times.push_back(std::max(start_s, kShortest));
   }
   return times;
 }

@@ -106,6 +106,11 @@ bool is_silent(const JobSnapshot& job) {
   return job.restartable && hints.max_profiled_replicas == 0 && !hints.perf && hints.kinds.empty();
 }
 
+double rescale_cost_s(const JobSnapshot& job, double unmeasured_s) {
+  if (job.hints.rescale_cost_s) return *job.hints.rescale_cost_s;
+  return is_silent(job) ? std::max(unmeasured_s, kAssumedRestart) : unmeasured_s;
+}
+
 int replica_limit(const JobSnapshot& job, double growth) {
   if (is_silent(job)) return job.max_replicas;
   const double measured = std::max(growth * job.hints.max_profiled_replicas, 1.0);

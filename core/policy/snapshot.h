@@ -77,6 +77,16 @@ bool is_silent(const JobSnapshot& job);
 // the more often the job has been restarted.
 inline constexpr double kAssumedPower = 0.25;
 
+// The least cost, in seconds, that policies assume of a silent job's restart. It cannot tell how
+// long its program takes to save, start and load, which may be minutes. A guess that is too high
+// costs it a tenth of its time on a full cluster; one that is too low, half as much again
+// (tests/unit/sim/silent_test.cpp).
+inline constexpr double kAssumedRestart = 180;
+
+// The cost of a change of the job's allocation, in seconds: what it has measured, else
+// `unmeasured_s`, or kAssumedRestart if it is silent and that is more. >= 0.
+double rescale_cost_s(const JobSnapshot& job, double unmeasured_s);
+
 // The power of replicas by which the goodput of a job that has measured nothing grows.
 inline double assumed_power(const JobSnapshot& job) {
   return is_silent(job) ? kAssumedPower : 1;

@@ -102,7 +102,8 @@ def suspended(folder, random):
 
 def restartable(folder, random):
     """A command that tells nothing of its speed has its minimum, until it is known to save and to
-    exit with 143. A job that has said so, or has shown it, gets what is free."""
+    exit with 143. A job that has said so, or has shown it, gets what is free; one that refuses
+    does not, whatever it has shown."""
     finish = folder.file("finish")
 
     def script(worlds):
@@ -132,6 +133,19 @@ def restartable(folder, random):
         folder.write("finish")
         local.wait_end(name)
         check(worlds(said) == {"2"}, "it was restarted for nothing", read(said))
+        os.remove(finish)
+        refuses, other = folder.file("refuses"), folder.file("other")
+        name = local.shell(script(refuses), max_replicas=2, restartable=False)
+        wait_until(lambda: worlds(refuses), "it runs")
+        local.ask("suspend", name=name)
+        local.wait_phase(name, "Suspended")
+        local.ask("resume", name=name)
+        wait_until(lambda: len(read(refuses).split()) == 2, "it runs again")
+        # A decision for the next job is one for this job, too.
+        local.wait_end(local.shell(f"echo > {other}"))
+        check(worlds(refuses) == {"1"}, "it was restarted with more", read(refuses))
+        folder.write("finish")
+        local.wait_end(name)
 
 
 def took_it_for_the_end(folder, random):

@@ -116,7 +116,7 @@ Json manifest_of(const JobSpec& spec) {
   if (spec.max_replicas) described["maxReplicas"] = *spec.max_replicas;
   if (spec.requested_replicas) described["requestedReplicas"] = *spec.requested_replicas;
   described["preemptible"] = spec.preemptible;
-  if (spec.restartable) described["restartable"] = true;
+  if (spec.restartable) described["restartable"] = *spec.restartable;
   described["backoffLimit"] = spec.retries;
   if (trains) described["liveRescale"] = true;
   return job;

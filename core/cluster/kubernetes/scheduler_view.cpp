@@ -14,8 +14,7 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr int64_t kPlenty = 1'000'000;
-// In seconds; used until a job has measured them.
-constexpr double kRestartCost = 30, kLiveCost = 5;
+constexpr double kLiveCost = 5;  // s; until the job has measured it
 constexpr int kUnbounded = 1'000'000;
 constexpr const char* kHostname = "kubernetes.io/hostname";
 
@@ -114,7 +113,7 @@ ClusterJob cluster_job(const JobObject& job, const Json& spec, double wall_s, do
     } catch (const Error&) {  // another program wrote them; the job is scheduled without hints
     }
   }
-  if (!seen.hints.rescale_cost_s) seen.hints.rescale_cost_s = job.live ? kLiveCost : kRestartCost;
+  if (job.live && !seen.hints.rescale_cost_s) seen.hints.rescale_cost_s = kLiveCost;
   return seen;
 }
 

@@ -7,7 +7,7 @@ namespace adaptdl::local {
 
 namespace {
 
-constexpr double kLiveRescaleCost = 1, kRestartCost = 15;  // s
+constexpr double kLiveRescaleCost = 1;  // s; until the job has measured it
 
 }  // namespace
 
@@ -65,17 +65,15 @@ std::vector<ClusterJob> LocalCluster::jobs() {
     seen.requested_replicas =
         job.spec.requested_replicas.value_or(std::max(1, job.record.min_replicas));
     seen.preemptible = job.spec.preemptible;
-    seen.restartable = job.restartable || job.spec.restartable;
+    seen.restartable = job.spec.restartable.value_or(job.restartable);
     seen.request = request_of(machine_, job.spec);
     seen.length_rank = jobs_.length_rank(job);
     seen.hints = job.hints;
-    // Until the job has measured it: the cost of a live rescale, or of starting a Python program.
-    if (!seen.hints.rescale_cost_s) {
-      seen.hints.rescale_cost_s =
-          job.spec.kind == JobSpec::Kind::command ? kRestartCost : kLiveRescaleCost;
+    // A command restarts to rescale, so its rescale cost includes its start; it cannot measure it.
+    if (job.spec.kind != JobSpec::Kind::command) {
+      if (!seen.hints.rescale_cost_s) seen.hints.rescale_cost_s = kLiveRescaleCost;
+      seen.hints.start_cost_s = job.start_s;
     }
-    // A command restarts to rescale, so its rescale cost includes its start.
-    if (job.spec.kind != JobSpec::Kind::command) seen.hints.start_cost_s = job.start_s;
     result.push_back(std::move(seen));
   }
   std::stable_sort(result.begin(), result.end(), [](const ClusterJob& a, const ClusterJob& b) {

@@ -12,7 +12,7 @@ namespace {
 constexpr double kIdle = 0.001;  // u of a job without speedup
 
 double change_factor_of(const JobSnapshot& job, double fallback_cost) {
-  const double cost = job.hints.rescale_cost_s.value_or(fallback_cost);
+  const double cost = rescale_cost_s(job, fallback_cost);
   if (cost <= 0) return 1;
   return std::max(job.age_s - job.restarts * cost, 0.0) / (job.age_s + cost);
 }

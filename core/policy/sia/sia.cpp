@@ -33,7 +33,7 @@ class SiaValuation : public Valuation {
     if (job.hints.max_profiled_replicas == 0) {
       for (GoodputTable& table : goodput) table = GoodputTable(1, assumed_power(job));
     }
-    const double cost = job.hints.rescale_cost_s.value_or(options_.rescale_cost_s);
+    const double cost = rescale_cost_s(job, options_.rescale_cost_s);
     const double change = job.nodes.empty() ? 1 : restart_factor(job.age_s, job.restarts, cost);
     JobValues result{.unassigned = options_.lambda};
     for (const auto& value : sia_values(configurations, goodput, present, change, options_.p)) {

@@ -36,6 +36,7 @@ TEST_CASE("a job's spec reads back from JSON as it was") {
   for (const JobSpec& spec : {full_spec(), [] {
                                 JobSpec plain;
                                 plain.program = "/bin/true";
+                                plain.restartable = false;
                                 return plain;
                               }()}) {
     const Json json = parse_json(dump_json(to_json(spec)), "spec");
@@ -49,7 +50,7 @@ TEST_CASE("absent values are null, and keys of newer versions are passed over") 
   Json json = to_json(spec);
   CHECK(json["format"] == 1);
   for (const char* key : {"name", "name_prefix", "directory", "max_replicas", "requested_replicas",
-                          "checkpoint_size", "tensorboard"}) {
+                          "checkpoint_size", "tensorboard", "restartable"}) {
     REQUIRE(json.contains(key));
     CHECK(json[key].is_null());
   }

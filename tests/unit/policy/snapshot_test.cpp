@@ -71,6 +71,9 @@ TEST_CASE("a job may grow to twice what it has measured, within its own bounds")
   CHECK(replica_limit(job) == 1);
   job.hints.max_profiled_replicas = 3;
   CHECK(replica_limit(job) == 6);
+  CHECK(rescale_cost_s(job, 30) == 30);
+  job.hints.rescale_cost_s = 5;
+  CHECK(rescale_cost_s(job, 30) == 5);
   job.hints.max_profiled_replicas = 2'000'000'000;
   CHECK(replica_limit(job) == 16);
   job.hints.batch = BatchBounds{.initial = 32, .max = 100, .atomic_min = 32};
@@ -83,6 +86,8 @@ TEST_CASE("a job that will never measure itself may grow to its maximum if it ca
   job.restartable = true;
   CHECK(is_silent(job));
   CHECK(replica_limit(job) == 16);
+  CHECK(rescale_cost_s(job, 30) == kAssumedRestart);
+  CHECK(rescale_cost_s(job, 600) == 600);
   job.hints.max_profiled_replicas = 3;
   CHECK_FALSE(is_silent(job));
   CHECK(replica_limit(job) == 6);
