@@ -4,14 +4,10 @@ tests/local/python.py runs one under the service. ADAPTDL_TEST_PYTHON names a Py
 torch and adaptdl; without it the test is skipped with a message.
 """
 
-import os
 import re
-import subprocess
 
-from support import PATIENCE, check, main, read, run_command, skip_all, wait_until
+from support import (LONG, PYTHON, Command, check, main, read, run_command, skip_all, wait_until)
 
-PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
-LONG = max(PATIENCE, 120)  # s; `import torch` alone takes many on a busy machine
 EPOCHS = 40
 
 # Slow until the file GO exists, so that there is time to rescale it.
@@ -48,13 +44,10 @@ def rescaled(folder, random):
     """1 -> 2 -> 1 replicas: saved at SIGTERM and continued; every epoch ends once, and the sums of
     its Accumulator go on."""
     script = folder.write("train.py", PROGRAM)
-    out, err = folder.file("out"), folder.file("err")
-    with open(out, "wb") as out_file, open(err, "wb") as err_file:
-        run = folder.start([folder.binary, "run", "--replicas", "1", "--", PYTHON, script],
-                           stdout=out_file, stderr=err_file)
+    run = Command(folder, "run", "--replicas", "1", "--", PYTHON, script, name="train")
 
     def epochs():
-        lines = re.findall(r"epoch (\d+) rank (\d+) of (\d+) counted (\w+)", read(out))
+        lines = re.findall(r"epoch (\d+) rank (\d+) of (\d+) counted (\w+)", run.printed())
         return [(int(e), int(r), int(w), c) for e, r, w, c in lines]
 
     def wait_replicas(count, after=-1):
@@ -67,15 +60,11 @@ def rescaled(folder, random):
     run_command([folder.binary, "scale", "train", "1"], 0, env=folder.environment)
     wait_replicas(1, second)
     folder.write("GO", "")
-    try:
-        code = run.wait(LONG)
-    except subprocess.TimeoutExpired:
-        code = "none"
-    check(code == 0, f"exit code {code}, not 0", read(out), read(err))
+    run.expect_end(0)
     done = [e for e, rank, _, _ in epochs() if rank == 0]
     check(done == list(range(EPOCHS)), "an epoch is lost or repeated", done)
     check(all(c == "True" for *_, c in epochs()), "the sums are lost", epochs())
-    check("failed" not in read(err), "a rescale is no failure", read(err))
+    check("failed" not in read(run.err), "a rescale is no failure", read(run.err))
     folder.check_nothing_left()
 
 

@@ -7,14 +7,10 @@ message.
 
 import json
 import os
-import re
 import signal
-import subprocess
 
-from support import (PATIENCE, check, kill, main, read, run_command, skip_all, wait_until)
-
-PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
-LONG = max(PATIENCE, 120)  # s; `import torch` alone takes many on a busy machine
+from support import (LONG, PYTHON, Command, check, kill, main, read, run_command, skip_all,
+                     wait_until)
 
 # DistributedDataParallel as in PyTorch's own examples for torchrun, with a snapshot in each epoch.
 # Told to end, it saves and exits 143. FAIL: the rank that raises after epoch 2, and in each later
@@ -53,6 +49,7 @@ def main(epochs):
         print("epoch", epoch, "rank", rank, "of", world, "pid", os.getpid(), "restarts",
               os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
         if stop.item():
+            dist.destroy_process_group()
             sys.exit(143)
         if epoch >= 2 and os.environ.get("FAIL") == str(rank):
             raise ValueError("odd number")
@@ -83,43 +80,6 @@ else:
 dist.barrier()
 dist.destroy_process_group()
 '''
-
-
-class Command:
-    """One `adaptdl run` or `torchrun` in the test's folder; what it prints goes to files."""
-
-    def __init__(self, folder, *words, name, environment=None):
-        self.folder, self.name = folder, name
-        number = len(folder.runs)
-        folder.runs.append(self)
-        self.out, self.err = folder.file(f"out-{number}"), folder.file(f"err-{number}")
-        with open(self.out, "wb") as out, open(self.err, "wb") as err:
-            self.process = folder.start([folder.binary, *words],
-                                        {"PYTHON_EXEC": PYTHON, **(environment or {})},
-                                        stdout=out, stderr=err)
-
-    def abandon(self):  # for folder.close()
-        pass
-
-    def printed(self):
-        return read(self.out)
-
-    def epochs(self):
-        """(epoch, rank, world, pid, restarts) of every line."""
-        lines = re.findall(r"epoch (\d+) rank (\d+) of (\d+) pid (\d+) restarts (\d+)",
-                           self.printed())
-        return [tuple(map(int, line)) for line in lines]
-
-    def wait_epoch(self, sentence, condition):
-        return wait_until(lambda: next((e for e in self.epochs() if condition(*e)), None), sentence,
-                          LONG)
-
-    def expect_end(self, code):
-        try:
-            got = self.process.wait(LONG)
-        except subprocess.TimeoutExpired:
-            got = "none"
-        check(got == code, f"exit code {got}, not {code}", self.printed(), read(self.err))
 
 
 def killed_and_rescaled(folder, random):

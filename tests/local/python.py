@@ -5,6 +5,7 @@ ADAPTDL_TEST_PYTHON names a Python that can import torch and adaptdl; without it
 with a message.
 """
 
+import json
 import os
 import re
 
@@ -14,8 +15,10 @@ PROGRAM = '''
 import os, time
 import torch
 import adaptdl.torch as adl
+import adaptdl.torch._metrics
 from adaptdl.env import replica_rank, num_replicas
 
+adaptdl.torch._metrics._PREV_REPORT = 0  # it reports at once, and not only after 30 s
 adl.init_process_group("gloo")
 torch.manual_seed(1)
 x = torch.randn(2000, 8)
@@ -61,9 +64,18 @@ def rescaled(folder, random):
             done = [(int(e), int(r)) for e, r in epochs.findall(local.logs(name))]
             return any(r == replicas and e > after for e, r in done) and max(e for e, r in done)
 
+        def hints():
+            return json.loads(local.job(name)["hints"] or "{}")
+
+        def told_of(replicas):
+            told = hints()  # kept once the service has read them, and given to the scheduler
+            return told.get("maxProfiledReplicas") == replicas and told["perfParams"]
+
         wait_until(lambda: trained_on(1) is not False, "an epoch on 1", 120)
+        wait_until(lambda: told_of(1), "hints of 1 replica")
         local.ask("scale", name=name, min=2, max=2)
         wait_until(lambda: trained_on(2) is not False, "an epoch on 2 replicas", 120)
+        wait_until(lambda: told_of(2), "hints of 2 replicas")
         last = max(int(e) for e, r in epochs.findall(local.logs(name)))
         local.ask("scale", name=name, min=1, max=1)
         wait_until(lambda: trained_on(1, last) is not False, "an epoch on 1 replica again", 120)
