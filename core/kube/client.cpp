@@ -1,5 +1,6 @@
 #include "core/kube/client.h"
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -9,13 +10,14 @@
 #include "core/base/log.h"
 #include "core/base/rng.h"
 #include "core/formats/json_fields.h"
+#include "core/kube/answer.h"
 #include "core/kube/retry.h"
 #include "core/kube/trace.h"
 
 namespace adaptdl::kube {
 namespace {
 
-constexpr size_t kMaxAnswer = 256u << 20;
+constexpr size_t kMaxAnswer = 32u << 20;  // an object has 1.5 MB at most; pages shrink to fit
 constexpr size_t kMaxWarnings = 100;
 
 constexpr const char* kJson = "application/json";
@@ -59,7 +61,7 @@ bool is_named(const Json& object) {
 }
 
 Json parse_object(const HttpResponse& response, const std::string& what) {
-  Json object = parse_json(response.body, what);
+  Json object = parse_answer(response.body, what, ObjectsAre::whole);
   if (!object.is_object()) fail("{}: the answer is not an object", what);
   return object;
 }
@@ -185,6 +187,8 @@ HttpResponse Client::send(HttpRequest request, Repeat repeat, const std::string&
       }
       outcome = {true, true, status_of(response)};
       reason = fmt::format("{} {}", response.status, outcome.status.message);
+    } catch (const HttpAnswerTooLarge&) {
+      throw;  // it would be the next time, too
     } catch (const HttpError& error) {
       outcome = {false, error.may_have_arrived(), {}};
       lost = std::current_exception();
@@ -262,23 +266,35 @@ std::optional<Json> Client::find(const Resource& object) {
   }
 }
 
+// Asks for fewer `objects` until the answer is small enough.
+HttpResponse Client::list_page(const Resource& collection, const ListOptions& options,
+                               const std::string& next, int& objects) {
+  for (;; objects = std::max(1, objects / 4)) {
+    Query query{{"limit", fmt::format("{}", objects)}};
+    if (!next.empty()) query.emplace_back("continue", next);
+    add_selectors(query, options);
+    try {
+      return send({.url = collection.path() + query_text(query),
+                   .headers = {{"Accept", kJson}},
+                   .timeout = options_.timeout},
+                  Repeat::always, "list " + collection.describe());
+    } catch (const HttpAnswerTooLarge&) {
+      if (objects == 1) throw;
+    }
+  }
+}
+
 ObjectList Client::list(const Resource& collection, const ListOptions& options) {
   const std::string what = "list " + collection.describe();
   // The server keeps a page for minutes; if it is gone every time, there is another fault.
   constexpr int kMaxRestarts = 5;
-  int restarts = 0;
+  int restarts = 0, objects = options.page;
   for (ObjectList result;;) {
     std::string next;
     try {
       do {
-        Query query{{"limit", fmt::format("{}", options.page)}};
-        if (!next.empty()) query.emplace_back("continue", next);
-        add_selectors(query, options);
-        HttpResponse response = send({.url = collection.path() + query_text(query),
-                                      .headers = {{"Accept", kJson}},
-                                      .timeout = options_.timeout},
-                                     Repeat::always, what);
-        Json page = parse_json(response.body, what, {.max_bytes = response.body.size()});
+        HttpResponse response = list_page(collection, options, next, objects);
+        Json page = parse_answer(response.body, what, ObjectsAre::below_members);
         response = {};  // free its memory before the objects need theirs
         if (!page.is_object()) fail("{}: the answer is not a list", what);
         const Json& metadata = object_at(page, "metadata");

@@ -6,7 +6,7 @@
 // which is kept for later requests. A request throws ApiError if the server refuses it, HttpError
 // if there is no answer, and Cancelled. The client retries requests (retry.h) within a time budget,
 // except creations and JSON patches that may have arrived, because the server could do them twice.
-// After a 401 it renews the credentials once.
+// After a 401 it renews the credentials once. Objects in answers are as of parse_answer().
 
 #include <cstdint>
 #include <functional>
@@ -37,7 +37,7 @@ struct ClientOptions {
 
 struct ListOptions {
   std::string labels, fields;            // selectors: "a=b,c!=d", "spec.nodeName=n1"
-  int page = 500;                        // objects per answer, >= 1
+  int page = 500;                        // objects per answer at most, >= 1
   std::function<void(Json&)> trim = {};  // called for each object before the next page is read
 };
 struct ObjectList {
@@ -83,7 +83,8 @@ class Client {
   Json get(const Resource& object);
   std::optional<Json> find(const Resource& object);  // nothing if not found
 
-  // Lists a whole collection page by page; starts again if the server no longer has a page.
+  // Lists a whole collection page by page, smaller ones where objects are large; starts again if
+  // the server no longer has a page.
   ObjectList list(const Resource& collection, const ListOptions& options = {});
 
   // `object` has apiVersion, kind and metadata.name or generateName. Returns the stored object.
@@ -120,6 +121,8 @@ class Client {
 
   HttpResponse send(HttpRequest request, Repeat repeat, const std::string& what,
                     const bool* begun = nullptr);
+  HttpResponse list_page(const Resource& collection, const ListOptions& options,
+                         const std::string& next, int& objects);
   HttpResponse send_once(const HttpRequest& request, const Identity& identity);
   HttpResponse send_traced(const HttpRequest& request, const Identity& identity);
   Json write(const char* method, const Resource& resource, const Query& query, const Json& body,

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/rng.h"
 #include "core/formats/json_fields.h"
+#include "core/kube/answer.h"
 #include "core/kube/retry.h"
 
 namespace adaptdl::kube {
@@ -99,7 +100,7 @@ class Follower {
 }  // namespace
 
 WatchEvent parse_watch_line(std::string_view line) {
-  Json event = parse_json(line, "watch", {.max_bytes = line.size()});
+  Json event = parse_answer(line, "watch", ObjectsAre::members);
   const auto type = json_get<std::string>(event, "type", "watch");
   const auto object = event.find("object");
   if (object == event.end() || !object->is_object()) fail("watch: an event without an object");

@@ -193,8 +193,8 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
   if (answer.thrown) std::rethrow_exception(answer.thrown);
   if (!code) throw Cancelled(what);
   if (answer.too_large) {
-    throw HttpError(fmt::format("{}: the answer is larger than {} bytes", what, request.max_body),
-                    true);
+    throw HttpAnswerTooLarge(
+        fmt::format("{}: the answer is larger than {} bytes", what, request.max_body));
   }
   if (*code != CURLE_OK) throw transfer_error(curl, *code, handle_->options, what, reason);
   answer.response.status = status_of(curl);

@@ -67,6 +67,12 @@ class HttpError : public Error {
   bool may_have_arrived_;
 };
 
+// The answer is larger than HttpRequest::max_body.
+class HttpAnswerTooLarge : public HttpError {
+ public:
+  explicit HttpAnswerTooLarge(const std::string& message) : HttpError(message, true) {}
+};
+
 // Keeps connections open between requests. One thread at a time; make one per thread.
 class HttpClient {
  public:
@@ -76,7 +82,7 @@ class HttpClient {
   ~HttpClient();
 
   // Throws HttpError "METHOD URL: ..." if no complete answer arrived: unknown host, connection
-  // refused, untrusted certificate, timeout, answer too large. The URL is shown without user,
+  // refused, untrusted certificate, timeout; HttpAnswerTooLarge. The URL is shown without user,
   // password and query, which may be secret.
   HttpResponse send(const HttpRequest& request);
 

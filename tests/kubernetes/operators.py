@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
-from support import Failed, check, end, wait_until
+from support import Failed, check, end, run_command, wait_until
 from world import IMAGE, run_tests
 
 
@@ -197,6 +197,29 @@ def placeholders(world):
     wait_until(lambda: found() == ["Pending", "Running"], "one that was taken is made anew")
 
 
+def hostile(world):
+    """Jobs of one user that are nested too deeply, or so large that a page of them is more than any
+    answer may be, fail as Invalid. Everybody else's run, also under a new operator, and `ls` shows
+    all."""
+    deep = {"a": 1}
+    for _ in range(70):
+        deep = {"a": deep}
+    world.submit("deep", in_pod={"deep": deep})
+    large = {"env": [{"name": "A", "value": "x" * 1_400_000}]}
+    many = [world.submit(f"large-{i}", in_container=large) for i in range(25)]
+    for round_ in range(2):
+        good = world.submit(f"good-{round_}")
+        world.wait_phase(good, "Running", 30)
+        for name, why in [("deep", "nested too deeply"), *((name, "larger than") for name in many)]:
+            status = world.wait_phase(name, "Failed")
+            check(status["reason"] == "Invalid" and why in status["message"], name, status)
+        world.stop_operators()
+        world.start_operator()
+    listed = json.loads(run_command([world.adaptdl, "ls", "-a", "--kubeconfig", world.kubeconfig,
+                                     "--namespace", world.space, "-o", "json"], 0).stdout)["jobs"]
+    check({"deep", *many, "good-0", "good-1"} == {job["name"] for job in listed}, "ls", listed)
+
+
 def handed_over(world):
     """A leader exits soon after SIGTERM, and another one leads at once."""
     first, second = world.operators[-1], world.start_operator()
@@ -261,4 +284,4 @@ def killed_leader(world):
 
 if __name__ == "__main__":
     sys.exit(run_tests([ends, fails, cannot_start, rescaled, suspended, foreign_pod, drained,
-                        handed_over, apart, killed_leader, placeholders]))
+                        hostile, handed_over, apart, killed_leader, placeholders]))

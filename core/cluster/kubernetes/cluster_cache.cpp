@@ -113,7 +113,7 @@ ClusterCache::ClusterCache(kube::Client& client, Listener listener, std::string 
                              const kube::Object& now) { pod_changed(*now, false); },
            .deleted = [this](const kube::Object& before) { pod_changed(*before, true); }}),
       jobs_informer_(
-          client, kJobs, {},
+          client, kJobs, {.trim = trim_job},
           {.added =
                [this](const kube::Object& now) {
                  job_changed(*now);

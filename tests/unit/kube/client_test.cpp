@@ -2,8 +2,10 @@
 
 #include <atomic>
 
+#include "core/kube/answer.h"
 #include "core/kube/retry.h"
 #include "core/kube/trace.h"
+#include "core/kube/watch.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/kube/fake_api.h"
 
@@ -132,6 +134,51 @@ TEST_CASE("a list is read page by page, and anew when a page is gone") {
     return status_response(410, "Expired", "too old");
   });
   CHECK(api_error([&] { client.list(kMaps, options); }).gone());
+}
+
+TEST_CASE("a list of large objects is read in smaller pages") {
+  FakeApi api;
+  Client client(api.config());
+  const std::string large(1 << 20, 'x');
+  for (int i = 0; i < 70; ++i) {
+    Json map = config_map(fmt::format("m{:02}", i));
+    map["data"]["large"] = large;
+    api.put(kMaps, map);
+  }
+  ListOptions options;
+  options.trim = [](Json& object) { object.erase("data"); };
+  const int before = api.requests();
+  const ObjectList list = client.list(kMaps, options);
+  REQUIRE(list.items.size() == 70);
+  CHECK(list.items[69]["metadata"]["name"] == "m69");
+  CHECK(api.requests() <= before + 2 + 3);  // pages of 500 and 125 are too large, 31 is not
+}
+
+TEST_CASE("an object that is nested too deeply does not hide the others") {
+  FakeApi api;
+  Client client(api.config());
+  Json deep = "the bottom";
+  for (int i = 0; i < 70; ++i) deep = i % 2 == 0 ? Json{{"a", deep}} : Json::array({1, deep});
+  Json odd = config_map("b");
+  odd["data"] = {{"deep", deep}, {"other", "[{"}};
+  const auto check = [](const Json& object) {
+    CHECK(too_deep(object));
+    CHECK(object["data"]["other"] == "[{");
+    const std::string text = dump_json(object);
+    CHECK(text.find("the bottom") == std::string::npos);
+    CHECK_NOTHROW(parse_json(text, "it", {.max_depth = kMostDepth}));
+    CHECK_THROWS(parse_json(text, "it", {.max_depth = kMostDepth - 1}));
+  };
+  for (const char* name : {"a", "c"}) api.put(kMaps, config_map(name));
+  api.put(kMaps, odd);
+  const ObjectList list = client.list(kMaps);
+  REQUIRE(list.items.size() == 3);
+  for (const size_t i : {0, 2}) CHECK_FALSE(too_deep(list.items[i]));
+  check(list.items[1]);
+  check(client.get(map_named("b")));
+  CHECK_FALSE(too_deep(client.get(map_named("a"))));
+  odd["metadata"]["resourceVersion"] = "7";
+  check(parse_watch_line(dump_json({{"type", "ADDED"}, {"object", odd}})).object);
 }
 
 TEST_CASE("answers that are no objects are Errors") {

@@ -5,10 +5,24 @@
 #include "core/base/clock.h"
 #include "core/formats/json_fields.h"
 #include "core/job/replica_range.h"
+#include "core/kube/answer.h"
 
 namespace adaptdl::kubernetes {
 
 namespace {
+
+constexpr const char* kTooLarge = "adaptdl/tooLarge";  // set by trim_job()
+
+// Approximately the length of the value as JSON.
+size_t json_size(const Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().size() + 3;
+  if (!value.is_structured()) return 6;
+  size_t sum = 2;
+  for (const auto& [key, member] : value.items()) {
+    sum += json_size(member) + (value.is_object() ? key.size() + 3 : 0);
+  }
+  return sum;
+}
 
 // Nothing if the value has another type.
 template <typename T>
@@ -121,6 +135,20 @@ void read_spec(const Json& spec, JobObject& job) {
 
 }  // namespace
 
+void trim_job(Json& object) {
+  if (!object.is_object()) return;
+  const auto spec = object.find("spec");
+  if (spec == object.end() || !spec->is_object()) return;
+  const auto found = spec->find("template");
+  if (found == spec->end()) return;
+  if (kube::too_deep(object)) {
+    *found = Json::object();
+  } else if (json_size(*found) > kMostTemplate) {
+    *found = Json::object();
+    object[kTooLarge] = true;
+  }
+}
+
 JobObject read_job(const Json& object, std::string& problem) {
   const Json& metadata = object_at(object, "metadata");
   JobObject job;
@@ -135,6 +163,13 @@ JobObject read_job(const Json& object, std::string& problem) {
   job.pod_template = std::make_shared<const Json>(object_at(spec, "template"));
   problem.clear();
   try {
+    if (kube::too_deep(object)) {
+      fail("spec: nested too deeply; a job has at most {} levels", kube::kMostDepth);
+    }
+    if (object.contains(kTooLarge) || json_size(*job.pod_template) > kMostTemplate) {
+      fail("spec.template: larger than {} KiB; give large data as a ConfigMap or a volume",
+           kMostTemplate >> 10);
+    }
     read_spec(spec, job);
   } catch (const Error& error) {
     problem = error.what();

@@ -94,6 +94,12 @@ struct JobObject {
   std::string id() const { return job_namespace + "/" + name; }
 };
 
+// The largest template of a job, as JSON: an informer keeps the templates of all jobs.
+inline constexpr size_t kMostTemplate = 512u << 10;
+
+// Replaces the template of a job that is too deep or too large, for which read_job() then tells.
+void trim_job(Json& object);
+
 // Reads what the API server sent. Ignores unknown fields. A wrong type in the status counts as
 // absent, since other programs may write there. An error in the spec becomes `problem`
 // ("spec.minReplicas: ..."), and the job fails as Invalid. Throws Error if the object has no name,

@@ -6,6 +6,7 @@
 #include "core/cluster/kubernetes/install/manifests.h"
 #include "core/cluster/kubernetes/webhook/admission.h"
 #include "core/formats/base64.h"
+#include "core/kube/answer.h"
 
 namespace adaptdl::kubernetes {
 
@@ -162,7 +163,8 @@ void Webhook::answer_reviews() {
 
 HttpResponse Webhook::answer(const std::string& body) {
   try {
-    const Json review = parse_json(body, "AdmissionReview");
+    const Json review =
+        kube::parse_answer(body, "AdmissionReview", kube::ObjectsAre::below_members);
     const Json verdict = review_admission(
         review,
         [this](const std::string& space, const Json& pod) { return try_template(space, pod); });

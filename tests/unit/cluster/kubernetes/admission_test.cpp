@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "core/formats/json_fields.h"
+#include "core/kube/answer.h"
 #include "tests/unit/cluster/kubernetes/sample_objects.h"
 
 using namespace adaptdl;
@@ -42,6 +44,21 @@ TEST_CASE("a good job is admitted") {
   const Json warned = review("CREATE", spec(R"({"maxReplica": 2})"));
   CHECK(warned["allowed"] == true);
   CHECK(warned["warnings"] == Json{"spec.maxReplica: unknown field, ignored"});
+}
+
+TEST_CASE("a review of a job that is nested too deeply is a refusal, not an error") {
+  Json job = {{"metadata", {{"name", "x"}}}, {"spec", spec()}};
+  Json deep = 1;
+  for (int i = 0; i < 100; ++i) deep = Json::array({deep});
+  job["spec"]["template"]["deep"] = deep;
+  const Json request = {{"uid", "42"}, {"operation", "CREATE"}, {"object", job}};
+  const Json read =
+      kube::parse_answer(dump_json({{"kind", "AdmissionReview"}, {"request", request}}), "review",
+                         kube::ObjectsAre::below_members);
+  const Json response = review_admission(read, takes_all)["response"];
+  CHECK(response["uid"] == "42");
+  CHECK(response["allowed"] == false);
+  CHECK(text_at_pointer(response, "/status/message").starts_with("spec: nested too deeply"));
 }
 
 TEST_CASE("an invalid job is refused with the field named") {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "core/kube/answer.h"
 #include "tests/unit/cluster/kubernetes/sample_objects.h"
 
 using namespace adaptdl;
@@ -61,6 +62,31 @@ TEST_CASE("a job is restartable if its spec says so, or else if it has shown it"
   CHECK(read_sample(Json::object(), shown).can_restart());
   CHECK_FALSE(read_sample(spec(false), shown).can_restart());
   CHECK(status_patch(JobStatus(), read_sample(Json::object(), shown).status) == shown);
+}
+
+TEST_CASE("a job that is nested too deeply, or too large, is invalid, and small once trimmed") {
+  std::string problem;
+  Json deep = sample_job();
+  deep[kube::kTooDeep] = true;
+  read_job(deep, problem);
+  CHECK(problem.starts_with("spec: nested too deeply"));
+  trim_job(deep);
+  CHECK(deep["spec"]["template"] == Json::object());
+  read_job(deep, problem);
+  CHECK(problem.starts_with("spec: nested too deeply"));
+
+  Json large = sample_job();
+  large["spec"]["template"]["spec"]["containers"][0]["args"] = std::string(kMostTemplate, 'x');
+  read_job(large, problem);
+  CHECK(problem.starts_with("spec.template: larger than 512 KiB"));
+  trim_job(large);
+  CHECK(dump_json(large).size() < 1000);
+  CHECK(read_job(large, problem).job_namespace == "team-a");
+  CHECK(problem.starts_with("spec.template: larger than 512 KiB"));
+
+  Json good = sample_job();
+  trim_job(good);
+  CHECK(good == sample_job());
 }
 
 TEST_CASE("what the allocator is told of") {

@@ -1,0 +1,79 @@
+#include "core/kube/answer.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace adaptdl::kube {
+namespace {
+
+// Calls on_open(position) for each bracket of valid JSON that opens, and on_close(position) for
+// each that closes; not for those in texts.
+template <typename OnOpen, typename OnClose>
+void for_each_bracket(std::string_view text, const OnOpen& on_open, const OnClose& on_close) {
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      on_open(i);
+    } else if (c == ']' || c == '}') {
+      on_close(i);
+    }
+  }
+}
+
+bool is_deep(std::string_view text, int most) {
+  int depth = 0, deepest = 0;
+  for_each_bracket(
+      text, [&](size_t) { deepest = std::max(deepest, ++depth); }, [&](size_t) { --depth; });
+  return deepest > most;
+}
+
+// The text with null in place of what is deeper than `most`, and with kTooDeep in the objects at
+// the depth `of_objects` that contained it.
+std::string shallow(std::string_view text, int of_objects, int most) {
+  std::string result;
+  size_t taken = 0;
+  int depth = 0;
+  bool cut = false;
+  for_each_bracket(
+      text,
+      [&](size_t at) {
+        if (++depth != most + 1) return;
+        result += text.substr(taken, at - taken);
+        result += "null";
+        cut = true;
+      },
+      [&](size_t at) {
+        if (depth == most + 1) taken = at + 1;
+        if (depth == of_objects && text[at] == '}' && cut) {
+          result += text.substr(taken, at - taken);
+          result += fmt::format(R"(,"{}":true)", kTooDeep);
+          taken = at;
+          cut = false;
+        }
+        --depth;
+      });
+  return result += text.substr(taken);
+}
+
+}  // namespace
+
+Json parse_answer(std::string_view text, std::string_view what, ObjectsAre objects) {
+  const int of_objects = 1 + static_cast<int>(objects);
+  const int most = of_objects - 1 + kMostDepth;
+  const JsonLimits limits{.max_bytes = std::numeric_limits<size_t>::max(), .max_depth = most};
+  if (!is_deep(text, most)) return parse_json(text, what, limits);
+  return parse_json(shallow(text, of_objects, most), what, limits);
+}
+
+bool too_deep(const Json& object) {
+  return object.is_object() && object.contains(kTooDeep);
+}
+
+}  // namespace adaptdl::kube
