@@ -1,11 +1,11 @@
-"""Programs of other frameworks under `adaptdl run -- CMD`, as their manuals tell to write them, with
-what adaptdl-torchrun(1) asks of them: killed and rescaled, to their ends.
+"""Programs of other frameworks under `adaptdl run -- CMD`, as their manuals tell to write them,
+with what adaptdl-torchrun(1) asks of them: killed and rescaled, to their ends.
 
 ADAPTDL_TEST_PYTHON names a Python that can import torch and the frameworks; tests of those that it
 lacks are skipped with a message.
 """
 
-from support import (PYTHON, Command, check, kill, main, read, run_command, skip)
+from support import (PYTHON, Command, check, kill, main, run_command, skip)
 
 EPOCHS = 12
 
