@@ -293,4 +293,12 @@ JobHints job_hints(const SchedulingHints& hints) {
   return result;
 }
 
+std::optional<double> estimated_restart_cost(double reported_after_s,
+                                             const std::optional<double>& before) {
+  constexpr double kPeriod = 30, kLongest = 1800;
+  const double after = std::max(reported_after_s, 0.0);
+  const double cost = after < kPeriod ? after : after - kPeriod;
+  return cost > before.value_or(kLongest) ? before : cost;
+}
+
 }  // namespace adaptdl

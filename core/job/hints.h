@@ -69,4 +69,11 @@ std::string joined_kinds(const std::vector<std::string>& names);
 // The hints as policies use them. A job without maxBatchSize keeps its initial batch.
 JobHints job_hints(const SchedulingHints& hints);
 
+// What a restart costs a program that does not tell it, in seconds: estimated from the time between
+// a start and the first report that follows. Python AdaptDL reports every 30 s from its first step
+// on, so later reports say nothing new: the smallest estimate so far holds. `before`: that one. A
+// first report after half an hour is taken for a later one, as if earlier ones had been lost.
+std::optional<double> estimated_restart_cost(double reported_after_s,
+                                             const std::optional<double>& before);
+
 }  // namespace adaptdl

@@ -41,10 +41,15 @@ struct ActiveJob {
   int64_t step = 0;               // from the last status
   TimePoint counted;              // record.service_s is counted up to this time
   JobHints hints;
-  std::optional<TimePoint> grows_since;  // when it got slots that it does not use yet
-  std::optional<double> start_s;         // how long it took last to use new slots
-  bool restartable = false;              // its command has exited with 143 when asked to stop
-  bool unsaved = false;                  // the record on disk is outdated
+  struct Change {
+    TimePoint since;
+    bool grows = false;
+  };
+  std::optional<Change> change;               // of its slots, until it trains with them
+  std::optional<double> start_s;              // how long it took last to use new slots
+  std::optional<TimePoint> restarting_since;  // of a command: the change after which it runs now
+  bool restartable = false;                   // its command has exited with 143 when asked to stop
+  bool unsaved = false;                       // the record on disk is outdated
 };
 
 // Facts for phase_of(), of an unfinished job.

@@ -193,7 +193,7 @@ void JobDriver::start(ActiveJob& job, int slots) {
   job.state.live = true;
   job.state.stopping = job.state.scaling = false;
   job.runner_since = Monotonic::now();
-  job.grows_since = job.runner_since;
+  job.change = {job.runner_since, true};
   job.ask_at = after(kAskSoon);
   job.unanswered = job.training = job.present = 0;
   job.to_stop = false;
@@ -212,11 +212,7 @@ void JobDriver::scale(ActiveJob& job, const NextAction& next) {
   granted.insert(granted.end(), more.begin(), more.end());
   std::sort(granted.begin(), granted.end());
   count_slots(job);
-  if (next.take > 0) {
-    job.grows_since = Monotonic::now();
-  } else {
-    job.grows_since.reset();
-  }
+  job.change = {Monotonic::now(), next.take > 0};
   job.state.granted = granted;
   job.state.scaling = true;
   job.record.slots = parts_.slots.held_by(job.record.name);
@@ -312,9 +308,10 @@ void JobDriver::take_status(ActiveJob& job, const Json& status) {
     job.state.scaling = true;
     ask(job, ActiveJob::Query::scale);
   }
-  if (job.grows_since && job.training == granted) {
-    job.start_s = seconds_since(*job.grows_since);
-    job.grows_since.reset();
+  if (job.change && job.training == granted) {
+    if (job.change->grows) job.start_s = seconds_since(job.change->since);
+    job.restarting_since = job.change->since;
+    job.change.reset();
   }
   const bool settled = job.training == job.state.wanted &&
                        parts_.slots.held_by(job.record.name).size() == job.state.granted.size();
@@ -325,11 +322,19 @@ void JobDriver::take_status(ActiveJob& job, const Json& status) {
 }
 
 void JobDriver::take_hints(ActiveJob& job, const Json& hints) {
-  std::string text = dump_json(hints);
-  if (text == job.record.hints) return;
-  std::vector<std::string> ignored;
   try {
-    const JobHints known = job_hints(hints_from_json(hints, "hints", ignored));
+    std::vector<std::string> ignored;
+    SchedulingHints told = hints_from_json(hints, "hints", ignored);
+    // A command restarts to rescale, and cannot measure that itself.
+    if (job.spec.kind == JobSpec::Kind::command && !told.rescale_cost_s) {
+      const auto before = job.hints.rescale_cost_s;
+      const bool runs = job.restarting_since && !job.change;
+      told.rescale_cost_s =
+          runs ? estimated_restart_cost(seconds_since(*job.restarting_since), before) : before;
+    }
+    std::string text = dump_json(to_json(told));
+    if (text == job.record.hints) return;
+    const JobHints known = job_hints(told);
     // The job can now use more replicas: schedule before the interval ends.
     const bool more = (!job.hints.perf && known.perf) ||
                       known.max_profiled_replicas > job.hints.max_profiled_replicas;

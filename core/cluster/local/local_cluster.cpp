@@ -69,7 +69,7 @@ std::vector<ClusterJob> LocalCluster::jobs() {
     seen.request = request_of(machine_, job.spec);
     seen.length_rank = jobs_.length_rank(job);
     seen.hints = job.hints;
-    // A command restarts to rescale, so its rescale cost includes its start; it cannot measure it.
+    // A command restarts to rescale: its rescale cost includes its start (see take_hints()).
     if (job.spec.kind != JobSpec::Kind::command) {
       if (!seen.hints.rescale_cost_s) seen.hints.rescale_cost_s = kLiveRescaleCost;
       seen.hints.start_cost_s = job.start_s;

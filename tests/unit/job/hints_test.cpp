@@ -231,3 +231,12 @@ TEST_CASE("hints: written and read back they are the same") {
 }
 
 }  // namespace
+
+TEST_CASE("the cost of a restart, by when a program that does not tell it reports") {
+  CHECK(estimated_restart_cost(280, {}) == 250);
+  CHECK(estimated_restart_cost(310, 250) == 250);  // the next report says nothing new
+  CHECK(estimated_restart_cost(40, 250) == 10);    // a later start was faster
+  CHECK(estimated_restart_cost(12, {}) == 12);     // it does not wait for 30 s
+  CHECK(estimated_restart_cost(-5, {}) == 0);      // the clock was set
+  CHECK_FALSE(estimated_restart_cost(1e6, {}));    // it has run for long
+}

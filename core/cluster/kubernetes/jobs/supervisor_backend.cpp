@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "core/base/clock.h"
 #include "core/base/crypto.h"
 
 namespace adaptdl::kubernetes {
@@ -70,7 +71,12 @@ void KubernetesSupervisorBackend::hints(const std::string& job_namespace, const 
     before = hints_from_json(known->job.status.train, known->job.id(), ignored);
   } catch (const Error&) {  // there are none, or another program wrote them
   }
-  take_hints_(known->job.id(), to_json(with_kinds(hints, cache_.accelerator_of(nodes), before)));
+  SchedulingHints told = with_kinds(hints, cache_.accelerator_of(nodes), before);
+  const auto& started_s = known->job.status.group_started_s;
+  if (!told.rescale_cost_s && !known->job.live && started_s) {
+    told.rescale_cost_s = estimated_restart_cost(wall_now_s() - *started_s, before.rescale_cost_s);
+  }
+  take_hints_(known->job.id(), to_json(told));
 }
 
 }  // namespace adaptdl::kubernetes

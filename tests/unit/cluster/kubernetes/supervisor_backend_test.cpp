@@ -26,6 +26,7 @@ TEST_CASE("what a Python program has measured is of the kind of the nodes where 
   // It is to move to the fast node, but its pod is still on the other one.
   Json object = sample_job(Json::object(), Json::parse(R"({"group": 0, "allocation": ["fast"],
       "train": {"accelerators": {"P100": {"maxLocalBsz": 8}}}})"));
+  object["status"]["groupStartTime"] = rfc3339(wall_now_s() - 100);
   object["metadata"].erase("resourceVersion");
   std::string problem;
   const JobObject job = read_job(api.put(kTestJobs.in(kTeam), object), problem);
@@ -51,4 +52,9 @@ TEST_CASE("what a Python program has measured is of the kind of the nodes where 
   CHECK(train["accelerators"]["T4"]["perfParams"]["alpha_c"] == 1);
   CHECK(train["accelerators"]["P100"]["maxLocalBsz"] == 8);
   CHECK(train["perfParams"]["alpha_c"] == 1);
+  // It does not tell what a restart costs it.
+  CHECK(train["rescaleCost"].get<double>() == doctest::Approx(70).epsilon(0.3));
+  hints.rescale_cost_s = 7;
+  static_cast<SupervisorBackend&>(backend).hints(kTeam, "digits", hints);
+  CHECK(train["rescaleCost"] == 7);
 }
