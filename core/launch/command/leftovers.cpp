@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <set>
 #include <thread>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
@@ -59,6 +61,24 @@ std::vector<Living> living_in(const std::vector<ReplicaRecord::Process>& leaders
   return result;
 }
 
+// The groups of a generation whose launcher died before it could record them.
+std::vector<ReplicaRecord::Process> unrecorded(const ReplicaRecord& record,
+                                               const std::string& mark) {
+  const std::string generation = fmt::format("ADAPTDL_NUM_RESTARTS={}", record.generation);
+  std::set<pid_t> groups;
+  for (const std::string& pid : list_directory("/proc")) {
+    if (pid.empty() || pid.front() < '0' || pid.front() > '9') continue;
+    const auto group = group_of(pid);
+    if (group && *group > 1 && *group != ::getpgrp() && has_mark(pid, mark) &&
+        has_mark(pid, generation)) {
+      groups.insert(*group);
+    }
+  }
+  std::vector<ReplicaRecord::Process> result;
+  for (const pid_t group : groups) result.push_back({.pid = group});
+  return result;
+}
+
 }  // namespace
 
 bool group_lives(pid_t group) {
@@ -101,8 +121,9 @@ ReplicaRecord::Process this_boots_process(pid_t pid) {
 }
 
 int kill_leftovers(const ReplicaRecord& record, const std::string& mark, double seconds) {
-  if (record.processes.empty() || record.boot_id != boot_id()) return 0;
+  if (record.generation < 0 || record.boot_id != boot_id()) return 0;
   std::vector<ReplicaRecord::Process> left;
+  if (record.processes.empty()) left = unrecorded(record, mark);
   const std::vector<Living> living = living_in(record.processes);
   for (const auto& leader : record.processes) {
     if (leader.pid <= 1) continue;

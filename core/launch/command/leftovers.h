@@ -37,7 +37,9 @@ bool group_lives(pid_t group);
 // Kills (SIGKILL) the remaining process groups of the record, and waits up to `seconds` for their
 // end. Returns how many groups it killed. A group is identified by its leader's start time or, if
 // the leader is gone, by `mark`, text "NAME=VALUE" in the environment of its processes. So a reused
-// number kills nobody else.
+// number kills nobody else. A record without processes is of a launcher that died while it started
+// them: then groups whose processes have the mark, and ADAPTDL_NUM_RESTARTS of the record's
+// generation, are killed.
 int kill_leftovers(const ReplicaRecord& record, const std::string& mark, double seconds = 5);
 
 }  // namespace adaptdl::launch

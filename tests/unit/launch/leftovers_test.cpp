@@ -60,6 +60,22 @@ TEST_CASE("leftovers: only groups that are known by start or mark are killed") {
   CHECK_FALSE(other.poll());
 }
 
+TEST_CASE("leftovers: of a launcher that died while it started replicas, found by their marks") {
+  SpawnOptions options{.argv = {"sleep", "60"}};
+  options.environment = environment_with({{"MARK", "ours"}, {"ADAPTDL_NUM_RESTARTS", "3"}});
+  options.new_process_group = true;
+  Child child = spawn(options);
+  const std::string comm = "/proc/" + std::to_string(child.pid()) + "/comm";
+  while (read_file(comm, 100) != "sleep\n") std::this_thread::yield();
+  ReplicaRecord record{.generation = 2, .boot_id = boot_id()};
+  CHECK(kill_leftovers(record, "MARK=ours", 0.2) == 0);
+  record.generation = 3;
+  CHECK(kill_leftovers(record, "MARK=theirs", 0.2) == 0);
+  CHECK_FALSE(child.poll());
+  CHECK(kill_leftovers(record, "MARK=ours", 5) == 1);
+  CHECK(child.wait().value == 9);
+}
+
 TEST_CASE("leftovers: what a dead leader has left is found by the mark") {
   const TemporaryDirectory folder;
   SpawnOptions options{.argv = {"sh", "-c", "sleep 60 & echo $! > pid; kill -9 $$"}};
