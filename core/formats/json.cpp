@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/formats/json_brackets.h"
+
 namespace adaptdl {
 
 namespace {
@@ -14,26 +16,18 @@ std::string place(std::string_view text, size_t offset) {
   return fmt::format("line {}, column {}", line, column);
 }
 
-// The parser is not recursive, but printing and comparing its result is. Exact for valid JSON; of
-// invalid JSON only the valid beginning matters, because the parser stops there.
+// The parser is not recursive, but printing and comparing its result is. Of invalid JSON only the
+// valid beginning matters, because the parser stops there.
 void check_depth(std::string_view text, std::string_view what, int max_depth) {
   int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > max_depth) {
-        fail("{}: {}: nested more than {} deep", what, place(text, i), max_depth);
-      }
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
+  for_each_bracket(
+      text,
+      [&](size_t at) {
+        if (++depth > max_depth) {
+          fail("{}: {}: nested more than {} deep", what, place(text, at), max_depth);
+        }
+      },
+      [&](size_t) { --depth; });
 }
 
 }  // namespace

@@ -4,28 +4,10 @@
 #include <limits>
 #include <string>
 
+#include "core/formats/json_brackets.h"
+
 namespace adaptdl::kube {
 namespace {
-
-// Calls on_open(position) for each bracket of valid JSON that opens, and on_close(position) for
-// each that closes; not for those in texts.
-template <typename OnOpen, typename OnClose>
-void for_each_bracket(std::string_view text, const OnOpen& on_open, const OnClose& on_close) {
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      on_open(i);
-    } else if (c == ']' || c == '}') {
-      on_close(i);
-    }
-  }
-}
 
 bool is_deep(std::string_view text, int most) {
   int depth = 0, deepest = 0;
