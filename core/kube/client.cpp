@@ -17,7 +17,6 @@
 namespace adaptdl::kube {
 namespace {
 
-constexpr size_t kMaxAnswer = 32u << 20;  // an object has 1.5 MB at most; pages shrink to fit
 constexpr size_t kMaxWarnings = 100;
 
 constexpr const char* kJson = "application/json";
@@ -171,7 +170,7 @@ HttpResponse Client::send(HttpRequest request, Repeat repeat, const std::string&
                           const bool* begun) {
   const TimePoint start = Monotonic::now();
   const Cancellation* cancel = request.cancel != nullptr ? request.cancel : options_.cancel;
-  request.max_body = kMaxAnswer;
+  request.max_body = options_.max_answer;
   bool renewed = false;
   for (int attempt = 1;; ++attempt) {
     const Identity identity = credentials_.current();

@@ -28,8 +28,9 @@
 namespace adaptdl::kube {
 
 struct ClientOptions {
-  Seconds timeout{30.0};                  // for one attempt
-  Seconds retry_budget{30.0};             // no attempt starts later than this; 0: no retries
+  Seconds timeout{30.0};          // for one attempt
+  Seconds retry_budget{30.0};     // no attempt starts later than this; 0: no retries
+  size_t max_answer = 32u << 20;  // bytes; an object has 1.5 MB at most, pages shrink to fit
   std::string field_manager = "adaptdl";  // the fieldManager of changes; apply() may set another
   std::function<void(const std::string&)> trace = {};  // called for each attempt, without secrets
   const Cancellation* cancel = nullptr;                // cancels every request; outlives the client

@@ -138,8 +138,8 @@ TEST_CASE("a list is read page by page, and anew when a page is gone") {
 
 TEST_CASE("a list of large objects is read in smaller pages") {
   FakeApi api;
-  Client client(api.config());
-  const std::string large(1 << 20, 'x');
+  Client client(api.config(), {.max_answer = 128 << 10});
+  const std::string large(2 << 10, 'x');
   for (int i = 0; i < 70; ++i) {
     Json map = config_map(fmt::format("m{:02}", i));
     map["data"]["large"] = large;
