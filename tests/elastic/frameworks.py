@@ -5,7 +5,7 @@ ADAPTDL_TEST_PYTHON names a Python that can import torch and the frameworks; tes
 lacks are skipped with a message.
 """
 
-from support import (PYTHON, Command, check, kill, main, run_command, skip)
+from support import (PYTHON, Command, check, kill, main, python_has, run_command, skip)
 
 EPOCHS = 12
 
@@ -116,8 +116,7 @@ def killed_and_rescaled(folder, random, program, environment, saves_on_sigterm):
 
 
 def needs(module):
-    found = f"import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)"
-    if not PYTHON or run_command([PYTHON, "-c", found]).returncode:
+    if not python_has(module):
         skip(f"ADAPTDL_TEST_PYTHON names no Python with {module}")
 
 

@@ -6,7 +6,8 @@ torch and adaptdl; without it the test is skipped with a message.
 
 import re
 
-from support import (LONG, PYTHON, Command, check, main, read, run_command, skip_all, wait_until)
+from support import (LONG, PYTHON, Command, check, main, python_has, read, run_command, skip_all,
+                     wait_until)
 
 EPOCHS = 40
 
@@ -68,11 +69,6 @@ def rescaled(folder, random):
     folder.check_nothing_left()
 
 
-def usable():
-    return PYTHON and run_command([PYTHON, "-c", "import adaptdl.torch"],
-                                  timeout=LONG).returncode == 0
-
-
-if not usable():
+if not python_has("adaptdl"):
     skip_all("ADAPTDL_TEST_PYTHON names no Python with torch and adaptdl")
 main(rescaled)

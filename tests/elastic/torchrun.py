@@ -9,7 +9,7 @@ import json
 import os
 import signal
 
-from support import (LONG, PYTHON, Command, check, kill, main, read, run_command, skip_all,
+from support import (PYTHON, Command, check, kill, main, python_has, read, run_command, skip_all,
                      wait_until)
 
 # DistributedDataParallel as in PyTorch's own examples for torchrun, with a snapshot in each epoch.
@@ -184,12 +184,7 @@ def events(folder, random):
     check("epoch 2 rank 1" in read(run.err), "no output", read(run.err))
 
 
-def usable():
-    return PYTHON and run_command([PYTHON, "-c", "import torch.distributed"],
-                                  timeout=LONG).returncode == 0
-
-
-if not usable():
+if not python_has("torch"):
     skip_all("ADAPTDL_TEST_PYTHON names no Python with torch")
 main(killed_and_rescaled, first_error, sharded_checkpoint, virtual_local_rank, ends_instead,
      side_by_side, events)

@@ -6,10 +6,9 @@ with a message.
 """
 
 import json
-import os
 import re
 
-from support import check, main, run_command, service, skip_all, wait_until
+from support import PYTHON, check, main, python_has, service, skip_all, wait_until
 
 PROGRAM = '''
 import os, time
@@ -50,8 +49,6 @@ dist.all_reduce(total)
 print(os.environ["ROLE_NAME"], "rank", dist.get_rank(), "sees", int(total), flush=True)
 dist.destroy_process_group()
 '''
-
-PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
 
 
 def rescaled(folder, random):
@@ -97,10 +94,6 @@ def for_torchrun(folder, random):
         check(printed == ["trainer rank 0 sees 2", "trainer rank 1 sees 2"], "odd output", printed)
 
 
-def usable():
-    return PYTHON and run_command([PYTHON, "-c", "import adaptdl.torch"]).returncode == 0
-
-
-if not usable():
+if not python_has("adaptdl"):
     skip_all("ADAPTDL_TEST_PYTHON names no Python with torch and adaptdl")
 main(rescaled, for_torchrun)

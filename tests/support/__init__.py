@@ -7,7 +7,7 @@ meson sets PYTHONPATH to the parent folder; by hand:
 
 from .charts import check_charts
 from .checks import PATIENCE, SKIPPED, Failed, check, shortened, skip, wait_until
-from .commands import LONG, PYTHON, Command
+from .commands import LONG, PYTHON, Command, python_has
 from .disks import SmallDisk
 from .files import (json_lines, last_lines, logs_below, read, read_json, read_safetensors,
                     write)

@@ -6,10 +6,17 @@ import subprocess
 
 from .checks import PATIENCE, check, wait_until
 from .files import read
+from .processes import run_command
 
 # The Python that tests use for programs; None if there is none.
 PYTHON = os.environ.get("ADAPTDL_TEST_PYTHON")
 LONG = max(PATIENCE, 120)  # s; `import torch` alone takes many on a busy machine
+
+
+def python_has(module):
+    """Whether PYTHON can find the module, which is not imported: that takes seconds."""
+    found = f"import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)"
+    return bool(PYTHON) and run_command([PYTHON, "-c", found]).returncode == 0
 
 
 class Command:

@@ -48,15 +48,39 @@ struct Living {
   pid_t group;
 };
 
-std::vector<Living> living_in(const std::vector<ReplicaRecord::Process>& leaders) {
+std::vector<Living> all_living() {
   std::vector<Living> result;
   for (const std::string& pid : list_directory("/proc")) {
     if (pid.empty() || pid.front() < '0' || pid.front() > '9') continue;
-    const auto group = group_of(pid);
-    const bool ours = group && std::any_of(leaders.begin(), leaders.end(), [&](const auto& leader) {
-                        return leader.pid == *group;
-                      });
-    if (ours) result.push_back({pid, *group});
+    if (const auto group = group_of(pid)) result.push_back({pid, *group});
+  }
+  return result;
+}
+
+std::vector<Living> living_in(const std::vector<ReplicaRecord::Process>& leaders) {
+  std::vector<Living> result = all_living();
+  std::erase_if(result, [&](const Living& one) {
+    return std::none_of(leaders.begin(), leaders.end(),
+                        [&](const auto& leader) { return leader.pid == one.group; });
+  });
+  return result;
+}
+
+// The groups of the record that live.
+std::vector<ReplicaRecord::Process> recorded(const ReplicaRecord& record, const std::string& mark) {
+  std::vector<ReplicaRecord::Process> result;
+  const std::vector<Living> living = living_in(record.processes);
+  for (const auto& leader : record.processes) {
+    if (leader.pid <= 1) continue;
+    const auto started = process_start_time(leader.pid);
+    const bool same = started && *started == leader.start_time;
+    const bool marked =
+        !started && std::any_of(living.begin(), living.end(), [&](const Living& one) {
+          return one.group == leader.pid && has_mark(one.pid, mark);
+        });
+    const bool any = std::any_of(living.begin(), living.end(),
+                                 [&](const Living& one) { return one.group == leader.pid; });
+    if (any && (same || marked)) result.push_back(leader);
   }
   return result;
 }
@@ -66,12 +90,10 @@ std::vector<ReplicaRecord::Process> unrecorded(const ReplicaRecord& record,
                                                const std::string& mark) {
   const std::string generation = fmt::format("ADAPTDL_NUM_RESTARTS={}", record.generation);
   std::set<pid_t> groups;
-  for (const std::string& pid : list_directory("/proc")) {
-    if (pid.empty() || pid.front() < '0' || pid.front() > '9') continue;
-    const auto group = group_of(pid);
-    if (group && *group > 1 && *group != ::getpgrp() && has_mark(pid, mark) &&
-        has_mark(pid, generation)) {
-      groups.insert(*group);
+  for (const Living& one : all_living()) {
+    if (one.group > 1 && one.group != ::getpgrp() && has_mark(one.pid, mark) &&
+        has_mark(one.pid, generation)) {
+      groups.insert(one.group);
     }
   }
   std::vector<ReplicaRecord::Process> result;
@@ -122,21 +144,8 @@ ReplicaRecord::Process this_boots_process(pid_t pid) {
 
 int kill_leftovers(const ReplicaRecord& record, const std::string& mark, double seconds) {
   if (record.generation < 0 || record.boot_id != boot_id()) return 0;
-  std::vector<ReplicaRecord::Process> left;
-  if (record.processes.empty()) left = unrecorded(record, mark);
-  const std::vector<Living> living = living_in(record.processes);
-  for (const auto& leader : record.processes) {
-    if (leader.pid <= 1) continue;
-    const auto started = process_start_time(leader.pid);
-    const bool same = started && *started == leader.start_time;
-    const bool marked =
-        !started && std::any_of(living.begin(), living.end(), [&](const Living& one) {
-          return one.group == leader.pid && has_mark(one.pid, mark);
-        });
-    const bool any = std::any_of(living.begin(), living.end(),
-                                 [&](const Living& one) { return one.group == leader.pid; });
-    if (any && (same || marked)) left.push_back(leader);
-  }
+  const std::vector<ReplicaRecord::Process> left =
+      record.processes.empty() ? unrecorded(record, mark) : recorded(record, mark);
   for (const auto& leader : left) ::kill(-leader.pid, SIGKILL);
   const TimePoint deadline =
       Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(Seconds(seconds));

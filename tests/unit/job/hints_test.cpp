@@ -230,8 +230,6 @@ TEST_CASE("hints: written and read back they are the same") {
   CHECK(to_json(SchedulingHints{}).size() == 8);  // AdaptDL's own fields are always there
 }
 
-}  // namespace
-
 TEST_CASE("the cost of a restart, by when a program that does not tell it reports") {
   CHECK(estimated_restart_cost(280, {}) == 250);
   CHECK(estimated_restart_cost(310, 250) == 250);  // the next report says nothing new
@@ -240,3 +238,5 @@ TEST_CASE("the cost of a restart, by when a program that does not tell it report
   CHECK(estimated_restart_cost(-5, {}) == 0);      // the clock was set
   CHECK_FALSE(estimated_restart_cost(1e6, {}));    // it has run for long
 }
+
+}  // namespace
