@@ -220,8 +220,10 @@ def after_logout(folder, random):
         local.environment["XDG_RUNTIME_DIR"] = folder.file("other")
         os.mkdir(local.environment["XDG_RUNTIME_DIR"], 0o700)
         local.run("wait", name)
-        err = local.command("submit", "--", "/bin/sh", "-c", "exit 0")[2]
-        check("Started" not in err, "it is found", err)
+        code, out, err = local.command("submit", "--", "/bin/sh", "-c", "exit 0")
+        check(code == 0 and "Started" not in err, "it is found", err)
+        # A job whose start the service's end interrupts would wait for the next service.
+        local.run("wait", out.strip())
         pid = local.request("hello")["pid"]
         os.remove(local.socket_path())
         code, _, err = local.command("scale", name, "1")
