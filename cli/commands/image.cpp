@@ -141,7 +141,8 @@ Option archive_option() {
           "Write the image as an archive for `ctr image import`, `docker load` or `podman load`."};
 }
 Option plain_option() {
-  return {.name = "plain-http", .doc = "Allow HTTP for any registry."};
+  return {.name = "plain-http",
+          .doc = "Use HTTP, without credentials, for a registry on another machine."};
 }
 
 }  // namespace

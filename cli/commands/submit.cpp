@@ -181,6 +181,9 @@ Command submit_command() {
             .kind = Kind::text,
             .value = "SECRET",
             .doc = "Kubernetes: Secret with which pods pull the image."},
+           {.name = "plain-http",
+            .doc = "Kubernetes: use HTTP, without credentials, for a registry on another machine; "
+                   "see adaptdl-image(1)."},
            {.name = "proxy-port",
             .kind = Kind::integer,
             .value = "PORT",

@@ -34,6 +34,7 @@ client::SubmitOptions submit_options(const Arguments& arguments) {
           .platform = given("platform"),
           .storage_size = given("checkpoint-storage-size"),
           .storage_class = arguments.text("checkpoint-storage-class"),
+          .plain_http = arguments.flag("plain-http"),
           .proxy_port = arguments.given("proxy-port")};
 }
 

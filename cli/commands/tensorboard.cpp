@@ -126,7 +126,7 @@ Command tensorboard_create_command() {
                {.name = "image",
                 .kind = Kind::text,
                 .value = "IMAGE",
-                .fallback = "tensorflow/tensorflow",
+                .fallback = "tensorflow/tensorflow:2.19.0",
                 .doc = "Kubernetes: image with `tensorboard` in PATH."}}),
           .positionals = {name_positional()},
           .examples = {{"adaptdl tensorboard create curves", "Create an instance named curves."},

@@ -27,6 +27,7 @@ struct SubmitOptions {
   std::optional<std::string> base, dockerfile, platform;
   std::optional<std::string> storage_size;  // none: kDefaultStorage, or the value of the job file
   std::string storage_class;
+  bool plain_http = false;  // for a registry on another machine
   bool proxy_port = false;  // --proxy-port was given
 };
 

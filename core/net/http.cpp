@@ -196,7 +196,7 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
     throw HttpAnswerTooLarge(
         fmt::format("{}: the answer is larger than {} bytes", what, request.max_body));
   }
-  if (*code != CURLE_OK) throw transfer_error(curl, *code, handle_->options, what, reason);
+  if (*code != CURLE_OK) throw_transfer_error(curl, *code, handle_->options, what, reason);
   answer.response.status = status_of(curl);
   return std::move(answer.response);
 }

@@ -67,6 +67,12 @@ class HttpError : public Error {
   bool may_have_arrived_;
 };
 
+// The server's certificate is not trusted; nothing was sent.
+class HttpCertificateError : public HttpError {
+ public:
+  explicit HttpCertificateError(const std::string& message) : HttpError(message, false) {}
+};
+
 // The answer is larger than HttpRequest::max_body.
 class HttpAnswerTooLarge : public HttpError {
  public:

@@ -154,18 +154,19 @@ std::string shown_url(const std::string& url) {
   return text;
 }
 
-HttpError transfer_error(CURL* curl, CURLcode code, const HttpClientOptions& options,
-                         const std::string& what, const char* reason) {
+void throw_transfer_error(CURL* curl, CURLcode code, const HttpClientOptions& options,
+                          const std::string& what, const char* reason) {
   long sent = 0;
   curl_easy_getinfo(curl, CURLINFO_REQUEST_SIZE, &sent);
   std::string text = *reason != '\0' ? reason : curl_easy_strerror(code);
   if (code == CURLE_PEER_FAILED_VERIFICATION) {
-    text = fmt::format("the server's certificate is not trusted: {}; {}", text,
-                       options.authorities.empty()
-                           ? "if you trust it, set SSL_CERT_FILE to a file with its CA certificate"
-                           : "it does not match the CA certificates configured for this server");
+    throw HttpCertificateError(
+        fmt::format("{}: the server's certificate is not trusted: {}; {}", what, text,
+                    options.authorities.empty()
+                        ? "if you trust it, set SSL_CERT_FILE to a file with its CA certificate"
+                        : "it does not match the CA certificates configured for this server"));
   }
-  return {what + ": " + text, sent > 0};
+  throw HttpError(what + ": " + text, sent > 0);
 }
 
 }  // namespace adaptdl

@@ -42,8 +42,8 @@ long curl_milliseconds(Seconds seconds);
 // The URL for messages: without user, password and query, which may be secret.
 std::string shown_url(const std::string& url);
 
-// The Error for a transfer that did not end well. `reason` is CURLOPT_ERRORBUFFER's.
-HttpError transfer_error(CURL* curl, CURLcode code, const HttpClientOptions& options,
-                         const std::string& what, const char* reason);
+// Throws the HttpError for a transfer that did not end well. `reason` is CURLOPT_ERRORBUFFER's.
+[[noreturn]] void throw_transfer_error(CURL* curl, CURLcode code, const HttpClientOptions& options,
+                                       const std::string& what, const char* reason);
 
 }  // namespace adaptdl

@@ -32,7 +32,7 @@ struct WebSocket::Handle {
   CurlHandle curl;
 
   [[noreturn]] void throw_error(CURLcode code) {
-    throw transfer_error(curl.get(), code, connection, what, reason);
+    throw_transfer_error(curl.get(), code, connection, what, reason);
   }
 };
 

@@ -109,6 +109,11 @@ RegistryAuth::RegistryAuth(std::string registry, Credential credential, TokenReq
 
 void RegistryAuth::challenge(const HttpResponse& answer, const std::string& origin) {
   origin_ = origin;
+  const bool plain = origin.starts_with("http://");
+  if (plain && !on_this_machine(origin.substr(origin.find("://") + 3)) && !credential_.empty()) {
+    credential_ = {};
+    withheld_ = true;
+  }
   for (const auto& [name, value] : answer.headers) {
     if (name != "www-authenticate") continue;
     for (const Challenge& offered : parse_challenges(value)) {
@@ -118,6 +123,15 @@ void RegistryAuth::challenge(const HttpResponse& answer, const std::string& orig
       if (better || newer || first) challenge_ = offered;
     }
   }
+}
+
+std::string RegistryAuth::no_credential() const {
+  if (withheld_) {
+    return "there are credentials for it, but plain HTTP would show them to others; use HTTPS, or "
+           "remove the login if the registry needs none";
+  }
+  return fmt::format(
+      "no credentials found for it, log in: `docker login {0}` or `podman login {0}`", registry_);
 }
 
 std::string RegistryAuth::header(const std::vector<std::string>& scopes) {
@@ -166,7 +180,7 @@ RegistryAuth::Token RegistryAuth::fetch(const std::vector<std::string>& scopes) 
   const std::string realm = url_origin(challenge_.parameter("realm"));
   if (realm.empty()) fail("{}: its token server (realm) is not a valid URL", registry_);
   const bool plain = origin_.starts_with("http://") &&
-                     (realm == origin_ || plain_http_allowed(realm.substr(realm.find("://") + 3)));
+                     (realm == origin_ || on_this_machine(realm.substr(realm.find("://") + 3)));
   if (!realm.starts_with("https://") && !plain) {
     fail(
         "{}: its token server {} does not use https, so others could read the credentials; the "
@@ -179,7 +193,8 @@ RegistryAuth::Token RegistryAuth::fetch(const std::vector<std::string>& scopes) 
   const std::string what = "the token server " + realm;
   if (answer.status == 401 || answer.status == 403) {
     throw Error(
-        credential_.empty()
+        withheld_ ? registry_ + ": " + no_credential()
+        : credential_.empty()
             ? fmt::format("{}: {} gives no token without credentials; log in with docker or "
                           "podman: `docker login {}`",
                           registry_, what, registry_)

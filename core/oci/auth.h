@@ -37,7 +37,8 @@ class RegistryAuth {
 
   // Reads the challenge from a 401 answer; an answer without one changes nothing. `origin` is the
   // registry's url_origin(). A registry over plain HTTP may have a token server over plain HTTP, if
-  // that is the registry itself or plain_http_allowed() accepts it.
+  // that is the registry itself or on this machine. The credentials are dropped if plain HTTP would
+  // carry them over a network.
   void challenge(const HttpResponse& answer, const std::string& origin);
 
   // The header's value for these scopes, "repository:NAME:pull,push", the push scope first; "" if
@@ -50,6 +51,8 @@ class RegistryAuth {
   void forget(const std::vector<std::string>& scopes);
 
   bool has_credential() const { return !credential_.empty(); }
+  // What to do about a refusal without credentials.
+  std::string no_credential() const;
 
  private:
   struct Token {
@@ -62,6 +65,7 @@ class RegistryAuth {
 
   std::string registry_, origin_;
   Credential credential_;
+  bool withheld_ = false;  // there are credentials, but others could read them
   TokenRequest send_;
   Challenge challenge_;
   std::map<std::vector<std::string>, Token> tokens_;

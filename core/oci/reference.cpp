@@ -174,15 +174,11 @@ std::string registry_host(const std::string& registry) {
   return registry == kHub ? "registry-1.docker.io" : registry;
 }
 
-bool plain_http_allowed(std::string_view host) {
+bool on_this_machine(std::string_view host) {
   const std::string bare(bare_host(host));
-  if (bare == "localhost" || bare.ends_with(".localhost")) return true;
+  if (bare == "localhost" || bare.ends_with(".localhost")) return true;  // RFC 6761
   in_addr four{};
-  if (inet_pton(AF_INET, bare.c_str(), &four) == 1) {
-    const uint32_t address = ntohl(four.s_addr);
-    return (address >> 24) == 127 || (address >> 24) == 10 || (address >> 20) == 0xac1 ||
-           (address >> 16) == 0xc0a8;
-  }
+  if (inet_pton(AF_INET, bare.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
   in6_addr six{};
   return inet_pton(AF_INET6, bare.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
 }

@@ -35,9 +35,9 @@ std::string to_string(const Reference& reference);
 // The host (with port) that serves the registry: docker.io is served by registry-1.docker.io.
 std::string registry_host(const std::string& registry);
 
-// Whether plain HTTP needs no explicit flag: `host` (with or without port) is this machine or a
-// numeric address of a private network (RFC 1918).
-bool plain_http_allowed(std::string_view host);
+// Whether `host` (with or without port) is a name or an address of the loopback interface. Only
+// there plain HTTP needs no explicit flag and may carry credentials: nobody else can read it.
+bool on_this_machine(std::string_view host);
 
 // "sha256:" and 64 lower-case hexadecimal digits.
 bool is_digest(std::string_view text);

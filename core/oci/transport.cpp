@@ -143,10 +143,12 @@ void Transport::connect() {
   if (!options_.proxy.url.empty()) return ping_well(options_.proxy.url);
   const std::string host = registry_host(registry_);
   if (options_.plain_http) return ping_well("http://" + host);
-  if (!plain_http_allowed(host)) return ping_well("https://" + host);
-  // A registry of this machine or network: prefer TLS.
+  if (!on_this_machine(host)) return ping_well("https://" + host);
+  // A registry of this machine: prefer TLS.
   try {
     accept("https://" + host, ping("https://" + host));
+  } catch (const HttpCertificateError&) {
+    throw;  // it does speak TLS, but is perhaps another one
   } catch (const HttpError& secure) {
     HttpResponse answer;
     try {
@@ -228,13 +230,14 @@ HttpResponse Transport::send_authorised(const RegistryRequest& request) {
     last = send_following(request, authorisation);
   }
   if (last.response.status != 401 || !last.own) return last.response;
-  throw Error(
-      fmt::format("{}: {} {} is refused: {}; {}: `docker login {}` or `podman login {}`", registry_,
-                  request.method, without_query(request.url), registry_problem(last.response),
-                  auth_.has_credential() ? "log in with an account that may do this"
-                                         : "no credentials found for it, log in",
-                  registry_, registry_),
-      ExitCode::auth);
+  throw Error(fmt::format("{}: {} {} is refused: {}; {}", registry_, request.method,
+                          without_query(request.url), registry_problem(last.response),
+                          auth_.has_credential()
+                              ? fmt::format("log in with an account that may do this: `docker "
+                                            "login {0}` or `podman login {0}`",
+                                            registry_)
+                              : auth_.no_credential()),
+              ExitCode::auth);
 }
 
 HttpResponse Transport::send(const RegistryRequest& request) {

@@ -33,7 +33,8 @@ std::string pinned(const oci::Reference& pushed) {
 std::shared_ptr<oci::Registry> open_registry(const oci::Reference& where, const ImageTarget& target,
                                              ImageProgress& progress) {
   oci::RegistryOptions options;
-  options.plain_http = target.plain_http;
+  options.plain_http =
+      target.plain_http && (!target.where || target.where->registry == where.registry);
   options.progress = [&](const oci::BlobProgress& blob) { progress.update(blob); };
   if (target.verbose) options.trace = [](const std::string& line) { talk(line); };
   const bool proxied =
@@ -64,7 +65,7 @@ oci::Reference name_in_store(const ProjectImage& project) {
 // Otherwise each tool needs a configuration of its own.
 bool tool_may_push(const ImageTarget& target) {
   return target.where && target.proxy.url.empty() && !target.plain_http &&
-         !oci::plain_http_allowed(target.where->registry);
+         !oci::on_this_machine(target.where->registry);
 }
 
 DeliveredImage deliver_by_tool(const ProjectImage& project, const std::string& tool,

@@ -17,7 +17,7 @@ struct ImageTarget {
   std::optional<oci::Reference> where = {};  // pushed there
   std::string archive = {};                  // written to that file; "": not written
   oci::RegistryProxy proxy = {};             // to reach its registry
-  bool plain_http = false;                   // for all registries
+  bool plain_http = false;                   // for its registry; for all if it goes to none
   bool quiet = false, verbose = false;
 };
 

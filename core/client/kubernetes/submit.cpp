@@ -195,7 +195,8 @@ class KubernetesJobRequest : public JobRequest {
       project.dockerfile = own;
     }
     project.base = options_.base.value_or(named);
-    ImageTarget target = {.quiet = options_.quiet, .verbose = options_.verbose};
+    ImageTarget target = {
+        .plain_http = options_.plain_http, .quiet = options_.quiet, .verbose = options_.verbose};
     if (const std::string& repository = options_.repository; !repository.empty()) {
       target.where = oci::parse_repository(repository, "--repo");
     } else {

@@ -65,6 +65,27 @@ TEST_CASE("credentials go to no realm that is not https") {
   CHECK_ERROR(auth.header({"s"}), "its token server (realm) is not a valid URL");
 }
 
+TEST_CASE("credentials go over plain HTTP to this machine alone") {
+  std::vector<HttpRequest> asked;
+  const TokenRequest send = [&](const HttpRequest& request) {
+    asked.push_back(request);
+    return HttpResponse{401, {}, ""};
+  };
+  RegistryAuth auth("10.0.0.1", {"me", "it", ""}, send);
+  auth.challenge(refused("Basic realm=x"), "http://10.0.0.1");
+  CHECK(auth.header({"s"}) == "");
+  CHECK(!auth.has_credential());
+  CHECK(contains(auth.no_credential(), "plain HTTP would show them"));
+  RegistryAuth token("10.0.0.1", {"me", "it", ""}, send);
+  token.challenge(refused("Bearer realm=\"http://10.0.0.1/token\""), "http://10.0.0.1");
+  CHECK_ERROR(token.header({"s"}), "plain HTTP would show them");
+  REQUIRE(asked.size() == 1);
+  CHECK(asked[0].headers.empty());
+  RegistryAuth here("localhost", {"me", "it", ""}, send);
+  here.challenge(refused("Basic realm=x"), "http://localhost:5000");
+  CHECK(here.header({"s"}) == "Basic bWU6aXQ=");
+}
+
 TEST_CASE("Basic sends what there is, and nothing without credentials") {
   const TokenRequest nobody = [](const HttpRequest&) { return HttpResponse{}; };
   RegistryAuth with("r.io", {"me", "it", ""}, nobody), without("r.io", {}, nobody);

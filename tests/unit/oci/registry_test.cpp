@@ -3,6 +3,7 @@
 #include "core/oci/digest.h"
 #include "core/oci/media_types.h"
 #include "tests/unit/base/expect_error.h"
+#include "tests/unit/net/certificate.h"
 #include "tests/unit/oci/fake_registry.h"
 
 namespace adaptdl::oci::registry_test {
@@ -282,6 +283,20 @@ TEST_CASE("a registry of this machine is found by HTTP when it speaks no TLS; ot
   Registry none({fmt::format("127.0.0.1:{}", page.port()), "app", "latest", ""}, noting(pauses),
                 {});
   CHECK_ERROR(none.blob("app", digest, 9), "https://127.0.0.1:");
+}
+
+TEST_CASE("a registry of this machine whose certificate is not trusted is not asked by HTTP") {
+  const Certificate own = make_certificate();
+  HttpServer secure({.tls = HttpTls{own.certificate, own.key}},
+                    [](const HttpServerRequest&, const HttpReply& reply) {
+                      reply.send({200, {}, ""});
+                    });
+  std::string trace;
+  RegistryOptions options;
+  options.trace = [&](const std::string& line) { trace += line + "\n"; };
+  Registry registry({fmt::format("localhost:{}", secure.port()), "app", "latest", ""}, options, {});
+  CHECK_ERROR(registry.blob("app", digest_of("b"), 9), "certificate is not trusted");
+  CHECK(!contains(trace, "http://"));
 }
 
 TEST_CASE("the trace holds no query and no secret") {
