@@ -86,18 +86,18 @@ int refuse_program(const std::string& program) {
 
 // Fails with advice if the run could not write its files.
 void check_folders(const launch::CommandOptions& options) {
-  const auto check = [](const std::string& folder, mode_t mode, const char* flag) {
+  const auto check = [](const std::string& folder, const char* flag) {
     try {
-      make_directories(folder, mode);
+      make_directories(folder, 0700);
       if (::access(folder.c_str(), W_OK | X_OK) != 0) fail_errno(errno, folder);
     } catch (const Error& error) {
       fail("{}; name a folder that you may write to with {}, or start the command in one",
            error.what(), flag);
     }
   };
-  check(parent_directory(options.replicas_file), 0700, "--log-dir");
-  check(options.log_dir, 0777, "--log-dir");
-  check(options.checkpoint_dir, 0700, "--checkpoint-dir");
+  check(parent_directory(options.replicas_file), "--log-dir");
+  check(options.log_dir, "--log-dir");
+  check(options.checkpoint_dir, "--checkpoint-dir");
 }
 
 std::vector<int> parse_ranks(const std::string& text) {

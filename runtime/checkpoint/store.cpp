@@ -35,7 +35,7 @@ CheckpointManifest write_data(const std::string& folder, CheckpointHeader header
   CheckpointManifest manifest;
   manifest.header = std::move(header);
   const std::string path = join_path(folder, kData);
-  const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
   const std::string padding(kCheckpointAlignment, '\0');
   uint64_t offset = 0;
   for (const TensorView& tensor : tensors) {
@@ -164,7 +164,7 @@ WrittenCheckpoint CheckpointStore::write(CheckpointHeader header,
   ADAPTDL_CHECK(header.step >= 0 && header.step <= kMaxCheckpointStep);
   const int64_t step = header.step;
   if (header.created.empty()) header.created = rfc3339(std::chrono::system_clock::now());
-  make_directories(directory_);
+  make_directories(directory_, 0700);
   remove_leftovers(put_back());
 
   WrittenCheckpoint written;
@@ -174,7 +174,7 @@ WrittenCheckpoint CheckpointStore::write(CheckpointHeader header,
     PartialFolder folder(directory_);
     const CheckpointManifest manifest = write_data(folder.path(), std::move(header), tensors);
     const std::string path = join_path(folder.path(), kCheckpointManifest);
-    const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     write_all(fd.get(), checkpoint_manifest_text(manifest), path);
     sync_file(fd.get(), path);
     sync_directory(folder.path());

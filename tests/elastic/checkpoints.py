@@ -122,4 +122,25 @@ def mean_of_buffers(folder, draw):
         check(tensor(step, "buffer/mask") == (float("-inf"),) * 2, "the mask", step)
 
 
-main(quick_kills, left_alone, finite, mean_of_buffers)
+def private_files(folder, draw):
+    """Whatever the umask, only the user can read a run's logs, record and checkpoints."""
+    mask = os.umask(0)
+    try:
+        run = folder.run(folder.program("slow"), "--set", "max_steps=20", "--replicas", "2",
+                         "--name", "mine")
+        run.expect_end(0)
+        code, _, err = folder.command("run", "--name", "script", "--", "/bin/echo", "hello")
+        check(code == 0, "the command failed", err)
+    finally:
+        os.umask(mask)
+    inside = [os.path.join(top, name) for top, folders, files in os.walk(folder.path)
+              for name in folders + files if ".run" in os.path.join(top, name)]
+    check(any(path.endswith("manifest.json") for path in inside), "no checkpoint", inside)
+    check(sum(path.endswith("replica-0.log") for path in inside) == 2, "no logs", inside)
+    # The result is for others, too, once the user lets them into its folder.
+    open_ones = [path for path in inside if os.lstat(path).st_mode & 0o077
+                 and not path.endswith("model.pt") and not os.path.islink(path)]
+    check(not open_ones, "others may read", open_ones)
+
+
+main(quick_kills, left_alone, finite, mean_of_buffers, private_files)

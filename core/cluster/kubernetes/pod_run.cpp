@@ -96,7 +96,8 @@ void set_pod_options(const PodRun& pod, const Given& given, launch::RunOptions& 
         environment_variable("ADAPTDL_SHARE_PATH").value_or(options.checkpoint_dir);
   }
   if (lacks("log-dir")) {
-    options.log_dir = environment_variable("TMPDIR").value_or("/tmp") + "/adaptdl-logs";
+    const auto chosen = environment_variable("TMPDIR");
+    options.log_dir = chosen ? *chosen + "/adaptdl-logs" : join_path(runtime_directory(), "logs");
   }
   // The secret includes the group's number, so that pods of an earlier group cannot join.
   options.hosts = launch::HostsOptions{fmt::format("{}/{}", pod.token, pod.group), pod.port};

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::seconds kJoinPatience{5};  // from the connection to the proof
 constexpr std::chrono::seconds kAgentsPatience{2};
-constexpr size_t kMostStrangers = 64;       // connections without a proof, at once
+constexpr int kMostStrangers = 64;          // connections without a proof, at once
 constexpr uint32_t kStrangersFrame = 4096;  // bytes
 constexpr int kMostSlots = 1'000'000;
 
@@ -143,9 +143,11 @@ void AgentServer::accept_all() {
   for (;;) {
     Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) return;
-    const auto strangers = std::count_if(agents_.begin(), agents_.end(),
-                                         [](const auto& agent) { return !agent->proven; });
-    if (static_cast<size_t>(strangers) >= kMostStrangers) continue;
+    // An agent proves itself at once, so whoever has been silent for longest has to go.
+    const auto unproven = [](const auto& agent) { return !agent->proven && !agent->gone; };
+    if (std::count_if(agents_.begin(), agents_.end(), unproven) >= kMostStrangers) {
+      drop(**std::find_if(agents_.begin(), agents_.end(), unproven), "was silent for too long");
+    }
     watch_peer(socket.get());
     auto agent = std::make_shared<Agent>(std::move(socket), Monotonic::now() + kJoinPatience);
     agent->channel.post(

@@ -120,12 +120,12 @@ struct LogWriter::Log {
   }
 
   void open_file() {
-    file = Fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+    file = Fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
     open_error = errno;
     struct stat status {};
     size = file && fstat(file.get(), &status) == 0 ? status.st_size : 0;
     const std::string name = path + kTimes;
-    times = Fd(::open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+    times = Fd(::open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
     times_size = times && fstat(times.get(), &status) == 0 ? status.st_size : 0;
     stamped_s = 0;
   }
@@ -150,7 +150,7 @@ LogWriter::LogWriter(std::string folder, int64_t bytes_max, std::function<void(s
       talk_(std::move(talk)),
       echo_(std::move(echo)),
       wake_(eventfd(0, EFD_CLOEXEC)) {
-  make_directories(folder_);
+  make_directories(folder_, 0700);
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "logs");
     loop();

@@ -40,9 +40,9 @@ std::string holder(int lock) {
 
 RunFolder::RunFolder(const std::string& name, std::string folder, std::string record_file)
     : folder_(std::move(folder)), record_file_(std::move(record_file)) {
-  make_directories(folder_);
+  make_directories(folder_, 0700);
   const std::string path = join_path(folder_, kLock);
-  lock_ = open_file(path, O_RDWR | O_CREAT, 0644);
+  lock_ = open_file(path, O_RDWR | O_CREAT, 0600);
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) fail_errno(errno, path + ": cannot lock");
     fail(
@@ -128,7 +128,7 @@ void RunFolder::clear() {
 
 void RunFolder::write(const nlohmann::json& record) const {
   const std::string text = dump_json(record) + "\n";
-  write_file_atomic(join_path(folder_, kRecord), text);
+  write_file_atomic(join_path(folder_, kRecord), text, 0600);
   make_directories(parent_directory(record_file_), 0700);
   write_file_atomic(record_file_, text, 0600);
 }

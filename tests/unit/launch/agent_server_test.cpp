@@ -216,6 +216,25 @@ TEST_CASE("strangers are let go") {
   CHECK(launcher.events.empty());
 }
 
+TEST_CASE("many silent strangers keep no agent out") {
+  Launcher launcher;
+  std::vector<std::unique_ptr<OtherSide>> silent;
+  const auto connect = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      silent.push_back(std::make_unique<OtherSide>(launcher));
+      CHECK(silent.back()->hear(launcher)["type"] == "challenge");
+    }
+  };
+  connect(60);
+  OtherSide agent(launcher);
+  CHECK(agent.join(launcher, 3)["type"] == "joined");
+  connect(10);
+  CHECK(silent.front()->closed(launcher));
+  OtherSide second(launcher);
+  CHECK(second.join(launcher, 4)["type"] == "joined");
+  CHECK(launcher.events == std::vector<std::string>{"host-3 joined 3", "host-4 joined 4"});
+}
+
 TEST_CASE("what both sides prove says which side, which slot and which connection") {
   const std::string proof = link_proof("s", "agent", "a", "b", 1);
   CHECK(proof.size() == 64);
