@@ -299,7 +299,7 @@ _adaptdl() {
       inspect) flags="$flags --set -o --format" ;;
       export) flags="$flags -o --format" ;;
       serve) flags="$flags --slots --policy --policy-option --stop --install" ;;
-      submit) flags="$flags -f --file -n --name --replicas --restartable --max-restarts --role -r --redirects -t --tee --standalone --set --tensorboard --wait --follow --dry-run --no-start --image --base -d --dockerfile --platform --repo --repo-creds --proxy-port --checkpoint-storage-size --checkpoint-storage-class -o --format --cluster --namespace --context --kubeconfig" ;;
+      submit) flags="$flags -f --file -n --name --replicas --restartable --max-restarts --role -r --redirects -t --tee --standalone --set --tensorboard --wait --follow --dry-run --no-start --image --base -d --dockerfile --platform --repo --repo-creds --plain-http --proxy-port --checkpoint-storage-size --checkpoint-storage-class -o --format --cluster --namespace --context --kubeconfig" ;;
       ls) flags="$flags -a --all -A --all-namespaces -l --selector -w --watch -o --format --cluster -n --namespace --context --kubeconfig" ;;
       top) flags="$flags --interval --count --sort --reverse --cluster -n --namespace --context --kubeconfig" ;;
       describe) flags="$flags -o --format --cluster -n --namespace --context --kubeconfig" ;;
@@ -326,7 +326,7 @@ _adaptdl() {
       install) flags="$flags -n --namespace --image -f --values --set --context --kubeconfig -y --yes --dry-run --timeout -o --format" ;;
       upgrade) flags="$flags --image -f --values --set --reset-values --context --kubeconfig -y --yes --dry-run --timeout" ;;
       uninstall) flags="$flags --keep-jobs --context --kubeconfig -y --yes --timeout" ;;
-      operator) flags="$flags --namespace --context --kubeconfig --only --policy --policy-option --interval --accelerator-label --address --supervisor-port --supervisor-url --metrics-port --webhook-port --certificate-lifetime --min-nodes --max-nodes --placeholder-image --placeholder-spec --expander-interval --scale-down-delay --default-resources --patch-pods --patch-containers" ;;
+      operator) flags="$flags --namespace --context --kubeconfig --only --policy --policy-option --interval --accelerator-label --address --supervisor-port --supervisor-url --metrics-port --webhook-port --certificate-lifetime --min-nodes --max-nodes --placeholder-image --placeholder-spec --expander-interval --scale-down-delay --default-resources --load-pickles --patch-pods --patch-containers" ;;
       image-build) flags="$flags -t --tag -f --dockerfile --base --archive --platform --build-arg --plain-http -o --format" ;;
       image-push) flags="$flags --context --kubeconfig --base --with-torch --archive --plain-http -o --format" ;;
       simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --rules --interference --seed --timeline --plot -o --format" ;;

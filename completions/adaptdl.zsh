@@ -340,7 +340,7 @@ _adaptdl_image() {
     '--archive[Write the image as an archive for `ctr image import`, `docker load` or `podman load`.]:FILE:_files' \
     '--platform[Platform of the base image, such as linux/arm64. Default\: this machine'\''s.]:OS/ARCH: ' \
     '*--build-arg[Value of an ARG of the Dockerfile.]:NAME=VALUE: ' \
-    '--plain-http[Allow HTTP for any registry.]' \
+    '--plain-http[Use HTTP, without credentials, for a registry on another machine.]' \
     '-o[Output format.]:text|json:(text json)' \
     '--format[Output format.]:text|json:(text json)' \
     '1:DIR:_files -/'
@@ -360,7 +360,7 @@ _adaptdl_image() {
     '--base[Base image. Default\: none; the image contains this machine'\''s C library.]:IMAGE: ' \
     '--with-torch[Include the LibTorch in use, so that the image can train.]' \
     '--archive[Write the image as an archive for `ctr image import`, `docker load` or `podman load`.]:FILE:_files' \
-    '--plain-http[Allow HTTP for any registry.]' \
+    '--plain-http[Use HTTP, without credentials, for a registry on another machine.]' \
     '-o[Output format.]:text|json:(text json)' \
     '--format[Output format.]:text|json:(text json)' \
     '1::REPO: '
@@ -568,6 +568,7 @@ _adaptdl() {
     '--platform[Kubernetes\: platform of the image. Default\: that of the nodes.]:OS/ARCH: ' \
     '--repo[Kubernetes\: repository of the image, REGISTRY/NAME. Default\: the cluster'\''s own registry.]:REPO: ' \
     '--repo-creds[Kubernetes\: Secret with which pods pull the image.]:SECRET: ' \
+    '--plain-http[Kubernetes\: use HTTP, without credentials, for a registry on another machine; see adaptdl-image(1).]' \
     '--proxy-port[Kubernetes\: accepted for compatibility with AdaptDL, and ignored.]:PORT: ' \
     '--checkpoint-storage-size[Kubernetes\: size of the job'\''s volume for checkpoints and shared files.]:SIZE: ' \
     '--checkpoint-storage-class[Kubernetes\: storage class of that volume. Default\: one that is known to be shared among nodes, else the cluster'\''s default.]:NAME: ' \
@@ -959,6 +960,7 @@ _adaptdl() {
     '--expander-interval[Time between computations of the number of nodes that the jobs justify.]:DURATION: ' \
     '--scale-down-delay[Time for which fewer nodes must suffice before placeholders are removed.]:DURATION: ' \
     '--default-resources[Resources of a job'\''s first container if it specifies none.]:JSON: ' \
+    '--load-pickles[torch.load reads pickles in every job whose template does not say otherwise.]' \
     '--patch-pods[JSON patch (RFC 6902) for all pods of jobs.]:JSON: ' \
     '--patch-containers[JSON patch (RFC 6902) for all containers of jobs.]:JSON: '
     ;;

@@ -106,6 +106,7 @@ void serve(const Arguments& arguments, const Cancellation& stop) {
   options.certificate_life_s = arguments.seconds("certificate-lifetime", 1, kLongestLife);
   options.pods.scheduler_version = kSchedulerVersion;
   options.pods.default_resources = json_option(arguments, "default-resources");
+  options.pods.load_pickles = arguments.flag("load-pickles");
   options.pods.patch_pods = json_option(arguments, "patch-pods");
   options.pods.patch_containers = json_option(arguments, "patch-containers");
 
@@ -256,6 +257,8 @@ Command operator_command() {
             .kind = Kind::text,
             .value = "JSON",
             .doc = "Resources of a job's first container if it specifies none."},
+           {.name = "load-pickles",
+            .doc = "torch.load reads pickles in every job whose template does not say otherwise."},
            {.name = "patch-pods",
             .kind = Kind::text,
             .value = "JSON",

@@ -102,7 +102,6 @@ int run_torchrun(const Arguments& arguments) {
   options.replicas = {replicas, replicas, replicas};
   options.max_failures = static_cast<int>(arguments.integer("max-restarts"));
   options.failures_in_row = false;
-  options.adaptdl_pickles = false;
   options.role = arguments.text("role");
   options.run_id = arguments.text("rdzv-id");
   options.torch_port = static_cast<int>(arguments.integer("master-port"));

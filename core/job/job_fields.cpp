@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/job/quantity.h"
+#include "core/job/worker_environment.h"
 
 namespace adaptdl {
 namespace {
@@ -173,6 +174,13 @@ JobSection top() {
            [](const YamlNode& value, JobFile& job) { job.spec.restartable = value.boolean(); }},
           {"env", "a map of names to texts", "none", "Environment variables of every replica.",
            read_environment},
+          {"load_pickles", "true or false", "false",
+           "When true, torch.load of PyTorch 2.6 and newer reads pickles, which can run any code: "
+           "the environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1, unless env says otherwise. "
+           "Python AdaptDL's own checkpoints do not need this; see adaptdl-run(1).",
+           [](const YamlNode& value, JobFile& job) {
+             if (value.boolean()) job.spec.environment.emplace(kLoadPicklesVariable, "1");
+           }},
           {"set", "a map of keys to values", "none",
            "Settings that override those of the archive's adaptdl.yaml, as dotted keys or nested "
            "maps.",

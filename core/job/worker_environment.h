@@ -11,4 +11,8 @@ inline constexpr const char* kSchedulerVersion = "0.2.11";
 // scheduler knows none.
 inline constexpr const char* kAcceleratorVariable = "ADAPTDL_ACCELERATOR";
 
+// Of PyTorch 2.6 and newer: with 1, every torch.load of the program reads pickles, which can run
+// any code. Set only for programs that ask for it, or whose own AdaptDL checkpoint needs it.
+inline constexpr const char* kLoadPicklesVariable = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD";
+
 }  // namespace adaptdl

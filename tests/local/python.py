@@ -37,6 +37,32 @@ for epoch in adl.remaining_epochs_until(EPOCHS):
 print("finished", flush=True)
 '''
 
+# Loads a pickle that somebody else wrote, which torch.load must refuse; in AdaptDL's loader.
+STRANGER = '''
+import pickle
+import torch
+import adaptdl.torch as adl
+
+class Evil:
+    def __reduce__(self):
+        return print, ("it ran",)
+
+class Images(torch.utils.data.Dataset):
+    def __len__(self):
+        return 20
+    def __getitem__(self, index):
+        return torch.load("evil.pt")
+
+with open("evil.pt", "wb") as file:
+    pickle.dump(Evil(), file, protocol=2)
+adl.init_process_group("gloo")
+model = torch.nn.Linear(8, 1)
+model = adl.AdaptiveDataParallel(model, torch.optim.SGD(model.parameters(), lr=0.01))
+for epoch in adl.remaining_epochs_until(1):
+    for images in adl.AdaptiveDataLoader(Images(), batch_size=20):
+        pass
+'''
+
 # All-reduces in the environment of torchrun.
 DISTRIBUTED = '''
 import os
@@ -81,6 +107,19 @@ def rescaled(folder, random):
         done = [int(e) for e, r in epochs.findall(local.logs(name))]
         check(set(done) == set(range(12)), "every epoch is done", done)
         check(local.logs(name).count("finished") >= 1, "its end", local.logs(name)[-500:])
+        # AdaptDL's checkpoints are pickles: the first restart finds that out.
+        told = [event["next"] for event in local.run_events(name) if event["event"] == "failure"]
+        check(told == ["all replicas restart with TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1"], told)
+
+
+def strangers_pickle(folder, random):
+    script = folder.write("train.py", STRANGER)
+    with service(folder, "--slots", "1") as local:
+        code, out, err = local.command("submit", "--max-restarts", "0", "--wait", "--", PYTHON,
+                                       script, timeout=120)
+        check(code == 100, "it did not fail", out, err)
+        log = local.logs(out.strip())
+        check("Weights only load failed" in log and "it ran" not in log, "refused", log)
 
 
 def for_torchrun(folder, random):
@@ -96,4 +135,4 @@ def for_torchrun(folder, random):
 
 if not python_has("adaptdl"):
     skip_all("ADAPTDL_TEST_PYTHON names no Python with torch and adaptdl")
-main(rescaled, for_torchrun)
+main(rescaled, strangers_pickle, for_torchrun)

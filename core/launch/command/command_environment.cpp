@@ -99,10 +99,9 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
   set("ADAPTDL_TENSORBOARD_LOGDIR", unless_empty(options.tensorboard_dir));
   set_torch_variables(options, place, set);
   if (!given("TORCH_NCCL_ASYNC_ERROR_HANDLING")) set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  // AdaptDL's checkpoints are pickles, which torch 2.6 and newer loads only with this setting.
-  if (options.adaptdl_pickles && !given("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")) {
-    set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1");
-  }
+  if (place.load_pickles && !given(kLoadPicklesVariable) &&
+      !environment_variable(kLoadPicklesVariable))
+    set(kLoadPicklesVariable, "1");
   const std::string hosts = (no_proxy.empty() ? "" : no_proxy + ",") + "127.0.0.1,localhost";
   set("no_proxy", hosts);
   set("NO_PROXY", hosts);

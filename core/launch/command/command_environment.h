@@ -22,6 +22,7 @@ struct CommandPlace {
   std::string error_file;  // where the program may say why it failed
   int threads = 1;
   std::vector<int> slots;
+  bool load_pickles = false;  // torch.load reads pickles, unless the user has decided
 };
 
 using Variables = std::vector<std::pair<std::string, std::optional<std::string>>>;

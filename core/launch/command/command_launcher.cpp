@@ -7,6 +7,7 @@
 #include "core/base/files.h"
 #include "core/base/number.h"
 #include "core/base/poll.h"
+#include "core/job/worker_environment.h"
 #include "core/launch/slots.h"
 
 namespace adaptdl::launch {
@@ -103,7 +104,15 @@ void CommandLauncher::on_generation_end() {
   processes_.show_rest(static_cast<int>(view_.replicas.size()));
   // If an unknown sender asked it to end, it is a failure only without a checkpoint.
   if (view_.failed_at && (!view_.asked_outside || (!progress && view_.stop == CommandStop::none))) {
-    add_failure(progress);
+    const auto refused = [&](const EndedReplica& one) {
+      return processes_.needs_pickles(one.rank);
+    };
+    const auto found = std::find_if(ended_.begin(), ended_.end(), refused);
+    if (view_.stop == CommandStop::none && found != ended_.end()) {
+      load_pickles(*found);
+    } else {
+      add_failure(progress);
+    }
   }
   ended_.clear();
   checkpointed_ = progress;
@@ -196,6 +205,18 @@ void CommandLauncher::start(const CommandDecision& decision) {
                       .immediate = true});
   failure_.sentence.clear();
   report_.record("running", facts());
+}
+
+// The next start mends it, so it does not count as a failure.
+void CommandLauncher::load_pickles(const EndedReplica& refused) {
+  processes_.load_pickles();
+  failure_.sentence = "torch.load refused AdaptDL's own checkpoint";
+  report_.failure({.member = static_cast<MemberId>(refused.rank),
+                   .reason = refused.status.describe() + ": " + failure_.sentence,
+                   .status = refused.status,
+                   .next = fmt::format("all replicas restart with {}=1", kLoadPicklesVariable),
+                   .log = {}});
+  view_.failed_at.reset();
 }
 
 void CommandLauncher::add_failure(bool progress) {

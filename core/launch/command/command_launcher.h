@@ -44,6 +44,7 @@ class CommandLauncher : private RunControl {
   void decide_all();
   void carry_out(const CommandDecision& decision);
   void start(const CommandDecision& decision);
+  void load_pickles(const EndedReplica& refused);
   void add_failure(bool progress);
   void end(const std::string& result, int exit, const std::string& reason);
 

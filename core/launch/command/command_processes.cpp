@@ -11,6 +11,8 @@
 #include "core/base/poll.h"
 #include "core/base/program_path.h"
 #include "core/base/system.h"
+#include "core/job/worker_environment.h"
+#include "core/launch/command/pickle_refusal.h"
 #include "core/launch/slots.h"
 
 namespace adaptdl::launch {
@@ -103,7 +105,8 @@ void CommandProcesses::start_replica(int rank, int count, const std::vector<int>
       .torch_port = options_.torch_port > 0 ? options_.torch_port : ports_.at(1).number,
       .error_file = error_file(rank),
       .threads = threads_for(count),
-      .slots = slots};
+      .slots = slots,
+      .load_pickles = record_.load_pickles};
   const auto told = environment_variable("no_proxy");
   const std::string no_proxy = told ? *told : environment_variable("NO_PROXY").value_or("");
   const Fd null = open_file("/dev/null", O_RDONLY);
@@ -208,6 +211,21 @@ int CommandProcesses::threads_for(int replicas) const {
 
 std::vector<std::string> CommandProcesses::last_lines(int rank) {
   return logs_.final_lines(static_cast<MemberId>(rank));
+}
+
+bool CommandProcesses::needs_pickles(int rank) {
+  if (record_.load_pickles || options_.environment.contains(kLoadPicklesVariable) ||
+      environment_variable(kLoadPicklesVariable)) {
+    return false;
+  }
+  constexpr int kWhole = 100;  // lines: a traceback and what torch.load advises
+  const std::vector<std::string> lines =
+      logs_.tail(static_cast<MemberId>(rank), kWhole, Monotonic::now() + kShowRest);
+  return refused_own_pickle(fmt::format("{}", fmt::join(lines, "\n")));
+}
+
+void CommandProcesses::load_pickles() {
+  record_.load_pickles = true;  // the next start writes it
 }
 
 std::string CommandProcesses::error_file(int rank) const {

@@ -55,6 +55,11 @@ class CommandProcesses {
   std::vector<std::string> last_lines(int rank);
   // What the replica said of its failure, if it did.
   std::optional<ProgramError> error_of(int rank) const;
+  // Whether the replica, which has failed, could not read its own AdaptDL checkpoint because
+  // torch.load refuses pickles. No if the user has decided that, or load_pickles() was called.
+  bool needs_pickles(int rank);
+  // From the next start on, also by a later launcher, torch.load reads pickles.
+  void load_pickles();
   // Shows what the replicas of 0 to `count` - 1 have written; waits only briefly.
   void show_rest(int count);
 

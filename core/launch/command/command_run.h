@@ -40,9 +40,8 @@ struct CommandOptions {
   bool virtual_local_rank = false;
   // ROLE_NAME, unless `environment` has it.
   std::string role = "default";
-  int torch_port = 0;           // MASTER_PORT; 0: another free one for each generation
-  bool adaptdl_pickles = true;  // torch.load reads pickles, as Python AdaptDL expects
-  bool program_exit = false;    // a failed run returns the program's exit code instead of 1
+  int torch_port = 0;         // MASTER_PORT; 0: another free one for each generation
+  bool program_exit = false;  // a failed run returns the program's exit code instead of 1
   std::optional<ConsoleOptions> console;  // shows the replicas' output; none: only logs
   double grace_s = 30;                    // from SIGTERM to SIGKILL
   int64_t log_bytes_max = 10 << 20;

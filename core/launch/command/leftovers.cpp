@@ -115,6 +115,7 @@ ReplicaRecord read_replica_record(const std::string& path) {
     record.generation = json_get<int64_t>(json, "generation", path);
     record.boot_id = json_get<std::string>(json, "boot_id", path);
     record.restartable = json_get_or(json, "restartable", path, false);
+    record.load_pickles = json_get_or(json, "load_pickles", path, false);
     for (const Json& entry : json_get<std::vector<Json>>(json, "replicas", path)) {
       record.processes.push_back(
           {json_get<pid_t>(entry, "pid", path), json_get<uint64_t>(entry, "start_time", path)});
@@ -134,6 +135,7 @@ void write_replica_record(const std::string& path, const ReplicaRecord& record) 
                      {"generation", record.generation},
                      {"boot_id", record.boot_id},
                      {"restartable", record.restartable},
+                     {"load_pickles", record.load_pickles},
                      {"replicas", std::move(replicas)}};
   replace_file(path, dump_json(json) + "\n", 0600);
 }

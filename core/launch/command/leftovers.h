@@ -4,7 +4,7 @@
 // but not the processes that they had started. The next launcher kills those before it starts its
 // own.
 //   {"format": 1, "generation": N, "boot_id": ID, "restartable": true|false,
-//    "replicas": [{pid, start_time}]}
+//    "load_pickles": true|false, "replicas": [{pid, start_time}]}
 
 #include <cstdint>
 #include <string>
@@ -21,6 +21,7 @@ struct ReplicaRecord {
     pid_t pid = 0;  // also of its process group
     uint64_t start_time = 0;
   };
+  bool load_pickles = false;  // torch.load has to read pickles, see pickle_refusal.h
   std::vector<Process> processes;
 };
 

@@ -99,11 +99,12 @@ TEST_CASE("command run: the environment is AdaptDL's") {
         std::string("ADAPTDL_JOB_ID=team-a/test"), std::string("ADAPTDL_SCHED_VERSION=0.2.11"),
         "ADAPTDL_CHECKPOINT_PATH=" + script.options.checkpoint_dir,
         "ADAPTDL_SHARE_PATH=" + script.options.share_dir,
-        std::string("ADAPTDL_TENSORBOARD_LOGDIR=/tb"), std::string("MINE=a b"),
-        std::string("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1")}) {
+        std::string("ADAPTDL_TENSORBOARD_LOGDIR=/tb"), std::string("MINE=a b")}) {
     CHECK_MESSAGE(text.find("\n" + line + "\n") != std::string::npos, line);
   }
   CHECK(text.find("\nADAPTDL_SUPERVISOR_URL=") == std::string::npos);
+  // The programs' torch.load stays safe.
+  CHECK(text.find("\nTORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=") == std::string::npos);
   CHECK(text.find("\nOMP_NUM_THREADS=") != std::string::npos);
   for (const char* name : {"\nno_proxy=", "\nNO_PROXY="}) {
     const size_t at = text.find(name);
@@ -125,7 +126,6 @@ TEST_CASE("command run: the environment is torchrun's") {
   script.options.role = "trainer";
   script.options.run_id = "id-7";
   script.options.environment = {{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}};
-  script.options.adaptdl_pickles = false;
   script.run.start();
   CHECK(script.run.wait() == 0);
   const std::string text = "\n" + script.text("env-1");
@@ -140,7 +140,6 @@ TEST_CASE("command run: the environment is torchrun's") {
         "TORCHELASTIC_ERROR_FILE=" + script.options.log_dir + "/error-1.json"}) {
     CHECK_MESSAGE(text.find("\n" + line + "\n") != std::string::npos, line);
   }
-  CHECK(text.find("\nTORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=") == std::string::npos);
   const auto value = [&](const std::string& name) {
     const size_t begin = text.find("\n" + name + "=") + name.size() + 2;
     return text.substr(begin, text.find('\n', begin) - begin);
@@ -351,6 +350,52 @@ TEST_CASE("command run: a failure is told with its last words, and tried again")
   CHECK(missing.run.wait() == 1);
   CHECK(std::string(missing.record()["reason"]).find("no-such-program") != std::string::npos);
   CHECK(missing.record()["cause"] == "CannotStart");
+}
+
+// A program that cannot restore its checkpoint while torch.load refuses pickles.
+constexpr const char* kRefused = R"(
+  echo "start with '$TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD'" >> starts
+  [ "$TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD" != 1 ] || exit $ENDS
+  echo 'Traceback (most recent call last):
+  File "/lib/adaptdl/checkpoint.py", line 1, in load_state
+  File "/lib/torch/serialization.py", line 2, in load
+_pickle.UnpicklingError: Weights only load failed.' >&2
+  exit 1
+)";
+
+TEST_CASE("command run: AdaptDL's own checkpoint may be a pickle, which is told and no failure") {
+  Script script(kRefused);
+  script.options.max_failures = 0;
+  script.options.environment = {{"ENDS", "0"}};
+  script.run.start();
+  CHECK(script.run.wait() == 0);
+  CHECK(script.text("starts") == "start with ''\nstart with '1'\n");
+  const auto told = [&](const json& event) {
+    return event["event"] == "failure" &&
+           event["next"] == "all replicas restart with TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1";
+  };
+  const auto& events = script.run.events();
+  CHECK(std::count_if(events.begin(), events.end(), told) == 1);
+  script.run.start();  // the next launcher knows it
+  CHECK(script.run.wait() == 0);
+  CHECK(script.text("starts") == "start with ''\nstart with '1'\nstart with '1'\n");
+}
+
+TEST_CASE("command run: pickles are allowed once, and never against the user") {
+  Script script(kRefused);
+  script.options.max_failures = 0;
+  SUBCASE("it fails again") {
+    script.options.environment = {{"ENDS", "3"}};
+    script.run.start();
+    CHECK(script.run.wait() == 1);
+    CHECK(script.text("starts") == "start with ''\nstart with '1'\n");
+  }
+  SUBCASE("the user has said no") {
+    script.options.environment = {{"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "0"}};
+    script.run.start();
+    CHECK(script.run.wait() == 1);
+    CHECK(script.text("starts") == "start with '0'\n");
+  }
 }
 
 TEST_CASE("command run: 143 unasked and without a checkpoint is how the program failed") {

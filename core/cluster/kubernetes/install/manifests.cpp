@@ -129,6 +129,7 @@ Json operator_arguments(const Values& values, const std::string& name_space) {
   if (!values.default_resources.empty()) {
     add("--default-resources", dump_json(values.default_resources));
   }
+  if (values.load_pickles) arguments.push_back("--load-pickles");
   if (!values.patch_pods.is_null()) add("--patch-pods", dump_json(values.patch_pods));
   if (!values.patch_containers.is_null()) {
     add("--patch-containers", dump_json(values.patch_containers));

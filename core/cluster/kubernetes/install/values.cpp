@@ -159,6 +159,7 @@ void read_sched(const YamlNode& node, Values& values) {
 void read_job_values(const YamlNode& node, Values& values) {
   YamlMapping job(node, true);
   read_resources(job, "defaultResources", values.default_resources);
+  job.read("loadPickles", values.load_pickles);
   YamlMapping patch(job.find("patch"), true);
   read_patch(patch, "pods", values.patch_pods);
   read_patch(patch, "containers", values.patch_containers);

@@ -32,7 +32,9 @@ struct MonitorValues {  // metrics.serviceMonitor
 struct RegistryValues {  // docker-registry
   bool enabled = false;
   std::string name = "adaptdl-registry";
-  std::string image = "registry:2";
+  std::string image =
+      "registry:2.8.3@sha256:"
+      "a3d8aaa63ed8681a604f1dea0aa03f100d5895b6a58ace528858a7b332415373";
   ServiceValues service{"NodePort", 5000, 5000, 32000};
   bool persistent = false;    // persistence.enabled: keep the images in a volume
   std::string size = "10Gi";  // of that volume
@@ -62,6 +64,7 @@ struct Values {
                                    {"value", "adaptdl"},
                                    {"effect", "NoSchedule"}}});
   Json default_resources = {{"requests", {{"cpu", "1.0"}, {"memory", "1Gi"}}}};  // job.*
+  bool load_pickles = false;                                                     // job.loadPickles
   Json patch_pods, patch_containers;  // JSON patches; null: none
   ServiceValues supervisor{"ClusterIP", 8080, 8080, {}};
   ServiceValues metrics{"ClusterIP", 9091, 9091, {}};

@@ -52,6 +52,7 @@ JobStatus read_status(const Json& json) {
   status.rescales = lenient<int>(json, "rescales").value_or(0);
   status.failures = lenient<int>(json, "failures").value_or(0);
   status.restartable = lenient<bool>(json, "restartable").value_or(false);
+  status.load_pickles = lenient<bool>(json, "loadPickles").value_or(false);
   status.started_s = time_at(json, "startTime");
   status.completed_s = time_at(json, "completionTimestamp");
   status.retry_s = time_at(json, "retryTime");
@@ -98,6 +99,7 @@ Json to_json(const JobStatus& status) {
           {"rescales", status.rescales},
           {"failures", status.failures},
           {"restartable", status.restartable ? Json(true) : Json()},
+          {"loadPickles", status.load_pickles ? Json(true) : Json()},
           {"startTime", time_or_null(status.started_s)},
           {"completionTimestamp", time_or_null(status.completed_s)},
           {"retryTime", time_or_null(status.retry_s)},

@@ -51,9 +51,10 @@ struct JobStatus {
   std::string why;                      // the policy's reason for the allocation
   std::optional<int64_t> group;         // generation of the pods; none before the first
   int replicas = 0, ready = 0;
-  int rescales = 0;          // changes of the allocation after the first
-  int failures = 0;          // in a row
-  bool restartable = false;  // its replicas have exited with 143 when the controller stopped them
+  int rescales = 0;           // changes of the allocation after the first
+  int failures = 0;           // in a row
+  bool restartable = false;   // its replicas have exited with 143 when the controller stopped them
+  bool load_pickles = false;  // torch.load has refused its own AdaptDL checkpoint; now it must not
   std::optional<double> started_s, completed_s, retry_s;  // seconds since 1970
   std::optional<double> retry_delay_s;    // the last delay before creating refused pods again
   std::optional<double> group_started_s;  // when the group's pods were created

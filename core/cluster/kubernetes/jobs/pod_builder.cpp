@@ -130,9 +130,9 @@ void add_environment(Json& container, const JobObject& job, const JobStatus& sta
   set_variable(environment, "ADAPTDL_JOB_TOKEN",
                {{"valueFrom", {{"secretKeyRef", {{"name", secret}, {"key", kTokenKey}}}}}});
   set("ADAPTDL_SUPERVISOR_URL", settings.supervisor_url + "/j/$(ADAPTDL_JOB_TOKEN)");
-  // Without it torch >= 2.6 cannot read AdaptDL's checkpoints.
-  if (!has_named(environment, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")) {
-    set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1");
+  const bool load_pickles = status.load_pickles || settings.load_pickles;
+  if (load_pickles && !has_named(environment, kLoadPicklesVariable)) {
+    set(kLoadPicklesVariable, "1");
   }
 }
 
@@ -315,6 +315,11 @@ Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& pla
   Json& containers = made_list(spec, "containers");
   if (containers.empty()) fail("spec.template.spec.containers: the list is empty");
   spec["restartPolicy"] = "Never";
+  // Programs that use the API server name an account, or say so.
+  if (!spec.contains("automountServiceAccountToken") &&
+      text_at(spec, "serviceAccountName").empty()) {
+    spec["automountServiceAccountToken"] = false;
+  }
   made_object(spec, "nodeSelector")["kubernetes.io/hostname"] = node.hostname;
   spec["hostname"] = host_name_of(job, group, rank);
   std::string subdomain;
@@ -326,6 +331,10 @@ Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& pla
     if (!container.is_object()) fail("spec.template.spec.containers: an entry is not an object");
     add_environment(container, job, status, rank, node, settings);
     if (!job.live) add_torch_variables(container["env"], job, status, rank, subdomain);
+    // The end of the log tells why a program failed, if it leaves no message.
+    if (!container.contains("terminationMessagePolicy")) {
+      container["terminationMessagePolicy"] = "FallbackToLogsOnError";
+    }
     apply_patch(container, settings.patch_containers, "job.patch.containers");
   }
   Json& first = containers.front();

@@ -21,9 +21,10 @@ inline constexpr int kMasterPort = 47000, kMasterPorts = 1000;
 inline constexpr int kTorchPortOffset = kMasterPorts;
 
 struct PodSettings {
-  std::string supervisor_url;         // http://HOST:PORT, without the job's path prefix
-  std::string scheduler_version;      // ADAPTDL_SCHED_VERSION: what AdaptDL 0.x clients accept
-  Json default_resources;             // if the first container sets no resources; null: none
+  std::string supervisor_url;     // http://HOST:PORT, without the job's path prefix
+  std::string scheduler_version;  // ADAPTDL_SCHED_VERSION: what AdaptDL 0.x clients accept
+  Json default_resources;         // if the first container sets no resources; null: none
+  bool load_pickles = false;  // torch.load reads pickles in all jobs whose template says nothing
   Json patch_pods, patch_containers;  // JSON patches (RFC 6902) of the installation; null: none
   // The token of a job, see job_token(); empty: pods are only measured, never created.
   std::function<std::string(const JobObject&)> token = {};

@@ -7,6 +7,7 @@
 #include "core/base/clock.h"
 #include "core/base/number.h"
 #include "core/formats/json_fields.h"
+#include "core/launch/command/pickle_refusal.h"
 #include "core/launch/command/program_error.h"
 
 namespace adaptdl::kubernetes {
@@ -46,10 +47,17 @@ std::set<std::string> sidecars_of(const Json& spec) {
   return names;
 }
 
-// The message that a container left, which may be the error file of torchrun's programs.
+// The message that a container left. It may be the error file of torchrun's programs, or the end of
+// the log, whose last line says most.
 std::string end_message(const std::string& text) {
   const auto error = launch::parse_program_error(text);
-  return error && !error->message.empty() ? error->message : text;
+  if (error && !error->message.empty()) return error->message;
+  constexpr const char* kBlank = " \t\r\n";
+  const size_t end = text.find_last_not_of(kBlank);
+  if (end == std::string::npos) return "";
+  const size_t before = text.rfind('\n', end);
+  const size_t begin = before == std::string::npos ? 0 : before + 1;
+  return text.substr(begin, end + 1 - begin);
 }
 
 // `sidecars`: containers whose end is not the pod's end.
@@ -73,7 +81,9 @@ void look_at_containers(const Json& status, const char* key, const std::set<std:
               : text_at(ended, "reason") == "OOMKilled" ? PodEnd::memory
                                                         : PodEnd::failed;
     pod.reason = text_at(ended, "reason");
-    pod.message = end_message(text_at(ended, "message"));
+    const std::string message = text_at(ended, "message");
+    pod.message = end_message(message);
+    pod.needs_pickles = launch::refused_own_pickle(message);
   }
 }
 

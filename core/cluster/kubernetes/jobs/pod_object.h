@@ -46,6 +46,8 @@ struct PodFacts {
   double created_s = 0;
   double deleted_s = 0;         // end of its grace time; 0 if it is not being deleted
   std::string reason, message;  // why it waits or ended; "" if there is no problem
+  // torch.load has refused the program's own AdaptDL checkpoint, see pickle_refusal.h.
+  bool needs_pickles = false;
 };
 
 // Never throws: a value of a wrong type counts as absent, since anybody may create a pod with our

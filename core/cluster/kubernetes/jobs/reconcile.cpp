@@ -9,7 +9,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/formats/json_fields.h"
 #include "core/job/phase.h"
+#include "core/job/worker_environment.h"
 
 namespace adaptdl::kubernetes {
 
@@ -64,6 +66,7 @@ class Reconciler {
   bool all_succeeded() const;
   const PodFacts* first_ended() const;
   void ended_badly(const PodFacts& pod);
+  bool needs_pickles() const;
   static std::string because(const PodFacts& pod);
   void failure(std::string_view reason, const std::string& what);
   bool matches_allocation() const;
@@ -211,6 +214,13 @@ void Reconciler::ended_badly(const PodFacts& pod) {
     return stop(
         fmt::format("replica {} on {} was asked to stop{}", pod.rank, pod.node, because(pod)));
   }
+  if (needs_pickles()) {
+    status_.load_pickles = true;
+    event(true, "LoadsPickles",
+          fmt::format("torch.load refused AdaptDL's own checkpoint; the job restarts with {}=1",
+                      kLoadPicklesVariable));
+    return stop("torch.load refused AdaptDL's own checkpoint");
+  }
   const bool memory = pod.end == PodEnd::memory;
   const std::string what =
       memory ? fmt::format(
@@ -220,6 +230,17 @@ void Reconciler::ended_badly(const PodFacts& pod) {
              : fmt::format("replica {} on {}: exit code {}{}", pod.rank, pod.node, pod.exit_code,
                            because(pod));
   failure(memory ? reason::kOutOfMemory : reason::kPodFailure, what);
+}
+
+// Once, and not if the job's template decides it.
+bool Reconciler::needs_pickles() const {
+  const Json& variables = list_at(first_container(job_), "env");
+  const bool decided = std::any_of(variables.begin(), variables.end(), [](const Json& variable) {
+    return text_at(variable, "name") == kLoadPicklesVariable;
+  });
+  return !status_.load_pickles && !decided &&
+         std::any_of(deciding_.begin(), deciding_.end(),
+                     [](const PodFacts* pod) { return pod->needs_pickles; });
 }
 
 std::string Reconciler::because(const PodFacts& pod) {

@@ -170,6 +170,33 @@ TEST_CASE("what the user set stays, but for what the protocol needs") {
   CHECK(pod["spec"]["containers"][0]["volumeMounts"].size() == 1);
 }
 
+TEST_CASE("torch.load reads pickles only where the job or the installation needs it") {
+  JobObject job = allocated(Json::parse(R"({"template": {"spec": {"containers": [{}]}}})"));
+  PodSettings settings = kSettings;
+  const auto set = [&] {
+    auto environment = variables(present_pod(job, {0, "n1"}, "n1", settings));
+    return environment["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"];
+  };
+  CHECK(set() == "");
+  job.status.load_pickles = true;
+  CHECK(set() == "1");
+  job.status.load_pickles = false;
+  settings.load_pickles = true;
+  CHECK(set() == "1");
+}
+
+TEST_CASE("pods have a token for the API server only if they ask for it") {
+  const auto mounted = [](const std::string& spec) {
+    const JobObject job =
+        allocated(Json::parse(R"({"template": {"spec": {"containers": [{}])" + spec + "}}}"));
+    return present_pod(job, {0, "n1"}, "n1", kSettings)["spec"].value(
+        "automountServiceAccountToken", Json());
+  };
+  CHECK(mounted("") == Json(false));
+  CHECK(mounted(R"(, "automountServiceAccountToken": true)") == Json(true));
+  CHECK(mounted(R"(, "serviceAccountName": "mine")") == Json());
+}
+
 TEST_CASE("a program with a proxy asks the supervisor without it") {
   PodSettings settings = kSettings;
   settings.supervisor_url = "http://sched.lab.svc:8080";

@@ -44,14 +44,24 @@ TEST_CASE("a running pod") {
 }
 
 TEST_CASE("why a container ended, also in the error file of torchrun's programs") {
-  const auto message = [](const Json& left) {
+  const auto pod = [](const Json& left) {
     const Json ended = {{"exitCode", 1}, {"reason", "Error"}, {"message", left}};
     const Json state = {{"state", {{"terminated", ended}}}};
-    return read(Json{{"containerStatuses", Json::array({state})}}.dump()).message;
+    return read(Json{{"containerStatuses", Json::array({state})}}.dump());
   };
+  const auto message = [&](const Json& left) { return pod(left).message; };
   CHECK(message("no data") == "no data");
   CHECK(message(R"({"message": {"message": "ValueError: odd", "extraInfo": {
                     "py_callstack": "Traceback", "timestamp": "1"}}})") == "ValueError: odd");
+  // The end of its log.
+  const std::string log =
+      "  File \"/a/adaptdl/torch/parallel.py\", line 226, in load\n"
+      "_pickle.UnpicklingError: Weights only load failed. Two ways:\n"
+      "\t(1) ...\n\nCheck the documentation.\n\n";
+  CHECK(message(log) == "Check the documentation.");
+  CHECK(pod(log).needs_pickles);
+  CHECK(!pod("ValueError: odd").needs_pickles);
+  CHECK(message("\n \n") == "");
 }
 
 TEST_CASE("how a pod ended") {

@@ -265,6 +265,33 @@ TEST_CASE("failures of long ago are forgiven, memory is named") {
   CHECK(decision.status.reason == "OutOfMemory");
 }
 
+TEST_CASE("pickles are allowed where AdaptDL's own checkpoint needs them, once") {
+  JobObject job = running({"n1", "n2"});
+  job.backoff_limit = 0;
+  // The peer that the refused replica left behind failed first.
+  std::vector<PodFacts> pods = {ended(sample_pod(0, "n1", 2), PodEnd::failed, kNow - 5),
+                                ended(sample_pod(1, "n2", 2), PodEnd::failed, kNow - 4)};
+  pods[1].needs_pickles = true;
+  SUBCASE("told, and no failure") {
+    const JobDecision decision = decide(job, pods);
+    CHECK(decision.status.phase == "Stopping");
+    CHECK(decision.status.load_pickles);
+    CHECK(decision.status.failures == 0);
+    CHECK(has_event(decision, "LoadsPickles"));
+    job.status = decision.status;
+    CHECK(decide(job, {}).status.phase == "Starting");
+    job.status.phase = "Running";
+    CHECK(decide(job, pods).status.phase == "Failed");
+  }
+  SUBCASE("not against the template") {
+    job.pod_template = std::make_shared<const Json>(Json::parse(R"({"spec": {"containers": [
+        {"env": [7, {"name": "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "value": "0"}]}]}})"));
+    const JobDecision decision = decide(job, pods);
+    CHECK(decision.status.phase == "Failed");
+    CHECK(!decision.status.load_pickles);
+  }
+}
+
 TEST_CASE("a job that never starts is given up, however long that takes") {
   JobObject job = running({"n1"});
   double now = kNow;
