@@ -9,4 +9,8 @@ namespace adaptdl {
 /// a newline, lives as long as the program.
 extern const std::string_view kLicenses;
 
+/// What `adaptdl licenses --sbom` prints, of the same origin: CycloneDX 1.5 JSON. Equal in equal
+/// builds: it contains no date.
+extern const std::string_view kSbom;
+
 }  // namespace adaptdl

@@ -332,6 +332,7 @@ _adaptdl() {
       simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --rules --interference --seed --timeline --plot -o --format" ;;
       profile) flags="$flags --application -o --to" ;;
       doctor) flags="$flags -o --format" ;;
+      licenses) flags="$flags --sbom" ;;
     esac
     COMPREPLY=($(compgen -W "$flags" -- "$current"))
     return

@@ -385,3 +385,4 @@ complete -c adaptdl -n '__fish_seen_subcommand_from profile' -l to -s o -rF -d '
 complete -c adaptdl -n '__fish_seen_subcommand_from profile' -F
 complete -c adaptdl -n '__fish_seen_subcommand_from doctor' -l format -s o -xa 'text json' -d 'Output format.'
 complete -c adaptdl -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
+complete -c adaptdl -n '__fish_seen_subcommand_from licenses' -l sbom -d 'Print a software bill of materials as CycloneDX 1.5 JSON.'

@@ -1042,7 +1042,8 @@ _adaptdl() {
     '--verbose[Print more about what is done.]' \
     '-q[Print only results and errors.]' \
     '--quiet[Print only results and errors.]' \
-    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]'
+    '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--sbom[Print a software bill of materials as CycloneDX 1.5 JSON.]'
     ;;
   tensorboard)
     _adaptdl_tensorboard

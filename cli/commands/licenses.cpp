@@ -8,8 +8,8 @@
 namespace adaptdl::cli {
 namespace {
 
-int run_licenses(const Arguments&) {
-  print(kLicenses);
+int run_licenses(const Arguments& arguments) {
+  print(arguments.flag("sbom") ? kSbom : kLicenses);
   return 0;
 }
 
@@ -19,6 +19,10 @@ Command licenses_command() {
   return {.name = "licenses",
           .summary = "Print the licences of everything in this binary",
           .text = embedded("licenses.md"),
+          .options = {{.name = "sbom",
+                       .doc = "Print a software bill of materials as CycloneDX 1.5 JSON."}},
+          .examples = {{"adaptdl licenses --sbom > adaptdl.cdx.json",
+                        "For a scanner of known vulnerabilities."}},
           .run = run_licenses};
 }
 
