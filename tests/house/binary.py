@@ -1,11 +1,12 @@
 """Checks the system requirements of the finished program, its hardening and its start-up time.
 
-Usage: binary.py ADAPTDL LOWEST_GLIBC SOURCE_ROOT BUILD_ROOT [WORKER ARCHIVE]
+Usage: binary.py ADAPTDL LOWEST_GLIBC SOURCE_ROOT BUILD_ROOT [LIBTORCH WORKER ARCHIVE]
 - It loads libc, libm and the loader, nothing else.
 - It needs no symbol newer than LOWEST_GLIBC (e.g. 2.36), if it was built on that glibc.
 - It and the worker are hardened: position-independent, symbols bound at start (full RELRO),
   no executable stack, stack protector, checked functions of glibc.
-- Neither contains a path of the source tree or the build folder, or a library search path.
+- Neither contains a path of the source tree, the build folder or LibTorch, or a library search
+  path: a build elsewhere has the same bytes (reproducible.py).
 - `adaptdl --version` takes at most 3 ms of CPU time more than /bin/true.
 - It, the worker before it is embedded, and ARCHIVE (the runtime library) contain no test code.
 """
@@ -68,9 +69,9 @@ def check_paths(program, what, roots):
         data = file.read()
     problems = []
     for root in roots:
-        at = data.find(root.encode() + b"/")
-        if at >= 0:
-            text = re.match(rb"[ -~]*", data[at:at + 200]).group().decode()
+        found = re.search(re.escape(root.encode()) + rb"(?![\w.-])[ -~]*", data)
+        if found:
+            text = found.group()[:200].decode()
             problems.append(f"{what} has a path of this machine in it: {text}")
     return problems
 
@@ -103,11 +104,12 @@ def check_start(program):
 
 
 def main():
-    program, lowest, *roots = sys.argv[1:5]
-    worker = sys.argv[5:6]
+    program, lowest, source, build, *more = sys.argv[1:]
+    libtorch, shipped = more[:1], more[1:]
+    roots = {path for root in (source, build, *libtorch) for path in (root, os.path.realpath(root))}
     problems = (check_libraries(program) + check_symbols(program, lowest)
-                + check_nothing_for_tests([program, *sys.argv[5:]]) + check_start(program))
-    for what, path in zip(("it", "the worker"), [program, *worker]):
+                + check_nothing_for_tests([program, *shipped]) + check_start(program))
+    for what, path in zip(("it", "the worker"), [program, *shipped]):
         problems += check_hardening(path, what) + check_paths(path, what, roots)
     print("\n".join(problems))
     return 1 if problems else 0
