@@ -35,6 +35,19 @@ bool is_servers_own(std::string_view name) {
          lower == "transfer-encoding";
 }
 
+// The answer to a request for which the present exception was thrown; logs it.
+HttpResponse failure(const std::string& what) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    log_warning("{}: {}", what, error.what());
+    return text_response(500, error.what());
+  } catch (const std::exception& error) {
+    log_error("{}: {}", what, error.what());
+    return text_response(500, "The server failed to handle this request.");
+  }
+}
+
 bool breaks_line(const HttpResponse& response) {
   constexpr std::string_view kBreaks("\r\n\0", 3);
   return std::any_of(response.headers.begin(), response.headers.end(), [&](const auto& header) {
@@ -100,22 +113,50 @@ HttpConnection::HttpConnection(HttpServerContext& server, Tcp::socket socket,
     : server_(server),
       socket_(std::move(socket)),
       timer_(*server.io),
-      reader_(server.options.max_head, server.options.max_body) {
+      reader_(server.options.max_head, server.options.max_body,
+              [this](HttpServerRequest head) { return admit(std::move(head)); }) {
   if (tls != nullptr) tls_.emplace(socket_, *tls);
+  error_code error;
+  const auto peer = socket_.remote_endpoint(error);
+  if (!error) client_ = peer.address().to_string();
+}
+
+void HttpConnection::enter(State state) {
+  state_ = state;
+  const bool silent = state == State::handshake || state == State::idle ||
+                      state == State::reading || state == State::ending;
+  if (silent == silent_.has_value()) return;
+  if (silent) {
+    silent_ = server_.silent.insert(server_.silent.end(), this);
+    server_.silent_grew();
+  } else {
+    server_.silent.erase(*std::exchange(silent_, std::nullopt));
+  }
+}
+
+std::optional<HttpResponse> HttpConnection::admit(HttpServerRequest head) {
+  if (!server_.options.admit) return std::nullopt;
+  head.client = client_;
+  try {
+    return server_.options.admit(head);
+  } catch (...) {
+    return failure(head.method + " " + head.path);
+  }
 }
 
 void HttpConnection::start() {
   if (!tls_) {
+    enter(State::idle);
     expire_after(server_.options.idle_timeout);
     return read();
   }
-  state_ = State::handshake;
+  enter(State::handshake);
   expire_after(server_.options.read_timeout);
   tls_->async_handshake(asio::ssl::stream_base::server,
                         [this, self = shared_from_this()](const error_code& error) {
                           if (state_ == State::closed) return;
                           if (error || server_.stopping) return close();
-                          state_ = State::idle;
+                          enter(State::idle);
                           expire_after(server_.options.idle_timeout);
                           read();
                         });
@@ -160,13 +201,13 @@ void HttpConnection::proceed() {
   switch (reader_.state()) {
     case HttpRequestReader::State::empty:
       if (state_ != State::idle) {
-        state_ = State::idle;
+        enter(State::idle);
         expire_after(server_.options.idle_timeout);
       }
       return;
     case HttpRequestReader::State::partial:
       if (state_ == State::idle) {
-        state_ = State::reading;
+        enter(State::reading);
         expire_after(server_.options.read_timeout);
       }
       if (reader_.take_expectation()) write("HTTP/1.1 100 Continue\r\n\r\n");
@@ -174,7 +215,7 @@ void HttpConnection::proceed() {
     case HttpRequestReader::State::refused:
       keep_ = false;
       is_head_ = false;
-      state_ = State::handling;
+      enter(State::handling);
       return answer(++request_, reader_.refusal());
     case HttpRequestReader::State::whole:
       return handle();
@@ -182,7 +223,7 @@ void HttpConnection::proceed() {
 }
 
 void HttpConnection::handle() {
-  state_ = State::handling;
+  enter(State::handling);
   expire_at(TimePoint::max());
   HttpRequestReader::Taken taken = reader_.take();
   keep_ = taken.keep_alive;
@@ -193,14 +234,11 @@ void HttpConnection::handle() {
   handle->request = ++request_;
   const HttpReply reply(handle);
   const std::string what = taken.request.method + " " + taken.request.path;
+  taken.request.client = client_;
   try {
     server_.handler(std::move(taken.request), reply);
-  } catch (const Error& error) {
-    log_warning("{}: {}", what, error.what());
-    reply.send(text_response(500, error.what()));
-  } catch (const std::exception& error) {
-    log_error("{}: {}", what, error.what());
-    reply.send(text_response(500, "The server failed to handle this request."));
+  } catch (...) {
+    reply.send(failure(what));
   }
 }
 
@@ -209,7 +247,7 @@ void HttpConnection::answer(uint64_t request, HttpResponse response) {
   if (request != request_ || state_ != State::handling) return;
   otherwise_.reset();
   over_ = nullptr;
-  state_ = State::writing;
+  enter(State::writing);
   expire_after(server_.options.write_timeout);
   if (server_.stopping) keep_ = false;
   write(serialise(response));
@@ -262,7 +300,7 @@ void HttpConnection::write(const std::string& bytes) {
 
 void HttpConnection::on_written() {
   if (!keep_ || ended_ || server_.stopping) return end();
-  state_ = State::idle;
+  enter(State::idle);
   expire_after(server_.options.idle_timeout);
   proceed();
   read();
@@ -271,7 +309,7 @@ void HttpConnection::on_written() {
 // Closing at once with unread bytes would send RST, and the client would lose the answer.
 void HttpConnection::end() {
   if (ended_ && !tls_) return close();
-  state_ = State::ending;
+  enter(State::ending);
   expire_after(kEnding);
   if (tls_) {
     tls_->async_shutdown([this, self = shared_from_this()](const error_code&) { close(); });
@@ -298,7 +336,7 @@ void HttpConnection::stop() {
 void HttpConnection::close() {
   if (state_ == State::closed) return;
   const auto self = shared_from_this();
-  state_ = State::closed;
+  enter(State::closed);
   expire_at(TimePoint::max());
   error_code ignored;
   socket_.close(ignored);
@@ -325,7 +363,7 @@ void HttpConnection::on_deadline() {
     case State::reading:
       keep_ = false;
       is_head_ = false;
-      state_ = State::handling;
+      enter(State::handling);
       return answer(++request_, text_response(408, "The request timed out."));
     case State::handling: {
       const auto over = std::exchange(over_, nullptr);

@@ -10,6 +10,7 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,10 @@ struct HttpServerContext {
   std::shared_ptr<asio::io_context> io;
   bool stopping = false;
   std::function<void(HttpConnection*)> closed;
+  // Connections on which no request is handled, the longest silent first. A request's first bytes
+  // do not count, only a complete request does.
+  std::list<HttpConnection*> silent;
+  std::function<void()> silent_grew;
 };
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
@@ -62,6 +67,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     closed,
   };
 
+  void enter(State state);
+  std::optional<HttpResponse> admit(HttpServerRequest head);
   void read();
   void on_read(const boost::system::error_code& error, size_t size);
   void proceed();
@@ -79,10 +86,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::optional<asio::ssl::stream<asio::ip::tcp::socket&>> tls_;
   asio::steady_timer timer_;
   State state_ = State::idle;
+  std::optional<std::list<HttpConnection*>::iterator> silent_;  // its place among the silent ones
   bool is_reading_ = false, is_writing_ = false;
   bool ended_ = false;  // the client has closed its sending side
   bool keep_ = true, is_head_ = false;
   uint64_t request_ = 0;  // number of the last one
+  std::string client_;    // its address
   HttpRequestReader reader_;
   std::string output_, being_written_;
   std::optional<HttpResponse> otherwise_;

@@ -38,8 +38,8 @@ struct HttpRequestReader::Parser : http::request_parser<http::string_body> {
   HttpHeaders headers;  // taken before Beast puts a chunked body's trailers among them
 };
 
-HttpRequestReader::HttpRequestReader(size_t max_head, size_t max_body)
-    : max_head_(max_head), max_body_(max_body) {}
+HttpRequestReader::HttpRequestReader(size_t max_head, size_t max_body, Admit admit)
+    : max_head_(max_head), max_body_(max_body), admit_(std::move(admit)) {}
 
 HttpRequestReader::~HttpRequestReader() = default;
 
@@ -107,13 +107,34 @@ void HttpRequestReader::check_head() {
   for (const auto& field : head) {
     parser_->headers.emplace_back(lower_case(view(field.name_string())), view(field.value()));
   }
+  if (admit_ && !parser_->is_done()) {
+    HttpServerRequest request = this->head();
+    request.headers = parser_->headers;
+    if (auto refusal = admit_(std::move(request))) return refuse(std::move(*refusal));
+  }
   expectation_ = head.version() == 11 && !parser_->is_done() &&
                  lower_case(view(head[http::field::expect])) == "100-continue";
 }
 
+// The request's first line.
+HttpServerRequest HttpRequestReader::head() const {
+  const auto& head = parser_->get();
+  HttpServerRequest request;
+  request.method = std::string(view(head.method_string()));
+  const std::string_view target = path_and_query(view(head.target())).value();
+  const size_t query = target.find('?');
+  request.path = target.substr(0, query);
+  if (query != std::string_view::npos) request.query = target.substr(query + 1);
+  return request;
+}
+
 void HttpRequestReader::refuse(int status, std::string_view sentence) {
+  refuse(text_response(status, sentence));
+}
+
+void HttpRequestReader::refuse(HttpResponse refusal) {
   state_ = State::refused;
-  refusal_ = text_response(status, sentence);
+  refusal_ = std::move(refusal);
   parser_.reset();
   input_ = std::string();
 }
@@ -127,16 +148,11 @@ bool HttpRequestReader::take_expectation() {
 HttpRequestReader::Taken HttpRequestReader::take() {
   ADAPTDL_CHECK(state_ == State::whole);
   Taken taken;
+  taken.request = head();
   taken.request.headers = std::move(parser_->headers);
   taken.keep_alive = parser_->keep_alive();
-  auto message = parser_->release();
+  taken.request.body = std::move(parser_->get().body());
   parser_.reset();
-  taken.request.method = std::string(view(message.method_string()));
-  const std::string_view target = path_and_query(view(message.target())).value();
-  const size_t query = target.find('?');
-  taken.request.path = target.substr(0, query);
-  if (query != std::string_view::npos) taken.request.query = target.substr(query + 1);
-  taken.request.body = std::move(message.body());
   state_ = State::empty;
   read();
   if (input_.empty()) input_ = std::string();  // a held request keeps no memory for bytes

@@ -3,6 +3,7 @@
 // Parses requests from the bytes of one connection, in pieces of any size. Uses no sockets and no
 // clock. Not thread-safe.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,8 +15,11 @@ namespace adaptdl {
 
 class HttpRequestReader {
  public:
+  // As HttpAdmission; may be empty.
+  using Admit = std::function<std::optional<HttpResponse>(HttpServerRequest head)>;
+
   // Limits in bytes, as in HttpServerOptions.
-  HttpRequestReader(size_t max_head, size_t max_body);
+  HttpRequestReader(size_t max_head, size_t max_body, Admit admit = {});
   ~HttpRequestReader();
   HttpRequestReader(const HttpRequestReader&) = delete;
   HttpRequestReader& operator=(const HttpRequestReader&) = delete;
@@ -48,10 +52,13 @@ class HttpRequestReader {
   struct Parser;
   void read();
   void parse();
+  void refuse(HttpResponse refusal);
   void refuse(int status, std::string_view sentence);
   void check_head();
+  HttpServerRequest head() const;
 
   size_t max_head_, max_body_;
+  Admit admit_;
   State state_ = State::empty;
   std::unique_ptr<Parser> parser_;  // of the current request
   bool head_checked_ = false, expectation_ = false;

@@ -4,6 +4,8 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <poll.h>
+#include <set>
 #include <signal.h>
 #include <sys/socket.h>
 #include <thread>
@@ -13,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/fd.h"
 #include "core/base/log.h"
+#include "core/base/poll.h"
 #include "core/net/http_connection.h"
 
 namespace adaptdl {
@@ -58,6 +61,8 @@ struct HttpServer::Core {
   void accept_when_ready();
   void accept();
   bool accept_one();
+  bool full() const;
+  bool displace();
   void run();
   void stop(Seconds grace);
   void close_all();
@@ -68,14 +73,17 @@ struct HttpServer::Core {
   asio::executor_work_guard<asio::io_context::executor_type> guard;
   std::shared_ptr<asio::ssl::context> tls;
   std::unordered_map<HttpConnection*, std::shared_ptr<HttpConnection>> connections;
-  bool accepting = false, told = false;
+  std::set<std::shared_ptr<asio::steady_timer>> delayed;  // of post_after()
+  bool accepting = false;                                 // waits for a client, or pauses
+  bool told = false;
   std::optional<Tcp> protocol;
   uint16_t port = 0;
   std::thread thread;
 };
 
 HttpServer::Core::Core(const HttpServerOptions& options, HttpHandler handler)
-    : context{options, std::move(handler), std::make_shared<asio::io_context>(1), false, {}},
+    : context{options, std::move(handler), std::make_shared<asio::io_context>(1), false, {}, {},
+              {}},
       acceptor(*context.io),
       timer(*context.io),
       guard(context.io->get_executor()) {
@@ -94,6 +102,7 @@ HttpServer::Core::Core(const HttpServerOptions& options, HttpHandler handler)
     if (!context.stopping) return accept_when_ready();
     if (connections.empty()) timer.cancel();
   };
+  context.silent_grew = [this] { accept_when_ready(); };
   accept_when_ready();
 }
 
@@ -115,28 +124,46 @@ void HttpServer::Core::listen(const Tcp::endpoint& endpoint) {
   port = acceptor.local_endpoint().port();
 }
 
+bool HttpServer::Core::full() const {
+  return connections.size() >= static_cast<size_t>(context.options.max_connections);
+}
+
+// Closes the connection that has been silent for longest; false if there is none.
+bool HttpServer::Core::displace() {
+  if (context.silent.empty()) return false;
+  context.silent.front()->close();
+  return true;
+}
+
 void HttpServer::Core::accept_when_ready() {
-  const bool full = connections.size() >= static_cast<size_t>(context.options.max_connections);
-  if (accepting || full || context.stopping) return;
+  if (accepting || context.stopping || (full() && context.silent.empty())) return;
   accepting = true;
   acceptor.async_wait(Tcp::acceptor::wait_read, [this](const error_code& error) {
-    accepting = false;
     if (error || context.stopping) return;
     accept();
   });
 }
 
 void HttpServer::Core::accept() {
-  while (connections.size() < static_cast<size_t>(context.options.max_connections)) {
-    if (accept_one()) continue;
+  // A connection is displaced only once there is a new one, which is silent, too, but not for long.
+  while (!full() || !context.silent.empty()) {
+    const bool displaces = full();
+    if (accept_one()) {
+      if (displaces) displace();
+      continue;
+    }
     const int reason = errno;
     if (reason == ECONNABORTED || reason == EINTR || reason == EPROTO) continue;
     if (reason == EAGAIN) break;
+    if (reason == EMFILE || reason == ENFILE) {
+      // accept4 wants the descriptor first, before it looks for a client.
+      if (!wait_ready(acceptor.native_handle(), POLLIN, Monotonic::now())) break;
+      if (displace()) continue;
+    }
     if (!std::exchange(told, true)) {
       log_warning("HTTP server, port {}: cannot accept connections, so they wait: {}", port,
                   error_code(reason, boost::system::system_category()).message());
     }
-    accepting = true;
     timer.expires_after(ticks(kAcceptPause));
     timer.async_wait([this](const error_code& error) {
       if (error || context.stopping) return;
@@ -145,6 +172,7 @@ void HttpServer::Core::accept() {
     });
     return;
   }
+  accepting = false;
   accept_when_ready();
 }
 
@@ -180,6 +208,7 @@ void HttpServer::Core::stop(Seconds grace) {
   error_code ignored;
   acceptor.close(ignored);
   guard.reset();
+  for (const auto& pending : delayed) pending->cancel();
   for (const auto& [key, connection] : std::unordered_map(connections)) {
     connection->stop();
   }
@@ -224,6 +253,18 @@ void HttpServer::set_tls(const HttpTls& tls) {
 
 void HttpServer::post(std::function<void()> task) {
   asio::post(*core_->context.io, std::move(task));
+}
+
+void HttpServer::post_after(Seconds delay, std::function<void()> task) {
+  post([core = core_.get(), delay, task = std::move(task)] {
+    if (core->context.stopping) return;
+    const auto pending = std::make_shared<asio::steady_timer>(*core->context.io, ticks(delay));
+    core->delayed.insert(pending);
+    pending->async_wait([core, pending, task](const error_code& error) {
+      core->delayed.erase(pending);
+      if (!error && !core->context.stopping) task();
+    });
+  });
 }
 
 void HttpServer::stop(Seconds grace) {

@@ -8,6 +8,10 @@
 // they need no locks among themselves; while one runs, no other request is served. A handler that
 // cannot answer at once keeps the reply and answers later, from any thread: a held request costs a
 // connection and a few kilobytes, but no thread.
+//
+// Before a client has shown who it is, it can use at most one connection at a time for which the
+// server keeps max_head bytes: `admit` refuses a request before its body is read, and with all
+// connections in use a new client displaces the one that has been silent for longest.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,32 +33,40 @@ struct HttpTls {
   std::string key;
 };
 
-struct HttpServerOptions {
-  std::string address = "127.0.0.1";  // a numeric address of this machine; "0.0.0.0" or "::": all
-  uint16_t port = 0;                  // 0: any free one
-  std::optional<HttpTls> tls;         // none: plain HTTP
-  size_t max_head = 16u << 10;        // bytes of request line and headers: more are answered 431
-  size_t max_body = 1u << 20;         // bytes of a request's body: more are answered 413
-  // Further clients wait until a connection ends, or until the process has a free descriptor. Each
-  // connection needs a descriptor: raise RLIMIT_NOFILE to hold many requests.
-  int max_connections = 10'000;  // >= 1
-  Seconds idle_timeout{60.0};    // for the next request on a kept connection
-  Seconds read_timeout{30.0};    // from a request's first byte to its last; for TLS's handshake
-  Seconds write_timeout{30.0};   // for the client to receive an answer
-};
-
 struct HttpServerRequest {
   std::string method;   // as sent: "GET"
   std::string path;     // starts with '/'; without host and query; not percent-decoded
   std::string query;    // what follows the first '?'; not decoded
   HttpHeaders headers;  // names in lower case, in the client's order
   std::string body;     // unchunked
+  std::string client;   // the client's numeric address, without port; "": unknown
 
   std::optional<std::string> header(std::string_view lower_case_name) const {
     return find_header(headers, lower_case_name);
   }
   // The first value of NAME in the query, not decoded. "" for a name without a value.
   std::optional<std::string> parameter(std::string_view name) const;
+};
+
+// Decides on a request with a body when its head has been read: an answer refuses the request, and
+// the connection ends without reading the body. Called on the server's thread; errors as in a
+// HttpHandler.
+using HttpAdmission = std::function<std::optional<HttpResponse>(const HttpServerRequest& head)>;
+
+struct HttpServerOptions {
+  std::string address = "127.0.0.1";  // a numeric address of this machine; "0.0.0.0" or "::": all
+  uint16_t port = 0;                  // 0: any free one
+  std::optional<HttpTls> tls;         // none: plain HTTP
+  size_t max_head = 16u << 10;        // bytes of request line and headers: more are answered 431
+  size_t max_body = 1u << 20;         // bytes of a request's body: more are answered 413
+  HttpAdmission admit = {};           // none: all bodies up to max_body are read
+  // At this number, or without a free descriptor, a new client displaces the connection that has
+  // been silent for longest: one on which no request is handled. If there is none, further clients
+  // wait. Each connection needs a descriptor: raise RLIMIT_NOFILE to hold many requests.
+  int max_connections = 10'000;  // >= 1
+  Seconds idle_timeout{60.0};    // for the next request on a kept connection
+  Seconds read_timeout{30.0};    // from a request's first byte to its last; for TLS's handshake
+  Seconds write_timeout{30.0};   // for the client to receive an answer
 };
 
 // An answer with the sentence and a line end as text/plain.
@@ -107,6 +119,8 @@ class HttpServer {
 
   // Calls `task` soon on the server's thread, or never if the server has stopped. Any thread.
   void post(std::function<void()> task);
+  // The same after `delay` (>= 0).
+  void post_after(Seconds delay, std::function<void()> task);
 
   // Stops accepting connections, answers held requests with their `otherwise`, and waits at most
   // `grace` (>= 0) until other requests are answered and the answers received; then closes all

@@ -23,6 +23,8 @@ namespace {
 constexpr double kEventGap = 1;      // s between rounds when jobs come and go
 constexpr double kPolicyTime = 0.5;  // s that one round may search, at most
 constexpr Seconds kStopInterval{0.2};
+constexpr size_t kMetricsBody = 1024;     // bytes; requests for metrics have no body
+constexpr int kMetricsConnections = 100;  // probes and a few scrapers
 
 // The URL of a listening address, reachable at least from this machine.
 std::string url_at(const std::string& address, uint16_t port) {
@@ -104,7 +106,10 @@ struct Operator::Impl {
             options.accelerator_label),
         supervised(cache, key,
                    [this](const std::string& id, Json train) { hints(id, std::move(train)); }),
-        metrics_server({.address = options.address, .port = options.metrics_port},
+        metrics_server({.address = options.address,
+                        .port = options.metrics_port,
+                        .max_body = kMetricsBody,
+                        .max_connections = kMetricsConnections},
                        [this](const HttpServerRequest& request, const HttpReply& reply) {
                          reply.send(answer(request));
                        }) {

@@ -6,6 +6,7 @@
 #include <future>
 #include <mutex>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <thread>
 
 #include "core/base/files.h"
@@ -205,18 +206,126 @@ TEST_CASE("slow and idle clients are let go") {
   CHECK(wait_ready(deaf.fd(), POLLRDHUP, Monotonic::now() + std::chrono::seconds(20)));
 }
 
-TEST_CASE("connections beyond the limit wait") {
-  HttpServer server({.max_connections = 2}, echo);
-  HttpPeer first(server.port()), second(server.port());
-  for (HttpPeer* peer : {&first, &second}) {
-    peer->send(get("/"));
-    CHECK(peer->receive());
-  }
-  HttpPeer third(server.port());
-  third.send(get("/third"));
+TEST_CASE("connections beyond the limit wait while the others have requests") {
+  Keeper keeper({.max_connections = 2});
+  HttpPeer first(keeper.server.port()), second(keeper.server.port());
+  first.send(get("/hold"));
+  const HttpReply reply = keeper.next();
+  second.send(get("/hold"));
+  keeper.next();
+  HttpPeer third(keeper.server.port());
+  third.send(get("/keep"));
   CHECK_FALSE(third.receive(true, Seconds(0.1)));
-  first.close();
-  CHECK(third.receive()->body == "GET /third? ");
+  reply.send(ok("first"));  // from now on the first one is silent
+  CHECK(first.receive()->body == "first");
+  CHECK(first.closes());
+  keeper.next().send(ok("third"));
+  CHECK(third.receive()->body == "third");
+}
+
+TEST_CASE("a new client displaces the one that has been silent for longest") {
+  Keeper keeper({.max_connections = 3});
+  HttpPeer held(keeper.server.port());
+  held.send(get("/hold"));
+  const HttpReply reply = keeper.next();
+  HttpPeer slow(keeper.server.port());
+  slow.send("GET /slow HTTP/1.1\r\n");
+  HttpPeer silent(keeper.server.port());
+  std::vector<HttpPeer> others;
+  for (HttpPeer* next : {&slow, &silent}) {  // the first bytes of a request do not count
+    HttpPeer& other = others.emplace_back(keeper.server.port());
+    other.send(get("/keep"));
+    keeper.next().send(ok("other"));
+    CHECK(other.receive()->body == "other");
+    CHECK(next->closes());
+  }
+  reply.send(ok("held"));
+  CHECK(held.receive()->body == "held");
+
+  // However many come, who has a request is served.
+  std::vector<HttpPeer> strangers;
+  for (int i = 0; i < 20; ++i) strangers.emplace_back(keeper.server.port());
+  for (HttpPeer& stranger : strangers) stranger.send("PUT / HTTP/1.1\r\nContent-Le");
+  HttpPeer client(keeper.server.port());
+  client.send(get("/keep"));
+  keeper.next().send(ok("served"));
+  CHECK(client.receive()->body == "served");
+}
+
+TEST_CASE("without a free descriptor the longest silent client is displaced, too") {
+  set_log_level(LogLevel::error);
+  HttpServer server({}, echo);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  HttpPeer first(server.port());
+  first.send(get("/"));
+  CHECK(first.receive());
+  rlimit limit = before;
+  limit.rlim_cur = 200;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  std::vector<Fd> used;
+  do used.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  while (used.back());
+  used.pop_back();
+  REQUIRE(used.size() > 1);
+  used.pop_back();  // for the peer's own end
+  HttpPeer second(server.port());
+  const bool sent = second.connected() && second.send(get("/second"));
+  const auto answer = sent ? second.receive() : std::nullopt;
+  setrlimit(RLIMIT_NOFILE, &before);
+  REQUIRE(answer);
+  CHECK(answer->body == "GET /second? ");
+  CHECK(first.closes());
+  set_log_level(LogLevel::info);
+}
+
+TEST_CASE("a body is read only if its head is admitted") {
+  set_log_level(LogLevel::error);
+  std::atomic<int> handled = 0;
+  const HttpAdmission admit = [](const HttpServerRequest& head) -> std::optional<HttpResponse> {
+    if (head.path == "/error") fail("the disk is full");
+    CHECK(head.client == "127.0.0.1");
+    if (head.query == "token" && head.header("x-a") == "b") return std::nullopt;
+    return text_response(403, "not you");
+  };
+  HttpServer server({.admit = admit},
+                    [&](const HttpServerRequest& request, const HttpReply& reply) {
+                      ++handled;
+                      echo(request, reply);
+                    });
+  const auto put = [](const std::string& target, const std::string& headers = "") {
+    return "PUT " + target + " HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n" + headers + "\r\n";
+  };
+  HttpPeer peer(server.port());
+  peer.send(put("/a?token", "X-A: b\r\n") + "abc");
+  CHECK(peer.receive()->body == "PUT /a?token abc");
+  peer.send(get("/"));  // without a body it is not asked
+  CHECK(peer.receive()->status == 200);
+  peer.send(put("/a"));
+  CHECK(peer.receive()->body == "not you\n");
+  CHECK(peer.closes());
+  HttpPeer waits(server.port());
+  waits.send(put("/a", "Expect: 100-continue\r\n"));
+  CHECK(waits.receive()->status == 403);
+  HttpPeer unlucky(server.port());
+  unlucky.send(put("/error"));
+  CHECK(unlucky.receive()->status == 500);
+  CHECK(handled == 2);
+  set_log_level(LogLevel::info);
+}
+
+TEST_CASE("tasks come after their delay, or never once the server stops") {
+  std::promise<void> called;
+  HttpServer server({}, echo);
+  const TimePoint start = Monotonic::now();
+  std::atomic<bool> late = false;
+  server.post_after(Seconds(600), [&] { late = true; });
+  server.post_after(Seconds(0.05), [&] { called.set_value(); });
+  called.get_future().wait();
+  CHECK(seconds_since(start) >= 0.05);
+  server.stop(Seconds(600));
+  CHECK(seconds_since(start) < 300);
+  CHECK_FALSE(late);
 }
 
 TEST_CASE("stop answers what it can and closes the rest") {

@@ -16,7 +16,9 @@ constexpr Seconds kReviewTime{4.0};      // the API server waits for 10 s
 constexpr int kReviewers = 4;            // threads
 constexpr size_t kMostWaiting = 256;     // reviews; further ones are answered with 503
 constexpr size_t kMaxReview = 8u << 20;  // two versions of an object, each below the API's limit
-constexpr double kLooks = 30;            // checks in the life of a certificate
+// An API server needs a few. Any pod may connect and send reviews, so this bounds their memory.
+constexpr int kMaxConnections = 64;
+constexpr double kLooks = 30;                           // checks in the life of a certificate
 constexpr double kShortestLook = 1, kLongestLook = 60;  // s
 const kube::Resource kConfigurations{
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "", "", ""};
@@ -42,6 +44,7 @@ Webhook::Webhook(kube::Client& client, WebhookOptions options)
   how.address = options_.address;
   how.port = options_.port;
   how.max_body = kMaxReview;
+  how.max_connections = kMaxConnections;
   how.tls = HttpTls{serving_.server.certificate, serving_.server.key};
   server_ = std::make_unique<HttpServer>(how, [this](HttpServerRequest request, HttpReply reply) {
     take(std::move(request), std::move(reply));
