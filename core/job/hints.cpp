@@ -21,7 +21,7 @@ constexpr size_t kMostMetrics = 64, kLongestMetric = 128;
 constexpr size_t kMostIgnored = 16, kLongestIgnored = 64;
 constexpr size_t kMostKinds = 64, kLongestKind = 256;
 
-constexpr JsonLimits kLimits = {.max_bytes = 64u << 10, .max_depth = 8};
+constexpr JsonLimits kLimits = {.max_bytes = kMaxHintsBytes, .max_depth = 8};
 
 // Python's json module writes non-finite numbers as bare words. In quotes they can be parsed, and
 // rejected with the name of their field.

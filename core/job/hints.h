@@ -3,6 +3,7 @@
 // AdaptDL's scheduling hints: what a training job sends to its scheduler every 30 s, as JSON.
 // Users' programs send them, so every value is checked. Pure functions, any thread.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -43,6 +44,8 @@ struct SchedulingHints {
 
   bool operator==(const SchedulingHints&) const = default;
 };
+
+inline constexpr size_t kMaxHintsBytes = 64u << 10;  // of their text; a job's have some 100 bytes
 
 // Throws Error "WHERE: FIELD ..." with the allowed values if the text is not a JSON object, a field
 // has a wrong type, a number is not finite, negative or absurd (a batch of 10^15 samples), or sizes

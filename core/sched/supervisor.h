@@ -6,14 +6,23 @@
 //   GET [/j/TOKEN]/healthz
 //   GET [/j/TOKEN]/discover/NAMESPACE/NAME/GROUP[?timeout=SECONDS]
 //       The addresses of the replicas by rank, as a JSON list, once all replicas of that generation
-//       have one; 408 after the timeout (default 30 s, at most 300 s), also if the job is not known
-//       yet. After a 408 the client asks again at once; after any other error it exits.
+//       have one; 408 after the timeout (default 30 s, at most 300 s), or after at most 5 s if the
+//       job is not known yet. After a 408 the client asks again at once; after any other error it
+//       exits.
 //   PUT [/j/TOKEN]/hints/NAMESPACE/NAME
 //       Scheduling hints as JSON (core/job/hints.h); 200 without a body, 400 with the reason. The
 //       program's training waits for the answer, so the supervisor answers before it uses the
 //       hints. 404 for an unknown job: the client only warns, so the job is not affected, and its
-//       log shows that its hints are not used.
-// Requests for a job with a token need that token: 401 without a token, 403 with another.
+//       log shows that its hints are not used. Hints that come too fast are limited by
+//       hint_limiter.h: 200, too. 413 for more than kMaxHintsBytes.
+// Requests for a job with a token need that token: 401 without a token, 403 with another. It is
+// checked before a request is held, and before its body is read.
+//
+// Bounds, so that nobody can exhaust the supervisor. Of the server's connections the held requests
+// of one job may use a quarter; those for unknown jobs, which anybody may send, together a tenth,
+// and those of one client address a hundredth. A request beyond them is answered 408 at once with
+// Retry-After: 1, because a Python client would exit after a 429 or 503. The server displaces
+// connections without a request (http_server.h); if all requests are held, further clients wait.
 
 #include <cstdint>
 #include <memory>
@@ -47,8 +56,8 @@ class SupervisorBackend {
                                                             const std::string& name,
                                                             int64_t group) = 0;
 
-  // Called with the hints of a job that find() has found. AdaptDL keeps to_json(hints) as
-  // status.train.
+  // Called with the hints of a job that find() has found, no faster than hint_limiter.h allows.
+  // AdaptDL keeps to_json(hints) as status.train.
   virtual void hints(const std::string& job_namespace, const std::string& name,
                      const SchedulingHints& hints) = 0;
 };
@@ -57,8 +66,8 @@ class Supervisor {
  public:
   // Serves when the constructor returns; throws as HttpServer does. Borrows `jobs` for its
   // lifetime. Clients exit if no server listens, so a restarted scheduler requests its previous
-  // port.
-  Supervisor(SupervisorBackend& jobs, const HttpServerOptions& options);
+  // port. Lowers max_head and max_body to what clients need, and sets `admit`.
+  Supervisor(SupervisorBackend& jobs, HttpServerOptions options);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;

@@ -70,7 +70,7 @@ void LocalSupervisor::remove(const std::string& job) {
   jobs_.erase(job);
 }
 
-std::vector<std::pair<std::string, nlohmann::json>> LocalSupervisor::take_hints() {
+std::map<std::string, nlohmann::json> LocalSupervisor::take_hints() {
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &count, sizeof count);
   const std::lock_guard lock(mutex_);
@@ -100,7 +100,7 @@ void LocalSupervisor::hints(const std::string&, const std::string& name,
                             const SchedulingHints& hints) {
   {
     const std::lock_guard lock(mutex_);
-    hints_.emplace_back(name, to_json(hints));
+    hints_[name] = to_json(hints);
   }
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof one);

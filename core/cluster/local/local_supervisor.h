@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/base/fd.h"
@@ -34,7 +33,8 @@ class LocalSupervisor : public SupervisorBackend {
   void remove(const std::string& job);
 
   int fd() const { return wake_.get(); }  // readable when hints have come
-  std::vector<std::pair<std::string, nlohmann::json>> take_hints();
+  // By job: the newest since the last call, so that a delayed service keeps one of each job.
+  std::map<std::string, nlohmann::json> take_hints();
 
  private:
   struct Job {
@@ -52,7 +52,7 @@ class LocalSupervisor : public SupervisorBackend {
 
   mutable std::mutex mutex_;
   std::map<std::string, Job> jobs_;
-  std::vector<std::pair<std::string, nlohmann::json>> hints_;
+  std::map<std::string, nlohmann::json> hints_;
   Fd wake_;
   std::unique_ptr<Supervisor> supervisor_;
 };

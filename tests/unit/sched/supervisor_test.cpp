@@ -14,7 +14,9 @@ namespace {
 
 struct World {
   FakeJobs jobs;
-  Supervisor supervisor{jobs, {}};
+  Supervisor supervisor;
+
+  explicit World(const HttpServerOptions& options = {}) : supervisor(jobs, options) {}
 
   void put(const std::string& job, int64_t group, const std::vector<std::string>& addresses,
            std::optional<std::string> token = std::nullopt) {
@@ -196,7 +198,7 @@ TEST_CASE("hints arrive whole, and nonsense is a 400") {
     CAPTURE(body);
     CHECK(world.status("PUT", "/hints/a/b", body) == 400);
   }
-  CHECK(world.status("PUT", "/hints/a/b", std::string(70'000, ' ') + "{}") == 400);
+  CHECK(world.status("PUT", "/hints/a/b", std::string(70'000, ' ') + "{}") == 413);
   CHECK(world.status("PUT", "/hints/a/none", kHints) == 404);
   CHECK(world.hints("a/b", 2).size() == 2);
 }
@@ -214,6 +216,82 @@ TEST_CASE("a scheduler in trouble does not end programs that ask for addresses")
   world.supervisor.changed();
   CHECK(peer.receive()->status == 200);
   set_log_level(LogLevel::info);
+}
+
+TEST_CASE("a request for an unknown job is held for seconds only") {
+  World world;
+  const TimePoint start = Monotonic::now();
+  CHECK(world.status("GET", "/discover/a/none/0?timeout=300") == 408);
+  CHECK(seconds_since(start) > 4);
+  CHECK(seconds_since(start) < 15);
+}
+
+TEST_CASE("nobody can hold more than a share of the connections") {
+  set_log_level(LogLevel::error);
+  World world({.max_connections = 400});
+  world.put("a/b", 0, {"10.0.0.1"}, "secret");
+  world.put("a/c", 0, {"10.0.0.2"}, "other");
+  const auto told_to_ask_again = [&](const std::string& target) {
+    const auto answer = world.ask("GET", target);
+    return answer.status == 408 && answer.head.find("Retry-After: 1\r\n") != std::string::npos;
+  };
+  // Strangers, who are all at one address: a hundredth.
+  std::vector<HttpPeer> strangers;
+  for (int i = 0; i < 4; ++i) strangers.push_back(world.poll(fmt::format("/discover/x/{}/0", i)));
+  world.settle(4);
+  CHECK(told_to_ask_again("/discover/x/y/0"));
+  // A job's own replicas: a quarter.
+  std::vector<HttpPeer> replicas;
+  int looks = world.jobs.looks();
+  for (int i = 0; i < 100; ++i) replicas.push_back(world.poll("/j/secret/discover/a/b/1"));
+  world.settle(looks + 100);
+  CHECK(told_to_ask_again("/j/secret/discover/a/b/1"));
+  // Other jobs wait as usual, and the shares come back.
+  HttpPeer other = world.poll("/j/other/discover/a/c/1");
+  CHECK_FALSE(other.receive(true, Seconds(0.1)));
+  for (HttpPeer& stranger : strangers) CHECK(stranger.receive()->status == 408);
+  world.put("a/b", 1, {"10.0.0.3"}, "secret");
+  world.supervisor.changed();
+  for (HttpPeer& replica : replicas) CHECK(replica.receive()->status == 200);
+  HttpPeer again = world.poll("/j/secret/discover/a/b/2"), stranger = world.poll("/discover/x/z/0");
+  CHECK_FALSE(again.receive(true, Seconds(0.1)));
+  CHECK_FALSE(stranger.receive(true, Seconds(0.1)));
+  set_log_level(LogLevel::info);
+}
+
+TEST_CASE("a body is read from the job's own programs only") {
+  World world;
+  world.put("a/b", 0, {"10.0.0.1"}, "secret");
+  for (const auto& [target, status] :
+       {std::pair("/hints/a/b", 401), std::pair("/j/wrong/hints/a/b", 403),
+        std::pair("/hints/a/none", 404), std::pair("/healthz", 405)}) {
+    CAPTURE(target);
+    HttpPeer peer(world.supervisor.port());
+    peer.send(fmt::format("PUT {} HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n", target));
+    CHECK(peer.receive()->status == status);
+    CHECK(peer.closes());
+  }
+  HttpPeer peer(world.supervisor.port());
+  peer.send("GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n");
+  CHECK(peer.receive()->status == 400);
+}
+
+TEST_CASE("hints that come too fast are applied slowly, and the newest last") {
+  World world;
+  world.put("a/b", 0, {"10.0.0.1"});
+  world.put("a/c", 0, {"10.0.0.1"});
+  HttpPeer peer(world.supervisor.port());
+  constexpr int kSent = 1000;
+  for (int i = 1; i <= kSent; ++i) {
+    const std::string body = fmt::format(R"({{"maxProfiledReplicas": {}}})", i);
+    peer.send(fmt::format("PUT /hints/a/b HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{}",
+                          body.size(), body));
+    REQUIRE(peer.receive()->status == 200);
+  }
+  CHECK(world.hints("a/b", 5).size() <= 6);
+  CHECK(world.status("PUT", "/hints/a/c", kHints) == 200);  // another job is not concerned
+  CHECK(world.hints("a/c", 1).size() == 1);
+  CHECK(world.hints("a/b", 6).back().max_profiled_replicas == kSent);  // some 10 s later
 }
 
 TEST_CASE("changes from many threads while programs come and go") {
@@ -271,6 +349,7 @@ TEST_CASE("1,000 held polls cost neither threads nor much memory") {
     [[maybe_unused]] const double memory = resident_bytes();  // a sanitizer takes more
     std::vector<HttpPeer> peers;
     peers.reserve(kPolls);
+    world.put("a/b", 7, {"10.0.0.7"});  // a known job
     for (int i = 0; i < kPolls; ++i) {
       peers.push_back(world.poll(fmt::format("/discover/a/b/{}", i % 2)));
       REQUIRE(peers.back().connected());

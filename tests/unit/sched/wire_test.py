@@ -94,9 +94,15 @@ class WireTest(unittest.TestCase):
             self.assertGreaterEqual(time.monotonic() - begun, 1)
 
     def test_held_for_30_s_by_itself(self):
+        self.tell("job team-a/resnet")
         begun = time.monotonic()
         self.assertEqual(self.ask("/discover/team-a/resnet/0").status, 408)
         self.assertTrue(29.9 <= time.monotonic() - begun < 45)
+
+    def test_unknown_jobs_are_held_for_seconds(self):
+        begun = time.monotonic()
+        self.assertEqual(self.ask("/discover/team-a/resnet/0").status, 408)
+        self.assertTrue(4.9 <= time.monotonic() - begun < 20)
 
     def test_all_replicas_are_answered_when_the_last_has_its_address(self):
         waiting = [self.begin("/discover/team-a/resnet/3") for _ in range(4)]
