@@ -337,6 +337,8 @@ complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l supervisor-url 
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l metrics-port -x -d 'Port of /livez, /readyz and /metrics; 0: any free port.'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l webhook-port -x -d 'Port of the webhook (/validate, HTTPS) for the API server; 0: any free port. Default: no webhook.'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l certificate-lifetime -x -d 'Lifetime of the webhook\'s certificate, which is renewed when a third of it is left; that of its authority is four times as long.'
+complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l kube-api-qps -x -d 'Requests to the API server per second; further ones wait. 0: no limit.'
+complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l kube-api-burst -x -d 'Requests to the API server at once, after a time with fewer.'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l min-nodes -x -d 'Number of nodes to keep even if no job needs them.'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l max-nodes -x -d 'Maximum number of nodes to request from a cluster autoscaler by placeholder pods; 0: request none.'
 complete -c adaptdl -n '__fish_seen_subcommand_from operator' -l placeholder-image -x -d 'Image of the placeholder pods; it only needs to sleep.'

@@ -953,6 +953,8 @@ _adaptdl() {
     '--metrics-port[Port of /livez, /readyz and /metrics; 0\: any free port.]:PORT: ' \
     '--webhook-port[Port of the webhook (/validate, HTTPS) for the API server; 0\: any free port. Default\: no webhook.]:PORT: ' \
     '--certificate-lifetime[Lifetime of the webhook'\''s certificate, which is renewed when a third of it is left; that of its authority is four times as long.]:DURATION: ' \
+    '--kube-api-qps[Requests to the API server per second; further ones wait. 0\: no limit.]:N: ' \
+    '--kube-api-burst[Requests to the API server at once, after a time with fewer.]:N: ' \
     '--min-nodes[Number of nodes to keep even if no job needs them.]:N: ' \
     '--max-nodes[Maximum number of nodes to request from a cluster autoscaler by placeholder pods; 0\: request none.]:N: ' \
     '--placeholder-image[Image of the placeholder pods; it only needs to sleep.]:IMAGE: ' \

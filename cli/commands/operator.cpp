@@ -86,6 +86,8 @@ void serve(const Arguments& arguments, const Cancellation& stop) {
   where.name_space = arguments.text("namespace");
   kube::ClientOptions how;
   how.field_manager = "adaptdl-operator";
+  how.qps = static_cast<double>(arguments.integer("kube-api-qps"));
+  how.burst = static_cast<int>(arguments.integer("kube-api-burst"));
   how.cancel = &stop;
   if (arguments.verbose()) how.trace = [](const std::string& line) { log_info("{}", line); };
   kube::Client client(kube::load_config(where), how);
@@ -219,6 +221,20 @@ Command operator_command() {
             .fallback = "2160h",
             .doc = "Lifetime of the webhook's certificate, which is renewed when a third of it is "
                    "left; that of its authority is four times as long."},
+           {.name = "kube-api-qps",
+            .kind = Kind::integer,
+            .value = "N",
+            .fallback = "50",
+            .doc = "Requests to the API server per second; further ones wait. 0: no limit.",
+            .min = 0,
+            .max = 100000},
+           {.name = "kube-api-burst",
+            .kind = Kind::integer,
+            .value = "N",
+            .fallback = "100",
+            .doc = "Requests to the API server at once, after a time with fewer.",
+            .min = 1,
+            .max = 100000},
            {.name = "min-nodes",
             .kind = Kind::integer,
             .value = "N",

@@ -1,6 +1,7 @@
 #include "core/kube/client.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "core/formats/json_fields.h"
 #include "core/kube/answer.h"
 #include "core/kube/retry.h"
+#include "core/kube/throttle.h"
 #include "core/kube/trace.h"
 
 namespace adaptdl::kube {
@@ -69,6 +71,8 @@ Json parse_object(const HttpResponse& response, const std::string& what) {
 
 // Idle connections and other state that threads share.
 struct Client::Pool {
+  explicit Pool(const ClientOptions& options) : throttle(options.qps, options.burst) {}
+
   struct Idle {
     HttpClient client;
     std::string certificate;  // the client's certificate
@@ -77,6 +81,7 @@ struct Client::Pool {
   std::vector<Idle> idle;
   std::set<std::string> warned;
   RequestCounts requests;
+  Throttle throttle;
   Rng rng{jitter_seed()};
 
   double jitter() {
@@ -123,7 +128,7 @@ Client::Client(Config config, ClientOptions options)
     : config_(std::move(config)),
       options_(std::move(options)),
       credentials_(config_),
-      pool_(std::make_unique<Pool>()) {}
+      pool_(std::make_unique<Pool>(options_)) {}
 Client::~Client() = default;
 
 RequestCounts Client::requests() const {
@@ -165,6 +170,38 @@ HttpResponse Client::send_traced(const HttpRequest& request, const Identity& ide
   }
 }
 
+namespace {
+
+void sleep_for(Seconds duration, const Cancellation* cancel, const std::string& what) {
+  if (cancel == nullptr) {
+    std::this_thread::sleep_for(duration);
+  } else if (cancel->wait_for(duration)) {
+    throw Cancelled(what);
+  }
+}
+
+}  // namespace
+
+// Waits until the next request may be sent; `start`: since when its budget counts.
+void Client::wait_turn(const Cancellation* cancel, const std::string& what, TimePoint start) {
+  // After a pause another thread's request may have begun the next one.
+  for (Seconds pause; (pause = pool_->throttle.pause(Monotonic::now())) > Seconds(0);) {
+    if (seconds_since(start) + pause.count() > options_.retry_budget.count()) {
+      Status status;
+      status.code = 429;
+      status.retry_after = pause;
+      status.message =
+          fmt::format("not sent, since the server is overloaded and asked for a pause of {:.0f} s",
+                      std::ceil(pause.count()));
+      throw ApiError(what, status);
+    }
+    // The waiting threads do not all go on at the same moment.
+    sleep_for(pause + Seconds(pool_->jitter() * std::min(1.0, pause.count())), cancel, what);
+  }
+  const Seconds turn = pool_->throttle.reserve(Monotonic::now());
+  if (turn > Seconds(0)) sleep_for(turn, cancel, what);
+}
+
 // `begun` becomes true when a part of the answer was used: then a retry is too late.
 HttpResponse Client::send(HttpRequest request, Repeat repeat, const std::string& what,
                           const bool* begun) {
@@ -173,6 +210,7 @@ HttpResponse Client::send(HttpRequest request, Repeat repeat, const std::string&
   request.max_body = options_.max_answer;
   bool renewed = false;
   for (int attempt = 1;; ++attempt) {
+    wait_turn(cancel, what, start);
     const Identity identity = credentials_.current();
     Outcome outcome;
     std::exception_ptr lost;
@@ -193,6 +231,10 @@ HttpResponse Client::send(HttpRequest request, Repeat repeat, const std::string&
       lost = std::current_exception();
       reason = error.what();
     }
+    // A request that is never repeated, such as an eviction, is refused for reasons of its own.
+    if (outcome.answered && outcome.status.code == 429 && repeat != Repeat::never) {
+      pool_->throttle.refused(outcome.status.retry_after, Monotonic::now());
+    }
     const bool too_late = repeat == Repeat::never || (begun != nullptr && *begun);
     const auto delay =
         retry_delay(outcome, repeat == Repeat::always, attempt, Seconds(seconds_since(start)),
@@ -202,11 +244,7 @@ HttpResponse Client::send(HttpRequest request, Repeat repeat, const std::string&
       throw ApiError(what, outcome.status);
     }
     log_debug("{}: {}; retrying in {:.1f} s", what, reason, delay->count());
-    if (cancel == nullptr) {
-      std::this_thread::sleep_for(*delay);
-    } else if (cancel->wait_for(*delay)) {
-      throw Cancelled(what);
-    }
+    sleep_for(*delay, cancel, what);
   }
 }
 

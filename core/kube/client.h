@@ -6,6 +6,8 @@
 // which is kept for later requests. A request throws ApiError if the server refuses it, HttpError
 // if there is no answer, and Cancelled. The client retries requests (retry.h) within a time budget,
 // except creations and JSON patches that may have arrived, because the server could do them twice.
+// Its requests wait for its rate limit, and while the server asks for a pause (throttle.h); one
+// that would have to wait beyond its budget fails at once with ApiError 429. pass() does not wait.
 // After a 401 it renews the credentials once. Objects in answers are as of parse_answer().
 
 #include <cstdint>
@@ -28,8 +30,12 @@
 namespace adaptdl::kube {
 
 struct ClientOptions {
-  Seconds timeout{30.0};          // for one attempt
-  Seconds retry_budget{30.0};     // no attempt starts later than this; 0: no retries
+  Seconds timeout{30.0};       // for one attempt
+  Seconds retry_budget{30.0};  // no attempt starts later than this; 0: no retries
+  // Attempts a second in the long run and at once; 0: no limit. A process that works for many users
+  // sets it, so that it leaves room for other clients of the server.
+  double qps = 0;
+  int burst = 1;
   size_t max_answer = 32u << 20;  // bytes; an object has 1.5 MB at most, pages shrink to fit
   std::string field_manager = "adaptdl";  // the fieldManager of changes; apply() may set another
   std::function<void(const std::string&)> trace = {};  // called for each attempt, without secrets
@@ -122,6 +128,7 @@ class Client {
 
   HttpResponse send(HttpRequest request, Repeat repeat, const std::string& what,
                     const bool* begun = nullptr);
+  void wait_turn(const Cancellation* cancel, const std::string& what, TimePoint start);
   HttpResponse list_page(const Resource& collection, const ListOptions& options,
                          const std::string& next, int& objects);
   HttpResponse send_once(const HttpRequest& request, const Identity& identity);

@@ -9,11 +9,13 @@ namespace {
 
 constexpr Seconds kReleaseTime{0.5};  // for each of two requests: an ending process must not hang
 
-// No request is retried: the next look does that.
+// No request is retried: the next look does that. None waits for the rate limit of others: a leader
+// that cannot renew its lease in time must stop.
 kube::ClientOptions quick(const kube::Client& client, Seconds timeout, const Cancellation* cancel) {
   kube::ClientOptions options = client.options();
   options.timeout = timeout;
   options.retry_budget = Seconds(0);
+  options.qps = 0;
   options.cancel = cancel;
   return options;
 }

@@ -239,7 +239,6 @@ TEST_CASE("what may be repeated is, within the budget") {
   CHECK(seconds_since(start) >= 1.0);
   headers = {{"Retry-After", "3600"}};
   CHECK(attempts(429, 1, [&] { CHECK_ERROR(client.get(map_named("a")), "429"); }) == 1);
-  CHECK(client.get(map_named("a")).is_object());
 
   Client dead(
       [&] {
