@@ -20,7 +20,7 @@ Controller::Controller(kube::Client& client, ClusterCache& cache, Policy& policy
       options_(std::move(options)),
       allocator_(*this, policy, options_.allocator),
       reconciler_(client, cache, options_.pods, options_.identity,
-                  [this](const std::string& id, double when_s) { again(id, when_s); }) {}
+                  [this](const std::string& id, Seconds in) { again(id, in); }) {}
 
 void Controller::job_changed(const std::string& id) {
   const std::lock_guard lock(mutex_);
@@ -66,8 +66,10 @@ void Controller::wait() {
   std::unique_lock lock(mutex_);
   double seconds = kLook.count();
   if (options_.allocates) seconds = std::min(seconds, std::max(0.0, allocator_.due() - now_s()));
-  const double now = wall_now_s();
-  for (const auto& [id, when] : timers_) seconds = std::min(seconds, std::max(0.0, when - now));
+  const TimePoint now = Monotonic::now();
+  for (const auto& [id, when] : timers_) {
+    seconds = std::min(seconds, std::max(0.0, seconds_between(now, when)));
+  }
   wake_.wait_for(lock, Seconds(seconds),
                  [&] { return !dirty_.empty() || !hints_.empty() || capacity_changed_; });
 }
@@ -76,7 +78,7 @@ void Controller::work_off() {
   std::vector<Work> work;
   {
     const std::lock_guard lock(mutex_);
-    const double now = wall_now_s();
+    const TimePoint now = Monotonic::now();
     std::erase_if(timers_, [&](const auto& timer) {
       if (timer.second > now) return false;
       dirty_.insert(timer.first);
@@ -115,8 +117,8 @@ void Controller::write_all(std::vector<Work> work) {
       try {
         work[i]();
       } catch (const Cancelled&) {
-        return;  // the process is ending
-      } catch (const Error& error) {
+        return;                                // the process is ending
+      } catch (const std::exception& error) {  // one piece must not end the others
         log_warning("{}", error.what());
         const std::lock_guard lock(mutex_);
         ++figures_.errors;
@@ -125,14 +127,22 @@ void Controller::write_all(std::vector<Work> work) {
   };
   const auto count = std::min(work.size(), static_cast<size_t>(options_.writers));
   std::vector<std::jthread> writers;
-  for (size_t i = 1; i < count; ++i) writers.emplace_back(run_some);
+  try {
+    for (size_t i = 1; i < count; ++i) writers.emplace_back(run_some);
+  } catch (const std::exception& error) {  // fewer threads do it, too
+    log_warning("cannot start a thread that writes: {}", error.what());
+  }
   run_some();
 }
 
-void Controller::again(const std::string& id, double when_s) {
+void Controller::again(const std::string& id, Seconds in) {
+  // At most a day, since a time far away would overflow the clock.
+  const Seconds bounded(std::clamp(in.count(), 0.0, 86400.0));
+  const TimePoint when =
+      Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(bounded);
   const std::lock_guard lock(mutex_);
-  const auto [timer, fresh] = timers_.emplace(id, when_s);
-  if (!fresh) timer->second = std::min(timer->second, when_s);
+  const auto [timer, fresh] = timers_.emplace(id, when);
+  if (!fresh) timer->second = std::min(timer->second, when);
 }
 
 double Controller::now_s() {
@@ -168,7 +178,16 @@ void Controller::round_if_due() {
   if (now_s() < allocator_.due()) return;
   const double begun = now_s();
   allocations_.clear();
-  const AllocatorRound round = allocator_.round();
+  AllocatorRound round;
+  try {
+    round = allocator_.round();
+  } catch (const std::exception& error) {
+    log_error("the round failed: {}", error.what());
+    allocations_.clear();
+    const std::lock_guard lock(mutex_);
+    ++figures_.errors;
+    return;
+  }
   for (const std::string& problem : round.problems) log_warning("{}", problem);
   write_all(std::move(allocations_));
   const std::lock_guard lock(mutex_);
@@ -188,7 +207,7 @@ void Controller::write_allocation(const std::string& id,
   try {
     // The job may have changed meanwhile; the next round must come soon.
     if (!reconciler_.write_status(*known, status)) return capacity_changed();
-  } catch (const Error&) {
+  } catch (...) {
     capacity_changed();
     throw;
   }

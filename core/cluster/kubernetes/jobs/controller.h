@@ -1,7 +1,9 @@
 #pragma once
 
 // The controller and allocator loop of a Kubernetes cluster: one thread decides what to do, several
-// threads do it (job_reconciler.h). Each write is guarded by the version that it was decided on, so
+// threads do it (job_reconciler.h). No error ends a thread: it is logged, and the job concerned
+// reconciled again. What is noted is bounded by the number of jobs: of several changes or hints of
+// a job, one is left. Each write is guarded by the version that it was decided on, so
 // that the API server refuses a decision on outdated data, and the controller decides again. The
 // process may be killed at any moment.
 
@@ -63,7 +65,7 @@ class Controller : public Cluster {
   void wait();
   void work_off();
   void write_all(std::vector<Work> work);
-  void again(const std::string& id, double when_s);
+  void again(const std::string& id, Seconds in);
 
   // The scheduler's view.
   double now_s() override;
@@ -87,7 +89,7 @@ class Controller : public Cluster {
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable wake_;
   std::set<std::string> dirty_;
-  std::map<std::string, double> timers_;  // by job, since 1970
+  std::map<std::string, TimePoint> timers_;  // by job
   std::map<std::string, Json> hints_;
   bool capacity_changed_ = false;
   ControllerFigures figures_;

@@ -1,25 +1,32 @@
 #include "core/cluster/kubernetes/jobs/job_reconciler.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/clock.h"
 #include "core/base/crypto.h"
 #include "core/base/log.h"
 #include "core/cluster/kubernetes/jobs/pod_trouble.h"
 #include "core/job/phase.h"
+#include "core/kube/retry.h"
 
 namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr double kErrorPause = 2;  // s until a failed action is retried
-constexpr double kRefusal = 300;   // s for which a job avoids a node that refused its pods
-constexpr double kConflictPause =
-    0.2;                               // s until the watch has reported the change after a conflict
-constexpr size_t kLongestNote = 1024;  // bytes of an event's note
+constexpr double kErrorPause = 1;       // s until a failed action is retried for the first time
+constexpr double kConflictPause = 0.2;  // s; the watch has reported the other change by then
+constexpr double kLongestPause = 60;    // s
+constexpr std::chrono::seconds kRefusal{300};  // a job avoids a node that refused its pods
+constexpr size_t kLongestNote = 1024;          // bytes of an event's note
 constexpr const char* kReporter = "adaptdl.petuum.com/operator";
 
 }  // namespace
+
+Seconds retry_pause(int failures, double first_s, double jitter) {
+  const double doubled = first_s * std::exp2(std::clamp(failures - 1, 0, 20));
+  return Seconds(std::min(kLongestPause, doubled) * (1 + jitter / 2));
+}
 
 JobReconciler::JobReconciler(kube::Client& client, ClusterCache& cache, const PodSettings& pods,
                              std::string identity, Again again)
@@ -27,7 +34,8 @@ JobReconciler::JobReconciler(kube::Client& client, ClusterCache& cache, const Po
       cache_(cache),
       pods_(pods),
       identity_(std::move(identity)),
-      again_(std::move(again)) {}
+      again_(std::move(again)),
+      rng_(kube::jitter_seed()) {}
 
 ReconcilerCounts JobReconciler::counts() const {
   const std::lock_guard lock(mutex_);
@@ -41,6 +49,8 @@ void JobReconciler::reconcile_job(const std::string& id) {
     const std::lock_guard lock(mutex_);
     removed_.erase(id);
     refusals_.erase(id);
+    seen_.erase(id);
+    failures_.erase(id);
     return;
   }
   // Asked first: a pod that the watch reports in between is no longer expected then, and would be
@@ -50,7 +60,7 @@ void JobReconciler::reconcile_job(const std::string& id) {
   ask_events(known->job, pods);
   const auto nodes = cache_.node_names();
   const auto decide = [&] {
-    return reconcile(known->job, known->problem, pods, {wall_now_s(), *nodes, expects_pods});
+    return reconcile(known->job, known->problem, pods, facts_of(known->job, *nodes, expects_pods));
   };
   {
     const std::lock_guard lock(mutex_);
@@ -64,11 +74,37 @@ void JobReconciler::reconcile_job(const std::string& id) {
       expects_pods = cache_.expects(id);
       decision = decide();
     }
-    carry_out(*known, pods, decision);
-  } catch (const Error&) {
-    again_(id, wall_now_s() + kErrorPause);
+    if (!carry_out(*known, pods, decision)) return try_again(id, kConflictPause);
+  } catch (...) {
+    try_again(id, kErrorPause);
     throw;
   }
+  const std::lock_guard lock(mutex_);
+  failures_.erase(id);
+}
+
+void JobReconciler::try_again(const std::string& id, double first_s) {
+  Seconds pause;
+  {
+    const std::lock_guard lock(mutex_);
+    pause = retry_pause(++failures_[id], first_s, rng_.uniform());
+  }
+  again_(id, pause);
+}
+
+ClusterFacts JobReconciler::facts_of(const JobObject& job, const std::vector<std::string>& nodes,
+                                     bool expects_pods) {
+  ClusterFacts facts{wall_now_s(), nodes, expects_pods};
+  const TimePoint now = Monotonic::now();
+  const auto seen_for = [&](Seen& seen, std::optional<double> time_s) {
+    if (seen.time_s != time_s) seen = {time_s, now};
+    return time_s ? seconds_between(seen.first, now) : 0.0;
+  };
+  const std::lock_guard lock(mutex_);
+  SeenTimes& seen = seen_[job.id()];
+  facts.starting_seen_s = seen_for(seen.group_started, job.status.group_started_s);
+  facts.completed_seen_s = seen_for(seen.completed, job.status.completed_s);
+  return facts;
 }
 
 // Whether the job has pods that the watch, which may be behind, has not reported; the cache then
@@ -108,12 +144,12 @@ void JobReconciler::ask_events(const JobObject& job, std::vector<PodFacts>& pods
   }
 }
 
-void JobReconciler::carry_out(const KnownJob& known, const std::vector<PodFacts>& pods,
+bool JobReconciler::carry_out(const KnownJob& known, const std::vector<PodFacts>& pods,
                               const JobDecision& decision) {
   const JobObject& job = known.job;
-  if (decision.again_s) again_(job.id(), *decision.again_s);
+  if (decision.again_s) again_(job.id(), Seconds(*decision.again_s - wall_now_s()));
   // The status first: a later operator must not use the group's number again.
-  if (!write_status(known, decision.status)) return;
+  if (!write_status(known, decision.status)) return false;
   note_refusals(job.id(), decision.refused_by);
   for (const JobEvent& event : decision.events) tell(job, event);
   for (const PodRemoval& removal : decision.remove) {
@@ -135,6 +171,7 @@ void JobReconciler::carry_out(const KnownJob& known, const std::vector<PodFacts>
     client_.remove(kJobs.in(job.job_namespace, job.name), {.uid = job.uid});
   }
   if (!decision.create.empty()) make_pods(known, decision.status, decision.create);
+  return true;
 }
 
 bool JobReconciler::write_status(const KnownJob& known, const JobStatus& status) {
@@ -151,7 +188,6 @@ bool JobReconciler::write_status(const KnownJob& known, const JobStatus& status)
   } catch (const kube::ApiError& error) {
     if (error.not_found()) return false;
     if (!error.conflict()) throw;
-    again_(id, wall_now_s() + kConflictPause);
     const std::lock_guard lock(mutex_);
     ++counts_.conflicts;
     return false;
@@ -214,18 +250,20 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
   if (!now) return;
   const std::vector<PodFacts> pods = cache_.pods(now->job);
   const auto nodes = cache_.node_names();
-  carry_out(*now, pods, pods_refused(now->job, pods, problem, why, {wall_now_s(), *nodes}));
+  const JobDecision refused =
+      pods_refused(now->job, pods, problem, why, facts_of(now->job, *nodes));
+  if (!carry_out(*now, pods, refused)) try_again(id, kConflictPause);
 }
 
 void JobReconciler::note_refusals(const std::string& id, const std::vector<std::string>& nodes) {
-  const double until = wall_now_s() + kRefusal;
+  const TimePoint until = Monotonic::now() + kRefusal;
   const std::lock_guard lock(mutex_);
   for (const std::string& node : nodes) refusals_[id][node] = until;
 }
 
 NodeRefusals JobReconciler::refusals() {
   NodeRefusals result;
-  const double now = wall_now_s();
+  const TimePoint now = Monotonic::now();
   const std::lock_guard lock(mutex_);
   for (auto& [job, nodes] : refusals_) {
     std::erase_if(nodes, [&](const auto& refusal) { return refusal.second <= now; });

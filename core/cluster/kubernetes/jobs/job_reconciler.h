@@ -8,10 +8,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
+#include "core/base/rng.h"
 #include "core/cluster/kubernetes/cluster_cache.h"
 #include "core/cluster/kubernetes/jobs/pod_builder.h"
 #include "core/cluster/kubernetes/jobs/reconcile.h"
@@ -26,14 +29,15 @@ struct ReconcilerCounts {
 
 class JobReconciler {
  public:
-  // Schedules another reconciliation of the job, at a time since 1970.
-  using Again = std::function<void(const std::string& id, double when_s)>;
+  // Schedules another reconciliation of the job.
+  using Again = std::function<void(const std::string& id, Seconds in)>;
 
   // Borrows client, cache and pods for its life. `identity`: of this operator, for events.
   JobReconciler(kube::Client& client, ClusterCache& cache, const PodSettings& pods,
                 std::string identity, Again again);
 
-  // Throws Error if an action failed; it has scheduled another attempt then.
+  // If an action failed, throws its exception after scheduling another attempt. The pauses between
+  // attempts that fail in a row, also by conflicts, double (retry_pause()).
   void reconcile_job(const std::string& id);
 
   // False if the job was changed meanwhile, or is gone.
@@ -47,8 +51,12 @@ class JobReconciler {
  private:
   bool has_unseen_pods(const JobObject& job);
   void ask_events(const JobObject& job, std::vector<PodFacts>& pods);
-  void carry_out(const KnownJob& known, const std::vector<PodFacts>& pods,
+  // False if the job was changed meanwhile, or is gone.
+  bool carry_out(const KnownJob& known, const std::vector<PodFacts>& pods,
                  const JobDecision& decision);
+  void try_again(const std::string& id, double first_s);
+  ClusterFacts facts_of(const JobObject& job, const std::vector<std::string>& nodes,
+                        bool expects_pods = false);
   void make_pods(const KnownJob& known, const JobStatus& status,
                  const std::vector<PodPlace>& places);
   void make_service(const JobObject& job);
@@ -63,9 +71,25 @@ class JobReconciler {
 
   mutable std::mutex mutex_;                              // of what follows
   std::map<std::string, std::set<std::string>> removed_;  // by job: pods whose removal was accepted
-  // By job and node that refused its pods: the time since 1970 until which the job avoids the node.
-  std::map<std::string, std::map<std::string, double>> refusals_;
+  // By job and node that refused its pods: until when the job avoids the node.
+  std::map<std::string, std::map<std::string, TimePoint>> refusals_;
+  // A time since 1970 in a status, and when this process first saw it there.
+  struct Seen {
+    std::optional<double> time_s;
+    TimePoint first;
+  };
+  struct SeenTimes {
+    Seen group_started, completed;
+  };
+  std::map<std::string, SeenTimes> seen_;  // by job
+  std::map<std::string, int> failures_;    // by job, in a row
+  Rng rng_;                                // for jitter
   ReconcilerCounts counts_;
 };
+
+// The pause before the next attempt after `failures` (>= 1) failures in a row: `first_s`, doubling
+// up to 60 s, each extended by up to half by `jitter` in [0, 1), so that jobs which failed at the
+// same time, because the API server did not answer, do not all try again at the same time.
+Seconds retry_pause(int failures, double first_s, double jitter);
 
 }  // namespace adaptdl::kubernetes

@@ -17,10 +17,11 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr double kSlowest = 60;      // s between attempts after failures, at most
-constexpr double kLost = 60;         // s after its grace time when a pod of a lost node is removed
-constexpr double kForgiven = 600;    // s of training after which earlier failures do not count
-constexpr double kLongestWait = 60;  // s between attempts to create refused pods, at most
+constexpr double kSlowest = 60;  // s between attempts after failures, at most
+constexpr double kLost = 60;     // s after its grace time when a pod of a lost node is removed
+constexpr double kLongestLeap = 3600;  // s that the wall clock may leap
+constexpr double kForgiven = 600;      // s of training after which earlier failures do not count
+constexpr double kLongestWait = 60;    // s between attempts to create refused pods, at most
 constexpr double kUnschedulable =
     60;  // s that a node may lack room, as while other pods still stop
 
@@ -298,7 +299,9 @@ void Reconciler::start() {
     status_.allocation.clear();  // other jobs may have it by now
     return pending(reason::kSuspended, "suspended until `adaptdl resume`");
   }
-  if (status_.retry_s && *status_.retry_s > cluster_.now_s) {
+  // A time farther away than any pause is from before the clock was set back.
+  const double pause = status_.retry_s.value_or(0) - cluster_.now_s;
+  if (pause > 0 && pause <= std::max(kSlowest, kLongestWait)) {
     status_.phase = phase_name(JobPhase::pending);
     decision_.again_s = status_.retry_s;
     return;
@@ -429,9 +432,10 @@ void Reconciler::after_end() {
     }
   }
   if (!job_.ttl_s) return;
-  const double over = *status_.completed_s + *job_.ttl_s;
-  decision_.remove_job = cluster_.now_s >= over;
-  if (!decision_.remove_job) decision_.again_s = std::min(decision_.again_s.value_or(over), over);
+  const double left =
+      *job_.ttl_s - elapsed_s(cluster_.now_s - *status_.completed_s, cluster_.completed_seen_s);
+  decision_.remove_job = left <= 0;
+  if (!decision_.remove_job) look_again(std::min(left, kLongestLeap));
 }
 
 void Reconciler::look_again(double in_s) {
@@ -537,7 +541,8 @@ void Reconciler::watch_group() {
     return;
   }
   status_.phase = phase_name(JobPhase::starting);
-  const double waited = cluster_.now_s - status_.group_started_s.value_or(cluster_.now_s);
+  const double waited = elapsed_s(cluster_.now_s - status_.group_started_s.value_or(cluster_.now_s),
+                                  cluster_.starting_seen_s);
   const auto troubled = std::find_if(group_.begin(), group_.end(), [](const PodFacts* pod) {
     return !started(*pod) && !pod->reason.empty();
   });
@@ -570,6 +575,11 @@ void Reconciler::watch_group() {
 }
 
 }  // namespace
+
+double elapsed_s(double wall_s, std::optional<double> seen_s) {
+  if (!seen_s) return wall_s;
+  return *seen_s < kLongestLeap ? *seen_s : std::max(wall_s, *seen_s);
+}
 
 JobDecision reconcile(const JobObject& job, const std::string& problem,
                       const std::vector<PodFacts>& pods, const ClusterFacts& cluster) {

@@ -50,7 +50,16 @@ struct ClusterFacts {
   const std::vector<std::string>& nodes;
   // Some created pods are not seen yet; meanwhile a group does not count as incomplete.
   bool expects_pods = false;
+  // How long (s) this process has seen status.group_started_s and completed_s, by the monotonic
+  // clock; nothing: only now_s counts. See elapsed_s().
+  std::optional<double> starting_seen_s = {}, completed_seen_s = {};
 };
+
+// The time (s) that counts towards a deadline, of a moment `wall_s` ago by the wall clock, which
+// this process has seen for `seen_s`. The wall clock may leap, or be another machine's: so in the
+// first hour only what was seen counts, and a leap of an hour ends and removes nothing too early.
+// Beyond, also what passed before this process began counts.
+double elapsed_s(double wall_s, std::optional<double> seen_s);
 
 // `pods`: those of the job, by their controller's uid; other pods with its label do not count.
 // `problem`: of read_job().

@@ -46,7 +46,10 @@ class Leader {
     options.reconciles = reconciles;
     options.allocates = allocates;
     options.allocator.event_gap_s = 0.01;
-    options.pods.token = [key](const JobObject& job) { return job_token(key, job); };
+    options.pods.token = [key](const JobObject& job) {
+      if (key.empty()) throw std::bad_alloc();
+      return job_token(key, job);
+    };
     controller_.emplace(client_, cache_, *policy_, std::move(options));
     ready_ = &*controller_;
   }
@@ -239,6 +242,38 @@ TEST_CASE("controller: an allocation that was refused is not told of") {
   CHECK(conflicts == 3);
   CHECK(lab.status()["allocation"] == Json::array({"n1"}));
   CHECK(lab.told("Scheduled") == 1);
+}
+
+TEST_CASE("controller: the pauses between failures in a row grow, and differ") {
+  CHECK(retry_pause(1, 1, 0) == Seconds(1));
+  CHECK(retry_pause(3, 1, 0) == Seconds(4));
+  CHECK(retry_pause(3, 1, 0.5) == Seconds(5));
+  CHECK(retry_pause(1, 0.2, 0) == Seconds(0.2));
+  CHECK(retry_pause(1'000'000, 1, 0) == Seconds(60));
+}
+
+TEST_CASE("controller: an exception of any kind ends no thread, and its job is tried again") {
+  Lab lab;
+  lab.put_job(kStarting);
+  Leader leader(lab.api, "");  // its tokens throw
+  leader.start();
+  CHECK(soon([&] { return leader.reconciled() >= 3; }));
+  CHECK(lab.all(kube::kPods).empty());
+}
+
+TEST_CASE("controller: a clock that was set forward deletes and ends nothing") {
+  Lab lab;
+  // As an operator sees it that begins after a leap of an hour.
+  Json job =
+      sample_job({{"ttlSecondsAfterFinished", 600}},
+                 {{"phase", "Succeeded"}, {"completionTimestamp", rfc3339(wall_now_s() - 3700)}});
+  job["metadata"].erase("resourceVersion");
+  lab.api.put(kTestJobs.in(kSpace), std::move(job));
+  Leader leader(lab.api, "key");
+  leader.start();
+  REQUIRE(soon([&] { return leader.reconciled() > 0; }));
+  leader.stop();
+  CHECK(lab.client.find(kTestJobs.in(kSpace, "digits")));
 }
 
 TEST_CASE("controller: a node that did not take a job's pod is not the next to be tried") {

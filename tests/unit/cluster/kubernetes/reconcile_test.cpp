@@ -381,6 +381,49 @@ TEST_CASE("suspended, deleted, invalid, over") {
   CHECK(decide(job, {}, kNow + 10).remove_job);
 }
 
+TEST_CASE("deadlines count the time for which they were seen") {
+  CHECK(elapsed_s(100, {}) == 100);
+  CHECK(elapsed_s(3700, 100.0) == 100);    // the clock was set forward, or another process began it
+  CHECK(elapsed_s(-3500, 100.0) == 100);   // back
+  CHECK(elapsed_s(9000, 3600.0) == 9000);  // no leap of an hour explains that
+  CHECK(elapsed_s(0, 3700.0) == 3700);
+
+  JobObject job =
+      read_sample({{"ttlSecondsAfterFinished", 600}},
+                  {{"phase", "Succeeded"}, {"completionTimestamp", "2026-01-31T08:00:00Z"}});
+  const auto removed = [&](double wall, double seen) {
+    ClusterFacts facts{kNow + wall, kNodes};
+    facts.completed_seen_s = seen;
+    return reconcile(job, "", {}, facts).remove_job;
+  };
+  CHECK_FALSE(removed(3700, 100));
+  CHECK_FALSE(removed(-3500, 100));
+  CHECK(removed(700, 600));
+  CHECK(removed(-3000, 600));
+
+  job = running({"n1"}, {{"startDeadlineSeconds", 100}, {"backoffLimit", 0}});
+  job.status.phase = "Starting";
+  std::vector<PodFacts> pods = {sample_pod(0, "n1", 1)};
+  pods[0].ready = false;
+  const auto phase = [&](double wall, double seen) {
+    ClusterFacts facts{kNow - 60 + wall, kNodes};
+    facts.starting_seen_s = seen;
+    return reconcile(job, "", pods, facts).status.phase;
+  };
+  CHECK(phase(3650, 50) == "Starting");
+  CHECK(phase(-3550, 50) == "Starting");
+  CHECK(phase(100, 100) == "Failed");
+  CHECK(phase(-3500, 100) == "Failed");
+
+  // A pause that begins in an hour is none.
+  job = running({"n1"});
+  job.status.phase = "Pending";
+  job.status.retry_s = kNow + 3600;
+  CHECK(decide(job, {}).create.size() == 1);
+  job.status.retry_s = kNow + 30;
+  CHECK(decide(job, {}).create.empty());
+}
+
 TEST_CASE("a pod on a node that is gone is removed without it") {
   JobObject job = running({"n9"});
   job.status.phase = "Stopping";
