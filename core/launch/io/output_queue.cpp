@@ -12,6 +12,8 @@ namespace adaptdl::launch {
 
 namespace {
 
+constexpr size_t kMostOthers = 16;  // times the capacity
+
 struct Entry {
   nlohmann::json event;  // null: a sentence
   std::string line;
@@ -43,6 +45,9 @@ struct OutputQueue::Shared {
         // Most waiting entries are steps, so the search is short.
         queue.erase(std::find_if(queue.begin(), queue.end(), [](auto& e) { return e.step; }));
         --steps;
+        ++dropped;
+      } else if (queue.size() > kMostOthers * capacity) {
+        queue.pop_front();
         ++dropped;
       }
     }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "core/base/error.h"
@@ -159,4 +160,24 @@ TEST_CASE("report: a record that cannot be written is told of once") {
     CHECK(report.recorded()["state"] == "training");
   }
   CHECK(said == std::vector<std::string>{"cannot write the record of this run: disk full"});
+}
+
+TEST_CASE("report: however long nobody reads, what waits is bounded, and counted if dropped") {
+  std::mutex stopped;
+  std::unique_lock lock(stopped);
+  std::vector<json> seen;
+  {
+    OutputQueue output({[&](const json& event) {
+                         const std::lock_guard wait(stopped);
+                         seen.push_back(event);
+                       }},
+                       nullptr, 2);
+    for (int i = 0; i < 5; ++i) output.event({{"event", "step"}, {"n", i}});
+    for (int i = 0; i < 100; ++i) output.event({{"event", "rescale"}, {"n", i}});
+    CHECK(output.dropped() >= 105 - 33);  // one may have been taken already
+    lock.unlock();
+  }
+  REQUIRE(seen.size() >= 32);
+  CHECK(seen.size() <= 33);
+  CHECK(seen.back()["n"] == 99);
 }
