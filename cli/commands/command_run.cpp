@@ -9,6 +9,7 @@
 
 #include "cli/commands/run_events.h"
 #include "cli/frame/output.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
@@ -88,7 +89,7 @@ int refuse_program(const std::string& program) {
 void check_folders(const launch::CommandOptions& options) {
   const auto check = [](const std::string& folder, const char* flag) {
     try {
-      make_directories(folder, 0700);
+      make_durable_directories(folder, 0700);
       if (::access(folder.c_str(), W_OK | X_OK) != 0) fail_errno(errno, folder);
     } catch (const Error& error) {
       fail("{}; name a folder that you may write to with {}, or start the command in one",

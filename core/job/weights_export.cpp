@@ -1,12 +1,9 @@
 #include "core/job/weights_export.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <fcntl.h>
 #include <functional>
 #include <map>
-#include <unistd.h>
 
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/formats/safetensors.h"
 #include "core/formats/zip_writer.h"
@@ -122,22 +119,14 @@ WeightsFormat weights_format(const std::string& path) {
 }
 
 void export_weights(const WeightsFile& weights, WeightsFormat format, const std::string& path) {
-  const std::string part = path + ".part";
-  const Fd file = open_file(part, O_WRONLY | O_CREAT | O_TRUNC);
-  try {
-    const Write write = [&](std::string_view bytes) { write_all(file.get(), bytes, part); };
-    if (format == WeightsFormat::safetensors) {
-      write_safetensors(weights, write);
-    } else {
-      write_state_dict(weights, write);
-    }
-    if (::fsync(file.get()) != 0) fail_errno(errno, part + ": cannot write");
-    if (std::rename(part.c_str(), path.c_str()) != 0) fail_errno(errno, path + ": cannot write");
-  } catch (...) {
-    ::unlink(part.c_str());
-    throw;
+  DurableFile file(path);
+  const Write write = [&](std::string_view bytes) { file.write(bytes); };
+  if (format == WeightsFormat::safetensors) {
+    write_safetensors(weights, write);
+  } else {
+    write_state_dict(weights, write);
   }
-  sync_directory(parent_directory(path));
+  file.commit();
 }
 
 }  // namespace adaptdl

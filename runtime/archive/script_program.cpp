@@ -1,11 +1,11 @@
 #include "runtime/archive/script_program.h"
 
 #include <fcntl.h>
-#include <filesystem>
 #include <optional>
 #include <set>
-#include <unistd.h>
+#include <utility>
 
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
@@ -180,30 +180,25 @@ void ScriptProgram::train(bool on) {
 }
 
 void ScriptProgram::save(const std::string& path) {
-  // Written under another name and renamed: a reader never sees half a model.
-  const std::string part = path + ".part";
   // Moved to the CPU: the machine that loads it may have no GPU.
   Module module = impl_->device.is_cpu() ? impl_->module : impl_->module.deepcopy(at::kCPU);
   const bool training = module.is_training();
   module.eval();
-  const Fd file = open_file(part, O_WRONLY | O_CREAT | O_TRUNC);
+  Fd file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
   // When a write fails, LibTorch's writer throws in its destructor, which ends the process. So the
   // callback always reports success, and the error is thrown after the writer is destroyed.
   std::optional<Error> problem;
   torch::jit::ExportModule(module, [&](const void* data, size_t size) {
     try {
-      if (!problem) write_all(file.get(), {static_cast<const char*>(data), size}, part);
+      if (!problem) write_all(file.get(), {static_cast<const char*>(data), size}, path);
     } catch (const Error& error) {
       problem = error;
     }
     return size;
   });
   module.train(training);
-  if (problem) {
-    ::unlink(part.c_str());
-    throw Error(*problem);
-  }
-  std::filesystem::rename(part, path);
+  if (problem) throw Error(*problem);
+  sync_and_close(std::move(file), path);
 }
 
 }  // namespace adaptdl

@@ -57,14 +57,30 @@ PartialFolder::PartialFolder(const std::string& directory) {
 }
 
 PartialFolder::~PartialFolder() {
-  remove_or_leave(path_);
+  if (!path_.empty()) remove_or_leave(path_);
+}
+
+void PartialFolder::sync_or(const std::function<void()>& undo) {
+  try {
+    sync_directory(parent_directory(path_));
+  } catch (const Error&) {
+    undo();
+    // The disk may have the folders under either name: what is removed now could be the earlier
+    // checkpoint there. The next write syncs first, and then removes the leftover.
+    path_.clear();
+    throw;
+  }
 }
 
 void PartialFolder::become(const std::string& target) {
-  if (::rename(path_.c_str(), target.c_str()) == 0) return;
+  const auto unnamed = [&] { ::rename(target.c_str(), path_.c_str()); };
+  if (::rename(path_.c_str(), target.c_str()) == 0) return sync_or(unnamed);
   if (errno != EEXIST && errno != ENOTEMPTY) fail_errno(errno, target + ": cannot rename to it");
   // The earlier folder then has our temporary name and is removed with this object.
-  if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return;
+  const auto exchange = [&] {
+    return ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0;
+  };
+  if (exchange()) return sync_or(exchange);
   // The file system has no such call (NFS, for example): the name is missing for a moment.
   const std::string aside = path_ + kAside;
   for (int attempt = 1;; ++attempt) {
@@ -81,6 +97,10 @@ void PartialFolder::become(const std::string& target) {
     ::rename(aside.c_str(), target.c_str());  // if this fails, the next reader or writer does it
     fail_errno(error, target + ": cannot rename to it");
   }
+  sync_or([&] {
+    unnamed();
+    ::rename(aside.c_str(), target.c_str());
+  });
   remove_or_leave(aside);
 }
 

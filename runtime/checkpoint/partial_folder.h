@@ -4,6 +4,7 @@
 // is a checkpoint that a writer has moved aside to give its name to a newer one of the same step.
 // The process that uses such a folder holds a lock on it.
 
+#include <functional>
 #include <string>
 
 #include "core/base/fd.h"
@@ -24,13 +25,16 @@ class PartialFolder {
 
   const std::string& path() const { return path_; }
 
-  // Renames the folder to `target` and removes an earlier folder of that name. If it throws Error,
-  // nothing has changed. If killed at any point, the earlier folder is still there, or complete
-  // under a name that is_aside_name() recognises.
+  // Renames the folder to `target`, durably, and removes an earlier folder of that name. If it
+  // throws Error, nothing has changed. If killed at any point, also by a power cut, the earlier
+  // folder is still there, or complete under a name that is_aside_name() recognises.
   void become(const std::string& target);
 
  private:
-  std::string path_;
+  // Makes the renames durable; calls `undo` if that fails, and throws Error.
+  void sync_or(const std::function<void()>& undo);
+
+  std::string path_;  // "" if it stays there
   Fd lock_;
 };
 

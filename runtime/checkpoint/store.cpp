@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/durable_file.h"
 #include "core/formats/crc32c.h"
 #include "runtime/checkpoint/finite.h"
 #include "runtime/checkpoint/partial_folder.h"
@@ -20,10 +21,6 @@ namespace {
 
 constexpr const char* kData = "data.bin";
 constexpr size_t kChunk = 4u << 20;  // bytes; checksummed while in cache, then written
-
-void sync_file(int fd, const std::string& path) {
-  if (::fsync(fd) != 0) fail_errno(errno, path + ": cannot sync it to disk");
-}
 
 std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -35,7 +32,7 @@ CheckpointManifest write_data(const std::string& folder, CheckpointHeader header
   CheckpointManifest manifest;
   manifest.header = std::move(header);
   const std::string path = join_path(folder, kData);
-  const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+  Fd fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
   const std::string padding(kCheckpointAlignment, '\0');
   uint64_t offset = 0;
   for (const TensorView& tensor : tensors) {
@@ -59,7 +56,7 @@ CheckpointManifest write_data(const std::string& folder, CheckpointHeader header
         {tensor.name, tensor.dtype, tensor.shape, kData, offset, tensor.bytes.size(), crc});
     offset += tensor.bytes.size();
   }
-  sync_file(fd.get(), path);
+  sync_and_close(std::move(fd), path);
   manifest.files.push_back({kData, offset});
   return manifest;
 }
@@ -164,7 +161,8 @@ WrittenCheckpoint CheckpointStore::write(CheckpointHeader header,
   ADAPTDL_CHECK(header.step >= 0 && header.step <= kMaxCheckpointStep);
   const int64_t step = header.step;
   if (header.created.empty()) header.created = rfc3339(std::chrono::system_clock::now());
-  make_directories(directory_, 0700);
+  if (!durable_) make_durable_directories(directory_, 0700);
+  durable_ = true;
   remove_leftovers(put_back());
 
   WrittenCheckpoint written;
@@ -174,13 +172,14 @@ WrittenCheckpoint CheckpointStore::write(CheckpointHeader header,
     PartialFolder folder(directory_);
     const CheckpointManifest manifest = write_data(folder.path(), std::move(header), tensors);
     const std::string path = join_path(folder.path(), kCheckpointManifest);
-    const Fd fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    Fd fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     write_all(fd.get(), checkpoint_manifest_text(manifest), path);
-    sync_file(fd.get(), path);
+    sync_and_close(std::move(fd), path);
     sync_directory(folder.path());
     folder.become(written.path);
-    sync_directory(directory_);
   }
+  // One that stays, or that a power cut brings back, would be taken for the newest.
+  remove_after(checkpoint_name(step));
   prune(step);
   return written;
 }
@@ -281,16 +280,30 @@ std::optional<CheckpointHeader> CheckpointStore::peek() const {
 }
 
 void CheckpointStore::clear() {
-  for (const std::string& name : step_folders()) remove_folder(name);
+  remove_after("");
   remove_leftovers({});
 }
 
+void CheckpointStore::remove_after(const std::string& name) {
+  std::vector<std::string> later = step_folders();
+  // Names sort like steps, because all have 12 digits.
+  std::erase_if(later, [&](const std::string& one) { return one <= name; });
+  if (later.empty()) return;
+  const PartialFolder trash(directory_);
+  // The newest last: until it goes, it is the one that a new start takes, and then ours is.
+  for (auto one = later.rbegin(); one != later.rend(); ++one) {
+    const std::string from = join_path(directory_, *one);
+    if (::rename(from.c_str(), join_path(trash.path(), *one).c_str()) != 0) {
+      fail_errno(errno, from + ": cannot remove it, and a new start would take it for the newest");
+    }
+  }
+  sync_directory(directory_);
+}
+
 void CheckpointStore::prune(int64_t newest_step) {
-  const std::string newest = checkpoint_name(newest_step);
   int kept = 0;
   for (const std::string& name : step_folders()) {
-    // Names sort like steps, because all have 12 digits.
-    if (name > newest || ++kept > keep_) remove_folder(name);
+    if (name <= checkpoint_name(newest_step) && ++kept > keep_) remove_folder(name);
   }
 }
 
@@ -308,8 +321,12 @@ void CheckpointStore::remove_folder(const std::string& name) {
 }
 
 void CheckpointStore::remove_leftovers(const std::map<std::string, std::string>& but) {
+  bool synced = false;
   for (const std::string& name : list_directory(directory_)) {
     if (!is_temporary_name(name)) continue;
+    // The writer may have been killed after a rename: on the disk, this may still be the folder
+    // that has the checkpoint's name.
+    if (!std::exchange(synced, true)) sync_directory(directory_);
     const std::string path = join_path(directory_, name);
     if (std::any_of(but.begin(), but.end(), [&](const auto& kept) { return kept.second == path; }))
       continue;

@@ -69,9 +69,10 @@ class CheckpointStore {
   const std::string& directory() const { return directory_; }
 
   // Returns when everything is on disk. Then removes older checkpoints beyond `keep`, and those of
-  // later steps (of a history that this one replaces). Replaces a checkpoint of the same step
-  // atomically (with two renames if the file system cannot exchange folders). If it throws Error
-  // (a full disk, for example; NotFinite), the folder is unchanged.
+  // later steps (of a history that this one replaces): these, too, are gone from the disk when it
+  // returns. Replaces a checkpoint of the same step atomically (with two renames if the file system
+  // cannot exchange folders). If it throws Error (a full disk, for example; NotFinite), the folder
+  // has what it had, or, if only a later step could not be removed, this checkpoint as well.
   WrittenCheckpoint write(CheckpointHeader header, const std::vector<TensorView>& tensors);
 
   // The newest checkpoint with correct sizes and checksums; nothing if there is none. Appends to
@@ -83,11 +84,13 @@ class CheckpointStore {
   // The header of the newest readable manifest; does not check the tensors. Throws as latest().
   std::optional<CheckpointHeader> peek() const;
 
-  // Removes all checkpoints and leftovers from the folder, and nothing else.
+  // Removes all checkpoints and leftovers from the folder, durably, and nothing else. Throws Error.
   void clear();
 
  private:
   std::vector<std::string> step_folders() const;  // names, newest first
+  // Removes the checkpoints with greater names, durably. Throws Error if one has to stay.
+  void remove_after(const std::string& name);
   // Renames complete checkpoints back that a killed writer had moved aside. Returns name -> path of
   // those that it cannot rename (another process uses them, or the folder is read-only).
   std::map<std::string, std::string> put_back() const;
@@ -99,6 +102,7 @@ class CheckpointStore {
 
   std::string directory_;
   int keep_;
+  bool durable_ = false;  // the folder's name is on disk
 };
 
 }  // namespace adaptdl

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "core/base/log.h"
 #include "runtime/session/model_tensors.h"
 #include "runtime/session/step_failure.h"
@@ -22,7 +25,7 @@ std::string ModelSaver::save_trained(const std::function<bool()>& stop,
   const TimePoint begun = Monotonic::now();
   for (double pause = kFirst;; pause = std::min(2 * pause, kLongest)) {
     try {
-      program_.save(options_.model_path);
+      save(options_.model_path);
       return options_.model_path;
     } catch (const std::exception& error) {
       const std::string reason = reason_of(error);
@@ -34,6 +37,19 @@ std::string ModelSaver::save_trained(const std::function<bool()>& stop,
                   reason, pause);
     }
     std::this_thread::sleep_for(Seconds(pause));
+  }
+}
+
+void ModelSaver::save(const std::string& path) {
+  const std::string part = part_path(path);
+  ::unlink(part.c_str());  // of a killed writer: a program that saves nothing must not revive it
+  try {
+    program_.save(part);
+    // A program may save its model elsewhere, or none.
+    if (path_exists(part)) commit_part(path);
+  } catch (...) {
+    ::unlink(part.c_str());
+    throw;
   }
 }
 
@@ -59,7 +75,7 @@ bool ModelSaver::wants_best(int64_t step) const {
 std::string ModelSaver::save_best(int64_t step) {
   best_is_saved_ = false;
   try {
-    program_.save(options_.best_path);
+    save(options_.best_path);
   } catch (const std::exception& error) {
     log_warning("{}; the best model, of step {}, is not saved", error.what(), step);
     return error.what();

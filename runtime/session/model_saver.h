@@ -24,10 +24,11 @@ class ModelSaver {
   // Tensors, named as in checkpoints, that may hold numbers that are not finite.
   void allow_any_numbers(std::set<std::string> names) { any_numbers_ = std::move(names); }
 
-  // Writes the trained model and returns its path, or "" if none is wanted. Tries again for ten
-  // minutes, since a full disk should not lose the model, or until `stop` returns true. Calls
-  // `failed` after the first attempt, if that fails. Throws Error if the last one does, and if the
-  // model holds numbers that are not finite: what training has spoilt must not pass for trained.
+  // Writes the trained model, durably, and returns its path, or "" if none is wanted. Tries again
+  // for ten minutes, since a full disk should not lose the model, or until `stop` returns true.
+  // Calls `failed` after the first attempt, if that fails. Throws Error if the last one does, and
+  // if the model holds numbers that are not finite: what training has spoilt must not pass for
+  // trained.
   std::string save_trained(const std::function<bool()>& stop, const std::function<void()>& failed);
 
   // Whether the program's parameters are those of the best validation so far.
@@ -41,6 +42,8 @@ class ModelSaver {
   nlohmann::json best(const Progress& progress) const;
 
  private:
+  // Has the program write the file beside `path`, and makes it `path` once it is on disk. Throws.
+  void save(const std::string& path);
   void require_finite() const;
 
   Program& program_;

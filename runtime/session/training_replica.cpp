@@ -438,7 +438,12 @@ void TrainingReplica::conclude(bool finished) {
       write(/*complete=*/finished);
     } catch (const Error& error) {
       if (model.empty()) throw;
-      log_warning("{}", error.what());  // nothing is lost: training is over and the model is saved
+      // A later start with more epochs would silently continue from an older state.
+      fail(
+          "the trained model is saved in {}, but the final checkpoint is not: {}; free space or "
+          "repair the disk, and run the same command again: it continues from the newest "
+          "checkpoint",
+          model, error.what());
     }
     session_.emit({{"event", "end"},
                    {"result", finished ? "finished" : "stopped"},

@@ -7,7 +7,6 @@
 // explains the library, man adaptdl-train the settings; a setting for one run: --set batch.max=256.
 
 #include <adaptdl/adaptdl.h>
-#include <cstdio>
 #include <string>
 
 #include <torch/torch.h>
@@ -53,10 +52,7 @@ int main() {
   Net net;
   net->to(training.device());
   training.add(*net);
-  training.save_model([&](const std::string& path) {
-    torch::save(net, path + ".new");
-    std::rename((path + ".new").c_str(), path.c_str());
-  });
+  training.save_model([&](const std::string& path) { torch::save(net, path); });
 
   for (const int64_t epoch : training.remaining_epochs_until(20)) {
     net->train();

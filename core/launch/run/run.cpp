@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/launch/io/run_report.h"
@@ -98,7 +99,7 @@ int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signal
                         : ""));
     return 0;
   }
-  if (!options.output_dir.empty()) make_directories(options.output_dir);
+  if (!options.output_dir.empty()) make_durable_directories(options.output_dir);
   return Launcher(options, report, signals).run();
 }
 

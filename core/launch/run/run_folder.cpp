@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/formats/json.h"
@@ -40,7 +41,7 @@ std::string holder(int lock) {
 
 RunFolder::RunFolder(const std::string& name, std::string folder, std::string record_file)
     : folder_(std::move(folder)), record_file_(std::move(record_file)) {
-  make_directories(folder_, 0700);
+  make_durable_directories(folder_, 0700);
   const std::string path = join_path(folder_, kLock);
   lock_ = open_file(path, O_RDWR | O_CREAT, 0600);
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -123,6 +124,7 @@ void RunFolder::clear() {
   for (const std::string& name : list_directory(folder_)) {
     if (is_ours(name)) remove_tree(join_path(folder_, name));
   }
+  sync_directory(folder_);  // a power cut must not bring back the steps of the earlier training
   previous_ = nullptr;
 }
 

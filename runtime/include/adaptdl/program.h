@@ -75,8 +75,8 @@ class Program {
   virtual std::string state() { return {}; }
   virtual void load_state(const std::string& /*bytes*/) {}
 
-  // Writes the trained model; called on rank 0 at the end. Write to a temporary name and rename it,
-  // so that `path` is never incomplete.
+  // Writes the trained model into the new file `path`; called on rank 0 at the end. `path` is a
+  // temporary name: adaptdl renames the file to the wanted one once it is on disk.
   virtual void save(const std::string& path) = 0;
 };
 

@@ -197,9 +197,9 @@ class Training {
   // `validation`: to those of the validation; without it they stay as they are read.
   void transform_data(Transform train, Transform validation = nullptr);
 
-  // Writes the trained model: called on rank 0 after the last epoch with the path that the launcher
-  // wants (model.pt without one), and after the best validation (best.pt). Write to a temporary
-  // name and rename it.
+  // Writes the trained model into the new file `path`: called on rank 0 after the last epoch, and
+  // after the best validation. `path` is a temporary name beside the one that the launcher wants
+  // (model.pt without one; best.pt): adaptdl renames the file once it is on disk.
   void save_model(std::function<void(const std::string& path)> save);
 
   // The optimizer of a group, where the settings say `optimizer: {kind: program}`.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <doctest/doctest.h>
 
+#include "core/base/files.h"
 #include "runtime/torch_compat.h"
 #include "tests/unit/base/expect_error.h"
 
@@ -20,11 +21,14 @@ class Model : public Program {
   std::vector<NamedTensor> buffers() override { return {{"mean", mean}, {"mask", mask}}; }
   at::Tensor training_step(const std::vector<at::Tensor>&) override { return {}; }
   void train(bool) override {}
-  void save(const std::string&) override {
+  void save(const std::string& path) override {
     ++attempts;
+    if (writes) write_file_atomic(path, "half");
     if (broken > 0 && broken-- > 0) throw std::runtime_error("no space");
+    if (writes) write_file_atomic(path, "whole");
   }
   int attempts = 0, broken = 0;
+  bool writes = false;
 };
 
 // A model and its saver.
@@ -71,4 +75,26 @@ TEST_CASE("a model that cannot be saved is tried again, and its state is saved m
   CHECK_ERROR(save(), "the trained model cannot be saved: no space");
   CHECK(model.attempts == 3);
   CHECK(failed == 2);
+}
+
+TEST_CASE("a model has its name once it is whole, and a part of a failed attempt is removed") {
+  const TemporaryDirectory folder;
+  Trained trained;
+  trained.options.model_path = folder.file("model.pt");
+  trained.model.writes = true;
+  const auto save = [&] { return trained.saver.save_trained([] { return true; }, [] {}); };
+  trained.model.broken = 1;
+  CHECK_ERROR(save(), "no space");
+  CHECK(list_directory(folder.path()).empty());
+  CHECK(save() == folder.file("model.pt"));
+  trained.model.broken = 1;
+  CHECK_ERROR(save(), "no space");
+  CHECK(read_file(folder.file("model.pt"), 100) == "whole");
+  CHECK(list_directory(folder.path()).size() == 1);
+  // What a killed writer left is not the model of a program that writes none.
+  write_file_atomic(folder.file("model.pt.part"), "old");
+  trained.model.writes = false;
+  save();
+  CHECK(read_file(folder.file("model.pt"), 100) == "whole");
+  CHECK(list_directory(folder.path()).size() == 1);
 }
