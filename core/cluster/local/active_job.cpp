@@ -52,7 +52,13 @@ void write_job_file(const ActiveJob& job, const LocalPaths& paths, const Machine
   grant.slots_per_replica = job.state.slots_per_replica;
   const std::string& instance = job.spec.tensorboard;
   if (!instance.empty()) grant.tensorboard = paths.tensorboard(instance);
-  replace_file(folder.job_file(), job_file_text(job.record.spec, grant), 0600);
+  const std::string path = folder.job_file(), text = job_file_text(job.record.spec, grant);
+  if (!path_exists(path)) {
+    make_directories(folder.path, 0700);
+    replace_file(path, text, 0600);
+  } else if (read_file(path, std::max<size_t>(text.size(), file_size(path))) != text) {
+    write_file_atomic(path, text, 0600);
+  }
 }
 
 }  // namespace adaptdl::local

@@ -68,8 +68,9 @@ bool note_shortage(ActiveJob& job, const Machine& machine);
 // The most replicas of a job whose user set no bound.
 int most_replicas(const ActiveJob& job, const Machine& machine);
 
-// Writes job.json: the stored specification and the present grant. The grant differs from that at
-// the submission if the job was scaled or the machine has changed. Throws Error.
+// Writes job.json, and its folder, if that changes its content: the stored specification and the
+// present grant, which differs from that at the submission if the job was scaled or the machine has
+// changed. A change is durable; a new file only with sync_job_folder(). Throws Error.
 void write_job_file(const ActiveJob& job, const LocalPaths& paths, const Machine& machine,
                     bool has_project);
 

@@ -18,6 +18,14 @@ JobLikeness likeness_of(const std::string& name, const JobSpec& spec) {
           dump_json(run)};
 }
 
+// Logs the event, too.
+EventRecord event_of(const ActiveJob& job, const char* kind, const std::string& message,
+                     bool warning = false) {
+  log_at(warning ? LogLevel::warning : LogLevel::info, "{}: {}{}{}", job.record.name, kind,
+         message.empty() ? "" : ": ", message);
+  return {0, job.record.name, wall_now_s(), kind, message, warning};
+}
+
 }  // namespace
 
 ActiveJobs::ActiveJobs(const std::string& database) : store_(database, Database::Mode::write) {}
@@ -59,9 +67,9 @@ std::vector<ActiveJobs::Loaded> ActiveJobs::load(const Machine& machine) {
 
 ActiveJob& ActiveJobs::add(ActiveJob job) {
   job.likeness = likeness_of(job.record.name, job.spec);
-  store_.add(job.record);
+  const EventRecord event = event_of(job, "Submitted", job.record.message);
+  store_.add(job.record, &event);
   ActiveJob& added = jobs_[job.record.name] = std::move(job);
-  note(added, "Submitted", added.record.message);
   changed();
   return added;
 }
@@ -73,25 +81,49 @@ ActiveJob* ActiveJobs::find(const std::string& name) {
 
 void ActiveJobs::save(ActiveJob& job) {
   if (!job.record.ended()) job.record.phase = phase_text(job);
+  // Users are told of ends and cancellations. Progress is cheap to lose, but a wait for the disk at
+  // each step of each job is not cheap.
+  const bool told = job.record.ended() || job.record.cancelled;
   try {
-    store_.update(job.record);
+    store_.update(job.record, told ? JobStore::Sync::now : JobStore::Sync::later);
     job.unsaved = false;
     problem_.clear();
   } catch (const Error& error) {
-    if (problem_.empty())
-      log_error("{}; jobs keep running, and the write is retried", error.what());
-    problem_ = error.what();
+    note_problem(error);
     job.unsaved = true;
-    retry_at_ = Monotonic::now() + kStoreRetry;
   }
+}
+
+void ActiveJobs::note_problem(const Error& error) {
+  if (problem_.empty()) log_error("{}; jobs keep running, and the write is retried", error.what());
+  problem_ = error.what();
+  retry_at_ = Monotonic::now() + kStoreRetry;
+}
+
+void ActiveJobs::change(ActiveJob& job, const char* kind, const std::string& message,
+                        const std::function<void()>& act) {
+  const JobRecord record = job.record;
+  const JobState state = job.state;
+  try {
+    act();
+    job.record.phase = phase_text(job);
+    const EventRecord event = event_of(job, kind, message);
+    store_.update(job.record, JobStore::Sync::now, &event);
+  } catch (const Error& error) {
+    job.record = record;
+    job.state = state;
+    fail("{}; nothing has changed: try again once the disk can be written", error.what());
+  }
+  job.unsaved = false;
+  problem_.clear();
+  changed();
 }
 
 void ActiveJobs::note(const ActiveJob& job, const char* kind, const std::string& message,
                       bool warning) {
-  log_at(warning ? LogLevel::warning : LogLevel::info, "{}: {}{}{}", job.record.name, kind,
-         message.empty() ? "" : ": ", message);
+  const EventRecord event = event_of(job, kind, message, warning);
   try {
-    store_.add_event({0, job.record.name, wall_now_s(), kind, message, warning});
+    store_.add_event(event);
   } catch (const Error& error) {
     log_warning("lost an event: {}", error.what());
   }

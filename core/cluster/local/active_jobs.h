@@ -1,14 +1,18 @@
 #pragma once
 
-// The unfinished jobs and their store. A change of a job is on disk before anybody is told. If the
-// disk cannot be written, jobs keep running, and unsaved changes are written later.
+// The unfinished jobs and their store. What a user is told of a job (its submission, a change, its
+// end) survives a power cut from then on; mere progress is in the store, but a power cut may take
+// its newest part back. If the disk cannot be written, jobs keep running, and unsaved changes are
+// written later.
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/cluster/local/active_job.h"
 #include "core/cluster/local/store.h"
 
@@ -36,6 +40,10 @@ class ActiveJobs {
 
   // Stores the job's record now, or later if the disk cannot be written.
   void save(ActiveJob& job);
+  // Carries out what a user asked for: `act` changes the job's record and state, which are then
+  // stored, durably and with an event. If that fails, throws Error, and the job is as before.
+  void change(ActiveJob& job, const char* kind, const std::string& message,
+              const std::function<void()>& act);
   // Adds an event of the job, for its user and the log.
   void note(const ActiveJob& job, const char* kind, const std::string& message,
             bool warning = false);
@@ -60,6 +68,8 @@ class ActiveJobs {
   JobStore& store() { return store_; }
 
  private:
+  void note_problem(const Error& error);
+
   JobStore store_;
   std::map<std::string, ActiveJob> jobs_;  // by name
   LengthHistory history_;

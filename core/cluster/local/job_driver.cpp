@@ -79,6 +79,8 @@ void JobDriver::adopt() {
       job.runner_since = Monotonic::now();
       parts_.slots.hold(name, job.record.slots);
       job.state.granted = parts_.slots.held_by(name);
+    } else {
+      restore_folder(job);
     }
   }
   for (auto& [name, job] : parts_.jobs.all()) {
@@ -89,6 +91,17 @@ void JobDriver::adopt() {
     job.runner_since = Monotonic::now();            // the real start time is unknown
     runner_ended(job, last->pid, std::nullopt);
     job.state.retry_at = Monotonic::now();
+  }
+}
+
+// After a power cut, a job that was submitted without a project and never ran may lack its folder.
+void JobDriver::restore_folder(const ActiveJob& job) {
+  const JobFolder folder = folder_of(job);
+  try {
+    if (path_exists(folder.job_file()) && file_size(folder.job_file()) > 0) return;
+    write_job_file(job, parts_.paths, parts_.machine, is_directory(folder.project()));
+  } catch (const Error& error) {  // its start will tell its user
+    log_warning("{}: {}", job.record.name, error.what());
   }
 }
 

@@ -46,6 +46,7 @@ class JobDriver {
   template <typename Act>
   void for_each_job(const Act& act);
   JobFolder folder_of(const ActiveJob& job) const;
+  void restore_folder(const ActiveJob& job);
   void advance(ActiveJob& job);
   void start(ActiveJob& job, int slots);
   void scale(ActiveJob& job, const NextAction& next);

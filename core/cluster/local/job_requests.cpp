@@ -23,6 +23,8 @@ std::string random_suffix() {
   return suffix;
 }
 
+constexpr const char* kByUser = "by its user";
+
 std::string text(const Json& request, const char* key) {
   return json_get<std::string>(request, key, "request");
 }
@@ -37,22 +39,20 @@ Json JobRequests::carry_out(const std::string& kind, const Json& request) {
   if (kind == "suspend") {
     if (!job.spec.preemptible)
       fail("job {} is not preemptible; it can be cancelled", job.record.name);
-    if (!job.record.suspended) jobs_.note(job, "Suspended", "by its user");
-    job.record.suspended = true;
-    job.state.wanted = job.record.replicas = 0;
+    if (!job.record.suspended) {
+      jobs_.change(job, "Suspended", kByUser, [&] {
+        job.record.suspended = true;
+        job.state.wanted = job.record.replicas = 0;
+      });
+    }
   } else if (kind == "resume") {
     if (!job.record.suspended) fail("job {} is not suspended", job.record.name);
-    job.record.suspended = false;
-    jobs_.note(job, "Resumed", "by its user");
+    jobs_.change(job, "Resumed", kByUser, [&] { job.record.suspended = false; });
   } else if (kind == "cancel") {
-    if (!job.state.cancelled) jobs_.note(job, "Cancelled", "by its user");
-    job.record.cancelled = job.state.cancelled = true;
-    job.state.wanted = job.record.replicas = 0;
+    cancel(job);
   } else {
     fail("unknown request {}", kind);
   }
-  jobs_.save(job);
-  jobs_.changed();
   return {{"name", job.record.name}, {"phase", phase_text(job)}};
 }
 
@@ -87,10 +87,13 @@ Json JobRequests::submit(const Json& request) {
   }
   make_directories(folder.path, 0700);
   try {
-    write_job_file(job, paths_, machine_, project.has_value());
     if (project && std::rename(project->c_str(), folder.project().c_str()) != 0) {
       fail_errno(errno, *project);
     }
+    write_job_file(job, paths_, machine_, project.has_value());
+    // The client has synced the project's content. Without a project, the folder has nothing yet
+    // that JobDriver::adopt() cannot write again, and the answer need not wait for the disk twice.
+    if (project) sync_job_folder(folder);
     const ActiveJob& added = jobs_.add(std::move(job));
     supervisor_.add(added.record.name, added.record.token);
     return {{"name", added.record.name}, {"message", added.record.message}};
@@ -110,6 +113,26 @@ std::string JobRequests::new_name(const JobSpec& spec) {
   return name;
 }
 
+void JobRequests::cancel(ActiveJob& job) {
+  if (job.state.cancelled && !job.unsaved) return;
+  const auto act = [&] {
+    job.record.cancelled = job.state.cancelled = true;
+    job.state.wanted = job.record.replicas = 0;
+  };
+  try {
+    jobs_.change(job, "Cancelled", kByUser, act);
+  } catch (const Error& error) {
+    // The job itself may be what fills the disk: it is stopped in any case.
+    act();
+    job.unsaved = true;
+    jobs_.changed();
+    fail(
+        "job {} is being stopped, but its cancellation is not on disk yet: {}; the service tries "
+        "again, and a restart before that would run the job again",
+        job.record.name, error.what());
+  }
+}
+
 Json JobRequests::scale(const Json& request) {
   ActiveJob& job = find(request);
   const int low = json_get<int>(request, "min", "scale");
@@ -119,12 +142,11 @@ Json JobRequests::scale(const Json& request) {
   if (std::max(1, low) > most) {
     fail("job {} can have at most {} replicas on this machine", job.record.name, most);
   }
-  job.record.min_replicas = low;
-  job.record.max_replicas = high;
-  note_shortage(job, machine_);
-  jobs_.note(job, "Scaled", fmt::format("replicas {}:{}", low, high));
-  jobs_.save(job);
-  jobs_.changed();
+  jobs_.change(job, "Scaled", fmt::format("replicas {}:{}", low, high), [&] {
+    job.record.min_replicas = low;
+    job.record.max_replicas = high;
+    note_shortage(job, machine_);
+  });
   return {{"name", job.record.name}, {"min", low}, {"max", high}};
 }
 
@@ -134,11 +156,13 @@ Json JobRequests::remove(const Json& request) {
     fail("job {} has not ended; cancel it with `adaptdl cancel {}`", name, name);
   }
   if (!jobs_.store().find(name)) fail("job {} not found", name);
-  // The folder first: if the service dies in between, its next start removes the renamed folder.
+  // The folder first: if the service dies in between, its next start renames it back.
   const std::string folder = paths_.job(name), removed = paths_.incoming();
   const bool had_folder = std::rename(folder.c_str(), removed.c_str()) == 0;
   if (!had_folder && errno != ENOENT) fail_errno(errno, folder);
   try {
+    // Else a power cut could leave the folder of a job that is not known any more.
+    if (had_folder) sync_directory(paths_.jobs);
     jobs_.store().remove(name);
   } catch (const Error&) {
     if (had_folder) std::rename(removed.c_str(), folder.c_str());

@@ -19,12 +19,14 @@ class JobRequests {
               const LocalPaths& paths)
       : jobs_(jobs), supervisor_(supervisor), machine_(machine), paths_(paths) {}
 
-  // submit, scale, suspend, resume, cancel, delete: returns the answer. Throws Error if the request
-  // is refused; nothing has changed then.
+  // submit, scale, suspend, resume, cancel, delete: returns the answer once the change is on disk.
+  // Throws Error if the request is refused or cannot be stored; nothing has changed then, but that
+  // a cancelled job is stopped all the same.
   Json carry_out(const std::string& kind, const Json& request);
 
  private:
   Json submit(const Json& request);
+  void cancel(ActiveJob& job);
   Json scale(const Json& request);
   Json remove(const Json& request);
   std::string new_name(const JobSpec& spec);

@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
@@ -22,8 +23,8 @@ constexpr size_t kMaxRequest = 4u << 20;  // bytes: a job's specification
 constexpr const char* kPortFact = "supervisor_port";
 
 Fd take_lock(const LocalPaths& paths) {
-  make_directories(paths.folder, 0700);
-  make_directories(paths.jobs, 0700);
+  make_durable_directories(paths.folder, 0700);
+  make_durable_directories(paths.jobs, 0700);
   Fd lock = open_file(paths.lock, O_RDWR | O_CREAT, 0600);
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     const auto holder = service_process();

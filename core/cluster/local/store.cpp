@@ -100,9 +100,9 @@ void bind_job(Statement& statement, const JobRecord& job) {
 
 JobStore::JobStore(const std::string& path, Database::Mode mode) : database_(path, mode) {
   if (mode == Database::Mode::write) {
-    // Writes do not block readers, and a commit of mere progress need not wait for the disk.
+    // Writes do not block readers, and a commit of mere progress need not wait for the disk
+    // (write()).
     database_.execute("PRAGMA journal_mode = WAL");
-    database_.execute("PRAGMA synchronous = NORMAL");
     // Rows are written one at a time, by key: the default cache of 2 MB would be most of the
     // service's memory.
     database_.execute("PRAGMA cache_size = -256");
@@ -130,49 +130,58 @@ void JobStore::migrate() {
     remove_tree(copy);
     database_.copy_to(copy);
   }
-  Transaction transaction(database_);
   // Another service may have migrated it meanwhile.
-  if (database_.user_version() == 0) database_.execute(kSchema1);
+  write(Sync::now, [&] {
+    if (database_.user_version() == 0) database_.execute(kSchema1);
+  });
+}
+
+void JobStore::write(Sync sync, const std::function<void()>& statements) {
+  // In WAL mode, FULL syncs the log at the commit, with what earlier commits left in it.
+  database_.execute(sync == Sync::now ? "PRAGMA synchronous = FULL"
+                                      : "PRAGMA synchronous = NORMAL");
+  Transaction transaction(database_);
+  statements();
   transaction.commit();
 }
 
-void JobStore::add(JobRecord& job) {
+void JobStore::add(JobRecord& job, const EventRecord* event) {
   if (find(job.name)) {
     fail("job {} already exists; delete it with `adaptdl delete {}` once it has ended", job.name,
          job.name);
   }
-  // An accepted job survives a power cut.
-  database_.execute("PRAGMA synchronous = FULL");
-  try {
-    static const std::string sql = fmt::format(
-        "INSERT INTO jobs ({}) VALUES (NULL, {})", kColumns,
-        "?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22");
-    Statement insert = database_.prepare(sql);
-    bind_job(insert, job);
-    insert.run();
-  } catch (const Error&) {
-    database_.execute("PRAGMA synchronous = NORMAL");
-    throw;
-  }
-  database_.execute("PRAGMA synchronous = NORMAL");
-  job.id = database_.last_insert_id();
+  static const std::string sql =
+      fmt::format("INSERT INTO jobs ({}) VALUES (NULL, {})", kColumns,
+                  "?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22");
+  int64_t id = 0;
+  write(Sync::now, [&] {
+    Statement statement = database_.prepare(sql);
+    bind_job(statement, job);
+    statement.run();
+    id = database_.last_insert_id();
+    if (event != nullptr) insert(*event, kKeptEvents);
+  });
+  job.id = id;
 }
 
-void JobStore::update(const JobRecord& job) {
-  Statement statement = database_.prepare(
-      "UPDATE jobs SET name=?1, spec=?2, token=?3, phase=?4, reason=?5, message=?6, why=?7,"
-      " submitted_s=?8, started_s=?9, ended_s=?10, replicas=?11, slots=?12, restarts=?13,"
-      " starts=?14, failures=?15, service_s=?16, min_replicas=?17, max_replicas=?18, suspended=?19,"
-      " cancelled=?20, hints=?21, exit_code=?22 WHERE id=?23");
-  bind_job(statement, job);
-  statement.bind(23, job.id).run();
+void JobStore::update(const JobRecord& job, Sync sync, const EventRecord* event) {
+  write(sync, [&] {
+    Statement statement = database_.prepare(
+        "UPDATE jobs SET name=?1, spec=?2, token=?3, phase=?4, reason=?5, message=?6, why=?7,"
+        " submitted_s=?8, started_s=?9, ended_s=?10, replicas=?11, slots=?12, restarts=?13,"
+        " starts=?14, failures=?15, service_s=?16, min_replicas=?17, max_replicas=?18,"
+        " suspended=?19, cancelled=?20, hints=?21, exit_code=?22 WHERE id=?23");
+    bind_job(statement, job);
+    statement.bind(23, job.id).run();
+    if (event != nullptr) insert(*event, kKeptEvents);
+  });
 }
 
 void JobStore::remove(const std::string& name) {
-  Transaction transaction(database_);
-  database_.prepare("DELETE FROM jobs WHERE name=?").bind(1, std::string_view(name)).run();
-  database_.prepare("DELETE FROM events WHERE job=?").bind(1, std::string_view(name)).run();
-  transaction.commit();
+  write(Sync::now, [&] {
+    database_.prepare("DELETE FROM jobs WHERE name=?").bind(1, std::string_view(name)).run();
+    database_.prepare("DELETE FROM events WHERE job=?").bind(1, std::string_view(name)).run();
+  });
 }
 
 std::optional<JobRecord> JobStore::find(const std::string& name) {
@@ -224,7 +233,10 @@ std::vector<std::string> JobStore::names(const std::string& prefix, int most) {
 }
 
 void JobStore::add_event(const EventRecord& event, int keep) {
-  Transaction transaction(database_);
+  write(Sync::later, [&] { insert(event, keep); });
+}
+
+void JobStore::insert(const EventRecord& event, int keep) {
   database_.prepare("INSERT INTO events (job, time_s, kind, message, warning) VALUES (?,?,?,?,?)")
       .bind(1, std::string_view(event.job))
       .bind(2, event.time_s)
@@ -239,7 +251,6 @@ void JobStore::add_event(const EventRecord& event, int keep) {
       .bind(1, std::string_view(event.job))
       .bind(2, int64_t{keep})
       .run();
-  transaction.commit();
 }
 
 std::vector<EventRecord> JobStore::events(const std::string& job, int64_t after, int most) {
@@ -265,10 +276,12 @@ std::optional<std::string> JobStore::value(const std::string& key) {
 }
 
 void JobStore::set_value(const std::string& key, const std::string& value) {
-  database_.prepare("INSERT OR REPLACE INTO facts VALUES (?,?)")
-      .bind(1, std::string_view(key))
-      .bind(2, std::string_view(value))
-      .run();
+  write(Sync::now, [&] {
+    database_.prepare("INSERT OR REPLACE INTO facts VALUES (?,?)")
+        .bind(1, std::string_view(key))
+        .bind(2, std::string_view(value))
+        .run();
+  });
 }
 
 }  // namespace adaptdl::local

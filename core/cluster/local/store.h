@@ -50,6 +50,8 @@ struct EventRecord {
   bool warning = false;
 };
 
+inline constexpr int kKeptEvents = 1000;  // of a job
+
 // One thread at a time. Every function throws Error; a write that throws has changed nothing.
 class JobStore {
  public:
@@ -59,9 +61,14 @@ class JobStore {
   // copying it to state.db.SCHEMA. Both modes refuse a newer one, saying what to do.
   JobStore(const std::string& path, Database::Mode mode);
 
-  // Durable on disk when it returns. Throws Error with the name if it is taken.
-  void add(JobRecord& job);  // sets its id
-  void update(const JobRecord& job);
+  // Whether a write is on disk when it returns. A power cut may take back what was written with
+  // Sync::later, but only the newest such writes: a later Sync::now includes the earlier ones.
+  enum class Sync { now, later };
+
+  // `event`: in the same transaction; null if there is none. add() and remove() are durable. add()
+  // throws Error with the name if it is taken.
+  void add(JobRecord& job, const EventRecord* event = nullptr);  // sets its id
+  void update(const JobRecord& job, Sync sync = Sync::now, const EventRecord* event = nullptr);
   void remove(const std::string& name);  // with its events
 
   std::optional<JobRecord> find(const std::string& name);
@@ -75,17 +82,19 @@ class JobStore {
   void succeeded(int most, const std::function<void(JobRecord&)>& each);
   std::vector<std::string> names(const std::string& prefix, int most);
 
-  // Keeps only the newest `keep` events of a job.
-  void add_event(const EventRecord& event, int keep = 1000);
+  // Keeps only the newest `keep` events of a job. Sync::later.
+  void add_event(const EventRecord& event, int keep = kKeptEvents);
   // Events later than `after` (an id), oldest first; of every job if `job` is empty.
   std::vector<EventRecord> events(const std::string& job, int64_t after, int most);
 
-  // Single values: the supervisor's port and the like.
+  // Single values: the supervisor's port and the like. Setting is durable.
   std::optional<std::string> value(const std::string& key);
   void set_value(const std::string& key, const std::string& value);
 
  private:
   void migrate();
+  void write(Sync sync, const std::function<void()>& statements);  // one transaction
+  void insert(const EventRecord& event, int keep);
   void select(const char* columns, const char* condition,
               const std::function<void(JobRecord&)>& each);
 

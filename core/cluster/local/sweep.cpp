@@ -1,5 +1,8 @@
 #include "core/cluster/local/sweep.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <unistd.h>
 #include <vector>
 
@@ -16,16 +19,30 @@ namespace {
 constexpr size_t kMaxJobFile = 8u << 20;
 constexpr size_t kMostNamed = 10;
 
+// The job of the folder, by its job.json; "" if it is not a job's.
+std::string job_of(const JobFolder& folder) {
+  const std::string file = folder.job_file();
+  if (!path_exists(file)) return "";
+  try {
+    return granted_name(parse_json(read_file(file, kMaxJobFile), file), file);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 // Whether a submission that never reached the store left this folder. A runner would have left its
 // lock.
 bool never_stored(const JobFolder& folder, const std::string& name) {
-  const std::string file = folder.job_file();
-  if (!path_exists(file) || had_runner(folder)) return false;
-  try {
-    return granted_name(parse_json(read_file(file, kMaxJobFile), file), file) == name;
-  } catch (const Error&) {  // not a job's folder
-    return false;
-  }
+  return !had_runner(folder) && job_of(folder) == name;
+}
+
+// Whether a power cut left only this of a submission: job.json without its content.
+bool is_blank(const JobFolder& folder) {
+  const std::vector<std::string> names = list_directory(folder.path);
+  return !names.empty() && std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    const std::string path = join_path(folder.path, name);
+    return name.find("job.json") != name.npos && !is_directory(path) && file_size(path) == 0;
+  });
 }
 
 }  // namespace
@@ -37,7 +54,12 @@ void sweep_jobs(const LocalPaths& paths, const std::function<bool(const std::str
     if (known(name) || submission_lives(name)) continue;
     const std::string folder = paths.job(name);
     try {
-      if (is_incoming(name) || never_stored({folder}, name)) {
+      const std::string job = is_incoming(name) ? job_of({folder}) : "";
+      if (!job.empty() && known(job) && !path_exists(paths.job(job))) {
+        if (std::rename(folder.c_str(), paths.job(job).c_str()) != 0) fail_errno(errno, folder);
+        sync_directory(paths.jobs);
+      } else if (is_incoming(name) || never_stored({folder}, name) ||
+                 (is_directory(folder) && is_blank({folder}))) {
         remove_tree(folder);
       } else if (::rmdir(folder.c_str()) != 0) {  // removes it only if it is empty
         if (strangers.size() < kMostNamed) {

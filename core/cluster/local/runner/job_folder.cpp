@@ -1,7 +1,9 @@
 #include "core/cluster/local/runner/job_folder.h"
 
 #include <cerrno>
+#include <fcntl.h>
 
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 
@@ -65,6 +67,13 @@ std::string JobFolder::replicas_file() const {
 
 std::optional<Fd> lock_job_folder(const JobFolder& folder) {
   return try_lock(folder.lock_file());
+}
+
+void sync_job_folder(const JobFolder& folder) {
+  // The file first: its sync usually takes the names to the disk with it.
+  sync_and_close(open_file(folder.job_file(), O_RDONLY), folder.job_file());
+  sync_directory(folder.path);
+  sync_directory(parent_directory(folder.path));
 }
 
 bool had_runner(const JobFolder& folder) {

@@ -57,6 +57,9 @@ struct JobFolder {
 // Takes the lock that a job's runner holds while it lives. Nothing if another runner holds it.
 std::optional<Fd> lock_job_folder(const JobFolder& folder);
 
+// Makes the folder's name, the names in it and job.json durable.
+void sync_job_folder(const JobFolder& folder);
+
 // Whether a runner was ever started.
 bool had_runner(const JobFolder& folder);
 

@@ -61,6 +61,7 @@ int run_job_folder(const JobFolder& folder, const std::vector<int>& slots) {
        {folder.checkpoints(), folder.output(), folder.logs(), folder.share()}) {
     make_directories(path, 0700);
   }
+  sync_job_folder(folder);  // before the job writes checkpoints there
   const auto said = std::make_shared<LineFile>(folder.runner_log(), kMaxTalk);
   const launch::Talk talk = [said](const std::string& line) {
     said->add(rfc3339(std::chrono::system_clock::now()) + " " + line);

@@ -49,6 +49,7 @@ TEST_CASE("what was cut off is swept up; what may be somebody's work stays") {
   jobs.file("cut-off/project/train.py");
   jobs.file("new-cut-off/job.json", R"({"format":2,"grant":{"name":"new-cut-off"}})");
   make_directories(jobs.paths.job("empty"));
+  jobs.file("blank/job.json");
   // Their store was lost, or there was never one.
   jobs.file("ran/job.json", R"({"name":"ran"})");
   jobs.file("ran/run.lock");
@@ -61,6 +62,18 @@ TEST_CASE("what was cut off is swept up; what may be somebody's work stays") {
   CHECK(jobs.swept() == std::vector<std::string>{live, "file", "known", "new-strange", "ran",
                                                  "strange", "thesis", "torn"});
   CHECK(path_exists(jobs.paths.job("ran") + "/checkpoints/step-7/state"));
+}
+
+TEST_CASE("a deletion that was cut off before the store knew is undone") {
+  const JobsFolder jobs;
+  const std::string removed = ".incoming-" + std::to_string(jobs.ended) + "-ab";
+  jobs.file(removed + "/job.json", R"({"format":2,"grant":{"name":"known"}})");
+  jobs.file(removed + "/checkpoints/step-7/state");
+  CHECK(jobs.swept() == std::vector<std::string>{"known"});
+  CHECK(path_exists(jobs.paths.job("known") + "/checkpoints/step-7/state"));
+  // One that is in the way of a newer job of the name is removed.
+  jobs.file(removed + "/job.json", R"({"format":2,"grant":{"name":"known"}})");
+  CHECK(jobs.swept() == std::vector<std::string>{"known"});
 }
 
 TEST_CASE("a leftover that cannot be removed stays, and the others go") {
