@@ -44,13 +44,14 @@ void write_marked(CheckpointStore& store, int64_t step, int64_t tag) {
   power::mark(fmt::format("done {} {}", step, tag));
 }
 
-// A writer that is killed at its call `at`, unless it ends before.
-void write_killed(Control& control, const std::string& folder, int64_t step, int64_t tag, int at) {
+// A writer that is killed at the call that `kill` names, unless it ends before.
+void write_killed(Control& control, const std::string& folder, int64_t step, int64_t tag,
+                  const Control& kill) {
   const pid_t child = ::fork();
   if (child == 0) {
     CheckpointStore store(folder, 2);
     power::mark(fmt::format("begin {} {}", step, tag));
-    control = {.kinds = kEvery, .countdown = at};
+    control = kill;
     write(store, step, tag);
     control = {};
     power::mark(fmt::format("done {} {}", step, tag));
@@ -70,7 +71,12 @@ void record(Control& control, const std::string& folder, uint64_t seed, int roun
     if (kind == 0 && step > 3) step -= 3;  // a history that this one replaces
     if (kind > 2) ++step;                  // else another one of the same step
     if (kind >= 8) {
-      write_killed(control, folder, step, tag, static_cast<int>(1 + random() % kCalls));
+      // Half of them at a sync: what comes before it is then done, but not durable.
+      const bool at_sync = random() % 2 == 0;
+      const Control kill{.kinds = at_sync ? Control::kSync : kEvery,
+                         .countdown = static_cast<int32_t>(1 + random() % (at_sync ? 6 : kCalls))};
+      if (kind == 9 && step > 1) --step;  // it replaces the newest
+      write_killed(control, folder, step, tag, kill);
     } else {
       write_marked(store, step, tag);
     }
