@@ -35,6 +35,6 @@ FuzzSeeds fuzz_seeds() {
            "[rank0]:   File \"/a/torch/serialization.py\", line 9, in load\n"
            "_pickle.UnpicklingError: Weights only load failed.\n"},
           {"\"message\": ", "\"extraInfo\": ", "\"timestamp\": 1e308", "\\n", "\\u001b", "null",
-           "UnpicklingError: Weights only load failed", "  File \"", "\", line 1, in load",
-           "{", "}", "\"", "-1"}};
+           "UnpicklingError: Weights only load failed", "  File \"", "\", line 1, in load", "{",
+           "}", "\"", "-1"}};
 }
