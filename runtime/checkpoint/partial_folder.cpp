@@ -49,7 +49,6 @@ PartialFolder::PartialFolder(const std::string& directory) {
     struct stat held = {}, there = {};
     if (::fstat(lock_.get(), &held) == 0 && ::stat(name.c_str(), &there) == 0 &&
         held.st_ino == there.st_ino) {
-      ::chmod(name.c_str(), 0755);
       return;
     }
   }

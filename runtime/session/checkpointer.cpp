@@ -188,6 +188,7 @@ bool Checkpointer::write(CheckpointHeader header, std::vector<NamedTensor> tenso
   start(std::move(header), std::move(tensors));
   release();
   const CheckpointResult result = writer_->wait();
+  if (!result.tensor.empty()) throw NotFinite(result.tensor);
   if (!result.error.empty()) {
     fail("cannot write a checkpoint to {}: {}", directory_, result.error);
   }

@@ -57,7 +57,7 @@ class Checkpointer {
   void release();
 
   // Writes a checkpoint and returns when it is on disk; false without a folder. Throws Error if the
-  // write fails.
+  // write fails, NotFinite if it is refused for such a tensor.
   bool write(CheckpointHeader header, std::vector<NamedTensor> tensors);
 
   void wait();

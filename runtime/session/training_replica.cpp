@@ -436,6 +436,9 @@ void TrainingReplica::conclude(bool finished) {
     const std::string model = finished ? models_.save_trained(told, without_model) : "";
     try {
       write(/*complete=*/finished);
+    } catch (const NotFinite& error) {
+      if (model.empty()) throw;
+      log_warning("{}", error.what());  // the model is good, and nothing could go on from there
     } catch (const Error& error) {
       if (model.empty()) throw;
       // A later start with more epochs would silently continue from an older state.

@@ -11,9 +11,10 @@ namespace power {
 namespace {
 
 constexpr size_t kNone = ~size_t{0};
-constexpr int64_t kExchange = 2;                                // RENAME_EXCHANGE
-enum Mode : int { kNothing, kAll, kBeginning, kSome, kModes };  // of what is not synced
-constexpr size_t kSector = 512;  // bytes that a disk writes as a whole
+constexpr int64_t kExchange = 2;  // RENAME_EXCHANGE
+constexpr size_t kSector = 512;   // bytes that a disk writes as a whole
+// How much the disk has of what is not synced; 1: all of it.
+constexpr int kNothing = 0, kBeginning = 2, kSome = 3, kModes = 4;
 
 void apply_write(std::string& bytes, const Record& record, size_t most = std::string::npos) {
   if (record.op == Op::truncate) {
