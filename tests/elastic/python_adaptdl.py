@@ -53,7 +53,7 @@ def rescaled(folder, random):
 
     def wait_replicas(count, after=-1):
         return wait_until(lambda: max((e for e, _, w, _ in epochs() if w == count and e > after),
-                                      default=None), f"an epoch on {count}", LONG)
+                                      default=None), f"an epoch on {count}", 2 * LONG)
 
     first = wait_replicas(1)
     run_command([folder.binary, "scale", "train", "2"], 0, env=folder.environment)

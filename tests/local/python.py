@@ -98,7 +98,8 @@ def rescaled(folder, random):
         wait_until(lambda: told_of(1), "hints of 1 replica")
         check(0 < hints()["rescaleCost"] < 120, "the cost of a restart is estimated", hints())
         local.ask("scale", name=name, min=2, max=2)
-        wait_until(lambda: trained_on(2) is not False, "an epoch on 2 replicas", 120)
+        # Two starts: the first finds that torch.load refuses AdaptDL's checkpoint.
+        wait_until(lambda: trained_on(2) is not False, "an epoch on 2 replicas", 240)
         wait_until(lambda: told_of(2), "hints of 2 replicas")
         last = max(int(e) for e, r in epochs.findall(local.logs(name)))
         local.ask("scale", name=name, min=1, max=1)
