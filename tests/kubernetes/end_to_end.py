@@ -235,7 +235,7 @@ def trained(life, name):
     check({on for _, on, _ in done} == {1, 2}, "on", done)
     # AdaptDL's checkpoint is a pickle: the first restart finds that out, and is no failure.
     status = life.status(name)
-    check(status.get("loadPickles") is True and status["failures"] == 0, "its torch.load", status)
+    check(status.get("loadPickles") and not status.get("failures"), "its torch.load", status)
     check(f"finished epoch {len(done) - 1}" in life.said(name), "its end", life.said(name)[-500:])
     check(not life.status(name).get("failures"), "no failure", life.status(name))
     model = os.path.join(life.folder, "model.pt")
