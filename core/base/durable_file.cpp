@@ -35,6 +35,13 @@ void sync_folders(const std::string& path) {
   }
 }
 
+void put_in_place(const std::string& path) {
+  if (::rename(part_path(path).c_str(), path.c_str()) != 0) {
+    fail_errno(errno, path + ": cannot write");
+  }
+  sync_directory(parent_directory(path));
+}
+
 }  // namespace
 
 void sync_and_close(Fd file, const std::string& path) {
@@ -63,9 +70,8 @@ void DurableFile::write(std::string_view bytes) {
 
 void DurableFile::commit() {
   sync_and_close(std::move(file_), part_);
-  if (::rename(part_.c_str(), path_.c_str()) != 0) fail_errno(errno, path_ + ": cannot write");
+  put_in_place(path_);
   part_.clear();
-  sync_directory(parent_directory(path_));
 }
 
 std::string part_path(const std::string& path) {
@@ -75,8 +81,7 @@ std::string part_path(const std::string& path) {
 void commit_part(const std::string& path) {
   const std::string part = part_path(path);
   sync_and_close(open_file(part, O_RDONLY), part);
-  if (::rename(part.c_str(), path.c_str()) != 0) fail_errno(errno, path + ": cannot write");
-  sync_directory(parent_directory(path));
+  put_in_place(path);
 }
 
 }  // namespace adaptdl

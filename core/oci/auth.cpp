@@ -73,6 +73,11 @@ std::string basic(const std::string& username, const std::string& password) {
   return "Basic " + to_base64(username + ":" + password);
 }
 
+// `origin`: of url_origin(), not empty.
+bool is_here(const std::string& origin) {
+  return on_this_machine(origin.substr(origin.find("://") + 3));
+}
+
 }  // namespace
 
 std::string Challenge::parameter(const std::string& name) const {
@@ -109,8 +114,7 @@ RegistryAuth::RegistryAuth(std::string registry, Credential credential, TokenReq
 
 void RegistryAuth::challenge(const HttpResponse& answer, const std::string& origin) {
   origin_ = origin;
-  const bool plain = origin.starts_with("http://");
-  if (plain && !on_this_machine(origin.substr(origin.find("://") + 3)) && !credential_.empty()) {
+  if (origin.starts_with("http://") && !is_here(origin) && !credential_.empty()) {
     credential_ = {};
     withheld_ = true;
   }
@@ -179,8 +183,7 @@ HttpResponse RegistryAuth::get(const std::vector<std::string>& scopes) {
 RegistryAuth::Token RegistryAuth::fetch(const std::vector<std::string>& scopes) {
   const std::string realm = url_origin(challenge_.parameter("realm"));
   if (realm.empty()) fail("{}: its token server (realm) is not a valid URL", registry_);
-  const bool plain = origin_.starts_with("http://") &&
-                     (realm == origin_ || on_this_machine(realm.substr(realm.find("://") + 3)));
+  const bool plain = origin_.starts_with("http://") && (realm == origin_ || is_here(realm));
   if (!realm.starts_with("https://") && !plain) {
     fail(
         "{}: its token server {} does not use https, so others could read the credentials; the "

@@ -105,10 +105,10 @@ void CommandLauncher::on_generation_end() {
   // If an unknown sender asked it to end, it is a failure only without a checkpoint.
   if (view_.failed_at && (!view_.asked_outside || (!progress && view_.stop == CommandStop::none))) {
     const auto refused = [&](const EndedReplica& one) {
-      return processes_.needs_pickles(one.rank);
+      return view_.stop == CommandStop::none && processes_.needs_pickles(one.rank);
     };
     const auto found = std::find_if(ended_.begin(), ended_.end(), refused);
-    if (view_.stop == CommandStop::none && found != ended_.end()) {
+    if (found != ended_.end()) {
       load_pickles(*found);
     } else {
       add_failure(progress);

@@ -186,6 +186,12 @@ const Json& first_container(const JobObject& job) {
   return containers.empty() ? none : containers.front();
 }
 
+bool has_named(const Json& list, const std::string& name) {
+  return std::any_of(list.begin(), list.end(), [&](const Json& entry) {
+    return entry.is_object() && entry.value("name", Json()) == name;
+  });
+}
+
 bool concerns_allocator(const JobObject& before, const JobObject& now) {
   const auto profiled = [](const JobStatus& status) {
     return status.train.is_object() ? lenient<int64_t>(status.train, "maxProfiledReplicas") : 0;

@@ -110,6 +110,9 @@ JobObject read_job(const Json& object, std::string& problem);
 // The first container of the job's template; null if there is none. Borrows from the job.
 const Json& first_container(const JobObject& job);
 
+// Whether an object of the list has this name, such as a variable of a container's `env`.
+bool has_named(const Json& list, const std::string& name);
+
 // Whether the allocator should decide before its interval ends: the job's spec has changed, it has
 // ended, it has lost its nodes, or it has measured itself with more replicas.
 bool concerns_allocator(const JobObject& before, const JobObject& now);

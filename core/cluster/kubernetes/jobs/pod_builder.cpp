@@ -30,12 +30,6 @@ Json& made_list(Json& object, const char* key) {
   return value;
 }
 
-bool has_named(const Json& list, const std::string& name) {
-  return std::any_of(list.begin(), list.end(), [&](const Json& entry) {
-    return entry.is_object() && entry.value("name", Json()) == name;
-  });
-}
-
 void set_variable(Json& environment, const std::string& name, Json entry) {
   for (auto it = environment.begin(); it != environment.end();) {
     it = it->is_object() && it->value("name", Json()) == name ? environment.erase(it) : it + 1;

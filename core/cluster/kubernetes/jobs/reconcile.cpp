@@ -235,11 +235,8 @@ void Reconciler::ended_badly(const PodFacts& pod) {
 
 // Once, and not if the job's template decides it.
 bool Reconciler::needs_pickles() const {
-  const Json& variables = list_at(first_container(job_), "env");
-  const bool decided = std::any_of(variables.begin(), variables.end(), [](const Json& variable) {
-    return text_at(variable, "name") == kLoadPicklesVariable;
-  });
-  return !status_.load_pickles && !decided &&
+  return !status_.load_pickles &&
+         !has_named(list_at(first_container(job_), "env"), kLoadPicklesVariable) &&
          std::any_of(deciding_.begin(), deciding_.end(),
                      [](const PodFacts* pod) { return pod->needs_pickles; });
 }
