@@ -142,8 +142,7 @@ class World:
         return operator
 
     def stop_operators(self):
-        for operator in self.operators:
-            operator.process.terminate()
+        # One SIGTERM each: a second one ends an operator before it has released its lease.
         for operator in self.operators:
             check(end(operator.process), "an operator does not end", operator.log)
         self.operators.clear()

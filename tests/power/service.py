@@ -68,7 +68,7 @@ def life(local, number):
 
 def cuts(folder, draw):
     """What the service answered is there after a power cut at any point."""
-    local = Recorded(folder, "--slots", "2").start()
+    local = Recorded(folder, "--slots", "3").start()
     try:
         for number in range(ROUNDS):
             life(local, number)
