@@ -295,7 +295,7 @@ _adaptdl() {
   if [[ $current == -* ]]; then
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
-      run) flags="$flags --replicas --replicas-at --name --set --from --evaluate --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
+      run) flags="$flags --replicas --replicas-at --name --set --from --evaluate --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --plain-links --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
       torchrun) flags="$flags --nproc-per-node --max-restarts -m --module --no-python -r --redirects -t --tee --local-ranks-filter --log-dir --role --virtual-local-rank --nnodes --node-rank --master-port --rdzv-id --standalone --rdzv-backend --rdzv-endpoint --rdzv-conf --master-addr --local-addr --monitor-interval --start-method --event-log-handler --logs-specs --signals-to-handle --run-path --numa-binding --duplicate-stdout-filters --duplicate-stderr-filters -o --format" ;;
       init) flags="$flags --text --build --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
@@ -328,7 +328,7 @@ _adaptdl() {
       install) flags="$flags -n --namespace --image -f --values --set --context --kubeconfig -y --yes --dry-run --timeout -o --format" ;;
       upgrade) flags="$flags --image -f --values --set --reset-values --context --kubeconfig -y --yes --dry-run --timeout" ;;
       uninstall) flags="$flags --keep-jobs --context --kubeconfig -y --yes --timeout" ;;
-      operator) flags="$flags --namespace --context --kubeconfig --only --policy --policy-option --interval --accelerator-label --address --supervisor-port --supervisor-url --metrics-port --webhook-port --certificate-lifetime --kube-api-qps --kube-api-burst --min-nodes --max-nodes --placeholder-image --placeholder-spec --expander-interval --scale-down-delay --default-resources --load-pickles --patch-pods --patch-containers" ;;
+      operator) flags="$flags --namespace --context --kubeconfig --only --policy --policy-option --interval --accelerator-label --address --supervisor-port --supervisor-url --metrics-port --webhook-port --certificate-lifetime --kube-api-qps --kube-api-burst --min-nodes --max-nodes --placeholder-image --placeholder-spec --expander-interval --scale-down-delay --default-resources --load-pickles --no-network-policies --patch-pods --patch-containers" ;;
       image-build) flags="$flags -t --tag -f --dockerfile --base --archive --platform --build-arg --plain-http -o --format" ;;
       image-push) flags="$flags --context --kubeconfig --base --with-torch --archive --plain-http -o --format" ;;
       simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --rules --interference --seed --timeline --plot -o --format" ;;

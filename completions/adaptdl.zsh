@@ -409,6 +409,7 @@ _adaptdl() {
     '--hang-timeout[Kill and replace a replica for which the others have waited this many seconds in a step, and 20 times the longest step; restart all replicas if nothing happens at all for so long.]:SECONDS|off: ' \
     '--device[Device to train on; auto uses GPUs if the worker and LibTorch support them. Of a command\: gpu shows each replica one GPU, cpu none, auto all.]:cpu|gpu|auto:(cpu gpu auto)' \
     '--threads[Threads of each replica; 0 divides the cores among the replicas.]:N: ' \
+    '--plain-links[In a job on Kubernetes\: replicas on different hosts exchange parameters and gradients unencrypted, for a network that you trust.]' \
     '--grace[Commands\: time from SIGTERM to SIGKILL, in which a checkpoint can be written.]:TIME: ' \
     '-r[Commands\: write these only to the logs\: 1 standard output, 2 standard error, 3 both; RANK\:STREAMS,... for single replicas. Default\: 0.]:STREAMS: ' \
     '--redirects[Commands\: write these only to the logs\: 1 standard output, 2 standard error, 3 both; RANK\:STREAMS,... for single replicas. Default\: 0.]:STREAMS: ' \
@@ -963,6 +964,7 @@ _adaptdl() {
     '--scale-down-delay[Time for which fewer nodes must suffice before placeholders are removed.]:DURATION: ' \
     '--default-resources[Resources of a job'\''s first container if it specifies none.]:JSON: ' \
     '--load-pickles[torch.load reads pickles in every job whose template does not say otherwise.]' \
+    '--no-network-policies[Make no NetworkPolicy for each job, by which only its own pods reach its pods.]' \
     '--patch-pods[JSON patch (RFC 6902) for all pods of jobs.]:JSON: ' \
     '--patch-containers[JSON patch (RFC 6902) for all containers of jobs.]:JSON: '
     ;;

@@ -109,6 +109,7 @@ void serve(const Arguments& arguments, const Cancellation& stop) {
   options.pods.scheduler_version = kSchedulerVersion;
   options.pods.default_resources = json_option(arguments, "default-resources");
   options.pods.load_pickles = arguments.flag("load-pickles");
+  options.pods.network_policies = !arguments.flag("no-network-policies");
   options.pods.patch_pods = json_option(arguments, "patch-pods");
   options.pods.patch_containers = json_option(arguments, "patch-containers");
 
@@ -275,6 +276,9 @@ Command operator_command() {
             .doc = "Resources of a job's first container if it specifies none."},
            {.name = "load-pickles",
             .doc = "torch.load reads pickles in every job whose template does not say otherwise."},
+           {.name = "no-network-policies",
+            .doc =
+                "Make no NetworkPolicy for each job, by which only its own pods reach its pods."},
            {.name = "patch-pods",
             .kind = Kind::text,
             .value = "JSON",

@@ -170,6 +170,9 @@ Command run_command() {
                .doc = "Threads of each replica; 0 divides the cores among the replicas.",
                .min = 0,
                .max = 4096},
+              {.name = "plain-links",
+               .doc = "In a job on Kubernetes: replicas on different hosts exchange parameters and "
+                      "gradients unencrypted, for a network that you trust."},
               {.name = "grace",
                .kind = Kind::text,
                .value = "TIME",

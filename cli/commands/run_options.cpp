@@ -91,6 +91,7 @@ launch::RunOptions run_options(const Arguments& arguments) {
   options.max_restarts = static_cast<int>(arguments.integer("max-restarts"));
   options.threads = static_cast<int>(arguments.integer("threads"));
   options.fresh = arguments.flag("fresh");
+  options.plain_links = arguments.flag("plain-links");
   options.hang_timeout_s = parse_hang_timeout(arguments.text("hang-timeout"));
   options.evaluate = arguments.flag("evaluate");
   if (options.evaluate) {

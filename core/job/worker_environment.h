@@ -15,4 +15,7 @@ inline constexpr const char* kAcceleratorVariable = "ADAPTDL_ACCELERATOR";
 // any code. Set only for programs that ask for it, or whose own AdaptDL checkpoint needs it.
 inline constexpr const char* kLoadPicklesVariable = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD";
 
+// The key of a job's connections between hosts (core/net/tls.h), which is never sent.
+inline constexpr const char* kLinkKeyVariable = "ADAPTDL_LINK_KEY";
+
 }  // namespace adaptdl

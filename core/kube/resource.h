@@ -43,6 +43,7 @@ inline const Resource kSecrets{"", "v1", "secrets", "", "", ""};
 inline const Resource kConfigMaps{"", "v1", "configmaps", "", "", ""};
 inline const Resource kNamespaces{"", "v1", "namespaces", "", "", ""};
 inline const Resource kLeases{"coordination.k8s.io", "v1", "leases", "", "", ""};
+inline const Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies", "", "", ""};
 inline const Resource kEvents{"events.k8s.io", "v1", "events", "", "", ""};
 
 // Every byte but letters, digits and -._~ as %XX.

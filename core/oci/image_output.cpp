@@ -1,7 +1,8 @@
 #include "core/oci/image_output.h"
 
-#include <fcntl.h>
+#include <utility>
 
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/temporary.h"
@@ -102,39 +103,34 @@ void write_image_tar(const Image& image, const std::string& path, const Referenc
   const Json saved = Json::array(
       {{{"Config", blob_name(config_digest)}, {"RepoTags", {full}}, {"Layers", files}}});
 
-  const std::string unfinished = path + ".part";
-  note_temporary_path(unfinished);
-  try {
-    const Fd file = open_file(unfinished, O_WRONLY | O_CREAT | O_TRUNC);
-    TarWriter tar([&](std::string_view bytes) { write_all(file.get(), bytes, unfinished); });
-    const int64_t time = source_date_epoch();
-    const auto add = [&](const std::string& entry, const std::string& bytes) {
-      tar.add({entry, TarEntry::Kind::bytes, bytes}, time);
-    };
-    add("oci-layout", R"({"imageLayoutVersion":"1.0.0"})");
-    add("index.json", dump_json(index));
-    add("manifest.json", dump_json(saved));
-    add(blob_name(finished.digest), finished.manifest);
-    add(blob_name(config_digest), finished.config);
-    const TemporaryDirectory folder("adaptdl-image");
-    std::map<std::string, bool> written;
-    for (const Layer& layer : layers_of(image)) {
-      if (std::exchange(written[layer.digest], true)) continue;
-      const std::string fetched = folder.file("layer");
-      tar.add({blob_name(layer.digest), TarEntry::Kind::file, local_file(image, layer, fetched)},
-              time);
-      remove_tree(fetched);
-    }
-    tar.close();
-  } catch (...) {
-    unlink(unfinished.c_str());
-    forget_temporary_path(unfinished);
-    throw;
+  // Also at the end of a process that a signal ends.
+  struct Noted {
+    std::string path;
+    explicit Noted(std::string part) : path(std::move(part)) { note_temporary_path(path); }
+    ~Noted() { forget_temporary_path(path); }
+  } noted(part_path(path));
+  DurableFile file(path);
+  TarWriter tar([&](std::string_view bytes) { file.write(bytes); });
+  const int64_t time = source_date_epoch();
+  const auto add = [&](const std::string& entry, const std::string& bytes) {
+    tar.add({entry, TarEntry::Kind::bytes, bytes}, time);
+  };
+  add("oci-layout", R"({"imageLayoutVersion":"1.0.0"})");
+  add("index.json", dump_json(index));
+  add("manifest.json", dump_json(saved));
+  add(blob_name(finished.digest), finished.manifest);
+  add(blob_name(config_digest), finished.config);
+  const TemporaryDirectory folder("adaptdl-image");
+  std::map<std::string, bool> written;
+  for (const Layer& layer : layers_of(image)) {
+    if (std::exchange(written[layer.digest], true)) continue;
+    const std::string fetched = folder.file("layer");
+    tar.add({blob_name(layer.digest), TarEntry::Kind::file, local_file(image, layer, fetched)},
+            time);
+    remove_tree(fetched);
   }
-  forget_temporary_path(unfinished);
-  if (rename(unfinished.c_str(), path.c_str()) != 0) {
-    fail_errno(errno, path + ": cannot write");
-  }
+  tar.close();
+  file.commit();
 }
 
 }  // namespace adaptdl::oci

@@ -127,25 +127,44 @@ class Connecting {
     if (outcome == Outcome::late) late(rank);
   }
 
-  Fd reach(int rank) const {
+  Stream reach(int rank) const {
     if (same_host(rank)) {
       Dialled dialled = dial_abstract(endpoint(rank).unix_name, patience_);
       if (!dialled.socket) throw Aborted(who(rank) + " is unreachable: " + dialled.problem);
-      return std::move(dialled.socket);
+      return Stream(std::move(dialled.socket));
     }
     std::string problems;
     for (const TcpAddress& address : endpoint(rank).tcp) {
       Dialled dialled = dial_tcp(address, patience_);
-      if (dialled.socket) return std::move(dialled.socket);
+      if (dialled.socket) {
+        Stream stream = listener_.to_host(std::move(dialled.socket), TlsSide::client);
+        shake_hands(stream, rank);
+        return stream;
+      }
       problems += fmt::format(" {} port {}: {}.", address.host, address.port, dialled.problem);
     }
     if (problems.empty()) problems = " it does not listen on TCP.";
     fail("{} is unreachable from this host:{}", who(rank), problems);
   }
 
+  void shake_hands(Stream& stream, int rank) const {
+    for (;;) {
+      switch (stream.shake_hands()) {
+        case IoState::done:
+          return;
+        case IoState::later:
+          if (!patience_.wait(stream.fd(), stream.wants())) late(rank);
+          break;
+        case IoState::closed:
+          if (stream.problem().empty()) gone(rank);
+          fail("{}: no trusted connection: {}", who(rank), stream.problem());
+      }
+    }
+  }
+
   // Opens a link to a lower rank. When this returns, that rank has called connect() too.
-  Fd dial(int rank, LinkKind kind) const {
-    Fd socket = reach(rank);
+  Stream dial(int rank, LinkKind kind) const {
+    Stream stream = reach(rank);
     Hello hello;
     hello.kind = kind;
     hello.generation = options_.generation;
@@ -153,14 +172,14 @@ class Connecting {
     hello.to = static_cast<uint32_t>(rank);
     hello.size = static_cast<uint32_t>(layout_.size);
     random_bytes(hello.nonce);
-    check(send_whole(socket.get(), encode(hello), patience_), rank);
+    check(send_whole(stream, encode(hello), patience_), rank);
     uint8_t challenge[kProofBytes];
-    check(receive_whole(socket.get(), challenge, patience_), rank);
+    check(receive_whole(stream, challenge, patience_), rank);
     const auto answer = answer_challenge(listener_.secret(), hello, challenge);
     if (!answer) fail("{} does not know this run's secret", who(rank));
-    check(send_whole(socket.get(), *answer, patience_), rank);
+    check(send_whole(stream, *answer, patience_), rank);
     uint8_t bytes[kVerdictBytes];
-    const Outcome outcome = receive_whole(socket.get(), bytes, patience_);
+    const Outcome outcome = receive_whole(stream, bytes, patience_);
     check(outcome, rank);
     const auto verdict = parse_verdict(bytes);
     if (!verdict) fail("{} sent an unknown message", who(rank));
@@ -171,7 +190,7 @@ class Connecting {
     if (verdict->status == Status::wrong_place) {
       fail("{} has another rank or group size: the members have different member lists", who(rank));
     }
-    return socket;
+    return stream;
   }
 
   void await_higher_ranks() {
@@ -179,9 +198,9 @@ class Connecting {
       for (auto& arrival : listener_.take(*expected_)) {
         const int rank = static_cast<int>(arrival.hello.from);
         if (arrival.hello.kind == LinkKind::control) {
-          control_[static_cast<size_t>(rank)] = std::move(arrival.socket);
+          control_[static_cast<size_t>(rank)] = std::move(arrival.stream);
         } else if (data_link_with(rank)) {
-          data_[host_of(rank)] = std::move(arrival.socket);
+          data_[host_of(rank)] = std::move(arrival.stream);
         }
       }
       const int missing = first_missing();
@@ -203,7 +222,7 @@ class Connecting {
     patience_.check();
     std::vector<pollfd> watched{{expected_->event.get(), POLLIN, 0}};
     watched.push_back({options_.abort != nullptr ? options_.abort->fd() : -1, POLLIN, 0});
-    for (const Fd& socket : control_) watched.push_back({socket.get(), POLLRDHUP, 0});
+    for (const Stream& stream : control_) watched.push_back({stream.fd(), POLLRDHUP, 0});
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(options_.deadline - Monotonic::now());
     if (left.count() <= 0) late(missing);
@@ -217,19 +236,18 @@ class Connecting {
     }
   }
 
-  void hand_over(const Segment& segment) const {
+  void hand_over(const Segment& segment) {
     const std::string offer = encode(segment.offer());
     for (const int rank : layout_.hosts[static_cast<size_t>(layout_.host)]) {
       if (rank == options_.rank) continue;
-      const int socket = control_[static_cast<size_t>(rank)].get();
-      check(send_fd(socket, offer, segment.fd(), patience_), rank);
+      check(send_fd(control_[static_cast<size_t>(rank)], offer, segment.fd(), patience_), rank);
     }
   }
 
-  std::unique_ptr<Segment> receive_segment() const {
+  std::unique_ptr<Segment> receive_segment() {
     const int from = layout_.hosts[static_cast<size_t>(layout_.host)].front();
     uint8_t bytes[kSegmentOfferBytes];
-    auto memory = receive_fd(control_[static_cast<size_t>(from)].get(), bytes, patience_);
+    auto memory = receive_fd(control_[static_cast<size_t>(from)], bytes, patience_);
     if (!memory) {
       if (Monotonic::now() >= options_.deadline) late(from);
       gone(from);
@@ -253,12 +271,12 @@ class Connecting {
       if (same_host(rank)) {
         way = "shared memory";
       } else if (leader() && data_[host] && data_link_with(rank)) {
-        way = describe_socket(data_[host].get());
+        way = describe_socket(data_[host].fd());
       } else {
         way = fmt::format("through ranks {} and {}, control {}",
                           layout_.hosts[static_cast<size_t>(layout_.host)].front(),
                           layout_.hosts[host].front(),
-                          describe_socket(control_[static_cast<size_t>(rank)].get()));
+                          describe_socket(control_[static_cast<size_t>(rank)].fd()));
       }
       text += fmt::format("{}rank {}: {}", text.empty() ? "" : "\n", rank, way);
     }
@@ -270,8 +288,8 @@ class Connecting {
   const Patience patience_;
   std::vector<Endpoint> endpoints_;
   Layout layout_;
-  std::vector<Fd> control_;  // by rank
-  std::vector<Fd> data_;     // by host
+  std::vector<Stream> control_;  // by rank
+  std::vector<Stream> data_;     // by host
   std::shared_ptr<Listener::Impl::Expected> expected_;
 };
 

@@ -8,8 +8,8 @@
 // socket). Hosts use TCP between their lowest ranks. Every pair of members also has a control link,
 // which reports death, departure and abort.
 // Security: each connection starts with a challenge in which both sides prove that they know the
-// run's secret (HMAC-SHA256 over both nonces, the generation and the ranks). Data are not
-// encrypted.
+// run's secret (HMAC-SHA256 over both nonces, the generation and the ranks). Between hosts all of
+// it is in TLS by a key that is derived from the secret (core/net/tls.h), unless that is off.
 // Order of reduction: rank order when all members are on one host or the message is small;
 // otherwise host by host (hosts ordered by their lowest rank), in rank order within each. This
 // is rank order too when each host's ranks are consecutive.
@@ -36,6 +36,9 @@ struct ListenerOptions {
   // Names the host; members with the same name use shared memory. Empty: the kernel's boot id and
   // the network namespace. Tests set it to simulate several hosts on one machine.
   std::string host;
+  // Between hosts: encrypts what follows the challenge, and finds what is changed on the way. All
+  // members need the same. Off: for networks that are trusted, and faster than a core encrypts.
+  bool encrypt = true;
   // A connection that does not finish its challenge in this time is closed.
   double handshake_timeout_s = 5;
 };

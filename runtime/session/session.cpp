@@ -88,7 +88,8 @@ void Session::join_launcher(Fd channel) {
   settings_ = welcome->at("settings");
   listener_ = std::make_unique<comm::Listener>(
       text_of(from_hex(welcome->at("secret").get<std::string>(), "the run's secret")),
-      comm::ListenerOptions{.tcp = settings_.value("hosts", false)});
+      comm::ListenerOptions{.tcp = settings_.value("hosts", false),
+                            .encrypt = !settings_.value("plain_links", false)});
   set_present_run({settings_.value("name", ""), settings_.value("checkpoint_dir", "")});
 }
 

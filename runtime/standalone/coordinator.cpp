@@ -40,6 +40,7 @@ Fd bound(const Address& address) {
 
 Coordinator::Coordinator(const Place& place, const std::string& purpose)
     : where_(fmt::format("{}:{}", place.master_addr, place.master_port)),
+      key_(meeting_key(place)),
       roster_(place, purpose, to_hex(random_bytes(32)), Monotonic::now()) {
   listen(place);
   auto [ours, theirs] = socket_pair();
@@ -123,7 +124,9 @@ void Coordinator::accept_all() {
     Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return;
     comm::tune_tcp(socket.get());
-    connections_.push_back({launch::Channel(std::move(socket), kLongestJoin), -1,
+    Stream stream =
+        key_ ? Stream(std::move(socket), *key_, TlsSide::server) : Stream(std::move(socket));
+    connections_.push_back({launch::Channel(std::move(stream), kLongestJoin), -1,
                             Monotonic::now() + kJoinPatience, false});
   }
 }

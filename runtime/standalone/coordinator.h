@@ -54,6 +54,7 @@ class Coordinator {
 
   const std::string where_;  // HOST:PORT, for people
   std::string address_;
+  const std::optional<TlsKey> key_;
   Fd listener_, own_end_;
   Cancellation stop_;
   Roster roster_;  // of the thread, as the rest up to mutex_

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/base/number.h"
+#include "core/job/worker_environment.h"
 #include "runtime/comm/cpu/endpoint.h"
 #include "runtime/comm/cpu/link.h"
 #include "runtime/standalone/resolve.h"
@@ -77,6 +78,19 @@ Fd reach(const Place& place, const std::string& host, TimePoint deadline) {
   }
 }
 
+Stream greeted(Fd socket, const Place& place, const std::string& where) {
+  const auto key = meeting_key(place);
+  if (!key) return Stream(std::move(socket));
+  Stream stream(std::move(socket), *key, TlsSide::client);
+  try {
+    stream.shake_hands(Monotonic::now() + kWelcomePatience);
+  } catch (const Error& error) {
+    fail("{} and replica {} cannot trust each other: {}; all need the same {}", where, place.rank,
+         error.what(), kLinkKeyVariable);
+  }
+  return stream;
+}
+
 // Replicas on this host use shared memory. Others must reach this one where it reaches rank 0.
 comm::ListenerOptions listener_at(const Address& address) {
   if (address.is_loopback()) return {};
@@ -108,8 +122,9 @@ Meeting meet(const Place& place, const std::string& purpose) {
     where = fmt::format("rank 0 at {}:{}", host, place.master_port);
     Fd socket = reach(place, host, deadline);
     meeting.listener = listener_at(local_address(socket.get()));
-    meeting.channel = std::make_unique<launch::Channel>(std::move(socket));
+    meeting.channel = std::make_unique<launch::Channel>(greeted(std::move(socket), place, where));
   }
+  meeting.listener.encrypt = !place.link_key.empty();
   meeting.channel->send(join_message(place, purpose));
   const auto answer = meeting.channel->receive(Monotonic::now() + kWelcomePatience);
   if (!answer) {

@@ -3,7 +3,8 @@
 // How replicas that nobody has launched find each other: at rank 0, which they look for at
 // ADAPTDL_MASTER_ADDR or ask the supervisor for.
 //
-// Whoever can connect to rank 0 there can join: the network is trusted.
+// With a key (Place::link_key) only who has it can join, and everything between hosts is encrypted;
+// without, whoever can connect to rank 0 can, and the network is trusted.
 
 #include <memory>
 #include <string>

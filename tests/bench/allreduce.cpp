@@ -1,6 +1,6 @@
 // Times collectives among processes of this host; prints one line of JSON per figure.
 //
-//   bench_allreduce [--processes N] [--quick] [--tcp]
+//   bench_allreduce [--processes N] [--quick] [--tcp [--plain]]
 //
 // Each all-reduce is timed separately.
 // "memcpy_fraction": the bytes per second that each process must at least read and write (its whole
@@ -32,6 +32,7 @@ struct Options {
   int processes = 2;
   bool quick = false;
   bool tcp = false;
+  bool plain = false;
 };
 
 double significant(double value) {  // four digits are enough
@@ -71,7 +72,7 @@ void measure(Communicator& group, const Options& options) {
     size_t bytes;
     int count;
   } sizes[] = {{4 << 10, 2000}, {1 << 20, 300}, {25 << 20, 40}, {100 << 20, 15}};
-  const char* transport = options.tcp ? "tcp" : "shared memory";
+  const char* transport = !options.tcp ? "shared memory" : options.plain ? "tcp" : "tcp, encrypted";
   for (const auto& [size, count] : sizes) {
     const size_t bytes = size;
     const int times = options.quick ? std::max(3, count / 20) : count;
@@ -126,6 +127,7 @@ void member(int rank, const Options& options, const std::vector<int>& from,
             const std::vector<int>& to) {
   ListenerOptions listening;
   listening.tcp = options.tcp;
+  listening.encrypt = !options.plain;
   if (options.tcp) {
     listening.interface = "lo";
     listening.host = fmt::format("host {}", rank);
@@ -160,11 +162,13 @@ Options parse(int argc, char** argv) {
       options.quick = true;
     } else if (argument == "--tcp") {
       options.tcp = true;
+    } else if (argument == "--plain") {
+      options.plain = true;
     } else if (argument == "--processes" && i + 1 < argc) {
       const std::string_view value = argv[++i];
       std::from_chars(value.data(), value.data() + value.size(), options.processes);
     } else {
-      fail("usage: bench_allreduce [--processes N] [--quick] [--tcp]");
+      fail("usage: bench_allreduce [--processes N] [--quick] [--tcp [--plain]]");
     }
   }
   if (options.processes < 2 || options.processes > 64) fail("--processes: 2 to 64");

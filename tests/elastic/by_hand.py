@@ -1,16 +1,24 @@
 """Replicas that nobody launches find each other by ADAPTDL_* variables, and train as under the
 launcher."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import sys
 
 from support import (check, end, free_port, kill, main, read, run_command, service, skip,
                      wait_until)
 
 PATIENCE = 60
+LISTENS = """import socket, sys
+packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+with open(sys.argv[1], "wb", 0) as out:
+    while True:
+        out.write(packets.recv(1 << 16))
+"""
 LAST = 4 * 61  # steps of the program: 1442 images in batches of 24
 
 
@@ -227,6 +235,7 @@ class Cable:
     """Two hosts, as far as a network tells, and the cable between them."""
 
     def __init__(self, folder):
+        self.folder = folder
         hold = ["unshare", "--net", "sleep", "600"]
         if run_command([*hold[:2], "true"]).returncode != 0:
             skip("it needs the right to make network namespaces")
@@ -253,6 +262,17 @@ class Cable:
     def ip(self, host, *words):
         run_command([*self.on(host), "ip", *words], 0)
 
+    @contextlib.contextmanager
+    def heard(self, name):
+        """What goes through the cable meanwhile."""
+        path = self.folder.file(name + ".packets")
+        listener = self.folder.start([*self.on(1), sys.executable, "-c", LISTENS, path])
+        wait_until(lambda: os.path.exists(path), "a listener")
+        try:
+            yield lambda: read(path)
+        finally:
+            end(listener)
+
     def group(self, folder, name, *words):
         group = Group(folder, name, 2, *words, ADAPTDL_MASTER_ADDR="10.77.0.1")
         group.places = {0: self.on(0), 1: self.on(1)}
@@ -263,12 +283,24 @@ def two_hosts(folder, draw):
     """Between hosts the model is the same; when the network fails, what was trained is kept."""
     cable = Cable(folder)
     models = []
-    for group in Group(folder, "here", 2), cable.group(folder, "apart"):
+    for group, key in ((Group(folder, "here", 2), ""), (cable.group(folder, "apart"), ""),
+                       (cable.group(folder, "trusted"), "of these replicas alone")):
         group.variables["ADAPTDL_CHECKPOINT_PATH"] = folder.file("kept-" + group.name)
-        group.start_all().expect(0)
+        group.variables["ADAPTDL_LINK_KEY"] = key
+        with cable.heard(group.name) as heard:
+            group.start_all().expect(0)
         models.append(model(folder.file("digits/model.pt")))
         os.remove(folder.file("digits/model.pt"))
-    check(models[0] == models[1], "another model")
+        check(('"type":"join"' in heard()) == (group.name == "apart"), "who hears what", group.name)
+    check(models[0] == models[1] == models[2], "another model")
+
+    group = cable.group(folder, "stranger")
+    group.variables["ADAPTDL_LINK_KEY"] = "of these replicas alone"
+    group.start(0).start(1, ADAPTDL_LINK_KEY="of other replicas")
+    group.expect(1, [1])
+    check("cannot trust each other" in group.said(1), "it does not say why", group.said(1))
+    group.processes[0].terminate()
+    group.expect(143, [0])
 
     group = cable.group(folder, "cut", "slow").start_all()
     group.wait_epoch()

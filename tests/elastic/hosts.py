@@ -12,6 +12,7 @@ import threading
 from support import check, check_charts, children_of, free_port, kill, main, wait_until
 
 TOKEN = "token-of-the-job"
+LINK_KEY = "key-of-the-links"
 
 
 class Supervisor:
@@ -65,13 +66,14 @@ class Hosts:
         self.port = free_port()
         self.shared = folder.file("share")
 
-    def pod(self, rank, *arguments, token=TOKEN, name="slow", **environment):
+    def pod(self, rank, *arguments, link_key=LINK_KEY, name="slow", **environment):
         logs = self.folder.file(f"tmp-{rank}")
         os.makedirs(logs, exist_ok=True)
         pod = self.folder.run(
             self.folder.program(name), *arguments, ADAPTDL_RESCALE="live", TMPDIR=logs,
             ADAPTDL_SUPERVISOR_URL=self.supervisor.url(), ADAPTDL_JOB_ID="team/train",
-            ADAPTDL_JOB_TOKEN=token, ADAPTDL_NUM_RESTARTS="0", ADAPTDL_REPLICA_RANK=str(rank),
+            ADAPTDL_JOB_TOKEN=TOKEN, ADAPTDL_LINK_KEY=link_key, ADAPTDL_NUM_RESTARTS="0",
+            ADAPTDL_REPLICA_RANK=str(rank),
             ADAPTDL_MASTER_PORT=str(self.port), ADAPTDL_SHARE_PATH=self.shared,
             ADAPTDL_CHECKPOINT_PATH=self.folder.file("checkpoints"), **environment)
         pod.name = "train"  # of the job
@@ -195,7 +197,7 @@ def stands_still(folder, draw):
 
 
 def strangers(folder, draw):
-    """Peers that do not know the secret, or send nothing, delay nobody."""
+    """Peers that do not know the key, or send nothing, delay nobody."""
     with Supervisor() as supervisor:
         supervisor.addresses = ["127.0.0.1"]
         hosts = Hosts(folder, supervisor)
@@ -204,16 +206,15 @@ def strangers(folder, draw):
         silent = [socket.create_connection(("127.0.0.1", hosts.port)) for _ in range(20)]
         loud = socket.create_connection(("127.0.0.1", hosts.port))
         loud.sendall(b"GET / HTTP/1.1\r\n\r\n" * 100)
-        other = hosts.pod(1, token="another", name="slow")
-        wait_until(lambda: "cannot reach the launcher yet" in other.said(),
-                   "an agent with another secret")
+        other = hosts.pod(1, link_key=TOKEN)  # the token alone, which requests carry
+        wait_until(lambda: "is not this run's launcher: it has another key" in other.said(),
+                   "an agent with another key")
         run.wait_steps_more(20)
         check(run.of("generation")[-1]["to"] == 1, "a stranger joined")
         other.signal(signal.SIGTERM)
         check(other.end(20) == 143, "the stranger does not end")
         silent[0].settimeout(15)
-        while silent[0].recv(4096):  # the challenge, then the end
-            pass
+        check(not silent[0].recv(4096), "who says nothing is told something")
         friend = hosts.pod(2, "--set", "epochs=30")
         run.wait_replicas(2)
         run.request(request="cancel")

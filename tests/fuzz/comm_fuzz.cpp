@@ -86,9 +86,9 @@ void control(Bytes input, size_t piece) {
 void stream(Bytes input) {
   auto [ours, theirs] = socket_pair();
   const AbortSignal over;
-  std::vector<Fd> sockets;
-  sockets.push_back(std::move(ours));
-  Uplink uplink(7, std::move(sockets), over);
+  std::vector<Stream> streams;
+  streams.emplace_back(std::move(ours));
+  Uplink uplink(7, std::move(streams), over);
   const size_t length = std::min<size_t>(input.size(), 4096);
   ADAPTDL_CHECK(::send(theirs.get(), input.data(), length, MSG_NOSIGNAL) >= 0 || length == 0);
   theirs.reset();
@@ -104,15 +104,15 @@ void listener(Bytes input) {
   static Listener listener(kSecret);
   static const std::string name = parse_endpoint(listener.endpoint()).unix_name;
   const Patience patience{Monotonic::now() + std::chrono::seconds(20)};
-  const Dialled dialled = dial_abstract(name, patience);
-  ADAPTDL_CHECK(dialled.socket);
+  Stream stream(dial_abstract(name, patience).socket);
+  ADAPTDL_CHECK(stream);
   const size_t length = std::min<size_t>(input.size(), 4096);
-  send_whole(dialled.socket.get(), {reinterpret_cast<const char*>(input.data()), length}, patience);
-  shutdown(dialled.socket.get(), SHUT_WR);
+  send_whole(stream, {reinterpret_cast<const char*>(input.data()), length}, patience);
+  shutdown(stream.fd(), SHUT_WR);
   uint8_t bytes[256];
   size_t said = 0;
-  while (patience.wait(dialled.socket.get(), POLLIN)) {
-    const ssize_t got = ::recv(dialled.socket.get(), bytes, sizeof bytes, 0);
+  while (patience.wait(stream.fd(), POLLIN)) {
+    const ssize_t got = ::recv(stream.fd(), bytes, sizeof bytes, 0);
     if (got <= 0) break;
     said += static_cast<size_t>(got);
   }

@@ -5,7 +5,9 @@ ADAPTDL_TEST_IMAGE.
 Tests run one after another, each in its own namespace, against one operator.
 """
 
+import concurrent.futures
 import json
+import os
 import sys
 import time
 import urllib.error
@@ -100,6 +102,12 @@ def rescaled(world):
     check(status["group"] == 1 and status.get("failures", 0) == 0, "one restart, no failure",
           status)
     check(status["train"]["maxProfiledReplicas"] == 1, "its hints are kept", status)
+    policy, = world.api.get(f"/apis/networking.k8s.io/v1/namespaces/{world.space}/networkpolicies")[
+        "items"]
+    wanted = {"matchLabels": {"adaptdl/job": name}}
+    check(policy["spec"]["podSelector"] == wanted and
+          policy["spec"]["ingress"] == [{"from": [{"podSelector": wanted}]}] and
+          policy["metadata"]["ownerReferences"][0]["name"] == name, "its network policy", policy)
     logs = sorted(world.log(pod).split(" at ")[0].strip() for pod in world.pods(name))
     check(logs == ["start 1 0 of 2", "start 1 1 of 2"], "what its replicas see", logs)
     code, text = world.supervisor(name, "GET", f"/discover/{world.space}/{name}/1?timeout=10")
@@ -220,6 +228,41 @@ def hostile(world):
     check({"deep", *many, "good-0", "good-1"} == {job["name"] for job in listed}, "ls", listed)
 
 
+def crowd(world):
+    """Thousands of jobs and events of one user, with labels and annotations as large as may be,
+    delay nobody else's job, also under a new operator. (Few here; ADAPTDL_TEST_CROWD=5000 by hand.)
+    """
+    count = int(os.environ.get("ADAPTDL_TEST_CROWD", "200"))
+    metadata = {"labels": {f"label-{i}": "x" * 63 for i in range(200)},
+                "annotations": {"much": "x" * (250 << 10)}}
+    for i in range(20):
+        world.submit(f"large-{i}", cpu="1000", metadata=metadata)
+    event = {"apiVersion": "events.k8s.io/v1", "kind": "Event", "type": "Normal",
+             "reason": "Noise", "action": "Nothing", "reportingController": "adaptdl.org/noise",
+             "reportingInstance": "noise", "eventTime": "2026-01-01T00:00:00.000000Z",
+             "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": world.space,
+                           "name": "none"}}
+
+    def noise(i):
+        for k in range(4):
+            world.api.create(f"/apis/events.k8s.io/v1/namespaces/{world.space}/events",
+                             event | {"metadata": {"name": f"noise-{i}-{k}"}})
+        world.submit(f"many-{i}", cpu="1000")
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        made = pool.map(noise, range(count))
+        good = world.submit("meanwhile")
+        world.wait_phase(good, "Running", 30)
+        list(made)
+    for round_ in range(2):
+        good = world.submit(f"good-{round_}")
+        world.wait_phase(good, "Running", 30)
+        world.stop_operators()
+        world.start_operator()
+    listed = json.loads(run_command([world.adaptdl, "ls", "-a", "--kubeconfig", world.kubeconfig,
+                                     "--namespace", world.space, "-o", "json"], 0).stdout)["jobs"]
+    check(len(listed) == count + 23, "ls", len(listed))
+
+
 def handed_over(world):
     """A leader exits soon after SIGTERM, and another one leads at once."""
     first, second = world.operators[-1], world.start_operator()
@@ -284,4 +327,4 @@ def killed_leader(world):
 
 if __name__ == "__main__":
     sys.exit(run_tests([ends, fails, cannot_start, rescaled, suspended, foreign_pod, drained,
-                        hostile, handed_over, apart, killed_leader, placeholders]))
+                        hostile, crowd, handed_over, apart, killed_leader, placeholders]))

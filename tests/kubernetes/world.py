@@ -175,13 +175,14 @@ class World:
         return f"{GROUP}/namespaces/{self.space}/adaptdljobs" + (f"/{name}" if name else "")
 
     def submit(self, name, script=PROGRAM, image=None, cpu="100m", in_container=None, in_pod=None,
-               **spec):
+               metadata=None, **spec):
         container = {"name": "main", "image": image or self.image,
                      "imagePullPolicy": "IfNotPresent",
                      "command": ["sh", "-c", script],
                      "resources": {"requests": {"cpu": cpu}}} | (in_container or {})
         self.api.create(self.jobs(), {
-            "apiVersion": "adaptdl.petuum.com/v1", "kind": "AdaptDLJob", "metadata": {"name": name},
+            "apiVersion": "adaptdl.petuum.com/v1", "kind": "AdaptDLJob",
+            "metadata": {"name": name} | (metadata or {}),
             "spec": {"template": {"spec": {"containers": [container],
                                            "terminationGracePeriodSeconds": 5} |
                                   (in_pod or {})}} | spec})

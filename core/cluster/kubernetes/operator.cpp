@@ -126,7 +126,7 @@ struct Operator::Impl {
     controlled.allocator.event_gap_s = kEventGap;
     controlled.allocator.policy_limit_s = kPolicyTime;
     controlled.identity = options.identity;
-    controlled.pods.token = [this](const JobObject& job) { return job_token(key, job); };
+    controlled.pods.keys = [this](const JobObject& job) { return job_keys(key, job); };
     if (options.parts.webhook && options.webhook_port) {
       WebhookOptions serving{options.name_space, options.address, *options.webhook_port,
                              options.certificate_life_s};

@@ -11,6 +11,7 @@
 #include "core/base/number.h"
 #include "core/base/system.h"
 #include "core/formats/json.h"
+#include "core/job/worker_environment.h"
 #include "core/launch/hosts/agent.h"
 #include "core/launch/io/run_progress.h"
 #include "core/net/http.h"
@@ -81,6 +82,7 @@ std::optional<PodRun> pod_run() {
   pod.supervisor_url = variable("ADAPTDL_SUPERVISOR_URL");
   pod.job = variable("ADAPTDL_JOB_ID");
   pod.token = variable("ADAPTDL_JOB_TOKEN");
+  pod.link_key = environment_variable(kLinkKeyVariable).value_or(pod.token);
   pod.group = number<int64_t>("ADAPTDL_NUM_RESTARTS");
   pod.rank = number<int>("ADAPTDL_REPLICA_RANK");
   pod.port = number<uint16_t>("ADAPTDL_MASTER_PORT");
@@ -100,7 +102,7 @@ void set_pod_options(const PodRun& pod, const Given& given, launch::RunOptions& 
     options.log_dir = chosen ? *chosen + "/adaptdl-logs" : join_path(runtime_directory(), "logs");
   }
   // The secret includes the group's number, so that pods of an earlier group cannot join.
-  options.hosts = launch::HostsOptions{fmt::format("{}/{}", pod.token, pod.group), pod.port};
+  options.hosts = launch::HostsOptions{fmt::format("{}/{}", pod.link_key, pod.group), pod.port};
   options.echo_logs = true;
 }
 

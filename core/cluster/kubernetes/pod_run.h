@@ -18,6 +18,7 @@ struct PodRun {
   std::string supervisor_url;  // includes the job's token
   std::string job;             // NAMESPACE/NAME
   std::string token;
+  std::string link_key;  // never sent; of an operator that has none, the token
   int64_t group = 0;
   int rank = 0;  // of the pod, constant for its life; rank 0 runs the launcher
   uint16_t port = 0;

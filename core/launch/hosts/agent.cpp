@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/poll.h"
 #include "core/base/signals.h"
@@ -32,7 +31,8 @@ class Agent {
         logs_(options.run.log_dir, options.run.log_bytes_max, talk,
               options.run.echo_logs ? LogWriter::to_standard_error() : LogWriter::Echo()),
         starter_(options.run, logs_),
-        oom_(options.run.system_root) {}
+        oom_(options.run.system_root),
+        key_(agent_key(options.run.hosts->secret, options.run.name)) {}
 
   int run() {
     for (;;) {
@@ -58,8 +58,9 @@ class Agent {
     try {
       const LauncherAddress address = options_.find_launcher();
       const TimePoint deadline = Monotonic::now() + kConnectPatience;
-      auto link = std::make_unique<Channel>(connect_tcp(address.host, address.port, deadline));
-      watch_peer(link->fd());
+      Stream stream(connect_tcp(address.host, address.port, deadline), key_, TlsSide::client);
+      watch_peer(stream.fd());
+      auto link = std::make_unique<Channel>(greeted(std::move(stream), address, deadline));
       join(*link, deadline);
       link_ = std::move(link);
       told_at_.reset();
@@ -75,25 +76,24 @@ class Agent {
     }
   }
 
-  void join(Channel& link, TimePoint deadline) {
-    const nlohmann::json challenge = receive(link, "challenge", deadline);
-    if (json_get<int>(challenge, "protocol", "challenge") > kAgentProtocol) {
-      fail("the launcher is a newer adaptdl; use the same version for both");
+  static Stream greeted(Stream stream, const LauncherAddress& address, TimePoint deadline) {
+    try {
+      stream.shake_hands(deadline);
+    } catch (const Error& error) {
+      fail("what listens at {} port {} is not this run's launcher: {}", address.host, address.port,
+           error.what());
     }
-    const auto theirs = json_get<std::string>(challenge, "nonce", "challenge");
-    const std::string ours = to_hex(random_bytes(16));
-    const auto proof = [&](const char* side) {
-      return link_proof(options_.run.hosts->secret, side, theirs, ours, options_.slot);
-    };
+    return stream;
+  }
+
+  void join(Channel& link, TimePoint deadline) {
     link.send({{"type", "join"},
-               {"nonce", ours},
-               {"proof", proof("agent")},
+               {"protocol", kAgentProtocol},
                {"slot", options_.slot},
-               {"host", options_.host},
-               {"run", options_.run.name}});
-    const auto answer = json_get<std::string>(receive(link, "joined", deadline), "proof", "joined");
-    if (!equal_constant_time(bytes_of(answer), bytes_of(proof("launcher")))) {
-      fail("the process that listens there is not this run's launcher");
+               {"host", options_.host}});
+    const nlohmann::json answer = receive(link, "joined", deadline);
+    if (json_get<int>(answer, "protocol", "joined") > kAgentProtocol) {
+      fail("the launcher is a newer adaptdl; use the same version for both");
     }
   }
 
@@ -171,7 +171,7 @@ class Agent {
       return kill_all();
     }
     const auto member = json_get<MemberId>(message, "member", type);
-    if (type == "start") return start(member, message.at("welcome"));
+    if (type == "start") return start(member, message.at("invitation"));
     const auto found = workers_.find(member);
     if (found == workers_.end()) return;
     if (type == "tell" && found->second->open) {
@@ -183,12 +183,9 @@ class Agent {
     if (type == "kill") found->second->process.kill();
   }
 
-  void start(MemberId member, nlohmann::json welcome) {
+  void start(MemberId member, const nlohmann::json& invitation) {
     try {
-      const int threads = starter_.threads_for(1);
-      auto [child, channel] = starter_.start_worker(member, {0}, threads);
-      starter_.adapt(welcome, options_.run.hosts->secret, threads);
-      channel.post(welcome);
+      auto [child, channel] = starter_.start_invited(member, invitation);
       post({{"type", "started"}, {"member", member}, {"pid", child.pid()}});
       workers_[member] =
           std::make_unique<Worker>(Worker{LocalProcess(std::move(child)), std::move(channel)});
@@ -251,6 +248,7 @@ class Agent {
   LogWriter logs_;
   ReplicaStarter starter_;
   OomWatch oom_;  // the launcher cannot see the memory of this host
+  const TlsKey key_;
   std::unique_ptr<Channel> link_;
   std::map<MemberId, std::unique_ptr<Worker>> workers_;
   std::optional<TimePoint> told_at_;  // when the user was told that there is no launcher

@@ -45,12 +45,8 @@ Fd try_listen(int family, uint16_t port) {
 
 }  // namespace
 
-std::string link_proof(const std::string& secret, const std::string& side,
-                       const std::string& launcher_nonce, const std::string& agent_nonce,
-                       int slot) {
-  const std::string message =
-      fmt::format("adaptdl {}\n{}\n{}\n{}", side, launcher_nonce, agent_nonce, slot);
-  return to_hex(hmac_sha256(bytes_of(secret), bytes_of(message)));
+TlsKey agent_key(const std::string& secret, const std::string& run) {
+  return TlsKey(hmac_sha256(bytes_of(secret), bytes_of("adaptdl agent\n" + run)));
 }
 
 std::string run_secret(const std::string& secret, const std::string& run_id) {

@@ -1,19 +1,18 @@
 #pragma once
 
-// The connection of an agent on another host with the launcher of a run: one TCP connection with
-// frames as in protocol.h. It begins with a challenge by which each side proves that it knows the
-// run's secret (HMAC-SHA256 over both nonces and the slot). What follows is not encrypted.
+// The connection of an agent on another host with the launcher of a run: frames as in protocol.h,
+// in TLS by a key that both derive from the run's secret and name (core/net/tls.h). So an agent
+// that can speak has the secret, and so has a launcher that answers.
 //
 // launcher -> agent
-//   challenge {protocol, nonce}    the first frame
-//   joined    {proof}              the agent is accepted, and can verify the launcher
-//   start     {member, welcome}    start a replica; welcome: of protocol.h without `secret`, which
-//                                  the agent adds, as it adds its own threads and device
+//   joined    {protocol}           the agent is accepted
+//   start     {member, invitation: {run_id, replicas, atomic_limit, fresh}}   start a replica. Its
+//                                  welcome (protocol.h) is the agent's own but for these
 //   tell      {member, message}    pass this on to the replica
 //   kill      {member}             by SIGKILL
 //   end       {exit}               the run has ended with this code; the agent exits with it, too
 // agent -> launcher
-//   join      {nonce, proof, slot, host, run}   run: its name
+//   join      {protocol, slot, host}   the first frame
 //   started   {member, pid}, or  ended {member, reason} if the start failed
 //   say       {member, message}    from the replica
 //   closed    {member}             its channel has ended, after all its messages
@@ -26,10 +25,11 @@
 
 #include "core/base/clock.h"
 #include "core/base/fd.h"
+#include "core/net/tls.h"
 
 namespace adaptdl::launch {
 
-inline constexpr int kAgentProtocol = 1;
+inline constexpr int kAgentProtocol = 2;
 
 // Settings that the launcher and the agents of a run share.
 struct HostsOptions {
@@ -41,9 +41,8 @@ struct HostsOptions {
   Seconds kill_patience{10};
 };
 
-// One side's proof; hexadecimal. `side`: "agent" or "launcher", the side that proves itself.
-std::string link_proof(const std::string& secret, const std::string& side,
-                       const std::string& launcher_nonce, const std::string& agent_nonce, int slot);
+// Of the connections between a run's agents and its launcher. `run`: its name.
+TlsKey agent_key(const std::string& secret, const std::string& run);
 
 // The secret of a run's workers, which both sides compute without sending it. Hexadecimal.
 std::string run_secret(const std::string& secret, const std::string& run_id);

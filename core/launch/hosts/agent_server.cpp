@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/poll.h"
 #include "core/formats/json.h"
@@ -40,13 +39,10 @@ struct AgentServer::Worker {
 };
 
 struct AgentServer::Agent {
-  Agent(Fd socket, TimePoint join_by)
-      : channel(std::move(socket), kStrangersFrame),
-        nonce(to_hex(random_bytes(16))),
-        deadline(join_by) {}
+  Agent(Stream stream, TimePoint join_by)
+      : channel(std::move(stream), kStrangersFrame), deadline(join_by) {}
 
   Channel channel;
-  const std::string nonce;
   const TimePoint deadline;
   bool proven = false, leaving = false, gone = false;
   int slot = -1;
@@ -95,9 +91,9 @@ class AgentServer::Process : public ReplicaProcess {
   const Monotonic::duration kill_patience_;
 };
 
-AgentServer::AgentServer(HostsOptions options, std::string run, Events events)
+AgentServer::AgentServer(HostsOptions options, const std::string& run, Events events)
     : options_(std::move(options)),
-      run_(std::move(run)),
+      key_(agent_key(options_.secret, run)),
       events_(std::move(events)),
       listener_(listen_tcp(options_.port)) {}
 
@@ -149,10 +145,8 @@ void AgentServer::accept_all() {
       drop(**std::find_if(agents_.begin(), agents_.end(), unproven), "was silent for too long");
     }
     watch_peer(socket.get());
-    auto agent = std::make_shared<Agent>(std::move(socket), Monotonic::now() + kJoinPatience);
-    agent->channel.post(
-        {{"type", "challenge"}, {"protocol", kAgentProtocol}, {"nonce", agent->nonce}});
-    agents_.push_back(std::move(agent));
+    agents_.push_back(std::make_shared<Agent>(Stream(std::move(socket), key_, TlsSide::server),
+                                              Monotonic::now() + kJoinPatience));
   }
 }
 
@@ -218,14 +212,7 @@ void AgentServer::on_message(Agent& agent, const nlohmann::json& message) {
 }
 
 void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
-  const auto nonce = json_get<std::string>(message, "nonce", "join");
-  const auto proof = json_get<std::string>(message, "proof", "join");
   const auto slot = json_get<int>(message, "slot", "join");
-  const std::string expected = link_proof(options_.secret, "agent", agent.nonce, nonce, slot);
-  if (!equal_constant_time(bytes_of(expected), bytes_of(proof)))
-    fail("the agent has another secret");
-  if (json_get<std::string>(message, "run", "join") != run_)
-    fail("the agent belongs to another run");
   if (slot < 0 || slot > kMostSlots) fail("invalid slot {}", slot);
   for (const auto& other : agents_) {
     // It has reconnected before its old connection was known to be dead.
@@ -235,9 +222,7 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
   agent.slot = slot;
   agent.host = json_get<std::string>(message, "host", "join");
   agent.channel.set_longest(kMaxFrame);
-  agent.channel.post(
-      {{"type", "joined"},
-       {"proof", link_proof(options_.secret, "launcher", agent.nonce, nonce, slot)}});
+  agent.channel.post({{"type", "joined"}, {"protocol", kAgentProtocol}});
   events_.joined(slot, agent.host);
 }
 
@@ -255,14 +240,13 @@ void AgentServer::drop(Agent& agent, const std::string& why) {
   if (agent.proven && !agent.leaving) events_.left(agent.slot, agent.host, why);
 }
 
-std::unique_ptr<Replica> AgentServer::start(MemberId id, int slot, nlohmann::json welcome) {
+std::unique_ptr<Replica> AgentServer::start(MemberId id, int slot, nlohmann::json invitation) {
   const auto found = std::find_if(agents_.begin(), agents_.end(), [slot](const auto& agent) {
     return agent->proven && !agent->gone && !agent->leaving && agent->slot == slot;
   });
   if (found == agents_.end()) fail("the host of slot {} has disconnected", slot);
-  welcome.erase("secret");
   nlohmann::json message = frame("start", id);
-  message["welcome"] = std::move(welcome);
+  message["invitation"] = std::move(invitation);
   (*found)->channel.post(message);
   auto [ours, theirs] = socket_pair();
   const auto worker = std::make_shared<Worker>();

@@ -27,8 +27,8 @@ class AgentServer {
     std::function<void(int slot, const std::string& host, const std::string& why)> left;
   };
 
-  // Starts to listen. `run`: the run's name, which agents must send. Throws Error.
-  AgentServer(HostsOptions options, std::string run, Events events);
+  // Starts to listen. `run`: the run's name, which agents must know. Throws Error.
+  AgentServer(HostsOptions options, const std::string& run, Events events);
   ~AgentServer();
 
   uint16_t port() const;
@@ -38,8 +38,9 @@ class AgentServer {
   TimePoint deadline() const;
   void serve();
 
-  // Has the agent of that slot start a replica. Throws Error if the agent has disconnected.
-  std::unique_ptr<Replica> start(MemberId id, int slot, nlohmann::json welcome);
+  // Has the agent of that slot start a replica; `invitation`: ReplicaStarter::invitation(). Throws
+  // Error if the agent has disconnected.
+  std::unique_ptr<Replica> start(MemberId id, int slot, nlohmann::json invitation);
 
   // Tells all agents how the run ended; waits briefly until they have read it.
   void end(int exit);
@@ -56,7 +57,7 @@ class AgentServer {
   void drop(Agent& agent, const std::string& why);
 
   const HostsOptions options_;
-  const std::string run_;
+  const TlsKey key_;
   const Events events_;
   Fd listener_;
   std::vector<std::shared_ptr<Agent>> agents_;

@@ -29,28 +29,15 @@ std::string frame_of(const nlohmann::json& message) {
 
 }  // namespace
 
-Channel::Channel(Fd socket, uint32_t longest) : socket_(std::move(socket)), longest_(longest) {}
+Channel::Channel(Fd socket, uint32_t longest) : Channel(Stream(std::move(socket)), longest) {}
 
-bool Channel::write_some(const char* data, size_t size, size_t& written) {
-  while (written < size) {
-    const ssize_t n =
-        ::send(socket_.get(), data + written, size - written, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n >= 0) {
-      written += static_cast<size_t>(n);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return true;
-    } else if (errno != EINTR) {
-      return false;
-    }
-  }
-  return true;
-}
+Channel::Channel(Stream stream, uint32_t longest) : stream_(std::move(stream)), longest_(longest) {}
 
 bool Channel::send(const nlohmann::json& message) {
   pending_ += frame_of(message);
   while (flush()) {
     if (!wants_write()) return true;
-    wait_ready(socket_.get(), POLLOUT);
+    wait_ready(fd(), POLLOUT);
   }
   return false;
 }
@@ -62,23 +49,29 @@ bool Channel::post(const nlohmann::json& message) {
 
 bool Channel::flush() {
   size_t written = 0;
-  const bool alive = write_some(pending_.data(), pending_.size(), written);
+  IoState state = IoState::done;
+  while (written < pending_.size() && state == IoState::done) {
+    size_t moved = 0;
+    state = stream_.send(std::string_view(pending_).substr(written), moved);
+    written += moved;
+  }
   pending_.erase(0, written);
-  return alive;
+  return state != IoState::closed;
 }
 
 Channel::Fill Channel::fill() {
-  char chunk[64 << 10];
-  for (;;) {
-    const ssize_t n = ::recv(socket_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
-    if (n > 0) {
-      buffer_.append(chunk, static_cast<size_t>(n));
+  std::byte chunk[64 << 10];
+  size_t got = 0;
+  switch (stream_.recv(chunk, got)) {
+    case IoState::done:
+      buffer_.append(reinterpret_cast<const char*>(chunk), got);
       return Fill::more;
-    }
-    if (n == 0) return Fill::closed;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return Fill::open;
-    if (errno != EINTR) return Fill::closed;  // a reset: the peer is gone
+    case IoState::later:
+      return Fill::open;
+    case IoState::closed:
+      break;
   }
+  return Fill::closed;
 }
 
 std::optional<nlohmann::json> Channel::next() {
@@ -114,7 +107,7 @@ std::optional<nlohmann::json> Channel::receive(std::optional<TimePoint> deadline
       case Fill::more:
         break;
       case Fill::open:
-        if (!wait_ready(socket_.get(), POLLIN, deadline)) return std::nullopt;
+        if (!wait_ready(fd(), POLLIN, deadline)) return std::nullopt;
         break;
       case Fill::closed:
         return std::nullopt;

@@ -44,7 +44,8 @@
 //   welcome    {protocol, member, run_id, secret (hex), settings}: first message. settings: {name,
 //              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, evaluate,
 //              replicas: how many the run is to have, atomic_limit: as in generation, threads,
-//              device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach it}.
+//              device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach it,
+//              plain_links: whether they exchange data unencrypted}.
 //   generation {generation, immediate, members: [{member, endpoint, accelerator}], cause,
 //              threads, atomic_limit}: rank = position in members. accelerator: as in hello.
 //              atomic_limit: of the atomic batch, after the system has killed a replica because
@@ -63,6 +64,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/fd.h"
+#include "core/net/stream.h"
 
 namespace adaptdl::launch {
 
@@ -86,7 +88,9 @@ class Channel {
  public:
   // A connected stream socket, blocking or not. `longest`: the largest accepted frame, in bytes.
   explicit Channel(Fd socket, uint32_t longest = kMaxFrame);
-  int fd() const { return socket_.get(); }
+  // With TLS only one thread may use it. Of a server the first message is the client's.
+  explicit Channel(Stream stream, uint32_t longest = kMaxFrame);
+  int fd() const { return stream_.fd(); }
   void set_longest(uint32_t longest) { longest_ = longest; }
 
   // Sends all; blocks while the socket is full. False when the peer is gone.
@@ -123,9 +127,8 @@ class Channel {
 
   Fill fill();                           // reads once without blocking
   std::optional<nlohmann::json> next();  // takes a whole message from the buffer
-  bool write_some(const char* data, size_t size, size_t& written);  // false: the peer is gone
 
-  Fd socket_;
+  Stream stream_;
   uint32_t longest_;
   std::string buffer_;  // received; the first consumed_ bytes are processed
   size_t consumed_ = 0;

@@ -49,7 +49,7 @@ std::vector<int> ReplicaSet::held_slots() const {
 void ReplicaSet::start(MemberId id, const std::vector<int>& slots, const Joining& joining) {
   const bool here = !agents_ || slots.front() == options_.slots.front();
   replicas_[id] = here ? starter_.start(id, slots, joining)
-                       : agents_->start(id, slots.front(), starter_.welcome(id, joining));
+                       : agents_->start(id, slots.front(), starter_.invitation(joining));
   replicas_[id]->atomic_limit = joining.atomic_limit;
 }
 

@@ -111,15 +111,30 @@ nlohmann::json ReplicaStarter::welcome(MemberId id, const Joining& joining) cons
             {"atomic_limit", joining.atomic_limit},
             {"threads", threads_for(joining.replicas)},
             {"device", device()},
-            {"hosts", options_.hosts.has_value()}}}};
+            {"hosts", options_.hosts.has_value()},
+            {"plain_links", options_.plain_links}}}};
 }
 
-void ReplicaStarter::adapt(nlohmann::json& welcome, const std::string& secret, int threads) const {
-  welcome["secret"] = run_secret(secret, json_get<std::string>(welcome, "run_id", "welcome"));
-  nlohmann::json& settings = welcome.at("settings");
-  settings["program"] = options_.program;
-  settings["threads"] = threads;
-  settings["device"] = device();
+nlohmann::json ReplicaStarter::invitation(const Joining& joining) const {
+  return {{"run_id", run_id_},
+          {"replicas", joining.replicas},
+          {"atomic_limit", joining.atomic_limit},
+          {"fresh", joining.fresh}};
+}
+
+std::pair<Child, Channel> ReplicaStarter::start_invited(MemberId id,
+                                                        const nlohmann::json& invitation) {
+  const auto get = [&]<typename T>(const char* key, T) {
+    return json_get<T>(invitation, key, "start");
+  };
+  const Joining joining{get("replicas", 1), get("atomic_limit", int64_t{}), get("fresh", false)};
+  nlohmann::json told = welcome(id, joining);
+  const auto run_id = get("run_id", std::string());
+  told["run_id"] = run_id;
+  told["secret"] = run_secret(options_.hosts->secret, run_id);
+  auto started = start_worker(id, {0}, threads_for(1));
+  started.second.post(told);
+  return started;
 }
 
 std::unique_ptr<Replica> ReplicaStarter::start(MemberId id, std::vector<int> slots,

@@ -30,16 +30,18 @@ class ReplicaStarter {
   // Starts a replica and sends its welcome. Throws Error.
   std::unique_ptr<Replica> start(MemberId id, std::vector<int> slots, const Joining& joining);
 
-  // The two halves of start() when launcher and replica are on different hosts: adapt() changes a
-  // welcome from the launcher into one for this host.
-  std::pair<Child, Channel> start_worker(MemberId id, const std::vector<int>& slots, int threads);
-  nlohmann::json welcome(MemberId id, const Joining& joining) const;
-  void adapt(nlohmann::json& welcome, const std::string& secret, int threads) const;
+  // The halves of start() when launcher and replica are on different hosts: what the launcher says
+  // of the run, and a replica here with that. All else, also which program it is, this host
+  // decides.
+  nlohmann::json invitation(const Joining& joining) const;
+  std::pair<Child, Channel> start_invited(MemberId id, const nlohmann::json& invitation);
 
   int threads_for(int replicas) const;  // for each of so many replicas; >= 1
   const std::string& run_id() const { return run_id_; }
 
  private:
+  std::pair<Child, Channel> start_worker(MemberId id, const std::vector<int>& slots, int threads);
+  nlohmann::json welcome(MemberId id, const Joining& joining) const;
   std::vector<std::string> environment(const std::vector<int>& slots, int threads) const;
   const char* device() const;
 

@@ -60,7 +60,8 @@ struct RunOptions {
   // For agents of other hosts (agent.h): then this host has one slot, 0, and the run wants one more
   // replica for each agent that joins.
   std::optional<HostsOptions> hosts;
-  bool echo_logs = false;  // also write the replicas' output to standard error
+  bool plain_links = false;  // replicas of several hosts do not encrypt what they exchange
+  bool echo_logs = false;    // also write the replicas' output to standard error
   // Called on the launcher's thread with what the job reports for its scheduler (core/job/hints.h).
   // Must not block.
   std::function<void(const nlohmann::json& hints)> on_hints;

@@ -16,8 +16,9 @@ namespace {
 constexpr uint64_t kWakeId = UINT64_MAX;
 }
 
-ControlLinks::ControlLinks(uint64_t generation, std::vector<Fd> sockets)
-    : generation_(generation), sockets_(std::move(sockets)), links_(sockets_.size()) {
+ControlLinks::ControlLinks(uint64_t generation, std::vector<Stream> streams)
+    : generation_(generation) {
+  for (Stream& stream : streams) links_.push_back({std::move(stream), {}, false});
   epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
   stop_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll_ || !stop_) fail_errno(errno, "cannot watch the links to other members");
@@ -30,8 +31,8 @@ ControlLinks::ControlLinks(uint64_t generation, std::vector<Fd> sockets)
     }
   };
   watch(stop_.get(), kWakeId);
-  for (size_t rank = 0; rank < sockets_.size(); ++rank) {
-    if (sockets_[rank]) watch(sockets_[rank].get(), rank);
+  for (size_t rank = 0; rank < links_.size(); ++rank) {
+    if (links_[rank].stream) watch(links_[rank].stream.fd(), rank);
   }
 }
 
@@ -50,11 +51,12 @@ void ControlLinks::start(Events events) {
 void ControlLinks::tell_all(const ControlMessage& message) noexcept {
   try {
     const std::string bytes = encode(message);
-    std::lock_guard lock(sending_);
-    for (const Fd& socket : sockets_) {
-      if (!socket) continue;
-      [[maybe_unused]] const ssize_t sent =
-          ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    std::lock_guard lock(streams_);
+    for (Link& link : links_) {
+      if (!link.stream) continue;
+      size_t sent = 0;
+      const IoState state = link.stream.send(bytes, sent);
+      if (state == IoState::later || sent < bytes.size()) shutdown(link.stream.fd(), SHUT_RDWR);
     }
   } catch (...) {  // out of memory: the closed links report it
   }
@@ -73,7 +75,7 @@ void ControlLinks::run() {
       }
       const size_t rank = events[i].data.u64;
       if (!read_link(rank)) {
-        epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, sockets_[rank].get(), nullptr);
+        epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, links_[rank].stream.fd(), nullptr);
         if (!links_[rank].left) events_.lost(static_cast<int>(rank));
       }
     }
@@ -84,11 +86,14 @@ bool ControlLinks::read_link(size_t rank) {
   Link& link = links_[rank];
   for (;;) {
     uint8_t bytes[1024];
-    const ssize_t got = ::recv(sockets_[rank].get(), bytes, sizeof bytes, MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) return true;
-    if (got <= 0) return false;
-    if (!link.parser.feed(Bytes(bytes, static_cast<size_t>(got)))) return false;
+    size_t got = 0;
+    {
+      std::lock_guard lock(streams_);
+      const IoState state = link.stream.recv(std::as_writable_bytes(std::span(bytes)), got);
+      if (state == IoState::later) return true;
+      if (state == IoState::closed) return false;
+    }
+    if (!link.parser.feed(Bytes(bytes, got))) return false;
     while (const auto message = link.parser.next()) {
       if (message->generation != generation_) return false;
       if (message->kind == ControlKind::leave) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/fd.h"
+#include "core/net/stream.h"
 #include "runtime/comm/cpu/wire.h"
 
 namespace adaptdl::comm {
@@ -26,8 +27,8 @@ class ControlLinks {
     std::function<void()> started, stopping;
   };
 
-  // `sockets`: by rank, empty for this rank. Call start() once; no event comes before it.
-  ControlLinks(uint64_t generation, std::vector<Fd> sockets);
+  // `streams`: by rank, empty for this rank. Call start() once; no event comes before it.
+  ControlLinks(uint64_t generation, std::vector<Stream> streams);
   ~ControlLinks();  // ends the thread, closes the links
   void start(Events events);
 
@@ -35,10 +36,9 @@ class ControlLinks {
   // closes, which has the same effect. Any thread.
   void tell_all(const ControlMessage& message) noexcept;
 
-  int socket(int rank) const { return sockets_[static_cast<size_t>(rank)].get(); }
-
  private:
   struct Link {
+    Stream stream;
     ControlParser parser;
     bool left = false;
   };
@@ -48,11 +48,10 @@ class ControlLinks {
   bool read_link(size_t rank);
 
   const uint64_t generation_;
-  std::vector<Fd> sockets_;
   std::vector<Link> links_;
   Events events_;
   Fd epoll_, stop_;
-  std::mutex sending_;  // messages must not interleave
+  std::mutex streams_;  // of links_: messages must not interleave
   std::thread thread_;
 };
 

@@ -22,8 +22,8 @@ class CpuCommunicator final : public Communicator {
  public:
   // `control`: sockets by rank; `data`: by host, at lane 0 only; `links`: for describe_links();
   // `device`: borrowed, may be null.
-  CpuCommunicator(Layout layout, std::unique_ptr<Segment> segment, std::vector<Fd> control,
-                  std::vector<Fd> data, std::string links, DeviceMemory* device);
+  CpuCommunicator(Layout layout, std::unique_ptr<Segment> segment, std::vector<Stream> control,
+                  std::vector<Stream> data, std::string links, DeviceMemory* device);
   ~CpuCommunicator() override;
 
   int rank() const override { return layout_.rank; }

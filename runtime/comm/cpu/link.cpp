@@ -110,39 +110,29 @@ bool Patience::wait(int fd, short events) const {
   }
 }
 
-Outcome send_whole(int fd, std::string_view bytes, const Patience& patience) {
+Outcome send_whole(Stream& stream, std::string_view bytes, const Patience& patience) {
   while (!bytes.empty()) {
-    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent >= 0) {
-      bytes.remove_prefix(static_cast<size_t>(sent));
-    } else if (errno == EAGAIN) {
-      if (!patience.wait(fd, POLLOUT)) return Outcome::late;
-    } else if (peer_is_gone(errno)) {
-      return Outcome::closed;
-    } else if (errno != EINTR) {
-      fail_errno(errno, "cannot send to a member");
-    }
+    size_t sent = 0;
+    const IoState state = stream.send(bytes, sent);
+    if (state == IoState::closed) return Outcome::closed;
+    if (state == IoState::later && !patience.wait(stream.fd(), POLLOUT)) return Outcome::late;
+    bytes.remove_prefix(sent);
   }
   return Outcome::done;
 }
 
-Outcome receive_whole(int fd, std::span<uint8_t> bytes, const Patience& patience) {
+Outcome receive_whole(Stream& stream, std::span<uint8_t> bytes, const Patience& patience) {
   while (!bytes.empty()) {
-    const ssize_t got = ::recv(fd, bytes.data(), bytes.size(), 0);
-    if (got > 0) {
-      bytes = bytes.subspan(static_cast<size_t>(got));
-    } else if (got == 0 || peer_is_gone(errno)) {
-      return Outcome::closed;
-    } else if (errno == EAGAIN) {
-      if (!patience.wait(fd, POLLIN)) return Outcome::late;
-    } else if (errno != EINTR) {
-      fail_errno(errno, "cannot receive from a member");
-    }
+    size_t got = 0;
+    const IoState state = stream.recv(std::as_writable_bytes(bytes), got);
+    if (state == IoState::closed) return Outcome::closed;
+    if (state == IoState::later && !patience.wait(stream.fd(), POLLIN)) return Outcome::late;
+    bytes = bytes.subspan(got);
   }
   return Outcome::done;
 }
 
-Outcome send_fd(int socket, std::string_view bytes, int fd, const Patience& patience) {
+Outcome send_fd(Stream& stream, std::string_view bytes, int fd, const Patience& patience) {
   for (;;) {
     iovec part{const_cast<char*>(bytes.data()), bytes.size()};
     Ancillary ancillary{};
@@ -156,11 +146,11 @@ Outcome send_fd(int socket, std::string_view bytes, int fd, const Patience& pati
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(sizeof fd);
     std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    const ssize_t sent = sendmsg(stream.fd(), &message, MSG_NOSIGNAL);
     // The descriptor travels with the first byte.
-    if (sent > 0) return send_whole(socket, bytes.substr(static_cast<size_t>(sent)), patience);
+    if (sent > 0) return send_whole(stream, bytes.substr(static_cast<size_t>(sent)), patience);
     if (sent < 0 && errno == EAGAIN) {
-      if (!patience.wait(socket, POLLOUT)) return Outcome::late;
+      if (!patience.wait(stream.fd(), POLLOUT)) return Outcome::late;
     } else if (sent < 0 && peer_is_gone(errno)) {
       return Outcome::closed;
     } else if (sent < 0 && errno != EINTR) {
@@ -169,9 +159,9 @@ Outcome send_fd(int socket, std::string_view bytes, int fd, const Patience& pati
   }
 }
 
-std::optional<Fd> receive_fd(int socket, std::span<uint8_t> bytes, const Patience& patience) {
+std::optional<Fd> receive_fd(Stream& stream, std::span<uint8_t> bytes, const Patience& patience) {
   for (;;) {
-    if (!patience.wait(socket, POLLIN)) return std::nullopt;
+    if (!patience.wait(stream.fd(), POLLIN)) return std::nullopt;
     iovec part{bytes.data(), bytes.size()};
     Ancillary ancillary{};
     msghdr message{};
@@ -179,7 +169,7 @@ std::optional<Fd> receive_fd(int socket, std::span<uint8_t> bytes, const Patienc
     message.msg_iovlen = 1;
     message.msg_control = ancillary.bytes;
     message.msg_controllen = sizeof ancillary.bytes;
-    const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    const ssize_t got = recvmsg(stream.fd(), &message, MSG_CMSG_CLOEXEC);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (got <= 0) return std::nullopt;
     Fd received;
@@ -192,7 +182,7 @@ std::optional<Fd> receive_fd(int socket, std::span<uint8_t> bytes, const Patienc
     }
     if (!received) return std::nullopt;
     const auto rest = bytes.subspan(static_cast<size_t>(got));
-    if (receive_whole(socket, rest, patience) != Outcome::done) return std::nullopt;
+    if (receive_whole(stream, rest, patience) != Outcome::done) return std::nullopt;
     return received;
   }
 }

@@ -11,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/fd.h"
+#include "core/net/stream.h"
 #include "runtime/comm/connect.h"
 #include "runtime/comm/cpu/endpoint.h"
 
@@ -29,15 +30,15 @@ struct Patience {
 
 enum class Outcome { done, closed, late };
 
-// Sends or receives everything. closed: the peer is gone (end of stream, reset). Throws Aborted if
-// cancelled, Error for failures that the peer cannot have caused.
-Outcome send_whole(int fd, std::string_view bytes, const Patience& patience);
-Outcome receive_whole(int fd, std::span<uint8_t> bytes, const Patience& patience);
+// Sends or receives everything. closed: the peer is gone (end of stream, reset), or what it sends
+// is not what arrives. Throws Aborted if cancelled.
+Outcome send_whole(Stream& stream, std::string_view bytes, const Patience& patience);
+Outcome receive_whole(Stream& stream, std::span<uint8_t> bytes, const Patience& patience);
 
 // One message of fixed size with a file descriptor (Unix sockets only). receive_fd: nothing if the
 // peer is gone, is late, or sent no descriptor.
-Outcome send_fd(int socket, std::string_view bytes, int fd, const Patience& patience);
-std::optional<Fd> receive_fd(int socket, std::span<uint8_t> bytes, const Patience& patience);
+Outcome send_fd(Stream& stream, std::string_view bytes, int fd, const Patience& patience);
+std::optional<Fd> receive_fd(Stream& stream, std::span<uint8_t> bytes, const Patience& patience);
 
 // Listening sockets. listen_tcp fills in the port.
 Fd listen_abstract(const std::string& name);

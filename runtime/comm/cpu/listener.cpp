@@ -27,12 +27,12 @@ void signal_event(int fd) {
   [[maybe_unused]] const ssize_t written = ::write(fd, &one, sizeof one);
 }
 
-void send_verdict(int fd, Status status, uint64_t generation) {
+void send_verdict(Stream& stream, Status status, uint64_t generation) {
   const std::string bytes = encode(Verdict{status, generation});
   // The first bytes into an empty socket buffer: cannot block. The link itself reports a peer that
   // is gone.
-  [[maybe_unused]] const ssize_t sent =
-      ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  size_t sent;
+  stream.send(bytes, sent);
 }
 
 }  // namespace
@@ -56,6 +56,9 @@ Listener::Impl::Impl(std::string secret, ListenerOptions options)
   if (options_.tcp) {
     TcpAddress address = choose_address(options_.interface);
     tcp_ = listen_tcp(address);
+    if (options_.encrypt) {
+      tls_.emplace(hmac_sha256(bytes_of(secret_), bytes_of("adaptdl links between hosts")));
+    }
     endpoint_.tcp.push_back(address);
   }
   epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
@@ -124,8 +127,14 @@ void Listener::Impl::accept_from(int socket) {
       Seconds(std::clamp(options_.handshake_timeout_s, 0.001, 3600.0)));
   const uint64_t id = next_id_++;
   watch(accepted.get(), EPOLLIN | EPOLLRDHUP, id);
+  Stream stream = socket == tcp_.get() ? to_host(std::move(accepted), TlsSide::server)
+                                       : Stream(std::move(accepted));
   connections_.emplace(
-      id, Connection{std::move(accepted), ServerHandshake(nonce), {}, Monotonic::now() + span});
+      id, Connection{std::move(stream), ServerHandshake(nonce), {}, Monotonic::now() + span});
+}
+
+Stream Listener::Impl::to_host(Fd socket, TlsSide side) const {
+  return tls_ ? Stream(std::move(socket), *tls_, side) : Stream(std::move(socket));
 }
 
 void Listener::Impl::advance(Connections::iterator at) {
@@ -137,20 +146,22 @@ void Listener::Impl::advance(Connections::iterator at) {
   while (const size_t wanted = connection.handshake.wanted()) {
     char bytes[128];
     const size_t missing = wanted - connection.received.size();
-    const ssize_t got = ::recv(connection.socket.get(), bytes, std::min(missing, sizeof bytes), 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got <= 0) {
+    size_t moved = 0;
+    const IoState heard = connection.stream.recv(
+        std::as_writable_bytes(std::span(bytes, std::min(missing, sizeof bytes))), moved);
+    if (heard == IoState::later) return;
+    if (heard == IoState::closed) {
       connections_.erase(at);
       return;
     }
-    connection.received.append(bytes, static_cast<size_t>(got));
+    connection.received.append(bytes, moved);
     if (connection.received.size() < wanted) continue;
     std::string reply;
     const auto state = connection.handshake.feed(secret_, bytes_of(connection.received), reply);
     connection.received.clear();
-    if (state == ServerHandshake::State::refused ||
-        (!reply.empty() && ::send(connection.socket.get(), reply.data(), reply.size(),
-                                  MSG_NOSIGNAL) != static_cast<ssize_t>(reply.size()))) {
+    moved = 0;
+    if (!reply.empty()) connection.stream.send(reply, moved);
+    if (state == ServerHandshake::State::refused || moved < reply.size()) {
       connections_.erase(at);
       return;
     }
@@ -161,7 +172,6 @@ void Listener::Impl::advance(Connections::iterator at) {
 void Listener::Impl::place(Connections::iterator at) {
   Connection& connection = at->second;
   const Hello& hello = connection.handshake.hello();
-  const int fd = connection.socket.get();
   const auto found = expected_.find(hello.generation);
   if (found == expected_.end() && (!any_ || hello.generation > newest_)) {
     const auto parked = [](const auto& item) { return item.second.parked; };
@@ -171,14 +181,14 @@ void Listener::Impl::place(Connections::iterator at) {
       return;
     }
   }
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.stream.fd(), nullptr);
   if (found == expected_.end()) {
-    send_verdict(fd, Status::stale, newest_);
+    send_verdict(connection.stream, Status::stale, newest_);
   } else if (hello.to != found->second->rank || hello.size != found->second->size) {
-    send_verdict(fd, Status::wrong_place, newest_);
+    send_verdict(connection.stream, Status::wrong_place, newest_);
   } else {
-    send_verdict(fd, Status::ok, newest_);
-    found->second->arrived.push_back({hello, std::move(connection.socket)});
+    send_verdict(connection.stream, Status::ok, newest_);
+    found->second->arrived.push_back({hello, std::move(connection.stream)});
     signal_event(found->second->event.get());
   }
   connections_.erase(at);

@@ -8,12 +8,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/fd.h"
+#include "core/net/stream.h"
 #include "runtime/comm/connect.h"
 #include "runtime/comm/cpu/endpoint.h"
 #include "runtime/comm/cpu/wire.h"
@@ -27,10 +29,12 @@ class Listener::Impl {
 
   const Endpoint& endpoint() const { return endpoint_; }
   const std::string& secret() const { return secret_; }
+  // A connection with another host, whose listener speaks TLS if this one does.
+  Stream to_host(Fd socket, TlsSide side) const;
 
   struct Arrival {
     Hello hello;
-    Fd socket;
+    Stream stream;
   };
   // What one connect() waits for.
   struct Expected {
@@ -48,7 +52,7 @@ class Listener::Impl {
 
  private:
   struct Connection {
-    Fd socket;
+    Stream stream;
     ServerHandshake handshake;
     std::string received;
     TimePoint deadline;
@@ -66,6 +70,7 @@ class Listener::Impl {
 
   const std::string secret_;
   const ListenerOptions options_;
+  std::optional<TlsKey> tls_;
   Endpoint endpoint_;
   Fd unix_, tcp_, epoll_, stop_;
 

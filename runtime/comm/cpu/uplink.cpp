@@ -3,90 +3,74 @@
 #include <algorithm>
 #include <cerrno>
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 namespace adaptdl::comm {
 
-Uplink::Uplink(uint64_t generation, std::vector<Fd> sockets, const AbortSignal& over)
+Uplink::Uplink(uint64_t generation, std::vector<Stream> streams, const AbortSignal& over)
     : generation_(generation), over_(over) {
-  for (Fd& socket : sockets) streams_.push_back({std::move(socket), {}});
+  for (Stream& stream : streams) links_.push_back({std::move(stream), {}});
 }
 
-void Uplink::closed(const Stream& stream) const {
-  throw LinkClosed(fmt::format("generation {}: the data link to host {} closed", generation_,
-                               &stream - streams_.data()));
+void Uplink::closed(const Link& link) const {
+  const std::string problem = link.stream.problem();
+  throw LinkClosed(fmt::format("generation {}: the data link to host {} closed{}{}", generation_,
+                               &link - links_.data(), problem.empty() ? "" : ": ", problem));
 }
 
 uint64_t Uplink::send(int host, BlockKind kind, uint64_t call, uint64_t index, const void* data,
                       size_t bytes) {
-  Stream& stream = streams_[static_cast<size_t>(host)];
-  stream.queue.push_back({encode(BlockHeader{kind, generation_, call, index, bytes}),
-                          static_cast<const uint8_t*>(data), bytes, 0, ++last_ticket_});
-  push(stream);
+  Link& link = links_[static_cast<size_t>(host)];
+  link.queue.push_back({encode(BlockHeader{kind, generation_, call, index, bytes}),
+                        static_cast<const char*>(data), bytes, 0, ++last_ticket_});
+  push(link);
   return last_ticket_;
 }
 
-void Uplink::push(Stream& stream) {
-  while (!stream.queue.empty()) {
-    Outgoing& item = stream.queue.front();
-    iovec parts[2];
-    int count = 0;
-    if (item.sent < item.header.size()) {
-      parts[count++] = {item.header.data() + item.sent, item.header.size() - item.sent};
-    }
-    const size_t of_data = std::max(item.sent, item.header.size()) - item.header.size();
-    if (of_data < item.bytes) {
-      parts[count++] = {const_cast<uint8_t*>(item.data) + of_data, item.bytes - of_data};
-    }
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = static_cast<size_t>(count);
-    const ssize_t sent = sendmsg(stream.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EAGAIN) return;
-      if (errno == EINTR) continue;
-      closed(stream);
-    }
-    item.sent += static_cast<size_t>(sent);
-    if (item.sent == item.header.size() + item.bytes) stream.queue.pop_front();
+void Uplink::push(Link& link) {
+  while (!link.queue.empty()) {
+    Outgoing& item = link.queue.front();
+    const size_t of_header = std::min(item.sent, item.header.size());
+    const size_t of_data = item.sent - of_header;
+    size_t sent = 0;
+    const IoState state = link.stream.send(std::string_view(item.header).substr(of_header),
+                                           {item.data + of_data, item.bytes - of_data}, sent);
+    if (state == IoState::later) return;
+    if (state == IoState::closed) closed(link);
+    item.sent += sent;
+    if (item.sent == item.header.size() + item.bytes) link.queue.pop_front();
   }
 }
 
-void Uplink::wait(const Stream* receiving) {
+void Uplink::wait(const Link* receiving) {
   if (over_.aborted()) throw Aborted(over_.reason());
   std::vector<pollfd> watched{{over_.fd(), POLLIN, 0}};
-  for (const Stream& stream : streams_) {
-    short events = stream.queue.empty() ? 0 : POLLOUT;
-    if (&stream == receiving) events |= POLLIN;
-    if (events != 0) watched.push_back({stream.socket.get(), events, 0});
+  for (const Link& link : links_) {
+    short events = link.queue.empty() ? 0 : POLLOUT;
+    if (&link == receiving) events |= POLLIN;
+    if (events != 0) watched.push_back({link.stream.fd(), events, 0});
   }
   if (poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) {
     fail_errno(errno, "cannot wait for another host (poll)");
   }
   if (over_.aborted()) throw Aborted(over_.reason());
-  for (Stream& stream : streams_) push(stream);
+  for (Link& link : links_) push(link);
 }
 
-void Uplink::fill(Stream& stream, uint8_t* data, size_t bytes) {
-  while (bytes > 0) {
-    const ssize_t got = ::recv(stream.socket.get(), data, bytes, MSG_DONTWAIT);
-    if (got > 0) {
-      data += got;
-      bytes -= static_cast<size_t>(got);
-    } else if (got < 0 && errno == EAGAIN) {
-      wait(&stream);
-    } else if (got == 0 || errno != EINTR) {
-      closed(stream);
-    }
+void Uplink::fill(Link& link, std::span<std::byte> data) {
+  while (!data.empty()) {
+    size_t got = 0;
+    const IoState state = link.stream.recv(data, got);
+    if (state == IoState::closed) closed(link);
+    if (state == IoState::later) wait(&link);
+    data = data.subspan(got);
   }
 }
 
 void Uplink::receive(int host, BlockKind kind, uint64_t call, uint64_t index, void* data,
                      size_t bytes) {
-  Stream& stream = streams_[static_cast<size_t>(host)];
+  Link& link = links_[static_cast<size_t>(host)];
   uint8_t header[kBlockHeaderBytes];
-  fill(stream, header, sizeof header);
+  fill(link, std::as_writable_bytes(std::span(header)));
   const auto block = parse_block_header(header);
   if (!block || *block != BlockHeader{kind, generation_, call, index, bytes}) {
     fail(
@@ -98,14 +82,14 @@ void Uplink::receive(int host, BlockKind kind, uint64_t call, uint64_t index, vo
               : "an unknown message",
         index, call, bytes);
   }
-  fill(stream, static_cast<uint8_t*>(data), bytes);
+  fill(link, {static_cast<std::byte*>(data), bytes});
 }
 
 void Uplink::flush(uint64_t ticket) {
-  const auto pending = [ticket](const Stream& stream) {
-    return !stream.queue.empty() && stream.queue.front().ticket <= ticket;
+  const auto pending = [ticket](const Link& link) {
+    return !link.queue.empty() && link.queue.front().ticket <= ticket;
   };
-  while (std::any_of(streams_.begin(), streams_.end(), pending)) wait(nullptr);
+  while (std::any_of(links_.begin(), links_.end(), pending)) wait(nullptr);
 }
 
 }  // namespace adaptdl::comm

@@ -10,11 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/fd.h"
+#include "core/net/stream.h"
 #include "runtime/comm/connect.h"
 #include "runtime/comm/cpu/wire.h"
 
@@ -30,8 +31,8 @@ class LinkClosed : public Error {
 // stream is closed, Error if a block is not the expected one.
 class Uplink {
  public:
-  // `sockets`: by host, empty for this host; `over` is borrowed.
-  Uplink(uint64_t generation, std::vector<Fd> sockets, const AbortSignal& over);
+  // `streams`: by host, empty for this host; `over` is borrowed.
+  Uplink(uint64_t generation, std::vector<Stream> streams, const AbortSignal& over);
 
   // Queues a block; `data` must not change until flush(the returned ticket).
   uint64_t send(int host, BlockKind kind, uint64_t call, uint64_t index, const void* data,
@@ -44,23 +45,23 @@ class Uplink {
  private:
   struct Outgoing {
     std::string header;
-    const uint8_t* data;
+    const char* data;
     size_t bytes;
     size_t sent = 0;  // of header and data together
     uint64_t ticket;
   };
-  struct Stream {
-    Fd socket;
+  struct Link {
+    Stream stream;
     std::deque<Outgoing> queue;
   };
 
-  void push(Stream& stream);           // sends what can be sent now
-  void wait(const Stream* receiving);  // for room in any queue's socket, or for data
-  void fill(Stream& stream, uint8_t* data, size_t bytes);
-  [[noreturn]] void closed(const Stream& stream) const;
+  void push(Link& link);             // sends what can be sent now
+  void wait(const Link* receiving);  // for room in any queue's socket, or for data
+  void fill(Link& link, std::span<std::byte> data);
+  [[noreturn]] void closed(const Link& link) const;
 
   const uint64_t generation_;
-  std::vector<Stream> streams_;
+  std::vector<Link> links_;
   const AbortSignal& over_;
   uint64_t last_ticket_ = 0;
 };

@@ -61,9 +61,17 @@ json hear_from(Launcher& launcher, Channel& channel, bool* open = nullptr) {
 
 // The other side, by hand.
 struct OtherSide {
-  explicit OtherSide(const Launcher& launcher)
-      : channel(connect_tcp("127.0.0.1", launcher.agents.port(),
-                            Monotonic::now() + std::chrono::seconds(5))) {}
+  explicit OtherSide(Launcher& launcher, const std::string& secret = "secret",
+                     const std::string& run = "run")
+      : channel(greeted(launcher, agent_key(secret, run))) {}
+
+  static Stream greeted(Launcher& launcher, const TlsKey& key) {
+    Stream stream(connect_tcp("127.0.0.1", launcher.agents.port(),
+                              Monotonic::now() + std::chrono::seconds(5)),
+                  key, TlsSide::client);
+    launcher.until([&] { return stream.shake_hands() != IoState::later; });
+    return stream;
+  }
 
   json hear(Launcher& launcher) { return hear_from(launcher, channel, &open); }
 
@@ -73,22 +81,12 @@ struct OtherSide {
     return !open;
   }
 
-  json join(Launcher& launcher, int slot, const std::string& secret = "secret",
-            const std::string& run = "run") {
-    const json challenge = hear(launcher);
-    CHECK(challenge["type"] == "challenge");
-    const std::string nonce = challenge["nonce"];
+  json join(Launcher& launcher, int slot) {
     channel.send({{"type", "join"},
-                  {"nonce", "mine"},
-                  {"proof", link_proof(secret, "agent", nonce, "mine", slot)},
+                  {"protocol", kAgentProtocol},
                   {"slot", slot},
-                  {"host", fmt::format("host-{}", slot)},
-                  {"run", run}});
-    const json answer = hear(launcher);
-    if (!answer.is_null()) {
-      CHECK(answer["proof"] == link_proof(secret, "launcher", nonce, "mine", slot));
-    }
-    return answer;
+                  {"host", fmt::format("host-{}", slot)}});
+    return hear(launcher);
   }
 
   Channel channel;
@@ -105,11 +103,11 @@ TEST_CASE("an agent joins, starts a replica and hands on what it says") {
   CHECK_THROWS_WITH_AS(launcher.agents.start(0, 4, json::object()),
                        doctest::Contains("slot 4 has disconnected"), Error);
 
-  auto replica = launcher.agents.start(7, 3, {{"type", "welcome"}, {"secret", "of the run"}});
+  auto replica = launcher.agents.start(7, 3, {{"run_id", "1"}, {"replicas", 2}});
   CHECK(replica->slots == std::vector<int>{3});
   const json start = agent.hear(launcher);
   CHECK(start["member"] == 7);
-  CHECK(start["welcome"] == json{{"type", "welcome"}});  // the secret is not told
+  CHECK(start["invitation"] == json{{"run_id", "1"}, {"replicas", 2}});
   agent.channel.send({{"type", "started"}, {"member", 7}, {"pid", 123}});
   agent.channel.send({{"type", "say"}, {"member", 7}, {"message", {{"type", "hello"}}}});
   CHECK(launcher.until([&] { return replica->process->pid() == 123; }));
@@ -206,13 +204,20 @@ TEST_CASE("a host that comes again takes the place of its old connection") {
 
 TEST_CASE("strangers are let go") {
   Launcher launcher;
-  OtherSide other_secret(launcher), other_run(launcher), loud(launcher), odd(launcher);
-  CHECK(other_secret.join(launcher, 1, "guess").is_null());
-  CHECK(other_run.join(launcher, 1, "secret", "another").is_null());
-  loud.channel.send({{"type", "join"}, {"nonce", std::string(100'000, 'x')}});
+  OtherSide other_secret(launcher, "guess"), other_run(launcher, "secret", "another");
+  OtherSide loud(launcher), odd(launcher);
+  CHECK(other_secret.join(launcher, 1).is_null());
+  CHECK(other_run.join(launcher, 1).is_null());
+  loud.channel.send({{"type", "join"}, {"host", std::string(100'000, 'x')}});
   CHECK(loud.closed(launcher));
   odd.channel.send({{"type", "say"}, {"member", 0}, {"message", json::object()}});
   CHECK(odd.closed(launcher));
+  Channel plain(
+      connect_tcp("127.0.0.1", launcher.agents.port(), Monotonic::now() + std::chrono::seconds(5)));
+  plain.send({{"type", "join"}, {"protocol", kAgentProtocol}, {"slot", 1}, {"host", "host-1"}});
+  bool open = true;
+  CHECK(hear_from(launcher, plain, &open).is_null());
+  CHECK_FALSE(open);
   CHECK(launcher.events.empty());
 }
 
@@ -222,7 +227,6 @@ TEST_CASE("many silent strangers keep no agent out") {
   const auto connect = [&](int count) {
     for (int i = 0; i < count; ++i) {
       silent.push_back(std::make_unique<OtherSide>(launcher));
-      CHECK(silent.back()->hear(launcher)["type"] == "challenge");
     }
   };
   connect(60);
@@ -233,16 +237,4 @@ TEST_CASE("many silent strangers keep no agent out") {
   OtherSide second(launcher);
   CHECK(second.join(launcher, 4)["type"] == "joined");
   CHECK(launcher.events == std::vector<std::string>{"host-3 joined 3", "host-4 joined 4"});
-}
-
-TEST_CASE("what both sides prove says which side, which slot and which connection") {
-  const std::string proof = link_proof("s", "agent", "a", "b", 1);
-  CHECK(proof.size() == 64);
-  CHECK(proof == link_proof("s", "agent", "a", "b", 1));
-  for (const std::string& other :
-       {link_proof("t", "agent", "a", "b", 1), link_proof("s", "launcher", "a", "b", 1),
-        link_proof("s", "agent", "c", "b", 1), link_proof("s", "agent", "a", "c", 1),
-        link_proof("s", "agent", "a", "b", 2), run_secret("s", "a")}) {
-    CHECK(proof != other);
-  }
 }

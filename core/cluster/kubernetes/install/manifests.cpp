@@ -130,6 +130,7 @@ Json operator_arguments(const Values& values, const std::string& name_space) {
     add("--default-resources", dump_json(values.default_resources));
   }
   if (values.load_pickles) arguments.push_back("--load-pickles");
+  if (!values.network_policies) arguments.push_back("--no-network-policies");
   if (!values.patch_pods.is_null()) add("--patch-pods", dump_json(values.patch_pods));
   if (!values.patch_containers.is_null()) {
     add("--patch-containers", dump_json(values.patch_containers));

@@ -160,6 +160,7 @@ void read_job_values(const YamlNode& node, Values& values) {
   YamlMapping job(node, true);
   read_resources(job, "defaultResources", values.default_resources);
   job.read("loadPickles", values.load_pickles);
+  job.read("networkPolicies", values.network_policies);
   YamlMapping patch(job.find("patch"), true);
   read_patch(patch, "pods", values.patch_pods);
   read_patch(patch, "containers", values.patch_containers);

@@ -65,6 +65,7 @@ struct Values {
                                    {"effect", "NoSchedule"}}});
   Json default_resources = {{"requests", {{"cpu", "1.0"}, {"memory", "1Gi"}}}};  // job.*
   bool load_pickles = false;                                                     // job.loadPickles
+  bool network_policies = true;       // job.networkPolicies
   Json patch_pods, patch_containers;  // JSON patches; null: none
   ServiceValues supervisor{"ClusterIP", 8080, 8080, {}};
   ServiceValues metrics{"ClusterIP", 9091, 9091, {}};

@@ -196,12 +196,13 @@ bool JobReconciler::write_status(const KnownJob& known, const JobStatus& status)
 
 // Programs of AdaptDL do without it, so that neither a quota of Services nor an operator without
 // the right to create them keeps pods from starting.
-void JobReconciler::make_service(const JobObject& job) {
+void JobReconciler::create_if_allowed(const kube::Resource& kind, const Json& object,
+                                      const std::string& otherwise) {
   try {
-    create_if_missing(kube::kServices.in(job.job_namespace), service_of(job));
+    create_if_missing(kind, object);
   } catch (const kube::ApiError& error) {
     if (error.code() != 403) throw;
-    log_warning("{}: its pods cannot resolve MASTER_ADDR: {}", job.id(), error.what());
+    log_warning("{}: {}", otherwise, error.what());
   }
 }
 
@@ -224,9 +225,15 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
   Refusal why = Refusal::invalid;
   try {
     // Each time: an earlier operator may have died before it created them.
-    create_if_missing(kube::kSecrets.in(job.job_namespace),
-                      make_token_secret(job, pods_.token(job)));
-    if (needs_service(job, status)) make_service(job);
+    create_if_missing(kube::kSecrets.in(job.job_namespace), make_secret(job, pods_.keys(job)));
+    if (pods_.network_policies) {
+      create_if_allowed(kube::kNetworkPolicies.in(job.job_namespace), network_policy_of(job),
+                        id + ": any pod can reach its pods");
+    }
+    if (needs_service(job, status)) {
+      create_if_allowed(kube::kServices.in(job.job_namespace), service_of(job),
+                        id + ": its pods cannot resolve MASTER_ADDR");
+    }
     for (const PodPlace& place : places) {
       const auto node = cache_.node(place.node);
       const Json pod = make_pod(job, status, place, {node.hostname, node.accelerator}, pods_);

@@ -59,8 +59,10 @@ class JobReconciler {
                         bool expects_pods = false);
   void make_pods(const KnownJob& known, const JobStatus& status,
                  const std::vector<PodPlace>& places);
-  void make_service(const JobObject& job);
   void create_if_missing(const kube::Resource& kind, const Json& object);
+  // As that; where roles do not allow it, `otherwise` says what the job goes without.
+  void create_if_allowed(const kube::Resource& kind, const Json& object,
+                         const std::string& otherwise);
   void note_refusals(const std::string& id, const std::vector<std::string>& nodes);
 
   kube::Client& client_;

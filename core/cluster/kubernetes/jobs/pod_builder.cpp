@@ -14,7 +14,13 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr size_t kMaxHostname = 63;
-constexpr size_t kTokenDigits = 10;  // hexadecimal digits of the digest
+constexpr size_t kSecretDigits = 10;  // hexadecimal digits of the digest
+constexpr const char *kTokenKey = "token", *kLinksKey = "links";  // of the Secret
+
+std::string secret_name(const JobObject& job, const JobKeys& keys) {
+  const std::string digest = to_hex(sha256(bytes_of(keys.token + keys.links)));
+  return fmt::format("adaptdl-token-{}-{}", job.name, digest.substr(0, kSecretDigits));
+}
 constexpr const char* kShm = "adaptdl-shm";
 constexpr const char* kNodeGroup = "petuum.com/nodegroup";
 
@@ -54,8 +60,17 @@ bool wants_gpu(const Json& container) {
   return false;
 }
 
-std::string service_name(const JobObject& job) {
+// Of the objects that all pods of a job share.
+std::string shared_name(const JobObject& job) {
   return "adaptdl-" + job.uid;
+}
+
+// Of an object that belongs to a job.
+Json metadata_of(const JobObject& job, const std::string& name) {
+  return {{"name", name},
+          {"namespace", job.job_namespace},
+          {"labels", {{kLabelAdaptdl, "true"}, {kLabelJob, job.name}}},
+          {"ownerReferences", owner_reference(job)}};
 }
 
 // A job's name alone may be as long as a host name, so it is shortened.
@@ -120,9 +135,13 @@ void add_environment(Json& container, const JobObject& job, const JobStatus& sta
   // The same name as the scheduler has for the kind of its GPUs.
   if (!node.accelerator.empty()) set(kAcceleratorVariable, node.accelerator);
   // The kubelet expands the token, so no pod's spec contains it, and old images need no change.
-  const std::string secret = token_secret(job, settings.token ? settings.token(job) : "");
-  set_variable(environment, "ADAPTDL_JOB_TOKEN",
-               {{"valueFrom", {{"secretKeyRef", {{"name", secret}, {"key", kTokenKey}}}}}});
+  const std::string secret = secret_name(job, settings.keys ? settings.keys(job) : JobKeys{});
+  const auto set_secret = [&](const char* name, const char* key) {
+    set_variable(environment, name,
+                 {{"valueFrom", {{"secretKeyRef", {{"name", secret}, {"key", key}}}}}});
+  };
+  set_secret("ADAPTDL_JOB_TOKEN", kTokenKey);
+  set_secret(kLinkKeyVariable, kLinksKey);
   set("ADAPTDL_SUPERVISOR_URL", settings.supervisor_url + "/j/$(ADAPTDL_JOB_TOKEN)");
   const bool load_pickles = status.load_pickles || settings.load_pickles;
   if (load_pickles && !has_named(environment, kLoadPicklesVariable)) {
@@ -228,11 +247,6 @@ std::string pod_name(const JobObject& job, int64_t group, int rank) {
   return fmt::format("{}-{}-{}-{}", job.name, job.uid, group, rank);
 }
 
-std::string token_secret(const JobObject& job, const std::string& token) {
-  return fmt::format("adaptdl-token-{}-{}", job.name,
-                     to_hex(sha256(bytes_of(token))).substr(0, kTokenDigits));
-}
-
 void add_toleration(Json& spec) {
   const Json ours = {
       {"key", kNodeGroup}, {"operator", "Equal"}, {"value", "adaptdl"}, {"effect", "NoSchedule"}};
@@ -251,30 +265,33 @@ Json owner_reference(const JobObject& job, bool controller) {
                        {"blockOwnerDeletion", controller}}});
 }
 
-Json make_token_secret(const JobObject& job, const std::string& token) {
+Json make_secret(const JobObject& job, const JobKeys& keys) {
   return {{"apiVersion", "v1"},
           {"kind", "Secret"},
           {"type", "Opaque"},
-          {"metadata",
-           {{"name", token_secret(job, token)},
-            {"namespace", job.job_namespace},
-            {"labels", {{kLabelAdaptdl, "true"}, {kLabelJob, job.name}}},
-            {"ownerReferences", owner_reference(job)}}},
-          {"stringData", {{kTokenKey, token}}}};
+          {"metadata", metadata_of(job, secret_name(job, keys))},
+          {"stringData", {{kTokenKey, keys.token}, {kLinksKey, keys.links}}}};
 }
 
 bool needs_service(const JobObject& job, const JobStatus& status) {
   return !job.live && status.allocation.size() > 1;
 }
 
+Json network_policy_of(const JobObject& job) {
+  const Json pods = {{"matchLabels", {{kLabelJob, job.name}}}};
+  return {{"apiVersion", "networking.k8s.io/v1"},
+          {"kind", "NetworkPolicy"},
+          {"metadata", metadata_of(job, shared_name(job))},
+          {"spec",
+           {{"podSelector", pods},
+            {"policyTypes", {"Ingress"}},
+            {"ingress", Json::array({{{"from", Json::array({{{"podSelector", pods}}})}}})}}}};
+}
+
 Json service_of(const JobObject& job) {
   return {{"apiVersion", "v1"},
           {"kind", "Service"},
-          {"metadata",
-           {{"name", service_name(job)},
-            {"namespace", job.job_namespace},
-            {"labels", {{kLabelAdaptdl, "true"}, {kLabelJob, job.name}}},
-            {"ownerReferences", owner_reference(job)}}},
+          {"metadata", metadata_of(job, shared_name(job))},
           {"spec",
            {{"clusterIP", "None"},
             {"publishNotReadyAddresses", true},
@@ -319,7 +336,7 @@ Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& pla
   std::string subdomain;
   if (needs_service(job, status)) {
     subdomain = text_at(spec, "subdomain");  // the template's, which has a Service of its own
-    if (subdomain.empty()) spec["subdomain"] = subdomain = service_name(job);
+    if (subdomain.empty()) spec["subdomain"] = subdomain = shared_name(job);
   }
   for (Json& container : containers) {
     if (!container.is_object()) fail("spec.template.spec.containers: an entry is not an object");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cluster/kubernetes/jobs/job_keys.h"
 #include "core/cluster/kubernetes/jobs/job_object.h"
 #include "core/cluster/kubernetes/jobs/live_group.h"
 #include "core/formats/json.h"
@@ -24,10 +25,11 @@ struct PodSettings {
   std::string supervisor_url;     // http://HOST:PORT, without the job's path prefix
   std::string scheduler_version;  // ADAPTDL_SCHED_VERSION: what AdaptDL 0.x clients accept
   Json default_resources;         // if the first container sets no resources; null: none
-  bool load_pickles = false;  // torch.load reads pickles in all jobs whose template says nothing
+  bool load_pickles = false;     // torch.load reads pickles in all jobs whose template says nothing
+  bool network_policies = true;  // a job's pods can be reached by each other alone
   Json patch_pods, patch_containers;  // JSON patches (RFC 6902) of the installation; null: none
-  // The token of a job, see job_token(); empty: pods are only measured, never created.
-  std::function<std::string(const JobObject&)> token = {};
+  // job_keys(); empty: pods are only measured, never created.
+  std::function<JobKeys(const JobObject&)> keys = {};
 };
 
 // What a pod's spec says of its node.
@@ -47,14 +49,16 @@ Json make_pod(const JobObject& job, const JobStatus& status, const PodPlace& pla
 bool needs_service(const JobObject& job, const JobStatus& status);
 Json service_of(const JobObject& job);
 
+// The NetworkPolicy by which only pods of the same job reach its pods. Policies add up, so a job
+// that serves others needs one of its own that admits them. The cluster deletes it with the job.
+Json network_policy_of(const JobObject& job);
+
 std::string pod_name(const JobObject& job, int64_t group, int rank);
 
-// The Secret with a job's token, and its key. The name contains a digest of the token, so that an
-// existing Secret with this name is the right one: another job of the same name, or another
-// installation's key, gives another name.
-std::string token_secret(const JobObject& job, const std::string& token);
-inline constexpr const char* kTokenKey = "token";
-Json make_token_secret(const JobObject& job, const std::string& token);
+// The Secret with a job's keys. The name contains a digest of them, so that an existing Secret with
+// this name is the right one: another job of the same name, or another installation's key, gives
+// another name.
+Json make_secret(const JobObject& job, const JobKeys& keys);
 
 // Lets a pod (its `spec`) run on nodes that are reserved for AdaptDL, as jobs' pods may.
 void add_toleration(Json& spec);

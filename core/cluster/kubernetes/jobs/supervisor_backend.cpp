@@ -3,13 +3,9 @@
 #include <map>
 
 #include "core/base/clock.h"
-#include "core/base/crypto.h"
+#include "core/cluster/kubernetes/jobs/job_keys.h"
 
 namespace adaptdl::kubernetes {
-
-std::string job_token(const std::string& key, const JobObject& job) {
-  return to_hex(hmac_sha256(bytes_of(key), bytes_of(job.id() + "/" + job.uid)));
-}
 
 KubernetesSupervisorBackend::KubernetesSupervisorBackend(const ClusterCache& cache, std::string key,
                                                          TakeHints take_hints)
@@ -19,7 +15,7 @@ std::optional<SupervisedJob> KubernetesSupervisorBackend::find(const std::string
                                                                const std::string& name) {
   const auto known = cache_.job(job_namespace + "/" + name);
   if (!known) return std::nullopt;
-  return SupervisedJob{job_token(key_, known->job)};
+  return SupervisedJob{job_keys(key_, known->job).token};
 }
 
 // The others wait only for the launcher's address.

@@ -10,15 +10,11 @@
 
 namespace adaptdl::kubernetes {
 
-// A job's token, derived from the installation's key and the job's uid: the operator need not read
-// the jobs' Secrets, and a new job of the same name has another token.
-std::string job_token(const std::string& key, const JobObject& job);
-
 class KubernetesSupervisorBackend : public SupervisorBackend {
  public:
   using TakeHints = std::function<void(const std::string& id, Json train)>;
 
-  // Borrows `cache` for its life. `key`: of job_token().
+  // Borrows `cache` for its life. `key`: of job_keys().
   KubernetesSupervisorBackend(const ClusterCache& cache, std::string key, TakeHints take_hints);
 
  private:

@@ -46,9 +46,9 @@ class Leader {
     options.reconciles = reconciles;
     options.allocates = allocates;
     options.allocator.event_gap_s = 0.01;
-    options.pods.token = [key](const JobObject& job) {
+    options.pods.keys = [key](const JobObject& job) {
       if (key.empty()) throw std::bad_alloc();
-      return job_token(key, job);
+      return job_keys(key, job);
     };
     controller_.emplace(client_, cache_, *policy_, std::move(options));
     ready_ = &*controller_;
@@ -133,8 +133,14 @@ TEST_CASE("controller: a group has its token, though the one before it did not c
   REQUIRE(soon([&] { return lab.all(kube::kPods).size() == 1; }));
   const auto secret = lab.secret_of(lab.all(kube::kPods)[0]);
   REQUIRE(secret);
-  CHECK((*secret)["stringData"]["token"] == job_token("key", job));
+  CHECK((*secret)["stringData"]["token"] == job_keys("key", job).token);
   CHECK((*secret)["metadata"]["ownerReferences"][0]["uid"] == job.uid);
+  const std::vector<Json> policies = lab.all(kube::kNetworkPolicies);
+  REQUIRE(policies.size() == 1);
+  CHECK(policies[0]["metadata"]["ownerReferences"][0]["uid"] == job.uid);
+  const Json& spec = policies[0]["spec"];
+  CHECK(spec["podSelector"]["matchLabels"]["adaptdl/job"] == job.name);
+  CHECK(spec["ingress"][0]["from"][0]["podSelector"] == spec["podSelector"]);
 }
 
 TEST_CASE("controller: several replicas have a Service by which they find the one of rank 0") {
@@ -154,14 +160,17 @@ TEST_CASE("controller: several replicas have a Service by which they find the on
   CHECK(services[0]["metadata"]["ownerReferences"][0]["uid"] == job.uid);
 }
 
-TEST_CASE("controller: pods start also where no Service may be created") {
+TEST_CASE("controller: pods start also where no Service and no NetworkPolicy may be created") {
   Lab lab;
   lab.put_node("n2");
   lab.put_job(Json::parse(
       R"({"phase": "Starting", "group": 0, "allocation": ["n1", "n2"], "replicas": 2})"));
   lab.api.set_fault([](const HttpServerRequest& request) -> std::optional<HttpResponse> {
-    if (request.path.find("/services") == std::string::npos) return std::nullopt;
-    return kube::status_response(403, "Forbidden", "no services here");
+    if (request.path.find("/services") == std::string::npos &&
+        request.path.find("/networkpolicies") == std::string::npos) {
+      return std::nullopt;
+    }
+    return kube::status_response(403, "Forbidden", "no such things here");
   });
   Leader leader(lab.api, "key");
   leader.start();
@@ -179,7 +188,7 @@ TEST_CASE("controller: a token of another key, or of another job of the name, is
     const Json pod = lab.all(kube::kPods)[0];
     const auto secret = lab.secret_of(pod);
     REQUIRE(secret);
-    CHECK((*secret)["stringData"]["token"] == job_token(key, job));
+    CHECK((*secret)["stringData"]["token"] == job_keys(key, job).token);
     leader.stop();
     lab.api.erase(kube::kPods.in(kSpace, kube::metadata_text(pod, "name")));
     if (life == 0) key = "of another installation";

@@ -169,7 +169,7 @@ TEST_CASE("hints may come while an operator begins") {
       return 0;  // it does not listen yet
     }
   };
-  const std::string hints = "/j/" + job_token("c2VjcmV0", stored) + "/hints/team-a/digits";
+  const std::string hints = "/j/" + job_keys("c2VjcmV0", stored).token + "/hints/team-a/digits";
   CHECK(soon([&] { return status_of("PUT", hints) == 200; }));
   CHECK(status_of("GET", "/healthz") == 200);  // after the hints were handed on
 

@@ -132,21 +132,24 @@ TEST_CASE("a pod is told the kind of its node's accelerators, as the scheduler c
   CHECK(told() == "nothing");  // the program sees for itself
 }
 
-TEST_CASE("the Secret of a token is named after what it holds") {
+TEST_CASE("the Secret of a job is named after what it holds") {
   PodSettings settings = kSettings;
-  settings.token = [](const JobObject& job) { return "of " + job.uid; };
+  settings.keys = [](const JobObject& job) { return JobKeys{"of " + job.uid, "links"}; };
   JobObject job = allocated();
-  const auto named = [&] {
+  const auto named = [&](const char* variable = "ADAPTDL_JOB_TOKEN") {
     const Json pod = present_pod(job, {0, "n1"}, "n1", settings);
     for (const Json& entry : pod["spec"]["containers"][0]["env"]) {
-      if (entry["name"] == "ADAPTDL_JOB_TOKEN") {
+      if (entry["name"] == variable) {
         return entry["valueFrom"]["secretKeyRef"]["name"].get<std::string>();
       }
     }
     return std::string();
   };
   const std::string first = named();
-  CHECK(make_token_secret(job, "of u-1")["metadata"]["name"] == Json(first));
+  const Json secret = make_secret(job, {"of u-1", "links"});
+  CHECK(secret["metadata"]["name"] == Json(first));
+  CHECK(secret["stringData"] == Json{{"token", "of u-1"}, {"links", "links"}});
+  CHECK(named("ADAPTDL_LINK_KEY") == first);
   CHECK(first.starts_with("adaptdl-token-digits-"));
   CHECK(first == named());
   job.uid = "u-2";  // made anew
