@@ -101,7 +101,8 @@ void stream(Bytes input) {
 }
 
 void listener(Bytes input) {
-  static Listener listener(kSecret);
+  // Never destroyed: its thread would outlive what OpenSSL frees at the exit.
+  static Listener& listener = *new Listener(kSecret);
   static const std::string name = parse_endpoint(listener.endpoint()).unix_name;
   const Patience patience{Monotonic::now() + std::chrono::seconds(20)};
   Stream stream(dial_abstract(name, patience).socket);

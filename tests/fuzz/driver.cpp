@@ -2,8 +2,9 @@
 //
 //   fuzz_X [--seconds S] [--seed N] [--corpus DIR] [--only I]
 //
-// Input I of seed N depends on N, I and the seeds alone, so that a failure is repeated by its two
-// numbers: --seed N --only I also prints the input. Nothing is written to disk.
+// First every seed, as it is; the files of --corpus are seeds, too. Input I of seed N depends on N,
+// I and the seeds alone, so that a failure is repeated by its two numbers: --seed N --only I also
+// prints the input. Nothing is written to disk.
 
 #include <algorithm>
 #include <chrono>
@@ -32,14 +33,18 @@ constexpr time_t kHangSeconds = 20;
 constexpr size_t kMaxInput = 1u << 16;
 
 unsigned long long g_seed = 0, g_iteration = 0;
+const char* g_replayed = nullptr;  // the name of the seed that is fed as it is
 
 // Async-signal-safe enough: the process is about to die.
 void say_where() {
-  char text[160];
-  const int size =
-      std::snprintf(text, sizeof text, "\nfuzz: failed; repeat with --seed %llu --only %llu\n",
-                    g_seed, g_iteration);
-  if (::write(STDERR_FILENO, text, static_cast<size_t>(size)) < 0) return;
+  char text[512];
+  const int size = g_replayed != nullptr
+                       ? std::snprintf(text, sizeof text, "\nfuzz: failed with %s\n", g_replayed)
+                       : std::snprintf(text, sizeof text,
+                                       "\nfuzz: failed; repeat with --seed %llu --only %llu\n",
+                                       g_seed, g_iteration);
+  if (::write(STDERR_FILENO, text, std::min(static_cast<size_t>(size), sizeof text - 1)) < 0)
+    return;
 }
 
 void on_signal(int number) {
@@ -161,6 +166,8 @@ int main(int argc, char** argv) {
       static_cast<unsigned long long>(std::chrono::system_clock::now().time_since_epoch().count());
   long long only = -1;
   FuzzSeeds seeds = fuzz_seeds();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < seeds.inputs.size(); ++i) names.push_back("seed " + std::to_string(i));
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
     if (flag == "--seconds") {
@@ -176,6 +183,7 @@ int main(int argc, char** argv) {
       }
       std::sort(files.begin(), files.end());
       for (const auto& file : files) {
+        names.push_back(file.string());
         std::ifstream stream(file, std::ios::binary);
         seeds.inputs.emplace_back(std::istreambuf_iterator<char>(stream),
                                   std::istreambuf_iterator<char>());
@@ -202,7 +210,11 @@ int main(int argc, char** argv) {
     feed(input);
     return 0;
   }
-  for (const std::string& input : seeds.inputs) feed(input);
+  for (size_t i = 0; i < seeds.inputs.size(); ++i) {
+    g_replayed = names[i].c_str();
+    feed(seeds.inputs[i]);
+  }
+  g_replayed = nullptr;
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   for (g_iteration = 0; std::chrono::steady_clock::now() < end; ++g_iteration) {
     feed(Mutator(seeds, g_seed, g_iteration).run());

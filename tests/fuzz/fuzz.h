@@ -1,7 +1,7 @@
 #pragma once
 
-// A fuzz target is a file with these two functions; driver.cpp feeds it, or libFuzzer does (which
-// ignores the seeds).
+// A fuzz target is a file with these two functions; driver.cpp feeds it, or libFuzzer does
+// (libfuzzer_seeds.cpp).
 
 #include <cstddef>
 #include <cstdint>

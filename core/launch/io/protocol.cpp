@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/poll.h"
+#include "core/formats/json_brackets.h"
 #include "core/net/socket.h"
 
 namespace adaptdl::launch {
@@ -14,6 +15,18 @@ namespace adaptdl::launch {
 namespace {
 
 constexpr size_t kHeader = 4;
+
+void check_depth(std::string_view text) {
+  int depth = 0;
+  for_each_bracket(
+      text,
+      [&](size_t) {
+        if (++depth <= kMaxFrameDepth) return;
+        fail("control channel: a message of {} bytes is nested more than {} deep", text.size(),
+             kMaxFrameDepth);
+      },
+      [&](size_t) { --depth; });
+}
 
 std::string frame_of(const nlohmann::json& message) {
   std::string frame(kHeader, '\0');
@@ -23,6 +36,7 @@ std::string frame_of(const nlohmann::json& message) {
   if (size > kMaxFrame) {
     fail("control message of {} bytes is larger than the {} allowed", size, kMaxFrame);
   }
+  check_depth(std::string_view(frame).substr(kHeader));
   for (size_t i = 0; i < kHeader; ++i) frame[i] = static_cast<char>(size >> (8 * i) & 0xff);
   return frame;
 }
@@ -91,8 +105,9 @@ std::optional<nlohmann::json> Channel::next() {
     buffer_.erase(0, std::exchange(consumed_, 0));
     return std::nullopt;
   }
-  const char* text = buffer_.data() + consumed_ + kHeader;
-  auto message = nlohmann::json::parse(text, text + size, nullptr, false);
+  const std::string_view text(buffer_.data() + consumed_ + kHeader, size);
+  check_depth(text);
+  auto message = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
   consumed_ += kHeader + size;
   if (!message.is_object() || !message.contains("type") || !message["type"].is_string()) {
     fail("control channel: a message of {} bytes is not a JSON object with a type", size);

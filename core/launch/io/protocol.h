@@ -79,11 +79,15 @@ inline constexpr const char* kProgramMarker = "adaptdl-runtime-program-protocol=
 
 inline constexpr uint32_t kMaxFrame = 16u << 20;
 
+// How deep a message may be nested: what handles one, or passes it on within another, is recursive.
+inline constexpr int kMaxFrameDepth = 64;
+
 using MemberId = uint64_t;  // never reused within a run
 
 // One end of a control channel. Not thread-safe, except that one thread may send (or post and
-// flush) while another receives (or drains). Throws Error when a frame is malformed or larger than
-// kMaxFrame. The channel is unusable after that, and after the end of the stream.
+// flush) while another receives (or drains). Throws Error when a frame is malformed, larger than
+// kMaxFrame or deeper than kMaxFrameDepth. The channel is unusable after that, and after the end of
+// the stream; one that refuses to send a frame stays usable.
 class Channel {
  public:
   // A connected stream socket, blocking or not. `longest`: the largest accepted frame, in bytes.

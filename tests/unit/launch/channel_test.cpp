@@ -107,3 +107,36 @@ TEST_CASE("channel: nonsense is an Error") {
   CHECK_THROWS_AS(channel.send({{"type", "x"}, {"text", std::string(launch::kMaxFrame, 'x')}}),
                   Error);
 }
+
+TEST_CASE("channel: a message that is nested too deeply is an Error, and no end of the process") {
+  const auto nested = [](size_t depth) {
+    return R"({"type":"x","x":)" + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "}";
+  };
+  const auto receive = [](const std::string& text) {
+    auto [a, b] = socket_pair();
+    std::thread sender([&, to = std::move(a)] {
+      send_all(to.get(), header(static_cast<uint32_t>(text.size())) + text);
+    });
+    Channel channel(std::move(b));
+    try {
+      const auto message = channel.receive();
+      sender.join();
+      return message->dump();
+    } catch (const Error&) {
+      sender.join();
+      throw;
+    }
+  };
+  CHECK(receive(nested(launch::kMaxFrameDepth)) == nested(launch::kMaxFrameDepth));
+  CHECK_THROWS_WITH_AS(receive(nested(launch::kMaxFrameDepth + 1)),
+                       doctest::Contains("nested more than"), Error);
+  CHECK_THROWS_AS(receive(nested(1'000'000)), Error);
+
+  // What passes a message on within its own refuses one that its receiver would refuse.
+  auto [a, b] = socket_pair();
+  Channel channel(std::move(a)), other(std::move(b));
+  const json deepest = json::parse(nested(launch::kMaxFrameDepth));
+  CHECK_THROWS_AS(channel.send({{"type", "say"}, {"message", deepest}}), Error);
+  CHECK(channel.send(deepest));
+  CHECK(other.receive() == deepest);
+}

@@ -13,6 +13,10 @@ namespace {
 
 constexpr const char* kTooLarge = "adaptdl/tooLarge";  // set by trim_job()
 
+// Of the numbers in a status, far beyond what we write: one can still be added.
+constexpr int kMostCounted = 1'000'000'000;
+constexpr int64_t kMostGroups = int64_t{1} << 53;
+
 // Approximately the length of the value as JSON.
 size_t json_size(const Json& value) {
   if (value.is_string()) return value.get_ref<const std::string&>().size() + 3;
@@ -34,6 +38,13 @@ std::optional<T> lenient(const Json& object, const char* key) {
   }
 }
 
+// Nothing if the value is none that we write.
+template <typename T>
+std::optional<T> count_at(const Json& object, const char* key, T most) {
+  const auto count = lenient<T>(object, key);
+  return count && *count >= 0 && *count <= most ? count : std::nullopt;
+}
+
 std::optional<double> time_at(const Json& object, const char* key) {
   return parse_rfc3339_s(text_at(object, key));
 }
@@ -46,11 +57,11 @@ JobStatus read_status(const Json& json) {
   status.allocation =
       lenient<std::vector<std::string>>(json, "allocation").value_or(std::vector<std::string>{});
   status.why = text_at(json, "why");
-  status.group = lenient<int64_t>(json, "group");
-  status.replicas = lenient<int>(json, "replicas").value_or(0);
-  status.ready = lenient<int>(json, "readyReplicas").value_or(0);
-  status.rescales = lenient<int>(json, "rescales").value_or(0);
-  status.failures = lenient<int>(json, "failures").value_or(0);
+  status.group = count_at(json, "group", kMostGroups);
+  status.replicas = count_at(json, "replicas", kMostCounted).value_or(0);
+  status.ready = count_at(json, "readyReplicas", kMostCounted).value_or(0);
+  status.rescales = count_at(json, "rescales", kMostCounted).value_or(0);
+  status.failures = count_at(json, "failures", kMostCounted).value_or(0);
   status.restartable = lenient<bool>(json, "restartable").value_or(false);
   status.load_pickles = lenient<bool>(json, "loadPickles").value_or(false);
   status.started_s = time_at(json, "startTime");

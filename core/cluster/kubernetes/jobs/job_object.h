@@ -101,10 +101,10 @@ inline constexpr size_t kMostTemplate = 512u << 10;
 // Replaces the template of a job that is too deep or too large, for which read_job() then tells.
 void trim_job(Json& object);
 
-// Reads what the API server sent. Ignores unknown fields. A wrong type in the status counts as
-// absent, since other programs may write there. An error in the spec becomes `problem`
-// ("spec.minReplicas: ..."), and the job fails as Invalid. Throws Error if the object has no name,
-// namespace or uid.
+// Reads what the API server sent. Ignores unknown fields. A wrong type in the status, or a number
+// that no operator writes, counts as absent, since other programs may write there. An error in the
+// spec becomes `problem` ("spec.minReplicas: ..."), and the job fails as Invalid. Throws Error if
+// the object has no name, namespace or uid.
 JobObject read_job(const Json& object, std::string& problem);
 
 // The first container of the job's template; null if there is none. Borrows from the job.

@@ -21,6 +21,13 @@ int number(const Json& object, const char* key) {
              : 0;
 }
 
+// A number in an annotation; -1 if there is none that we write, so that one can still be added.
+int noted(const Json& notes, const char* key) {
+  constexpr int kMost = 1'000'000'000;
+  const int value = try_parse<int>(text_at(notes, key)).value_or(-1);
+  return value >= 0 && value <= kMost ? value : -1;
+}
+
 double seconds_at(const Json& object, const char* key) {
   return parse_rfc3339_s(text_at(object, key)).value_or(0);
 }
@@ -150,8 +157,8 @@ PodFacts read_pod(const Json& object) {
   }
   pod.job = text_at(object_at(metadata, "labels"), kLabelJob);
   pod.group = try_parse<int64_t>(text_at(notes, kNoteGroup)).value_or(-1);
-  pod.rank = try_parse<int>(text_at(notes, kNoteRank)).value_or(-1);
-  pod.replicas = try_parse<int>(text_at(notes, kNoteReplicas)).value_or(-1);
+  pod.rank = noted(notes, kNoteRank);
+  pod.replicas = noted(notes, kNoteReplicas);
   pod.node = text_at(notes, kNoteNode);
   pod.ip = text_at(status, "podIP");
   pod.created_s = seconds_at(metadata, "creationTimestamp");

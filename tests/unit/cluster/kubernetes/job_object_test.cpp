@@ -54,6 +54,21 @@ TEST_CASE("what others wrote into a job does no harm") {
   CHECK_THROWS_AS(read_job(Json(), said), Error);
 }
 
+TEST_CASE("numbers in a status that no operator writes count as absent") {
+  const auto status = [](const char* text) {
+    return read_sample(Json::object(), Json::parse(text)).status;
+  };
+  // One more failure would overflow, and the job would never reach its limit.
+  CHECK(status(R"({"failures": 2147483647})").failures == 0);
+  CHECK(status(R"({"failures": -2147483648})").failures == 0);
+  CHECK(status(R"({"failures": 7, "rescales": 1000000000})").failures == 7);
+  CHECK(status(R"({"rescales": 2147483647})").rescales == 0);
+  CHECK(status(R"({"replicas": -1})").replicas == 0);
+  CHECK_FALSE(status(R"({"group": 9223372036854775807})").group);
+  CHECK_FALSE(status(R"({"group": -1})").group);
+  CHECK(status(R"({"group": 12})").group == 12);
+}
+
 TEST_CASE("a job is restartable if its spec says so, or else if it has shown it") {
   const Json shown = Json::parse(R"({"restartable": true})");
   const auto spec = [](bool value) { return Json{{"restartable", value}}; };

@@ -135,6 +135,7 @@ TEST_CASE("why a pod waits") {
 TEST_CASE("a pod with our label that is none of ours") {
   for (const char* odd :
        {"null", "[]", "5", R"({"metadata": 3, "status": "x"})",
+        R"({"metadata": {"annotations": {"adaptdl/rank": "2147483647"}}})",
         R"({"metadata": {"annotations": {"adaptdl/rank": 5, "adaptdl/group": "x"}},
             "status": {"conditions": [1, {"type": null}], "containerStatuses": [
               {"state": {"terminated": {"exitCode": "many"}}}, 7]}})"}) {

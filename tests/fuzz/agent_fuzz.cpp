@@ -1,0 +1,129 @@
+// The launcher's side of other hosts: frames of strangers, and of an agent that has proven itself
+// and has started a replica. The first byte chooses; a stranger's bytes come in pieces.
+
+#include <algorithm>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "core/base/error.h"
+#include "core/formats/json.h"
+#include "core/launch/hosts/agent_server.h"
+#include "core/net/socket.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace adaptdl;
+using namespace adaptdl::launch;
+
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(10);
+
+struct Launcher {
+  int joined = 0, left = 0;
+  AgentServer agents{{.secret = "secret"},
+                     "run",
+                     {[this](int, const std::string&) { ++joined; },
+                      [this](int, const std::string&, const std::string&) { ++left; }}};
+
+  template <typename F>
+  void serve_until(F&& condition) {
+    const TimePoint end = Monotonic::now() + kPatience;
+    while (agents.serve(), !condition()) {
+      ADAPTDL_CHECK(Monotonic::now() < end);
+      std::vector<pollfd> waits;
+      agents.add_waits(waits);
+      ::poll(waits.data(), waits.size(), 1);
+    }
+  }
+
+  // Nobody is connected: only the listener is waited for.
+  bool alone() const {
+    std::vector<pollfd> waits;
+    agents.add_waits(waits);
+    return waits.size() == 1;
+  }
+};
+
+Json hear(Launcher& launcher, Channel& channel) {
+  std::optional<Json> message;
+  launcher.serve_until([&] {
+    message = channel.receive(Monotonic::now());
+    return message.has_value();
+  });
+  return *message;
+}
+
+void say(int socket, std::string_view bytes) {
+  send_all(socket, bytes.substr(0, 32u << 10), Monotonic::now() + kPatience);
+  ::shutdown(socket, SHUT_WR);
+}
+
+void stranger(Launcher& launcher, std::string_view bytes) {
+  Channel channel(connect_tcp("127.0.0.1", launcher.agents.port(), Monotonic::now() + kPatience));
+  const int before = launcher.joined;
+  say(channel.fd(), bytes);
+  launcher.serve_until([&] { return !channel.drain([](const Json&) {}); });
+  launcher.serve_until([&] { return launcher.alone(); });
+  ADAPTDL_CHECK(launcher.joined == before);
+}
+
+void member(Launcher& launcher, std::string_view bytes) {
+  Channel channel(connect_tcp("127.0.0.1", launcher.agents.port(), Monotonic::now() + kPatience));
+  const auto nonce = json_get<std::string>(hear(launcher, channel), "nonce", "challenge");
+  channel.send({{"type", "join"},
+                {"nonce", "mine"},
+                {"proof", link_proof("secret", "agent", nonce, "mine", 3)},
+                {"slot", 3},
+                {"host", "h"},
+                {"run", "run"}});
+  ADAPTDL_CHECK(hear(launcher, channel)["type"] == "joined");
+  const auto replica = launcher.agents.start(7, 3, {{"type", "welcome"}, {"secret", "s"}});
+  ADAPTDL_CHECK(!hear(launcher, channel)["welcome"].contains("secret"));
+  say(channel.fd(), bytes);
+  launcher.serve_until([&] { return launcher.left == launcher.joined; });
+  try {
+    replica->channel.drain([](const Json& message) { dump_json(message); });
+  } catch (const Error&) {
+    // what the agent passed on is no message
+  }
+  ADAPTDL_CHECK(replica->process->poll());
+  replica->process->stop_change();
+  replica->process->kill();
+}
+
+std::string frame(const std::string& text) {
+  std::string result(4, '\0');
+  for (size_t i = 0; i < 4; ++i) result[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
+  return result + text;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  static Launcher launcher;
+  const std::string_view bytes = fuzz_text(data + 1, size - 1);
+  if (data[0] % 2 == 0) {
+    stranger(launcher, bytes);
+  } else {
+    member(launcher, bytes);
+  }
+  return 0;
+}
+
+FuzzSeeds fuzz_seeds() {
+  const std::string join =
+      frame(R"({"type":"join","nonce":"n","proof":"p","slot":1,"host":"h","run":"run"})");
+  const std::string said =
+      frame(R"({"type":"say","member":7,"message":{"type":"hello","protocol":1}})");
+  const std::string ended =
+      frame(R"({"type":"ended","member":7,"signaled":true,"value":9,"memory":true,"reason":"r"})");
+  return {
+      {'\x00' + join, "\x01" + frame(R"({"type":"started","member":7,"pid":12})") + said + ended,
+       "\x01" + frame(R"({"type":"stopped","member":7,"stopped":true})") +
+           frame(R"({"type":"closed","member":7})") + frame(R"({"type":"leaving"})"),
+       '\x00' + frame(R"({"type":"leaving"})"), std::string("\x01\xff\xff\xff\x7f", 5),
+       std::string("\x00\x01\x10\x00\x00", 5)},
+      {join, said, ended, "\"member\":7", "\"member\":-1", "\"pid\":", "null", "{}", "[]", "1e99",
+       "4294967296", "\"message\":", "\"type\":", "\\u0000"}};
+}
