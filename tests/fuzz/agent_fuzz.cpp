@@ -1,5 +1,5 @@
-// The launcher's side of other hosts: frames of strangers, and of an agent that has proven itself
-// and has started a replica. The first byte chooses; a stranger's bytes come in pieces.
+// The launcher's side of other hosts: what strangers send, what who has the key sends before it has
+// joined, and frames of an agent that has started a replica. The first byte chooses.
 
 #include <algorithm>
 #include <poll.h>
@@ -44,42 +44,50 @@ struct Launcher {
   }
 };
 
-Json hear(Launcher& launcher, Channel& channel) {
-  std::optional<Json> message;
+std::string frame(const std::string& text) {
+  std::string result(4, '\0');
+  for (size_t i = 0; i < 4; ++i) result[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
+  return result + text;
+}
+
+Fd connect(const Launcher& launcher) {
+  Fd socket = connect_tcp("127.0.0.1", launcher.agents.port(), Monotonic::now() + kPatience);
+  watch_peer(socket.get());
+  return socket;
+}
+
+Stream greeted(Launcher& launcher) {
+  Stream stream(connect(launcher), agent_key("secret", "run"), TlsSide::client);
+  launcher.serve_until([&] { return stream.shake_hands() == IoState::done; });
+  return stream;
+}
+
+void say(Launcher& launcher, Stream& stream, std::string_view bytes) {
+  bytes = bytes.substr(0, 32u << 10);
   launcher.serve_until([&] {
-    message = channel.receive(Monotonic::now());
-    return message.has_value();
+    size_t sent = 0;
+    const bool over = bytes.empty() || stream.send(bytes, sent) == IoState::closed;
+    bytes.remove_prefix(sent);
+    return over;
   });
-  return *message;
 }
 
-void say(int socket, std::string_view bytes) {
-  send_all(socket, bytes.substr(0, 32u << 10), Monotonic::now() + kPatience);
-  ::shutdown(socket, SHUT_WR);
-}
-
-void stranger(Launcher& launcher, std::string_view bytes) {
-  Channel channel(connect_tcp("127.0.0.1", launcher.agents.port(), Monotonic::now() + kPatience));
+void stranger(Launcher& launcher, Stream stream, std::string_view bytes) {
   const int before = launcher.joined;
-  say(channel.fd(), bytes);
-  launcher.serve_until([&] { return !channel.drain([](const Json&) {}); });
+  say(launcher, stream, bytes);
+  ::shutdown(stream.fd(), SHUT_WR);
   launcher.serve_until([&] { return launcher.alone(); });
-  ADAPTDL_CHECK(launcher.joined == before);
+  ADAPTDL_CHECK(launcher.joined == before || stream.encrypted());
 }
 
 void member(Launcher& launcher, std::string_view bytes) {
-  Channel channel(connect_tcp("127.0.0.1", launcher.agents.port(), Monotonic::now() + kPatience));
-  const auto nonce = json_get<std::string>(hear(launcher, channel), "nonce", "challenge");
-  channel.send({{"type", "join"},
-                {"nonce", "mine"},
-                {"proof", link_proof("secret", "agent", nonce, "mine", 3)},
-                {"slot", 3},
-                {"host", "h"},
-                {"run", "run"}});
-  ADAPTDL_CHECK(hear(launcher, channel)["type"] == "joined");
-  const auto replica = launcher.agents.start(7, 3, {{"type", "welcome"}, {"secret", "s"}});
-  ADAPTDL_CHECK(!hear(launcher, channel)["welcome"].contains("secret"));
-  say(channel.fd(), bytes);
+  Stream stream = greeted(launcher);
+  const int before = launcher.joined;
+  say(launcher, stream, frame(R"({"type":"join","protocol":2,"slot":3,"host":"h"})"));
+  launcher.serve_until([&] { return launcher.joined == before + 1; });
+  const auto replica = launcher.agents.start(7, 3, {{"run_id", "1"}});
+  say(launcher, stream, bytes);
+  ::shutdown(stream.fd(), SHUT_WR);
   launcher.serve_until([&] { return launcher.left == launcher.joined; });
   try {
     replica->channel.drain([](const Json& message) { dump_json(message); });
@@ -91,39 +99,37 @@ void member(Launcher& launcher, std::string_view bytes) {
   replica->process->kill();
 }
 
-std::string frame(const std::string& text) {
-  std::string result(4, '\0');
-  for (size_t i = 0; i < 4; ++i) result[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
-  return result + text;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   static Launcher launcher;
   const std::string_view bytes = fuzz_text(data + 1, size - 1);
-  if (data[0] % 2 == 0) {
-    stranger(launcher, bytes);
-  } else {
-    member(launcher, bytes);
+  switch (data[0] % 3) {
+    case 0:
+      stranger(launcher, Stream(connect(launcher)), bytes);
+      break;
+    case 1:
+      member(launcher, bytes);
+      break;
+    default:
+      stranger(launcher, greeted(launcher), bytes);
   }
   return 0;
 }
 
 FuzzSeeds fuzz_seeds() {
-  const std::string join =
-      frame(R"({"type":"join","nonce":"n","proof":"p","slot":1,"host":"h","run":"run"})");
+  const std::string join = frame(R"({"type":"join","protocol":2,"slot":1,"host":"h"})");
   const std::string said =
       frame(R"({"type":"say","member":7,"message":{"type":"hello","protocol":1}})");
   const std::string ended =
       frame(R"({"type":"ended","member":7,"signaled":true,"value":9,"memory":true,"reason":"r"})");
-  return {
-      {'\x00' + join, "\x01" + frame(R"({"type":"started","member":7,"pid":12})") + said + ended,
-       "\x01" + frame(R"({"type":"stopped","member":7,"stopped":true})") +
-           frame(R"({"type":"closed","member":7})") + frame(R"({"type":"leaving"})"),
-       '\x00' + frame(R"({"type":"leaving"})"), std::string("\x01\xff\xff\xff\x7f", 5),
-       std::string("\x00\x01\x10\x00\x00", 5)},
-      {join, said, ended, "\"member\":7", "\"member\":-1", "\"pid\":", "null", "{}", "[]", "1e99",
-       "4294967296", "\"message\":", "\"type\":", "\\u0000"}};
+  return {{'\x00' + join, '\x02' + join,
+           "\x01" + frame(R"({"type":"started","member":7,"pid":12})") + said + ended,
+           "\x01" + frame(R"({"type":"stopped","member":7,"stopped":true})") +
+               frame(R"({"type":"closed","member":7})") + frame(R"({"type":"leaving"})"),
+           '\x00' + frame(R"({"type":"leaving"})"), std::string("\x01\xff\xff\xff\x7f", 5),
+           std::string("\x00\x01\x10\x00\x00", 5)},
+          {join, said, ended, "\"member\":7", "\"member\":-1", "\"pid\":", "null", "{}", "[]",
+           "1e99", "4294967296", "\"message\":", "\"type\":", "\\u0000"}};
 }

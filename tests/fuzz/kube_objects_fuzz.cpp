@@ -91,7 +91,7 @@ void check(const JobObject& job, const JobDecision& decision) {
 
 void make_pods(const JobObject& job, const JobDecision& decision) {
   PodSettings settings;
-  settings.token = [](const JobObject&) { return "token"; };
+  settings.keys = [](const JobObject&) { return JobKeys{"token", "links"}; };
   try {
     for (const PodPlace& place : decision.create) {
       dump_json(make_pod(job, decision.status, place, {place.node, ""}, settings));

@@ -17,6 +17,7 @@ inline std::vector<kube::FakeApi::Kind> operator_kinds() {
   return {{kTestJobs, "AdaptDLJob", true, {"spec"}},
           {kTestConfigurations, "ValidatingWebhookConfiguration", false, {"webhooks"}},
           {kube::kServices, "Service", true, {"spec"}},
+          {kube::kNetworkPolicies, "NetworkPolicy", true, {"spec"}},
           {{"", "v1", "podtemplates", "", "", ""}, "PodTemplate", true, {"template"}},
           {{"events.k8s.io", "v1", "events", "", "", ""},
            "Event",
