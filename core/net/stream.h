@@ -15,7 +15,7 @@
 
 namespace adaptdl {
 
-// One thread at a time; a plain one may send in one thread and receive in another.
+// One thread may send while another receives.
 class Stream {
  public:
   Stream() = default;  // none

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
+#include <mutex>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -184,6 +185,7 @@ struct TlsSession::Impl {
     return flushing == IoState::done ? state : flushing;
   }
 
+  std::mutex mutex;  // what OpenSSL does in one direction may concern the other
   const std::shared_ptr<TlsKey::Context> key;
   const int socket;
   bool shaken = false;           // the handshake is done
@@ -203,11 +205,13 @@ TlsSession::TlsSession(const TlsKey& key, TlsSide side, int socket)
 TlsSession::~TlsSession() = default;
 
 IoState TlsSession::shake_hands() {
+  const std::lock_guard lock(impl_->mutex);
   return impl_->shake_hands();
 }
 
 IoState TlsSession::send(std::string_view first, std::string_view second, size_t& sent) {
   Impl& self = *impl_;
+  const std::lock_guard lock(self.mutex);
   if (!self.problem.empty()) return IoState::closed;
   if (self.encrypted == 0) {
     if (const IoState before = self.shake_hands(); before != IoState::done) return before;
@@ -233,6 +237,7 @@ IoState TlsSession::send(std::string_view first, std::string_view second, size_t
 
 IoState TlsSession::recv(std::span<std::byte> data, size_t& got) {
   Impl& self = *impl_;
+  const std::lock_guard lock(self.mutex);
   if (!self.problem.empty()) return IoState::closed;
   ERR_clear_error();
   const int size = static_cast<int>(std::min<size_t>(data.size(), INT32_MAX));
@@ -247,10 +252,12 @@ IoState TlsSession::recv(std::span<std::byte> data, size_t& got) {
 }
 
 short TlsSession::wants() const {
+  const std::lock_guard lock(impl_->mutex);
   return impl_->out.empty() ? POLLIN : POLLOUT;
 }
 
-const std::string& TlsSession::problem() const {
+std::string TlsSession::problem() const {
+  const std::lock_guard lock(impl_->mutex);
   return impl_->problem;
 }
 

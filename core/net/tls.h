@@ -40,8 +40,8 @@ enum class IoState {
   closed,  // the peer is gone, or problem()
 };
 
-// One end of a connection. One thread at a time. Borrows a connected stream socket, which may
-// block: no function waits.
+// One end of a connection. Borrows a connected stream socket, which may block: no function waits.
+// One thread may send while another receives.
 class TlsSession {
  public:
   TlsSession(const TlsKey& key, TlsSide side, int socket);
@@ -59,7 +59,7 @@ class TlsSession {
 
   short wants() const;  // POLLIN or POLLOUT: what shake_hands() waits for
   // Why it is closed, if the peer did not just end the connection: "" or the end of a sentence.
-  const std::string& problem() const;
+  std::string problem() const;
 
  private:
   struct Impl;

@@ -92,7 +92,7 @@ class Channel {
  public:
   // A connected stream socket, blocking or not. `longest`: the largest accepted frame, in bytes.
   explicit Channel(Fd socket, uint32_t longest = kMaxFrame);
-  // With TLS only one thread may use it. Of a server the first message is the client's.
+  // With TLS the first message of a server must follow one of the client.
   explicit Channel(Stream stream, uint32_t longest = kMaxFrame);
   int fd() const { return stream_.fd(); }
   void set_longest(uint32_t longest) { longest_ = longest; }

@@ -51,7 +51,7 @@ void ControlLinks::start(Events events) {
 void ControlLinks::tell_all(const ControlMessage& message) noexcept {
   try {
     const std::string bytes = encode(message);
-    std::lock_guard lock(streams_);
+    std::lock_guard lock(sending_);
     for (Link& link : links_) {
       if (!link.stream) continue;
       size_t sent = 0;
@@ -87,12 +87,9 @@ bool ControlLinks::read_link(size_t rank) {
   for (;;) {
     uint8_t bytes[1024];
     size_t got = 0;
-    {
-      std::lock_guard lock(streams_);
-      const IoState state = link.stream.recv(std::as_writable_bytes(std::span(bytes)), got);
-      if (state == IoState::later) return true;
-      if (state == IoState::closed) return false;
-    }
+    const IoState state = link.stream.recv(std::as_writable_bytes(std::span(bytes)), got);
+    if (state == IoState::later) return true;
+    if (state == IoState::closed) return false;
     if (!link.parser.feed(Bytes(bytes, got))) return false;
     while (const auto message = link.parser.next()) {
       if (message->generation != generation_) return false;

@@ -51,7 +51,7 @@ class ControlLinks {
   std::vector<Link> links_;
   Events events_;
   Fd epoll_, stop_;
-  std::mutex streams_;  // of links_: messages must not interleave
+  std::mutex sending_;  // messages must not interleave
   std::thread thread_;
 };
 
