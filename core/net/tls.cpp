@@ -48,8 +48,9 @@ struct TlsKey::Context {
   }
   static unsigned as_client(SSL* ssl, const char*, char* identity, unsigned identity_room,
                             unsigned char* key, unsigned room) {
-    if (identity_room <= std::strlen(kIdentity)) return 0;
-    std::strcpy(identity, kIdentity);
+    const size_t size = std::strlen(kIdentity) + 1;
+    if (identity_room < size) return 0;
+    std::memcpy(identity, kIdentity, size);
     return give(ssl, key, room);
   }
   static unsigned as_server(SSL* ssl, const char* identity, unsigned char* key, unsigned room) {

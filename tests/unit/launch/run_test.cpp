@@ -685,6 +685,8 @@ TEST_CASE("run: a kill for want of memory on another host is recognised") {
   run.options.hosts = HostsOptions{.secret = "secret", .port = port};
   little_memory(agent, {"steps=60", "gather=2", "atomic=64", "memory=*:16", "dir=" + run.folder()});
   agent.options.hosts = HostsOptions{.secret = "secret"};
+  agent.options.checkpoint_dir = run.options.checkpoint_dir;  // hosts share storage
+  agent.options.output_dir = run.options.output_dir;
   agent.body = [&](const std::vector<EventSink>&, const Talk& talk) {
     const auto find = [port] { return LauncherAddress{"127.0.0.1", port}; };
     return run_agent({.run = agent.options, .slot = 1, .host = "other", .find_launcher = find},
