@@ -14,8 +14,25 @@ constexpr int kMaxPort = 65535;
 constexpr int kMostOperators = 100;
 constexpr int kMostNodes = 100000;
 // Texts that may look like numbers.
-constexpr std::array kTexts = {"image.repository", "image.tag", "image.digest",
-                               "image.secrets.name", "metrics.serviceMonitor.namespace"};
+constexpr std::array kTexts = {"image.repository",
+                               "image.tag",
+                               "image.digest",
+                               "image.pullPolicy",
+                               "image.pullSecrets.name",
+                               "image.secrets.name",
+                               "sched.policy",
+                               "sched.interval",
+                               "sched.acceleratorLabel",
+                               "metrics.serviceMonitor.namespace",
+                               "metrics.serviceMonitor.interval",
+                               "docker-registry.fullnameOverride",
+                               "docker-registry.image",
+                               "docker-registry.persistence.size",
+                               "docker-registry.persistence.storageClass",
+                               "autoscaling.image",
+                               "autoscaling.interval",
+                               "autoscaling.scaleDownDelay",
+                               "webhook.certificateLifetime"};
 constexpr double kLongestInterval = 86400;         // s
 constexpr double kLongestLife = 10 * 365 * 86400;  // s
 
@@ -215,6 +232,11 @@ void read_autoscaling(const YamlNode& node, AutoscalingValues& autoscaling) {
 }
 
 void keep_text(const YamlNode& node, Json& json, std::string_view path) {
+  if (node.is_list() && json.is_array()) {
+    size_t i = 0;
+    for (const YamlNode& item : node.list()) keep_text(item, json[i++], path);
+    return;
+  }
   const size_t dot = path.find('.');
   const std::string key(path.substr(0, dot));
   if (!node.is_mapping() || !json.contains(key)) return;

@@ -331,6 +331,8 @@ TEST_CASE("text that looks like a number is kept as it was written") {
     return values_json(parse_yaml(text, "values.yaml", set));
   };
   CHECK(kept("image: {tag: 1.10}")["image"]["tag"] == "1.10");
+  CHECK(kept("image: {pullSecrets: [{name: 1e3}]}")["image"]["pullSecrets"][0]["name"] == "1e3");
+  CHECK(kept("sched: {interval: 1e3}")["sched"]["interval"] == "1e3");
   CHECK(kept("", {"image.tag=1234567e8"})["image"]["tag"] == "1234567e8");  // of a commit
   CHECK(kept("image: {tag: v1, digest: a}", {"image.tag=007"}) ==
         Json({{"image", {{"tag", "007"}, {"digest", "a"}}}}));
