@@ -58,7 +58,11 @@ Fd connect(const Launcher& launcher) {
 
 Stream greeted(Launcher& launcher) {
   Stream stream(connect(launcher), agent_key("secret", "run"), TlsSide::client);
-  launcher.serve_until([&] { return stream.shake_hands() == IoState::done; });
+  launcher.serve_until([&] {
+    const IoState state = stream.shake_hands();
+    ADAPTDL_CHECK(state != IoState::closed);
+    return state == IoState::done;
+  });
   return stream;
 }
 

@@ -3,6 +3,7 @@
 // whether the input is the whole answer or comes after a good upgrade.
 
 #include <arpa/inet.h>
+#include <deque>
 #include <mutex>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -71,7 +72,7 @@ class Server {
 
  private:
   void serve() {
-    const Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket) return;
     read_to_end(socket.get(), "\r\n\r\n");
     std::string answer;
@@ -81,11 +82,15 @@ class Server {
     }
     send_all(socket.get(), answer);
     ::shutdown(socket.get(), SHUT_WR);
-    read_to_end(socket.get());
+    // The client may keep its end for a while, and ask again meanwhile.
+    answered_.push_back(std::move(socket));
+    if (answered_.size() > kAnswered) answered_.pop_front();
   }
 
+  static constexpr size_t kAnswered = 4;
   Fd listener_;
   uint16_t port_ = 0;
+  std::deque<Fd> answered_;  // of the thread
   std::mutex mutex_;
   std::string answer_;
 };

@@ -213,6 +213,7 @@ void AgentServer::on_message(Agent& agent, const nlohmann::json& message) {
 
 void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
   const auto slot = json_get<int>(message, "slot", "join");
+  auto host = json_get<std::string>(message, "host", "join");
   if (slot < 0 || slot > kMostSlots) fail("invalid slot {}", slot);
   for (const auto& other : agents_) {
     // It has reconnected before its old connection was known to be dead.
@@ -220,7 +221,7 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
   }
   agent.proven = true;
   agent.slot = slot;
-  agent.host = json_get<std::string>(message, "host", "join");
+  agent.host = std::move(host);
   agent.channel.set_longest(kMaxFrame);
   agent.channel.post({{"type", "joined"}, {"protocol", kAgentProtocol}});
   events_.joined(slot, agent.host);

@@ -212,6 +212,9 @@ TEST_CASE("strangers are let go") {
   CHECK(loud.closed(launcher));
   odd.channel.send({{"type", "say"}, {"member", 0}, {"message", json::object()}});
   CHECK(odd.closed(launcher));
+  OtherSide nameless(launcher);
+  nameless.channel.send({{"type", "join"}, {"protocol", kAgentProtocol}, {"slot", 1}});
+  CHECK(nameless.closed(launcher));
   Channel plain(
       connect_tcp("127.0.0.1", launcher.agents.port(), Monotonic::now() + std::chrono::seconds(5)));
   plain.send({{"type", "join"}, {"protocol", kAgentProtocol}, {"slot", 1}, {"host", "host-1"}});
