@@ -20,8 +20,10 @@ IoState state_of(ssize_t result, size_t& moved) {
 
 }  // namespace
 
-Stream::Stream(Fd socket, const TlsKey& key, TlsSide side)
-    : socket_(std::move(socket)), tls_(std::make_unique<TlsSession>(key, side, socket_.get())) {}
+Stream::Stream(Fd socket, const std::optional<TlsKey>& key, TlsSide side)
+    : socket_(std::move(socket)) {
+  if (key) tls_ = std::make_unique<TlsSession>(*key, side, socket_.get());
+}
 
 void Stream::shake_hands(TimePoint deadline) {
   for (;;) {

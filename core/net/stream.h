@@ -20,8 +20,9 @@ class Stream {
  public:
   Stream() = default;  // none
   explicit Stream(Fd socket) : socket_(std::move(socket)) {}
-  // The handshake is still to be made: by shake_hands() or, on the server, by the first recv().
-  Stream(Fd socket, const TlsKey& key, TlsSide side);
+  // With TLS if there is a key. The handshake is still to be made: by shake_hands() or, on the
+  // server, by the first recv().
+  Stream(Fd socket, const std::optional<TlsKey>& key, TlsSide side);
 
   explicit operator bool() const { return static_cast<bool>(socket_); }
   int fd() const { return socket_.get(); }

@@ -86,10 +86,11 @@ void Session::join_launcher(Fd channel) {
   }
   member_ = welcome->at("member").get<uint64_t>();
   settings_ = welcome->at("settings");
+  const bool hosts = settings_.value("hosts", false);
   listener_ = std::make_unique<comm::Listener>(
       text_of(from_hex(welcome->at("secret").get<std::string>(), "the run's secret")),
-      comm::ListenerOptions{.tcp = settings_.value("hosts", false),
-                            .encrypt = !settings_.value("plain_links", false)});
+      comm::ListenerOptions{.tcp = hosts,
+                            .encrypt = hosts && !settings_.value("plain_links", false)});
   set_present_run({settings_.value("name", ""), settings_.value("checkpoint_dir", "")});
 }
 

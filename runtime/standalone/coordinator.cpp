@@ -124,8 +124,7 @@ void Coordinator::accept_all() {
     Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return;
     comm::tune_tcp(socket.get());
-    Stream stream =
-        key_ ? Stream(std::move(socket), *key_, TlsSide::server) : Stream(std::move(socket));
+    Stream stream(std::move(socket), key_, TlsSide::server);
     connections_.push_back({launch::Channel(std::move(stream), kLongestJoin), -1,
                             Monotonic::now() + kJoinPatience, false});
   }

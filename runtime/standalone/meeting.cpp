@@ -79,9 +79,7 @@ Fd reach(const Place& place, const std::string& host, TimePoint deadline) {
 }
 
 Stream greeted(Fd socket, const Place& place, const std::string& where) {
-  const auto key = meeting_key(place);
-  if (!key) return Stream(std::move(socket));
-  Stream stream(std::move(socket), *key, TlsSide::client);
+  Stream stream(std::move(socket), meeting_key(place), TlsSide::client);
   try {
     stream.shake_hands(Monotonic::now() + kWelcomePatience);
   } catch (const Error& error) {

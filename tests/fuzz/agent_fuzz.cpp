@@ -87,7 +87,7 @@ void stranger(Launcher& launcher, Stream stream, std::string_view bytes) {
 void member(Launcher& launcher, std::string_view bytes) {
   Stream stream = greeted(launcher);
   const int before = launcher.joined;
-  say(launcher, stream, frame(R"({"type":"join","protocol":2,"slot":3,"host":"h"})"));
+  say(launcher, stream, frame(R"({"type":"join","slot":3,"host":"h"})"));
   launcher.serve_until([&] { return launcher.joined == before + 1; });
   const auto replica = launcher.agents.start(7, 3, {{"run_id", "1"}});
   say(launcher, stream, bytes);
@@ -123,7 +123,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 FuzzSeeds fuzz_seeds() {
-  const std::string join = frame(R"({"type":"join","protocol":2,"slot":1,"host":"h"})");
+  const std::string join = frame(R"({"type":"join","slot":1,"host":"h"})");
   const std::string said =
       frame(R"({"type":"say","member":7,"message":{"type":"hello","protocol":1}})");
   const std::string ended =

@@ -87,22 +87,15 @@ class Agent {
   }
 
   void join(Channel& link, TimePoint deadline) {
-    link.send({{"type", "join"},
-               {"protocol", kAgentProtocol},
-               {"slot", options_.slot},
-               {"host", options_.host}});
-    const nlohmann::json answer = receive(link, "joined", deadline);
-    if (json_get<int>(answer, "protocol", "joined") > kAgentProtocol) {
+    link.send({{"type", "join"}, {"slot", options_.slot}, {"host", options_.host}});
+    const auto answer = link.receive(deadline);
+    if (!answer) fail("the launcher did not answer, or closed the connection");
+    if ((*answer)["type"] != "joined") {
+      fail("unexpected message from the launcher: {}, not joined", answer->dump());
+    }
+    if (json_get<int>(*answer, "protocol", "joined") > kAgentProtocol) {
       fail("the launcher is a newer adaptdl; use the same version for both");
     }
-  }
-
-  nlohmann::json receive(Channel& link, const std::string& type, TimePoint deadline) {
-    const auto message = link.receive(deadline);
-    if (!message) fail("the launcher did not answer, or closed the connection");
-    if ((*message)["type"] != type)
-      fail("unexpected message from the launcher: {}, not {}", message->dump(), type);
-    return *message;
   }
 
   void wait() {

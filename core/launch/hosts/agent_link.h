@@ -12,7 +12,7 @@
 //   kill      {member}             by SIGKILL
 //   end       {exit}               the run has ended with this code; the agent exits with it, too
 // agent -> launcher
-//   join      {protocol, slot, host}   the first frame
+//   join      {slot, host}   the first frame
 //   started   {member, pid}, or  ended {member, reason} if the start failed
 //   say       {member, message}    from the replica
 //   closed    {member}             its channel has ended, after all its messages

@@ -1,14 +1,11 @@
 #include "core/launch/io/protocol.h"
 
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include "core/base/error.h"
 #include "core/base/poll.h"
 #include "core/formats/json_brackets.h"
-#include "core/net/socket.h"
 
 namespace adaptdl::launch {
 

@@ -124,12 +124,11 @@ nlohmann::json ReplicaStarter::invitation(const Joining& joining) const {
 
 std::pair<Child, Channel> ReplicaStarter::start_invited(MemberId id,
                                                         const nlohmann::json& invitation) {
-  const auto get = [&]<typename T>(const char* key, T) {
-    return json_get<T>(invitation, key, "start");
-  };
-  const Joining joining{get("replicas", 1), get("atomic_limit", int64_t{}), get("fresh", false)};
+  const Joining joining{.replicas = json_get<int>(invitation, "replicas", "start"),
+                        .atomic_limit = json_get<int64_t>(invitation, "atomic_limit", "start"),
+                        .fresh = json_get<bool>(invitation, "fresh", "start")};
   nlohmann::json told = welcome(id, joining);
-  const auto run_id = get("run_id", std::string());
+  const auto run_id = json_get<std::string>(invitation, "run_id", "start");
   told["run_id"] = run_id;
   told["secret"] = run_secret(options_.hosts->secret, run_id);
   auto started = start_worker(id, {0}, threads_for(1));

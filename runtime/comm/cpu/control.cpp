@@ -55,8 +55,8 @@ void ControlLinks::tell_all(const ControlMessage& message) noexcept {
     for (Link& link : links_) {
       if (!link.stream) continue;
       size_t sent = 0;
-      const IoState state = link.stream.send(bytes, sent);
-      if (state == IoState::later || sent < bytes.size()) shutdown(link.stream.fd(), SHUT_RDWR);
+      link.stream.send(bytes, sent);
+      if (sent < bytes.size()) shutdown(link.stream.fd(), SHUT_RDWR);
     }
   } catch (...) {  // out of memory: the closed links report it
   }

@@ -56,10 +56,10 @@ Listener::Impl::Impl(std::string secret, ListenerOptions options)
   if (options_.tcp) {
     TcpAddress address = choose_address(options_.interface);
     tcp_ = listen_tcp(address);
-    if (options_.encrypt) {
-      tls_.emplace(hmac_sha256(bytes_of(secret_), bytes_of("adaptdl links between hosts")));
-    }
     endpoint_.tcp.push_back(address);
+  }
+  if (options_.encrypt) {
+    tls_.emplace(hmac_sha256(bytes_of(secret_), bytes_of("adaptdl links between hosts")));
   }
   epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
   stop_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -134,7 +134,7 @@ void Listener::Impl::accept_from(int socket) {
 }
 
 Stream Listener::Impl::to_host(Fd socket, TlsSide side) const {
-  return tls_ ? Stream(std::move(socket), *tls_, side) : Stream(std::move(socket));
+  return Stream(std::move(socket), tls_, side);
 }
 
 void Listener::Impl::advance(Connections::iterator at) {

@@ -82,10 +82,7 @@ struct OtherSide {
   }
 
   json join(Launcher& launcher, int slot) {
-    channel.send({{"type", "join"},
-                  {"protocol", kAgentProtocol},
-                  {"slot", slot},
-                  {"host", fmt::format("host-{}", slot)}});
+    channel.send({{"type", "join"}, {"slot", slot}, {"host", fmt::format("host-{}", slot)}});
     return hear(launcher);
   }
 
@@ -213,11 +210,11 @@ TEST_CASE("strangers are let go") {
   odd.channel.send({{"type", "say"}, {"member", 0}, {"message", json::object()}});
   CHECK(odd.closed(launcher));
   OtherSide nameless(launcher);
-  nameless.channel.send({{"type", "join"}, {"protocol", kAgentProtocol}, {"slot", 1}});
+  nameless.channel.send({{"type", "join"}, {"slot", 1}});
   CHECK(nameless.closed(launcher));
   Channel plain(
       connect_tcp("127.0.0.1", launcher.agents.port(), Monotonic::now() + std::chrono::seconds(5)));
-  plain.send({{"type", "join"}, {"protocol", kAgentProtocol}, {"slot", 1}, {"host", "host-1"}});
+  plain.send({{"type", "join"}, {"slot", 1}, {"host", "host-1"}});
   bool open = true;
   CHECK(hear_from(launcher, plain, &open).is_null());
   CHECK_FALSE(open);
