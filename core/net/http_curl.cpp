@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sys/socket.h>
 
 #include "core/base/files.h"
 #include "core/base/system.h"
@@ -67,6 +68,11 @@ void set_up_tls(CURL* curl, const HttpClientOptions& options, bool needed) {
   curl_easy_setopt(curl, CURLOPT_KEYPASSWD, "");  // never asked for at the terminal
 }
 
+// As libcurl, but programs that another thread starts do not inherit the connection.
+curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
+  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
 void append(CurlList& list, const std::string& line) {
   curl_slist* longer = curl_slist_append(list.get(), line.c_str());
   ADAPTDL_CHECK(longer != nullptr);
@@ -100,6 +106,7 @@ CurlLists set_up_transfer(CURL* curl, const HttpClientOptions& options, const st
     headers.emplace_back("Host", parts.host + parts.port);
   }
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, open_socket);
   curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
   curl_easy_setopt(curl, CURLOPT_TCP_KEEPIDLE, 30L);
   curl_easy_setopt(curl, CURLOPT_TCP_KEEPINTVL, 10L);

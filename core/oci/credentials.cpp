@@ -77,9 +77,7 @@ std::optional<Credential> ask_helper(const std::string& name, const std::string&
       if (run.output.find("credentials not found") != std::string::npos) return std::nullopt;
       fail("{}: {}", run.status.describe(), run.output.substr(0, run.output.find('\n')));
     }
-    const Json answer = parse_json(run.output, "its answer");
-    return from_pair(json_get<std::string>(answer, "Username", "its answer"),
-                     json_get<std::string>(answer, "Secret", "its answer"));
+    return helper_credential(run.output);
   } catch (const Error& error) {
     log_warning("{} get, for {}: {}; continuing without it", program, key, error.what());
     return std::nullopt;
@@ -142,6 +140,12 @@ Credential stored_credential(const Json& file, const std::string& registry,
     }
   }
   return {};
+}
+
+Credential helper_credential(const std::string& answer) {
+  const Json json = parse_json(answer, "its answer");
+  return from_pair(json_get<std::string>(json, "Username", "its answer"),
+                   json_get<std::string>(json, "Secret", "its answer"));
 }
 
 Credential find_credential(const std::string& registry, const std::string& repository,

@@ -39,4 +39,7 @@ Credential find_credential(const std::string& registry, const std::string& repos
 Credential stored_credential(const Json& file, const std::string& registry,
                              const std::string& repository, std::string_view what);
 
+// What a helper has printed, as JSON. Throws Error.
+Credential helper_credential(const std::string& answer);
+
 }  // namespace adaptdl::oci

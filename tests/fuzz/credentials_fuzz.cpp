@@ -1,5 +1,6 @@
 // How a registry asks for credentials, and what answers: the file of docker and podman, and the
-// token server. The first line is a header WWW-Authenticate; the rest is the file, and the answer.
+// token server. The first line is a header WWW-Authenticate; the rest is the file, the answer, and
+// what a credential helper prints.
 
 #include <algorithm>
 
@@ -17,9 +18,10 @@ namespace {
 
 const std::string kSecret = "hunter2";
 
-Credential stored(const std::string& text) {
+template <typename Read>
+Credential if_valid(Read&& read) {
   try {
-    return stored_credential(parse_json(text, "fuzz"), "r.io", "team/app", "fuzz");
+    return read();
   } catch (const Error&) {
     return {};
   }
@@ -53,8 +55,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text = fuzz_text(data, size);
   const size_t end = std::min(text.find('\n'), text.size());
   const std::string header(text.substr(0, end)), body(text.substr(std::min(end + 1, text.size())));
-  const Credential found = stored(body), token{"", "", kSecret}, login{"user", kSecret, ""};
-  for (const Credential& credential : {found, token, login}) {
+  const Credential stored = if_valid(
+      [&] { return stored_credential(parse_json(body, "fuzz"), "r.io", "team/app", "fuzz"); });
+  const Credential printed = if_valid([&] { return helper_credential(body); });
+  const Credential token{"", "", kSecret}, login{"user", kSecret, ""};
+  for (const Credential& credential : {stored, printed, token, login}) {
     for (const char* origin : {"https://r.io", "http://r.io", "http://localhost:5000"}) {
       authenticate(credential, origin, header, body);
     }
@@ -65,16 +70,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 FuzzSeeds fuzz_seeds() {
   const std::string bearer =
       "Bearer realm=\"https://auth.r.io/token\",service=\"r.io\",scope=\"x\"\n";
-  return {
-      {bearer + R"({"auths":{"https://r.io/v1/":{"auth":"dXNlcjpodW50ZXIy"}}})",
-       bearer + R"({"token":"t","expires_in":300})",
-       "Basic realm=x, Bearer realm=http://localhost:5000/t\n" +
-           std::string(R"({"access_token":"t","expires_in":1e9})"),
-       "Basic realm=\"x\"\n" +
-           std::string(R"({"auths":{"r.io/team":{"username":"<token>","password":"p"},
+  return {{bearer + R"({"auths":{"https://r.io/v1/":{"auth":"dXNlcjpodW50ZXIy"}}})",
+           bearer + R"({"token":"t","expires_in":300})",
+           "Basic realm=x, Bearer realm=http://localhost:5000/t\n" +
+               std::string(R"({"access_token":"t","expires_in":1e9})"),
+           bearer + R"({"ServerURL":"r.io","Username":"user","Secret":"hunter2"})",
+           "Basic realm=\"x\"\n" +
+               std::string(R"({"auths":{"r.io/team":{"username":"<token>","password":"p"},
 "r.io":{"identitytoken":"i"}},"credHelpers":{"r.io":"h"},"credsStore":"s"})")},
-      {"Bearer ", "Basic ", "realm=", "https://",   "http://",   "localhost",  "\"",
-       "\\",      ",",      "\n",     "\"auths\":", "\"auth\":", "\"token\":", "\"expires_in\":-1",
-       "OnA=",    "null",   "{}",     "[]",         "?",         "#",          "@",
-       "[::1]"}};
+          {"Bearer ",     "Basic ",
+           "realm=",      "https://",
+           "http://",     "localhost",
+           "\"",          "\\",
+           ",",           "\n",
+           "\"auths\":",  "\"auth\":",
+           "\"token\":",  "\"Username\":",
+           "\"Secret\":", "\"expires_in\":-1",
+           "OnA=",        "null",
+           "{}",          "[]",
+           "?",           "#",
+           "@",           "[::1]"}};
 }
