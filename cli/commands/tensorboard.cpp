@@ -107,32 +107,34 @@ Positional name_positional() {
 }  // namespace
 
 Command tensorboard_create_command() {
-  return {.name = "tensorboard create",
-          .summary = "Create an instance that jobs can write to",
-          .text = embedded("tensorboard.md"),
-          .options = with_cluster(
-              {{.name = "nodeport",
-                .doc = "Kubernetes: also serve it on a port of every node, which `list` shows."},
-               {.name = "storageclass",
-                .kind = Kind::text,
-                .value = "NAME",
-                .doc = "Kubernetes: storage class of its volume. Default: one that is known to be "
-                       "shared among nodes, else the cluster's default."},
-               {.name = "size",
-                .kind = Kind::text,
-                .value = "SIZE",
-                .fallback = "1Gi",
-                .doc = "Kubernetes: size of its volume."},
-               {.name = "image",
-                .kind = Kind::text,
-                .value = "IMAGE",
-                .fallback = "tensorflow/tensorflow:2.19.0",
-                .doc = "Kubernetes: image with `tensorboard` in PATH."}}),
-          .positionals = {name_positional()},
-          .examples = {{"adaptdl tensorboard create curves", "Create an instance named curves."},
-                       {"adaptdl tensorboard create curves --cluster lab --size 10Gi",
-                        "Create it on Kubernetes."}},
-          .run = create};
+  return {
+      .name = "tensorboard create",
+      .summary = "Create an instance that jobs can write to",
+      .text = embedded("tensorboard.md"),
+      .options = with_cluster(
+          {{.name = "nodeport",
+            .doc = "Kubernetes: also serve it, without a password, in the cluster and on a port "
+                   "of every node, which `list` shows."},
+           {.name = "storageclass",
+            .kind = Kind::text,
+            .value = "NAME",
+            .doc = "Kubernetes: storage class of its volume. Default: one that is known to be "
+                   "shared among nodes, else the cluster's default."},
+           {.name = "size",
+            .kind = Kind::text,
+            .value = "SIZE",
+            .fallback = "1Gi",
+            .doc = "Kubernetes: size of its volume."},
+           {.name = "image",
+            .kind = Kind::text,
+            .value = "IMAGE",
+            .fallback = "tensorflow/tensorflow:2.19.0",
+            .doc = "Kubernetes: image with `tensorboard` and `grep` in PATH."}}),
+      .positionals = {name_positional()},
+      .examples = {{"adaptdl tensorboard create curves", "Create an instance named curves."},
+                   {"adaptdl tensorboard create curves --cluster lab --size 10Gi",
+                    "Create it on Kubernetes."}},
+      .run = create};
 }
 
 Command tensorboard_delete_command() {

@@ -131,8 +131,12 @@ spec:
 
 # Stands in for TensorBoard: serves its arguments and the jobs' files over HTTP.
 STAND_IN = """#!/bin/sh
-test "$*" = "--host=0.0.0.0 --logdir=/adaptdl/tensorboard" || exit 1
-exec busybox httpd -f -p 6006 -h /adaptdl/tensorboard
+case "$*" in
+"--host=0.0.0.0 --logdir=/adaptdl/tensorboard") place=6006 ;;
+"--host=127.0.0.1 --logdir=/adaptdl/tensorboard") place=127.0.0.1:6006 ;;
+*) exit 1 ;;
+esac
+exec busybox httpd -f -p $place -h /adaptdl/tensorboard
 """
 
 
@@ -142,13 +146,42 @@ def tensorboard_image(world):
     write(os.path.join(folder, "tensorboard"), STAND_IN)
     os.chmod(os.path.join(folder, "tensorboard"), 0o755)
     shutil.copy(shutil.which("busybox"), os.path.join(folder, "busybox"))
-    if not os.path.lexists(os.path.join(folder, "sh")):
-        os.symlink("busybox", os.path.join(folder, "sh"))
+    for applet in ("sh", "grep"):
+        if not os.path.lexists(os.path.join(folder, applet)):
+            os.symlink("busybox", os.path.join(folder, applet))
     write(os.path.join(folder, "Dockerfile"),
-        b"FROM scratch\nCOPY busybox sh tensorboard /bin/\nENV PATH=/bin\n")
+        b"FROM scratch\nCOPY busybox sh grep tensorboard /bin/\nENV PATH=/bin\n")
     return run_command([world.adaptdl, "image", "build", folder, "-t",
                         os.environ["ADAPTDL_TEST_REGISTRY"] + "/tensorboard"], 0,
                        env={"HOME": world.folder, "PATH": "/nowhere"}).stdout.strip()
+
+
+def hidden_tensorboard(world, user):
+    """Without --nodeport only `proxy` reaches an instance: no other pod, and no node."""
+    if not os.environ.get("ADAPTDL_TEST_REGISTRY"):
+        skip("there is no docker-registry")
+    give_volume(world, "hidden")
+    try:
+        user.run("tensorboard", "create", "hidden", "--image", tensorboard_image(world),
+                 "--storageclass", "hidden")
+        proxy = user.start("tensorboard", "proxy", "hidden")
+        try:
+            urllib.request.urlopen(proxy.stdout.readline().split()[-1], timeout=20).close()
+        except urllib.error.HTTPError as error:
+            check(error.code == 404, "its empty folder is shown", error)
+        space = f"/api/v1/namespaces/{world.space}"
+        pod, = world.api.get(f"{space}/pods")["items"]
+        try:
+            urllib.request.urlopen(f"http://{pod['status']['podIP']}:6006/", timeout=5).close()
+            check(False, "the pod's address is closed")
+        except OSError as error:
+            check("refused" in str(error), "the pod's address is closed", error)
+        check(not world.api.get(f"{space}/services")["items"], "no Service")
+        proxy.send_signal(signal.SIGINT)
+        check(proxy.wait(PATIENCE) == 0, "Ctrl-C", proxy.communicate())
+        user.run("tensorboard", "delete", "hidden")
+    finally:
+        world.api.request("DELETE", "/api/v1/persistentvolumes/hidden")
 
 
 def tensorboards(world, user):
@@ -222,4 +255,5 @@ def shows(url):
 
 
 if __name__ == "__main__":
-    sys.exit(run_tests([registry, tensorboards], given=lambda world: (world, User(world))))
+    sys.exit(run_tests([registry, tensorboards, hidden_tensorboard],
+                       given=lambda world: (world, User(world))))

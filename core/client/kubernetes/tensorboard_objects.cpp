@@ -27,15 +27,22 @@ std::string tensorboard_object_name(const std::string& name) {
   return "adaptdl-tensorboard-" + name;
 }
 
-Json tensorboard_deployment(const std::string& name, const std::string& image) {
+Json tensorboard_deployment(const std::string& name, const std::string& image, bool node_port) {
+  Json probe = {{"httpGet", {{"path", "/"}, {"port", kTensorboardPort}}}};
+  if (!node_port) {  // the kubelet cannot connect, either: whether anything listens there
+    const std::string listener = fmt::format(" 0100007F:{:04X} ", kTensorboardPort);
+    probe = {{"exec", {{"command", {"grep", "-q", listener, "/proc/net/tcp"}}}}};
+  }
   // TensorBoard only reads what jobs wrote, and needs no privilege for that.
   const Json container = {
       {"name", "tensorboard"},
       {"image", image},
       {"command", {"tensorboard"}},
-      {"args", {"--host=0.0.0.0", fmt::format("--logdir={}", kTensorboardFolder)}},
+      {"args",
+       {node_port ? "--host=0.0.0.0" : "--host=127.0.0.1",
+        fmt::format("--logdir={}", kTensorboardFolder)}},
       {"ports", {{{"containerPort", kTensorboardPort}}}},
-      {"readinessProbe", {{"httpGet", {{"path", "/"}, {"port", kTensorboardPort}}}}},
+      {"readinessProbe", std::move(probe)},
       {"securityContext",
        {{"allowPrivilegeEscalation", false}, {"capabilities", {{"drop", {"ALL"}}}}}},
       {"volumeMounts", {{{"name", "logdir"}, {"mountPath", kTensorboardFolder}}}}};
@@ -73,13 +80,13 @@ Json tensorboard_claim(const std::string& name, const Json& spec, const Json& ow
           {"spec", spec}};
 }
 
-Json tensorboard_service(const std::string& name, bool node_port, const Json& owner) {
+Json tensorboard_service(const std::string& name, const Json& owner) {
   return {{"apiVersion", "v1"},
           {"kind", "Service"},
           {"metadata", owned_metadata(name, owner)},
           {"spec",
            {{"selector", labels_of(name)},
-            {"type", node_port ? "NodePort" : "ClusterIP"},
+            {"type", "NodePort"},
             {"ports", {{{"port", kTensorboardPort}, {"targetPort", kTensorboardPort}}}}}}};
 }
 

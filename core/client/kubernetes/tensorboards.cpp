@@ -91,8 +91,9 @@ class KubernetesTensorBoards : public TensorBoards {
       fail("TensorBoard instance {} already exists in namespace {}", name, cluster_.name_space());
     }
     for (const kube::Resource& each : {services(name), claims(name)}) await_removal(each, name);
-    const Json made = client().create(kube::kDeployments.in(cluster_.name_space()),
-                                      tensorboard_deployment(name, options.image));
+    const Json made =
+        client().create(kube::kDeployments.in(cluster_.name_space()),
+                        tensorboard_deployment(name, options.image, options.node_port));
     const Json owner = tensorboard_owner(made);
     try {
       std::string note;
@@ -100,7 +101,9 @@ class KubernetesTensorBoards : public TensorBoards {
         note = fmt::format("it shows the volume {}, which already existed",
                            tensorboard_object_name(name));
       }
-      create_or_adopt(services(name), tensorboard_service(name, options.node_port, owner), name);
+      if (options.node_port) {
+        create_or_adopt(services(name), tensorboard_service(name, owner), name);
+      }
       return note;
     } catch (const Error&) {
       client().remove(deployments(name),
