@@ -235,6 +235,7 @@ _adaptdl() {
       operator--namespace) COMPREPLY=() ;;
       operator--context) COMPREPLY=() ;;
       operator--kubeconfig) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      operator--job-namespace) COMPREPLY=() ;;
       operator--only) COMPREPLY=() ;;
       operator--policy) COMPREPLY=() ;;
       operator--policy-option) COMPREPLY=() ;;
@@ -243,8 +244,11 @@ _adaptdl() {
       operator--address) COMPREPLY=() ;;
       operator--supervisor-port) COMPREPLY=() ;;
       operator--supervisor-url) COMPREPLY=() ;;
+      operator--supervisor-https-port) COMPREPLY=() ;;
+      operator--supervisor-https-url) COMPREPLY=() ;;
       operator--metrics-port) COMPREPLY=() ;;
       operator--webhook-port) COMPREPLY=() ;;
+      operator--webhook-client-ca) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       operator--certificate-lifetime) COMPREPLY=() ;;
       operator--kube-api-qps) COMPREPLY=() ;;
       operator--kube-api-burst) COMPREPLY=() ;;
@@ -328,7 +332,7 @@ _adaptdl() {
       install) flags="$flags -n --namespace --image -f --values --set --context --kubeconfig -y --yes --dry-run --timeout -o --format" ;;
       upgrade) flags="$flags --image -f --values --set --reset-values --context --kubeconfig -y --yes --dry-run --timeout" ;;
       uninstall) flags="$flags --keep-jobs --context --kubeconfig -y --yes --timeout" ;;
-      operator) flags="$flags --namespace --context --kubeconfig --only --policy --policy-option --interval --accelerator-label --address --supervisor-port --supervisor-url --metrics-port --webhook-port --certificate-lifetime --kube-api-qps --kube-api-burst --min-nodes --max-nodes --placeholder-image --placeholder-spec --expander-interval --scale-down-delay --default-resources --load-pickles --no-network-policies --patch-pods --patch-containers" ;;
+      operator) flags="$flags --namespace --context --kubeconfig --job-namespace --only --policy --policy-option --interval --accelerator-label --address --supervisor-port --supervisor-url --supervisor-https-port --supervisor-https-url --metrics-port --webhook-port --webhook-client-ca --certificate-lifetime --kube-api-qps --kube-api-burst --min-nodes --max-nodes --placeholder-image --placeholder-spec --expander-interval --scale-down-delay --default-resources --load-pickles --no-network-policies --patch-pods --patch-containers" ;;
       image-build) flags="$flags -t --tag -f --dockerfile --base --archive --platform --build-arg --plain-http -o --format" ;;
       image-push) flags="$flags --context --kubeconfig --base --with-torch --archive --plain-http -o --format" ;;
       simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --rules --interference --seed --timeline --plot -o --format" ;;
@@ -416,7 +420,7 @@ _adaptdl_takes_value() {
     install-n|install--namespace|install--image|install-f|install--values|install--set|install--context|install--kubeconfig|install--timeout|install-o|install--format) return 0 ;;
     upgrade--image|upgrade-f|upgrade--values|upgrade--set|upgrade--context|upgrade--kubeconfig|upgrade--timeout) return 0 ;;
     uninstall--context|uninstall--kubeconfig|uninstall--timeout) return 0 ;;
-    operator--namespace|operator--context|operator--kubeconfig|operator--only|operator--policy|operator--policy-option|operator--interval|operator--accelerator-label|operator--address|operator--supervisor-port|operator--supervisor-url|operator--metrics-port|operator--webhook-port|operator--certificate-lifetime|operator--kube-api-qps|operator--kube-api-burst|operator--min-nodes|operator--max-nodes|operator--placeholder-image|operator--placeholder-spec|operator--expander-interval|operator--scale-down-delay|operator--default-resources|operator--patch-pods|operator--patch-containers) return 0 ;;
+    operator--namespace|operator--context|operator--kubeconfig|operator--job-namespace|operator--only|operator--policy|operator--policy-option|operator--interval|operator--accelerator-label|operator--address|operator--supervisor-port|operator--supervisor-url|operator--supervisor-https-port|operator--supervisor-https-url|operator--metrics-port|operator--webhook-port|operator--webhook-client-ca|operator--certificate-lifetime|operator--kube-api-qps|operator--kube-api-burst|operator--min-nodes|operator--max-nodes|operator--placeholder-image|operator--placeholder-spec|operator--expander-interval|operator--scale-down-delay|operator--default-resources|operator--patch-pods|operator--patch-containers) return 0 ;;
     image-build-t|image-build--tag|image-build-f|image-build--dockerfile|image-build--base|image-build--archive|image-build--platform|image-build--build-arg|image-build-o|image-build--format) return 0 ;;
     image-push--context|image-push--kubeconfig|image-push--base|image-push--archive|image-push-o|image-push--format) return 0 ;;
     simulate--profiles|simulate--workload|simulate--nodes|simulate--gpus-per-node|simulate--cluster|simulate--policy|simulate--policy-option|simulate--interval|simulate--event-gap|simulate--rescale-cost|simulate--lengths|simulate--rules|simulate--interference|simulate--seed|simulate--timeline|simulate--plot|simulate-o|simulate--format) return 0 ;;

@@ -84,10 +84,10 @@ _adaptdl_tensorboard() {
     '-q[Print only results and errors.]' \
     '--quiet[Print only results and errors.]' \
     '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
-    '--nodeport[Kubernetes\: also serve it on a port of every node, which `list` shows.]' \
+    '--nodeport[Kubernetes\: also serve it, without a password, in the cluster and on a port of every node, which `list` shows.]' \
     '--storageclass[Kubernetes\: storage class of its volume. Default\: one that is known to be shared among nodes, else the cluster'\''s default.]:NAME: ' \
     '--size[Kubernetes\: size of its volume.]:SIZE: ' \
-    '--image[Kubernetes\: image with `tensorboard` in PATH.]:IMAGE: ' \
+    '--image[Kubernetes\: image with `tensorboard` and `grep` in PATH.]:IMAGE: ' \
     '--cluster[Cluster\: local (this machine), kubernetes (the current context), or the name of a context. Default\: that of `adaptdl cluster use`, else local.]:NAME: ' \
     '-n[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
     '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
@@ -943,6 +943,7 @@ _adaptdl() {
     '--namespace[Namespace of the operator'\''s lease and key. Default\: that of the pod or context.]:NAME: ' \
     '--context[Context of the kubeconfig. Default\: the current one.]:NAME: ' \
     '--kubeconfig[Kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
+    '*--job-namespace[Run only the jobs of this namespace. Default\: those of all.]:NAME: ' \
     '--only[Run only these components\: controller, allocator, expander, supervisor, webhook, metrics. Default\: all.]:PART\[,PART\]: ' \
     '--policy[Scheduling policy (adaptdl-policy(5)).]:NAME: ' \
     '*--policy-option[Set an option of the policy.]:OPTION=NUMBER: ' \
@@ -951,9 +952,12 @@ _adaptdl() {
     '--address[Address on which supervisor and metrics listen.]:ADDRESS: ' \
     '--supervisor-port[Port of the supervisor; 0\: any free port.]:PORT: ' \
     '--supervisor-url[URL under which jobs reach the supervisor, such as that of its service. Default\: this process on 127.0.0.1, for pods in the host'\''s network.]:URL: ' \
+    '--supervisor-https-port[Port of the supervisor over HTTPS, which live jobs use; 0\: any free port. Default\: none, and live jobs use HTTP.]:PORT: ' \
+    '--supervisor-https-url[URL under which live jobs reach the supervisor over HTTPS. Default\: as for --supervisor-url.]:URL: ' \
     '--metrics-port[Port of /livez, /readyz and /metrics; 0\: any free port.]:PORT: ' \
     '--webhook-port[Port of the webhook (/validate, HTTPS) for the API server; 0\: any free port. Default\: no webhook.]:PORT: ' \
-    '--certificate-lifetime[Lifetime of the webhook'\''s certificate, which is renewed when a third of it is left; that of its authority is four times as long.]:DURATION: ' \
+    '--webhook-client-ca[CA certificates (PEM) of the certificate that the API server shows to webhooks; others are refused. Default\: any client may ask.]:FILE:_files' \
+    '--certificate-lifetime[Lifetime of the certificates of the webhook and the supervisor, which are renewed when a third of it is left.]:DURATION: ' \
     '--kube-api-qps[Requests to the API server per second; further ones wait. 0\: no limit.]:N: ' \
     '--kube-api-burst[Requests to the API server at once, after a time with fewer.]:N: ' \
     '--min-nodes[Number of nodes to keep even if no job needs them.]:N: ' \

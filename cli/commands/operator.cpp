@@ -11,6 +11,7 @@
 #include "cli/frame/output.h"
 #include "cli/frame/parse.h"
 #include "core/base/crypto.h"
+#include "core/base/files.h"
 #include "core/base/interruption.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
@@ -27,6 +28,7 @@ Json json_option(const Arguments& arguments, const char* name) {
   return text.empty() ? Json() : parse_json(text, fmt::format("--{}", name));
 }
 
+constexpr size_t kMaxAuthorities = 1u << 20;       // bytes
 constexpr double kLongestInterval = 86400;         // s
 constexpr double kLongestLife = 10 * 365 * 86400;  // s
 
@@ -93,6 +95,7 @@ void serve(const Arguments& arguments, const Cancellation& stop) {
   kube::Client client(kube::load_config(where), how);
 
   options.name_space = client.config().name_space;
+  options.job_namespaces = arguments.list("job-namespace");
   options.identity = identity();
   options.policy = arguments.text("policy");
   options.policy_options = policy_options(arguments.list("policy-option"));
@@ -104,6 +107,14 @@ void serve(const Arguments& arguments, const Cancellation& stop) {
   options.metrics_port = static_cast<uint16_t>(arguments.integer("metrics-port"));
   if (arguments.given("webhook-port")) {
     options.webhook_port = static_cast<uint16_t>(arguments.integer("webhook-port"));
+  }
+  options.secure_supervisor_url = arguments.text("supervisor-https-url");
+  if (arguments.given("supervisor-https-port")) {
+    options.secure_supervisor_port =
+        static_cast<uint16_t>(arguments.integer("supervisor-https-port"));
+  }
+  if (const std::string file = arguments.text("webhook-client-ca"); !file.empty()) {
+    options.webhook_client_authorities = read_file(file, kMaxAuthorities);
   }
   options.certificate_life_s = arguments.seconds("certificate-lifetime", 1, kLongestLife);
   options.pods.scheduler_version = kSchedulerVersion;
@@ -131,6 +142,9 @@ void serve(const Arguments& arguments, const Cancellation& stop) {
   kubernetes::Operator serving(client, options, stop);
   log_info("operator {} of namespace {}; supervisor at {}, metrics at {}/metrics", options.identity,
            options.name_space, serving.supervisor_url(), serving.metrics_url());
+  if (const std::string url = serving.secure_supervisor_url(); !url.empty()) {
+    log_info("supervisor over HTTPS at {}", url);
+  }
   serving.run();
 }
 
@@ -160,6 +174,11 @@ Command operator_command() {
                 "Namespace of the operator's lease and key. Default: that of the pod or context."},
            context_option(),
            kubeconfig_option(),
+           {.name = "job-namespace",
+            .kind = Kind::text,
+            .value = "NAME",
+            .doc = "Run only the jobs of this namespace. Default: those of all.",
+            .repeat = true},
            {.name = "only",
             .kind = Kind::text,
             .value = "PART[,PART]",
@@ -202,6 +221,18 @@ Command operator_command() {
             .value = "URL",
             .doc = "URL under which jobs reach the supervisor, such as that of its service. "
                    "Default: this process on 127.0.0.1, for pods in the host's network."},
+           {.name = "supervisor-https-port",
+            .kind = Kind::integer,
+            .value = "PORT",
+            .doc = "Port of the supervisor over HTTPS, which live jobs use; 0: any free port. "
+                   "Default: none, and live jobs use HTTP.",
+            .min = 0,
+            .max = 65535},
+           {.name = "supervisor-https-url",
+            .kind = Kind::text,
+            .value = "URL",
+            .doc = "URL under which live jobs reach the supervisor over HTTPS. Default: as for "
+                   "--supervisor-url."},
            {.name = "metrics-port",
             .kind = Kind::integer,
             .value = "PORT",
@@ -216,12 +247,17 @@ Command operator_command() {
                    "Default: no webhook.",
             .min = 0,
             .max = 65535},
+           {.name = "webhook-client-ca",
+            .kind = Kind::file,
+            .value = "FILE",
+            .doc = "CA certificates (PEM) of the certificate that the API server shows to "
+                   "webhooks; others are refused. Default: any client may ask."},
            {.name = "certificate-lifetime",
             .kind = Kind::text,
             .value = "DURATION",
             .fallback = "2160h",
-            .doc = "Lifetime of the webhook's certificate, which is renewed when a third of it is "
-                   "left; that of its authority is four times as long."},
+            .doc = "Lifetime of the certificates of the webhook and the supervisor, which are "
+                   "renewed when a third of it is left."},
            {.name = "kube-api-qps",
             .kind = Kind::integer,
             .value = "N",

@@ -49,6 +49,10 @@ std::shared_ptr<asio::ssl::context> make_tls(const HttpTls& tls) {
   if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
     fail("the key does not match the certificate: give a matching pair");
   }
+  if (tls.client_authorities.empty()) return context;
+  context->add_certificate_authority(asio::buffer(tls.client_authorities), error);
+  if (error) fail("the clients' authorities are not valid PEM: {}", error.message());
+  context->set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert, error);
   return context;
 }
 

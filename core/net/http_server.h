@@ -31,6 +31,7 @@ namespace adaptdl {
 struct HttpTls {
   std::string certificate;
   std::string key;
+  std::string client_authorities = {};  // that must have signed a client's own; "": it needs none
 };
 
 struct HttpServerRequest {
@@ -103,7 +104,7 @@ using HttpHandler = std::function<void(HttpServerRequest request, HttpReply repl
 class HttpServer {
  public:
   // The server listens when the constructor returns. Throws Error "ADDRESS:PORT: ..." if it cannot
-  // listen, or if the certificate or the key is invalid. A port whose former owner has died is free
+  // listen, or if a certificate or the key is invalid. A port whose former owner has died is free
   // at once (SO_REUSEADDR). Descriptors are close-on-exec; the thread blocks all signals.
   HttpServer(const HttpServerOptions& options, HttpHandler handler);
   // As stop() without grace.

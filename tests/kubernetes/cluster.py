@@ -22,6 +22,7 @@ NODE = "adaptdl-test"
 FORWARDING = "/proc/sys/net/ipv4/ip_forward"
 IMAGE = "localhost/adaptdl-busybox:1"
 HERE = os.path.dirname(os.path.abspath(__file__))
+KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
 
 
 def containerd_cgroups():
@@ -92,31 +93,50 @@ class Cluster:
 
     def make_keys(self):
         self.write("pki/cnf", "[req]\ndistinguished_name=dn\n[dn]\n")
-        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-        self.openssl("req", "-x509", "-config", "cnf", *key, "-keyout", "ca.key", "-out", "ca.crt",
+        self.openssl("req", "-x509", "-config", "cnf", *KEY, "-keyout", "ca.key", "-out", "ca.crt",
                      "-subj", "/CN=test-ca", "-addext", "basicConstraints=critical,CA:TRUE")
         self.openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "account.key")
         self.openssl("ec", "-in", "account.key", "-pubout", "-out", "account.pub")
         for name, subject in {
-                "server": "/CN=server", "admin": "/O=system:masters/CN=admin",
+                "server": "/CN=server", "webhooks": "/CN=api-server",
+                "admin": "/O=system:masters/CN=admin",
                 "kubelet": f"/O=system:nodes/CN=system:node:{NODE}"}.items():
-            self.openssl(
-                "req", "-x509", "-config", "cnf", "-CA", "ca.crt", "-CAkey", "ca.key", *key,
-                "-keyout", name + ".key", "-out", name + ".crt", "-subj", subject,
-                "-addext", "extendedKeyUsage=serverAuth,clientAuth",
-                "-addext", "basicConstraints=critical,CA:FALSE",
-                "-addext", f"subjectAltName=DNS:localhost,DNS:{NODE},IP:127.0.0.1,"
-                           f"IP:10.{self.network}.0.1,IP:10.{self.network}.16.1")
+            self.make_certificate(name, subject, "DNS:localhost", f"DNS:{NODE}", "IP:127.0.0.1",
+                                  f"IP:10.{self.network}.0.1", f"IP:10.{self.network}.16.1")
         for name in ("admin", "kubelet"):
-            # With paths relative to the file, as in users' files.
-            self.write(name, json.dumps({
-                "apiVersion": "v1", "kind": "Config", "current-context": "test",
-                "clusters": [{"name": "test", "cluster": {
-                    "server": f"https://127.0.0.1:{self.api}",
-                    "certificate-authority": "pki/ca.crt"}}],
-                "users": [{"name": name, "user": {
-                    "client-certificate": f"pki/{name}.crt", "client-key": f"pki/{name}.key"}}],
-                "contexts": [{"name": "test", "context": {"cluster": "test", "user": name}}]}))
+            self.write_kubeconfig(name, f"https://127.0.0.1:{self.api}")
+
+    def make_certificate(self, name, subject, *addresses):
+        """Writes NAME.crt and NAME.key, which the cluster trusts, to its folder of keys."""
+        self.openssl(
+            "req", "-x509", "-config", "cnf", "-CA", "ca.crt", "-CAkey", "ca.key", *KEY,
+            "-keyout", name + ".key", "-out", name + ".crt", "-subj", subject,
+            "-addext", "extendedKeyUsage=serverAuth,clientAuth",
+            "-addext", "basicConstraints=critical,CA:FALSE",
+            "-addext", "subjectAltName=" + ",".join(addresses))
+
+    def write_kubeconfig(self, name, server):
+        """Of the user whose certificate has this name; returns its path. Its paths are relative to
+        the file, as in users' files."""
+        return self.write(name, json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {
+                "server": server, "certificate-authority": "pki/ca.crt"}}],
+            "users": [{"name": name, "user": {
+                "client-certificate": f"pki/{name}.crt", "client-key": f"pki/{name}.key"}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": name}}]}))
+
+    def write_admission(self):
+        """The API server's settings by which it shows webhooks a certificate; returns the path."""
+        user = {name: os.path.join(self.pki, f"webhooks.{end}")
+                for name, end in (("client-certificate", "crt"), ("client-key", "key"))}
+        users = self.write("webhooks", json.dumps({
+            "apiVersion": "v1", "kind": "Config", "users": [{"name": "*", "user": user}]}))
+        return self.write("admission.json", json.dumps({
+            "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration",
+            "plugins": [{"name": "ValidatingAdmissionWebhook", "configuration": {
+                "apiVersion": "apiserver.config.k8s.io/v1",
+                "kind": "WebhookAdmissionConfiguration", "kubeConfigFile": users}}]}))
 
     # ---- control plane
 
@@ -151,6 +171,7 @@ class Cluster:
             "--endpoint-reconciler-type", "none", "--etcd-servers", url,
             # No kube-proxy: the API server calls webhooks at their pods.
             "--enable-aggregator-routing=true",
+            "--admission-control-config-file", self.write_admission(),
             "--tls-cert-file", key("server.crt"), "--tls-private-key-file", key("server.key"),
             "--client-ca-file", key("ca.crt"), "--authorization-mode", "Node,RBAC",
             "--service-cluster-ip-range", f"10.{self.network}.16.0/20",

@@ -9,11 +9,14 @@ import base64
 import json
 import os
 import re
+import socket
 import ssl
 import sys
 import time
+import urllib.error
+import urllib.request
 
-from support import Results, check, end_by_sigterm, read, run_command, skip_all, wait_until
+from support import Results, check, end_by_sigterm, read, run_command, skip_all, wait_until, write
 from world import GROUP, IMAGE, Api
 
 REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
@@ -176,6 +179,79 @@ def refuses(world):
     check(status == 200, "labels may change", answer)
 
 
+def as_operator(world, method, path, body=None):
+    """(status, message) of a request with the operators' credentials. Nothing is stored."""
+    token = world.api.create(f"/api/v1/namespaces/{SPACE}/serviceaccounts/adaptdl/token",
+                             {"spec": {}})["status"]["token"]
+    request = urllib.request.Request(
+        f"https://{world.api.address.netloc}{path}?dryRun=All", method=method,
+        data=json.dumps(body).encode() if body else None,
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
+    tls = ssl.create_default_context(cafile=os.path.join(os.path.dirname(world.kubeconfig),
+                                                         "pki/ca.crt"))
+    try:
+        with urllib.request.urlopen(request, timeout=30, context=tls) as answer:
+            return answer.status, ""
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)["message"]
+
+
+def owned(kind, **fields):
+    """An object with a job as its owner."""
+    owner = {"apiVersion": "adaptdl.petuum.com/v1", "kind": "AdaptDLJob", "name": "x", "uid": "x"}
+    return {"apiVersion": "v1", "kind": kind,
+            "metadata": {"name": "tried", "ownerReferences": [owner]}, **fields}
+
+
+def tied(world):
+    """Who has the operators' credentials may make only what belongs to jobs, where jobs may be."""
+    container = {"name": "main", "image": IMAGE}
+    pod = owned("Pod", spec={"containers": [container]})
+    secret = owned("Secret", data={})
+    default, system = "/api/v1/namespaces/default/", "/api/v1/namespaces/kube-system/"
+    for kind, thing in (("pods", pod), ("secrets", secret)):
+        status, said = as_operator(world, "POST", default + kind, thing)
+        check(status == 201, "what belongs to a job", said)
+        status, said = as_operator(world, "POST", system + kind, thing)
+        check(status == 422 and "in the namespaces of the cluster itself" in said, "kube-system",
+              status, said)
+        del thing["metadata"]["ownerReferences"]
+        status, said = as_operator(world, "POST", default + kind, thing)
+        check(status == 422 and "only what belongs to an AdaptDLJob" in said, "of no job", status,
+              said)
+    name = world.pods()[0]["metadata"]["name"]
+    status, said = as_operator(world, "DELETE", f"/api/v1/namespaces/{SPACE}/pods/{name}")
+    check(status == 422 and "only what belongs to an AdaptDLJob" in said, "another's pod", status,
+          said)
+
+
+def in_namespaces(world):
+    """With job.namespaces the operators run jobs there only, and may not do more."""
+    world.api.create("/api/v1/namespaces", {"metadata": {"name": "others"}})
+    try:
+        world.run("upgrade", "--set", "job.namespaces=[default]", "--timeout", "90")
+        wait_until(lambda: len(world.pods()) == 2, "those of before are gone", 40)
+        elsewhere = f"{GROUP}/namespaces/others/adaptdljobs"
+        job = {"apiVersion": "adaptdl.petuum.com/v1", "kind": "AdaptDLJob",
+               "metadata": {"name": "elsewhere"}, "spec": job_spec("sleep 1")}
+        world.api.create(elsewhere, job)
+        status, answer = world.create_job("here", job_spec("sleep 1"))
+        check(status == 201, "a job there", answer)
+        wait_until(lambda: world.job("here").get("status", {}).get("phase") == "Succeeded",
+                   "it succeeds")
+        check("status" not in world.api.get(elsewhere + "/elsewhere"), "the other is left alone")
+        pod = owned("Pod", spec={"containers": [{"name": "main", "image": IMAGE}]})
+        status, said = as_operator(world, "POST", "/api/v1/namespaces/others/pods", pod)
+        check(status == 403 and "cannot create resource" in said, "no right elsewhere", status,
+              said)
+        world.run("upgrade", "--set", "job.namespaces=[]", "--timeout", "90")
+        wait_until(lambda: world.api.get(elsewhere + "/elsewhere").get("status", {}).get(
+            "phase") == "Succeeded", "all namespaces again")
+    finally:
+        world.api.request("DELETE", f"{GROUP}/namespaces/default/adaptdljobs/here")
+        world.api.request("DELETE", "/api/v1/namespaces/others")
+
+
 def measured(world):
     """The running operator serves the series used by the dashboard and the alerts."""
     text = ""
@@ -193,15 +269,62 @@ def measured(world):
             check(f"# TYPE {name} " in text, f"{file}: {name}")
 
 
+def port_of(pod, name):
+    port, = [port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]
+             if port["name"] == name]
+    return port
+
+
+def serves_https(world):
+    """Live jobs' launchers can reach the supervisor over HTTPS, and know its certificate."""
+    secret = world.api.get(f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-supervisor-certificate")
+    tls = ssl.create_default_context(
+        cadata=base64.b64decode(secret["data"]["ca.crt"]).decode())
+    for pod in world.pods():
+        place = pod["status"]["podIP"], port_of(pod, "supervisor-tls")
+        with socket.create_connection(place, timeout=10) as plain, \
+                tls.wrap_socket(plain, server_hostname="adaptdl-supervisor") as secure:
+            secure.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            check(b" 200 " in secure.recv(1000), "it answers")
+
+
+def knows_callers(world):
+    """With webhook.clientCA only the API server is answered, which shows a certificate."""
+    pki = os.path.join(os.path.dirname(world.kubeconfig), "pki")
+
+    def upgrade(authority):
+        values = write(os.path.join(pki, "values.json"), json.dumps(
+            {"webhook": {"clientCA": authority, "failurePolicy": "Fail"}}))
+        world.run("upgrade", "--values", values, "--timeout", "90")
+        wait_until(lambda: len(world.pods()) == 2, "those of before are gone", 40)
+
+    upgrade(read(os.path.join(pki, "ca.crt")))
+    spec = job_spec("sleep 1")
+    del spec["template"]["spec"]["containers"][0]["name"]
+    status, answer = world.create_job("nameless", spec)
+    check(status == 422 and "containers[0].name" in answer["message"], "it is answered", answer)
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    place = world.pods()[0]["status"]["podIP"], port_of(world.pods()[0], "validator")
+    try:
+        with socket.create_connection(place, timeout=10) as plain, tls.wrap_socket(plain) as secure:
+            secure.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            told = secure.recv(1000)
+    except ssl.SSLError as error:
+        told = str(error).encode()
+    check(b" 200 " not in told and b"CERTIFICATE_REQUIRED" in told.upper().replace(b" ", b"_"),
+          "who shows none is not", told)
+    upgrade(None)
+
+
 def all_serve_certificate(world):
     """Whether each operator uses the certificate in the secret."""
     secret = world.api.get(f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-webhook-certificate")
     current = ssl.PEM_cert_to_DER_cert(base64.b64decode(secret["data"]["tls.crt"]).decode())
     for pod in world.pods():
-        port, = [port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]
-                 if port["name"] == "validator"]
         try:
-            served = ssl.get_server_certificate((pod["status"]["podIP"], port), timeout=5)
+            served = ssl.get_server_certificate((pod["status"]["podIP"],
+                                                 port_of(pod, "validator")), timeout=5)
         except OSError:
             return False
         if ssl.PEM_cert_to_DER_cert(served) != current:
@@ -328,8 +451,9 @@ def main():
     world.image = world.run("image", "push", f"{REGISTRY}/adaptdl")[0].strip()
     before = world.all_objects()
     results = Results()
-    for test in (unknown_kind, not_pulled, no_room, ready, runs_a_job, refuses, measured, rotates,
-                 upgraded, another_policy, denied_nothing, uninstalled, keeps_images):
+    for test in (unknown_kind, not_pulled, no_room, ready, runs_a_job, refuses, tied, measured,
+                 serves_https, knows_callers, rotates, in_namespaces, upgraded, another_policy,
+                 denied_nothing, uninstalled, keeps_images):
         if len(sys.argv) > 2 and test.__name__ not in sys.argv[2:]:
             continue
         # Each test needs the ones before it.

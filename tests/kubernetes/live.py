@@ -4,6 +4,7 @@ Usage: live.py ADAPTDL [TEST...], with ADAPTDL_TEST_KUBECONFIG, ADAPTDL_TEST_IMA
 ADAPTDL_TEST_REGISTRY.
 """
 
+import base64
 import os
 import re
 import sys
@@ -12,7 +13,7 @@ import time
 from commands import User, give_volume
 from projects import tensorboard_image
 from support import check, check_charts, run_command, skip_all, wait_until, write
-from world import run_tests
+from world import OPTIONS, run_tests
 
 REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
 
@@ -89,6 +90,12 @@ def trains(trainer):
     user.run("scale", name, "2")
     trainer.wait_replicas(name, 2)
     trainer.wait_said(name, "replicas 3 -> 2")
+    world.wait_status(name, lambda status: status.get("train", {}).get("globalBatchSize"),
+                      "its hints arrive")
+    secret, = world.api.get(f"/api/v1/namespaces/{world.space}/secrets?labelSelector="
+                            f"adaptdl%2Fjob%3D{name}")["items"]
+    token = base64.b64decode(secret["data"]["token"]).decode()
+    check(token not in trainer.launcher_said(name), "its token is in no log")
 
     victim = next(pod for pod in world.pods(name) if not pod.endswith("-0"))
     world.api.request("DELETE", f"/api/v1/namespaces/{world.space}/pods/{victim}"
@@ -135,8 +142,10 @@ def finishes(trainer):
 def main():
     if not REGISTRY:
         skip_all("there is no docker-registry")
+    # Nothing listens at the HTTP address: its pods use HTTPS alone.
     return run_tests([no_image, trains, finishes], given=lambda world: (Trainer(world),),
-                     reachable=True)
+                     options=(*OPTIONS, "--supervisor-url", "http://127.0.0.1:9",
+                              "--supervisor-https-port", "0"), reachable=True)
 
 
 if __name__ == "__main__":

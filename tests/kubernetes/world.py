@@ -43,18 +43,19 @@ class Api:
         self.tls.load_cert_chain(os.path.join(folder, user["client-certificate"]),
                                  os.path.join(folder, user["client-key"]))
 
-    def request(self, method, path, body=None, kind="application/json"):
+    def request(self, method, path, body=None, kind="application/json",
+                accept="application/json"):
         """(status, answer)."""
         connection = http.client.HTTPSConnection(self.address.hostname, self.address.port,
                                                  context=self.tls, timeout=30)
         with contextlib.closing(connection):
             connection.request(method, path, body if isinstance(body, (bytes, type(None)))
-                               else json.dumps(body), {"Content-Type": kind})
+                               else json.dumps(body), {"Content-Type": kind, "Accept": accept})
             answer = connection.getresponse()
             data = answer.read()
         try:
             return answer.status, json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             return answer.status, data.decode(errors="replace")
 
     @contextlib.contextmanager
@@ -79,15 +80,23 @@ class Api:
         return answer
 
 
+class Place:
+    """Where an operator runs. `before`: what starts it on another host; None: as of the World."""
+
+    def __init__(self, before=(), kubeconfig=None, address=None):
+        self.before, self.kubeconfig, self.address = before, kubeconfig, address
+
+
 class Operator:
-    def __init__(self, world, number, options):
+    def __init__(self, world, number, options, place):
+        self.place = place
         self.log = os.path.join(world.folder, f"operator-{number}.log")
         with open(self.log, "ab") as log:
             self.process = world.processes.start(
-                [world.adaptdl, "operator", "--kubeconfig", world.kubeconfig, "--namespace",
-                 "adaptdl",
-                 "--address", world.address, "--supervisor-port", "0", "--metrics-port", "0",
-                 *options], stdout=log, stderr=log)
+                [*place.before, world.adaptdl, "operator", "--kubeconfig",
+                 place.kubeconfig or world.kubeconfig, "--namespace", "adaptdl",
+                 "--address", place.address or world.address, "--supervisor-port", "0",
+                 "--metrics-port", "0", *options], stdout=log, stderr=log)
 
     def said(self):
         return read(self.log)
@@ -99,9 +108,9 @@ class Operator:
     def metrics(self):
         """{series: value}"""
         with urllib.request.urlopen(self.url("metrics") + "/metrics", timeout=20) as answer:
-            lines = answer.read().decode().splitlines()
+            lines = answer.read().decode().split("\n")
         return {name: float(value) for name, value in (
-            line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+            line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))}
 
     def leads(self):
         check(self.process.poll() is None, "the operator ended", self.log)
@@ -135,9 +144,12 @@ class World:
         return next(address["address"] for address in node["status"]["addresses"]
                     if address["type"] == "InternalIP")
 
+    def next_place(self):
+        return Place()
+
     def start_operator(self, *more):
         self.count += 1
-        operator = Operator(self, self.count, (*self.options, *more))
+        operator = Operator(self, self.count, (*self.options, *more), self.next_place())
         self.operators.append(operator)
         return operator
 
@@ -232,17 +244,25 @@ class World:
         secret, = self.api.get(f"/api/v1/namespaces/{self.space}/secrets?labelSelector="
                                f"adaptdl%2Fjob%3D{name}")["items"]
         token = base64.b64decode(secret["data"]["token"]).decode()
-        url = self.operators[-1].url("supervisor") + f"/j/{token}{path}"
-        request = urllib.request.Request(url, method=method,
+        operator = self.operators[-1]
+        request = urllib.request.Request(operator.url("supervisor") + f"/j/{token}{path}",
+                                         method=method,
                                          data=json.dumps(body).encode() if body else None)
-        try:
-            with urllib.request.urlopen(request, timeout=40) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+
+        def ask():
+            try:
+                with urllib.request.urlopen(request, timeout=40) as answer:
+                    return answer.status, answer.read().decode()
+            except urllib.error.HTTPError as error:
+                return error.code, error.read().decode()
+        return self.beside(operator, ask)
+
+    def beside(self, _operator, function):
+        """The result of a function that is called on the operator's host."""
+        return function()
 
 
-def run_tests(tests, given=lambda world: (world,), reachable=False):
+def run_tests(tests, given=lambda world: (world,), reachable=False, options=OPTIONS):
     """Runs tests of an operator, each in its own namespace; returns the program's exit code.
 
     The program's arguments are the path of adaptdl and names of tests; without names all run.
@@ -254,7 +274,7 @@ def run_tests(tests, given=lambda world: (world,), reachable=False):
     end_by_sigterm()
     results = Results()
     with tempfile.TemporaryDirectory(prefix="adaptdl-world-") as folder:
-        world = World(os.path.abspath(adaptdl), folder, reachable=reachable)
+        world = World(os.path.abspath(adaptdl), folder, options=options, reachable=reachable)
         arguments = given(world)
         try:
             world.prepare()

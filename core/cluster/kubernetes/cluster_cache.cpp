@@ -96,7 +96,8 @@ void trim_node(Json& node) {
   });
 }
 
-ClusterCache::ClusterCache(kube::Client& client, Listener listener, std::string accelerator_label)
+ClusterCache::ClusterCache(kube::Client& client, Listener listener, std::string accelerator_label,
+                           const std::vector<std::string>& namespaces)
     : client_(client),
       listener_(std::move(listener)),
       accelerator_label_(std::move(accelerator_label)),
@@ -111,34 +112,54 @@ ClusterCache::ClusterCache(kube::Client& client, Listener listener, std::string 
           {.added = [this](const kube::Object& now) { pod_changed(*now, false); },
            .updated = [this](const kube::Object&,
                              const kube::Object& now) { pod_changed(*now, false); },
-           .deleted = [this](const kube::Object& before) { pod_changed(*before, true); }}),
-      jobs_informer_(
-          client, kJobs, {.trim = trim_job},
-          {.added =
-               [this](const kube::Object& now) {
-                 job_changed(*now);
-                 listener_.capacity();
-               },
-           .updated =
-               [this](const kube::Object& before, const kube::Object& now) {
-                 job_changed(*now);
-                 std::string problem;
-                 if (concerns_allocator(read_job(*before, problem), read_job(*now, problem))) {
-                   listener_.capacity();
-                 }
-               },
-           .deleted =
-               [this](const kube::Object& before) {
-                 job_changed(*before);
-                 listener_.capacity();
-               }}) {}
+           .deleted = [this](const kube::Object& before) { pod_changed(*before, true); }}) {
+  for (const std::string& name : namespaces) jobs_informers_[name] = watch_jobs(name);
+  if (namespaces.empty()) jobs_informers_[""] = watch_jobs("");
+}
+
+std::unique_ptr<kube::Informer> ClusterCache::watch_jobs(const std::string& name_space) {
+  return std::make_unique<kube::Informer>(
+      client_, kJobs.in(name_space), kube::InformerOptions{.trim = trim_job},
+      kube::InformerCallbacks{.added =
+                                  [this](const kube::Object& now) {
+                                    job_changed(*now);
+                                    listener_.capacity();
+                                  },
+                              .updated =
+                                  [this](const kube::Object& before, const kube::Object& now) {
+                                    job_changed(*now);
+                                    std::string problem;
+                                    if (concerns_allocator(read_job(*before, problem),
+                                                           read_job(*now, problem))) {
+                                      listener_.capacity();
+                                    }
+                                  },
+                              .deleted =
+                                  [this](const kube::Object& before) {
+                                    job_changed(*before);
+                                    listener_.capacity();
+                                  }});
+}
+
+kube::Object ClusterCache::find_job(const std::string& id) const {
+  const size_t slash = id.find('/');
+  const std::string name_space = id.substr(0, slash);
+  const bool all = jobs_informers_.contains("");
+  const auto informer = jobs_informers_.find(all ? "" : name_space);
+  if (informer == jobs_informers_.end()) return nullptr;
+  return informer->second->find(name_space, id.substr(slash + 1));
+}
 
 bool ClusterCache::synced() const {
-  return jobs_informer_.synced() && pods_informer_.synced() && nodes_informer_.synced();
+  return pods_informer_.synced() && nodes_informer_.synced() &&
+         std::all_of(jobs_informers_.begin(), jobs_informers_.end(),
+                     [](const auto& entry) { return entry.second->synced(); });
 }
 
 std::string ClusterCache::problem() const {
-  for (const kube::Informer* informer : {&jobs_informer_, &pods_informer_, &nodes_informer_}) {
+  std::vector<const kube::Informer*> informers = {&pods_informer_, &nodes_informer_};
+  for (const auto& [name, informer] : jobs_informers_) informers.push_back(informer.get());
+  for (const kube::Informer* informer : informers) {
     const std::string problem = informer->problem();
     if (!problem.empty()) return problem;
   }
@@ -224,8 +245,7 @@ std::optional<KnownJob> ClusterCache::known(const std::string& id, const Json& o
 }
 
 std::optional<KnownJob> ClusterCache::job(const std::string& id) const {
-  const size_t slash = id.find('/');
-  const kube::Object object = jobs_informer_.find(id.substr(0, slash), id.substr(slash + 1));
+  const kube::Object object = find_job(id);
   if (object == nullptr) return std::nullopt;
   const std::lock_guard lock(mutex_);
   return known(id, *object);
@@ -233,9 +253,11 @@ std::optional<KnownJob> ClusterCache::job(const std::string& id) const {
 
 std::vector<KnownJob> ClusterCache::jobs() const {
   std::vector<KnownJob> result;
-  for (const kube::Object& object : jobs_informer_.all()) {
-    const std::lock_guard lock(mutex_);
-    if (auto job = known(id_of(*object), *object)) result.push_back(std::move(*job));
+  for (const auto& [name, informer] : jobs_informers_) {
+    for (const kube::Object& object : informer->all()) {
+      const std::lock_guard lock(mutex_);
+      if (auto job = known(id_of(*object), *object)) result.push_back(std::move(*job));
+    }
   }
   return result;
 }
@@ -292,8 +314,7 @@ std::optional<std::string> ClusterCache::accelerator_of(
 }
 
 void ClusterCache::wrote(const std::string& id, const std::string& base, Json answer) {
-  const size_t slash = id.find('/');
-  const kube::Object seen = jobs_informer_.find(id.substr(0, slash), id.substr(slash + 1));
+  const kube::Object seen = find_job(id);
   const std::lock_guard lock(mutex_);
   const std::string version = kube::metadata_text(answer, "resourceVersion");
   // The watch has reported it already.

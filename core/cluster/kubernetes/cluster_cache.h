@@ -37,7 +37,9 @@ class ClusterCache {
   };
 
   // Starts the watches. Borrows `client` for its life. `accelerator_label`: read_node()'s.
-  ClusterCache(kube::Client& client, Listener listener, std::string accelerator_label = "");
+  // `namespaces`: those whose jobs it knows; empty: all.
+  ClusterCache(kube::Client& client, Listener listener, std::string accelerator_label = "",
+               const std::vector<std::string>& namespaces = {});
 
   bool synced() const;
   std::string problem() const;  // why a watch fails; "" while all work
@@ -78,6 +80,8 @@ class ClusterCache {
   void node_changed(const Json& object, bool gone);
   void job_changed(const Json& object);
   void pod_changed(const Json& object, bool gone);
+  std::unique_ptr<kube::Informer> watch_jobs(const std::string& name_space);
+  kube::Object find_job(const std::string& id) const;  // null: there is none
   std::optional<KnownJob> known(const std::string& id, const Json& object) const;
 
   kube::Client& client_;
@@ -91,7 +95,8 @@ class ClusterCache {
   std::map<kube::ObjectName, KnownPod> pods_;
   std::map<std::string, std::set<kube::ObjectName>> pods_of_;  // by job
   // Declared last: their threads use the members above.
-  kube::Informer nodes_informer_, pods_informer_, jobs_informer_;
+  kube::Informer nodes_informer_, pods_informer_;
+  std::map<std::string, std::unique_ptr<kube::Informer>> jobs_informers_;  // by namespace; "": all
 };
 
 // Keeps only what read_pod(), pod_request() and read_node() use.

@@ -11,6 +11,7 @@
 #include "core/cluster/kubernetes/jobs/supervisor_backend.h"
 #include "core/cluster/kubernetes/leader_election.h"
 #include "core/cluster/kubernetes/metrics.h"
+#include "core/cluster/kubernetes/secure_supervisor.h"
 #include "core/cluster/kubernetes/webhook/webhook.h"
 #include "core/formats/base64.h"
 #include "core/formats/json_fields.h"
@@ -27,9 +28,9 @@ constexpr size_t kMetricsBody = 1024;     // bytes; requests for metrics have no
 constexpr int kMetricsConnections = 100;  // probes and a few scrapers
 
 // The URL of a listening address, reachable at least from this machine.
-std::string url_at(const std::string& address, uint16_t port) {
+std::string url_at(const char* scheme, const std::string& address, uint16_t port) {
   const bool any = address.empty() || address == "0.0.0.0" || address == "::";
-  return fmt::format("http://{}:{}", any ? "127.0.0.1" : url_host(address), port);
+  return fmt::format("{}://{}:{}", scheme, any ? "127.0.0.1" : url_host(address), port);
 }
 
 // The key that job tokens are derived from; the first operator creates it. The base64 text itself
@@ -103,7 +104,7 @@ struct Operator::Impl {
         cache(
             client,
             {[this](const std::string& id) { job_changed(id); }, [this] { controller_changed(); }},
-            options.accelerator_label),
+            options.accelerator_label, options.job_namespaces),
         supervised(cache, key,
                    [this](const std::string& id, Json train) { hints(id, std::move(train)); }),
         metrics_server({.address = options.address,
@@ -117,11 +118,22 @@ struct Operator::Impl {
       supervisor.emplace(supervised, HttpServerOptions{.address = options.address,
                                                        .port = options.supervisor_port});
     }
+    if (options.parts.supervisor && options.secure_supervisor_port) {
+      secure_supervisor.emplace(
+          client, supervised,
+          SecureSupervisorOptions{options.name_space, options.address,
+                                  *options.secure_supervisor_port, options.certificate_life_s});
+    }
     ControllerOptions controlled;
     controlled.reconciles = options.parts.controller;
     controlled.allocates = options.parts.allocator;
     controlled.pods = options.pods;
     controlled.pods.supervisor_url = url();
+    // Only this process's own certificates are known, which all operators of a namespace share.
+    if (secure_supervisor) {
+      controlled.pods.secure_supervisor_url = secure_url();
+      controlled.pods.supervisor_authorities = [this] { return secure_supervisor->authorities(); };
+    }
     controlled.allocator.interval_s = options.interval_s;
     controlled.allocator.event_gap_s = kEventGap;
     controlled.allocator.policy_limit_s = kPolicyTime;
@@ -129,7 +141,7 @@ struct Operator::Impl {
     controlled.pods.keys = [this](const JobObject& job) { return job_keys(key, job); };
     if (options.parts.webhook && options.webhook_port) {
       WebhookOptions serving{options.name_space, options.address, *options.webhook_port,
-                             options.certificate_life_s};
+                             options.certificate_life_s, options.webhook_client_authorities};
       webhook = std::make_unique<Webhook>(client, std::move(serving));
     }
     controller = std::make_unique<Controller>(client, cache, *policy, std::move(controlled));
@@ -138,13 +150,20 @@ struct Operator::Impl {
 
   std::string url() const {
     if (!options.supervisor_url.empty()) return options.supervisor_url;
-    return supervisor ? url_at(options.address, supervisor->port()) : "";
+    return supervisor ? url_at("http", options.address, supervisor->port()) : "";
+  }
+
+  std::string secure_url() const {
+    if (!secure_supervisor) return "";
+    if (!options.secure_supervisor_url.empty()) return options.secure_supervisor_url;
+    return url_at("https", options.address, secure_supervisor->port());
   }
 
   void job_changed(const std::string& id) {
     if (!ready) return;  // run() starts with all jobs
     controller->job_changed(id);
     if (supervisor) supervisor->changed();
+    if (secure_supervisor) secure_supervisor->changed();
   }
 
   void controller_changed() {
@@ -215,6 +234,7 @@ struct Operator::Impl {
   ClusterCache cache;
   KubernetesSupervisorBackend supervised;
   std::optional<Supervisor> supervisor;
+  std::optional<SecureSupervisor> secure_supervisor;
   std::unique_ptr<Webhook> webhook;  // null unless requested
   HttpServer metrics_server;
 };
@@ -228,6 +248,7 @@ Operator::Operator(kube::Client& client, OperatorOptions options, const Cancella
 
 Operator::~Operator() {
   if (impl_->supervisor) impl_->supervisor->stop(Seconds(1));
+  if (impl_->secure_supervisor) impl_->secure_supervisor->stop(Seconds(1));
 }
 
 void Operator::run() {
@@ -245,8 +266,12 @@ std::string Operator::supervisor_url() const {
   return impl_->url();
 }
 
+std::string Operator::secure_supervisor_url() const {
+  return impl_->secure_url();
+}
+
 std::string Operator::metrics_url() const {
-  return url_at(impl_->options.address, impl_->metrics_server.port());
+  return url_at("http", impl_->options.address, impl_->metrics_server.port());
 }
 
 }  // namespace adaptdl::kubernetes

@@ -34,19 +34,23 @@ struct OperatorParts {
 
 struct OperatorOptions {
   OperatorParts parts;
-  std::string name_space;  // the operator's own, with the lease and the key
-  std::string identity;    // unique among operators, such as the pod's name
+  std::string name_space;                   // the operator's own, with the lease and the key
+  std::vector<std::string> job_namespaces;  // whose jobs it runs; empty: all
+  std::string identity;                     // unique among operators, such as the pod's name
   std::string policy;
   std::map<std::string, double> policy_options;
-  double interval_s = 60;         // between rounds when nothing happens
-  std::string accelerator_label;  // read_node()'s
-  std::string supervisor_url;     // for jobs; "": this process's, at 127.0.0.1, if it has one
+  double interval_s = 60;             // between rounds when nothing happens
+  std::string accelerator_label;      // read_node()'s
+  std::string supervisor_url;         // for jobs; "": this process's, at 127.0.0.1, if it has one
+  std::string secure_supervisor_url;  // the same over HTTPS
   std::string address = "0.0.0.0";
   uint16_t supervisor_port = 8080, metrics_port = 9091;  // 0: any free one
-  PodSettings pods;                                      // without supervisor_url
+  std::optional<uint16_t> secure_supervisor_port;        // 0: any free one; none: no HTTPS
+  PodSettings pods;                                      // without the supervisor's URLs
   ExpanderOptions expander;                              // without name_space
   std::optional<uint16_t> webhook_port;                  // 0: any free one; none: no webhook
-  double certificate_life_s = 90 * 86400;                // of the webhook's certificates
+  double certificate_life_s = 90 * 86400;                // of servers' certificates
+  std::string webhook_client_authorities;                // WebhookOptions::client_authorities
 };
 
 class Operator {
@@ -63,6 +67,7 @@ class Operator {
   void run();
 
   std::string supervisor_url() const;
+  std::string secure_supervisor_url() const;  // "": there is none
   std::string metrics_url() const;
 
  private:

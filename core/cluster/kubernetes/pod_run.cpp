@@ -10,6 +10,7 @@
 #include "core/base/files.h"
 #include "core/base/number.h"
 #include "core/base/system.h"
+#include "core/cluster/kubernetes/secure_supervisor.h"
 #include "core/formats/json.h"
 #include "core/job/worker_environment.h"
 #include "core/launch/hosts/agent.h"
@@ -52,6 +53,15 @@ std::string without_token(const PodRun& pod, std::string text) {
   return text;
 }
 
+HttpClient supervisor_client(const PodRun& pod) {
+  HttpClientOptions options;
+  if (!pod.authorities.empty()) {
+    options.authorities = pod.authorities;
+    options.server_name = kSupervisorHost;
+  }
+  return HttpClient(options);
+}
+
 // The supervisor answers when the pod of rank 0 has an address.
 launch::LauncherAddress discover(const PodRun& pod) {
   HttpRequest request;
@@ -61,7 +71,7 @@ launch::LauncherAddress discover(const PodRun& pod) {
   request.connect_timeout = Seconds(3);
   HttpResponse answer;
   try {
-    answer = HttpClient().send(request);
+    answer = supervisor_client(pod).send(request);
   } catch (const Error& error) {
     fail("{}", without_token(pod, error.what()));
   }
@@ -79,7 +89,9 @@ launch::LauncherAddress discover(const PodRun& pod) {
 std::optional<PodRun> pod_run() {
   if (environment_variable("ADAPTDL_RESCALE").value_or("") != "live") return std::nullopt;
   PodRun pod;
-  pod.supervisor_url = variable("ADAPTDL_SUPERVISOR_URL");
+  pod.authorities = environment_variable(kSupervisorAuthoritiesVariable).value_or("");
+  pod.supervisor_url =
+      variable(pod.authorities.empty() ? "ADAPTDL_SUPERVISOR_URL" : kSecureSupervisorVariable);
   pod.job = variable("ADAPTDL_JOB_ID");
   pod.token = variable("ADAPTDL_JOB_TOKEN");
   pod.link_key = environment_variable(kLinkKeyVariable).value_or(pod.token);
@@ -115,6 +127,7 @@ struct HintPoster::Impl {
       : pod(the_pod),
         url(fmt::format("{}/hints/{}", pod.supervisor_url, pod.job)),
         talk(std::move(the_talk)),
+        client(supervisor_client(pod)),
         thread([this] { run(); }) {}
 
   void run() {

@@ -16,6 +16,7 @@ namespace adaptdl::kubernetes {
 // The environment that the operator sets in such a pod.
 struct PodRun {
   std::string supervisor_url;  // includes the job's token
+  std::string authorities;     // PEM: whom its certificate must come from; "": it speaks HTTP
   std::string job;             // NAMESPACE/NAME
   std::string token;
   std::string link_key;  // never sent; of an operator that has none, the token

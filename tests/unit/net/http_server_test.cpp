@@ -417,6 +417,23 @@ TEST_CASE("no descriptor is left to child processes") {
   CHECK(sockets >= 5);  // listener, both ends of the connection, and what Asio waits with
 }
 
+TEST_CASE("TLS with clients that must show a certificate") {
+  const Certificate own = make_certificate(), known = make_certificate(),
+                    stranger = make_certificate();
+  HttpServer server({.tls = HttpTls{own.certificate, own.key, known.certificate}}, echo);
+  const std::string url = fmt::format("https://localhost:{}/a", server.port());
+  const auto ask = [&](const std::string& certificate, const std::string& key) {
+    return HttpClient({.authorities = own.certificate, .certificate = certificate, .key = key})
+        .send({.url = url})
+        .body;
+  };
+  CHECK(ask(known.certificate, known.key) == "GET /a? ");
+  CHECK_THROWS_AS(ask("", ""), HttpError);
+  CHECK_THROWS_AS(ask(stranger.certificate, stranger.key), HttpError);
+  CHECK_ERROR(HttpServer({.tls = HttpTls{own.certificate, own.key, "no PEM"}}, echo),
+              "the clients' authorities are not valid PEM");
+}
+
 TEST_CASE("TLS, and another certificate while it runs") {
   const TemporaryDirectory folder;
   const auto trust = [&](const Certificate& certificate) {

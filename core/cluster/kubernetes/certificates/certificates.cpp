@@ -1,4 +1,4 @@
-#include "core/cluster/kubernetes/webhook/certificates.h"
+#include "core/cluster/kubernetes/certificates/certificates.h"
 
 #include "core/formats/base64.h"
 #include "core/formats/json_fields.h"
@@ -6,9 +6,6 @@
 namespace adaptdl::kubernetes {
 
 namespace {
-
-constexpr double kAuthorityLives = 4;  // times the life of a server certificate
-constexpr const char* kName = "adaptdl webhook";
 
 std::string decoded(const Json& data, const char* key) {
   try {
@@ -32,22 +29,22 @@ std::string first_of(const std::string& authorities) {
 
 }  // namespace
 
-std::optional<WebhookCertificates> renewed(const std::optional<WebhookCertificates>& have,
-                                           const std::vector<std::string>& hosts, double life_s,
-                                           double now_s) {
-  WebhookCertificates next = have.value_or(WebhookCertificates{});
+std::optional<ServerCertificates> renewed(const std::optional<ServerCertificates>& have,
+                                          const CertificateNeeds& needs, double now_s) {
+  ADAPTDL_CHECK(needs.authority_life_s >= 2 * needs.life_s);
+  ServerCertificates next = have.value_or(ServerCertificates{});
   const std::string authority = first_of(next.authorities);
   const auto renew_authority = [&] {
-    const KeyPair made = make_authority(kName, now_s, kAuthorityLives * life_s);
+    const KeyPair made = make_authority(needs.authority_name, now_s, needs.authority_life_s);
     next.authorities = made.certificate + (holds(authority, now_s) ? authority : "");
     next.authority_key = made.key;
   };
   const auto renew_server = [&] {
-    next.server = make_server_certificate({first_of(next.authorities), next.authority_key}, hosts,
-                                          now_s, life_s);
+    next.server = make_server_certificate({first_of(next.authorities), next.authority_key},
+                                          needs.hosts, now_s, needs.life_s);
   };
-  const bool lasts = holds(authority, now_s + life_s);
-  if (lasts && holds(next.server.certificate, now_s + life_s / 3) &&
+  const bool lasts = holds(authority, now_s + needs.life_s);
+  if (lasts && holds(next.server.certificate, now_s + needs.life_s / 3) &&
       is_signed_by(next.server.certificate, authority)) {
     return std::nullopt;
   }
@@ -61,14 +58,14 @@ std::optional<WebhookCertificates> renewed(const std::optional<WebhookCertificat
   return next;
 }
 
-Json secret_data(const WebhookCertificates& certificates) {
+Json secret_data(const ServerCertificates& certificates) {
   return {{"ca.crt", to_base64(certificates.authorities)},
           {"ca.key", to_base64(certificates.authority_key)},
           {"tls.crt", to_base64(certificates.server.certificate)},
           {"tls.key", to_base64(certificates.server.key)}};
 }
 
-WebhookCertificates from_secret_data(const Json& data) {
+ServerCertificates from_secret_data(const Json& data) {
   if (!data.is_object()) return {};
   return {decoded(data, "ca.crt"),
           decoded(data, "ca.key"),

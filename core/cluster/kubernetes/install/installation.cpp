@@ -18,7 +18,6 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr Seconds kPollInterval{0.2};
-constexpr const char* kMonitoring = "monitoring.coreos.com";  // of Prometheus's operator
 constexpr const char* kPodsOfOperator = "app.kubernetes.io/name=adaptdl-operator";
 const kube::Resource kBindings{
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "", "", ""};
@@ -86,11 +85,12 @@ bool is_operators_own(const Json& object) {
   return kind == "Secret" || kind == "Lease";
 }
 
-// What jobs need to continue under the next installation: their definition, and the key from which
-// their tokens are derived.
+// What jobs need to continue under the next installation: their definition, the key from which
+// their tokens are derived, and the authority that running pods trust.
 bool is_needed_by_jobs(const Json& object) {
   const std::string kind = object.value("kind", ""), name = kube::metadata_text(object, "name");
-  return kind == "Namespace" || name == kDefinition || (kind == "Secret" && name == kKeySecret);
+  return kind == "Namespace" || name == kDefinition ||
+         (kind == "Secret" && (name == kKeySecret || name == kSupervisorSecret));
 }
 
 bool may_be_others(const Json& object) {
@@ -98,20 +98,30 @@ bool may_be_others(const Json& object) {
   return kind == "Namespace" || kind == "CustomResourceDefinition" || is_data(object);
 }
 
-// An object in the cluster. For kinds of Prometheus's operator, which may not be installed, a
-// missing kind is an Error: only the answer for a missing object names the object.
+// What brings a kind that some clusters do not know, and how to do without it; "" for other kinds.
+std::string if_unknown(const std::string& kind) {
+  if (kind.starts_with("ValidatingAdmissionPolicy")) {
+    return "which Kubernetes 1.30 brought; set admissionPolicy.enabled to false";
+  }
+  if (kind != "ServiceMonitor" && kind != "PrometheusRule") return "";
+  return fmt::format(
+      "which comes with Prometheus's operator; install that first, or leave metrics.{}.enabled "
+      "false",
+      kind == "ServiceMonitor" ? "serviceMonitor" : "prometheusRule");
+}
+
+// An object in the cluster. For kinds that the cluster may not know, a missing kind is an Error:
+// only the answer for a missing object names the object.
 std::optional<Json> find_known(kube::Client& client, const kube::Resource& place,
                                const std::string& kind) {
-  if (place.group != kMonitoring) return client.find(place);
+  const std::string advice = if_unknown(kind);
+  if (advice.empty()) return client.find(place);
   try {
     return client.get(place);
   } catch (const kube::ApiError& error) {
     if (!error.not_found()) throw;
     if (!error.status().name.empty()) return std::nullopt;
-    fail(
-        "the cluster does not know {}s, which come with Prometheus's operator; install that first, "
-        "or leave metrics.{}.enabled false",
-        kind, kind == "ServiceMonitor" ? "serviceMonitor" : "prometheusRule");
+    fail("the cluster does not know the kind {}, {}", kind, advice);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "core/base/number.h"
@@ -15,7 +16,9 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr int kWebhookPort = 8443;
+constexpr int kWebhookPort = 8443, kSecureSupervisorPort = 8444;
+constexpr const char* kConfigFolder = "/etc/adaptdl";  // of the operator's pods, with the ConfigMap
+constexpr const char* kJobsBinding = "ClusterRoleBinding adaptdl-jobs";
 constexpr const char* kPlaceholderPriority = "adaptdl-placeholder";
 
 struct KnownKind {
@@ -41,6 +44,10 @@ constexpr std::array kKinds = {
     KnownKind{"Deployment", "apps", "v1", "deployments"},
     KnownKind{"ValidatingWebhookConfiguration", "admissionregistration.k8s.io", "v1",
               "validatingwebhookconfigurations"},
+    KnownKind{"ValidatingAdmissionPolicy", "admissionregistration.k8s.io", "v1",
+              "validatingadmissionpolicies"},
+    KnownKind{"ValidatingAdmissionPolicyBinding", "admissionregistration.k8s.io", "v1",
+              "validatingadmissionpolicybindings"},
     KnownKind{"ServiceMonitor", "monitoring.coreos.com", "v1", "servicemonitors"},
     KnownKind{"PrometheusRule", "monitoring.coreos.com", "v1", "prometheusrules"},
 };
@@ -91,9 +98,15 @@ Json service_spec(const ServiceValues& service, const char* port_name) {
   Json port = {
       {"name", port_name}, {"port", service.port}, {"targetPort", port_name}, {"protocol", "TCP"}};
   if (service.node_port) port["nodePort"] = *service.node_port;
+  Json ports = Json::array({port});
+  if (service.https_port != 0) {
+    const std::string name = fmt::format("{}-tls", port_name);
+    ports.push_back(
+        {{"name", name}, {"port", service.https_port}, {"targetPort", name}, {"protocol", "TCP"}});
+  }
   return {{"type", service.type},
           {"selector", {{"app.kubernetes.io/name", "adaptdl-operator"}}},
-          {"ports", Json::array({port})}};
+          {"ports", std::move(ports)}};
 }
 
 Json operator_arguments(const Values& values, const std::string& name_space) {
@@ -112,9 +125,16 @@ Json operator_arguments(const Values& values, const std::string& name_space) {
   add("--supervisor-url",
       fmt::format("http://adaptdl-supervisor.{}.svc:{}", name_space, values.supervisor.port));
   add("--supervisor-port", std::to_string(values.supervisor.target_port));
+  add("--supervisor-https-url", fmt::format("https://adaptdl-supervisor.{}.svc:{}", name_space,
+                                            values.supervisor.https_port));
+  add("--supervisor-https-port", std::to_string(kSecureSupervisorPort));
   add("--metrics-port", std::to_string(values.metrics.target_port));
   add("--webhook-port", std::to_string(kWebhookPort));
   add("--certificate-lifetime", values.certificate_life);
+  if (!values.client_authorities.empty()) {
+    add("--webhook-client-ca", fmt::format("{}/{}", kConfigFolder, kClientAuthoritiesKey));
+  }
+  for (const std::string& name : values.job_namespaces) add("--job-namespace", name);
   if (const AutoscalingValues& autoscaling = values.autoscaling; autoscaling.max_nodes > 0) {
     Json placeholder = {{"priorityClassName", kPlaceholderPriority},
                         {"tolerations", values.tolerations}};
@@ -136,6 +156,31 @@ Json operator_arguments(const Values& values, const std::string& name_space) {
     add("--patch-containers", dump_json(values.patch_containers));
   }
   return arguments;
+}
+
+// Only jobs of these namespaces are validated.
+Json webhook_selector(const std::vector<std::string>& namespaces) {
+  if (namespaces.empty()) return {};
+  const Json in = {
+      {"key", "kubernetes.io/metadata.name"}, {"operator", "In"}, {"values", namespaces}};
+  return {{"matchExpressions", Json::array({in})}};
+}
+
+// The operator's rights in the namespaces of jobs: in all, or in these and its own, where
+// placeholders are.
+std::vector<Json> job_bindings(const Json& everywhere, const Values& values,
+                               const std::string& name_space) {
+  if (values.job_namespaces.empty()) return {everywhere};
+  std::set<std::string> namespaces(values.job_namespaces.begin(), values.job_namespaces.end());
+  namespaces.insert(name_space);
+  std::vector<Json> result;
+  for (const std::string& name : namespaces) {
+    Json binding = everywhere;
+    binding["kind"] = "RoleBinding";
+    binding["metadata"]["namespace"] = name;
+    result.push_back(std::move(binding));
+  }
+  return result;
 }
 
 Json registry_volume(const RegistryValues& registry) {
@@ -164,6 +209,11 @@ Blanks blanks_of(const Values& values, const std::string& name_space, const Json
           {"supervisor_port", values.supervisor.target_port},
           {"metrics_port", values.metrics.target_port},
           {"webhook_port", kWebhookPort},
+          {"secure_supervisor_port", kSecureSupervisorPort},
+          {"config_folder", kConfigFolder},
+          {"client_authorities", text_or_null(values.client_authorities)},
+          {"webhook_selector", webhook_selector(values.job_namespaces)},
+          {"metrics_from", values.metrics_from},
           {"supervisor_service", service_spec(values.supervisor, "supervisor")},
           {"metrics_service", service_spec(values.metrics, "metrics")},
           {"failure_policy", values.failure_policy},
@@ -220,16 +270,21 @@ std::vector<Json> manifests(const Values& values, const std::string& name_space,
   if (values.monitor.enabled) files.push_back("service_monitor.yaml");
   if (values.rules) files.push_back("prometheus_rule.yaml");
   if (values.dashboard) files.push_back("dashboard.yaml");
+  if (values.admission_policy) files.push_back("admission_policy.yaml");
   files.push_back("webhook.yaml");
   const Blanks blanks = blanks_of(values, name_space, given);
   std::vector<Json> result;
   for (const char* file : files) {
     Json content = yaml_to_json(parse_yaml(manifest_file(file), file));
     if (!content.is_array()) content = Json::array({content});
-    for (Json& object : content) {
-      fill(object, blanks);
-      add_labels(object, name_space, version);
-      result.push_back(std::move(object));
+    for (Json& filled_in : content) {
+      fill(filled_in, blanks);
+      const bool is_of_jobs = describe_object(filled_in) == kJobsBinding;
+      for (Json& object : is_of_jobs ? job_bindings(filled_in, values, name_space)
+                                     : std::vector<Json>{filled_in}) {
+        add_labels(object, name_space, version);
+        result.push_back(std::move(object));
+      }
     }
   }
   return result;

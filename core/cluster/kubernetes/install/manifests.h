@@ -17,12 +17,14 @@ inline constexpr const char* kAllocatorLease = "adaptdl-operator-allocator";  //
 inline constexpr const char* kExpanderLease = "adaptdl-operator-expander";    // without both
 inline constexpr const char* kKeySecret = "adaptdl-operator-key";
 inline constexpr const char* kCertificateSecret = "adaptdl-webhook-certificate";
+inline constexpr const char* kSupervisorSecret = "adaptdl-supervisor-certificate";
 inline constexpr const char* kWebhookConfiguration = "adaptdl";
 inline constexpr const char* kWebhookName = "validate.adaptdl.petuum.com";
 inline constexpr const char* kValidatorService = "adaptdl-validator";
 inline constexpr const char* kDeployment = "adaptdl-operator";
 inline constexpr const char* kConfigMap = "adaptdl-config";
 inline constexpr const char* kConfigKey = "values.json";
+inline constexpr const char* kClientAuthoritiesKey = "webhook-client-ca.crt";
 inline constexpr const char* kDefinition = "adaptdljobs.adaptdl.petuum.com";
 // Label of all objects of an installation, except data; its value is the operator's namespace.
 inline constexpr const char* kLabelInstalled = "adaptdl/installed-by";

@@ -4,6 +4,7 @@
 
 #include "core/base/number.h"
 #include "core/formats/yaml_json.h"
+#include "core/job/job_spec.h"
 #include "core/job/quantity.h"
 
 namespace adaptdl::kubernetes {
@@ -32,7 +33,9 @@ constexpr std::array kTexts = {"image.repository",
                                "autoscaling.image",
                                "autoscaling.interval",
                                "autoscaling.scaleDownDelay",
-                               "webhook.certificateLifetime"};
+                               "job.namespaces",
+                               "webhook.certificateLifetime",
+                               "webhook.clientCA"};
 constexpr double kLongestInterval = 86400;         // s
 constexpr double kLongestLife = 10 * 365 * 86400;  // s
 
@@ -125,6 +128,7 @@ void read_patch(YamlMapping& mapping, std::string_view key, Json& patch) {
   if (!patch.is_array()) found.refuse("must be a JSON patch: a list of operations (RFC 6902)");
 }
 
+// Only the supervisor's service has `https_port`.
 void read_service(const YamlNode& node, ServiceValues& service) {
   YamlMapping mapping(node, true);
   mapping.read_choice("type", service.type,
@@ -135,6 +139,10 @@ void read_service(const YamlNode& node, ServiceValues& service) {
   mapping.read("targetPort", service.target_port, 1, kMaxPort);
   int port = 0;
   if (mapping.read("nodePort", port, 1, kMaxPort)) service.node_port = port;
+  if (service.https_port != 0) {
+    mapping.read("httpsPort", service.https_port, 1, kMaxPort);
+    if (service.https_port == service.port) node.refuse("port and httpsPort are the same");
+  }
   mapping.finish();
 }
 
@@ -178,6 +186,13 @@ void read_job_values(const YamlNode& node, Values& values) {
   read_resources(job, "defaultResources", values.default_resources);
   job.read("loadPickles", values.load_pickles);
   job.read("networkPolicies", values.network_policies);
+  const YamlNode namespaces = job.find("namespaces");
+  if (given(namespaces)) {
+    for (const YamlNode& item : namespaces.list()) {
+      if (!valid_job_name(item.text())) item.refuse("must be the name of a namespace");
+      values.job_namespaces.push_back(item.text());
+    }
+  }
   YamlMapping patch(job.find("patch"), true);
   read_patch(patch, "pods", values.patch_pods);
   read_patch(patch, "containers", values.patch_containers);
@@ -243,6 +258,12 @@ void keep_text(const YamlNode& node, Json& json, std::string_view path) {
   const YamlNode member = YamlMapping(node).find(key);
   if (dot != std::string_view::npos) return keep_text(member, json[key], path.substr(dot + 1));
   if (member.is_scalar() && !json[key].is_null()) json[key] = member.text();
+  if (!member.is_list()) return;
+  size_t i = 0;
+  for (const YamlNode& item : member.list()) {
+    if (item.is_scalar()) json[key][i] = item.text();
+    ++i;
+  }
 }
 
 }  // namespace
@@ -264,6 +285,10 @@ Values read_values(const YamlNode& root) {
   YamlMapping metrics(top.find("metrics"), true);
   read_service(metrics.find("service"), values.metrics);
   read_monitor(metrics.find("serviceMonitor"), values.monitor);
+  read_json(metrics, "from", values.metrics_from);
+  if (!values.metrics_from.is_null() && !values.metrics_from.is_array()) {
+    metrics.find("from").refuse("must be a list of NetworkPolicyPeers");
+  }
   YamlMapping rule(metrics.find("prometheusRule"), true);
   rule.read("enabled", values.rules);
   rule.finish();
@@ -280,7 +305,11 @@ Values read_values(const YamlNode& root) {
   webhook.read_choice("failurePolicy", values.failure_policy,
                       {{"Ignore", std::string("Ignore")}, {"Fail", std::string("Fail")}});
   read_duration(webhook, "certificateLifetime", values.certificate_life, kLongestLife);
+  read_text(webhook, "clientCA", values.client_authorities);
   webhook.finish();
+  YamlMapping policy(top.find("admissionPolicy"), true);
+  policy.read("enabled", values.admission_policy);
+  policy.finish();
   top.finish();
   return values;
 }

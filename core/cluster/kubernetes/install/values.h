@@ -19,6 +19,7 @@ struct ServiceValues {
   int port = 0;         // of the service
   int target_port = 0;  // of the pods
   std::optional<int> node_port;
+  int https_port = 0;  // of the supervisor's service: the same over HTTPS
 };
 
 struct MonitorValues {  // metrics.serviceMonitor
@@ -65,16 +66,20 @@ struct Values {
                                    {"effect", "NoSchedule"}}});
   Json default_resources = {{"requests", {{"cpu", "1.0"}, {"memory", "1Gi"}}}};  // job.*
   bool load_pickles = false;                                                     // job.loadPickles
-  bool network_policies = true;       // job.networkPolicies
-  Json patch_pods, patch_containers;  // JSON patches; null: none
-  ServiceValues supervisor{"ClusterIP", 8080, 8080, {}};
+  bool network_policies = true;             // job.networkPolicies
+  std::vector<std::string> job_namespaces;  // job.namespaces: only there are jobs run; empty: all
+  Json patch_pods, patch_containers;        // JSON patches; null: none
+  ServiceValues supervisor{"ClusterIP", 8080, 8080, {}, 8443};
   ServiceValues metrics{"ClusterIP", 9091, 9091, {}};
+  Json metrics_from;  // metrics.from: NetworkPolicyPeers that may read them; null: all
   MonitorValues monitor;
   bool rules = false;      // metrics.prometheusRule.enabled
   bool dashboard = false;  // dashboard.create
   RegistryValues registry;
   AutoscalingValues autoscaling;
+  bool admission_policy = true;            // admissionPolicy.enabled
   std::string failure_policy = "Ignore";   // webhook.failurePolicy
+  std::string client_authorities;          // webhook.clientCA, PEM; "": any client may ask
   std::string certificate_life = "2160h";  // webhook.certificateLifetime
 
   // "REPOSITORY@DIGEST" or "REPOSITORY:TAG"; "" without a repository.

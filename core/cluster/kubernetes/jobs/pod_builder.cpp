@@ -142,7 +142,12 @@ void add_environment(Json& container, const JobObject& job, const JobStatus& sta
   };
   set_secret("ADAPTDL_JOB_TOKEN", kTokenKey);
   set_secret(kLinkKeyVariable, kLinksKey);
-  set("ADAPTDL_SUPERVISOR_URL", settings.supervisor_url + "/j/$(ADAPTDL_JOB_TOKEN)");
+  const std::string prefix = "/j/$(ADAPTDL_JOB_TOKEN)";
+  set("ADAPTDL_SUPERVISOR_URL", settings.supervisor_url + prefix);
+  if (job.live && !settings.secure_supervisor_url.empty()) {
+    set(kSecureSupervisorVariable, settings.secure_supervisor_url + prefix);
+    set(kSupervisorAuthoritiesVariable, settings.supervisor_authorities());
+  }
   const bool load_pickles = status.load_pickles || settings.load_pickles;
   if (load_pickles && !has_named(environment, kLoadPicklesVariable)) {
     set(kLoadPicklesVariable, "1");
@@ -165,7 +170,10 @@ void add_no_proxy(Json& environment, const std::string& host) {
     return std::any_of(names.begin(), names.end(),
                        [&](const char* name) { return has_named(environment, name); });
   };
-  if (host.empty() || !any_named({"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"})) return;
+  if (host.empty() || !any_named({"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY",
+                                  "all_proxy", "ALL_PROXY"})) {
+    return;
+  }
   const std::initializer_list<const char*> both = {"no_proxy", "NO_PROXY"};
   if (!any_named(both)) {
     for (const char* name : both) set_variable(environment, name, {{"value", host}});

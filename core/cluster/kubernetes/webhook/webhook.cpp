@@ -18,8 +18,7 @@ constexpr size_t kMostWaiting = 256;     // reviews; further ones are answered w
 constexpr size_t kMaxReview = 8u << 20;  // two versions of an object, each below the API's limit
 // An API server needs a few. Any pod may connect and send reviews, so this bounds their memory.
 constexpr int kMaxConnections = 64;
-constexpr double kLooks = 30;                           // checks in the life of a certificate
-constexpr double kShortestLook = 1, kLongestLook = 60;  // s
+constexpr double kAuthorityLives = 4;  // times the life of what it signs
 const kube::Resource kConfigurations{
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "", "", ""};
 const kube::Resource kPodTemplates{"", "v1", "podtemplates", "", "", ""};
@@ -38,22 +37,28 @@ Webhook::Webhook(kube::Client& client, WebhookOptions options)
     : client_(client),
       reviewer_(client.config(), review_options(stop_)),
       options_(std::move(options)),
-      hosts_({fmt::format("{}.{}.svc", kValidatorService, options_.name_space)}),
-      serving_(current_certificates()) {
+      keeper_(client, {options_.name_space,
+                       kCertificateSecret,
+                       {"adaptdl webhook",
+                        {fmt::format("{}.{}.svc", kValidatorService, options_.name_space)},
+                        options_.certificate_life_s,
+                        kAuthorityLives * options_.certificate_life_s}}),
+      serving_(keeper_.first()) {
   HttpServerOptions how;
   how.address = options_.address;
   how.port = options_.port;
   how.max_body = kMaxReview;
   how.max_connections = kMaxConnections;
-  how.tls = HttpTls{serving_.server.certificate, serving_.server.key};
+  how.tls = tls_of(serving_);
   server_ = std::make_unique<HttpServer>(how, [this](HttpServerRequest request, HttpReply reply) {
     take(std::move(request), std::move(reply));
   });
-  threads_.emplace_back([this] { keep_certificates(); });
+  keeper_.start([this](const ServerCertificates& now) { use(now); });
   for (int i = 0; i < kReviewers; ++i) threads_.emplace_back([this] { answer_reviews(); });
 }
 
 Webhook::~Webhook() {
+  keeper_.stop();
   stop_.cancel();
   {
     const std::lock_guard lock(mutex_);
@@ -64,41 +69,11 @@ Webhook::~Webhook() {
   server_->stop(Seconds(1));
 }
 
-// The certificates in the Secret, which this function creates or renews if needed. If another
-// operator writes at the same time, the API server refuses one of the writes, and that operator
-// reads the Secret again.
-WebhookCertificates Webhook::current_certificates() {
-  const kube::Resource place = kube::kSecrets.in(options_.name_space, kCertificateSecret);
-  for (;;) {
-    std::optional<Json> found = client_.find(place);
-    std::optional<WebhookCertificates> have;
-    if (found) have = from_secret_data(found->value("data", Json::object()));
-    const auto next = renewed(have, hosts_, options_.certificate_life_s, wall_now_s());
-    if (!next) return *have;
-    try {
-      if (found) {
-        (*found)["data"] = secret_data(*next);
-        client_.update(place, *found);
-      } else {
-        client_.create(kube::kSecrets.in(options_.name_space),
-                       {{"apiVersion", "v1"},
-                        {"kind", "Secret"},
-                        {"type", "Opaque"},
-                        {"metadata",
-                         {{"name", place.name},
-                          {"namespace", place.name_space},
-                          {"labels", {{kLabelInstalled, options_.name_space}}}}},
-                        {"data", secret_data(*next)}});
-      }
-      log_info("webhook: created a certificate");
-      return *next;
-    } catch (const kube::ApiError& error) {
-      if (!error.conflict() && !error.already_exists()) throw;
-    }
-  }
+HttpTls Webhook::tls_of(const ServerCertificates& certificates) const {
+  return {certificates.server.certificate, certificates.server.key, options_.client_authorities};
 }
 
-void Webhook::publish(const WebhookCertificates& certificates) {
+void Webhook::publish(const ServerCertificates& certificates) {
   const kube::Resource place = kConfigurations.named(kWebhookConfiguration);
   const auto found = client_.find(place);
   if (!found) fail("ValidatingWebhookConfiguration {} not found", kWebhookConfiguration);
@@ -114,26 +89,11 @@ void Webhook::publish(const WebhookCertificates& certificates) {
         Json::array({{{"name", kWebhookName}, {"clientConfig", {{"caBundle", wanted}}}}})}});
 }
 
-void Webhook::keep_certificates() {
-  const double pause =
-      std::clamp(options_.certificate_life_s / kLooks, kShortestLook, kLongestLook);
-  std::string said;
-  do {
-    std::string problem;
-    try {
-      const WebhookCertificates now = current_certificates();
-      publish(now);  // first: the API server must trust the certificate before it is served
-      if (!(now == serving_)) server_->set_tls({now.server.certificate, now.server.key});
-      serving_ = now;
-      ready_ = true;
-    } catch (const Cancelled&) {
-      return;
-    } catch (const std::exception& error) {
-      problem = error.what();
-    }
-    if (!problem.empty() && problem != said) log_warning("webhook: {}", problem);
-    said = problem;
-  } while (!stop_.wait_for(Seconds(ready_ ? pause : kShortestLook)));
+void Webhook::use(const ServerCertificates& certificates) {
+  publish(certificates);  // first: the API server must trust the certificate before it is served
+  if (!(certificates == serving_)) server_->set_tls(tls_of(certificates));
+  serving_ = certificates;
+  ready_ = true;
 }
 
 void Webhook::take(HttpServerRequest request, HttpReply reply) {

@@ -1,9 +1,7 @@
 #pragma once
 
-// The validating webhook: an HTTPS server that answers /validate with review_admission(). It
-// manages its certificates in a Secret that all operators share. Each operator renews the Secret in
-// time, guarded by its version, tells the API server which authorities to trust, and serves with
-// these certificates.
+// The validating webhook: an HTTPS server that answers /validate with review_admission(). It tells
+// the API server which authorities of its certificates to trust (certificate_keeper.h).
 
 #include <atomic>
 #include <condition_variable>
@@ -15,7 +13,7 @@
 #include <vector>
 
 #include "core/base/cancellation.h"
-#include "core/cluster/kubernetes/webhook/certificates.h"
+#include "core/cluster/kubernetes/certificates/certificate_keeper.h"
 #include "core/kube/client.h"
 #include "core/net/http_server.h"
 
@@ -26,6 +24,8 @@ struct WebhookOptions {
   std::string address = "0.0.0.0";
   uint16_t port = 8443;                    // 0: any free one
   double certificate_life_s = 90 * 86400;  // > 0
+  // PEM: whom a client's certificate must come from; "": clients need none.
+  std::string client_authorities = {};
 };
 
 class Webhook {
@@ -47,9 +47,9 @@ class Webhook {
     HttpReply reply;
   };
 
-  WebhookCertificates current_certificates();
-  void publish(const WebhookCertificates& certificates);
-  void keep_certificates();
+  HttpTls tls_of(const ServerCertificates& certificates) const;
+  void use(const ServerCertificates& certificates);
+  void publish(const ServerCertificates& certificates);
   void take(HttpServerRequest request, HttpReply reply);
   void answer_reviews();
   HttpResponse answer(const std::string& body);
@@ -59,8 +59,8 @@ class Webhook {
   Cancellation stop_;
   kube::Client reviewer_;  // with short timeouts, since a user waits
   const WebhookOptions options_;
-  const std::vector<std::string> hosts_;
-  WebhookCertificates serving_;  // used by keep_certificates() only
+  CertificateKeeper keeper_;
+  ServerCertificates serving_;  // used by use() only
   std::atomic<bool> ready_ = false;
   std::mutex mutex_;  // of reviews_, over_
   std::condition_variable wake_;

@@ -1,10 +1,11 @@
+#include "core/cluster/kubernetes/certificates/certificates.h"
+
 #include <algorithm>
 #include <doctest/doctest.h>
 
-#include "core/cluster/kubernetes/webhook/certificates.h"
 #include "tests/unit/base/expect_error.h"
 
-namespace webhook_certificates_test {
+namespace certificates_test {
 
 using namespace adaptdl;
 using namespace adaptdl::kubernetes;
@@ -12,10 +13,10 @@ using namespace adaptdl::kubernetes;
 namespace {
 
 constexpr double kNow = 1.8e9, kLife = 900;
-const std::vector<std::string> kHosts = {"hook.lab.svc"};
+const CertificateNeeds kNeeds{"test", {"hook.lab.svc"}, kLife, 4 * kLife};
 
-WebhookCertificates made(double now_s) {
-  return *renewed(std::nullopt, kHosts, kLife, now_s);
+ServerCertificates made(double now_s) {
+  return *renewed(std::nullopt, kNeeds, now_s);
 }
 
 size_t count(const std::string& text) {
@@ -27,7 +28,7 @@ size_t count(const std::string& text) {
 }  // namespace
 
 TEST_CASE("the first certificates are of one authority, which outlives what it signs") {
-  const WebhookCertificates first = made(kNow);
+  const ServerCertificates first = made(kNow);
   CHECK(count(first.authorities) == 1);
   CHECK(certificate_end_s(first.authorities) == kNow + 4 * kLife);
   CHECK(certificate_end_s(first.server.certificate) == kNow + kLife);
@@ -36,10 +37,10 @@ TEST_CASE("the first certificates are of one authority, which outlives what it s
 }
 
 TEST_CASE("nothing is done before a third of the life is left; then the same authority signs") {
-  const WebhookCertificates first = made(kNow);
-  CHECK(!renewed(first, kHosts, kLife, kNow));
-  CHECK(!renewed(first, kHosts, kLife, kNow + kLife * 2 / 3));
-  const auto next = renewed(first, kHosts, kLife, kNow + kLife * 2 / 3 + 1);
+  const ServerCertificates first = made(kNow);
+  CHECK(!renewed(first, kNeeds, kNow));
+  CHECK(!renewed(first, kNeeds, kNow + kLife * 2 / 3));
+  const auto next = renewed(first, kNeeds, kNow + kLife * 2 / 3 + 1);
   REQUIRE(next);
   CHECK(next->authorities == first.authorities);
   CHECK(next->server.certificate != first.server.certificate);
@@ -47,13 +48,13 @@ TEST_CASE("nothing is done before a third of the life is left; then the same aut
 }
 
 TEST_CASE("a new authority comes before the old one ends, which is believed while it holds") {
-  WebhookCertificates now = made(kNow);
+  ServerCertificates now = made(kNow);
   const std::string first_authority = now.authorities;
   const std::string first_server = now.server.certificate;
   size_t most = 0;
   for (double at = kNow; at < kNow + 20 * kLife; at += kLife / 20) {
-    const WebhookCertificates before = now;
-    if (const auto next = renewed(now, kHosts, kLife, at)) now = *next;
+    const ServerCertificates before = now;
+    if (const auto next = renewed(now, kNeeds, at)) now = *next;
     most = std::max(most, count(now.authorities));
     CHECK(*certificate_end_s(now.server.certificate) > at);
     CHECK(*certificate_end_s(now.authorities) >= *certificate_end_s(now.server.certificate));
@@ -68,21 +69,21 @@ TEST_CASE("a new authority comes before the old one ends, which is believed whil
 }
 
 TEST_CASE("what cannot be read, or does not belong together, is made anew") {
-  const WebhookCertificates first = made(kNow), other = made(kNow);
-  for (const WebhookCertificates& broken :
-       {WebhookCertificates{}, WebhookCertificates{"x", "y", {"z", ""}},
-        WebhookCertificates{first.authorities, "no key", {}},
-        WebhookCertificates{first.authorities, other.authority_key, {}},
-        WebhookCertificates{first.authorities, first.authority_key, other.server}}) {
-    const auto next = renewed(broken, kHosts, kLife, kNow);
+  const ServerCertificates first = made(kNow), other = made(kNow);
+  for (const ServerCertificates& broken :
+       {ServerCertificates{}, ServerCertificates{"x", "y", {"z", ""}},
+        ServerCertificates{first.authorities, "no key", {}},
+        ServerCertificates{first.authorities, other.authority_key, {}},
+        ServerCertificates{first.authorities, first.authority_key, other.server}}) {
+    const auto next = renewed(broken, kNeeds, kNow);
     REQUIRE(next);
     CHECK(is_signed_by(next->server.certificate, next->authorities));
-    CHECK(!renewed(*next, kHosts, kLife, kNow));
+    CHECK(!renewed(*next, kNeeds, kNow));
   }
-  CHECK(from_secret_data(Json()) == WebhookCertificates{});
-  CHECK(from_secret_data({{"ca.crt", "not base64!"}, {"tls.key", 3}}) == WebhookCertificates{});
+  CHECK(from_secret_data(Json()) == ServerCertificates{});
+  CHECK(from_secret_data({{"ca.crt", "not base64!"}, {"tls.key", 3}}) == ServerCertificates{});
   CHECK(!certificate_end_s("nothing"));
-  CHECK_ERROR(make_server_certificate({"x", "y"}, kHosts, kNow, kLife), "PEM");
+  CHECK_ERROR(make_server_certificate({"x", "y"}, kNeeds.hosts, kNow, kLife), "PEM");
 }
 
-}  // namespace webhook_certificates_test
+}  // namespace certificates_test

@@ -64,10 +64,12 @@ TEST_CASE("planned: kinds of Prometheus's operator are there before anything is 
   };
   Lab lab;
   CHECK_ERROR(plan_installation(lab.client, wanted("ServiceMonitor"), "adaptdl"),
-              "the cluster does not know ServiceMonitors, which come with Prometheus's operator; "
-              "install that first, or leave metrics.serviceMonitor.enabled false");
+              "the cluster does not know the kind ServiceMonitor, which comes with Prometheus's "
+              "operator; install that first, or leave metrics.serviceMonitor.enabled false");
   CHECK_ERROR(plan_installation(lab.client, wanted("PrometheusRule"), "adaptdl"),
               "metrics.prometheusRule.enabled");
+  CHECK_ERROR(plan_installation(lab.client, wanted("ValidatingAdmissionPolicy"), "adaptdl"),
+              "set admissionPolicy.enabled to false");
   // As it is answered where the kind is known.
   lab.api.set_fault([](const HttpServerRequest& request) -> std::optional<HttpResponse> {
     if (!request.path.ends_with("/servicemonitors/adaptdl")) return std::nullopt;

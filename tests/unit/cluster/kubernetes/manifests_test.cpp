@@ -107,6 +107,7 @@ TEST_CASE("all blanks are filled, and each object has a place and says whose it 
   CHECK(objects[0]["kind"] == "Namespace");
   CHECK(objects[1]["metadata"]["name"] == kDefinition);
   CHECK(objects.back()["kind"] == "ValidatingWebhookConfiguration");
+  CHECK_FALSE(find(objects, "ConfigMap", kConfigMap)["data"].contains(kClientAuthoritiesKey));
   CHECK(find(objects, "ServiceMonitor",
              "adaptdl-adaptdl-sched")["spec"]["endpoints"][0]["interval"] == "30s");
   const Json registry = find(objects, "Service", "adaptdl-registry");
@@ -193,6 +194,91 @@ TEST_CASE("no role has a wildcard, and the operator cannot read others' secrets"
       }
     }
   }
+}
+
+TEST_CASE("with namespaces of jobs, the operator may change only these and its own") {
+  const auto everywhere = objects_of(kImage);
+  CHECK(find(everywhere, "ClusterRoleBinding", "adaptdl-jobs")["roleRef"]["name"] ==
+        "adaptdl-jobs");
+  const auto selector = [](const std::vector<Json>& objects) {
+    return find(objects, "ValidatingWebhookConfiguration", kWebhookConfiguration)["webhooks"][0]
+        .value("namespaceSelector", Json());
+  };
+  CHECK(selector(everywhere).is_null());
+  CHECK(argument(everywhere, "--job-namespace").empty());
+
+  const auto objects = objects_of(kImage + "job: {namespaces: [team-a, '42']}\n");
+  std::set<std::string> bound;
+  for (const Json& object : objects) {
+    const std::string kind = object["kind"], name = object["metadata"]["name"];
+    CHECK((kind != "ClusterRoleBinding" || name == "adaptdl"));
+    if (kind != "RoleBinding" || name != "adaptdl-jobs") continue;
+    CHECK(object["roleRef"]["kind"] == "ClusterRole");
+    CHECK(object["subjects"][0]["namespace"] == "lab");
+    CHECK(object["metadata"]["labels"][kLabelInstalled] == "lab");
+    bound.insert(object["metadata"]["namespace"]);
+  }
+  CHECK(bound == std::set<std::string>{"42", "lab", "team-a"});
+  // What it may do everywhere is to look.
+  for (const Json& rule : find(objects, "ClusterRole", "adaptdl")["rules"]) {
+    const bool looks = rule["verbs"] == Json({"list", "watch"});
+    CHECK((looks || rule["resources"][0] == "validatingwebhookconfigurations"));
+  }
+  CHECK(selector(objects)["matchExpressions"][0]["values"] == Json({"team-a", "42"}));
+  CHECK(argument(objects, "--job-namespace") == "team-a");
+  CHECK(values_json(parse_yaml("job: {namespaces: [42, a]}", "v"))["job"]["namespaces"] ==
+        Json({"42", "a"}));
+  CHECK_ERROR(values_of("job: {namespaces: [Team]}"), "must be the name of a namespace");
+}
+
+TEST_CASE("a policy ties what the operator makes to jobs") {
+  const auto objects = objects_of(kImage);
+  const Json spec = find(objects, "ValidatingAdmissionPolicy", "adaptdl-operator")["spec"];
+  CHECK(spec["matchConditions"][0]["expression"] ==
+        "request.userInfo.username == 'system:serviceaccount:lab:adaptdl'");
+  CHECK(find(objects, "ValidatingAdmissionPolicyBinding", "adaptdl-operator")["spec"] ==
+        Json({{"policyName", "adaptdl-operator"}, {"validationActions", {"Deny"}}}));
+  CHECK_FALSE(has_kind(objects_of(kImage + "admissionPolicy: {enabled: false}"),
+                       "ValidatingAdmissionPolicy"));
+  // All that it may create in others' namespaces is tied.
+  std::set<std::string> tied;
+  for (const Json& rule : spec["matchConstraints"]["resourceRules"]) {
+    if (rule["operations"] == Json({"CREATE"}))
+      tied.insert(rule["resources"].begin(), rule["resources"].end());
+  }
+  for (const Json& rule : find(objects, "ClusterRole", "adaptdl-jobs")["rules"]) {
+    for (const Json& verb : rule["verbs"]) {
+      // A template is never stored, and events say nothing that is acted on.
+      const std::string what = rule["resources"][0];
+      if (verb != "create" || what == "podtemplates" || what == "events") continue;
+      CHECK(tied.contains(what));
+    }
+  }
+}
+
+TEST_CASE("who may reach the operators") {
+  const auto rules = [](const std::vector<Json>& objects) {
+    return find(objects, "NetworkPolicy", "adaptdl-operator")["spec"]["ingress"];
+  };
+  CHECK_FALSE(rules(objects_of(kImage))[2].contains("from"));
+  const auto objects = objects_of(
+      kImage + "metrics: {from: [{namespaceSelector: {matchLabels: {name: monitoring}}}]}\n" +
+      "webhook: {clientCA: PEM}\n" + "supervisor: {service: {httpsPort: 8445}}\n");
+  CHECK(rules(objects)[2]["ports"][0]["port"] == "metrics");
+  CHECK(rules(objects)[2]["from"][0]["namespaceSelector"]["matchLabels"]["name"] == "monitoring");
+  CHECK_ERROR(values_of("metrics: {from: all}"), "must be a list");
+  CHECK(argument(objects, "--webhook-client-ca") == "/etc/adaptdl/webhook-client-ca.crt");
+  CHECK(find(objects, "ConfigMap", kConfigMap)["data"][kClientAuthoritiesKey] == "PEM");
+  CHECK(argument(objects, "--supervisor-https-url") == "https://adaptdl-supervisor.lab.svc:8445");
+  const Json port = find(objects, "Service", "adaptdl-supervisor")["spec"]["ports"][1];
+  CHECK(port["port"] == 8445);
+  const Json ports = operator_pod(objects)["spec"]["containers"][0]["ports"];
+  CHECK(std::any_of(ports.begin(), ports.end(), [&](const Json& one) {
+    return one["name"] == port["targetPort"] && std::to_string(one["containerPort"].get<int>()) ==
+                                                    argument(objects, "--supervisor-https-port");
+  }));
+  CHECK_ERROR(values_of("supervisor: {service: {port: 8443}}"), "port and httpsPort are the same");
+  CHECK_ERROR(values_of("metrics: {service: {httpsPort: 1}}"), "metrics.service.httpsPort");
 }
 
 TEST_CASE("the operators' pods keep to the restricted security level") {

@@ -114,7 +114,7 @@ TEST_CASE("webhook: of two that begin at once one makes the certificates") {
   other = std::make_unique<Webhook>(lab.client, Lab::options());
   beside.join();
   REQUIRE(soon([&] { return other->ready(); }));
-  const WebhookCertificates kept = from_secret_data(lab.secret()["data"]);
+  const ServerCertificates kept = from_secret_data(lab.secret()["data"]);
   CHECK(lab.told() == kept.authorities);
   CHECK(ask(other->port(), kept.authorities, {.url = "/healthz"}).status == 200);
 }

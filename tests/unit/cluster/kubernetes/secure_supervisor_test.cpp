@@ -1,0 +1,82 @@
+// The supervisor over HTTPS, with its certificates on a fake API server.
+
+#include "core/cluster/kubernetes/secure_supervisor.h"
+
+#include <doctest/doctest.h>
+#include <set>
+#include <thread>
+
+#include "core/kube/informer.h"
+#include "core/net/http.h"
+#include "tests/unit/cluster/kubernetes/fake_kinds.h"
+
+namespace adaptdl::kubernetes::secure_supervisor_test {
+namespace {
+
+struct OneJob : SupervisorBackend {
+  std::optional<SupervisedJob> find(const std::string&, const std::string& name) override {
+    if (name != "digits") return std::nullopt;
+    return SupervisedJob{"token"};
+  }
+  std::optional<std::vector<std::string>> addresses(const std::string&, const std::string&,
+                                                    int64_t) override {
+    return std::vector<std::string>{"10.0.0.1"};
+  }
+  void hints(const std::string&, const std::string&, const SchedulingHints&) override {}
+};
+
+struct Lab {
+  kube::FakeApi api{operator_kinds()};
+  kube::Client client{api.config()};
+  OneJob jobs;
+
+  SecureSupervisorOptions options(double life_s = 90 * 86400) {
+    return {"adaptdl", "127.0.0.1", 0, life_s};
+  }
+
+  ServerCertificates kept() {
+    return from_secret_data(client.get(kube::kSecrets.in("adaptdl", kSupervisorSecret))["data"]);
+  }
+};
+
+// A new connection each time.
+HttpResponse ask(uint16_t port, const std::string& authorities, const std::string& path) {
+  HttpClient client({.authorities = authorities, .server_name = kSupervisorHost});
+  return client.send({.url = fmt::format("https://127.0.0.1:{}{}", port, path)});
+}
+
+}  // namespace
+
+TEST_CASE("a live job's launcher finds its group over HTTPS, and no impostor") {
+  Lab lab;
+  const SecureSupervisor supervisor(lab.client, lab.jobs, lab.options());
+  const std::string trusted = supervisor.authorities();
+  CHECK(trusted == lab.kept().authorities);
+  const HttpResponse found = ask(supervisor.port(), trusted, "/j/token/discover/a/digits/0");
+  CHECK(found.status == 200);
+  CHECK(found.body == R"(["10.0.0.1"])");
+  CHECK(ask(supervisor.port(), trusted, "/j/other/discover/a/digits/0").status == 403);
+  // Another operator of the namespace proves the same; one of another installation does not.
+  const SecureSupervisor second(lab.client, lab.jobs, lab.options());
+  CHECK(ask(second.port(), trusted, "/healthz").status == 200);
+  Lab elsewhere;
+  const SecureSupervisor impostor(elsewhere.client, elsewhere.jobs, elsewhere.options());
+  CHECK_THROWS_AS(ask(impostor.port(), trusted, "/healthz"), HttpCertificateError);
+}
+
+TEST_CASE("its certificate is renewed, and pods that run go on trusting it") {
+  Lab lab;
+  const SecureSupervisor supervisor(lab.client, lab.jobs, lab.options(3));
+  const std::string trusted = supervisor.authorities();
+  std::set<std::string> served;
+  const TimePoint begun = Monotonic::now();
+  while (served.size() < 3 && seconds_since(begun) < 60) {
+    served.insert(lab.kept().server.certificate);
+    CHECK(ask(supervisor.port(), trusted, "/healthz").status == 200);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  CHECK(served.size() == 3);
+  CHECK(supervisor.authorities() == trusted);
+}
+
+}  // namespace adaptdl::kubernetes::secure_supervisor_test
