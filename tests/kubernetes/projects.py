@@ -40,17 +40,19 @@ def pass_on(listener, port):
 
 
 @contextlib.contextmanager
-def cluster_registry(world):
-    """A docker-registry of this machine as the Service adaptdl-registry. Its port is a port of the
-    node, because no kube-proxy runs. The API server forwards requests only to pods, so there is a
-    pod with the node's address, whose connections are forwarded."""
+def cluster_registry(world, push_port=True):
+    """Docker-registries of this machine as the Service adaptdl-registry, the way `adaptdl install`
+    arranges them; without `push_port` the way AdaptDL's chart does. The Service's port is a port of
+    the node, because no kube-proxy runs. The API server forwards requests only to pods, so there is
+    a pod with the node's address, whose connections are forwarded."""
     port = free_node_port()
     node, = world.api.get("/api/v1/nodes")["items"]
     address = next(each["address"] for each in node["status"]["addresses"]
                    if each["type"] == "InternalIP")
     listener = socket.create_server((address, 0), backlog=100)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(Registry(world.folder, port))
+        stack.enter_context(Registry(world.folder, port, read_only=push_port))
+        pushed_to = stack.enter_context(Registry(world.folder)) if push_port else None
         stack.callback(listener.close)
         stack.callback(listener.shutdown, socket.SHUT_RDWR)
         threading.Thread(target=pass_on, args=(listener, port), daemon=True).start()
@@ -65,10 +67,16 @@ def cluster_registry(world):
             "metadata": {"name": "registry", "labels": labels},
             "spec": {"hostNetwork": True, "terminationGracePeriodSeconds": 0, "containers": [{
                 "name": "main", "image": IMAGE, "imagePullPolicy": "IfNotPresent",
-                "command": ["sleep", "3600"]}]}})
+                "command": ["sleep", "3600"],
+                "ports": [{"name": "push", "containerPort": pushed_to.port}] if pushed_to else []
+            }]}})
         wait_until(lambda: world.api.get(
             space + "/services/adaptdl-registry:registry/proxy/v2/") is not None, "it answers")
         yield port
+        for each in (f"{space}/services/adaptdl-registry",
+                     f"{space}/pods/registry?gracePeriodSeconds=0"):
+            world.api.request("DELETE", each)
+        wait_until(lambda: not world.api.get(space + "/pods/registry"), "its pod is gone")
 
 
 def image_of(world, name):
@@ -117,14 +125,22 @@ spec:
             check(image_of(world, again) == image, "the same image")
             for job in (name, again):
                 user.run("delete", "--force", job)
+            try:
+                urllib.request.urlopen(urllib.request.Request(
+                    f"http://127.0.0.1:{port}/v2/adaptdl-submit/blobs/uploads/", method="POST"))
+                check(False, "others cannot write")
+            except urllib.error.HTTPError as error:
+                check(error.code == 405, "others cannot write", error)
             pushed = run_command([world.adaptdl, "image", "push"], env=user.environment)
             repository, _, digest = pushed.stdout.strip().partition("@")
             check(repository == f"localhost:{port}/adaptdl-submit", "image push", pushed)
             urllib.request.urlopen(urllib.request.Request(
                 f"http://127.0.0.1:{port}/v2/adaptdl-submit/manifests/{digest}",
                 headers={"Accept": "application/vnd.oci.image.manifest.v1+json"})).close()
-        check("cannot use the registry" in (told := user.run(*words, code=1)),
-              "a registry that is away", told)
+        with cluster_registry(world, push_port=False) as port:
+            old = user.run(*words).strip()
+            check(image_of(world, old).startswith(f"localhost:{port}/"), "that of AdaptDL's chart")
+            user.run("delete", "--force", old)
     finally:
         world.api.request("DELETE", "/api/v1/persistentvolumes/registry")
 

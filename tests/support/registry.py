@@ -15,15 +15,18 @@ def has_registry():
 
 
 class Registry:
-    """A registry with its files and its log in a folder."""
+    """A registry with its files and its log in a folder; several may share the files."""
 
-    def __init__(self, folder, port=None):
-        self.name = f"127.0.0.1:{port or free_port()}"
-        config, log = (os.path.join(folder, "registry." + kind) for kind in ("json", "log"))
+    def __init__(self, folder, port=None, read_only=False):
+        self.port = port or free_port()
+        self.name = f"127.0.0.1:{self.port}"
+        config, log = (os.path.join(folder, f"registry-{self.port}.{kind}")
+                       for kind in ("json", "log"))
         with open(config, "w", encoding="utf-8") as file:
             json.dump({"version": "0.1", "log": {"level": "warn", "accesslog": {"disabled": True}},
                        "storage": {"filesystem": {"rootdirectory": os.path.join(folder,
-                                                                                "registry")}},
+                                                                                "registry")},
+                                   "maintenance": {"readonly": {"enabled": read_only}}},
                        "http": {"addr": self.name}}, file)
         self.processes = Processes()
         with open(log, "ab") as said:

@@ -3,6 +3,9 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/formats/json_fields.h"
+#include "core/kube/informer.h"
+#include "core/kube/port_forward.h"
 
 namespace adaptdl::client {
 namespace {
@@ -10,6 +13,7 @@ namespace {
 constexpr const char* kLabels = "app=docker-registry";
 constexpr const char* kName = "adaptdl-registry";
 constexpr const char* kPort = "registry";
+constexpr const char* kPushPort = "push";  // of a container
 constexpr const char* kRepository = "adaptdl-submit";
 
 struct Place {
@@ -48,11 +52,60 @@ Place find_place(KubernetesConnection& cluster, const std::string& otherwise) {
       cluster.name(), kName, kLabels, kPort, otherwise);
 }
 
+struct PushPlace {
+  std::string pod;
+  uint16_t port = 0;
+};
+
+// Where the registry can be written to; nothing if that is its Service.
+std::optional<PushPlace> push_place(kube::Client& client, const std::string& name_space) {
+  kube::ObjectList pods;
+  try {
+    pods = client.list(kube::kPods.in(name_space), {.labels = kLabels});
+  } catch (const kube::ApiError& error) {
+    if (!error.forbidden()) throw;
+  }
+  for (const Json& pod : pods.items) {
+    if (text_at_pointer(pod, "/status/phase") != "Running") continue;
+    for (const Json& container : list_at(object_at(pod, "spec"), "containers")) {
+      for (const Json& port : list_at(container, "ports")) {
+        if (text_at(port, "name") != kPushPort) continue;
+        return PushPlace{kube::metadata_text(pod, "name"),
+                         port.value<uint16_t>("containerPort", 0)};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+oci::RegistryProxy forward_to(KubernetesConnection& cluster, const std::string& name_space,
+                              const PushPlace& place) {
+  const auto forward = std::make_shared<kube::PortForward>(
+      cluster.client(), kube::kPods.in(name_space, place.pod), place.port);
+  const std::string url = fmt::format("http://127.0.0.1:{}", forward->port());
+  try {
+    HttpClient().send({.url = url + "/v2/"});
+  } catch (const HttpError& error) {
+    fail(
+        "cannot push to the registry of cluster {}: {}. Pod {} in namespace {} must be reachable: "
+        "the user needs the permission to create pods/portforward there",
+        cluster.name(), error.what(), place.pod, name_space);
+  }
+  // The headers, of which there are none, keep the port open as long as a copy of the proxy is.
+  return {.url = url, .headers = [forward] { return HttpHeaders{}; }, .http = {}};
+}
+
 }  // namespace
 
 ClusterRegistry find_cluster_registry(KubernetesConnection& cluster, const std::string& otherwise) {
   const Place place = find_place(cluster, otherwise);
   kube::Client& client = cluster.client();
+  ClusterRegistry result;
+  result.where = {fmt::format("localhost:{}", place.node_port), kRepository, "", ""};
+  if (const auto push = cluster.reach([&] { return push_place(client, place.name_space); })) {
+    result.proxy = forward_to(cluster, place.name_space, *push);
+    return result;
+  }
   const std::string path = kube::service_proxy_path(place.name_space, kName, kPort, "/v2/");
   const HttpResponse answer = cluster.reach([&] { return client.pass({.url = path}); });
   if (!answer.ok()) {
@@ -66,8 +119,6 @@ ClusterRegistry find_cluster_registry(KubernetesConnection& cluster, const std::
                 answer.status == 401 || answer.status == 403 ? ExitCode::auth : ExitCode::error);
   }
   const kube::Identity identity = client.credentials().current();
-  ClusterRegistry result;
-  result.where = {fmt::format("localhost:{}", place.node_port), kRepository, "", ""};
   result.proxy.url = client.config().server + path.substr(0, path.size() - 4);
   result.proxy.http = client.config().connection;
   result.proxy.http.certificate = identity.certificate;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The registry in a Kubernetes cluster that AdaptDL's chart installs: adaptdl pushes images to it
-// through the API server, and the nodes pull them from their own port.
+// The registry in a Kubernetes cluster that `adaptdl install` or AdaptDL's chart installs: adaptdl
+// pushes images to it through the API server, and the nodes pull them from their own port.
 
 #include <memory>
 #include <string>
@@ -13,8 +13,11 @@
 namespace adaptdl::client {
 
 struct ClusterRegistry {
-  oci::Reference where;      // the nodes' name for it: localhost:PORT/adaptdl-submit
-  oci::RegistryProxy proxy;  // how to reach it from here; the cluster outlives it
+  oci::Reference where;  // the nodes' name for it: localhost:PORT/adaptdl-submit
+  // How to reach it from here; the cluster outlives all copies of it. To the port `push` of the
+  // registry's pod, which listens there on its loopback address; without such a port, as of
+  // AdaptDL's chart, by the API server's proxy for Services.
+  oci::RegistryProxy proxy;
 };
 
 // The Service adaptdl-registry, in any namespace, with the label app=docker-registry and a node

@@ -114,6 +114,13 @@ TEST_CASE("all blanks are filled, and each object has a place and says whose it 
   CHECK(registry["metadata"]["labels"]["app"] == "docker-registry");
   CHECK(registry["spec"]["ports"][0]["name"] == "registry");
   CHECK(registry["spec"]["ports"][0]["nodePort"] == 32000);
+  const Json containers = find(objects, "Deployment",
+                               "adaptdl-registry")["spec"]["template"]["spec"]["containers"];
+  REQUIRE(containers.size() == 2);  // nodes and pods reach the first one
+  CHECK(containers[0]["volumeMounts"][0]["readOnly"] == true);
+  CHECK(containers[0]["env"][1]["value"] == "{enabled: true}");
+  CHECK(containers[1]["env"][1]["value"] == "127.0.0.1:5001");
+  CHECK(containers[1]["ports"][0] == Json({{"name", "push"}, {"containerPort", 5001}}));
 }
 
 TEST_CASE("the registry's images are in its pod, or in a volume that outlives the installation") {
