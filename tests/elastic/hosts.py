@@ -1,88 +1,13 @@
 """One run on several hosts, like the pods of a job: a launcher, agents, and a supervisor that tells
 them the launcher's address. Here all are processes on one machine."""
 
-import http.server
-import json
 import os
 import shutil
 import signal
 import socket
-import threading
 
-from support import check, check_charts, children_of, free_port, kill, main, wait_until
-
-TOKEN = "token-of-the-job"
-LINK_KEY = "key-of-the-links"
-
-
-class Supervisor:
-    """Answers like the operator's supervisor: 408 until it knows an address."""
-
-    def __init__(self):
-        self.addresses, self.hints = None, []
-        outer = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                known = outer.addresses is not None
-                body = json.dumps(outer.addresses).encode() if known else b""
-                asked = self.path.startswith(f"/j/{TOKEN}/discover/team/train/0?timeout=")
-                self.answer(404 if not asked else 200 if known else 408, body)
-
-            def do_PUT(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.path == f"/j/{TOKEN}/hints/team/train":
-                    outer.hints.append(json.loads(body))
-                self.answer(200, b"")
-
-            def answer(self, status, body):
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def url(self):
-        return f"http://127.0.0.1:{self.server.server_address[1]}/j/{TOKEN}"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
-
-
-class Hosts:
-    """The pods of one group: rank 0 runs the launcher."""
-
-    def __init__(self, folder, supervisor):
-        self.folder, self.supervisor = folder, supervisor
-        self.port = free_port()
-        self.shared = folder.file("share")
-
-    def pod(self, rank, *arguments, link_key=LINK_KEY, name="slow", **environment):
-        logs = self.folder.file(f"tmp-{rank}")
-        os.makedirs(logs, exist_ok=True)
-        pod = self.folder.run(
-            self.folder.program(name), *arguments, ADAPTDL_RESCALE="live", TMPDIR=logs,
-            ADAPTDL_SUPERVISOR_URL=self.supervisor.url(), ADAPTDL_JOB_ID="team/train",
-            ADAPTDL_JOB_TOKEN=TOKEN, ADAPTDL_LINK_KEY=link_key, ADAPTDL_NUM_RESTARTS="0",
-            ADAPTDL_REPLICA_RANK=str(rank),
-            ADAPTDL_MASTER_PORT=str(self.port), ADAPTDL_SHARE_PATH=self.shared,
-            ADAPTDL_CHECKPOINT_PATH=self.folder.file("checkpoints"), **environment)
-        pod.name = "train"  # of the job
-        return pod
-
-
-def worker_of(pod):
-    """The replica started by an agent."""
-    return next(iter(children_of(pod.process.pid)), None)
+from support import (TOKEN, Hosts, Supervisor, check, check_charts, kill, main, wait_until,
+                     worker_of)
 
 
 def comes_and_goes(folder, draw):

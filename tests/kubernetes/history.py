@@ -1,5 +1,9 @@
-"""The history of jobs and pods from the API's watches, and the rules that it must obey."""
+"""The history of jobs, pods and leaders from the API's watches and audit log, and the rules that it
+must obey."""
 
+import bisect
+import collections
+import datetime
 import json
 import threading
 import time
@@ -144,3 +148,73 @@ def broken_rules(job_events, pod_events):
             problems.append(f"{name} at {version}: made while the job's group was {known}")
         pods[uid] = (name, owner, (group, rank))
     return problems
+
+
+# ---- leaders
+
+# A change that the API server accepted from an operator: the version it made, the operator's user,
+# the job's name, a description, and the newest version that the operator must have read before.
+Write = collections.namedtuple("Write", "version user job what read")
+
+
+def seconds_of(time_text):
+    return datetime.datetime.fromisoformat(time_text).timestamp()
+
+
+def lease_terms(lease_events):
+    """[(version, identity)]: who has the lease from which version on. A released lease is still
+    that of the last holder, who may have requests on their way."""
+    terms = []
+    for version, kind, lease in sorted(lease_events, key=lambda event: event[0]):
+        holder = lease["spec"].get("holderIdentity") if kind not in ("GAP", "DELETED") else None
+        if holder and (not terms or terms[-1][1] != holder):
+            terms.append((version, holder))
+    return terms
+
+
+def early_takeovers(lease_events):
+    """The lease of a leader may be taken when it was not renewed for as long as it says. All
+    operators have the clock of this machine."""
+    before = None
+    for version, kind, lease in sorted(lease_events, key=lambda event: event[0]):
+        spec = lease["spec"] if kind not in ("GAP", "DELETED") else None
+        if spec and before and before.get("holderIdentity") not in ("", None,
+                                                                    spec["holderIdentity"]):
+            unchanged_s = seconds_of(spec["renewTime"]) - seconds_of(before["renewTime"])
+            if spec["holderIdentity"] and unchanged_s < before["leaseDurationSeconds"]:
+                yield (f"the lease at {version}: {spec['holderIdentity']} took it "
+                       f"{unchanged_s:.1f} s after {before['holderIdentity']} had renewed it")
+        before = spec
+
+
+def late_writes(lease_events, writes, users):
+    """[(write, why it is a violation; None: it is excused)] of the writes of operators that did not
+    hold the lease. `users`: {identity: user}.
+
+    Kubernetes has no fencing: a request that was sent in time may arrive after another operator has
+    taken the lease, because the network or the server was slow. Such a write is excused: if it does
+    harm, the rules of jobs and pods find it. It is a violation if the operator had read what was
+    written after the lease was taken: then it has decided and sent it while the other one led.
+    """
+    terms = lease_terms(lease_events)
+    starts = [version for version, _ in terms]
+    found = []
+    for write in sorted(writes):
+        at = bisect.bisect(starts, write.version) - 1
+        leader = users.get(terms[at][1]) if at >= 0 else None
+        if leader == write.user:
+            continue
+        why = None
+        if write.user not in [users.get(holder) for _, holder in terms[:at + 1]]:
+            why = "it never led before"
+        elif write.read > starts[at]:
+            why = f"it had read version {write.read}, and {leader} leads since {starts[at]}"
+        found.append((write, why))
+    return found
+
+
+def broken_leader_rules(lease_events, writes, users):
+    """The rules that leaders have broken; empty if none."""
+    return [*early_takeovers(lease_events), *(
+        f"{write.job} at {write.version}: {write.what} by {write.user}: {why}"
+        for write, why in late_writes(lease_events, writes, users) if why)]

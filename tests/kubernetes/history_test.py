@@ -2,7 +2,7 @@
 
 import unittest
 
-from history import broken_rules
+from history import Write, broken_leader_rules, broken_rules, late_writes
 
 
 def job(version, kind="MODIFIED", **status):
@@ -60,6 +60,45 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.broken(jobs), "")
         self.assertIn("group fell", self.broken([*LIFE[:6], (11, "GAP", None), job(
             12, "SEEN", phase="Pending", group=0, attainedService=3)]))
+
+
+def lease(version, holder, second):
+    return version, "MODIFIED", {"spec": {
+        "holderIdentity": holder, "leaseDurationSeconds": 12,
+        "renewTime": f"2026-01-01T00:00:{second:02}.000000Z"}}
+
+
+USERS = {"a": "operator-0", "b": "operator-1", "c": "operator-0"}
+LEASES = [lease(10, "a", 0), lease(20, "a", 2), lease(30, "b", 14), lease(40, "b", 16),
+          lease(50, "", 17), lease(60, "c", 18)]
+
+
+def write(version, user, read):
+    return Write(version, f"operator-{user}", "j", "status", read)
+
+
+class Leaders(unittest.TestCase):
+    def broken(self, *writes, leases=LEASES):
+        return "; ".join(broken_leader_rules(leases, writes, USERS))
+
+    def test_each_in_its_term(self):
+        self.assertEqual(self.broken(write(15, 0, 11), write(35, 1, 15), write(55, 1, 52),
+                                     write(65, 0, 62)), "")
+
+    def test_a_lease_that_is_taken_early(self):
+        self.assertIn("b took it 11.0 s", self.broken(leases=[LEASES[0], lease(20, "b", 11)]))
+        self.assertEqual(self.broken(leases=[LEASES[0], (15, "GAP", None), lease(20, "b", 11)]), "")
+
+    def test_a_late_write(self):
+        late = write(36, 0, 25)
+        self.assertEqual(late_writes(LEASES, [late], USERS), [(late, None)])
+        self.assertEqual(self.broken(late), "")
+        self.assertIn("j at 36: status by operator-0: it had read version 35",
+                      self.broken(write(35, 1, 25), write(36, 0, 35)))
+
+    def test_a_write_without_a_term(self):
+        self.assertIn("never led", self.broken(write(15, 1, 0)))
+        self.assertIn("never led", self.broken(write(15, 1, 0), leases=[]))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ class Folder:
 
     def __init__(self, binary, material=None):
         self.binary, self.material = binary, material
+        self.seconds = None  # of --seconds
         self.path = tempfile.mkdtemp(prefix="adaptdl-test-")
         self.processes, self.runs = Processes(), []
         self.tellers = []  # functions that return (title, text) for a failure's report
@@ -50,8 +51,8 @@ class Folder:
                 os.symlink(os.path.join(self.material, entry), target)
         return self.file(name + ".pt")
 
-    def run(self, program, *arguments, **environment):
-        run = Run(self, program, arguments, environment)
+    def run(self, program, *arguments, before=(), **environment):
+        run = Run(self, program, arguments, environment, before)
         self.runs.append(run)
         self.tellers.append(lambda: (f"run {run.name}", run.story()))
         return run

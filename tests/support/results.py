@@ -110,6 +110,8 @@ def main(*tests):
                         help="the one test to run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--times", type=int, default=1, help="how often, with other seeds")
+    parser.add_argument("--seconds", type=float,
+                        help="how long a test goes on that draws what it does")
     options = parser.parse_args()
     end_by_sigterm()
     results = Results()
@@ -119,6 +121,8 @@ def main(*tests):
                 continue
             with Folder(os.path.abspath(options.adaptdl),
                         os.path.abspath(options.material)) as folder:
+                folder.seconds = options.seconds
+
                 def whole():
                     test(folder, random.Random(seed))
                     folder.check_nothing_left()

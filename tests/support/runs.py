@@ -13,9 +13,10 @@ from .sockets import ask
 
 
 class Run:
-    """`adaptdl run -o json` of a program in a support.Folder."""
+    """`adaptdl run -o json` of a program in a support.Folder. `before`: what starts it on another
+    host."""
 
-    def __init__(self, folder, program, arguments, environment):
+    def __init__(self, folder, program, arguments, environment, before=()):
         self.folder = folder
         self.name = os.path.basename(program).removesuffix(".pt")
         if "--name" in arguments:
@@ -26,7 +27,8 @@ class Run:
         self.log = folder.file(f"run-{len(folder.runs)}.log")
         with open(self.log, "wb") as log:
             self.process = folder.start(
-                [folder.binary, "run", program, "--threads", "1", "-o", "json", *arguments],
+                [*before, folder.binary, "run", program, "--threads", "1", "-o", "json",
+                 *arguments],
                 environment, stdout=subprocess.PIPE, stderr=log)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()

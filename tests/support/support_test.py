@@ -1,6 +1,7 @@
 """Tests of these modules: results, the report of a failure, and cleanup."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import tempfile
 import unittest
 
 from support import MARK, carriers, run_command, wait_until
+from support.router import Direction
 
 SCRIPT = r"""
 import os, sys, time
@@ -103,6 +105,25 @@ class Support(unittest.TestCase):
             self.assertEqual(test.wait(20), 143)
         self.assertEqual(carriers(MARK, folder), [])
         self.assertFalse(os.path.exists(folder))
+
+
+class Router(unittest.TestCase):
+    def due(self, count=1, size=1000, **rules):
+        direction, draw = Direction(**rules), random.Random(1)
+        return [direction.due(size, 10.0, draw) for _ in range(count)]
+
+    def test_passes_on_at_once(self):
+        self.assertEqual(self.due(3), [10.0] * 3)
+
+    def test_loses(self):
+        self.assertEqual(self.due(cut=True), [None])
+        lost = self.due(10_000, loss=0.05).count(None)
+        self.assertTrue(400 < lost < 600, lost)
+
+    def test_delays_and_slows(self):
+        self.assertEqual(self.due(2, delay=0.25), [10.25] * 2)
+        self.assertEqual(self.due(3, rate=4000, delay=1.0), [11.25, 11.5, 11.75])
+        self.assertEqual(self.due(9, rate=4000).count(None), 4)  # waits for a second at most
 
 
 if __name__ == "__main__":

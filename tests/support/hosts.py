@@ -1,0 +1,94 @@
+"""One run on several hosts, like the pods of a job: a launcher, agents, and a supervisor that tells
+them the launcher's address."""
+
+import http.server
+import json
+import os
+import socket
+import threading
+
+from .processes import children_of, free_port
+
+TOKEN = "token-of-the-job"
+LINK_KEY = "key-of-the-links"
+
+
+class Supervisor:
+    """Answers like the operator's supervisor: 408 until it knows an address. `listener`: a socket
+    on its host; none: this machine's."""
+
+    def __init__(self, listener=None):
+        self.addresses, self.hints = None, []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                known = outer.addresses is not None
+                body = json.dumps(outer.addresses).encode() if known else b""
+                asked = self.path.startswith(f"/j/{TOKEN}/discover/team/train/0?timeout=")
+                self.answer(404 if not asked else 200 if known else 408, body)
+
+            def do_PUT(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.path == f"/j/{TOKEN}/hints/team/train":
+                    outer.hints.append(json.loads(body))
+                self.answer(200, b"")
+
+            def answer(self, status, body):
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            def handle_error(self, *_):  # the network is cut
+                pass
+
+        listener = listener or socket.create_server(("127.0.0.1", 0))
+        self.address = listener.getsockname()
+        self.server = Server(self.address, Handler, bind_and_activate=False)
+        self.server.socket.close()
+        self.server.socket = listener
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def url(self):
+        return f"http://{self.address[0]}:{self.address[1]}/j/{TOKEN}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Hosts:
+    """The pods of one group: rank 0 runs the launcher. `network`: has a host for each rank; none:
+    all are on this machine's."""
+
+    def __init__(self, folder, supervisor, network=None):
+        self.folder, self.supervisor, self.network = folder, supervisor, network
+        self.port = free_port()
+        self.shared = folder.file("share")
+
+    def pod(self, rank, *arguments, link_key=LINK_KEY, name="slow", **environment):
+        logs = self.folder.file(f"tmp-{rank}")
+        os.makedirs(logs, exist_ok=True)
+        pod = self.folder.run(
+            self.folder.program(name), *arguments, ADAPTDL_RESCALE="live", TMPDIR=logs,
+            before=self.network.on(rank) if self.network else (),
+            ADAPTDL_SUPERVISOR_URL=self.supervisor.url(), ADAPTDL_JOB_ID="team/train",
+            ADAPTDL_JOB_TOKEN=TOKEN, ADAPTDL_LINK_KEY=link_key, ADAPTDL_NUM_RESTARTS="0",
+            ADAPTDL_REPLICA_RANK=str(rank),
+            ADAPTDL_MASTER_PORT=str(self.port), ADAPTDL_SHARE_PATH=self.shared,
+            ADAPTDL_CHECKPOINT_PATH=self.folder.file("checkpoints"), **environment)
+        pod.name = "train"  # of the job
+        return pod
+
+
+def worker_of(pod):
+    """The replica started by an agent."""
+    return next(iter(children_of(pod.process.pid)), None)
