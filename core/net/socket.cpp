@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -131,6 +132,12 @@ std::pair<Fd, Fd> socket_pair() {
     fail_errno(errno, "cannot create a pair of sockets");
   }
   return {Fd(fds[0]), Fd(fds[1])};
+}
+
+void resend_often(int socket) {
+  constexpr int kTcpRtoMaxMs = 44;  // TCP_RTO_MAX_MS, which older headers do not have
+  const int most = 2000;
+  ::setsockopt(socket, IPPROTO_TCP, kTcpRtoMaxMs, &most, sizeof most);
 }
 
 bool send_all(int socket, std::string_view bytes, std::optional<TimePoint> deadline) {

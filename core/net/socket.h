@@ -45,6 +45,10 @@ Peer peer_of(int socket);
 // Two connected stream sockets, close-on-exec.
 std::pair<Fd, Fd> socket_pair();
 
+// TCP: sends what was not acknowledged again at least every 2 s, so that a connection goes on soon
+// after a network was cut, and not only when it is given up. Linux 6.15 and newer; else no effect.
+void resend_often(int socket);
+
 // Sends everything; waits while a buffer is full, also on non-blocking sockets. False if the peer
 // is gone (no SIGPIPE) or the deadline has passed. Throws Error for other failures.
 bool send_all(int socket, std::string_view bytes, std::optional<TimePoint> deadline = {});

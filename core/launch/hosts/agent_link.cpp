@@ -106,6 +106,7 @@ void watch_peer(int socket) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
   set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilence);
+  resend_often(socket);
 }
 
 }  // namespace adaptdl::launch

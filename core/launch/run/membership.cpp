@@ -243,7 +243,7 @@ void reaped(View& view, MemberId id) {
 }
 
 void step_finished(View& view, TimePoint now) {
-  view.breakdowns = 0;
+  view.breakdowns = view.link_breakdowns = 0;
   view.breakdown_at = TimePoint::min();
   for (Member& member : view.members) {
     member.counts_as_breakdown = false;

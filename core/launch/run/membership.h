@@ -71,7 +71,9 @@ struct View {
       handing_over;    // the last members write a checkpoint for their successors
   int breakdowns = 0;  // in a row without a finished step between
   TimePoint breakdown_at = TimePoint::min();
-  int failed_newcomers = 0;  // in a row without one that joined and stayed
+  int link_breakdowns = 0;  // in which links broke and nobody died, in a row without a step, too
+  TimePoint links_break_since;  // the first of them
+  int failed_newcomers = 0;     // in a row without one that joined and stayed
   TimePoint newcomer_failed_at = TimePoint::min();
   TimePoint retry_at;  // no newcomer is started or admitted before
 

@@ -37,6 +37,8 @@ Decision act(Action action, std::string reason) {
   return decision;
 }
 
+constexpr int kMostDoubled = 4;  // times that the pause after broken links doubles
+
 // One call of decide().
 class Deciding {
  public:
@@ -81,6 +83,13 @@ class Deciding {
           Action::give_up,
           fmt::format("{} breakdowns in a row without a finished step in between; {} are allowed",
                       view_.breakdowns, options_.max_restarts));
+    }
+    if (view_.link_breakdowns > options_.max_restarts && !view_.stopping &&
+        now_ >= after(view_.links_break_since, options_.links_patience)) {
+      return act(Action::give_up,
+                 fmt::format("links between replicas broke {} times in a row without a finished "
+                             "step in between, for more than {:.0f} s",
+                             view_.link_breakdowns, options_.links_patience.count()));
     }
     if (view_.finished) return wait("finished; waiting for the replicas to end");
     if (auto decision = overdue_leavers()) return *decision;
@@ -137,9 +146,10 @@ class Deciding {
     if (view_.finishing && view_.death && !view_.lost_while_finishing) {
       return wait("finishing; waiting for the replicas to end");
     }
-    if (links_only && now_ < after(*view_.broken, options_.lost_settle)) {
-      return wait("links broke; waiting to learn which replica died",
-                  after(*view_.broken, options_.lost_settle));
+    const TimePoint settled = after(
+        *view_.broken, options_.lost_settle * (1 << std::min(view_.link_breakdowns, kMostDoubled)));
+    if (links_only && now_ < settled) {
+      return wait("links broke; waiting to learn which replica died", settled);
     }
     if (!unheard.empty()) {
       return dismiss(unheard, names(unheard) + " joined the broken generation too late", false);
@@ -453,7 +463,9 @@ void apply(View& view, const Decision& decision, TimePoint now) {
         // forever, either.
         const bool stopped = std::any_of(view.members.begin(), view.members.end(),
                                          [](const Member& member) { return member.stopped; });
-        if (view.broken && !view.death && !stopped) ++view.breakdowns;
+        if (view.broken && !view.death && !stopped && view.link_breakdowns++ == 0) {
+          view.links_break_since = *view.broken;
+        }
         view.broken.reset();
         view.death = view.lost_while_finishing = false;
       }

@@ -33,9 +33,11 @@ struct RendezvousOptions {
   Seconds start_timeout{120};   // from the start of a replica until it says hello
   Seconds connect_timeout{30};  // for a newcomer, from the generation message until it is connected
   Seconds settle{0.5};          // how long ready newcomers wait for those still starting
-  Seconds lost_settle{0.5};     // how long broken links wait for the news of a death
-  Seconds exit_settle{0.5};     // how long a death waits for the news of how the process ended
-  Seconds leave_timeout{30};    // for a replica that is no longer a member, until it is gone
+  Seconds lost_settle{0.5};  // how long broken links wait for the news of a death; longer each time
+  // How long links may break again and again while nobody dies: networks come back.
+  Seconds links_patience{300};
+  Seconds exit_settle{0.5};   // how long a death waits for the news of how the process ended
+  Seconds leave_timeout{30};  // for a replica that is no longer a member, until it is gone
 };
 
 enum class Action {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
+#include "core/net/socket.h"
 
 namespace adaptdl::comm {
 namespace {
@@ -251,6 +252,7 @@ void tune_tcp(int fd) {
   set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000);
+  resend_often(fd);
 }
 
 std::string describe_socket(int fd) {

@@ -272,6 +272,39 @@ TEST_CASE("rendezvous: nothing is decided before it is known how a replica ended
   CHECK(decision.generation.members == std::vector<MemberId>{1, 2});
 }
 
+TEST_CASE("rendezvous: links that break again and again end a run only after minutes") {
+  Late late;
+  said_switched(late.view, 1, 1, late.now);
+  late.next(0);
+  const auto try_again = [&] {
+    said_lost(late.view, 0, late.view.last_generation, false, late.now);
+    Decision decision = late.next(0);
+    while (decision.action == Action::wait) {
+      REQUIRE(decision.deadline);
+      decision = late.next(seconds_between(late.now, *decision.deadline) + 1e-3);
+    }
+    if (decision.action != Action::announce) return decision;
+    CHECK(decision.generation.cause == "links");
+    apply(late.view, decision, late.now);
+    for (const MemberId id : {0, 1, 2}) {
+      said_switched(late.view, id, decision.generation.number, late.now);
+    }
+    return decision;
+  };
+  for (int i = 0; i < 5; ++i) CHECK(try_again().action == Action::announce);
+  step_finished(late.view, late.now);
+  late.next(1000);
+  int tries = 0;
+  const TimePoint begun = late.now;
+  Decision decision = try_again();
+  for (; decision.action == Action::announce; decision = try_again()) ++tries;
+  CHECK(decision.action == Action::give_up);
+  CHECK(decision.reason.starts_with("links between replicas broke"));
+  CHECK(seconds_between(begun, late.now) >= 300);
+  CHECK(tries > 30);
+  CHECK(tries < 60);
+}
+
 TEST_CASE("rendezvous: a death that is excused does not count, nor do those at the same time") {
   SUBCASE("members that train") {
     Late late;
