@@ -10,6 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/number.h"
+#include "core/base/text.h"
 #include "core/formats/yaml_text.h"
 
 namespace adaptdl::cli {
@@ -19,7 +20,8 @@ constexpr size_t kEventsShown = 20;  // the newest
 
 // A "key: value" line for people; nothing if the value is empty.
 void line(std::string& text, const char* key, const std::string& value) {
-  if (!value.empty()) text += fmt::format("{:<13}{}\n", fmt::format("{}:", key), value);
+  if (!value.empty())
+    text += fmt::format("{:<13}{}\n", fmt::format("{}:", key), without_controls(value));
 }
 
 // Adds a heading and YAML, indented.

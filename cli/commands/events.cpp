@@ -8,6 +8,7 @@
 #include "cli/frame/parse.h"
 #include "cli/show/jobs.h"
 #include "core/base/clock.h"
+#include "core/base/text.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -19,7 +20,7 @@ void print_events(const std::vector<JobEvent>& events, bool json) {
   for (const JobEvent& event : events) {
     text += json ? dump_json(event_json(event))
                  : fmt::format("{}  {:<12}  {}  {}{}", rfc3339(event.time_s), event.kind, event.job,
-                               event.warning ? "warning: " : "", event.message);
+                               event.warning ? "warning: " : "", without_controls(event.message));
     while (!json && text.back() == ' ') text.pop_back();
     text += '\n';
   }

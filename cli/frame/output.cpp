@@ -30,7 +30,10 @@ bool is_utf8() {
 }
 
 std::string table(const std::vector<std::string>& head,
-                  const std::vector<std::vector<std::string>>& rows) {
+                  std::vector<std::vector<std::string>> rows) {
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = without_controls(std::move(cell));
+  }
   std::vector<size_t> widths(head.size());
   for (size_t i = 0; i < head.size(); ++i) widths[i] = head[i].size();
   for (const auto& row : rows) {

@@ -23,8 +23,7 @@ bool is_utf8();
 
 // Left-aligned columns, separated by two blanks; the last one is not padded. Rows have the length
 // of `head`.
-std::string table(const std::vector<std::string>& head,
-                  const std::vector<std::vector<std::string>>& rows);
+std::string table(const std::vector<std::string>& head, std::vector<std::vector<std::string>> rows);
 
 // "3 x 4", or "scalar": the shape of a tensor.
 std::string shape_text(const std::vector<int64_t>& shape);

@@ -8,6 +8,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/system.h"
+#include "core/base/text.h"
 
 namespace adaptdl {
 
@@ -36,9 +37,12 @@ void append_indented(std::string& line, std::string_view text) {
 
 std::string printable(std::string_view text) {
   std::string shown;
-  for (const char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\t' && c != '\n') || byte == 0x7f) {
+    if (is_wide_control(text, i)) {
+      shown += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[++i]));
+    } else if ((byte < 0x20 && c != '\t' && c != '\n') || byte == 0x7f) {
       shown += fmt::format("\\x{:02x}", byte);
     } else {
       shown += c;

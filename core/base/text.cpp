@@ -16,10 +16,23 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 std::string without_controls(std::string line) {
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (is_wide_control(line, i)) line[i] = line[i + 1] = ' ';
+    if (static_cast<unsigned char>(line[i]) < 0x20 || line[i] == 0x7f) line[i] = ' ';
   }
   return line;
+}
+
+bool is_wide_control(std::string_view text, size_t at) {
+  if (at + 1 >= text.size() || text[at] != '\xc2') return false;
+  const auto next = static_cast<unsigned char>(text[at + 1]);
+  return next >= 0x80 && next <= 0x9f;
+}
+
+std::string_view utf8_prefix(std::string_view text, size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
+  return text.substr(0, bytes);
 }
 
 std::string lower_case(std::string_view text) {

@@ -11,8 +11,15 @@ namespace adaptdl {
 // The parts between the separators, empty ones too: one more than there are separators.
 std::vector<std::string> split(std::string_view text, char separator);
 
-// Control characters become blanks: a line that others have written, for people.
+// Control characters become blanks: a line that others have written, for people. So do those of
+// eight bits (U+0080 to U+009F), which some terminals obey, too.
 std::string without_controls(std::string line);
+
+// Whether a control character of eight bits starts at text[at], as UTF-8, two bytes long.
+bool is_wide_control(std::string_view text, size_t at);
+
+// The longest beginning of valid UTF-8 that has at most `bytes` bytes and cuts no character.
+std::string_view utf8_prefix(std::string_view text, size_t bytes);
 
 // Converts the letters A to Z to lower case, in any locale.
 std::string lower_case(std::string_view text);

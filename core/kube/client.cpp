@@ -128,7 +128,13 @@ Client::Client(Config config, ClientOptions options)
     : config_(std::move(config)),
       options_(std::move(options)),
       credentials_(config_),
-      pool_(std::make_unique<Pool>(options_)) {}
+      pool_(std::make_shared<Pool>(options_)) {}
+Client::Client(const Client& other, std::function<bool()> may_change)
+    : config_(other.config_),
+      options_(other.options_),
+      may_change_(std::move(may_change)),
+      credentials_(config_),
+      pool_(other.pool_) {}
 Client::~Client() = default;
 
 RequestCounts Client::requests() const {
@@ -211,6 +217,7 @@ HttpResponse Client::send(HttpRequest request, Repeat repeat, const std::string&
   bool renewed = false;
   for (int attempt = 1;; ++attempt) {
     wait_turn(cancel, what, start);
+    if (may_change_ && request.method != "GET" && !may_change_()) throw Cancelled(what);
     const Identity identity = credentials_.current();
     Outcome outcome;
     std::exception_ptr lost;

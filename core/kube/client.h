@@ -78,6 +78,10 @@ using RequestCounts = std::map<std::pair<std::string, int>, uint64_t>;
 class Client {
  public:
   explicit Client(Config config, ClientOptions options = {});
+  // Shares the other one's limits, connections and counts. Sends a request that changes something,
+  // also for another attempt, only while `may_change`, which any thread may call, returns true;
+  // else throws Cancelled.
+  Client(const Client& other, std::function<bool()> may_change);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -140,8 +144,9 @@ class Client {
 
   const Config config_;
   const ClientOptions options_;
+  const std::function<bool()> may_change_ = {};  // empty: always
   Credentials credentials_;
-  std::unique_ptr<Pool> pool_;
+  std::shared_ptr<Pool> pool_;
 };
 
 }  // namespace adaptdl::kube

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/job/hints.h"
+#include "core/job/phase.h"
 
 namespace adaptdl::kubernetes {
 
@@ -100,19 +101,29 @@ void add_goodput(Text& text, const std::vector<Live>& jobs) {
   }
 }
 
+// A status may say anything, and each text would be a series of its own.
+std::string known_phase(const std::string& said) {
+  if (said.empty()) return std::string(phase_name(JobPhase::pending));
+  for (const JobPhase phase : {JobPhase::pending, JobPhase::starting, JobPhase::running,
+                               JobPhase::stopping, JobPhase::succeeded, JobPhase::failed}) {
+    if (said == phase_name(phase)) return said;
+  }
+  return "Unknown";
+}
+
 void add_totals(Text& text, const std::vector<KnownJob>& jobs) {
   std::map<std::string, std::pair<int, double>> ended;  // by phase: how many, seconds
   std::map<std::string, int> phases;
   for (const KnownJob& known : jobs) {
     const JobStatus& status = known.job.status;
-    ++phases[status.phase.empty() ? "Pending" : status.phase];
+    ++phases[known_phase(status.phase)];
     if (!status.ended() || !status.completed_s) continue;
     ++ended[status.phase].first;
     ended[status.phase].second += *status.completed_s - known.job.created_s;
   }
   text.family("adaptdl_jobs", "gauge", "Jobs by phase.");
   for (const auto& [phase, count] : phases) {
-    text.sample(fmt::format("phase=\"{}\"", escaped_label(phase)), count);
+    text.sample(fmt::format("phase=\"{}\"", phase), count);
   }
   text.family("adaptdl_sched_job_submission_count", "gauge", "Jobs that the cluster knows of.");
   text.sample("", static_cast<double>(jobs.size()), "_total");

@@ -97,6 +97,7 @@ void remove_placeholders_once(kube::Client& client, const std::string& name_spac
 struct Operator::Impl {
   Impl(kube::Client& client, OperatorOptions given, const Cancellation& stop)
       : client(client),
+        acting(client, [this] { return acts(); }),
         options(std::move(given)),
         stop(stop),
         key(read_key(client, options.name_space)),
@@ -144,7 +145,8 @@ struct Operator::Impl {
                              options.certificate_life_s, options.webhook_client_authorities};
       webhook = std::make_unique<Webhook>(client, std::move(serving));
     }
-    controller = std::make_unique<Controller>(client, cache, *policy, std::move(controlled));
+    controller =
+        std::make_unique<Controller>(acting, client, cache, *policy, std::move(controlled));
     ready = true;
   }
 
@@ -172,6 +174,12 @@ struct Operator::Impl {
 
   void hints(const std::string& id, Json train) {
     if (ready) controller->hints(id, std::move(train));  // else dropped: programs send them again
+  }
+
+  // Whether this process leads, at this moment.
+  bool acts() const {
+    const std::function<bool()>* goes_on = mandate;
+    return goes_on != nullptr && (*goes_on)();
   }
 
   HttpResponse answer(const HttpServerRequest& request) {
@@ -203,7 +211,17 @@ struct Operator::Impl {
   }
 
   void lead(const std::function<bool()>& goes_on) {
-    leads = true;
+    struct Mandate {
+      Mandate(Impl& of, const std::function<bool()>& goes_on) : impl(of) {
+        impl.mandate = &goes_on;
+        impl.leads = true;
+      }
+      ~Mandate() {
+        impl.leads = false;
+        impl.mandate = nullptr;
+      }
+      Impl& impl;
+    } const until_all_threads_have_ended(*this, goes_on);
     std::jthread expander;
     if (options.parts.expander) {
       ExpanderOptions expanding = options.expander;
@@ -213,23 +231,24 @@ struct Operator::Impl {
         Cancellation over;
         const std::stop_callback end(ends, [&over] { over.cancel(); });
         if (expanding.max_nodes > 0) {
-          expand(client, cache, expanding, over);
+          expand(acting, cache, expanding, over);
         } else {
-          remove_placeholders_once(client, expanding.name_space, Seconds(expanding.interval_s),
+          remove_placeholders_once(acting, expanding.name_space, Seconds(expanding.interval_s),
                                    over);
         }
       });
     }
     controller->run(goes_on);
-    leads = false;
   }
 
   kube::Client& client;
+  kube::Client acting;  // changes what only the leader may change
   const OperatorOptions options;
   const Cancellation& stop;
   const std::string key;
   const std::unique_ptr<Policy> policy;
   std::atomic<bool> ready = false, leads = false;
+  std::atomic<const std::function<bool()>*> mandate = nullptr;  // while lead() runs
   std::unique_ptr<Controller> controller;
   ClusterCache cache;
   KubernetesSupervisorBackend supervised;

@@ -12,6 +12,20 @@ TEST_CASE("parts between separators") {
 
 TEST_CASE("control characters become blanks") {
   CHECK(without_controls("a\tb\x1b[1m\x7f\xc3\x84") == "a b [1m \xc3\x84");
+  CHECK(without_controls("a\xc2\x9b"
+                         "31m\xc2\xa0\xc2") == "a  31m\xc2\xa0\xc2");
+  CHECK(utf8_prefix("a\xc3\x84"
+                    "b",
+                    4) ==
+        "a\xc3\x84"
+        "b");
+  CHECK(utf8_prefix("a\xc3\x84"
+                    "b",
+                    3) == "a\xc3\x84");
+  CHECK(utf8_prefix("a\xc3\x84"
+                    "b",
+                    2) == "a");
+  CHECK(utf8_prefix("\x84\x84", 1).empty());
 }
 
 TEST_CASE("lower case changes A to Z and nothing else") {

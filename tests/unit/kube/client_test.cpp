@@ -89,6 +89,27 @@ TEST_CASE("objects are created, read, changed and removed") {
               "POST configmaps in default: unknown field specs (400");
 }
 
+TEST_CASE("a client that may change nothing reads, and sends no change, also not once more") {
+  FakeApi api;
+  Client client(api.config());
+  bool may = true;
+  Client acting(client, [&] { return may; });
+  const Json object = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", "a"}}}};
+  acting.create(kConfigMaps.in("x"), object);
+  std::atomic<int> changes = 0;
+  api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.method == "GET") return std::nullopt;
+    ++changes;
+    may = false;
+    return status_response(503, "ServiceUnavailable", "try again");
+  });
+  CHECK_THROWS_AS(acting.update(kConfigMaps.in("x", "a"), object), Cancelled);
+  CHECK_THROWS_AS(acting.remove(kConfigMaps.in("x", "a")), Cancelled);
+  CHECK(changes == 1);
+  CHECK(acting.find(kConfigMaps.in("x", "a")).has_value());
+  CHECK(client.requests() == acting.requests());
+}
+
 TEST_CASE("server-side apply: fields have managers") {
   FakeApi api;
   Client client(api.config());

@@ -13,13 +13,13 @@ constexpr Seconds kLook{0.5};  // between two checks whether to continue
 
 }  // namespace
 
-Controller::Controller(kube::Client& client, ClusterCache& cache, Policy& policy,
-                       ControllerOptions options)
+Controller::Controller(kube::Client& acting, kube::Client& client, ClusterCache& cache,
+                       Policy& policy, ControllerOptions options)
     : client_(client),
       cache_(cache),
       options_(std::move(options)),
       allocator_(*this, policy, options_.allocator),
-      reconciler_(client, cache, options_.pods, options_.identity,
+      reconciler_(acting, cache, options_.pods, options_.identity,
                   [this](const std::string& id, Seconds in) { again(id, in); }) {}
 
 void Controller::job_changed(const std::string& id) {
@@ -54,15 +54,35 @@ void Controller::run(const std::function<bool()>& goes_on) {
   // Another leader may have handled what was noted before this one led.
   for (const KnownJob& known : cache_.jobs()) job_changed(known.job.id());
   allocator_.something_happened(now_s());
+  begin_queue();
+  std::vector<std::jthread> writers;
+  struct EndsQueue {
+    Controller& controller;
+    ~EndsQueue() { controller.end_queue(); }
+  } const before_the_writers_are_joined{*this};
+  for (int i = 0; i < options_.writers; ++i) writers.emplace_back([this] { reconcile_queued(); });
   while (goes_on()) {
-    wait();
-    if (!goes_on()) return;
+    if (!wait() || !goes_on()) return;
     work_off();
     if (options_.allocates) round_if_due();
   }
 }
 
-void Controller::wait() {
+void Controller::begin_queue() {
+  const std::lock_guard lock(mutex_);
+  over_ = refused_ = false;
+  queue_.clear();
+  busy_.clear();
+}
+
+void Controller::end_queue() {
+  const std::lock_guard lock(mutex_);
+  over_ = true;
+  more_.notify_all();
+}
+
+// Waits for something to do; false if a change was refused.
+bool Controller::wait() {
   std::unique_lock lock(mutex_);
   double seconds = kLook.count();
   if (options_.allocates) seconds = std::min(seconds, std::max(0.0, allocator_.due() - now_s()));
@@ -70,12 +90,15 @@ void Controller::wait() {
   for (const auto& [id, when] : timers_) {
     seconds = std::min(seconds, std::max(0.0, seconds_between(now, when)));
   }
-  wake_.wait_for(lock, Seconds(seconds),
-                 [&] { return !dirty_.empty() || !hints_.empty() || capacity_changed_; });
+  wake_.wait_for(lock, Seconds(seconds), [&] {
+    return !hints_.empty() || capacity_changed_ || refused_ ||
+           std::any_of(dirty_.begin(), dirty_.end(),
+                       [&](const std::string& id) { return !busy_.contains(id); });
+  });
+  return !refused_;
 }
 
 void Controller::work_off() {
-  std::vector<Work> work;
   {
     const std::lock_guard lock(mutex_);
     const TimePoint now = Monotonic::now();
@@ -85,15 +108,31 @@ void Controller::work_off() {
       return true;
     });
     if (std::exchange(capacity_changed_, false)) allocator_.something_happened(now_s());
-    if (options_.reconciles) {
-      for (const std::string& id : dirty_) {
-        work.push_back([this, id] { reconciler_.reconcile_job(id); });
-      }
-    }
-    dirty_.clear();
+    std::erase_if(dirty_, [&](const std::string& id) {
+      if (!options_.reconciles) return true;
+      if (!busy_.insert(id).second) return false;  // its writer first finishes
+      queue_.push_back(id);
+      return true;
+    });
+    more_.notify_all();
   }
-  write_all(std::move(work));
   write_noted_hints();
+}
+
+// A writer's thread.
+void Controller::reconcile_queued() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    more_.wait(lock, [&] { return over_ || !queue_.empty(); });
+    if (over_) return;
+    const std::string id = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    attempt([&] { reconciler_.reconcile_job(id); });
+    lock.lock();
+    busy_.erase(id);
+    wake_.notify_one();  // the job may have changed meanwhile
+  }
 }
 
 void Controller::write_noted_hints() {
@@ -101,29 +140,39 @@ void Controller::write_noted_hints() {
   {
     const std::lock_guard lock(mutex_);
     for (auto& [id, train] : hints_) {
-      work.push_back(
-          [this, id = id, train = std::move(train)] { reconciler_.write_hints(id, train); });
+      work.push_back([this, id = id, train = std::move(train)] { write_hints(id, train); });
     }
     hints_.clear();
   }
-  write_all(std::move(work));
+  write_all(work);
 }
 
-// Logs the error of each failed piece.
-void Controller::write_all(std::vector<Work> work) {
+void Controller::write_hints(const std::string& id, const Json& train) {
+  const auto known = cache_.job(id);
+  if (!known || known->job.status.ended() || known->job.status.train == train) return;
+  client_.patch(kJobs.in(known->job.job_namespace, known->job.name, "status"),
+                kube::PatchKind::merge, {{"status", {{"train", train}}}});
+}
+
+// Logs an error: one piece of work must not end the others.
+void Controller::attempt(const Work& work) {
+  try {
+    work();
+  } catch (const Cancelled&) {  // the process is ending, or leads no more
+    const std::lock_guard lock(mutex_);
+    refused_ = true;
+    wake_.notify_one();
+  } catch (const std::exception& error) {
+    log_warning("{}", error.what());
+    const std::lock_guard lock(mutex_);
+    ++figures_.errors;
+  }
+}
+
+void Controller::write_all(const std::vector<Work>& work) {
   std::atomic<size_t> next = 0;
   const auto run_some = [&] {
-    for (size_t i = next++; i < work.size(); i = next++) {
-      try {
-        work[i]();
-      } catch (const Cancelled&) {
-        return;                                // the process is ending
-      } catch (const std::exception& error) {  // one piece must not end the others
-        log_warning("{}", error.what());
-        const std::lock_guard lock(mutex_);
-        ++figures_.errors;
-      }
-    }
+    for (size_t i = next++; i < work.size(); i = next++) attempt(work[i]);
   };
   const auto count = std::min(work.size(), static_cast<size_t>(options_.writers));
   std::vector<std::jthread> writers;
@@ -189,7 +238,7 @@ void Controller::round_if_due() {
     return;
   }
   for (const std::string& problem : round.problems) log_warning("{}", problem);
-  write_all(std::move(allocations_));
+  write_all(std::exchange(allocations_, {}));
   const std::lock_guard lock(mutex_);
   ++figures_.rounds;
   figures_.changes += static_cast<uint64_t>(round.changes);
@@ -200,6 +249,13 @@ void Controller::round_if_due() {
 void Controller::write_allocation(const std::string& id,
                                   const std::optional<std::vector<std::string>>& nodes,
                                   const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (busy_.contains(id)) {  // decided on what its writer is about to change
+      capacity_changed_ = capacity_changed_ || nodes.has_value();
+      return;
+    }
+  }
   const auto known = cache_.job(id);
   if (!known || known->job.status.ended()) return;
   JobStatus status = known->job.status;

@@ -1,14 +1,15 @@
 #pragma once
 
 // The controller and allocator loop of a Kubernetes cluster: one thread decides what to do, several
-// threads do it (job_reconciler.h). No error ends a thread: it is logged, and the job concerned
-// reconciled again. What is noted is bounded by the number of jobs: of several changes or hints of
-// a job, one is left. Each write is guarded by the version that it was decided on, so
-// that the API server refuses a decision on outdated data, and the controller decides again. The
-// process may be killed at any moment.
+// threads do it (job_reconciler.h), each for one job, so that a job with thousands of pods holds up
+// no other. No error ends a thread: it is logged, and the job concerned reconciled again. What is
+// noted is bounded by the number of jobs: of several changes or hints of a job, one is left. Each
+// write is guarded by the version that it was decided on, so that the API server refuses a decision
+// on outdated data, and the controller decides again. The process may be killed at any moment.
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,7 +31,7 @@ struct ControllerOptions {
   PodSettings pods;
   AllocatorOptions allocator;
   std::string identity;  // of this operator, for events
-  int writers = 8;       // threads that write at the same time, >= 1
+  int writers = 16;      // threads that write at the same time, >= 1
 };
 
 // For metrics. Totals since the start, except for those of the last round.
@@ -42,8 +43,10 @@ struct ControllerFigures : ReconcilerCounts {
 
 class Controller : public Cluster {
  public:
-  // Borrows all for its life.
-  Controller(kube::Client& client, ClusterCache& cache, Policy& policy, ControllerOptions options);
+  // Borrows all for its life. `acting`: for what only a leader may do, which it refuses once this
+  // process no longer leads; `client`: for the rest.
+  Controller(kube::Client& acting, kube::Client& client, ClusterCache& cache, Policy& policy,
+             ControllerOptions options);
 
   // For the cache's listener; any thread.
   void job_changed(const std::string& id);
@@ -54,7 +57,8 @@ class Controller : public Cluster {
   void hints(const std::string& id, Json train);
   void write_noted_hints();
 
-  // Works until `goes_on` returns false; calls it at least once a second.
+  // Works until `goes_on` returns false, or `acting` refuses a change; calls it at least once a
+  // second. Throws std::system_error if it cannot start its threads.
   void run(const std::function<bool()>& goes_on);
 
   ControllerFigures figures() const;
@@ -62,9 +66,14 @@ class Controller : public Cluster {
  private:
   using Work = std::function<void()>;
 
-  void wait();
+  void begin_queue();
+  void end_queue();
+  bool wait();
   void work_off();
-  void write_all(std::vector<Work> work);
+  void reconcile_queued();
+  void attempt(const Work& work);
+  void write_all(const std::vector<Work>& work);
+  void write_hints(const std::string& id, const Json& train);
   void again(const std::string& id, Seconds in);
 
   // The scheduler's view.
@@ -89,6 +98,10 @@ class Controller : public Cluster {
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable wake_;
   std::set<std::string> dirty_;
+  std::deque<std::string> queue_;  // jobs for the next free writers
+  std::set<std::string> busy_;     // jobs in the queue, or with a writer
+  bool over_ = false, refused_ = false;
+  std::condition_variable more_;             // in the queue, or over
   std::map<std::string, TimePoint> timers_;  // by job
   std::map<std::string, Json> hints_;
   bool capacity_changed_ = false;

@@ -1,6 +1,7 @@
 #include "core/cluster/kubernetes/jobs/job_object.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/clock.h"
 #include "core/formats/json_fields.h"
@@ -70,7 +71,8 @@ JobStatus read_status(const Json& json) {
   status.retry_delay_s = lenient<double>(json, "retryDelay");
   status.group_started_s = time_at(json, "groupStartTime");
   status.held_since_s = time_at(json, "heldSince");
-  status.attained_service = lenient<double>(json, "attainedService").value_or(0);
+  const double service = lenient<double>(json, "attainedService").value_or(0);
+  status.attained_service = std::isfinite(service) && service >= 0 ? service : 0;
   const Json& train = object_at(json, "train");
   if (!train.empty()) status.train = train;
   for (const Json& entry : lenient<Json>(json, "conditions").value_or(Json::array())) {

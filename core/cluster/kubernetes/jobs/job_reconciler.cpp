@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/crypto.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "core/cluster/kubernetes/jobs/pod_trouble.h"
 #include "core/job/phase.h"
 #include "core/kube/retry.h"
@@ -177,7 +178,7 @@ bool JobReconciler::carry_out(const KnownJob& known, const std::vector<PodFacts>
 bool JobReconciler::write_status(const KnownJob& known, const JobStatus& status) {
   Json patch = status_patch(known.job.status, status);
   if (patch.is_null()) return true;
-  patch.erase("train");  // only write_hints() writes it
+  patch.erase("train");  // only Controller::write_hints() writes it
   const std::string id = known.job.id();
   try {
     Json answer = client_.patch(
@@ -242,6 +243,8 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
       ++counts_.pods_made;
     }
     return;
+  } catch (const Cancelled&) {
+    throw;  // nobody has refused them
   } catch (const kube::ApiError& error) {
     problem = error.what();
     const int code = error.code();
@@ -281,7 +284,7 @@ NodeRefusals JobReconciler::refusals() {
 
 void JobReconciler::tell(const JobObject& job, const JobEvent& event) {
   const auto now = std::chrono::system_clock::now();
-  std::string note = event.note.substr(0, kLongestNote);
+  std::string note(utf8_prefix(event.note, kLongestNote));
   uint8_t random[5];
   random_bytes(random);
   const std::string name = fmt::format("{}.{}", job.name, to_hex(random));
@@ -306,13 +309,6 @@ void JobReconciler::tell(const JobObject& job, const JobEvent& event) {
   } catch (const Error& error) {
     log_warning("{}: lost an event: {}", job.id(), error.what());
   }
-}
-
-void JobReconciler::write_hints(const std::string& id, const Json& train) {
-  const auto known = cache_.job(id);
-  if (!known || known->job.status.ended() || known->job.status.train == train) return;
-  client_.patch(kJobs.in(known->job.job_namespace, known->job.name, "status"),
-                kube::PatchKind::merge, {{"status", {{"train", train}}}});
 }
 
 }  // namespace adaptdl::kubernetes

@@ -36,14 +36,14 @@ class JobReconciler {
   JobReconciler(kube::Client& client, ClusterCache& cache, const PodSettings& pods,
                 std::string identity, Again again);
 
-  // If an action failed, throws its exception after scheduling another attempt. The pauses between
+  // If an action failed, throws its exception after scheduling another attempt; Cancelled if the
+  // client sends no more changes. The pauses between
   // attempts that fail in a row, also by conflicts, double (retry_pause()).
   void reconcile_job(const std::string& id);
 
   // False if the job was changed meanwhile, or is gone.
   bool write_status(const KnownJob& known, const JobStatus& status);
   void tell(const JobObject& job, const JobEvent& event);
-  void write_hints(const std::string& id, const Json& train);
 
   NodeRefusals refusals();  // those that have not expired
   ReconcilerCounts counts() const;

@@ -50,7 +50,7 @@ class Leader {
       if (key.empty()) throw std::bad_alloc();
       return job_keys(key, job);
     };
-    controller_.emplace(client_, cache_, *policy_, std::move(options));
+    controller_.emplace(acting_, client_, cache_, *policy_, std::move(options));
     ready_ = &*controller_;
   }
   ~Leader() { stop(); }
@@ -60,7 +60,10 @@ class Leader {
   void start() {
     REQUIRE(soon([&] { return cache_.synced(); }));
     goes_on_ = true;
-    thread_ = std::thread([this] { controller_->run([this] { return goes_on_.load(); }); });
+    thread_ = std::thread([this] {
+      controller_->run([this] { return goes_on_.load(); });
+      ended_ = true;
+    });
   }
 
   void stop() {  // after what is under way
@@ -68,11 +71,15 @@ class Leader {
     if (thread_.joinable()) thread_.join();
   }
 
+  void depose() { leads_ = false; }
+  bool ended() const { return ended_; }
   bool has_pods(const JobObject& job) const { return !cache_.pods(job).empty(); }
   uint64_t reconciled() const { return controller_->figures().reconciled; }
 
  private:
+  std::atomic<bool> leads_ = true, ended_ = false;
   kube::Client client_;
+  kube::Client acting_{client_, [this] { return leads_.load(); }};
   const std::unique_ptr<Policy> policy_;
   std::optional<Controller> controller_;
   std::atomic<Controller*> ready_ = nullptr;
@@ -259,6 +266,51 @@ TEST_CASE("controller: the pauses between failures in a row grow, and differ") {
   CHECK(retry_pause(3, 1, 0.5) == Seconds(5));
   CHECK(retry_pause(1, 0.2, 0) == Seconds(0.2));
   CHECK(retry_pause(1'000'000, 1, 0) == Seconds(60));
+}
+
+TEST_CASE("controller: a leader that was deposed writes no more, and ends") {
+  Lab lab;
+  lab.put_job(kStarting);
+  std::atomic<Leader*> leader = nullptr;
+  std::atomic<int> later = 0;
+  lab.api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.method == "GET" || leader == nullptr) return std::nullopt;
+    ++later;
+    // It would try again: what it asked for was not done.
+    leader.load()->depose();
+    return kube::status_response(503, "ServiceUnavailable", "not now");
+  });
+  Leader deposed(lab.api, "key");
+  leader = &deposed;
+  deposed.start();
+  CHECK(soon([&] { return deposed.ended(); }));
+  CHECK(later == 1);
+  deposed.stop();
+  CHECK(lab.all(kube::kPods).empty());
+}
+
+TEST_CASE("controller: a job whose pods take long holds up no other") {
+  Lab lab;
+  std::string problem;
+  Json slow = sample_job(Json::object(), kStarting);
+  slow["metadata"] = {{"namespace", kSpace}, {"name", "slow"}};
+  lab.api.put(kTestJobs.in(kSpace), slow);
+  lab.api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    const bool its_pod = request.method == "POST" && request.path.ends_with("/pods") &&
+                         request.body.find("slow") != std::string::npos;
+    if (!its_pod) return std::nullopt;
+    return kube::status_response(503, "ServiceUnavailable", "not now");  // tried for 30 s
+  });
+  Leader leader(lab.api, "key");
+  leader.start();
+  REQUIRE(soon([&] { return leader.reconciled() > 0; }));
+  const JobObject job = read_job(lab.put_job(kStarting), problem);
+  REQUIRE(soon([&] { return lab.all(kube::kPods).size() == 1; }));
+  Json pod = lab.all(kube::kPods)[0];
+  pod["status"] = {{"phase", "Succeeded"}};
+  lab.api.put(kube::kPods.in(kSpace), pod);
+  CHECK(soon([&] { return lab.status()["phase"] == "Succeeded"; }));
+  leader.depose();  // else it would try to the end of its patience
 }
 
 TEST_CASE("controller: an exception of any kind ends no thread, and its job is tried again") {

@@ -114,8 +114,8 @@ TEST_CASE("all blanks are filled, and each object has a place and says whose it 
   CHECK(registry["metadata"]["labels"]["app"] == "docker-registry");
   CHECK(registry["spec"]["ports"][0]["name"] == "registry");
   CHECK(registry["spec"]["ports"][0]["nodePort"] == 32000);
-  const Json containers = find(objects, "Deployment",
-                               "adaptdl-registry")["spec"]["template"]["spec"]["containers"];
+  const Json containers =
+      find(objects, "Deployment", "adaptdl-registry")["spec"]["template"]["spec"]["containers"];
   REQUIRE(containers.size() == 2);  // nodes and pods reach the first one
   CHECK(containers[0]["volumeMounts"][0]["readOnly"] == true);
   CHECK(containers[0]["env"][1]["value"] == "{enabled: true}");
