@@ -92,9 +92,13 @@ std::string because(const Json& event) {
 // The causes of a generation are words for programs; later versions may add more.
 std::string because_of_generation(const Json& event) {
   static const std::pair<const char*, const char*> sentences[] = {
-      {"restart", "all replicas had died"},          {"scale", "requested by adaptdl scale"},
-      {"replicas-at", "requested by --replicas-at"}, {"death", "a replica died"},
-      {"links", "links between replicas broke"},     {"leave", "a replica was told to leave"},
+      {"restart", "all replicas had died"},
+      {"scale", "requested by adaptdl scale"},
+      {"replicas-at", "requested by --replicas-at"},
+      {"death", "a replica died"},
+      {"links", "links between replicas broke"},
+      {"leave", "a replica was told to leave"},
+      {"hosts", "hosts came or went"},
       {"replacement", "replaced a lost replica"}};
   const std::string cause = text_at(event, "cause");
   for (const auto& [word, sentence] : sentences) {

@@ -271,8 +271,8 @@ def counters(operator):
 
 def report(operator, storm, good, took):
     worst = [max(times) for times in zip(*good.taken, strict=True)] or ["-", "-"]
-    print(f"{took:.0f} s; {storm.counts}; {len(good.taken)} good jobs, the worst with its pod after "
-          f"{worst[0]:.1f} s and running after {worst[1]:.1f} s; the operator's peak "
+    print(f"{took:.0f} s; {storm.counts}; {len(good.taken)} good jobs, the worst with its pod "
+          f"after {worst[0]:.1f} s and running after {worst[1]:.1f} s; the operator's peak "
           f"{int(status_of(operator.process.pid, 'VmHWM')) / 1024:.0f} MiB", flush=True)
 
 

@@ -3,12 +3,14 @@
 Every function draws from the random.Random that it is given, so a seed gives the same object again.
 """
 
+import contextlib
 import json
 import random
 import re
 
-TEXTS = ("", " ", "x", "-1", "0x10", "1e999", "NaN", "null", "\0", "a\nb\r\n\tc", "\x1b[2J\x1b[31mred",
-         "\x9b31m", "\u202egnp.exe", "\ud800", "\ufeff", "e\u0301" * 40, "\U0001f9e8" * 64,
+TEXTS = ("", " ", "x", "-1", "0x10", "1e999", "NaN", "null", "\0", "a\nb\r\n\tc",
+         "\x1b[2J\x1b[31mred", "\x9b31m", "\u202egnp.exe", "\ud800", "\ufeff", "e\u0301" * 40,
+         "\U0001f9e8" * 64,
          "../../etc/passwd", "%s%n%p", "{{.}} $(A) ${B} `id`", "x" * 63, "x" * 64, "x" * 5000,
          "Running", "Succeeded", "Stopping", "fake-0", "9999-12-31T23:59:59Z",
          "0000-00-00T00:00:00Z", "2026-01-01T00:00:00.999999999999Z", "2026-02-30T25:61:61+99:99",
@@ -151,8 +153,9 @@ def mutate_labels(draw, job):
 def mutate_owners(draw, job):
     job["metadata"]["ownerReferences"] = [
         {"apiVersion": draw.choice(("v1", "adaptdl.petuum.com/v1", "none/v9")),
-         "kind": draw.choice(("Node", "AdaptDLJob", "Pod", "X")), "name": draw.choice(("a", "x" * 253)),
-         "uid": f"{draw.getrandbits(64):x}", "blockOwnerDeletion": draw.random() < 0.5}
+         "kind": draw.choice(("Node", "AdaptDLJob", "Pod", "X")),
+         "name": draw.choice(("a", "x" * 253)), "uid": f"{draw.getrandbits(64):x}",
+         "blockOwnerDeletion": draw.random() < 0.5}
         for _ in range(draw.choice((1, 2, 100)))]
 
 
@@ -179,10 +182,9 @@ def odd_job(draw, name, image):
         mutation = draw.choice(MUTATIONS)
         if mutation is mutate_size and draw.random() < 0.7:
             continue  # the store of a small machine holds few large objects
-        try:
+        # What it changes may be gone by an earlier mutation.
+        with contextlib.suppress(AttributeError, KeyError, TypeError):
             mutation(draw, made)
-        except (AttributeError, KeyError, TypeError):
-            pass  # what it changes is gone by an earlier mutation
     return made
 
 

@@ -22,6 +22,7 @@ import signal
 import sys
 import tempfile
 import time
+import typing
 
 import run
 from chaos import Chaos
@@ -193,7 +194,7 @@ class Partitions(Chaos):
                 self.world.operators.remove(operator)  # the last one is asked by programs
                 self.world.operators.insert(0, operator)
 
-    FAILURES = {  # -> the shortest and the longest time, in seconds
+    FAILURES: typing.ClassVar = {  # -> the shortest and the longest time, in seconds
         cut: (2, 30), cut_requests: (2, 30), cut_answers: (2, 30), lossy: (5, 20), late: (5, 20),
         slow: (5, 20), silent: (3, 60), busy: (3, 60), pause: (13, 25)}
 
@@ -275,8 +276,9 @@ class Partitions(Chaos):
         late = late_writes(leases.events, writes, users)
         print(f"{len(writes)} writes of {len(users)} operators, {len(late)} of them late; "
               f"{sum(relay.refused for relay in self.relays)} requests answered 429; "
-              f"packets {self.network.carried}; recovery within {max(self.recoveries, default=0):.1f} s of "
-              f"{len(self.recoveries)} failures", flush=True)
+              f"packets {self.network.carried}; recovery within "
+              f"{max(self.recoveries, default=0):.1f} s of {len(self.recoveries)} failures",
+              flush=True)
         for write, why in late:
             print(f"    late: {write}: {why or 'excused'}", flush=True)
         return broken_leader_rules(leases.events, writes, users)

@@ -227,7 +227,7 @@ AgentServer::Events Launcher::host_events() {
 
 void Launcher::set_host_slots() {
   if (end_.ending()) return;
-  request_target(view_, static_cast<int>(rendezvous_.slots.size()), "scale", rendezvous_);
+  request_target(view_, static_cast<int>(rendezvous_.slots.size()), "hosts", rendezvous_);
 }
 
 nlohmann::json Launcher::status() const {
