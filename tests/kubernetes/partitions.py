@@ -323,9 +323,6 @@ def with_network(cluster, environment, folder, network, results):
 
 
 def use(cluster, environment):
-    if "ADAPTDL_TEST_IMAGE" not in environment:
-        print("SKIPPED: no node can run pods here", flush=True)
-        return SKIPPED
     results, processes = Results(), Processes()
     with tempfile.TemporaryDirectory(prefix="adaptdl-partitions-") as folder, \
             contextlib.closing(processes):
@@ -341,4 +338,4 @@ def use(cluster, environment):
 
 if __name__ == "__main__":
     run.PATIENCE_S = float(sys.argv[1]) + 600
-    sys.exit(run.on_binaries(use))
+    sys.exit(run.on_node(use))

@@ -57,6 +57,9 @@ def cluster_registry(world, push_port=True):
         stack.callback(listener.shutdown, socket.SHUT_RDWR)
         threading.Thread(target=pass_on, args=(listener, port), daemon=True).start()
         space = f"/api/v1/namespaces/{world.space}"
+        for former in ("services/adaptdl-registry", "pods/registry"):
+            world.api.request("DELETE", f"{space}/{former}?gracePeriodSeconds=0")
+        wait_until(lambda: not world.api.get(space + "/pods/registry"), "no pod of a former one")
         labels = {"app": "docker-registry"}
         world.api.create(space + "/services", {
             "metadata": {"name": "adaptdl-registry", "labels": labels},
@@ -73,10 +76,6 @@ def cluster_registry(world, push_port=True):
         wait_until(lambda: world.api.get(
             space + "/services/adaptdl-registry:registry/proxy/v2/") is not None, "it answers")
         yield port
-        for each in (f"{space}/services/adaptdl-registry",
-                     f"{space}/pods/registry?gracePeriodSeconds=0"):
-            world.api.request("DELETE", each)
-        wait_until(lambda: not world.api.get(space + "/pods/registry"), "its pod is gone")
 
 
 def image_of(world, name):
@@ -141,6 +140,8 @@ spec:
             old = user.run(*words).strip()
             check(image_of(world, old).startswith(f"localhost:{port}/"), "that of AdaptDL's chart")
             user.run("delete", "--force", old)
+        check("cannot use the registry" in (told := user.run(*words, code=1)),
+              "a registry that is away", told)
     finally:
         world.api.request("DELETE", "/api/v1/persistentvolumes/registry")
 

@@ -104,6 +104,17 @@ def on_binaries(use):
     return with_cluster(given, use)
 
 
+def on_node(use):
+    """Like on_binaries, but skips where no node can run pods."""
+    def use_node(started, environment):
+        if "ADAPTDL_TEST_IMAGE" not in environment:
+            print("SKIPPED: no node can run pods here", flush=True)
+            return SKIPPED
+        return use(started, environment)
+
+    return on_binaries(use_node)
+
+
 def main():
     given = os.environ.get("ADAPTDL_TEST_KUBERNETES", "")
     if os.path.isfile(given):

@@ -194,7 +194,7 @@ struct Operator::Impl {
     if (request.path == "/metrics" && options.parts.metrics) {
       return {.status = 200,
               .headers = {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
-              .body = metrics_text(cache.jobs(), controller->figures(), leads,
+              .body = metrics_text(cache.jobs(), controller->figures(), mandate != nullptr,
                                    cache.problem().empty())};
     }
     return text_response(404, options.parts.metrics
@@ -211,17 +211,11 @@ struct Operator::Impl {
   }
 
   void lead(const std::function<bool()>& goes_on) {
-    struct Mandate {
-      Mandate(Impl& of, const std::function<bool()>& goes_on) : impl(of) {
-        impl.mandate = &goes_on;
-        impl.leads = true;
-      }
-      ~Mandate() {
-        impl.leads = false;
-        impl.mandate = nullptr;
-      }
+    mandate = &goes_on;
+    struct EndsMandate {
       Impl& impl;
-    } const until_all_threads_have_ended(*this, goes_on);
+      ~EndsMandate() { impl.mandate = nullptr; }
+    } const after_all_threads_have_ended{*this};
     std::jthread expander;
     if (options.parts.expander) {
       ExpanderOptions expanding = options.expander;
@@ -247,7 +241,7 @@ struct Operator::Impl {
   const Cancellation& stop;
   const std::string key;
   const std::unique_ptr<Policy> policy;
-  std::atomic<bool> ready = false, leads = false;
+  std::atomic<bool> ready = false;
   std::atomic<const std::function<bool()>*> mandate = nullptr;  // while lead() runs
   std::unique_ptr<Controller> controller;
   ClusterCache cache;

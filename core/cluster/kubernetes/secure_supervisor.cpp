@@ -11,10 +11,6 @@ namespace {
 constexpr double kYear = 365.0 * 86400;
 constexpr double kAuthorityLife = 20 * kYear;  // s; no pod lives as long
 
-HttpTls tls_of(const ServerCertificates& certificates) {
-  return {certificates.server.certificate, certificates.server.key};
-}
-
 HttpServerOptions listening(const SecureSupervisorOptions& options,
                             const ServerCertificates& certificates) {
   return {.address = options.address, .port = options.port, .tls = tls_of(certificates)};

@@ -58,6 +58,10 @@ std::optional<ServerCertificates> renewed(const std::optional<ServerCertificates
   return next;
 }
 
+HttpTls tls_of(const ServerCertificates& certificates) {
+  return {certificates.server.certificate, certificates.server.key};
+}
+
 Json secret_data(const ServerCertificates& certificates) {
   return {{"ca.crt", to_base64(certificates.authorities)},
           {"ca.key", to_base64(certificates.authority_key)},

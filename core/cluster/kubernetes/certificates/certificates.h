@@ -9,6 +9,7 @@
 
 #include "core/formats/json.h"
 #include "core/net/certificates.h"
+#include "core/net/http_server.h"
 
 namespace adaptdl::kubernetes {
 
@@ -38,6 +39,8 @@ struct CertificateNeeds {
 // renewal. Times in seconds; `now_s` since 1970.
 std::optional<ServerCertificates> renewed(const std::optional<ServerCertificates>& have,
                                           const CertificateNeeds& needs, double now_s);
+
+HttpTls tls_of(const ServerCertificates& certificates);
 
 // Converts to a Secret's data (base64), and back; missing entries become empty.
 Json secret_data(const ServerCertificates& certificates);

@@ -1,5 +1,6 @@
 #include "core/cluster/kubernetes/install/values.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/base/number.h"
@@ -252,18 +253,14 @@ void keep_text(const YamlNode& node, Json& json, std::string_view path) {
     for (const YamlNode& item : node.list()) keep_text(item, json[i++], path);
     return;
   }
-  const size_t dot = path.find('.');
+  if (path.empty()) {
+    if (node.is_scalar() && !json.is_null()) json = node.text();
+    return;
+  }
+  const size_t dot = std::min(path.find('.'), path.size());
   const std::string key(path.substr(0, dot));
   if (!node.is_mapping() || !json.contains(key)) return;
-  const YamlNode member = YamlMapping(node).find(key);
-  if (dot != std::string_view::npos) return keep_text(member, json[key], path.substr(dot + 1));
-  if (member.is_scalar() && !json[key].is_null()) json[key] = member.text();
-  if (!member.is_list()) return;
-  size_t i = 0;
-  for (const YamlNode& item : member.list()) {
-    if (item.is_scalar()) json[key][i] = item.text();
-    ++i;
-  }
+  keep_text(YamlMapping(node).find(key), json[key], path.substr(std::min(dot + 1, path.size())));
 }
 
 }  // namespace

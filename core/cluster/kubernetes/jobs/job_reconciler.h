@@ -37,8 +37,8 @@ class JobReconciler {
                 std::string identity, Again again);
 
   // If an action failed, throws its exception after scheduling another attempt; Cancelled if the
-  // client sends no more changes. The pauses between
-  // attempts that fail in a row, also by conflicts, double (retry_pause()).
+  // client sends no more changes. The pauses between attempts that fail in a row, also by
+  // conflicts, double (retry_pause()).
   void reconcile_job(const std::string& id);
 
   // False if the job was changed meanwhile, or is gone.

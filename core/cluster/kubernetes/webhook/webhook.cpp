@@ -49,7 +49,7 @@ Webhook::Webhook(kube::Client& client, WebhookOptions options)
   how.port = options_.port;
   how.max_body = kMaxReview;
   how.max_connections = kMaxConnections;
-  how.tls = tls_of(serving_);
+  how.tls = serving_tls(serving_);
   server_ = std::make_unique<HttpServer>(how, [this](HttpServerRequest request, HttpReply reply) {
     take(std::move(request), std::move(reply));
   });
@@ -69,8 +69,10 @@ Webhook::~Webhook() {
   server_->stop(Seconds(1));
 }
 
-HttpTls Webhook::tls_of(const ServerCertificates& certificates) const {
-  return {certificates.server.certificate, certificates.server.key, options_.client_authorities};
+HttpTls Webhook::serving_tls(const ServerCertificates& certificates) const {
+  HttpTls tls = tls_of(certificates);
+  tls.client_authorities = options_.client_authorities;
+  return tls;
 }
 
 void Webhook::publish(const ServerCertificates& certificates) {
@@ -91,7 +93,7 @@ void Webhook::publish(const ServerCertificates& certificates) {
 
 void Webhook::use(const ServerCertificates& certificates) {
   publish(certificates);  // first: the API server must trust the certificate before it is served
-  if (!(certificates == serving_)) server_->set_tls(tls_of(certificates));
+  if (!(certificates == serving_)) server_->set_tls(serving_tls(certificates));
   serving_ = certificates;
   ready_ = true;
 }

@@ -47,7 +47,7 @@ class Webhook {
     HttpReply reply;
   };
 
-  HttpTls tls_of(const ServerCertificates& certificates) const;
+  HttpTls serving_tls(const ServerCertificates& certificates) const;
   void use(const ServerCertificates& certificates);
   void publish(const ServerCertificates& certificates);
   void take(HttpServerRequest request, HttpReply reply);
