@@ -20,12 +20,11 @@ Controller::Controller(kube::Client& acting, kube::Client& client, ClusterCache&
       options_(std::move(options)),
       allocator_(*this, policy, options_.allocator),
       reconciler_(acting, cache, options_.pods, options_.identity,
-                  [this](const std::string& id, Seconds in) { again(id, in); }) {}
+                  [this](const std::string& id, Seconds in) { again(id, in); }),
+      queue_(options_.writers) {}
 
 void Controller::job_changed(const std::string& id) {
-  const std::lock_guard lock(mutex_);
-  dirty_.insert(id);
-  wake_.notify_one();
+  if (options_.reconciles) queue_.add(id);
 }
 
 void Controller::capacity_changed() {
@@ -51,34 +50,26 @@ ControllerFigures Controller::figures() const {
 }
 
 void Controller::run(const std::function<bool()>& goes_on) {
+  allocator_.something_happened(now_s());
+  {
+    const std::lock_guard lock(mutex_);
+    refused_ = false;
+    reasons_.clear();
+  }
+  queue_.open();
   // Another leader may have handled what was noted before this one led.
   for (const KnownJob& known : cache_.jobs()) job_changed(known.job.id());
-  allocator_.something_happened(now_s());
-  begin_queue();
   std::vector<std::jthread> writers;
-  struct EndsQueue {
-    Controller& controller;
-    ~EndsQueue() { controller.end_queue(); }
-  } const before_the_writers_are_joined{*this};
+  struct Closes {
+    JobQueue& queue;
+    ~Closes() { queue.close(); }
+  } const before_the_writers_are_joined{queue_};
   for (int i = 0; i < options_.writers; ++i) writers.emplace_back([this] { reconcile_queued(); });
   while (goes_on()) {
     if (!wait() || !goes_on()) return;
     work_off();
     if (options_.allocates) round_if_due();
   }
-}
-
-void Controller::begin_queue() {
-  const std::lock_guard lock(mutex_);
-  over_ = refused_ = false;
-  queue_.clear();
-  busy_.clear();
-}
-
-void Controller::end_queue() {
-  const std::lock_guard lock(mutex_);
-  over_ = true;
-  more_.notify_all();
 }
 
 // Waits for something to do; false if a change was refused.
@@ -90,48 +81,35 @@ bool Controller::wait() {
   for (const auto& [id, when] : timers_) {
     seconds = std::min(seconds, std::max(0.0, seconds_between(now, when)));
   }
-  wake_.wait_for(lock, Seconds(seconds), [&] {
-    return !hints_.empty() || capacity_changed_ || refused_ ||
-           std::any_of(dirty_.begin(), dirty_.end(),
-                       [&](const std::string& id) { return !busy_.contains(id); });
-  });
+  wake_.wait_for(lock, Seconds(seconds),
+                 [&] { return !hints_.empty() || capacity_changed_ || refused_; });
   return !refused_;
 }
 
 void Controller::work_off() {
+  std::vector<std::string> due;
   {
     const std::lock_guard lock(mutex_);
     const TimePoint now = Monotonic::now();
     std::erase_if(timers_, [&](const auto& timer) {
       if (timer.second > now) return false;
-      dirty_.insert(timer.first);
+      due.push_back(timer.first);
       return true;
     });
     if (std::exchange(capacity_changed_, false)) allocator_.something_happened(now_s());
-    std::erase_if(dirty_, [&](const std::string& id) {
-      if (!options_.reconciles) return true;
-      if (!busy_.insert(id).second) return false;  // its writer first finishes
-      queue_.push_back(id);
-      return true;
-    });
-    more_.notify_all();
   }
+  for (const std::string& id : due) queue_.add(id);
   write_noted_hints();
 }
 
 // A writer's thread.
 void Controller::reconcile_queued() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    more_.wait(lock, [&] { return over_ || !queue_.empty(); });
-    if (over_) return;
-    const std::string id = std::move(queue_.front());
-    queue_.pop_front();
-    lock.unlock();
-    attempt([&] { reconciler_.reconcile_job(id); });
-    lock.lock();
-    busy_.erase(id);
-    wake_.notify_one();  // the job may have changed meanwhile
+  while (const auto id = queue_.take()) {
+    attempt([&] {
+      write_reason(*id);
+      if (options_.reconciles) reconciler_.reconcile_job(*id);
+    });
+    queue_.done(*id);
   }
 }
 
@@ -219,8 +197,32 @@ void Controller::allocate(const std::string& job, const std::vector<std::string>
   allocations_.push_back([this, job, nodes, why] { write_allocation(job, nodes, why); });
 }
 
+// Not in the round: thousands of jobs may wait, and what they wait for is urgent to nobody.
 void Controller::explain(const std::string& job, const std::string& why) {
-  allocations_.push_back([this, job, why] { write_allocation(job, std::nullopt, why); });
+  {
+    const std::lock_guard lock(mutex_);
+    reasons_[job] = why;
+  }
+  queue_.add(job);
+}
+
+void Controller::write_reason(const std::string& id) {
+  std::string why;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto noted = reasons_.find(id);
+    if (noted == reasons_.end()) return;
+    why = noted->second;
+  }
+  const auto known = cache_.job(id);
+  if (known && !known->job.status.ended()) {
+    JobStatus status = known->job.status;
+    set_allocation(status, std::nullopt, why, wall_now_s());
+    if (!reconciler_.write_status(*known, status)) return again(id, kLook);  // it has just changed
+  }
+  const std::lock_guard lock(mutex_);
+  const auto noted = reasons_.find(id);
+  if (noted != reasons_.end() && noted->second == why) reasons_.erase(noted);
 }
 
 void Controller::round_if_due() {
@@ -246,16 +248,10 @@ void Controller::round_if_due() {
   figures_.policy_s = round.policy_s;
 }
 
-void Controller::write_allocation(const std::string& id,
-                                  const std::optional<std::vector<std::string>>& nodes,
+void Controller::write_allocation(const std::string& id, const std::vector<std::string>& nodes,
                                   const std::string& why) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (busy_.contains(id)) {  // decided on what its writer is about to change
-      capacity_changed_ = capacity_changed_ || nodes.has_value();
-      return;
-    }
-  }
+  // Decided on what its writer is about to change.
+  if (queue_.is_taken(id)) return capacity_changed();
   const auto known = cache_.job(id);
   if (!known || known->job.status.ended()) return;
   JobStatus status = known->job.status;
@@ -267,12 +263,14 @@ void Controller::write_allocation(const std::string& id,
     capacity_changed();
     throw;
   }
-  if (nodes) {
-    reconciler_.tell(known->job,
-                     {false, "Scheduled",
-                      fmt::format("replicas {} -> {}: {}", known->job.status.allocation.size(),
-                                  nodes->size(), why)});
+  {
+    const std::lock_guard lock(mutex_);
+    reasons_.erase(id);  // of an earlier round
   }
+  reconciler_.tell(known->job,
+                   {false, "Scheduled",
+                    fmt::format("replicas {} -> {}: {}", known->job.status.allocation.size(),
+                                nodes.size(), why)});
   job_changed(id);
 }
 

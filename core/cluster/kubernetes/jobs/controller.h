@@ -1,24 +1,24 @@
 #pragma once
 
 // The controller and allocator loop of a Kubernetes cluster: one thread decides what to do, several
-// threads do it (job_reconciler.h), each for one job, so that a job with thousands of pods holds up
-// no other. No error ends a thread: it is logged, and the job concerned reconciled again. What is
-// noted is bounded by the number of jobs: of several changes or hints of a job, one is left. Each
-// write is guarded by the version that it was decided on, so that the API server refuses a decision
-// on outdated data, and the controller decides again. The process may be killed at any moment.
+// threads do it (job_reconciler.h), each for one job, so that neither a job with thousands of pods
+// nor a namespace with thousands of jobs holds up the others (job_queue.h). No error ends a thread:
+// it is logged, and the job concerned reconciled again. What is noted is bounded by the number of
+// jobs: of several changes or hints of a job, one is left. Each write is guarded by the version that
+// it was decided on, so that the API server refuses a decision on outdated data, and the controller
+// decides again. The process may be killed at any moment.
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "core/cluster/kubernetes/cluster_cache.h"
+#include "core/cluster/kubernetes/jobs/job_queue.h"
 #include "core/cluster/kubernetes/jobs/job_reconciler.h"
 #include "core/cluster/kubernetes/jobs/pod_builder.h"
 #include "core/sched/allocator.h"
@@ -66,8 +66,6 @@ class Controller : public Cluster {
  private:
   using Work = std::function<void()>;
 
-  void begin_queue();
-  void end_queue();
   bool wait();
   void work_off();
   void reconcile_queued();
@@ -84,7 +82,8 @@ class Controller : public Cluster {
                 const std::string& why) override;
   void explain(const std::string& job, const std::string& why) override;
   void round_if_due();
-  void write_allocation(const std::string& id, const std::optional<std::vector<std::string>>& nodes,
+  void write_reason(const std::string& id);
+  void write_allocation(const std::string& id, const std::vector<std::string>& nodes,
                         const std::string& why);
 
   kube::Client& client_;
@@ -92,17 +91,15 @@ class Controller : public Cluster {
   const ControllerOptions options_;
   Allocator allocator_;
   JobReconciler reconciler_;
+  JobQueue queue_;
   SchedulerView view_;  // of the present round
   std::vector<Work> allocations_;
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable wake_;
-  std::set<std::string> dirty_;
-  std::deque<std::string> queue_;  // jobs for the next free writers
-  std::set<std::string> busy_;     // jobs in the queue, or with a writer
-  bool over_ = false, refused_ = false;
-  std::condition_variable more_;             // in the queue, or over
-  std::map<std::string, TimePoint> timers_;  // by job
+  bool refused_ = false;
+  std::map<std::string, TimePoint> timers_;     // by job
+  std::map<std::string, std::string> reasons_;  // by job: for its user, to be written
   std::map<std::string, Json> hints_;
   bool capacity_changed_ = false;
   ControllerFigures figures_;
