@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/cluster/kubernetes/install/manifests.h"
 #include "core/formats/json_fields.h"
 #include "core/kube/informer.h"
 #include "core/kube/port_forward.h"
@@ -19,6 +20,7 @@ constexpr const char* kRepository = "adaptdl-submit";
 struct Place {
   std::string name_space;
   int node_port = 0;
+  bool ours = false;  // `adaptdl install` made it, not AdaptDL's chart
 };
 
 // Where the registry is, if this Service is the registry's.
@@ -26,7 +28,9 @@ std::optional<Place> place_of(const Json& service) {
   if (service["metadata"].value("name", "") != kName) return std::nullopt;
   for (const Json& port : service["spec"].value("ports", Json::array())) {
     if (port.value("name", "") != kPort || port.value("nodePort", 0) == 0) continue;
-    return Place{service["metadata"].value("namespace", ""), port["nodePort"].get<int>()};
+    return Place{
+        service["metadata"].value("namespace", ""), port["nodePort"].get<int>(),
+        object_at(object_at(service, "metadata"), "labels").contains(kubernetes::kLabelInstalled)};
   }
   return std::nullopt;
 }
@@ -58,12 +62,19 @@ struct PushPlace {
 };
 
 // Where the registry can be written to; nothing if that is its Service.
-std::optional<PushPlace> push_place(kube::Client& client, const std::string& name_space) {
+std::optional<PushPlace> push_place(KubernetesConnection& cluster, const Place& place) {
   kube::ObjectList pods;
   try {
-    pods = client.list(kube::kPods.in(name_space), {.labels = kLabels});
+    pods = cluster.client().list(kube::kPods.in(place.name_space), {.labels = kLabels});
   } catch (const kube::ApiError& error) {
     if (!error.forbidden()) throw;
+    if (place.ours) {
+      throw Error(fmt::format("cannot push to the registry of cluster {}: the user needs the "
+                              "permissions to list pods and to create pods/portforward in "
+                              "namespace {}: {}",
+                              cluster.name(), place.name_space, error.what()),
+                  ExitCode::auth);
+    }
   }
   for (const Json& pod : pods.items) {
     if (text_at_pointer(pod, "/status/phase") != "Running") continue;
@@ -102,7 +113,7 @@ ClusterRegistry find_cluster_registry(KubernetesConnection& cluster, const std::
   kube::Client& client = cluster.client();
   ClusterRegistry result;
   result.where = {fmt::format("localhost:{}", place.node_port), kRepository, "", ""};
-  if (const auto push = cluster.reach([&] { return push_place(client, place.name_space); })) {
+  if (const auto push = cluster.reach([&] { return push_place(cluster, place); })) {
     result.proxy = forward_to(cluster, place.name_space, *push);
     return result;
   }

@@ -43,11 +43,13 @@ class Cluster {
         fmt::format("server: 'https://localhost:{}', certificate-authority: ca", front_.port()),
         "default", fmt::format("token: {}", kToken));
   }
-  void add_service(const Json& port, const std::string& name = "adaptdl-registry") {
+  void add_service(const Json& port, const std::string& name = "adaptdl-registry",
+                   Json labels = Json::object()) {
+    labels["app"] = "docker-registry";
     api_.put(kube::kServices.in("tools"),
              {{"apiVersion", "v1"},
               {"kind", "Service"},
-              {"metadata", {{"name", name}, {"labels", {{"app", "docker-registry"}}}}},
+              {"metadata", {{"name", name}, {"labels", std::move(labels)}}},
               {"spec", {{"ports", Json::array({port})}}}});
   }
 
@@ -219,6 +221,15 @@ TEST_CASE("what is wrong with a cluster's registry is told with a way out") {
   CHECK(says(problem(lab), "503"));
   lab.registry.answer_next("GET /v2/", {{401, {}, ""}});
   CHECK(says(problem(lab), "wants credentials"));
+}
+
+TEST_CASE("who may not see the pod of a registry that takes images only there is told so") {
+  Cluster lab(true);
+  lab.add_service(kNodePort, "adaptdl-registry", {{"adaptdl/installed-by", "tools"}});
+  lab.refuse = "/api/v1/namespaces/tools/pods";
+  const std::string told = problem(lab);
+  CHECK(says(told, "list pods and to create pods/portforward in namespace tools"));
+  CHECK(lab.proxied == 0);
 }
 
 }  // namespace adaptdl::client
