@@ -17,31 +17,58 @@ Reporter::Reporter(Session& session, double iterations_per_epoch, const BatchSpe
     : session_(session), iterations_per_epoch_(iterations_per_epoch), bounds_(bounds) {}
 
 void Reporter::step(const StepFacts& f) {
+  const Step step{.step = f.step,
+                  .iterations = f.iterations,
+                  .total_iterations = f.total_iterations,
+                  .loss = f.summary.loss,
+                  .samples = f.summary.samples,
+                  .replicas = f.replicas,
+                  .batch = f.batch,
+                  .lr = f.lr,
+                  .gain = f.gain,
+                  .efficiency = f.efficiency,
+                  .noise_scale = f.noise_scale,
+                  .step_s = f.step_s,
+                  .accum_s = f.summary.accum_s,
+                  .optim_s = f.summary.optim_s,
+                  .sync_s = f.summary.sync_s,
+                  .generation = session_.generation(),
+                  .skipped = f.skipped()};
+  remembered_.push_back(step);
+  if (remembered_.size() > kRemembered) remembered_.pop_front();
+  repeat();
+}
+
+void Reporter::repeat() {
   if (session_.rank() != 0) return;
-  const double batch = f.summary.samples;
-  const double throughput = f.step_s > 0 ? batch / f.step_s : 0;
+  for (const Step& step : remembered_) send(step);
+  remembered_.clear();
+}
+
+void Reporter::send(const Step& s) {
+  const double throughput = s.step_s > 0 ? s.samples / s.step_s : 0;
   json event = {{"event", "step"},
-                {"step", f.step},
-                {"epoch", f.iterations / iterations_per_epoch_},
-                {"progress", f.iterations},
-                {"progress_total", f.total_iterations},
-                {"loss", f.summary.loss},
-                {"replicas", f.replicas},
-                {"batch", f.summary.samples},
-                {"atomic", f.batch.atomic},
-                {"accumulation", f.batch.micro_steps - 1},
-                {"lr", f.lr},
-                {"gain", f.gain},
-                {"efficiency", f.efficiency},
+                {"step", s.step},
+                {"epoch", s.iterations / iterations_per_epoch_},
+                {"progress", s.iterations},
+                {"progress_total", s.total_iterations},
+                {"loss", s.loss},
+                {"replicas", s.replicas},
+                {"batch", s.samples},
+                {"atomic", s.batch.atomic},
+                {"accumulation", s.batch.micro_steps - 1},
+                {"lr", s.lr},
+                {"gain", s.gain},
+                {"efficiency", s.efficiency},
                 {"samples_per_s", throughput},
-                {"goodput", throughput * f.efficiency},
-                {"noise_scale", f.noise_scale > 0 ? json(f.noise_scale) : json(nullptr)},
-                {"step_s", f.step_s},
-                {"accum_s", f.summary.accum_s},
-                {"optim_s", f.summary.optim_s},
-                {"sync_s", f.summary.sync_s},
-                {"generation", session_.generation()}};
-  if (f.skipped()) event["skipped"] = true;
+                {"goodput", throughput * s.efficiency},
+                {"noise_scale", s.noise_scale > 0 ? json(s.noise_scale) : json(nullptr)},
+                {"step_s", s.step_s},
+                {"accum_s", s.accum_s},
+                {"optim_s", s.optim_s},
+                {"sync_s", s.sync_s},
+                {"generation", s.generation}};
+  if (s.skipped) event["skipped"] = true;
   session_.emit(event);
 }
 

@@ -3,6 +3,7 @@
 // Writes training events to the event stream (adaptdl-events(5)). Every replica has one, but only
 // rank 0's events leave the process.
 
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,10 +16,17 @@ namespace adaptdl {
 
 class Reporter {
  public:
+  static constexpr size_t kRemembered = 4096;
+
   // `bounds`: of the settings, with all defaults filled in.
   Reporter(Session& session, double iterations_per_epoch, const BatchSpec& bounds);
 
+  // Other ranks remember their last kRemembered steps.
   void step(const StepFacts& facts);
+  // Called when a generation begins: a new rank 0 sends the steps that it remembers. The previous
+  // one may have died before it sent them, or was cut off from the launcher and trained on; the
+  // launcher drops those that it has seen.
+  void repeat();
 
   // The batch or the number of replicas changes with the next step.
   void batch(const BatchPlan& plan, int replicas, double lr, double goodput,
@@ -47,9 +55,22 @@ class Reporter {
   void flush();
 
  private:
+  struct Step {  // what its event tells
+    int64_t step = 0;
+    double iterations = 0, total_iterations = 0, loss = 0, samples = 0;
+    int replicas = 1;
+    BatchPlan batch;
+    double lr = 0, gain = 1, efficiency = 1, noise_scale = 0;
+    double step_s = 0, accum_s = 0, optim_s = 0, sync_s = 0;
+    uint64_t generation = 0;
+    bool skipped = false;
+  };
+  void send(const Step& step);
+
   Session& session_;
   double iterations_per_epoch_;
   BatchSpec bounds_;
+  std::deque<Step> remembered_;
   uint64_t generation_ = 0;
   bool watching_ = false;  // a generation's first steps
   double transfer_s_ = 0;

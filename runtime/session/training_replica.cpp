@@ -218,7 +218,7 @@ void TrainingReplica::finish_tick() {
   batch_policy_.observe(done.facts, team().nodes);
   reached(StepHooks::Point::applied, progress_.step);
   last_ = done.facts;
-  reporter_.step(*last_);
+  reporter_.step(done.facts);
   reached(StepHooks::Point::announced, progress_.step);
   reporter_.step_ended(progress_.step, done.facts.summary.slowest_s);
   hint_sender_.step_ended(progress_, *last_, batch_policy_);
@@ -289,10 +289,8 @@ void TrainingReplica::synchronise() {
     plan.receive = session_.rank() != 0;
     plan.transfer = session_.replicas() > 1;
     if (!plan.receive) initialise();
-  } else if (survives && last_) {
-    // Its announcement may be lost if the previous rank 0 died; the launcher drops duplicates.
-    reporter_.step(*last_);
   }
+  reporter_.repeat();
   pending_.reset();
   stepper_.discard();
   const Transferred transferred = share_state(plan, together_on);

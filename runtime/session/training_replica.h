@@ -107,7 +107,7 @@ class TrainingReplica {
   // When members last diverged: how many steps were finished, and the tick that was repeated.
   std::optional<int64_t> diverged_step_;
   int64_t repeated_tick_ = 0;
-  std::optional<StepFacts> last_;  // newest finished step, announced again after a death
+  std::optional<StepFacts> last_;  // newest finished step
   TimePoint last_step_end_{};
 };
 

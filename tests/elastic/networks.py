@@ -330,16 +330,43 @@ def launcher_unseen(folder, draw):
     check(generations[-1]["to"] == 3 and failures, "no host was lost", generations, failures)
 
 
+def first_replica(group, rank):
+    """Makes that of this host the first one, the oldest, which tells the launcher of the steps."""
+    for other in group.ranks:
+        if other == rank:
+            continue
+        seen = group.run.count()
+        group.kill_replica(other)
+        group.run.wait_replicas(len(group.ranks), RECOVERY, after=seen)
+    group.run.wait_steps_more(5)
+
+
+def untold_steps(folder, draw):
+    """Rank 0 trains on while its agent, which passes on what it tells, stands still; then that host
+    dies. Another replica tells of the steps."""
+    with Scene(folder, 3, 1) as (network, group):
+        group.start_all()
+        first_replica(group, 1)
+        kill(group.agents[1].process.pid, signal.SIGSTOP)
+        time.sleep(0.5)
+        seen, told = group.run.count(), group.run.last_step()
+        time.sleep(2)
+        check(group.run.last_step() == told, "its agent still tells")
+        group.kill_host(1)
+        group.run.wait_replicas(2, RECOVERY, after=seen)
+        group.run.wait_steps_more(5)
+        begins = group.run.of("generation")[-1]["step"]
+        check(begins > told + 10, "no steps meanwhile", told, begins)
+        group.start_killed()
+        plain_endings(group)
+
+
 def first_unseen(folder, draw):
     """Rank 0, which tells the launcher of the steps, is on a host that the launcher does not see
     for a while: no step is missing in the events, and no host is lost."""
     with Scene(folder, 3, 1) as (network, group):
         group.start_all()
-        group.run.wait_steps_more(5)
-        seen = group.run.count()
-        group.kill_replica(0)
-        group.run.wait_replicas(3, RECOVERY, after=seen)
-        group.run.wait_steps_more(5)
+        first_replica(group, 1)
         seen = group.run.count()
         network.fail_between([0], [1], cut=True)
         time.sleep(18)
@@ -506,5 +533,5 @@ def storm(folder, draw):
                   f"{group.recovery:.1f} s to the next step", flush=True)
 
 
-main(short_failures, links_break, no_route, launcher_unseen, first_unseen, host_lost,
+main(short_failures, links_break, no_route, launcher_unseen, untold_steps, first_unseen, host_lost,
      storm)
