@@ -952,8 +952,8 @@ _adaptdl() {
     '--address[Address on which supervisor and metrics listen.]:ADDRESS: ' \
     '--supervisor-port[Port of the supervisor; 0\: any free port.]:PORT: ' \
     '--supervisor-url[URL under which jobs reach the supervisor, such as that of its service. Default\: this process on 127.0.0.1, for pods in the host'\''s network.]:URL: ' \
-    '--supervisor-https-port[Port of the supervisor over HTTPS, which live jobs use; 0\: any free port. Default\: none, and live jobs use HTTP.]:PORT: ' \
-    '--supervisor-https-url[URL under which live jobs reach the supervisor over HTTPS. Default\: as for --supervisor-url.]:URL: ' \
+    '--supervisor-https-port[Port of the supervisor over HTTPS, for all but Python programs; 0\: any free port. Default\: none, and they use HTTP.]:PORT: ' \
+    '--supervisor-https-url[URL under which jobs reach the supervisor over HTTPS. Default\: as for --supervisor-url.]:URL: ' \
     '--metrics-port[Port of /livez, /readyz and /metrics; 0\: any free port.]:PORT: ' \
     '--webhook-port[Port of the webhook (/validate, HTTPS) for the API server; 0\: any free port. Default\: no webhook.]:PORT: ' \
     '--webhook-client-ca[CA certificates (PEM) of the certificate that the API server shows to webhooks; others are refused. Default\: any client may ask.]:FILE:_files' \

@@ -224,14 +224,14 @@ Command operator_command() {
            {.name = "supervisor-https-port",
             .kind = Kind::integer,
             .value = "PORT",
-            .doc = "Port of the supervisor over HTTPS, which live jobs use; 0: any free port. "
-                   "Default: none, and live jobs use HTTP.",
+            .doc = "Port of the supervisor over HTTPS, for all but Python programs; 0: any free "
+                   "port. Default: none, and they use HTTP.",
             .min = 0,
             .max = 65535},
            {.name = "supervisor-https-url",
             .kind = Kind::text,
             .value = "URL",
-            .doc = "URL under which live jobs reach the supervisor over HTTPS. Default: as for "
+            .doc = "URL under which jobs reach the supervisor over HTTPS. Default: as for "
                    "--supervisor-url."},
            {.name = "metrics-port",
             .kind = Kind::integer,

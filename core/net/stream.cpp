@@ -25,6 +25,10 @@ Stream::Stream(Fd socket, const std::optional<TlsKey>& key, TlsSide side)
   if (key) tls_ = std::make_unique<TlsSession>(*key, side, socket_.get());
 }
 
+Stream::Stream(Fd socket, const TlsAuthorities& authorities)
+    : socket_(std::move(socket)),
+      tls_(std::make_unique<TlsSession>(authorities, socket_.get())) {}
+
 void Stream::shake_hands(TimePoint deadline) {
   for (;;) {
     switch (shake_hands()) {

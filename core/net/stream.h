@@ -1,6 +1,6 @@
 #pragma once
 
-// A connected stream socket that never blocks: plain, or with TLS by a shared key.
+// A connected stream socket that never blocks: plain, or with TLS.
 
 #include <cstddef>
 #include <memory>
@@ -23,6 +23,8 @@ class Stream {
   // With TLS if there is a key. The handshake is still to be made: by shake_hands() or, on the
   // server, by the first recv().
   Stream(Fd socket, const std::optional<TlsKey>& key, TlsSide side);
+  // With TLS as a client of a server that has a certificate.
+  Stream(Fd socket, const TlsAuthorities& authorities);
 
   explicit operator bool() const { return static_cast<bool>(socket_); }
   int fd() const { return socket_.get(); }
@@ -42,7 +44,7 @@ class Stream {
   IoState recv(std::span<std::byte> data, size_t& moved);
 
   // Why it is closed, if the peer did not just end it or die: what was received was not what the
-  // peer sent, or the peer has another key. "" or the end of a sentence.
+  // peer sent, or the peer has another key or certificate. "" or the end of a sentence.
   std::string problem() const;
 
  private:

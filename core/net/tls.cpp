@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 #include <mutex>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <vector>
@@ -33,12 +35,26 @@ std::string reason() {
 
 }  // namespace
 
-struct TlsKey::Context {
+struct TlsContext {
+  TlsContext() : ssl(SSL_CTX_new(TLS_method()), &SSL_CTX_free) {
+    if (ssl == nullptr || SSL_CTX_set_min_proto_version(ssl.get(), TLS1_3_VERSION) != 1) {
+      fail_tls("cannot use TLS");
+    }
+    SSL_CTX_set_session_cache_mode(ssl.get(), SSL_SESS_CACHE_OFF);
+    // What is sent in TLS tells itself whether it is complete.
+    SSL_CTX_set_options(ssl.get(), SSL_OP_IGNORE_UNEXPECTED_EOF);
+    SSL_CTX_set_mode(ssl.get(), SSL_MODE_RELEASE_BUFFERS);
+  }
+
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> ssl;
+  uint64_t rekey_bytes = TlsKeyOptions{}.rekey_bytes;
+  bool by_key = false;  // else by the server's certificate
+};
+
+struct TlsKey::Context : TlsContext {
   ~Context() { OPENSSL_cleanse(key.data(), key.size()); }
 
   std::vector<uint8_t> key;
-  TlsKeyOptions options;
-  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> ssl{nullptr, &SSL_CTX_free};
 
   static unsigned give(const SSL* ssl, unsigned char* key, unsigned room) {
     const auto* self = static_cast<const Context*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
@@ -64,25 +80,39 @@ TlsKey::TlsKey(std::span<const uint8_t> key, TlsKeyOptions options)
     fail("a shared key of TLS has {} to {} bytes, this has {}", kLeastKey, kMostKey, key.size());
   }
   context_->key.assign(key.begin(), key.end());
-  context_->options = options;
-  context_->ssl.reset(SSL_CTX_new(TLS_method()));
+  context_->rekey_bytes = options.rekey_bytes;
+  context_->by_key = true;
   SSL_CTX* ssl = context_->ssl.get();
-  if (ssl == nullptr || SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) != 1 ||
-      SSL_CTX_set_ciphersuites(ssl, "TLS_AES_128_GCM_SHA256") != 1) {
-    fail_tls("cannot use TLS");
-  }
-  SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+  if (SSL_CTX_set_ciphersuites(ssl, "TLS_AES_128_GCM_SHA256") != 1) fail_tls("cannot use TLS");
   SSL_CTX_set_num_tickets(ssl, 0);
-  SSL_CTX_set_options(ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);  // our messages tell an orderly end
-  SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_app_data(ssl, context_.get());
   SSL_CTX_set_psk_client_callback(ssl, &Context::as_client);
   SSL_CTX_set_psk_server_callback(ssl, &Context::as_server);
 }
 
+TlsAuthorities::TlsAuthorities(const std::string& certificates, const std::string& host)
+    : host_(host) {
+  const auto context = std::make_shared<TlsContext>();
+  const std::unique_ptr<BIO, decltype(&BIO_free)> text(
+      BIO_new_mem_buf(certificates.data(), static_cast<int>(certificates.size())), &BIO_free);
+  X509_STORE* known = SSL_CTX_get_cert_store(context->ssl.get());
+  int count = 0;
+  while (X509* one = PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr)) {
+    X509_STORE_add_cert(known, one);
+    X509_free(one);
+    ++count;
+  }
+  ERR_clear_error();  // the end of the text is one
+  if (count == 0) fail("no certificate (PEM) to believe a server by");
+  SSL_CTX_set_verify(context->ssl.get(), SSL_VERIFY_PEER, nullptr);
+  context_ = context;
+}
+
 struct TlsSession::Impl {
-  Impl(const TlsKey& the_key, TlsSide side, int the_socket)
-      : key(the_key.context_), socket(the_socket), ssl(SSL_new(key->ssl.get()), &SSL_free) {
+  Impl(std::shared_ptr<const TlsContext> the_context, TlsSide side, int the_socket)
+      : context(std::move(the_context)),
+        socket(the_socket),
+        ssl(SSL_new(context->ssl.get()), &SSL_free) {
     BIO* bio = BIO_new(method());
     if (ssl == nullptr || bio == nullptr) fail_tls("cannot begin TLS");
     BIO_set_data(bio, this);
@@ -161,17 +191,17 @@ struct TlsSession::Impl {
   IoState after(int result) {
     if (result > 0) {
       shaken = true;
-      if (SSL_session_reused(ssl.get()) == 1) return IoState::done;
+      if (!context->by_key || SSL_session_reused(ssl.get()) == 1) return IoState::done;
       problem = "it did not prove that it has the key";
       return IoState::closed;
     }
     const int error = SSL_get_error(ssl.get(), result);
     if (error == SSL_ERROR_WANT_READ) return IoState::later;
     if (error == SSL_ERROR_SSL) {
-      problem = fmt::format(
-          "{} ({})",
-          shaken ? "what arrives is not what it has sent" : "it has another key, or none",
-          reason());
+      const char* what = shaken            ? "what arrives is not what it has sent"
+                         : context->by_key ? "it has another key, or none"
+                                           : "its certificate is not to be believed";
+      problem = fmt::format("{} ({})", what, reason());
       flush();  // the alert, which tells the peer
     }
     return IoState::closed;
@@ -187,7 +217,7 @@ struct TlsSession::Impl {
   }
 
   std::mutex mutex;  // what OpenSSL does in one direction may concern the other
-  const std::shared_ptr<TlsKey::Context> key;
+  const std::shared_ptr<const TlsContext> context;
   const int socket;
   bool shaken = false;           // the handshake is done
   bool ended = false;            // the stream, as the socket says
@@ -202,7 +232,20 @@ struct TlsSession::Impl {
 };
 
 TlsSession::TlsSession(const TlsKey& key, TlsSide side, int socket)
-    : impl_(std::make_unique<Impl>(key, side, socket)) {}
+    : impl_(std::make_unique<Impl>(key.context_, side, socket)) {}
+
+TlsSession::TlsSession(const TlsAuthorities& authorities, int socket)
+    : impl_(std::make_unique<Impl>(authorities.context_, TlsSide::client, socket)) {
+  SSL* ssl = impl_->ssl.get();
+  const char* host = authorities.host_.c_str();
+  X509_VERIFY_PARAM* rules = SSL_get0_param(ssl);
+  if (X509_VERIFY_PARAM_set1_ip_asc(rules, host) == 1) return;
+  ERR_clear_error();  // it is a name
+  if (SSL_set1_host(ssl, host) != 1 || SSL_set_tlsext_host_name(ssl, host) != 1) {
+    fail_tls("cannot begin TLS");
+  }
+}
+
 TlsSession::~TlsSession() = default;
 
 IoState TlsSession::shake_hands() {
@@ -216,7 +259,7 @@ IoState TlsSession::send(std::string_view first, std::string_view second, size_t
   if (!self.problem.empty()) return IoState::closed;
   if (self.encrypted == 0) {
     if (const IoState before = self.shake_hands(); before != IoState::done) return before;
-    if (self.under_key >= self.key->options.rekey_bytes) {
+    if (self.under_key >= self.context->rekey_bytes) {
       SSL_key_update(self.ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
       self.under_key = 0;
     }

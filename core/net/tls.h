@@ -3,7 +3,7 @@
 // TLS 1.3 (RFC 8446) between two processes that share a key, without certificates: each side proves
 // that it knows the key, and what follows is encrypted and authenticated with keys that an
 // ephemeral Diffie-Hellman exchange makes (psk_dhe_ke), so whoever learns the shared key later
-// cannot read it.
+// cannot read it. And as the client of a server that has a certificate.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +13,8 @@
 #include <string_view>
 
 namespace adaptdl {
+
+struct TlsContext;
 
 struct TlsKeyOptions {
   // Bytes that are sent before the sender takes a new key: far fewer than AES-GCM may encrypt with
@@ -32,6 +34,19 @@ class TlsKey {
   std::shared_ptr<Context> context_;
 };
 
+// Which servers a client believes. Immutable; copies share it.
+class TlsAuthorities {
+ public:
+  // `certificates`: PEM, one or more, of which one must have signed the server's; `host`: the name
+  // or address that the server's must be for. Throws Error.
+  TlsAuthorities(const std::string& certificates, const std::string& host);
+
+ private:
+  friend class TlsSession;
+  std::shared_ptr<const TlsContext> context_;
+  std::string host_;
+};
+
 enum class TlsSide { client, server };
 
 enum class IoState {
@@ -45,6 +60,7 @@ enum class IoState {
 class TlsSession {
  public:
   TlsSession(const TlsKey& key, TlsSide side, int socket);
+  TlsSession(const TlsAuthorities& authorities, int socket);
   ~TlsSession();
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;

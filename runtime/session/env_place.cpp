@@ -20,6 +20,12 @@ standalone::Place place_from_environment() {
   place.master_addr = env::master_addr();
   place.master_port = env::master_port();
   place.supervisor_url = env::supervisor_url().value_or("");
+  const auto authorities = environment_variable(kSupervisorAuthoritiesVariable);
+  const auto secure = environment_variable(kSecureSupervisorVariable);
+  if (authorities && secure) {
+    place.supervisor_url = *secure;
+    place.supervisor_authorities.emplace(*authorities, kSupervisorHost);
+  }
   place.job_id = env::job_id().value_or("");
   place.link_key = environment_variable(kLinkKeyVariable).value_or("");
   if (!place.link_key.empty() && place.link_key.size() < kLeastLinkKey) {

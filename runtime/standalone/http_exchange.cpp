@@ -9,7 +9,7 @@
 #include "core/base/number.h"
 #include "core/base/poll.h"
 #include "core/base/text.h"
-#include "core/net/socket.h"
+#include "core/net/stream.h"
 #include "runtime/standalone/resolve.h"
 
 namespace adaptdl::standalone {
@@ -33,10 +33,10 @@ std::optional<std::string_view> header(std::string_view lines, std::string_view 
 }
 
 // Waits for the socket in short turns: nothing wakes poll() when `cancel` comes.
-void await(const Fd& socket, short events, TimePoint deadline, const Cancellation* cancel) {
+void await(int socket, short events, TimePoint deadline, const Cancellation* cancel) {
   for (;;) {
     const TimePoint turn = Monotonic::now() + std::chrono::milliseconds(100);
-    if (wait_ready(socket.get(), events, std::min(turn, deadline))) return;
+    if (wait_ready(socket, events, std::min(turn, deadline))) return;
     if (cancel && cancel->cancelled()) fail("cancelled");
     if (Monotonic::now() >= deadline) fail("timed out");
   }
@@ -51,7 +51,7 @@ Fd connected(const HttpBase& base, TimePoint deadline, const Cancellation* cance
     if (::connect(socket.get(), address.get(), address.length) != 0) {
       error = errno;
       if (error == EINPROGRESS) {
-        await(socket, POLLOUT, deadline, cancel);
+        await(socket.get(), POLLOUT, deadline, cancel);
         socklen_t size = sizeof error;
         getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
       }
@@ -62,20 +62,40 @@ Fd connected(const HttpBase& base, TimePoint deadline, const Cancellation* cance
   fail("{}", problem);
 }
 
-HttpAnswer exchange(const HttpBase& base, const std::string& request, TimePoint deadline,
+// Repeats an operation of the stream until it is done; false if the server has closed it.
+template <typename Operation>
+bool finish(const Stream& stream, short events, TimePoint deadline, const Cancellation* cancel,
+            Operation&& operation) {
+  for (;;) {
+    switch (operation()) {
+      case IoState::done:
+        return true;
+      case IoState::later:
+        await(stream.fd(), events != 0 ? events : stream.wants(), deadline, cancel);
+        break;
+      case IoState::closed:
+        if (!stream.problem().empty()) fail("{}", stream.problem());
+        return false;
+    }
+  }
+}
+
+HttpAnswer exchange(const HttpBase& base, std::string_view request, TimePoint deadline,
                     const Cancellation* cancel) {
-  const Fd socket = connected(base, deadline, cancel);
-  if (!send_all(socket.get(), request, deadline)) fail("the server closed the connection");
+  Fd socket = connected(base, deadline, cancel);
+  Stream stream = base.authorities ? Stream(std::move(socket), *base.authorities)
+                                   : Stream(std::move(socket));
+  size_t moved = 0;
+  bool open = finish(stream, 0, deadline, cancel, [&] { return stream.shake_hands(); });
+  while (open && !request.empty()) {
+    open = finish(stream, POLLOUT, deadline, cancel, [&] { return stream.send(request, moved); });
+    if (open) request.remove_prefix(moved);
+  }
+  if (!open) fail("the server closed the connection");
   std::string received;
   std::byte chunk[4096];
-  for (;;) {
-    const std::optional<size_t> got = recv_some(socket.get(), chunk);
-    if (!got) {
-      await(socket, POLLIN, deadline, cancel);
-      continue;
-    }
-    if (*got == 0) break;
-    received.append(reinterpret_cast<const char*>(chunk), *got);
+  while (finish(stream, POLLIN, deadline, cancel, [&] { return stream.recv(chunk, moved); })) {
+    received.append(reinterpret_cast<const char*>(chunk), moved);
     if (received.size() > kMostHttp) fail("the answer is longer than {} bytes", kMostHttp);
   }
   auto answer = parse_http_answer(received);
@@ -85,16 +105,17 @@ HttpAnswer exchange(const HttpBase& base, const std::string& request, TimePoint 
 
 }  // namespace
 
-HttpBase parse_http_base(std::string_view url, std::string_view what) {
-  constexpr std::string_view kScheme = "http://";
+HttpBase parse_http_base(std::string_view url, std::string_view what,
+                         const std::optional<TlsAuthorities>& authorities) {
+  const std::string_view scheme = authorities ? "https://" : "http://";
   const auto wrong = [&](const char* why) { fail("{}: {}: {}", what, url, why); };
-  if (url.starts_with("https://")) {
-    wrong("programs of the library speak http only; use a supervisor without TLS");
+  if (!url.starts_with(scheme) || url.find_first_of(" \t\r\n") != std::string_view::npos) {
+    wrong(authorities ? "not an https URL" : "not an http URL");
   }
-  if (!url.starts_with(kScheme)) wrong("not an http URL");
-  if (url.find_first_of(" \t\r\n") != std::string_view::npos) wrong("not an http URL");
-  std::string_view rest = url.substr(kScheme.size());
+  std::string_view rest = url.substr(scheme.size());
   HttpBase base;
+  base.authorities = authorities;
+  if (authorities) base.port = 443;
   const size_t slash = std::min(rest.find('/'), rest.size());
   base.path = rest.substr(slash);
   while (base.path.ends_with('/')) base.path.pop_back();
@@ -149,7 +170,8 @@ HttpAnswer http_exchange(const HttpBase& base, const std::string& method, const 
     return exchange(base, request, deadline, cancel);
   } catch (const Error& error) {
     // Without the base's path: it may contain the job's token.
-    fail("{} http://{}/...{}: {}", method, host, path, error.what());
+    fail("{} {}://{}/...{}: {}", method, base.authorities ? "https" : "http", host, path,
+         error.what());
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The little of HTTP that a supervisor understands: one request on a connection of its own, in
-// plain text. (The library does not link an HTTP client.)
+// The little of HTTP that a supervisor understands: one request on a connection of its own. (The
+// library does not link an HTTP client.)
 
 #include <optional>
 #include <string>
@@ -9,16 +9,20 @@
 
 #include "core/base/cancellation.h"
 #include "core/base/clock.h"
+#include "core/net/tls.h"
 
 namespace adaptdl::standalone {
 
 // http://HOST[:PORT][/PATH], an IPv6 address in brackets; without a slash at the end of the path.
+// https:// with `authorities`.
 struct HttpBase {
   std::string host, path;
   int port = 80;
+  std::optional<TlsAuthorities> authorities;  // none: in plain text
 };
 // Throws Error for anything else, naming `what`.
-HttpBase parse_http_base(std::string_view url, std::string_view what);
+HttpBase parse_http_base(std::string_view url, std::string_view what,
+                         const std::optional<TlsAuthorities>& authorities = {});
 
 struct HttpAnswer {
   int status = 0;

@@ -16,6 +16,7 @@ struct Place {
   std::string master_addr = "0.0.0.0";  // host of rank 0, unless a supervisor knows it
   int master_port = 0;                  // where rank 0 listens; 0 = none, for a single replica
   std::string supervisor_url, job_id;   // "" = none
+  std::optional<TlsAuthorities> supervisor_authorities;  // none: the URL is of http
   std::string link_key;                 // of TLS between the replicas; "" = they do not encrypt
   double patience_s = 600;              // for the others to come
   double hang_timeout_s = 1800;         // how long others may wait for a replica; 0 = for ever

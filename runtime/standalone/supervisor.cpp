@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/number.h"
 #include "core/formats/json.h"
+#include "core/job/worker_environment.h"
 #include "runtime/standalone/waiting.h"
 
 namespace adaptdl::standalone {
@@ -28,6 +29,13 @@ std::string path_of(const std::string& job_id) {
   return job_id;
 }
 
+HttpBase base_of(const Place& place) {
+  return parse_http_base(place.supervisor_url,
+                         place.supervisor_authorities ? kSecureSupervisorVariable
+                                                      : "ADAPTDL_SUPERVISOR_URL",
+                         place.supervisor_authorities);
+}
+
 std::string first_of(const std::string& body) {
   const auto list = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (!list.is_array() || list.empty() || !list.front().is_string()) {
@@ -39,7 +47,7 @@ std::string first_of(const std::string& body) {
 }  // namespace
 
 std::string discover(const Place& place, TimePoint deadline) {
-  const HttpBase base = parse_http_base(place.supervisor_url, "ADAPTDL_SUPERVISOR_URL");
+  const HttpBase base = base_of(place);
   const std::string path = fmt::format("/discover/{}/{}", path_of(place.job_id), place.restarts);
   Waiting waiting;
   for (;;) {
@@ -69,7 +77,7 @@ std::string discover(const Place& place, TimePoint deadline) {
 }
 
 HintPoster::HintPoster(const Place& place)
-    : base_(parse_http_base(place.supervisor_url, "ADAPTDL_SUPERVISOR_URL")),
+    : base_(base_of(place)),
       path_("/hints/" + path_of(place.job_id)),
       thread_([this] { run(); }) {}
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a program asks and tells the supervisor of AdaptDL's scheduler, over HTTP.
+// What a program asks and tells the supervisor of AdaptDL's scheduler, over HTTP or HTTPS.
 
 #include <condition_variable>
 #include <mutex>

@@ -1,7 +1,7 @@
 #pragma once
 
-// The supervisor over HTTPS, for the launchers of live jobs. Programs of AdaptDL's Python client
-// speak only HTTP, and use the other one.
+// The supervisor over HTTPS, for launchers in pods and programs of the runtime library. Programs of
+// AdaptDL's Python client speak only HTTP, and use the other one.
 
 #include <memory>
 #include <mutex>
@@ -11,9 +11,6 @@
 #include "core/sched/supervisor.h"
 
 namespace adaptdl::kubernetes {
-
-// The name that its certificate proves, whatever the URL: its clients ask for this one.
-inline constexpr const char* kSupervisorHost = "adaptdl-supervisor";
 
 struct SecureSupervisorOptions {
   std::string name_space;  // of the Secret with its certificates

@@ -144,7 +144,7 @@ void add_environment(Json& container, const JobObject& job, const JobStatus& sta
   set_secret(kLinkKeyVariable, kLinksKey);
   const std::string prefix = "/j/$(ADAPTDL_JOB_TOKEN)";
   set("ADAPTDL_SUPERVISOR_URL", settings.supervisor_url + prefix);
-  if (job.live && !settings.secure_supervisor_url.empty()) {
+  if (!settings.secure_supervisor_url.empty()) {
     set(kSecureSupervisorVariable, settings.secure_supervisor_url + prefix);
     set(kSupervisorAuthoritiesVariable, settings.supervisor_authorities());
   }

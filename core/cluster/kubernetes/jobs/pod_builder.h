@@ -23,7 +23,7 @@ inline constexpr int kTorchPortOffset = kMasterPorts;
 
 struct PodSettings {
   std::string supervisor_url;              // http://HOST:PORT, without the job's path prefix
-  std::string secure_supervisor_url = {};  // https://HOST:PORT, for live jobs; "": there is none
+  std::string secure_supervisor_url = {};  // https://HOST:PORT; "": there is none
   // PEM: whom its clients trust. Not empty if secure_supervisor_url is set.
   std::function<std::string()> supervisor_authorities = {};
   std::string scheduler_version;  // ADAPTDL_SCHED_VERSION: what AdaptDL 0.x clients accept

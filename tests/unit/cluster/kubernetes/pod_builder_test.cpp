@@ -119,19 +119,18 @@ TEST_CASE("a pod has torchrun's variables, unless its template has them or it re
   CHECK_FALSE(variables(agent).contains("MASTER_ADDR"));
 }
 
-TEST_CASE("only launchers of live jobs are told of the supervisor over HTTPS") {
+TEST_CASE("pods are told of the supervisor over HTTPS, too") {
   PodSettings settings = kSettings;
   settings.secure_supervisor_url = "https://sched:8443";
   settings.supervisor_authorities = [] { return std::string("PEM"); };
-  auto plain = variables(present_pod(allocated(), {1, "n1"}, "n1", settings));
-  CHECK_FALSE(plain.contains("ADAPTDL_SUPERVISOR_HTTPS_URL"));
-  CHECK_FALSE(plain.contains("ADAPTDL_SUPERVISOR_CA"));
   JobObject job = allocated();
-  job.live = true;
-  auto live = variables(present_pod(job, {1, "n1"}, "n1", settings));
-  CHECK(live["ADAPTDL_SUPERVISOR_HTTPS_URL"] == "https://sched:8443/j/$(ADAPTDL_JOB_TOKEN)");
-  CHECK(live["ADAPTDL_SUPERVISOR_CA"] == "PEM");
-  CHECK(live["ADAPTDL_SUPERVISOR_URL"] == "http://sched:8080/j/$(ADAPTDL_JOB_TOKEN)");
+  for (const bool live : {false, true}) {
+    job.live = live;
+    auto told = variables(present_pod(job, {1, "n1"}, "n1", settings));
+    CHECK(told["ADAPTDL_SUPERVISOR_HTTPS_URL"] == "https://sched:8443/j/$(ADAPTDL_JOB_TOKEN)");
+    CHECK(told["ADAPTDL_SUPERVISOR_CA"] == "PEM");
+    CHECK(told["ADAPTDL_SUPERVISOR_URL"] == "http://sched:8080/j/$(ADAPTDL_JOB_TOKEN)");
+  }
   CHECK_FALSE(variables(present_pod(job, {1, "n1"}, "n1", kSettings))
                   .contains("ADAPTDL_SUPERVISOR_HTTPS_URL"));
 }

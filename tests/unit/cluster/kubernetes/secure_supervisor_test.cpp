@@ -6,8 +6,10 @@
 #include <set>
 #include <thread>
 
+#include "core/job/worker_environment.h"
 #include "core/kube/informer.h"
 #include "core/net/http.h"
+#include "runtime/standalone/supervisor.h"
 #include "tests/unit/cluster/kubernetes/fake_kinds.h"
 
 namespace adaptdl::kubernetes::secure_supervisor_test {
@@ -62,6 +64,39 @@ TEST_CASE("a live job's launcher finds its group over HTTPS, and no impostor") {
   Lab elsewhere;
   const SecureSupervisor impostor(elsewhere.client, elsewhere.jobs, elsewhere.options());
   CHECK_THROWS_AS(ask(impostor.port(), trusted, "/healthz"), HttpCertificateError);
+}
+
+TEST_CASE("so does a program of the library") {
+  Lab lab, elsewhere;
+  const SecureSupervisor supervisor(lab.client, lab.jobs, lab.options());
+  const SecureSupervisor impostor(elsewhere.client, elsewhere.jobs, elsewhere.options());
+  const TlsAuthorities trusted(supervisor.authorities(), kSupervisorHost);
+  const auto url = [](const SecureSupervisor& whose) {
+    return fmt::format("https://127.0.0.1:{}/j/token", whose.port());
+  };
+  const auto soon = [] { return Monotonic::now() + std::chrono::seconds(20); };
+  standalone::Place place;
+  place.supervisor_url = url(supervisor);
+  place.supervisor_authorities = trusted;
+  place.job_id = "a/digits";
+  CHECK(standalone::discover(place, soon()) == "10.0.0.1");
+  const auto refused = [&](const SecureSupervisor& whose, const TlsAuthorities& authorities) {
+    const auto base = standalone::parse_http_base(url(whose), "URL", authorities);
+    try {
+      standalone::http_exchange(base, "GET", "/discover/a/digits/0", "", soon());
+    } catch (const Error& error) {
+      const std::string said = error.what();
+      INFO(said);
+      CHECK(said.find("token") == std::string::npos);
+      CHECK(said.find("its certificate is not to be believed") != std::string::npos);
+      return true;
+    }
+    return false;
+  };
+  CHECK(refused(impostor, trusted));
+  CHECK(refused(supervisor, TlsAuthorities(supervisor.authorities(), "another.name")));
+  CHECK(refused(supervisor, TlsAuthorities(supervisor.authorities(), "127.0.0.1")));
+  CHECK_THROWS_AS(TlsAuthorities("no PEM", kSupervisorHost), Error);
 }
 
 TEST_CASE("its certificate is renewed, and pods that run go on trusting it") {
