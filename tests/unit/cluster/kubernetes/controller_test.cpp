@@ -260,6 +260,21 @@ TEST_CASE("controller: an allocation that was refused is not told of") {
   CHECK(lab.told("Scheduled") == 1);
 }
 
+TEST_CASE("controller: why a job waits is told, although the job changes meanwhile") {
+  Lab lab;
+  std::atomic<int> conflicts = 0;
+  lab.api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.method != "PATCH" || conflicts == 2) return std::nullopt;
+    ++conflicts;
+    return kube::status_response(409, "Conflict", "the object has been modified");
+  });
+  lab.put_job({{"phase", "Pending"}});  // and there is no node
+  Leader leader(lab.api, "key", false, true);
+  leader.start();
+  CHECK(soon([&] { return !lab.status().value("why", "").empty(); }));
+  CHECK(conflicts == 2);
+}
+
 TEST_CASE("controller: the pauses between failures in a row grow, and differ") {
   CHECK(retry_pause(1, 1, 0) == Seconds(1));
   CHECK(retry_pause(3, 1, 0) == Seconds(4));
