@@ -14,8 +14,8 @@ if [ ! -f "$build/build.ninja" ]; then
   meson setup "$build" "$source" -Dtorch=disabled -Db_sanitize="$sanitizers" -Db_lundef=false \
     -Doptimization=$optimization -Ddebug=false -Dc_args=-g1 -Dcpp_args=-g1
 fi
-# The generated histories of the rendezvous are arithmetic in one thread: fewer suffice here.
-export ADAPTDL_HISTORIES=200
+# The generated histories of launch are arithmetic in one thread: fewer suffice here.
+export ADAPTDL_HISTORIES=50
 export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 suppressions=$source/tests/house/tsan.supp"
 export ASAN_OPTIONS="halt_on_error=1 detect_stack_use_after_return=1"
 export UBSAN_OPTIONS="halt_on_error=1 print_stacktrace=1"

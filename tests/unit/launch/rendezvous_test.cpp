@@ -1,24 +1,16 @@
 #include "core/launch/run/rendezvous.h"
 
-#include <cstdlib>
 #include <doctest/doctest.h>
 #include <random>
 
+#include "tests/unit/launch/histories.h"
 #include "tests/unit/launch/world.h"
 
 using namespace adaptdl;
 using namespace adaptdl::launch;
 using adaptdl::launch::testing::Accidents;
+using adaptdl::launch::testing::environment_number;
 using adaptdl::launch::testing::World;
-
-namespace {
-
-uint64_t environment_number(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
-}  // namespace
 
 TEST_CASE("rendezvous: a start, growth, shrinking") {
   World world(1, 1, 4, 2, 0);
