@@ -47,8 +47,11 @@ class Installed:
 
     def build(self, source, program):
         """Compiles a program, by nothing of the folder that the library comes from."""
-        listed = program + ".d"
-        self.compile("-MD", "-MF", listed, "-o", program, source, *self.flags("--libs"))
+        listed, object_file = program + ".d", program + ".o"
+        # In two steps: ccache keeps what only compiles.
+        self.compile("-MD", "-MF", listed, "-c", "-o", object_file, source)
+        self.compile("-o", program, object_file, *self.flags("--libs"))
+        os.remove(object_file)
         with open(listed, encoding="utf-8") as file:
             read = file.read().replace("\\\n", " ").split()[1:]
         check(any(name.endswith("adaptdl/adaptdl.h") for name in read), "which library?", read)
