@@ -2,8 +2,9 @@
 
 Usage: tidy.py SOURCE_ROOT BUILD [--seconds N] [--base COMMIT] [FILE...]
 Looks at the files, or at those that differ from COMMIT, or at all sources, those that changed last
-first; sources that are compiled together are looked at together. --seconds: begins with no further
-ones after that time, and says how many are left. BUILD is configured here and not compiled.
+first; sources that are compiled together are looked at together. --seconds: one at a time, because
+together they take minutes; begins with no further ones after that time, and says how many are left.
+BUILD is configured here and not compiled.
 Fails if anything is said. Beside another version than that of clang_tool.py it is skipped.
 """
 
@@ -107,6 +108,9 @@ def main():
     units = {unit: (command, sources)
              for unit, (command, sources) in compiled_units(root, build).items()
              if not set(files).isdisjoint(sources)}
+    if options.seconds < float("inf"):
+        units = {source: (command, [source]) for command, sources in units.values()
+                 for source in sources if source in files}
     order = newest_first(root, units)
     end = time.monotonic() + options.seconds
     looked, problems = 0, 0
