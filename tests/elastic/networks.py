@@ -344,7 +344,7 @@ def first_replica(group, rank):
 def untold_steps(folder, draw):
     """Rank 0 trains on while its agent, which passes on what it tells, stands still; then that host
     dies. Another replica tells of the steps."""
-    with Scene(folder, 3, 1) as (network, group):
+    with Scene(folder, 3, 1) as (_, group):
         group.start_all()
         first_replica(group, 1)
         kill(group.agents[1].process.pid, signal.SIGSTOP)

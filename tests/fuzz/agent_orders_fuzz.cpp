@@ -98,7 +98,7 @@ FuzzSeeds fuzz_seeds() {
            '\x00' + frame(R"({"type":"joined","protocol":1})") + start,
            '\x00' + frame(R"({"type":"joined","protocol":99})"), "\x01" + frame("[]"),
            std::string("\x01\xff\xff\xff\x7f", 5), std::string("\x00\x00\x00\x00\x01", 5)},
-          {start, tell, kill, end, "\"member\":7", "\"member\":-1", "\"invitation\":",
-           "\"run_id\":", "\"replicas\":", "\"atomic_limit\":", "null", "{}", "[]", "1e99",
-           "4294967296", "\"message\":", "\"type\":", "\"threads\":", "\\u0000"}};
+          {start, tell, kill, end, "\"member\":7", "\"member\":-1",
+           "\"invitation\":", "\"run_id\":", "\"replicas\":", "\"atomic_limit\":", "null", "{}",
+           "[]", "1e99", "4294967296", "\"message\":", "\"type\":", "\"threads\":", "\\u0000"}};
 }

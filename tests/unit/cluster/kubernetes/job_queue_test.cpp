@@ -12,7 +12,8 @@ struct OpenQueue : JobQueue {
   explicit OpenQueue(int writers) : JobQueue(writers) { open(); }
 };
 
-TEST_CASE("a job waits once, is with one writer at a time, and comes again if it changed meanwhile") {
+TEST_CASE(
+    "a job waits once, is with one writer at a time, and comes again if it changed meanwhile") {
   OpenQueue queue(4);
   queue.add("a/1");
   queue.add("a/1");
