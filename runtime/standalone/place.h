@@ -17,9 +17,9 @@ struct Place {
   int master_port = 0;                  // where rank 0 listens; 0 = none, for a single replica
   std::string supervisor_url, job_id;   // "" = none
   std::optional<TlsAuthorities> supervisor_authorities;  // none: the URL is of http
-  std::string link_key;                 // of TLS between the replicas; "" = they do not encrypt
-  double patience_s = 600;              // for the others to come
-  double hang_timeout_s = 1800;         // how long others may wait for a replica; 0 = for ever
+  std::string link_key;          // of TLS between the replicas; "" = they do not encrypt
+  double patience_s = 600;       // for the others to come
+  double hang_timeout_s = 1800;  // how long others may wait for a replica; 0 = for ever
 };
 
 // Of connections to rank 0; another one for each restart. Nothing without link_key.

@@ -30,10 +30,10 @@ std::string path_of(const std::string& job_id) {
 }
 
 HttpBase base_of(const Place& place) {
-  return parse_http_base(place.supervisor_url,
-                         place.supervisor_authorities ? kSecureSupervisorVariable
-                                                      : "ADAPTDL_SUPERVISOR_URL",
-                         place.supervisor_authorities);
+  return parse_http_base(
+      place.supervisor_url,
+      place.supervisor_authorities ? kSecureSupervisorVariable : "ADAPTDL_SUPERVISOR_URL",
+      place.supervisor_authorities);
 }
 
 std::string first_of(const std::string& body) {
@@ -77,9 +77,7 @@ std::string discover(const Place& place, TimePoint deadline) {
 }
 
 HintPoster::HintPoster(const Place& place)
-    : base_(base_of(place)),
-      path_("/hints/" + path_of(place.job_id)),
-      thread_([this] { run(); }) {}
+    : base_(base_of(place)), path_("/hints/" + path_of(place.job_id)), thread_([this] { run(); }) {}
 
 HintPoster::~HintPoster() {
   {
