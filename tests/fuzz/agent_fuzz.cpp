@@ -44,12 +44,6 @@ struct Launcher {
   }
 };
 
-std::string frame(const std::string& text) {
-  std::string result(4, '\0');
-  for (size_t i = 0; i < 4; ++i) result[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
-  return result + text;
-}
-
 Fd connect(const Launcher& launcher) {
   Fd socket = connect_tcp("127.0.0.1", launcher.agents.port(), Monotonic::now() + kPatience);
   watch_peer(socket.get());
@@ -87,7 +81,7 @@ void stranger(Launcher& launcher, Stream stream, std::string_view bytes) {
 void member(Launcher& launcher, std::string_view bytes) {
   Stream stream = greeted(launcher);
   const int before = launcher.joined;
-  say(launcher, stream, frame(R"({"type":"join","slot":3,"host":"h"})"));
+  say(launcher, stream, fuzz_frame(R"({"type":"join","slot":3,"host":"h"})"));
   launcher.serve_until([&] { return launcher.joined == before + 1; });
   const auto replica = launcher.agents.start(7, 3, {{"run_id", "1"}});
   say(launcher, stream, bytes);
@@ -123,16 +117,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 FuzzSeeds fuzz_seeds() {
-  const std::string join = frame(R"({"type":"join","slot":1,"host":"h"})");
+  const std::string join = fuzz_frame(R"({"type":"join","slot":1,"host":"h"})");
   const std::string said =
-      frame(R"({"type":"say","member":7,"message":{"type":"hello","protocol":1}})");
-  const std::string ended =
-      frame(R"({"type":"ended","member":7,"signaled":true,"value":9,"memory":true,"reason":"r"})");
+      fuzz_frame(R"({"type":"say","member":7,"message":{"type":"hello","protocol":1}})");
+  const std::string ended = fuzz_frame(
+      R"({"type":"ended","member":7,"signaled":true,"value":9,"memory":true,"reason":"r"})");
   return {{'\x00' + join, '\x02' + join,
-           "\x01" + frame(R"({"type":"started","member":7,"pid":12})") + said + ended,
-           "\x01" + frame(R"({"type":"stopped","member":7,"stopped":true})") +
-               frame(R"({"type":"closed","member":7})") + frame(R"({"type":"leaving"})"),
-           '\x00' + frame(R"({"type":"leaving"})"), std::string("\x01\xff\xff\xff\x7f", 5),
+           "\x01" + fuzz_frame(R"({"type":"started","member":7,"pid":12})") + said + ended,
+           "\x01" + fuzz_frame(R"({"type":"stopped","member":7,"stopped":true})") +
+               fuzz_frame(R"({"type":"closed","member":7})") + fuzz_frame(R"({"type":"leaving"})"),
+           '\x00' + fuzz_frame(R"({"type":"leaving"})"), std::string("\x01\xff\xff\xff\x7f", 5),
            std::string("\x00\x01\x10\x00\x00", 5)},
           {join, said, ended, "\"member\":7", "\"member\":-1", "\"pid\":", "null", "{}", "[]",
            "1e99", "4294967296", "\"message\":", "\"type\":", "\\u0000"}};

@@ -21,12 +21,6 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr size_t kMostBytes = 8u << 10;  // each `start` among them is a process
 
-std::string frame(const std::string& text) {
-  std::string result(4, '\0');
-  for (size_t i = 0; i < 4; ++i) result[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
-  return result + text;
-}
-
 // Accepts one agent, sends it `bytes` and no more, and reads until it closes the connection.
 void launcher(int listener, std::string_view bytes) {
   const TimePoint deadline = Monotonic::now() + kPatience;
@@ -61,8 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   static const TemporaryDirectory folder("fuzz");
   std::string bytes(fuzz_text(data + 1, std::min(size - 1, kMostBytes)));
-  if (data[0] % 4 != 0) bytes = frame(R"({"type":"joined","protocol":2})") + bytes;
-  bytes += frame(R"({"type":"end","exit":3})");
+  if (data[0] % 4 != 0) bytes = fuzz_frame(R"({"type":"joined","protocol":2})") + bytes;
+  bytes += fuzz_frame(R"({"type":"end","exit":3})");
 
   const Fd listener = listen_tcp(0);
   AgentOptions options;
@@ -88,15 +82,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 FuzzSeeds fuzz_seeds() {
-  const std::string start = frame(
+  const std::string start = fuzz_frame(
       R"({"type":"start","member":7,"invitation":{"run_id":"1","replicas":2,"atomic_limit":0,"fresh":false}})");
-  const std::string tell =
-      frame(R"({"type":"tell","member":7,"message":{"type":"stop","mode":"now","threads":4}})");
-  const std::string kill = frame(R"({"type":"kill","member":7})");
-  const std::string end = frame(R"({"type":"end","exit":0})");
+  const std::string tell = fuzz_frame(
+      R"({"type":"tell","member":7,"message":{"type":"stop","mode":"now","threads":4}})");
+  const std::string kill = fuzz_frame(R"({"type":"kill","member":7})");
+  const std::string end = fuzz_frame(R"({"type":"end","exit":0})");
   return {{"\x01" + start + tell + kill, "\x01" + start + start + end, "\x01" + tell + kill + end,
-           '\x00' + frame(R"({"type":"joined","protocol":1})") + start,
-           '\x00' + frame(R"({"type":"joined","protocol":99})"), "\x01" + frame("[]"),
+           '\x00' + fuzz_frame(R"({"type":"joined","protocol":1})") + start,
+           '\x00' + fuzz_frame(R"({"type":"joined","protocol":99})"), "\x01" + fuzz_frame("[]"),
            std::string("\x01\xff\xff\xff\x7f", 5), std::string("\x00\x00\x00\x00\x01", 5)},
           {start, tell, kill, end, "\"member\":7", "\"member\":-1",
            "\"invitation\":", "\"run_id\":", "\"replicas\":", "\"atomic_limit\":", "null", "{}",

@@ -59,12 +59,6 @@ void pass_on(const Json& message) {
   ADAPTDL_CHECK(arrived && dump_json(*arrived) == dump_json(wrapped));
 }
 
-std::string frame(const std::string& text) {
-  std::string result(4, '\0');
-  for (size_t i = 0; i < 4; ++i) result[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
-  return result + text;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -81,20 +75,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 FuzzSeeds fuzz_seeds() {
-  const std::string hello = frame(
+  const std::string hello = fuzz_frame(
       R"({"type":"hello","protocol":1,"pid":9,"endpoint":{"tcp":[]},"accelerator":"","state_bytes":1})");
   const std::string step =
-      frame(R"({"type":"event","event":{"event":"step","step":1,"loss":0.5}})");
+      fuzz_frame(R"({"type":"event","event":{"event":"step","step":1,"loss":0.5}})");
   const std::string join =
-      frame(R"({"type":"join","nonce":"n","proof":"p","slot":1,"host":"h","run":"r"})");
+      fuzz_frame(R"({"type":"join","nonce":"n","proof":"p","slot":1,"host":"h","run":"r"})");
   const auto deep = [](size_t depth) {
-    return frame(R"({"type":"event","event":)" + std::string(depth, '[') + std::string(depth, ']') +
-                 "}");
+    return fuzz_frame(R"({"type":"event","event":)" + std::string(depth, '[') +
+                      std::string(depth, ']') + "}");
   };
   const std::string cut = '\x02' + hello + step;
   return {{'\x00' + hello + step, '\x07' + join, cut.substr(0, cut.size() - 5), '\x02' + deep(20),
-           '\x10' + deep(63) + step, '\x10' + deep(20000), '\x01' + frame("{}") + frame("7"),
-           std::string("\x01\xff\xff\xff\xff", 5)},
-          {frame(R"({"type":"bye"})"), std::string(4, '\0'), "\"type\":", "\"message\":", "{", "}",
-           "[", "]", "null", "\\ud800", "\xff", "1e999", "18446744073709551616"}};
+           '\x10' + deep(63) + step, '\x10' + deep(20000),
+           '\x01' + fuzz_frame("{}") + fuzz_frame("7"), std::string("\x01\xff\xff\xff\xff", 5)},
+          {fuzz_frame(R"({"type":"bye"})"), std::string(4, '\0'), "\"type\":", "\"message\":", "{",
+           "}", "[", "]", "null", "\\ud800", "\xff", "1e999", "18446744073709551616"}};
 }

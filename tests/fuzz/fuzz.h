@@ -21,3 +21,10 @@ FuzzSeeds fuzz_seeds();
 inline std::string_view fuzz_text(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
+
+// A frame as of core/launch/io/protocol.h, whatever the text.
+inline std::string fuzz_frame(const std::string& text) {
+  std::string size(4, '\0');
+  for (size_t i = 0; i < 4; ++i) size[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
+  return size + text;
+}
