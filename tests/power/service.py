@@ -66,12 +66,27 @@ def life(local, number):
     local.changed("delete", other if number % 2 else ends, delete=other if number % 2 else ends)
 
 
+def refused(local):
+    """A change whose sync fails. Then it is not there, also after a cut."""
+    name = local.run("submit", "--", "sleep", "1000")
+    local.recording.done(submit=name, project=None)
+    local.changed("scale", name, "0:1", scale=name, min=0, max=1)
+    for error in ERRORS:
+        local.recording.begin(scale=name, min=0, max=9)
+        with local.recording.failing("sync", 1, error) as hits:
+            answer = local.request("scale", name=name, min=0, max=9)
+            check(hits() == 1 and not answer["ok"], "not refused", answer, hits())
+        local.recording.done(scale=name, min=0, max=1)
+    local.changed("cancel", name, cancel=name)
+
+
 def cuts(folder, draw):
     """What the service answered is there after a power cut at any point."""
     local = Recorded(folder, "--slots", "3").start()
     try:
         for number in range(ROUNDS):
             life(local, number)
+        refused(local)
         local.close()
     finally:
         local.kill()
