@@ -18,8 +18,8 @@ inline constexpr const char* kLoadPicklesVariable = "TORCH_FORCE_NO_WEIGHTS_ONLY
 // The key of a job's connections between hosts (core/net/tls.h), which is never sent.
 inline constexpr const char* kLinkKeyVariable = "ADAPTDL_LINK_KEY";
 
-// The supervisor over HTTPS, and the certificates (PEM) that prove it, for launchers in pods and for
-// programs of the runtime library. ADAPTDL_SUPERVISOR_URL is the same over HTTP, for AdaptDL's
+// The supervisor over HTTPS, and the certificates (PEM) that prove it, for launchers in pods and
+// for programs of the runtime library. ADAPTDL_SUPERVISOR_URL is the same over HTTP, for AdaptDL's
 // Python client.
 inline constexpr const char* kSecureSupervisorVariable = "ADAPTDL_SUPERVISOR_HTTPS_URL";
 inline constexpr const char* kSupervisorAuthoritiesVariable = "ADAPTDL_SUPERVISOR_CA";

@@ -26,8 +26,7 @@ Stream::Stream(Fd socket, const std::optional<TlsKey>& key, TlsSide side)
 }
 
 Stream::Stream(Fd socket, const TlsAuthorities& authorities)
-    : socket_(std::move(socket)),
-      tls_(std::make_unique<TlsSession>(authorities, socket_.get())) {}
+    : socket_(std::move(socket)), tls_(std::make_unique<TlsSession>(authorities, socket_.get())) {}
 
 void Stream::shake_hands(TimePoint deadline) {
   for (;;) {

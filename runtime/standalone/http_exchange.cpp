@@ -83,8 +83,8 @@ bool finish(const Stream& stream, short events, TimePoint deadline, const Cancel
 HttpAnswer exchange(const HttpBase& base, std::string_view request, TimePoint deadline,
                     const Cancellation* cancel) {
   Fd socket = connected(base, deadline, cancel);
-  Stream stream = base.authorities ? Stream(std::move(socket), *base.authorities)
-                                   : Stream(std::move(socket));
+  Stream stream =
+      base.authorities ? Stream(std::move(socket), *base.authorities) : Stream(std::move(socket));
   size_t moved = 0;
   bool open = finish(stream, 0, deadline, cancel, [&] { return stream.shake_hands(); });
   while (open && !request.empty()) {

@@ -167,7 +167,8 @@ void JobStore::overwrite_refused() {
     Transaction transaction(database_);
     database_.execute(fmt::format("PRAGMA user_version = {}", kSchema).c_str());
     transaction.commit();
-  } catch (const Error& error) {  // the disk is still broken: the next change that is stored does it
+  } catch (const Error& error) {
+    // The disk is still broken. The next change that is stored does it.
     log_warning("{}", error.what());
   }
 }

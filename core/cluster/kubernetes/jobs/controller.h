@@ -4,9 +4,9 @@
 // threads do it (job_reconciler.h), each for one job, so that neither a job with thousands of pods
 // nor a namespace with thousands of jobs holds up the others (job_queue.h). No error ends a thread:
 // it is logged, and the job concerned reconciled again. What is noted is bounded by the number of
-// jobs: of several changes or hints of a job, one is left. Each write is guarded by the version that
-// it was decided on, so that the API server refuses a decision on outdated data, and the controller
-// decides again. The process may be killed at any moment.
+// jobs: of several changes or hints of a job, one is left. Each write is guarded by the version
+// that it was decided on, so that the API server refuses a decision on outdated data, and the
+// controller decides again. The process may be killed at any moment.
 
 #include <atomic>
 #include <condition_variable>

@@ -34,7 +34,8 @@ class JobQueue {
 
   // `id`: "NAMESPACE/NAME".
   void add(const std::string& id);
-  // Waits for a job that may be handed out; none: the queue is closed. The caller then calls done().
+  // Waits for a job that may be handed out; none: the queue is closed. The caller then calls
+  // done().
   std::optional<std::string> take();
   void done(const std::string& id);
 
