@@ -209,7 +209,9 @@ def under_a_scheduler(folder, draw):
 
 def listens(group):
     port = f"{int(group.variables['ADAPTDL_MASTER_PORT']):04X}"
-    return any(line.split()[1].endswith(":" + port) for line in read("/proc/net/tcp").splitlines())
+    # Others may use the number for a connection.
+    return any(address.endswith(":" + port) and state == "0A" for _, address, _, state, *_ in
+               map(str.split, read("/proc/net/tcp").splitlines()[1:]))
 
 
 

@@ -155,16 +155,17 @@ TEST_CASE("a large reduction is aborted in its middle") {
       Listeners listeners(hosts);
       in_threads(size, [&](int rank) {
         const auto c = listeners.connect(rank);
-        std::thread other;
-        if (rank == round % size) {
-          other = std::thread([&] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(20 + 5 * round));
-            c->abort("stop");
-          });
-        }
         std::vector<float> data(3'000'000, 1.0f);
+        std::thread other;
         CHECK_THROWS_AS(
             [&] {
+              c->barrier();  // all have connected: who aborts is not gone before others are there
+              if (rank == round % size) {
+                other = std::thread([&] {
+                  std::this_thread::sleep_for(std::chrono::milliseconds(20 + 5 * round));
+                  c->abort("stop");
+                });
+              }
               for (;;) c->all_reduce(data.data(), data.size(), Type::f32, Op::average);
             }(),
             Aborted);
