@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/log.h"
 
 namespace adaptdl {
 
@@ -141,6 +142,18 @@ void Database::fail_here(std::string_view what) const {
   fail("{}: {}: {}", path_, what.substr(0, what.find('\n')), reason);
 }
 
+namespace {
+
+// If a commit's sync fails, SQLite has appended the change to its log, where a power cut would find
+// it whole. The next commit overwrites it: this one, of the schema's number as it is.
+void overwrite_refused(Database& database) {
+  const std::string same = fmt::format("PRAGMA user_version = {}", database.user_version());
+  database.execute("PRAGMA synchronous = FULL");
+  database.execute(same.c_str());
+}
+
+}  // namespace
+
 Transaction::Transaction(Database& database) : database_(&database) {
   database.execute("BEGIN IMMEDIATE");
 }
@@ -151,9 +164,16 @@ Transaction::~Transaction() {
     database_->execute("ROLLBACK");
   } catch (const Error&) {  // SQLite has rolled back itself, as after a full disk
   }
+  if (!committing_) return;
+  try {
+    overwrite_refused(*database_);
+  } catch (const std::exception& error) {  // the next change that is stored does it
+    log_warning("{}", error.what());
+  }
 }
 
 void Transaction::commit() {
+  committing_ = true;
   database_->execute("COMMIT");
   database_ = nullptr;
 }

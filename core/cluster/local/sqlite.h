@@ -83,7 +83,8 @@ class Database {
   std::unique_ptr<sqlite3, Close> database_;
 };
 
-// BEGIN IMMEDIATE ... COMMIT; rolled back unless committed.
+// BEGIN IMMEDIATE ... COMMIT; rolled back unless committed. A change whose commit has failed stays
+// undone, after a power cut, too.
 class Transaction {
  public:
   explicit Transaction(Database& database);
@@ -94,6 +95,7 @@ class Transaction {
 
  private:
   Database* database_;
+  bool committing_ = false;
 };
 
 }  // namespace adaptdl

@@ -1,10 +1,7 @@
 #include "core/cluster/local/store.h"
 
-#include <exception>
-
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/log.h"
 #include "core/formats/json.h"
 
 namespace adaptdl::local {
@@ -143,34 +140,9 @@ void JobStore::write(Sync sync, const std::function<void()>& statements) {
   // In WAL mode, FULL syncs the log at the commit, with what earlier commits left in it.
   database_.execute(sync == Sync::now ? "PRAGMA synchronous = FULL"
                                       : "PRAGMA synchronous = NORMAL");
-  std::exception_ptr refused;
-  {
-    Transaction transaction(database_);
-    statements();
-    try {
-      transaction.commit();
-    } catch (const Error&) {
-      refused = std::current_exception();
-    }
-  }
-  if (!refused) return;
-  overwrite_refused();
-  std::rethrow_exception(refused);
-}
-
-// If a commit's sync fails, the change is refused, but SQLite has appended it to its log, where a
-// power cut would find it whole. The next commit overwrites it: this one, of the schema's number as
-// it is.
-void JobStore::overwrite_refused() {
-  try {
-    database_.execute("PRAGMA synchronous = FULL");
-    Transaction transaction(database_);
-    database_.execute(fmt::format("PRAGMA user_version = {}", kSchema).c_str());
-    transaction.commit();
-  } catch (const Error& error) {
-    // The disk is still broken. The next change that is stored does it.
-    log_warning("{}", error.what());
-  }
+  Transaction transaction(database_);
+  statements();
+  transaction.commit();
 }
 
 void JobStore::add(JobRecord& job, const EventRecord* event) {

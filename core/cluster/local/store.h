@@ -94,7 +94,6 @@ class JobStore {
  private:
   void migrate();
   void write(Sync sync, const std::function<void()>& statements);  // one transaction
-  void overwrite_refused();
   void insert(const EventRecord& event, int keep);
   void select(const char* columns, const char* condition,
               const std::function<void(JobRecord&)>& each);
