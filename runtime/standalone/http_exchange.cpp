@@ -109,6 +109,9 @@ HttpBase parse_http_base(std::string_view url, std::string_view what,
                          const std::optional<TlsAuthorities>& authorities) {
   const std::string_view scheme = authorities ? "https://" : "http://";
   const auto wrong = [&](const char* why) { fail("{}: {}: {}", what, url, why); };
+  if (!authorities && url.starts_with("https://")) {
+    wrong("for https set ADAPTDL_SUPERVISOR_HTTPS_URL and ADAPTDL_SUPERVISOR_CA, or use http");
+  }
   if (!url.starts_with(scheme) || url.find_first_of(" \t\r\n") != std::string_view::npos) {
     wrong(authorities ? "not an https URL" : "not an http URL");
   }

@@ -15,7 +15,6 @@ std::string_view namespace_of(std::string_view id) {
 void JobQueue::open() {
   const std::lock_guard lock(mutex_);
   open_ = true;
-  taken_ = 0;
   namespaces_.clear();
   waiting_.clear();
   with_writers_.clear();
@@ -46,12 +45,12 @@ void JobQueue::wait_again(const std::string& id) {
 
 // The next namespace in turn that may get a writer; end(): none.
 JobQueue::Namespaces::iterator JobQueue::next() {
-  const auto first = namespaces_.upper_bound(last_);
-  auto candidate = first;
+  const int free = writers_ - static_cast<int>(with_writers_.size());
+  auto candidate = namespaces_.upper_bound(last_);
   for (size_t i = 0; i < namespaces_.size(); ++i) {
     if (candidate == namespaces_.end()) candidate = namespaces_.begin();
     const Namespace& space = candidate->second;
-    if (!space.waiting.empty() && space.taken < writers_ - taken_) return candidate;
+    if (!space.waiting.empty() && space.taken < free) return candidate;
     ++candidate;
   }
   return namespaces_.end();
@@ -66,7 +65,6 @@ std::optional<std::string> JobQueue::take() {
   const std::string id = std::move(space.waiting.front());
   space.waiting.pop_front();
   ++space.taken;
-  ++taken_;
   last_ = found->first;
   waiting_.erase(id);
   with_writers_.insert(id);
@@ -77,7 +75,6 @@ void JobQueue::done(const std::string& id) {
   const std::lock_guard lock(mutex_);
   const auto found = namespaces_.find(namespace_of(id));
   --found->second.taken;
-  --taken_;
   with_writers_.erase(id);
   if (added_meanwhile_.erase(id) > 0) wait_again(id);
   if (found->second.taken == 0 && found->second.waiting.empty()) namespaces_.erase(found);

@@ -56,7 +56,6 @@ class JobQueue {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool open_ = false;
-  int taken_ = 0;
   Namespaces namespaces_;  // that have jobs here
   std::string last_;       // namespace whose turn it was last
   std::set<std::string> waiting_, with_writers_, added_meanwhile_;

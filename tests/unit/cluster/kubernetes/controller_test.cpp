@@ -104,6 +104,14 @@ struct Lab {
     node["metadata"]["name"] = name;
     api.put(kube::kNodes, node);
   }
+  std::atomic<int> conflicts = 0;
+  void refuse_changes(int count) {  // the first ones
+    api.set_fault([this, count](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+      if (request.method != "PATCH" || conflicts == count) return std::nullopt;
+      ++conflicts;
+      return kube::status_response(409, "Conflict", "the object has been modified");
+    });
+  }
   std::vector<Json> all(const kube::Resource& kind) { return client.list(kind.in(kSpace)).items; }
   Json status() { return client.get(kTestJobs.in(kSpace, "digits"))["status"]; }
 
@@ -243,36 +251,26 @@ TEST_CASE("controller: pods that the watch has not told of keep the next group f
 
 TEST_CASE("controller: an allocation that was refused is not told of") {
   Lab lab;
-  std::atomic<int> conflicts = 0;
-  lab.api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
-    if (request.method != "PATCH" || conflicts == 3) return std::nullopt;
-    ++conflicts;
-    return kube::status_response(409, "Conflict", "the object has been modified");
-  });
+  lab.refuse_changes(3);
   lab.put_node("n1");
   lab.put_job({{"phase", "Pending"}});
   Leader leader(lab.api, "key", false, true);
   leader.start();
   REQUIRE(soon([&] { return lab.told("Scheduled") > 0; }));
   leader.stop();
-  CHECK(conflicts == 3);
+  CHECK(lab.conflicts == 3);
   CHECK(lab.status()["allocation"] == Json::array({"n1"}));
   CHECK(lab.told("Scheduled") == 1);
 }
 
 TEST_CASE("controller: why a job waits is told, although the job changes meanwhile") {
   Lab lab;
-  std::atomic<int> conflicts = 0;
-  lab.api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
-    if (request.method != "PATCH" || conflicts == 2) return std::nullopt;
-    ++conflicts;
-    return kube::status_response(409, "Conflict", "the object has been modified");
-  });
+  lab.refuse_changes(2);
   lab.put_job({{"phase", "Pending"}});  // and there is no node
   Leader leader(lab.api, "key", false, true);
   leader.start();
   CHECK(soon([&] { return !lab.status().value("why", "").empty(); }));
-  CHECK(conflicts == 2);
+  CHECK(lab.conflicts == 2);
 }
 
 TEST_CASE("controller: the pauses between failures in a row grow, and differ") {
