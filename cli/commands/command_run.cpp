@@ -29,9 +29,9 @@ constexpr double kMostGrace = 1e6;                    // s
 constexpr int64_t kMostLog = int64_t{1} << 30;        // of a replica, and as much of older text
 
 // Of training archives only, and of commands only.
-constexpr const char* kArchiveFlags[] = {"replicas-at", "set",          "from",
-                                         "evaluate",    "hang-timeout", "fresh",
-                                         "output",      "step-events",  "plain-links"};
+constexpr const char* kArchiveFlags[] = {
+    "replicas-at", "set",         "from",   "evaluate",      "hang-timeout", "fresh",   "output",
+    "step-events", "plain-links", "nnodes", "rdzv-endpoint", "node-rank",    "rdzv-key"};
 constexpr const char* kCommandFlags[] = {"grace", "tee", "redirects", "local-ranks-filter", "role"};
 
 // Variables that we set only if the user has not.
@@ -149,6 +149,11 @@ void check_run_flags(const Arguments& arguments, bool command) {
       throw UsageError(fmt::format("--{}: only for {}; {}.", flag, whose, instead));
     }
   };
+  if (command && arguments.given("nnodes")) {
+    throw UsageError(
+        "--nnodes: only for training archives; commands run on this machine only. PyTorch's "
+        "torchrun starts them on several.");
+  }
   if (command) {
     refuse(kArchiveFlags, "training archives", "give a command its arguments after --");
   } else {

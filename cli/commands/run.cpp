@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/commands/command_run.h"
 #include "cli/commands/run_events.h"
+#include "cli/commands/run_hosts.h"
 #include "cli/commands/run_options.h"
 #include "cli/commands/torchrun_flags.h"
 #include "cli/embedded.h"
@@ -54,6 +55,8 @@ int run_run(const Arguments& arguments) {
     hints = std::make_shared<kubernetes::HintPoster>(*pod, talk_to);
     if (!arguments.given("tensorboard")) charts_folder = kubernetes::pod_tensorboard_folder();
     options.on_hints = [&](const Json& newest) { hints->post(newest); };
+  } else if (const auto host = host_of_run(arguments, options, talk_to); host && !host->leads) {
+    return run_host(*host, options, talk_to);
   }
   const auto stream = std::make_shared<JsonStream>(arguments.integer("step-events"));
   std::shared_ptr<launch::TensorBoard> charts;
@@ -170,9 +173,32 @@ Command run_command() {
                .doc = "Threads of each replica; 0 divides the cores among the replicas.",
                .min = 0,
                .max = 4096},
+              {.name = "nnodes",
+               .kind = Kind::text,
+               .value = "N|MIN:MAX",
+               .fallback = "1",
+               .doc = "Number of hosts that train together, each with --replicas replicas; run the "
+                      "same command on each. Training starts when MIN are there."},
+              {.name = "rdzv-endpoint",
+               .kind = Kind::text,
+               .value = "HOST[:PORT]",
+               .doc = "With --nnodes: the host that leads the run, and a free port on it, by "
+                      "default 29400."},
+              {.name = "node-rank",
+               .kind = Kind::integer,
+               .value = "N",
+               .doc = "With --nnodes: 0 leads, whatever the name of this host; others do not. "
+                      "Default: the host that --rdzv-endpoint names leads.",
+               .min = 0,
+               .max = 1000000},
+              {.name = "rdzv-key",
+               .kind = Kind::file,
+               .value = "FILE",
+               .doc = "With --nnodes: the key that all hosts of a run must have, made if there is "
+                      "none. Default: hosts.key in adaptdl's configuration folder."},
               {.name = "plain-links",
-               .doc = "In a job on Kubernetes: replicas on different hosts exchange parameters and "
-                      "gradients unencrypted, for a network that you trust."},
+               .doc = "Replicas on different hosts exchange parameters and gradients unencrypted, "
+                      "for a network that you trust."},
               {.name = "grace",
                .kind = Kind::text,
                .value = "TIME",

@@ -19,11 +19,15 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(10);
 
 struct Launcher {
-  int joined = 0, left = 0;
-  AgentServer agents{{.secret = "secret"},
-                     "run",
-                     {[this](int, const std::string&) { ++joined; },
-                      [this](int, const std::string&, const std::string&) { ++left; }}};
+  int joined = 0, left = 0, slot = 0;
+  AgentServer agents{
+      {.secret = "secret"},
+      "run",
+      {[this](const AgentServer::Slots& slots, const std::string&) {
+         ++joined;
+         slot = slots.front();
+       },
+       [this](const AgentServer::Slots&, const std::string&, const std::string&) { ++left; }}};
 
   template <typename F>
   void serve_until(F&& condition) {
@@ -81,9 +85,9 @@ void stranger(Launcher& launcher, Stream stream, std::string_view bytes) {
 void member(Launcher& launcher, std::string_view bytes) {
   Stream stream = greeted(launcher);
   const int before = launcher.joined;
-  say(launcher, stream, fuzz_frame(R"({"type":"join","slot":3,"host":"h"})"));
+  say(launcher, stream, fuzz_frame(R"({"type":"join","id":"m","slots":2,"host":"h","terms":{}})"));
   launcher.serve_until([&] { return launcher.joined == before + 1; });
-  const auto replica = launcher.agents.start(7, 3, {{"run_id", "1"}});
+  const auto replica = launcher.agents.start(7, launcher.slot, {{"run_id", "1"}});
   say(launcher, stream, bytes);
   ::shutdown(stream.fd(), SHUT_WR);
   launcher.serve_until([&] { return launcher.left == launcher.joined; });
@@ -117,7 +121,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 FuzzSeeds fuzz_seeds() {
-  const std::string join = fuzz_frame(R"({"type":"join","slot":1,"host":"h"})");
+  const std::string join =
+      fuzz_frame(R"({"type":"join","id":"1","slots":1,"host":"h","terms":{}})");
   const std::string said =
       fuzz_frame(R"({"type":"say","member":7,"message":{"type":"hello","protocol":1}})");
   const std::string ended = fuzz_frame(
@@ -129,5 +134,5 @@ FuzzSeeds fuzz_seeds() {
            '\x00' + fuzz_frame(R"({"type":"leaving"})"), std::string("\x01\xff\xff\xff\x7f", 5),
            std::string("\x00\x01\x10\x00\x00", 5)},
           {join, said, ended, "\"member\":7", "\"member\":-1", "\"pid\":", "null", "{}", "[]",
-           "1e99", "4294967296", "\"message\":", "\"type\":", "\\u0000"}};
+           "1e99", "4294967296", "\"message\":", "\"type\":", "\"terms\":", "\\u0000"}};
 }

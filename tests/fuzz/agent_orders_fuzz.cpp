@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   static const TemporaryDirectory folder("fuzz");
   std::string bytes(fuzz_text(data + 1, std::min(size - 1, kMostBytes)));
-  if (data[0] % 4 != 0) bytes = fuzz_frame(R"({"type":"joined","protocol":2})") + bytes;
+  if (data[0] % 4 != 0) bytes = fuzz_frame(R"({"type":"joined","protocol":3})") + bytes;
   bytes += fuzz_frame(R"({"type":"end","exit":3})");
 
   const Fd listener = listen_tcp(0);
@@ -72,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   run_agent(options, [&](const std::string& text) {
     // It would look for another launcher.
     if (text.starts_with("invalid message") || text.starts_with("lost the connection") ||
-        text.starts_with("cannot reach")) {
+        text.starts_with("cannot reach") || text.starts_with("cannot join")) {
       raise(SIGTERM);
     }
   });
@@ -83,16 +83,35 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 FuzzSeeds fuzz_seeds() {
   const std::string start = fuzz_frame(
-      R"({"type":"start","member":7,"invitation":{"run_id":"1","replicas":2,"atomic_limit":0,"fresh":false}})");
+      R"({"type":"start","member":7,"slot":0,"invitation":{"run_id":"1","replicas":2,"atomic_limit":0,"fresh":false}})");
   const std::string tell = fuzz_frame(
       R"({"type":"tell","member":7,"message":{"type":"stop","mode":"now","threads":4}})");
   const std::string kill = fuzz_frame(R"({"type":"kill","member":7})");
   const std::string end = fuzz_frame(R"({"type":"end","exit":0})");
   return {{"\x01" + start + tell + kill, "\x01" + start + start + end, "\x01" + tell + kill + end,
            '\x00' + fuzz_frame(R"({"type":"joined","protocol":1})") + start,
-           '\x00' + fuzz_frame(R"({"type":"joined","protocol":99})"), "\x01" + fuzz_frame("[]"),
-           std::string("\x01\xff\xff\xff\x7f", 5), std::string("\x00\x00\x00\x00\x01", 5)},
-          {start, tell, kill, end, "\"member\":7", "\"member\":-1",
-           "\"invitation\":", "\"run_id\":", "\"replicas\":", "\"atomic_limit\":", "null", "{}",
-           "[]", "1e99", "4294967296", "\"message\":", "\"type\":", "\"threads\":", "\\u0000"}};
+           '\x00' + fuzz_frame(R"({"type":"joined","protocol":99})"),
+           '\x00' + fuzz_frame(R"({"type":"refused","reason":"r","final":true})"),
+           "\x01" + fuzz_frame("[]"), std::string("\x01\xff\xff\xff\x7f", 5),
+           std::string("\x00\x00\x00\x00\x01", 5)},
+          {start,
+           tell,
+           kill,
+           end,
+           "\"member\":7",
+           "\"member\":-1",
+           "\"invitation\":",
+           "\"slot\":",
+           "\"run_id\":",
+           "\"replicas\":",
+           "\"atomic_limit\":",
+           "null",
+           "{}",
+           "[]",
+           "1e99",
+           "4294967296",
+           "\"message\":",
+           "\"type\":",
+           "\"threads\":",
+           "\\u0000"}};
 }

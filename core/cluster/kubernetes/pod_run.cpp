@@ -114,7 +114,8 @@ void set_pod_options(const PodRun& pod, const Given& given, launch::RunOptions& 
     options.log_dir = chosen ? *chosen + "/adaptdl-logs" : join_path(runtime_directory(), "logs");
   }
   // The secret includes the group's number, so that pods of an earlier group cannot join.
-  options.hosts = launch::HostsOptions{fmt::format("{}/{}", pod.link_key, pod.group), pod.port};
+  options.hosts = launch::HostsOptions{.secret = fmt::format("{}/{}", pod.link_key, pod.group),
+                                       .port = pod.port};
   options.echo_logs = true;
 }
 
@@ -212,7 +213,7 @@ void HintPoster::event(const Json& event) {
 int run_pod_agent(const PodRun& pod, const launch::RunOptions& options, const launch::Talk& talk) {
   launch::AgentOptions agent;
   agent.run = options;
-  agent.slot = pod.rank;
+  agent.id = std::to_string(pod.rank);
   agent.host = host_name();
   agent.find_launcher = [&] { return discover(pod); };
   return launch::run_agent(agent, talk);

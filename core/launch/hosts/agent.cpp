@@ -12,6 +12,7 @@
 #include "core/launch/io/log_writer.h"
 #include "core/launch/oom.h"
 #include "core/launch/run/replica_starter.h"
+#include "core/launch/run/run_folder.h"
 #include "core/net/socket.h"
 
 namespace adaptdl::launch {
@@ -21,6 +22,12 @@ namespace {
 constexpr std::chrono::seconds kPause{1};  // between attempts to find the launcher
 constexpr std::chrono::seconds kConnectPatience{5};
 constexpr std::chrono::seconds kTalkPause{30};
+
+// The launcher does not take this host; `final`: nor will it ever.
+struct Refused : Error {
+  Refused(const std::string& reason, bool is_final) : Error(reason), final(is_final) {}
+  bool final;
+};
 
 class Agent {
  public:
@@ -36,7 +43,7 @@ class Agent {
 
   int run() {
     for (;;) {
-      const bool idle = !link_ && workers_.empty() && leaving_ == 0;
+      const bool idle = !link_ && workers_.empty() && leaving_ == 0 && !exit_;
       if (idle && Monotonic::now() >= retry_at_) find_launcher();
       take_signals();
       take_link();  // also before the first wait: messages may follow the welcome at once
@@ -64,38 +71,67 @@ class Agent {
       join(*link, deadline);
       link_ = std::move(link);
       told_at_.reset();
-      talk_(fmt::format("joined the run at {} port {} as slot {}", address.host, address.port,
-                        options_.slot));
+      const int slots = options_.run.hosts->slots;
+      talk_(fmt::format("joined the run at {} port {} with {} slot{}", address.host, address.port,
+                        slots, slots == 1 ? "" : "s"));
+    } catch (const Refused& refused) {
+      if (!refused.final) return retry("cannot join the run yet", refused);
+      talk_(fmt::format("the launcher refuses this host: {}", refused.what()));
+      exit_ = static_cast<int>(ExitCode::error);
     } catch (const Error& error) {
-      const TimePoint now = Monotonic::now();
-      if (!told_at_ || now >= *told_at_ + kTalkPause) {
-        talk_(fmt::format("cannot reach the launcher yet: {}", error.what()));
-        told_at_ = now;
-      }
-      retry_at_ = now + kPause;
+      retry("cannot reach the launcher yet", error);
     }
   }
 
-  static Stream greeted(Stream stream, const LauncherAddress& address, TimePoint deadline) {
+  void retry(const char* what, const Error& error) {
+    const TimePoint now = Monotonic::now();
+    if (!told_at_ || now >= *told_at_ + kTalkPause) {
+      talk_(fmt::format("{}: {}", what, error.what()));
+      told_at_ = now;
+    }
+    retry_at_ = now + kPause;
+  }
+
+  Stream greeted(Stream stream, const LauncherAddress& address, TimePoint deadline) const {
     try {
       stream.shake_hands(deadline);
     } catch (const Error& error) {
-      fail("what listens at {} port {} is not this run's launcher: {}", address.host, address.port,
-           error.what());
+      fail("what listens at {} port {} is not this run's launcher: {}{}", address.host,
+           address.port, error.what(), options_.advice);
     }
     return stream;
   }
 
   void join(Channel& link, TimePoint deadline) {
-    link.send({{"type", "join"}, {"slot", options_.slot}, {"host", options_.host}});
+    const HostsOptions& hosts = *options_.run.hosts;
+    link.send({{"type", "join"},
+               {"id", options_.id},
+               {"host", options_.host},
+               {"slots", hosts.slots},
+               {"terms", hosts.terms}});
     const auto answer = link.receive(deadline);
     if (!answer) fail("the launcher did not answer, or closed the connection");
+    if ((*answer)["type"] == "refused") {
+      throw Refused(json_get<std::string>(*answer, "reason", "refused"),
+                    json_get<bool>(*answer, "final", "refused"));
+    }
     if ((*answer)["type"] != "joined") {
       fail("unexpected message from the launcher: {}, not joined", answer->dump());
     }
     if (json_get<int>(*answer, "protocol", "joined") > kAgentProtocol) {
       fail("the launcher is a newer adaptdl; use the same version for both");
     }
+    if (options_.check_folder) check_folder(json_get<std::string>(*answer, "owner", "joined"));
+  }
+
+  void check_folder(const std::string& owner) {
+    const std::string& folder = options_.run.checkpoint_dir;
+    if (lock_owner(folder) == owner) return;
+    talk_(
+        fmt::format("this host does not share the launcher's checkpoint folder ({} here). Should "
+                    "all replicas die at once, or the model be saved here, that goes wrong: give "
+                    "all hosts --checkpoint-dir and --output on a file system that they share",
+                    folder));
   }
 
   void wait() {
@@ -131,7 +167,7 @@ class Agent {
     leaving_ = signal;
     kill_at_ = Monotonic::now() +
                std::chrono::duration_cast<Monotonic::duration>(Seconds(options_.run.grace_s));
-    if (!workers_.empty()) talk_("this host was told to stop; its replica leaves the run");
+    if (!workers_.empty()) talk_("this host was told to stop; its replicas leave the run");
     post({{"type", "leaving"}});
   }
 
@@ -164,21 +200,25 @@ class Agent {
       return kill_all();
     }
     const auto member = json_get<MemberId>(message, "member", type);
-    if (type == "start") return start(member, message.at("invitation"));
+    if (type == "start") {
+      return start(member, json_get<int>(message, "slot", type), message.at("invitation"));
+    }
     const auto found = workers_.find(member);
     if (found == workers_.end()) return;
     if (type == "tell" && found->second->open) {
       nlohmann::json told = message.at("message");
       // The launcher's number is for its own host's cores.
-      if (told.contains("threads")) told["threads"] = starter_.threads_for(1);
+      if (told.contains("threads"))
+        told["threads"] = starter_.threads_for(options_.run.hosts->slots);
       found->second->channel.post(told);
     }
     if (type == "kill") found->second->process.kill();
   }
 
-  void start(MemberId member, const nlohmann::json& invitation) {
+  void start(MemberId member, int slot, const nlohmann::json& invitation) {
     try {
-      auto [child, channel] = starter_.start_invited(member, invitation);
+      if (slot < 0 || slot >= options_.run.hosts->slots) fail("this host has no slot {}", slot);
+      auto [child, channel] = starter_.start_invited(member, slot, invitation);
       post({{"type", "started"}, {"member", member}, {"pid", child.pid()}});
       workers_[member] =
           std::make_unique<Worker>(Worker{LocalProcess(std::move(child)), std::move(channel)});

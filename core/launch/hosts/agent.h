@@ -1,7 +1,7 @@
 #pragma once
 
 // A host's part of a run whose launcher is on another host: finds the launcher, offers it this
-// host's slot, and starts, watches and ends the replicas that the launcher requests.
+// host's slots, and starts, watches and ends the replicas that the launcher requests.
 
 #include <cstdint>
 #include <functional>
@@ -20,18 +20,22 @@ struct LauncherAddress {
 struct AgentOptions {
   // The program and how it is started here; the run's name; the secret in `hosts`; the log folder.
   RunOptions run;
-  int slot = 1;      // unlike that of every other host of the run
+  std::string id;  // unlike that of every other agent of the run; a host that comes again keeps it
   std::string host;  // for people
+  // The hosts may lack a common file system: say so if the checkpoint folder is not the launcher's.
+  bool check_folder = false;
+  std::string advice;  // for somebody whose launcher has another key; continues a sentence
   // Returns the launcher's address. Called repeatedly while there is no connection: an Error that
   // it throws is reported, and the agent tries again. Should return within a few seconds.
   std::function<LauncherAddress()> find_launcher;
 };
 
-// Runs until the launcher says how the run ended (returns its exit code), or until SIGTERM or
-// SIGINT (128 + its number). At such a signal the replicas here first leave the others, for which
-// they have run.grace_s; a second signal kills them. If the launcher disappears, the agent ends its
-// replicas and looks for the launcher again. Call from the main thread; signals, processes and
-// process 1 as in run(). Throws Error for a problem found before the start.
+// Runs until the launcher says how the run ended (returns its exit code) or that it will not have
+// this host (1), or until SIGTERM or SIGINT (128 + its number). At such a signal the replicas here
+// first leave the others, for which they have run.grace_s; a second signal kills them. If the
+// launcher disappears, the agent ends its replicas and looks for the launcher again. Call from the
+// main thread; signals, processes and process 1 as in run(). Throws Error for a problem found
+// before the start.
 int run_agent(const AgentOptions& options, const Talk& talk);
 
 }  // namespace adaptdl::launch

@@ -5,14 +5,16 @@
 // that can speak has the secret, and so has a launcher that answers.
 //
 // launcher -> agent
-//   joined    {protocol}           the agent is accepted
-//   start     {member, invitation: {run_id, replicas, atomic_limit, fresh}}   start a replica. Its
-//                                  welcome (protocol.h) is the agent's own but for these
+//   joined    {protocol, owner}    the agent is accepted; owner: what run.lock holds (run_folder.h)
+//   refused   {reason, final}      it is not; final: nor will it ever be
+//   start     {member, slot, invitation: {run_id, replicas, atomic_limit, fresh}}   start a replica
+//                                  on that slot, counted from 0 on each host. Its welcome
+//                                  (protocol.h) is the agent's own but for the invitation
 //   tell      {member, message}    pass this on to the replica
 //   kill      {member}             by SIGKILL
 //   end       {exit}               the run has ended with this code; the agent exits with it, too
 // agent -> launcher
-//   join      {slot, host}   the first frame
+//   join      {id, host, slots, terms}   the first frame. id: of this agent among those of the run
 //   started   {member, pid}, or  ended {member, reason} if the start failed
 //   say       {member, message}    from the replica
 //   closed    {member}             its channel has ended, after all its messages
@@ -21,6 +23,8 @@
 //   leaving   {}                   the host was told to stop (SIGTERM): its slot is lost
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 
 #include "core/base/clock.h"
@@ -29,13 +33,25 @@
 
 namespace adaptdl::launch {
 
-inline constexpr int kAgentProtocol = 2;
+inline constexpr int kAgentProtocol = 3;
+inline constexpr int kMostHosts = 4096;
+inline constexpr int kMostSlotsOfHost = 4096;
 
 // Settings that the launcher and the agents of a run share.
 struct HostsOptions {
   std::string secret;  // not empty
-  uint16_t port =
-      0;  // the launcher listens there on all addresses; 0: any, see AgentServer::port()
+  int slots = 1;       // of this host: the most replicas on it, which share its cores
+  // What must be the same on all hosts, such as the program: name -> a short text. The launcher
+  // refuses an agent with other ones.
+  std::map<std::string, std::string> terms;
+  // Of the launcher: it listens on all addresses, 0: at any port (AgentServer::port()); or it takes
+  // over a socket that listens already.
+  uint16_t port = 0;
+  std::shared_ptr<Fd> listener;
+  // Hosts, the launcher's own included: those for which a run waits before its replicas start, and
+  // those that it takes at once. One that has begun goes on with fewer.
+  int least = 1;
+  int most = kMostHosts;
   // An agent that has not ended a replica this long after it was told to is given up: its process,
   // or its whole host, hangs although the connection is up.
   Seconds kill_patience{10};

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/poll.h"
 #include "core/formats/json.h"
+#include "core/launch/run/run_folder.h"
 #include "core/net/socket.h"
 
 namespace adaptdl::launch {
@@ -18,7 +19,7 @@ constexpr std::chrono::seconds kJoinPatience{5};  // from the connection to the 
 constexpr std::chrono::seconds kAgentsPatience{2};
 constexpr int kMostStrangers = 64;          // connections without a proof, at once
 constexpr uint32_t kStrangersFrame = 4096;  // bytes
-constexpr int kMostSlots = 1'000'000;
+constexpr size_t kMostText = 100;           // bytes of what an agent says that is shown
 
 nlohmann::json frame(const char* type, MemberId member) {
   return {{"type", type}, {"member", member}};
@@ -45,8 +46,8 @@ struct AgentServer::Agent {
   Channel channel;
   const TimePoint deadline;
   bool proven = false, leaving = false, gone = false;
-  int slot = -1;
-  std::string host;
+  std::string id, host;
+  Slots slots;
   std::map<MemberId, std::shared_ptr<Worker>> workers;
 };
 
@@ -95,7 +96,8 @@ AgentServer::AgentServer(HostsOptions options, const std::string& run, Events ev
     : options_(std::move(options)),
       key_(agent_key(options_.secret, run)),
       events_(std::move(events)),
-      listener_(listen_tcp(options_.port)) {}
+      listener_(options_.listener ? std::move(*options_.listener) : listen_tcp(options_.port)),
+      next_slot_(options_.slots) {}
 
 AgentServer::~AgentServer() = default;
 
@@ -188,7 +190,7 @@ void AgentServer::on_message(Agent& agent, const nlohmann::json& message) {
   }
   if (type == "leaving") {
     if (!std::exchange(agent.leaving, true))
-      events_.left(agent.slot, agent.host, "was told to stop");
+      events_.left(agent.slots, agent.host, "was told to stop");
     return;
   }
   const auto member = json_find<MemberId>(message, "member", type);
@@ -211,20 +213,46 @@ void AgentServer::on_message(Agent& agent, const nlohmann::json& message) {
   }
 }
 
+// In terms that differ, what the other side has is shown in part only.
+std::string AgentServer::refusal(const nlohmann::json& join) const {
+  for (const auto& [name, ours] : options_.terms) {
+    const auto& all = join.at("terms");
+    const auto found = all.find(name);
+    const std::string theirs =
+        found != all.end() && found->is_string() ? found->get<std::string>() : "";
+    if (theirs == ours) continue;
+    const auto show = [](const std::string& text) {
+      return text.empty() ? "none" : text.substr(0, kMostText);
+    };
+    return fmt::format("its {} is {}, that of the launcher's host {}; all hosts need the same",
+                       name, show(theirs), show(ours));
+  }
+  return "";
+}
+
 void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
-  const auto slot = json_get<int>(message, "slot", "join");
+  auto id = json_get<std::string>(message, "id", "join");
   auto host = json_get<std::string>(message, "host", "join");
-  if (slot < 0 || slot > kMostSlots) fail("invalid slot {}", slot);
+  const auto slots = json_get<int>(message, "slots", "join");
+  if (slots < 1 || slots > kMostSlotsOfHost) fail("invalid number of slots {}", slots);
   for (const auto& other : agents_) {
     // It has reconnected before its old connection was known to be dead.
-    if (other->proven && other->slot == slot) drop(*other, "connected again");
+    if (other->proven && other->id == id) drop(*other, "connected again");
+  }
+  const auto refuse = [&](const std::string& reason, bool final) {
+    agent.channel.post({{"type", "refused"}, {"reason", reason}, {"final", final}});
+  };
+  if (const std::string reason = refusal(message); !reason.empty()) return refuse(reason, true);
+  if (hosts() >= options_.most) {
+    return refuse(fmt::format("the run has {} hosts already, as many as it takes", hosts()), false);
   }
   agent.proven = true;
-  agent.slot = slot;
+  agent.id = std::move(id);
   agent.host = std::move(host);
+  for (int i = 0; i < slots; ++i) agent.slots.push_back(next_slot_++);
   agent.channel.set_longest(kMaxFrame);
-  agent.channel.post({{"type", "joined"}, {"protocol", kAgentProtocol}});
-  events_.joined(slot, agent.host);
+  agent.channel.post({{"type", "joined"}, {"protocol", kAgentProtocol}, {"owner", lock_owner()}});
+  events_.joined(agent.slots, agent.host);
 }
 
 void AgentServer::drop(Agent& agent, const std::string& why) {
@@ -238,15 +266,17 @@ void AgentServer::drop(Agent& agent, const std::string& why) {
     worker->channel.reset();
   }
   agent.workers.clear();
-  if (agent.proven && !agent.leaving) events_.left(agent.slot, agent.host, why);
+  if (agent.proven && !agent.leaving) events_.left(agent.slots, agent.host, why);
 }
 
 std::unique_ptr<Replica> AgentServer::start(MemberId id, int slot, nlohmann::json invitation) {
   const auto found = std::find_if(agents_.begin(), agents_.end(), [slot](const auto& agent) {
-    return agent->proven && !agent->gone && !agent->leaving && agent->slot == slot;
+    return agent->proven && !agent->gone && !agent->leaving &&
+           std::ranges::count(agent->slots, slot) != 0;
   });
   if (found == agents_.end()) fail("the host of slot {} has disconnected", slot);
   nlohmann::json message = frame("start", id);
+  message["slot"] = slot - (*found)->slots.front();
   message["invitation"] = std::move(invitation);
   (*found)->channel.post(message);
   auto [ours, theirs] = socket_pair();
@@ -258,6 +288,12 @@ std::unique_ptr<Replica> AgentServer::start(MemberId id, int slot, nlohmann::jso
               Channel(std::move(ours))});
   replica->slots = {slot};
   return replica;
+}
+
+int AgentServer::hosts() const {
+  return 1 + static_cast<int>(std::ranges::count_if(agents_, [](const auto& agent) {
+           return agent->proven && !agent->gone && !agent->leaving;
+         }));
 }
 
 void AgentServer::end(int exit) {

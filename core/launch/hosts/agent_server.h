@@ -1,8 +1,8 @@
 #pragma once
 
-// The launcher's side of replicas on other hosts. Agents (agent.h) connect; each offers a slot, and
-// starts the requested replica on it. The launcher treats such a replica like any other: the agent
-// forwards its messages into a channel of its own. Part of an event loop: never blocks.
+// The launcher's side of replicas on other hosts. Agents (agent.h) connect; each offers some slots,
+// and starts the requested replicas on them. The launcher treats such a replica like any other: the
+// agent forwards its messages into a channel of its own. Part of an event loop: never blocks.
 
 #include <functional>
 #include <map>
@@ -20,11 +20,13 @@ namespace adaptdl::launch {
 // One thread.
 class AgentServer {
  public:
-  // Called from serve(). A slot leaves before it joins again.
+  using Slots = std::vector<int>;  // the numbers after this host's own, none of them twice
+
+  // Called from serve().
   struct Events {
-    std::function<void(int slot, const std::string& host)> joined;
+    std::function<void(const Slots& slots, const std::string& host)> joined;
     // The agent was told to stop, or is lost; `why` ends a sentence, such as "was told to stop".
-    std::function<void(int slot, const std::string& host, const std::string& why)> left;
+    std::function<void(const Slots& slots, const std::string& host, const std::string& why)> left;
   };
 
   // Starts to listen. `run`: the run's name, which agents must know. Throws Error.
@@ -37,6 +39,8 @@ class AgentServer {
   void add_waits(std::vector<pollfd>& waits) const;
   TimePoint deadline() const;
   void serve();
+
+  int hosts() const;  // that belong to the run now, this one included
 
   // Has the agent of that slot start a replica; `invitation`: ReplicaStarter::invitation(). Throws
   // Error if the agent has disconnected.
@@ -54,6 +58,7 @@ class AgentServer {
   std::string serve(Agent& agent);  // why it must be dropped; "" if it is fine
   void on_message(Agent& agent, const nlohmann::json& message);
   void on_join(Agent& agent, const nlohmann::json& message);
+  std::string refusal(const nlohmann::json& join) const;  // "": none
   void drop(Agent& agent, const std::string& why);
 
   const HostsOptions options_;
@@ -61,6 +66,7 @@ class AgentServer {
   const Events events_;
   Fd listener_;
   std::vector<std::shared_ptr<Agent>> agents_;
+  int next_slot_;
 };
 
 }  // namespace adaptdl::launch

@@ -74,7 +74,9 @@ int Launcher::run() {
     decide_all();
     stream_.advance(view_);
     if (view_.formed && report_.state() == "starting") record("training");
-    if (!end_.ending()) hung_.check(view_, replicas_, stream_.last_step());
+    if (!end_.ending() && !waits_for_hosts()) {
+      hung_.check(view_, replicas_, stream_.last_step());
+    }
     end_.check();
   }
   return finish();
@@ -111,7 +113,7 @@ bool Launcher::take_signals() {
 void Launcher::decide_all() {
   deadline_.reset();
   if (view_.finished && !end_.is("finished")) end_.begin({.result = "finished", .exit = 0});
-  while (end_.members_matter()) {
+  while (end_.members_matter() && !waits_for_hosts()) {
     const Decision decision = decide(Monotonic::now(), view_, rendezvous_);
     reason_ = decision.reason;
     if (decision.action == Action::wait) {
@@ -211,18 +213,34 @@ void Launcher::on_step(int64_t step) {
   }
 }
 
-// Each host has one slot, and a replica while the slot exists.
+// A replica for each slot while it exists.
 AgentServer::Events Launcher::host_events() {
-  return {[this](int slot, const std::string& host) {
-            report_.talk(fmt::format("host {} has joined (slot {})", host, slot));
-            rendezvous_.slots.push_back(slot);
+  return {[this](const AgentServer::Slots& slots, const std::string& host) {
+            report_.talk(fmt::format("host {} has joined with {} slot{}", host, slots.size(),
+                                     slots.size() == 1 ? "" : "s"));
+            rendezvous_.slots.insert(rendezvous_.slots.end(), slots.begin(), slots.end());
             set_host_slots();
           },
-          [this](int slot, const std::string& host, const std::string& why) {
-            report_.talk(fmt::format("host {} (slot {}) {}", host, slot, why));
-            std::erase(rendezvous_.slots, slot);
+          [this](const AgentServer::Slots& slots, const std::string& host, const std::string& why) {
+            report_.talk(fmt::format("host {} {}", host, why));
+            for (const int slot : slots) std::erase(rendezvous_.slots, slot);
             set_host_slots();
           }};
+}
+
+// Before its first replica, and when it has lost all, a run waits for as many hosts as it needs.
+bool Launcher::waits_for_hosts() {
+  if (!options_.hosts || !view_.members.empty()) return false;
+  const int here = replicas_.hosts(), least = options_.hosts->least;
+  if (here >= least) return false;
+  const std::string reason =
+      fmt::format("waiting for hosts: {} of at least {} are here", here, least);
+  if (reason_ != reason) {
+    report_.talk(fmt::format("{} (TCP port {})", reason, replicas_.hosts_port()));
+    reason_ = reason;
+  }
+  view_.forming_since = Monotonic::now();
+  return true;
 }
 
 void Launcher::set_host_slots() {

@@ -47,6 +47,7 @@ class Launcher : private RunControl {
   void on_step(int64_t step);
   void set_host_slots();
   AgentServer::Events host_events();
+  bool waits_for_hosts();
 
   // Requests.
   nlohmann::json status() const override;

@@ -47,7 +47,7 @@ std::vector<int> ReplicaSet::held_slots() const {
 }
 
 void ReplicaSet::start(MemberId id, const std::vector<int>& slots, const Joining& joining) {
-  const bool here = !agents_ || slots.front() == options_.slots.front();
+  const bool here = !agents_ || slots.front() < options_.hosts->slots;
   replicas_[id] = here ? starter_.start(id, slots, joining)
                        : agents_->start(id, slots.front(), starter_.invitation(joining));
   replicas_[id]->atomic_limit = joining.atomic_limit;
@@ -115,6 +115,14 @@ TimePoint ReplicaSet::deadline() const {
     if (replica->ended_at) until = std::min(until, *replica->ended_at + kEndPatience);
   }
   return until;
+}
+
+int ReplicaSet::hosts() const {
+  return agents_ ? agents_->hosts() : 1;
+}
+
+uint16_t ReplicaSet::hosts_port() const {
+  return agents_ ? agents_->port() : 0;
 }
 
 void ReplicaSet::serve_hosts() {

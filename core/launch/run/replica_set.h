@@ -64,6 +64,9 @@ class ReplicaSet {
   // Its last log lines, once it has closed its output; waits only briefly.
   std::vector<std::string> last_lines(MemberId id);
 
+  int hosts() const;            // that belong to the run now, this one included
+  uint16_t hosts_port() const;  // where it listens for others; 0: it does not
+
   // Tells the other hosts how the run ended.
   void end_hosts(int exit);
 

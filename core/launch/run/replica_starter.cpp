@@ -49,7 +49,7 @@ ReplicaStarter::ReplicaStarter(const RunOptions& options, LogWriter& logs)
 
 int ReplicaStarter::threads_for(int replicas) const {
   if (options_.threads > 0) return options_.threads;
-  if (options_.hosts) return cores_;
+  if (options_.hosts) return std::max(1, cores_ / options_.hosts->slots);
   if (options_.gpus == 0 && !options_.slots.empty()) return options_.slots_per_replica;
   return std::max(1, cores_ / std::max(1, replicas));
 }
@@ -122,7 +122,7 @@ nlohmann::json ReplicaStarter::invitation(const Joining& joining) const {
           {"fresh", joining.fresh}};
 }
 
-std::pair<Child, Channel> ReplicaStarter::start_invited(MemberId id,
+std::pair<Child, Channel> ReplicaStarter::start_invited(MemberId id, int slot,
                                                         const nlohmann::json& invitation) {
   const Joining joining{.replicas = json_get<int>(invitation, "replicas", "start"),
                         .atomic_limit = json_get<int64_t>(invitation, "atomic_limit", "start"),
@@ -131,7 +131,7 @@ std::pair<Child, Channel> ReplicaStarter::start_invited(MemberId id,
   const auto run_id = json_get<std::string>(invitation, "run_id", "start");
   told["run_id"] = run_id;
   told["secret"] = run_secret(options_.hosts->secret, run_id);
-  auto started = start_worker(id, {0}, threads_for(1));
+  auto started = start_worker(id, {slot}, threads_for(options_.hosts->slots));
   started.second.post(told);
   return started;
 }

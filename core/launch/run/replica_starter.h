@@ -34,7 +34,7 @@ class ReplicaStarter {
   // of the run, and a replica here with that. All else, also which program it is, this host
   // decides.
   nlohmann::json invitation(const Joining& joining) const;
-  std::pair<Child, Channel> start_invited(MemberId id, const nlohmann::json& invitation);
+  std::pair<Child, Channel> start_invited(MemberId id, int slot, const nlohmann::json& invitation);
 
   int threads_for(int replicas) const;  // for each of so many replicas; >= 1
   const std::string& run_id() const { return run_id_; }

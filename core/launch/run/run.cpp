@@ -27,9 +27,10 @@ RunOptions complete(RunOptions options, const std::string& scratch) {
   }
   check_bounds(replicas);
   if (options.hosts) {
-    options.slots = {0};
+    options.slots.resize(static_cast<size_t>(options.hosts->slots));
+    std::iota(options.slots.begin(), options.slots.end(), 0);
     options.slots_per_replica = 1;
-    options.replicas = {1, 1, 1};
+    options.replicas = {1, options.hosts->slots, options.hosts->slots};
   }
   int most = replicas.max;
   for (const auto& [step, count] : options.replicas_at) most = std::max(most, count);

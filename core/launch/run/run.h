@@ -57,8 +57,8 @@ struct RunOptions {
   std::string worker_path;
   std::string_view worker_image;  // ELF bytes, borrowed for the whole run
   std::string libtorch_dir;       // its lib/ goes into the worker's LD_LIBRARY_PATH; "" = as built
-  // For agents of other hosts (agent.h): then this host has one slot, 0, and the run wants one more
-  // replica for each agent that joins.
+  // For agents of other hosts (agent.h): then this host has slots 0 and on, and the run wants a
+  // replica for each slot that there is.
   std::optional<HostsOptions> hosts;
   bool plain_links = false;  // replicas of several hosts do not encrypt what they exchange
   bool echo_logs = false;    // also write the replicas' output to standard error

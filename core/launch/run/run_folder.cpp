@@ -9,6 +9,7 @@
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/system.h"
 #include "core/formats/json.h"
 #include "core/launch/io/run_report.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr const char* kLock = "run.lock";
 constexpr const char* kRecord = "run.json";
-constexpr size_t kMaxRecord = 4u << 20;
+constexpr size_t kMaxRecord = 4u << 20, kMaxOwner = 1000;
 
 // The files that a run creates in its folder (adaptdl-checkpoint(5)), except the lock: checkpoints,
 // the record, and temporary files of killed writers of both.
@@ -30,14 +31,20 @@ bool is_ours(const std::string& name) {
          name.starts_with(fmt::format(".{}.tmp-", kRecord));
 }
 
-std::string holder(int lock) {
-  char text[32] = {};
-  const ssize_t n = ::pread(lock, text, sizeof text - 1, 0);
-  const std::string pid(text, n > 0 ? static_cast<size_t>(n) : 0);
-  return pid.substr(0, pid.find('\n'));
+}  // namespace
+
+std::string lock_owner() {
+  return fmt::format("{} on {}", getpid(), host_name());
 }
 
-}  // namespace
+std::string lock_owner(const std::string& folder) {
+  try {
+    const std::string text = read_file(join_path(folder, kLock), kMaxOwner);
+    return text.substr(0, text.find('\n'));
+  } catch (const Error&) {
+    return "";
+  }
+}
 
 RunFolder::RunFolder(const std::string& name, std::string folder, std::string record_file)
     : folder_(std::move(folder)), record_file_(std::move(record_file)) {
@@ -49,11 +56,11 @@ RunFolder::RunFolder(const std::string& name, std::string folder, std::string re
     fail(
         "run {} is live (process {}). Change it with `adaptdl scale {} N`, end it with `adaptdl "
         "cancel {}`, or give this one another --name",
-        name, holder(lock_.get()), name, name);
+        name, lock_owner(folder_), name, name);
   }
-  const std::string pid = fmt::format("{}\n", getpid());
+  const std::string owner = lock_owner() + "\n";
   if (::ftruncate(lock_.get(), 0) == 0) {
-    [[maybe_unused]] const ssize_t n = ::pwrite(lock_.get(), pid.data(), pid.size(), 0);
+    [[maybe_unused]] const ssize_t n = ::pwrite(lock_.get(), owner.data(), owner.size(), 0);
   }
 
   const std::string record = join_path(folder_, kRecord);
@@ -66,10 +73,10 @@ RunFolder::RunFolder(const std::string& name, std::string folder, std::string re
         "with another --checkpoint-dir",
         record, previous_["format"].dump(), kRecordFormat);
   }
-  const auto owner = json_get<std::string>(previous_, "name", record);
-  if (owner != name) {
+  const auto before = json_get<std::string>(previous_, "name", record);
+  if (before != name) {
     fail("{}: this folder belongs to run {}; give run {} a folder of its own with --checkpoint-dir",
-         folder_, owner, name);
+         folder_, before, name);
   }
 }
 

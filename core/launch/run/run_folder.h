@@ -2,7 +2,7 @@
 
 // A run's identity on disk: the lock that keeps a second run out, and the record of what the run is
 // and how far it has got.
-//   CHECKPOINT_DIR/run.lock  locked (flock) by the live launcher; holds its process number
+//   CHECKPOINT_DIR/run.lock  locked (flock) by the live launcher; holds "PID on HOST"
 //   CHECKPOINT_DIR/run.json  {format, name, program, arguments, settings, state, step, ...}
 // The record file for `ls` and `logs` holds the same record, with the fields of a live run.
 
@@ -13,6 +13,10 @@
 #include "core/base/fd.h"
 
 namespace adaptdl::launch {
+
+// What a run of this process writes into its lock file; and what a folder's holds ("": none).
+std::string lock_owner();
+std::string lock_owner(const std::string& folder);
 
 class RunFolder {
  public:

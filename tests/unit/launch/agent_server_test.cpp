@@ -4,9 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <signal.h>
 #include <thread>
+#include <unistd.h>
 
 #include "core/base/error.h"
 #include "core/base/poll.h"
+#include "core/base/system.h"
 #include "core/net/socket.h"
 
 using namespace adaptdl;
@@ -18,14 +20,21 @@ namespace {
 struct Launcher {
   Seconds kill_patience = HostsOptions{}.kill_patience;
   std::vector<std::string> events = {};
-  AgentServer agents{{.secret = "secret", .kill_patience = kill_patience},
-                     "run",
-                     {[this](int slot, const std::string& host) {
-                        events.push_back(fmt::format("{} joined {}", host, slot));
-                      },
-                      [this](int slot, const std::string& host, const std::string& why) {
-                        events.push_back(fmt::format("{} left {}: {}", host, slot, why));
-                      }}};
+  int own_slots = 1, most = kMostHosts;
+  std::map<std::string, std::string> terms = {};
+  AgentServer agents{
+      {.secret = "secret",
+       .slots = own_slots,
+       .terms = terms,
+       .most = most,
+       .kill_patience = kill_patience},
+      "run",
+      {[this](const AgentServer::Slots& slots, const std::string& host) {
+         events.push_back(fmt::format("{} joined {}", host, fmt::join(slots, ",")));
+       },
+       [this](const AgentServer::Slots& slots, const std::string& host, const std::string& why) {
+         events.push_back(fmt::format("{} left {}: {}", host, fmt::join(slots, ","), why));
+       }}};
 
   // Serves until that is so.
   template <typename F>
@@ -81,8 +90,10 @@ struct OtherSide {
     return !open;
   }
 
-  json join(Launcher& launcher, int slot) {
-    channel.send({{"type", "join"}, {"slot", slot}, {"host", fmt::format("host-{}", slot)}});
+  json join(Launcher& launcher, const std::string& id, int slots = 1,
+            const json& terms = json::object()) {
+    channel.send(
+        {{"type", "join"}, {"id", id}, {"host", "host-" + id}, {"slots", slots}, {"terms", terms}});
     return hear(launcher);
   }
 
@@ -95,15 +106,18 @@ struct OtherSide {
 TEST_CASE("an agent joins, starts a replica and hands on what it says") {
   Launcher launcher;
   OtherSide agent(launcher);
-  CHECK(agent.join(launcher, 3)["type"] == "joined");
-  CHECK(launcher.events == std::vector<std::string>{"host-3 joined 3"});
+  const json joined = agent.join(launcher, "a");
+  CHECK(joined["type"] == "joined");
+  CHECK(joined["owner"] == fmt::format("{} on {}", getpid(), host_name()));
+  CHECK(launcher.events == std::vector<std::string>{"host-a joined 1"});
   CHECK_THROWS_WITH_AS(launcher.agents.start(0, 4, json::object()),
                        doctest::Contains("slot 4 has disconnected"), Error);
 
-  auto replica = launcher.agents.start(7, 3, {{"run_id", "1"}, {"replicas", 2}});
-  CHECK(replica->slots == std::vector<int>{3});
+  auto replica = launcher.agents.start(7, 1, {{"run_id", "1"}, {"replicas", 2}});
+  CHECK(replica->slots == std::vector<int>{1});
   const json start = agent.hear(launcher);
   CHECK(start["member"] == 7);
+  CHECK(start["slot"] == 0);
   CHECK(start["invitation"] == json{{"run_id", "1"}, {"replicas", 2}});
   agent.channel.send({{"type", "started"}, {"member", 7}, {"pid", 123}});
   agent.channel.send({{"type", "say"}, {"member", 7}, {"message", {{"type", "hello"}}}});
@@ -128,7 +142,7 @@ TEST_CASE("an agent joins, starts a replica and hands on what it says") {
   CHECK(replica->process->lost().empty());
   CHECK_FALSE(replica->process->memory_ran_out());
 
-  const auto hungry = launcher.agents.start(8, 3, json::object());
+  const auto hungry = launcher.agents.start(8, 1, json::object());
   agent.channel.send(
       {{"type", "ended"}, {"member", 8}, {"signaled", true}, {"value", SIGKILL}, {"memory", true}});
   CHECK(launcher.until([&] { return hungry->process->poll().has_value(); }));
@@ -142,7 +156,7 @@ TEST_CASE("an agent joins, starts a replica and hands on what it says") {
 TEST_CASE("an agent that is gone takes its replicas along, and says why once") {
   Launcher launcher;
   std::optional<OtherSide> agent(launcher);
-  agent->join(launcher, 1);
+  agent->join(launcher, "1");
   const auto replica = launcher.agents.start(0, 1, json::object());
   agent->channel.send({{"type", "say"}, {"member", 0}, {"message", {{"type", "hello"}}}});
   agent.reset();
@@ -154,7 +168,7 @@ TEST_CASE("an agent that is gone takes its replicas along, and says why once") {
 
   // One that was to go has left before.
   OtherSide leaver(launcher);
-  leaver.join(launcher, 2);
+  leaver.join(launcher, "2");
   leaver.channel.send({{"type", "leaving"}});
   leaver.channel.send({{"type", "leaving"}});
   CHECK(launcher.until([&] { return launcher.events.size() == 4; }));
@@ -164,7 +178,7 @@ TEST_CASE("an agent that is gone takes its replicas along, and says why once") {
 TEST_CASE("an agent that does not end what it is told to is given up, and may come again") {
   Launcher launcher{.kill_patience = Seconds(0.3)};
   OtherSide agent(launcher);
-  agent.join(launcher, 1);
+  agent.join(launcher, "1");
   const auto first = launcher.agents.start(0, 1, json::object());
   first->process->kill();
   agent.channel.send({{"type", "ended"}, {"member", 0}, {"signaled", true}, {"value", SIGKILL}});
@@ -182,39 +196,84 @@ TEST_CASE("an agent that does not end what it is told to is given up, and may co
   CHECK(launcher.events.back() == "host-1 left 1: did not end replica 1 in time");
   CHECK(agent.closed(launcher));
   OtherSide again(launcher);
-  CHECK(again.join(launcher, 1)["type"] == "joined");
+  CHECK(again.join(launcher, "1")["type"] == "joined");
 }
 
 TEST_CASE("a host that comes again takes the place of its old connection") {
   Launcher launcher;
   OtherSide before(launcher);
-  before.join(launcher, 1);
+  before.join(launcher, "1");
   const auto replica = launcher.agents.start(0, 1, json::object());
   OtherSide now(launcher);
-  CHECK(now.join(launcher, 1)["type"] == "joined");
+  CHECK(now.join(launcher, "1")["type"] == "joined");
   CHECK(replica->process->poll().has_value());
   CHECK(launcher.events == std::vector<std::string>{"host-1 joined 1",
                                                     "host-1 left 1: connected again",
-                                                    "host-1 joined 1"});
+                                                    "host-1 joined 2"});
   CHECK(before.closed(launcher));
+}
+
+TEST_CASE("hosts have as many slots as they offer, after the launcher's own") {
+  Launcher launcher{.own_slots = 2, .most = 3};
+  OtherSide two(launcher), three(launcher), late(launcher);
+  CHECK(two.join(launcher, "two", 2)["type"] == "joined");
+  CHECK(three.join(launcher, "three", 3)["type"] == "joined");
+  CHECK(launcher.events ==
+        std::vector<std::string>{"host-two joined 2,3", "host-three joined 4,5,6"});
+  CHECK(launcher.agents.hosts() == 3);
+  const auto replica = launcher.agents.start(7, 6, json::object());
+  CHECK(three.hear(launcher)["slot"] == 2);
+
+  // There is no place for another one until one leaves.
+  const json refused = late.join(launcher, "late");
+  CHECK(refused["type"] == "refused");
+  CHECK(refused["final"] == false);
+  two.channel.send({{"type", "leaving"}});
+  CHECK(launcher.until([&] { return launcher.agents.hosts() == 2; }));
+  CHECK(launcher.events.back() == "host-two left 2,3: was told to stop");
+  OtherSide again(launcher);
+  CHECK(again.join(launcher, "late")["type"] == "joined");
+  CHECK(launcher.events.back() == "host-late joined 7");
+}
+
+TEST_CASE("hosts have the same terms as the launcher") {
+  Launcher launcher{.terms = {{"program", "a"}, {"device", "cpu"}}};
+  OtherSide same(launcher), other(launcher), none(launcher), odd(launcher), no_object(launcher);
+  CHECK(same.join(launcher, "1", 1, {{"program", "a"}, {"device", "cpu"}})["type"] == "joined");
+  json refused = other.join(launcher, "2", 1, {{"program", std::string(3000, 'b')}});
+  CHECK(refused["final"] == true);
+  CHECK(refused["reason"] ==
+        "its device is none, that of the launcher's host cpu; all hosts need the same");
+  refused = none.join(launcher, "3");
+  CHECK(refused["type"] == "refused");
+  refused = odd.join(launcher, "4", 1, {{"program", std::string(3000, 'b')}, {"device", "cpu"}});
+  CHECK(refused["reason"] == fmt::format("its program is {}, that of the launcher's host a; all "
+                                         "hosts need the same",
+                                         std::string(100, 'b')));
+  CHECK(no_object.join(launcher, "5", 1, 7)["final"] == true);
+  CHECK(launcher.events == std::vector<std::string>{"host-1 joined 1"});
 }
 
 TEST_CASE("strangers are let go") {
   Launcher launcher;
   OtherSide other_secret(launcher, "guess"), other_run(launcher, "secret", "another");
   OtherSide loud(launcher), odd(launcher);
-  CHECK(other_secret.join(launcher, 1).is_null());
-  CHECK(other_run.join(launcher, 1).is_null());
+  CHECK(other_secret.join(launcher, "1").is_null());
+  CHECK(other_run.join(launcher, "1").is_null());
   loud.channel.send({{"type", "join"}, {"host", std::string(100'000, 'x')}});
   CHECK(loud.closed(launcher));
   odd.channel.send({{"type", "say"}, {"member", 0}, {"message", json::object()}});
   CHECK(odd.closed(launcher));
   OtherSide nameless(launcher);
-  nameless.channel.send({{"type", "join"}, {"slot", 1}});
+  nameless.channel.send({{"type", "join"}, {"id", "1"}, {"slots", 1}});
   CHECK(nameless.closed(launcher));
+  for (const int slots : {0, -1, kMostSlotsOfHost + 1}) {
+    OtherSide greedy(launcher);
+    CHECK(greedy.join(launcher, "1", slots).is_null());
+  }
   Channel plain(
       connect_tcp("127.0.0.1", launcher.agents.port(), Monotonic::now() + std::chrono::seconds(5)));
-  plain.send({{"type", "join"}, {"slot", 1}, {"host", "host-1"}});
+  plain.send({{"type", "join"}, {"id", "1"}, {"host", "host-1"}, {"slots", 1}});
   bool open = true;
   CHECK(hear_from(launcher, plain, &open).is_null());
   CHECK_FALSE(open);
@@ -231,10 +290,10 @@ TEST_CASE("many silent strangers keep no agent out") {
   };
   connect(60);
   OtherSide agent(launcher);
-  CHECK(agent.join(launcher, 3)["type"] == "joined");
+  CHECK(agent.join(launcher, "3")["type"] == "joined");
   connect(10);
   CHECK(silent.front()->closed(launcher));
   OtherSide second(launcher);
-  CHECK(second.join(launcher, 4)["type"] == "joined");
-  CHECK(launcher.events == std::vector<std::string>{"host-3 joined 3", "host-4 joined 4"});
+  CHECK(second.join(launcher, "4")["type"] == "joined");
+  CHECK(launcher.events == std::vector<std::string>{"host-3 joined 1", "host-4 joined 2"});
 }

@@ -689,7 +689,7 @@ TEST_CASE("run: a kill for want of memory on another host is recognised") {
   agent.options.output_dir = run.options.output_dir;
   agent.body = [&](const std::vector<EventSink>&, const Talk& talk) {
     const auto find = [port] { return LauncherAddress{"127.0.0.1", port}; };
-    return run_agent({.run = agent.options, .slot = 1, .host = "other", .find_launcher = find},
+    return run_agent({.run = agent.options, .id = "1", .host = "other", .find_launcher = find},
                      talk);
   };
   run.start();

@@ -1,0 +1,144 @@
+#include "cli/commands/run_hosts.h"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <map>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/crypto.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/system.h"
+#include "core/base/version.h"
+#include "core/job/replica_range.h"
+#include "core/launch/hosts/meeting_point.h"
+
+namespace adaptdl::cli {
+namespace {
+
+constexpr size_t kShownTerm = 60;   // bytes
+constexpr size_t kTail = 1u << 20;  // bytes
+constexpr size_t kDigits = 12;
+
+std::string digest(const std::string& text) {
+  return to_hex(sha256(bytes_of(text))).substr(0, kDigits);
+}
+
+// An archive's index is at its end, with the checksums of all that it holds.
+std::string fingerprint(const std::string& path) {
+  const Fd file = open_file(path, O_RDONLY);
+  struct stat state {};
+  if (::fstat(file.get(), &state) != 0) fail_errno(errno, path);
+  const auto size = static_cast<size_t>(state.st_size);
+  std::string tail(std::min(size, kTail), '\0');
+  const auto start = static_cast<off_t>(size - tail.size());
+  const ssize_t n = ::pread(file.get(), tail.data(), tail.size(), start);
+  if (n != static_cast<ssize_t>(tail.size())) fail("{}: cannot read its end", path);
+  return fmt::format("{} bytes, digest {}", size, digest(tail));
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  const std::string all = fmt::format("{}", fmt::join(words, " "));
+  return all.size() <= kShownTerm ? all
+                                  : fmt::format("{} words, digest {}", words.size(), digest(all));
+}
+
+std::map<std::string, std::string> terms_of(const launch::RunOptions& options) {
+  return {{"version of adaptdl", version()},
+          {"program", fingerprint(options.program)},
+          {"list of --set", listed(options.settings)},
+          {"list of arguments", listed(options.arguments)},
+          {"device", options.gpus > 0 ? "gpu" : "cpu"},
+          {"--plain-links", options.plain_links ? "given" : "absent"}};
+}
+
+ReplicaRange nodes_of(const std::string& text) {
+  try {
+    return parse_replica_range(text, "--nnodes", {.least = 1, .most = launch::kMostHosts});
+  } catch (const Error&) {
+    throw UsageError(fmt::format("--nnodes: {} is not N or MIN:MAX, of 1 to {} hosts.",
+                                 text.empty() ? "''" : text, launch::kMostHosts));
+  }
+}
+
+// A port that is taken is probably this run's: its hosts may be processes on one machine.
+bool leads(const Arguments& arguments, const launch::LauncherAddress& at,
+           launch::HostsOptions& hosts, const launch::Talk& talk) {
+  const bool told = arguments.given("node-rank");
+  if (told ? arguments.integer("node-rank") != 0 : !launch::is_this_machine(at.host)) return false;
+  try {
+    hosts.listener = std::make_shared<Fd>(launch::listen_tcp(at.port));
+  } catch (const Error&) {
+    if (told) throw;
+    talk(
+        fmt::format("port {} of this host is taken, so this command joins the run there", at.port));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOptions& options,
+                                     const launch::Talk& talk) {
+  const ReplicaRange nodes = nodes_of(arguments.text("nnodes"));
+  const std::string endpoint = arguments.text("rdzv-endpoint");
+  if (*nodes.max == 1) {
+    for (const char* flag : {"rdzv-endpoint", "node-rank", "rdzv-key"}) {
+      if (!arguments.given(flag)) continue;
+      throw UsageError(
+          fmt::format("--{}: for a run on several hosts; give --nnodes, such as 1:4.", flag));
+    }
+    return std::nullopt;
+  }
+  if (endpoint.empty()) {
+    throw UsageError(
+        "--nnodes: needs --rdzv-endpoint HOST[:PORT], the host that leads the run, by a name or "
+        "address that the others reach.");
+  }
+  if (options.evaluate) throw UsageError("--evaluate: on one machine only; leave out --nnodes.");
+  if (arguments.text("replicas").find(':') != std::string::npos) {
+    throw UsageError(
+        "--replicas: with --nnodes, a number, that of each host; the hosts may come and go.");
+  }
+  HostOfRun host;
+  host.meeting_point = launch::parse_meeting_point(endpoint);
+  host.key_file = arguments.given("rdzv-key") ? absolute_path(arguments.text("rdzv-key"))
+                                              : launch::default_key_file();
+  launch::HostsOptions hosts;
+  hosts.slots = options.replicas.max;
+  if (options.gpus > 0 && hosts.slots > options.gpus) {
+    throw UsageError(fmt::format("--replicas {}: each has a GPU, and this host has {}.",
+                                 hosts.slots, options.gpus));
+  }
+  hosts.least = nodes.min;
+  hosts.most = *nodes.max;
+  hosts.terms = terms_of(options);
+  const bool known = path_exists(host.key_file);
+  hosts.secret = launch::host_key(host.key_file);
+  if (!known) {
+    talk(fmt::format("made the key {}; every host of a run needs a copy of it", host.key_file));
+  }
+  host.leads = leads(arguments, host.meeting_point, hosts, talk);
+  options.hosts = std::move(hosts);
+  return host;
+}
+
+int run_host(const HostOfRun& host, const launch::RunOptions& options, const launch::Talk& talk) {
+  launch::AgentOptions agent;
+  agent.run = options;
+  agent.id = to_hex(random_bytes(16));
+  agent.host = host_name();
+  agent.check_folder = true;
+  agent.advice = fmt::format(
+      ". All hosts of a run need the same {}: copy it from the host that leads, and give all the "
+      "same --name",
+      host.key_file);
+  agent.find_launcher = [&] { return host.meeting_point; };
+  const int code = launch::run_agent(agent, talk);
+  talk(fmt::format("this host's part of run {} has ended, with exit code {}", options.name, code));
+  return code;
+}
+
+}  // namespace adaptdl::cli

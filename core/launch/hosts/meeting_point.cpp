@@ -1,0 +1,94 @@
+#include "core/launch/hosts/meeting_point.h"
+
+#include <cctype>
+#include <cerrno>
+#include <fcntl.h>
+#include <memory>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/crypto.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/base/system.h"
+
+namespace adaptdl::launch {
+namespace {
+
+constexpr size_t kKeyBytes = 32;
+constexpr size_t kShortestKey = 32, kMostKeyFile = 4096;  // characters
+
+// Whoever comes second of two that make one uses the first one's.
+void make_key(const std::string& file) {
+  make_directories(parent_directory(file), 0700);
+  const std::string made = fmt::format("{}.{}", file, to_hex(random_bytes(8)));
+  write_file_atomic(made, to_hex(random_bytes(kKeyBytes)) + "\n", 0600);
+  const int linked = ::link(made.c_str(), file.c_str());
+  const int error = errno;
+  ::unlink(made.c_str());
+  if (linked != 0 && error != EEXIST) fail_errno(error, file + ": cannot make the key");
+}
+
+}  // namespace
+
+LauncherAddress parse_meeting_point(std::string_view text) {
+  const auto refuse = [&]() -> LauncherAddress {
+    throw UsageError(
+        fmt::format("--rdzv-endpoint: {} is not HOST:PORT, such as node1:{} or [fd00::1]:{}.",
+                    text.empty() ? "''" : text, kMeetingPort, kMeetingPort));
+  };
+  std::string_view host = text, port;
+  if (text.starts_with('[')) {
+    const size_t end = text.find(']');
+    if (end == std::string_view::npos) return refuse();
+    host = text.substr(1, end - 1);
+    port = text.substr(end + 1);
+  } else if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
+    host = text.substr(0, colon);
+    port = text.substr(colon);
+  }
+  if (host.empty()) return refuse();
+  if (port.empty()) return {std::string(host), kMeetingPort};
+  const auto number = port.starts_with(':') ? try_parse<uint16_t>(port.substr(1)) : std::nullopt;
+  if (!number || *number == 0) return refuse();
+  return {std::string(host), *number};
+}
+
+// The kernel lets a socket be bound to addresses of this machine only.
+bool is_this_machine(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), "0", &hints, &found) != 0) return false;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    const Fd fd(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (fd && ::bind(fd.get(), each->ai_addr, each->ai_addrlen) == 0) return true;
+  }
+  return false;
+}
+
+std::string default_key_file() {
+  return join_path(config_directory(), "hosts.key");
+}
+
+std::string host_key(const std::string& file) {
+  if (!path_exists(file)) make_key(file);
+  struct stat state {};
+  if (::stat(file.c_str(), &state) != 0) fail_errno(errno, file);
+  if ((state.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    fail("{}: others can read this key; make it yours alone: chmod 600 {}", file, file);
+  }
+  std::string key = read_file(file, kMostKeyFile);
+  std::erase_if(key, [](unsigned char c) { return std::isspace(c) != 0; });
+  if (key.size() < kShortestKey) {
+    fail("{}: a key has at least {} characters; `openssl rand -hex 32` makes a good one", file,
+         kShortestKey);
+  }
+  return key;
+}
+
+}  // namespace adaptdl::launch

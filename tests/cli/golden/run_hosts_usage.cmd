@@ -1,0 +1,19 @@
+# exit 2
+archive train.pt
+export ADAPTDL_WORKER=$FAKE_WORKER XDG_CONFIG_HOME=$PWD/config
+adaptdl run train.pt --nnodes 2; echo $?
+adaptdl run train.pt --nnodes 0 --rdzv-endpoint a; echo $?
+adaptdl run train.pt --nnodes 3:2 --rdzv-endpoint a; echo $?
+adaptdl run train.pt --rdzv-endpoint a; echo $?
+adaptdl run train.pt --rdzv-key file; echo $?
+for endpoint in :1 a:0 a:65536 a:b ::1 '[::1' '[::1]2'; do
+  adaptdl run train.pt --nnodes 2 --rdzv-endpoint "$endpoint"
+done
+adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --replicas 1:2; echo $?
+adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --evaluate; echo $?
+echo short > key && chmod 600 key
+adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --rdzv-key key; echo $?
+chmod 640 key
+adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --rdzv-key key; echo $?
+ls config 2>&1
+adaptdl run --nnodes 2 --rdzv-endpoint a -- true

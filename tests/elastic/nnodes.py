@@ -1,0 +1,145 @@
+"""`adaptdl run --nnodes`: one command typed on each host trains on all of them. Each host has a
+network namespace of its own, and its own configuration folder."""
+
+import os
+import shutil
+import signal
+
+from support import Network, check, free_port, kill, main, wait_until, worker_of
+
+NEVER = ("--set", "epochs=1000000")
+
+
+class Site:
+    """Hosts of a network; host 0 is named by the endpoint."""
+
+    def __init__(self, folder, hosts):
+        self.folder, self.network, self.port = folder, Network(folder, hosts), free_port()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.network.__exit__(*error)
+
+    def key(self, host):
+        return self.folder.file(f"config-{host}", "adaptdl", "hosts.key")
+
+    def share_key(self):
+        """As a user would: copies the one that host 0 has made."""
+        wait_until(lambda: os.path.exists(self.key(0)), "a key")
+        for host in list(self.network.hosts)[1:]:
+            os.makedirs(os.path.dirname(self.key(host)), exist_ok=True)
+            shutil.copy(self.key(0), self.key(host))
+
+    def run(self, host, nodes, *arguments):
+        return self.folder.run(
+            self.folder.program("slow"), "--nnodes", nodes, "--rdzv-endpoint",
+            f"{self.network.address(0)}:{self.port}", *arguments, before=self.network.on(host),
+            XDG_CONFIG_HOME=self.folder.file(f"config-{host}"))
+
+
+def says(run, sentence):
+    wait_until(lambda: sentence in run.said(), sentence, tell=run.said)
+
+
+def meets(folder, draw):
+    """The host that the endpoint names leads, and waits for MIN; others come, also before it, and
+    go; there are never more than MAX; all end with the run."""
+    with Site(folder, 4) as site:
+        run = site.run(0, "2:3", "--set", "epochs=30")
+        site.share_key()
+        says(run, f"waiting for hosts: 1 of at least 2 are here (TCP port {site.port})")
+        check(not run.of("generation"), "it does not wait for the second host")
+        others = [site.run(1, "2:3", "--set", "epochs=30", "--replicas", "2")]
+        check(run.wait_event("generation")["to"] == 3, "not all replicas start together")
+        others.append(site.run(2, "2:3", "--set", "epochs=30"))
+        run.wait_replicas(4)
+        late = site.run(3, "2:3", "--set", "epochs=30")
+        says(late, "cannot join the run yet: the run has 3 hosts already, as many as it takes")
+
+        seen = run.count()
+        others[0].signal(signal.SIGTERM)
+        check(others[0].end() == 143, "a host that was told to go")
+        run.wait_replicas(3, after=seen)  # 1 + 1 + 1: there is a place for the late one
+        check(not run.of("failure"), "a leave counts as a failure")
+
+        seen = run.count()
+        kill(others[1].process.pid)
+        run.wait_replicas(2, after=seen)
+        run.wait_steps_more(3)
+        again = site.run(2, "2:3", "--set", "epochs=30")
+        run.wait_replicas(3, after=seen)
+        run.expect_end(0, 300)
+        for other in (late, again):
+            check(other.end() == 0, "a host of a finished run")
+            says(other, "this host's part of run slow has ended, with exit code 0")
+        run.check_steps(last=1200)
+        check("does not share" not in late.said(), "says that a shared folder is none")
+
+
+def before_the_leader(folder, draw):
+    """A host waits for the one that leads; by --node-rank any host may, and a stop of it stops
+    all. Then the same commands go on where they stopped."""
+    with Site(folder, 2) as site:
+        early = site.run(0, "2", *NEVER, "--node-rank", "1")
+        site.share_key()
+        says(early, "cannot reach the launcher yet")
+        early.signal(signal.SIGINT)
+        check(early.end() == 130, "Ctrl-C before there is a launcher")
+
+        run, other = (site.run(host, "2", *NEVER) for host in (0, 1))
+        run.wait_replicas(2)
+        run.wait_steps_more(5)
+        run.signal(signal.SIGINT)
+        run.expect_end(130)
+        check(other.end() == 130, "a host of a stopped run")
+        last = run.last_step()
+        run, other = (site.run(host, "2", *NEVER) for host in (0, 1))
+        check(run.wait_event("resume")["step"] == last, "goes on elsewhere")
+        run.wait_replicas(2)
+        kill(worker_of(other))  # the host goes on
+        run.wait_event("failure")
+        seen = run.count()
+        run.wait_replicas(2, after=seen)
+        run.wait_steps_more(3)
+        run.signal(signal.SIGTERM)
+        run.expect_end(143)
+        check(other.end() == 143, "a host of a stopped run")
+
+
+def refused(folder, draw):
+    """Who has another key or another command is told so, and disturbs nobody; who has other folders
+    is told what that may cost."""
+    with Site(folder, 3) as site:
+        run = site.run(0, "1:3", *NEVER)
+        stranger = site.run(1, "1:3", *NEVER)
+        says(stranger, "is not this run's launcher: it has another key")
+        says(stranger, f"All hosts of a run need the same {site.key(1)}: copy it from the host "
+                       "that leads")
+        stranger.signal(signal.SIGTERM)
+        check(stranger.end() == 143, "a stranger does not end")
+        site.share_key()
+        for words, sentence in (
+                (("--set", "epochs=7"), "its list of --set is epochs=7, that of the launcher's "
+                                        "host epochs=1000000; all hosts need the same"),
+                ((*NEVER, "--plain-links"), "its --plain-links is given, that of the")):
+            other = site.run(1, "1:3", *words)
+            check(other.end() == 1, "a host with another command does not fail")
+            says(other, f"the launcher refuses this host: {sentence}")
+        os.chmod(site.key(2), 0o644)
+        open_key = site.run(2, "1:3", *NEVER)
+        check(open_key.end() == 1, "a key that all can read is taken")
+        says(open_key, "others can read this key")
+        check(all(e["to"] == 1 for e in run.of("generation")), "a stranger joined")
+
+        apart = site.run(1, "1:3", *NEVER, "--checkpoint-dir", folder.file("elsewhere"))
+        says(apart, "this host does not share the launcher's checkpoint folder")
+        run.wait_replicas(2)
+        run.wait_steps_more(3)
+        run.request(request="cancel")
+        run.expect_end(143)
+        check(apart.end() == 143, "a host of a cancelled run")
+
+
+main(meets, before_the_leader, refused)
