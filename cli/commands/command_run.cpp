@@ -149,10 +149,12 @@ void check_run_flags(const Arguments& arguments, bool command) {
       throw UsageError(fmt::format("--{}: only for {}; {}.", flag, whose, instead));
     }
   };
-  if (command && arguments.given("nnodes")) {
+  for (const char* flag : {"nnodes", "hosts"}) {
+    if (!command || !arguments.given(flag)) continue;
     throw UsageError(
-        "--nnodes: only for training archives; commands run on this machine only. PyTorch's "
-        "torchrun starts them on several.");
+        fmt::format("--{}: only for training archives; commands run on this machine only. "
+                    "PyTorch's torchrun starts them on several.",
+                    flag));
   }
   if (command) {
     refuse(kArchiveFlags, "training archives", "give a command its arguments after --");

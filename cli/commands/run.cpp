@@ -77,7 +77,8 @@ int run_run(const Arguments& arguments) {
                               options.checkpoint_dir.empty() ? "no folder" : options.checkpoint_dir,
                               options.log_dir.empty() ? "no folder" : options.log_dir));
   }
-  const int code = launch::run(options, sinks, talk_to);
+  RemotePart remote(arguments, options, talk_to);
+  const int code = remote.finish(launch::run(options, sinks, talk_to));
 
   RunState state = display->finish();
   if (charts && !state.already) state.charts_dir = absolute_path(charts_folder);
@@ -173,6 +174,11 @@ Command run_command() {
                .doc = "Threads of each replica; 0 divides the cores among the replicas.",
                .min = 0,
                .max = 4096},
+              {.name = "hosts",
+               .kind = Kind::text,
+               .value = "HOST[:N],...",
+               .doc = "Train on these hosts together, with N replicas on each, by default "
+                      "--replicas. This machine is one of them, and starts the others over ssh."},
               {.name = "nnodes",
                .kind = Kind::text,
                .value = "N|MIN:MAX",
@@ -195,7 +201,8 @@ Command run_command() {
                .kind = Kind::file,
                .value = "FILE",
                .doc = "With --nnodes: the key that all hosts of a run must have, made if there is "
-                      "none. Default: hosts.key in adaptdl's configuration folder."},
+                      "none; - reads it from standard input, at whose end this host leaves. "
+                      "Default: hosts.key in adaptdl's configuration folder."},
               {.name = "plain-links",
                .doc = "Replicas on different hosts exchange parameters and gradients unencrypted, "
                       "for a network that you trust."},
@@ -251,7 +258,9 @@ Command run_command() {
                    {"adaptdl run train.pt --evaluate --from train.run/best.pt",
                     "Print the metrics of the best model."},
                    {"adaptdl run --replicas 2 -- python3 train.py --epochs 3",
-                    "Run a script for torchrun or Python AdaptDL as 2 replicas."}},
+                    "Run a script for torchrun or Python AdaptDL as 2 replicas."},
+                   {"adaptdl run train.pt --hosts localhost:4,node2:8",
+                    "Train on this machine and on node2, which is reached over ssh."}},
       .arguments_after_dashes = true,
       .instead_of = instead_of_torchrun_flag,
       .run = run_run};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fcntl.h>
 #include <map>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
+#include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/job/replica_range.h"
 #include "core/launch/hosts/meeting_point.h"
@@ -20,6 +22,7 @@ namespace {
 constexpr size_t kShownTerm = 60;   // bytes
 constexpr size_t kTail = 1u << 20;  // bytes
 constexpr size_t kDigits = 12;
+constexpr size_t kLongestKey = 4096;
 
 std::string digest(const std::string& text) {
   return to_hex(sha256(bytes_of(text))).substr(0, kDigits);
@@ -53,6 +56,13 @@ std::map<std::string, std::string> terms_of(const launch::RunOptions& options) {
           {"--plain-links", options.plain_links ? "given" : "absent"}};
 }
 
+std::string line_of(int fd) {
+  std::string line;
+  for (char c = 0; ::read(fd, &c, 1) == 1 && c != '\n' && line.size() < kLongestKey;) line += c;
+  if (line.empty()) fail("--rdzv-key -: there is no key on standard input");
+  return line;
+}
+
 ReplicaRange nodes_of(const std::string& text) {
   try {
     return parse_replica_range(text, "--nnodes", {.least = 1, .most = launch::kMostHosts});
@@ -78,13 +88,70 @@ bool leads(const Arguments& arguments, const launch::LauncherAddress& at,
   return true;
 }
 
+void meet(const Arguments& arguments, HostOfRun& host, launch::HostsOptions& hosts,
+          const launch::Talk& talk) {
+  const std::string endpoint = arguments.text("rdzv-endpoint");
+  if (endpoint.empty()) {
+    throw UsageError(
+        "--nnodes: needs --rdzv-endpoint HOST[:PORT], the host that leads the run, by a name or "
+        "address that the others reach.");
+  }
+  host.meeting_point = launch::parse_meeting_point(endpoint);
+  const std::string file = arguments.text("rdzv-key");
+  if (file == "-") {
+    hosts.secret = line_of(STDIN_FILENO);
+    host.leash = STDIN_FILENO;
+  } else {
+    host.key_file = file.empty() ? launch::default_key_file() : absolute_path(file);
+    const bool known = path_exists(host.key_file);
+    hosts.secret = launch::host_key(host.key_file);
+    if (!known) {
+      talk(fmt::format("made the key {}; every host of a run needs a copy of it", host.key_file));
+    }
+  }
+  host.leads = leads(arguments, host.meeting_point, hosts, talk);
+}
+
+std::vector<launch::SshHost> all_hosts(const Arguments& arguments) {
+  const int replicas = launch::parse_replicas(arguments.text("replicas"), available_cores()).max;
+  return launch::parse_ssh_hosts(arguments.text("hosts"), replicas);
+}
+
+std::vector<launch::SshHost>::const_iterator own_host(const std::vector<launch::SshHost>& hosts) {
+  return std::ranges::find_if(hosts, [](const launch::SshHost& host) {
+    return launch::is_this_machine(host.name.substr(host.name.find('@') + 1));
+  });
+}
+
+// Nobody but the agents that we start knows the key, or needs to.
+void lead_by_ssh(const Arguments& arguments, launch::HostsOptions& hosts) {
+  for (const char* flag : {"node-rank", "rdzv-key"}) {
+    if (!arguments.given(flag)) continue;
+    throw UsageError(fmt::format("--{}: not with --hosts, which starts all hosts itself.", flag));
+  }
+  const std::vector<launch::SshHost> all = all_hosts(arguments);
+  const auto own = own_host(all);
+  if (own == all.end()) {
+    throw UsageError(
+        "--hosts: this machine leads the run and must be one of them, as localhost for example; "
+        "or type the command on one of them.");
+  }
+  hosts.slots = own->slots;
+  if (!arguments.given("nnodes")) hosts.least = hosts.most = static_cast<int>(all.size());
+  hosts.secret = to_hex(random_bytes(32));
+  uint16_t port = 0;
+  if (arguments.given("rdzv-endpoint")) {
+    port = launch::parse_meeting_point(arguments.text("rdzv-endpoint")).port;
+  }
+  hosts.listener = std::make_shared<Fd>(launch::listen_tcp(port));
+}
+
 }  // namespace
 
 std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOptions& options,
                                      const launch::Talk& talk) {
   const ReplicaRange nodes = nodes_of(arguments.text("nnodes"));
-  const std::string endpoint = arguments.text("rdzv-endpoint");
-  if (*nodes.max == 1) {
+  if (!arguments.given("hosts") && *nodes.max == 1) {
     for (const char* flag : {"rdzv-endpoint", "node-rank", "rdzv-key"}) {
       if (!arguments.given(flag)) continue;
       throw UsageError(
@@ -92,37 +159,80 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
     }
     return std::nullopt;
   }
-  if (endpoint.empty()) {
-    throw UsageError(
-        "--nnodes: needs --rdzv-endpoint HOST[:PORT], the host that leads the run, by a name or "
-        "address that the others reach.");
-  }
-  if (options.evaluate) throw UsageError("--evaluate: on one machine only; leave out --nnodes.");
+  if (options.evaluate) throw UsageError("--evaluate: on one machine only.");
   if (arguments.text("replicas").find(':') != std::string::npos) {
     throw UsageError(
-        "--replicas: with --nnodes, a number, that of each host; the hosts may come and go.");
+        "--replicas: on several hosts, a number, that of each host; the hosts may come and go.");
   }
   HostOfRun host;
-  host.meeting_point = launch::parse_meeting_point(endpoint);
-  host.key_file = arguments.given("rdzv-key") ? absolute_path(arguments.text("rdzv-key"))
-                                              : launch::default_key_file();
   launch::HostsOptions hosts;
   hosts.slots = options.replicas.max;
+  hosts.least = nodes.min;
+  hosts.most = *nodes.max;
+  hosts.terms = terms_of(options);
+  if (arguments.given("hosts")) {
+    lead_by_ssh(arguments, hosts);
+    host.leads = true;
+  } else {
+    meet(arguments, host, hosts, talk);
+  }
   if (options.gpus > 0 && hosts.slots > options.gpus) {
     throw UsageError(fmt::format("--replicas {}: each has a GPU, and this host has {}.",
                                  hosts.slots, options.gpus));
   }
-  hosts.least = nodes.min;
-  hosts.most = *nodes.max;
-  hosts.terms = terms_of(options);
-  const bool known = path_exists(host.key_file);
-  hosts.secret = launch::host_key(host.key_file);
-  if (!known) {
-    talk(fmt::format("made the key {}; every host of a run needs a copy of it", host.key_file));
-  }
-  host.leads = leads(arguments, host.meeting_point, hosts, talk);
   options.hosts = std::move(hosts);
   return host;
+}
+
+RemotePart::RemotePart(const Arguments& arguments, const launch::RunOptions& options,
+                       const launch::Talk& talk) {
+  if (!arguments.given("hosts")) return;
+  launch::SshHostsOptions ssh;
+  ssh.hosts = all_hosts(arguments);
+  ssh.hosts.erase(own_host(ssh.hosts));
+  for (const std::string& word : split(environment_variable("ADAPTDL_SSH").value_or("ssh"), ' ')) {
+    if (!word.empty()) ssh.ssh.push_back(word);
+  }
+  ssh.program = options.program;
+  ssh.arguments = {"--name",           options.name,
+                   "--log-dir",        options.log_dir,
+                   "--checkpoint-dir", options.checkpoint_dir,
+                   "--output",         options.output_dir,
+                   "--device",         arguments.text("device")};
+  for (const std::string& setting : options.settings) {
+    ssh.arguments.insert(ssh.arguments.end(), {"--set", setting});
+  }
+  if (options.threads > 0) {
+    ssh.arguments.insert(ssh.arguments.end(), {"--threads", std::to_string(options.threads)});
+  }
+  if (options.plain_links) ssh.arguments.push_back("--plain-links");
+  if (!options.arguments.empty()) {
+    ssh.arguments.push_back("--");
+    ssh.arguments.insert(ssh.arguments.end(), options.arguments.begin(), options.arguments.end());
+  }
+  for (const char* name : {"ADAPTDL_LIBTORCH", "ADAPTDL_WORKER"}) {
+    if (const auto value = environment_variable(name)) ssh.environment.emplace_back(name, *value);
+  }
+  ssh.key = options.hosts->secret;
+  if (arguments.given("rdzv-endpoint")) {
+    ssh.address = launch::parse_meeting_point(arguments.text("rdzv-endpoint")).host;
+  }
+  ssh.port = launch::port_of(options.hosts->listener->get());
+  const int least = options.hosts->least;
+  hosts_ = std::make_unique<launch::SshHosts>(std::move(ssh), talk);
+  if (hosts_->ready() + 1 < least) {
+    fail("{} of at least {} hosts are ready; --nnodes MIN:MAX starts with fewer",
+         hosts_->ready() + 1, least);
+  }
+  hosts_->start(least - 1, [this] {
+    lacks_ = true;
+    ::kill(getpid(), SIGTERM);
+  });
+}
+
+int RemotePart::finish(int code) {
+  hosts_.reset();
+  return lacks_ ? static_cast<int>(ExitCode::error) : code;
 }
 
 int run_host(const HostOfRun& host, const launch::RunOptions& options, const launch::Talk& talk) {
@@ -131,6 +241,7 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options, const lau
   agent.id = to_hex(random_bytes(16));
   agent.host = host_name();
   agent.check_folder = true;
+  agent.leash = host.leash;
   agent.advice = fmt::format(
       ". All hosts of a run need the same {}: copy it from the host that leads, and give all the "
       "same --name",

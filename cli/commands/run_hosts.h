@@ -1,11 +1,15 @@
 #pragma once
 
-// `adaptdl run --nnodes`: one run on several hosts, where the same command is typed on each.
+// `adaptdl run` on several hosts: with --nnodes the same command is typed on each, with --hosts it
+// reaches the others over ssh.
 
+#include <atomic>
+#include <memory>
 #include <optional>
 
 #include "cli/frame/parse.h"
 #include "core/launch/hosts/agent.h"
+#include "core/launch/hosts/ssh_hosts.h"
 #include "core/launch/run/run.h"
 
 namespace adaptdl::cli {
@@ -14,12 +18,26 @@ struct HostOfRun {
   bool leads = false;  // this process is the launcher; otherwise an agent
   launch::LauncherAddress meeting_point;
   std::string key_file;
+  int leash = -1;  // AgentOptions
 };
 
 // This host's part, and sets `options.hosts`; nothing for a run on one machine. Throws UsageError
 // or Error.
 std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOptions& options,
                                      const launch::Talk& talk);
+
+// The others of --hosts. Throws Error if fewer are ready than the run needs.
+class RemotePart {
+ public:
+  RemotePart(const Arguments& arguments, const launch::RunOptions& options,
+             const launch::Talk& talk);
+  // Ends them. The run's exit code, given the launcher's: it fails if it lacked hosts for good.
+  int finish(int code);
+
+ private:
+  std::atomic<bool> lacks_{false};
+  std::unique_ptr<launch::SshHosts> hosts_;
+};
 
 // Runs the agent to its end; returns the exit code.
 int run_host(const HostOfRun& host, const launch::RunOptions& options, const launch::Talk& talk);

@@ -23,3 +23,4 @@ from .results import Results, end_by_sigterm, main, skip_all
 from .runs import Run, same_losses
 from .service import ENDED, LIVE_JOBS, Service, service
 from .sockets import answer_at, ask
+from .sshd import SSHD, SshSite

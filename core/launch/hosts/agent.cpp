@@ -46,6 +46,7 @@ class Agent {
       const bool idle = !link_ && workers_.empty() && leaving_ == 0 && !exit_;
       if (idle && Monotonic::now() >= retry_at_) find_launcher();
       take_signals();
+      take_leash();
       take_link();  // also before the first wait: messages may follow the welcome at once
       take_workers();
       if (workers_.empty() && exit_) return *exit_;
@@ -136,6 +137,7 @@ class Agent {
 
   void wait() {
     std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
+    if (leaving_ == 0) waits.push_back({options_.leash, POLLIN, 0});
     TimePoint until = TimePoint::max();
     if (link_) {
       waits.push_back(link_->wait());
@@ -161,6 +163,15 @@ class Agent {
       }
     }
     if (leaving_ != 0 && Monotonic::now() >= kill_at_) kill_all();
+  }
+
+  void take_leash() {
+    if (leaving_ != 0 || options_.leash < 0) return;
+    char byte;
+    if (wait_ready(options_.leash, POLLIN, Monotonic::now()) &&
+        ::read(options_.leash, &byte, 1) <= 0) {
+      leave(SIGTERM);
+    }
   }
 
   void leave(int signal) {

@@ -24,6 +24,7 @@ struct AgentOptions {
   std::string host;  // for people
   // The hosts may lack a common file system: say so if the checkpoint folder is not the launcher's.
   bool check_folder = false;
+  int leash = -1;      // a descriptor: when it ends, this host is to stop, as at SIGTERM; -1: none
   std::string advice;  // for somebody whose launcher has another key; continues a sentence
   // Returns the launcher's address. Called repeatedly while there is no connection: an Error that
   // it throws is reported, and the agent tries again. Should return within a few seconds.

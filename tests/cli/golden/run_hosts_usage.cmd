@@ -16,4 +16,9 @@ adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --rdzv-key key; echo $?
 chmod 640 key
 adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --rdzv-key key; echo $?
 ls config 2>&1
+adaptdl run train.pt --hosts a.invalid:1,b.invalid; echo $?
+adaptdl run train.pt --hosts localhost:0; echo $?
+adaptdl run train.pt --hosts localhost,localhost; echo $?
+adaptdl run train.pt --hosts localhost,a.invalid --rdzv-key key; echo $?
+adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --rdzv-key - < /dev/null; echo $?
 adaptdl run --nnodes 2 --rdzv-endpoint a -- true

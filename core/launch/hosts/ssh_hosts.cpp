@@ -1,0 +1,320 @@
+#include "core/launch/hosts/ssh_hosts.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <mutex>
+#include <set>
+#include <signal.h>
+#include <thread>
+
+#include "core/base/crypto.h"
+#include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/number.h"
+#include "core/base/poll.h"
+#include "core/base/process.h"
+#include "core/base/text.h"
+#include "core/launch/hosts/agent_link.h"
+
+namespace adaptdl::launch {
+namespace {
+
+constexpr Seconds kShortTask{60}, kCopy{1800};  // at most
+constexpr auto kEndPatience = std::chrono::seconds(15);
+constexpr std::chrono::seconds kFirstPause{1}, kLongestPause{60};
+// Agents learn of the end of their run sooner than we do.
+constexpr std::chrono::seconds kEndOfRun{3};
+constexpr size_t kMaxBinary = size_t{2} << 30;
+constexpr size_t kMaxLine = 4000;
+constexpr int kSshFailed = 255;  // the exit code of ssh itself
+
+// A folder for each version of the binary.
+constexpr const char* kFolder = R"(d=${XDG_CACHE_HOME:-$HOME/.cache}/adaptdl/hosts/)";
+
+// What a command said last, for the sentence about its failure.
+std::string last_line(const std::string& text) {
+  std::string last;
+  for (const std::string& line : split(text, '\n')) {
+    if (!line.empty()) last = without_controls(line);
+  }
+  return last.substr(0, kMaxLine);
+}
+
+}  // namespace
+
+std::string shell_quoted(const std::string& word) {
+  std::string quoted = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      quoted += R"('\'')";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+std::vector<SshHost> parse_ssh_hosts(const std::string& text, int slots) {
+  std::vector<SshHost> hosts;
+  std::set<std::string> names;
+  for (const std::string& part : split(text, ',')) {
+    const size_t colon = part.find(':');
+    SshHost host{part.substr(0, colon), slots};
+    if (colon != std::string::npos) {
+      const auto number = try_parse<int>(part.substr(colon + 1));
+      host.slots = number.value_or(0);
+    }
+    // A name with a dash would be a flag of ssh.
+    if (host.name.empty() || host.name.starts_with('-') || host.slots < 1 ||
+        host.slots > kMostSlotsOfHost) {
+      throw UsageError(fmt::format(
+          "--hosts: {} is not HOST or HOST:REPLICAS, such as node1:4 (no IPv6 address: give it a "
+          "name in ~/.ssh/config).",
+          part.empty() ? "''" : part));
+    }
+    if (!names.insert(host.name).second) {
+      throw UsageError(fmt::format("--hosts: {} comes twice.", host.name));
+    }
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+struct SshHosts::Impl {
+  struct Remote {
+    SshHost host;
+    bool ready = false;
+  };
+
+  Impl(SshHostsOptions given, Talk the_talk)
+      : options(std::move(given)), talk_to(std::move(the_talk)) {
+    for (const SshHost& host : options.hosts) remotes.push_back({host});
+    digest = to_hex(sha256(bytes_of(read_file("/proc/self/exe", kMaxBinary))));
+    std::vector<std::jthread> preparing;
+    for (Remote& remote : remotes) preparing.emplace_back([this, &remote] { try_prepare(remote); });
+  }
+
+  void say(const Remote& remote, const std::string& text) const {
+    talk_to(fmt::format("{}: {}", remote.host.name, text));
+  }
+
+  bool try_prepare(Remote& remote) {
+    try {
+      prepare(remote);
+      remote.ready = true;
+    } catch (const Error& error) {
+      say(remote, error.what());
+    }
+    return remote.ready;
+  }
+
+  // ---- one command over ssh
+
+  SpawnOptions command(const Remote& remote, const std::string& script) const {
+    SpawnOptions spawned;
+    spawned.argv = options.ssh;
+    for (const char* option :
+         {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=4",
+          "ControlMaster=no"}) {  // one would keep our pipes open
+      spawned.argv.insert(spawned.argv.end(), {"-o", option});
+    }
+    // The user's shell there may be any.
+    spawned.argv.insert(spawned.argv.end(),
+                        {"-T", "--", remote.host.name, "exec sh -c " + shell_quoted(script)});
+    spawned.new_process_group = true;  // Ctrl-C is for the launcher, which ends the run
+    return spawned;
+  }
+
+  std::string ask(const Remote& remote, const std::string& script, int input, Seconds timeout) {
+    SpawnOptions spawned = command(remote, script);
+    spawned.descriptors = {{input, 0}};
+    const CapturedRun done = run_and_capture(std::move(spawned), timeout, true);
+    if (done.status.success()) return done.output;
+    if (!done.status.signaled && done.status.value == kSshFailed) {
+      fail("ssh: {}. `{} {} true` must work without a question", last_line(done.output),
+           fmt::join(options.ssh, " "), remote.host.name);
+    }
+    fail("{} ({})", last_line(done.output), done.status.describe());
+  }
+
+  void prepare(const Remote& remote) {
+    const Fd null = open_file("/dev/null", O_RDONLY);
+    const std::string program = shell_quoted(options.program);
+    const std::string missing =
+        ask(remote,
+            fmt::format("{}{}; test -x \"$d/adaptdl\" || echo no-binary; test -e {} || echo "
+                        "no-program",
+                        kFolder, digest, program),
+            null.get(), kShortTask);
+    if (missing.find("no-binary") != std::string::npos) {
+      say(remote, "copying adaptdl to it");
+      put(remote, "/proc/self/exe", fmt::format("{}{}; f=$d/adaptdl", kFolder, digest));
+    }
+    if (missing.find("no-program") != std::string::npos) {
+      say(remote, fmt::format("copying {} to it", options.program));
+      put(remote, options.program,
+          fmt::format("f={}; d={}", program, shell_quoted(parent_directory(options.program))));
+    }
+  }
+
+  // `names`: assigns $f, the file, and $d, its folder. The file is there whole or not at all: the
+  // end of the connection looks like the end of the file.
+  void put(const Remote& remote, const std::string& file, const std::string& names) {
+    const Fd source = open_file(file, O_RDONLY);
+    ask(remote,
+        fmt::format(
+            R"({}; t=$f.$$; mkdir -p "$d" && cat > "$t" && n=$(wc -c < "$t") && test $n -eq {} &&)"
+            R"( chmod 700 "$t" && mv -f "$t" "$f" || {{ rm -f "$t"; exit 1; }})",
+            names, file_size(file)),
+        source.get(), kCopy);
+  }
+
+  // ---- the agents
+
+  std::string agent_script(const Remote& remote) const {
+    std::string script = "exec 2>&1; ";
+    if (options.address.empty()) {
+      script += R"(a=${SSH_CONNECTION%% *}; case $a in *:*) a="[$a]";; esac; )";
+    } else {
+      script += fmt::format("a={}; ", shell_quoted(options.address));
+    }
+    script += fmt::format("{}{}; exec env", kFolder, digest);
+    for (const auto& [name, value] : options.environment) {
+      script += " " + shell_quoted(name + "=" + value);
+    }
+    script += fmt::format(
+        " \"$d/adaptdl\" run {} --nnodes 1:{} --rdzv-endpoint \"$a:{}\" --node-rank 1 --rdzv-key - "
+        "--replicas {}",
+        shell_quoted(options.program), kMostHosts, options.port, remote.host.slots);
+    for (const std::string& argument : options.arguments) script += " " + shell_quoted(argument);
+    return script;
+  }
+
+  // One life of a host's agent; returns how it ended.
+  ExitStatus live(const Remote& remote) {
+    int ends[2], words[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "pipe");
+    const Fd key_out(ends[0]);
+    Fd leash(ends[1]);
+    if (::pipe2(words, O_CLOEXEC) != 0) fail_errno(errno, "pipe");
+    const Fd output(words[0]);
+    Fd output_in(words[1]);
+    SpawnOptions spawned = command(remote, agent_script(remote));
+    spawned.descriptors = {{key_out.get(), 0}, {output_in.get(), 1}, {output_in.get(), 2}};
+    Child child = spawn(spawned);
+    output_in.reset();
+    const std::string key = options.key + "\n";  // fits into a pipe
+    if (::write(leash.get(), key.data(), key.size()) < 0) fail_errno(errno, "pipe");
+    std::string line;
+    std::optional<TimePoint> end_by;
+    for (bool open = true; open;) {
+      if (!end_by && stops_within({})) {
+        leash.reset();  // an agent whose run has ended is gone already
+        end_by = Monotonic::now() + kEndPatience;
+      }
+      if (end_by && Monotonic::now() >= *end_by) {
+        child.send_signal(SIGKILL);
+        break;
+      }
+      std::vector<pollfd> waits{{output.get(), POLLIN, 0}, {stop_out.get(), POLLIN, 0}};
+      if (end_by) waits.pop_back();
+      poll_until(waits, end_by.value_or(TimePoint::max()));
+      if (waits.front().revents == 0) continue;
+      char bytes[4096];
+      const ssize_t n = ::read(output.get(), bytes, sizeof bytes);
+      open = n > 0;
+      for (const char c : std::string_view(bytes, n > 0 ? static_cast<size_t>(n) : 0)) {
+        if (c != '\n' && line.size() < kMaxLine) {
+          line += c;
+          continue;
+        }
+        say(remote, without_controls(std::exchange(line, "")));
+      }
+    }
+    return child.wait();
+  }
+
+  void keep(Remote& remote) {
+    auto pause = kFirstPause;
+    while (!stops_within({})) {
+      const TimePoint begun = Monotonic::now();
+      if (remote.ready || try_prepare(remote)) {
+        const ExitStatus status = live(remote);
+        if (stops_within(kEndOfRun)) return;
+        const bool ssh_failed = !status.signaled && status.value == kSshFailed;
+        // The agent has said why.
+        if (!ssh_failed && !status.signaled && status.value < 128) return give_up(remote, status);
+        say(remote,
+            fmt::format("{}; trying again",
+                        ssh_failed ? "was killed, or the connection is lost" : status.describe()));
+      }
+      if (Monotonic::now() - begun > kLongestPause) pause = kFirstPause;
+      if (stops_within(pause)) return;
+      pause = std::min(2 * pause, kLongestPause);
+    }
+  }
+
+  void give_up(const Remote& remote, const ExitStatus& status) {
+    say(remote, fmt::format("does not take part in the run ({})", status.describe()));
+    if (--left < least) lost();
+  }
+
+  bool stops_within(std::chrono::seconds time) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, time, [this] { return stop; });
+  }
+
+  const SshHostsOptions options;
+  const Talk talk_to;
+  std::vector<Remote> remotes;
+  Fd stop_out, stop_in;
+  std::string digest;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool stop = false;
+  std::atomic<int> left{0};
+  int least = 0;
+  std::function<void()> lost;
+  std::vector<std::jthread> keepers;  // last: it ends first
+};
+
+SshHosts::SshHosts(SshHostsOptions options, Talk talk)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(talk))) {}
+
+SshHosts::~SshHosts() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stop = true;
+  }
+  impl_->changed.notify_all();
+  impl_->stop_in.reset();
+}
+
+int SshHosts::ready() const {
+  int count = 0;
+  for (const auto& remote : impl_->remotes) count += remote.ready ? 1 : 0;
+  return count;
+}
+
+void SshHosts::start(int least, std::function<void()> lost) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "pipe");
+  impl_->stop_out = Fd(ends[0]);
+  impl_->stop_in = Fd(ends[1]);
+  impl_->least = least;
+  impl_->lost = std::move(lost);
+  impl_->left = static_cast<int>(impl_->remotes.size());
+  for (auto& remote : impl_->remotes) {
+    impl_->keepers.emplace_back([this, &remote] {
+      try {
+        impl_->keep(remote);
+      } catch (const Error& error) {
+        impl_->say(remote, error.what());
+      }
+    });
+  }
+}
+
+}  // namespace adaptdl::launch
