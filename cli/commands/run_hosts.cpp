@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/crypto.h"
+#include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
@@ -59,7 +60,6 @@ std::map<std::string, std::string> terms_of(const launch::RunOptions& options) {
 std::string line_of(int fd) {
   std::string line;
   for (char c = 0; ::read(fd, &c, 1) == 1 && c != '\n' && line.size() < kLongestKey;) line += c;
-  if (line.empty()) fail("--rdzv-key -: there is no key on standard input");
   return line;
 }
 
@@ -100,6 +100,7 @@ void meet(const Arguments& arguments, HostOfRun& host, launch::HostsOptions& hos
   const std::string file = arguments.text("rdzv-key");
   if (file == "-") {
     hosts.secret = line_of(STDIN_FILENO);
+    launch::check_host_key(hosts.secret, "standard input");
     host.leash = STDIN_FILENO;
   } else {
     host.key_file = file.empty() ? launch::default_key_file() : absolute_path(file);
@@ -247,6 +248,7 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options, const lau
       "same --name",
       host.key_file);
   agent.find_launcher = [&] { return host.meeting_point; };
+  make_durable_directories(options.output_dir);  // which this host may not share
   const int code = launch::run_agent(agent, talk);
   talk(fmt::format("this host's part of run {} has ended, with exit code {}", options.name, code));
   return code;

@@ -142,4 +142,29 @@ def refused(folder, draw):
         check(apart.end() == 143, "a host of a cancelled run")
 
 
-main(meets, before_the_leader, refused)
+def scaled(folder, draw):
+    """Who has asked for fewer replicas keeps them when hosts come."""
+    with Site(folder, 3) as site:
+        run = site.run(0, "1:3", *NEVER, "--replicas", "2")
+        site.share_key()
+        run.wait_replicas(2)
+        other = site.run(1, "1:3", *NEVER, "--replicas", "2")
+        run.wait_replicas(4)
+        seen = run.count()
+        run.request(request="scale", replicas=3)
+        run.wait_replicas(3, after=seen)
+        late = site.run(2, "1:3", *NEVER)
+        says(late, "joined the run")
+        run.wait_steps_more(5)
+        check(run.of("generation")[-1]["to"] == 3, "a host that comes changes what was asked for")
+        for host in (other, late):
+            host.signal(signal.SIGTERM)
+            check(host.end() == 143, "a host that was told to go")
+        run.wait_size(2)
+        run.wait_steps_more(3)
+        run.request(request="cancel")
+        run.expect_end(143)
+        run.check_steps()
+
+
+main(meets, before_the_leader, refused, scaled)

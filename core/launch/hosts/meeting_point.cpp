@@ -84,11 +84,14 @@ std::string host_key(const std::string& file) {
   }
   std::string key = read_file(file, kMostKeyFile);
   std::erase_if(key, [](unsigned char c) { return std::isspace(c) != 0; });
-  if (key.size() < kShortestKey) {
-    fail("{}: a key has at least {} characters; `openssl rand -hex 32` makes a good one", file,
-         kShortestKey);
-  }
+  check_host_key(key, file);
   return key;
+}
+
+void check_host_key(const std::string& key, const std::string& where) {
+  if (key.size() >= kShortestKey) return;
+  fail("{}: a key has at least {} characters; `openssl rand -hex 32` makes a good one", where,
+       kShortestKey);
 }
 
 }  // namespace adaptdl::launch

@@ -27,4 +27,7 @@ std::string default_key_file();
 // then have the same one. Throws Error, also for a key that others may read, or a short one.
 std::string host_key(const std::string& file);
 
+// Throws Error "WHERE: ..." for a key that is so short that it could be guessed.
+void check_host_key(const std::string& key, const std::string& where);
+
 }  // namespace adaptdl::launch

@@ -209,11 +209,11 @@ void Launcher::on_step(int64_t step) {
   const auto& wanted = options_.replicas_at;
   for (; next_replicas_at_ < wanted.size() && step >= wanted[next_replicas_at_].first;
        ++next_replicas_at_) {
-    request_target(view_, wanted[next_replicas_at_].second, "replicas-at", rendezvous_);
+    ask_for(wanted[next_replicas_at_].second, "replicas-at");
   }
 }
 
-// A replica for each slot while it exists.
+// A replica for each slot while it exists, unless somebody has asked for fewer.
 AgentServer::Events Launcher::host_events() {
   return {[this](const AgentServer::Slots& slots, const std::string& host) {
             report_.talk(fmt::format("host {} has joined with {} slot{}", host, slots.size(),
@@ -243,9 +243,16 @@ bool Launcher::waits_for_hosts() {
   return true;
 }
 
+void Launcher::ask_for(int replicas, const char* cause) {
+  asked_for_ = replicas;
+  request_target(view_, replicas, cause, rendezvous_);
+}
+
+// Whoever has asked for fewer keeps them.
 void Launcher::set_host_slots() {
   if (end_.ending()) return;
-  request_target(view_, static_cast<int>(rendezvous_.slots.size()), "hosts", rendezvous_);
+  const int slots = static_cast<int>(rendezvous_.slots.size());
+  request_target(view_, std::min(slots, asked_for_.value_or(slots)), "hosts", rendezvous_);
 }
 
 nlohmann::json Launcher::status() const {
@@ -280,7 +287,7 @@ RunSlots Launcher::slots() const {
 int Launcher::scale(const ScaleRequest& request) {
   const int before = view_.target;
   if (request.slots) rendezvous_.slots = *request.slots;
-  request_target(view_, request.replicas, "scale", rendezvous_);
+  ask_for(request.replicas, "scale");
   return before;
 }
 

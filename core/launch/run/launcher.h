@@ -45,6 +45,7 @@ class Launcher : private RunControl {
 
   // Changes of the target.
   void on_step(int64_t step);
+  void ask_for(int replicas, const char* cause);
   void set_host_slots();
   AgentServer::Events host_events();
   bool waits_for_hosts();
@@ -74,6 +75,7 @@ class Launcher : private RunControl {
   std::optional<TimePoint> deadline_;  // of the newest decision
   std::string reason_;                 // of the newest decision
   size_t next_replicas_at_ = 0;
+  std::optional<int> asked_for_;  // replicas; of several hosts there may be fewer slots
 };
 
 }  // namespace adaptdl::launch
