@@ -211,9 +211,8 @@ RemotePart::RemotePart(const Arguments& arguments, const launch::RunOptions& opt
     ssh.arguments.push_back("--");
     ssh.arguments.insert(ssh.arguments.end(), options.arguments.begin(), options.arguments.end());
   }
-  for (const char* name : {"ADAPTDL_LIBTORCH", "ADAPTDL_WORKER"}) {
-    if (const auto value = environment_variable(name)) ssh.environment.emplace_back(name, *value);
-  }
+  ssh.worker = environment_variable("ADAPTDL_WORKER").value_or("");
+  ssh.libtorch = options.libtorch_dir;
   ssh.key = options.hosts->secret;
   if (arguments.given("rdzv-endpoint")) {
     ssh.address = launch::parse_meeting_point(arguments.text("rdzv-endpoint")).host;

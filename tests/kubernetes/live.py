@@ -135,7 +135,7 @@ def finishes(trainer):
     with open(model, "rb") as file:
         check(file.read(2) == b"PK", "it is a model")
     said = user.run("logs", name)
-    check("has joined (slot 1)" in said and "finished" in said, "what its log tells", said)
+    check("has joined with 1 slot" in said and "finished" in said, "what its log tells", said)
     check_charts(os.path.join(world.folder, "volume-" + volume), 100)
 
 

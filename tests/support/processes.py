@@ -6,6 +6,7 @@ import shlex
 import signal
 import socket
 import subprocess
+import time
 
 from .checks import PATIENCE, Failed, check, shortened
 
@@ -110,13 +111,24 @@ def cpu_s(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def environment_of(pid):
+    """What a process was started with. The kernel shows nothing while it starts a program."""
+    for _ in range(10):
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            text = file.read()
+        if text or not os.path.exists(f"/proc/{pid}/exe"):  # the kernel's own have neither
+            break
+        time.sleep(0.01)
+    return text.split(b"\0")
+
+
 def carriers(mark, value):
     """Running processes that were started with this environment variable."""
     wanted = f"{mark}={value}".encode()
     found = []
     for pid in all_pids():
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-            fields = stat_fields(pid) if wanted in file.read().split(b"\0") else None
+        with contextlib.suppress(OSError):
+            fields = stat_fields(pid) if wanted in environment_of(pid) else None
             if fields and fields[0] != "Z":
                 found.append(pid)
     return found

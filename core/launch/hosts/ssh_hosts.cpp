@@ -180,14 +180,18 @@ struct SshHosts::Impl {
     } else {
       script += fmt::format("a={}; ", shell_quoted(options.address));
     }
-    script += fmt::format("{}{}; exec env", kFolder, digest);
-    for (const auto& [name, value] : options.environment) {
-      script += " " + shell_quoted(name + "=" + value);
+    if (!options.libtorch.empty()) {
+      const std::string folder = shell_quoted(options.libtorch);
+      script += fmt::format("test ! -d {} || export ADAPTDL_LIBTORCH={}; ", folder, folder);
+    }
+    if (!options.worker.empty()) {
+      script += fmt::format("export ADAPTDL_WORKER={}; ", shell_quoted(options.worker));
     }
     script += fmt::format(
-        " \"$d/adaptdl\" run {} --nnodes 1:{} --rdzv-endpoint \"$a:{}\" --node-rank 1 --rdzv-key - "
-        "--replicas {}",
-        shell_quoted(options.program), kMostHosts, options.port, remote.host.slots);
+        "{}{}; exec \"$d/adaptdl\" run {} --nnodes 1:{} --rdzv-endpoint \"$a:{}\" --node-rank 1 "
+        "--rdzv-key - --replicas {}",
+        kFolder, digest, shell_quoted(options.program), kMostHosts, options.port,
+        remote.host.slots);
     for (const std::string& argument : options.arguments) script += " " + shell_quoted(argument);
     return script;
   }

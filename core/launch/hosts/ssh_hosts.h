@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/launch/io/output_queue.h"
@@ -24,9 +23,10 @@ struct SshHostsOptions {
   std::vector<std::string> ssh;        // the client and its flags, before ours
   std::string program;                 // an absolute path, the same everywhere
   std::vector<std::string> arguments;  // of `adaptdl run`, besides the program and what is below
-  std::vector<std::pair<std::string, std::string>> environment;  // changes on the hosts
-  std::string key;                                               // the run's secret
-  std::string address;  // of the launcher; "": as the hosts see where ssh comes from
+  std::string worker;                  // ADAPTDL_WORKER on the hosts; "": unset
+  std::string libtorch;  // a folder, for hosts that have it, too; others look for their own
+  std::string key;       // the run's secret
+  std::string address;   // of the launcher; "": as the hosts see where ssh comes from
   uint16_t port = 0;
 };
 
