@@ -12,6 +12,7 @@
 #include "cli/embedded.h"
 #include "cli/frame/output.h"
 #include "cli/show/display.h"
+#include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/process.h"
 #include "core/cluster/kubernetes/pod_run.h"
@@ -49,6 +50,11 @@ int run_run(const Arguments& arguments) {
   std::string charts_folder = arguments.text("tensorboard");
   std::shared_ptr<kubernetes::HintPoster> hints;
   if (const auto pod = kubernetes::pod_run(); pod && !options.evaluate) {
+    for (const char* flag : {"hosts", "nnodes"}) {
+      if (!arguments.given(flag)) continue;
+      throw UsageError(
+          fmt::format("--{}: in a job, its replicas are on other hosts anyway.", flag));
+    }
     kubernetes::set_pod_options(
         *pod, [&](const char* flag) { return arguments.given(flag); }, options);
     if (pod->rank != 0) return kubernetes::run_pod_agent(*pod, options, talk_to);
