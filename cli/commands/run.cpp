@@ -49,6 +49,7 @@ int run_run(const Arguments& arguments) {
   const launch::Talk talk_to = [display](const std::string& line) { display->talk(line); };
   std::string charts_folder = arguments.text("tensorboard");
   std::shared_ptr<kubernetes::HintPoster> hints;
+  std::optional<HostOfRun> host;
   if (const auto pod = kubernetes::pod_run(); pod && !options.evaluate) {
     for (const char* flag : {"hosts", "nnodes"}) {
       if (!arguments.given(flag)) continue;
@@ -61,8 +62,9 @@ int run_run(const Arguments& arguments) {
     hints = std::make_shared<kubernetes::HintPoster>(*pod, talk_to);
     if (!arguments.given("tensorboard")) charts_folder = kubernetes::pod_tensorboard_folder();
     options.on_hints = [&](const Json& newest) { hints->post(newest); };
-  } else if (const auto host = host_of_run(arguments, options, talk_to); host && !host->leads) {
-    return run_host(*host, options, talk_to);
+  } else {
+    host = host_of_run(arguments, options, talk_to);
+    if (host && !host->leads) return run_host(*host, options, talk_to);
   }
   const auto stream = std::make_shared<JsonStream>(arguments.integer("step-events"));
   std::shared_ptr<launch::TensorBoard> charts;
@@ -83,7 +85,7 @@ int run_run(const Arguments& arguments) {
                               options.checkpoint_dir.empty() ? "no folder" : options.checkpoint_dir,
                               options.log_dir.empty() ? "no folder" : options.log_dir));
   }
-  RemotePart remote(arguments, options, talk_to);
+  RemotePart remote(host, arguments, options, talk_to);
   const int code = remote.finish(launch::run(options, sinks, talk_to));
 
   RunState state = display->finish();

@@ -113,38 +113,30 @@ void meet(const Arguments& arguments, HostOfRun& host, launch::HostsOptions& hos
   host.leads = leads(arguments, host.meeting_point, hosts, talk);
 }
 
-std::vector<launch::SshHost> all_hosts(const Arguments& arguments) {
-  const int replicas = launch::parse_replicas(arguments.text("replicas"), available_cores()).max;
-  return launch::parse_ssh_hosts(arguments.text("hosts"), replicas);
-}
-
-std::vector<launch::SshHost>::const_iterator own_host(const std::vector<launch::SshHost>& hosts) {
-  return std::ranges::find_if(hosts, [](const launch::SshHost& host) {
-    return launch::is_this_machine(host.name.substr(host.name.find('@') + 1));
-  });
-}
-
 // Nobody but the agents that we start knows the key, or needs to.
-void lead_by_ssh(const Arguments& arguments, launch::HostsOptions& hosts) {
+void lead_by_ssh(const Arguments& arguments, HostOfRun& host, launch::HostsOptions& hosts) {
   for (const char* flag : {"node-rank", "rdzv-key"}) {
     if (!arguments.given(flag)) continue;
     throw UsageError(fmt::format("--{}: not with --hosts, which starts all hosts itself.", flag));
   }
-  const std::vector<launch::SshHost> all = all_hosts(arguments);
-  const auto own = own_host(all);
-  if (own == all.end()) {
+  host.others = launch::parse_ssh_hosts(arguments.text("hosts"), hosts.slots);
+  if (!arguments.given("nnodes")) hosts.least = hosts.most = static_cast<int>(host.others.size());
+  const auto own = std::ranges::find_if(host.others, [](const launch::SshHost& each) {
+    return launch::is_this_machine(each.name.substr(each.name.find('@') + 1));
+  });
+  if (own == host.others.end()) {
     throw UsageError(
         "--hosts: this machine leads the run and must be one of them, as localhost for example; "
         "or type the command on one of them.");
   }
   hosts.slots = own->slots;
-  if (!arguments.given("nnodes")) hosts.least = hosts.most = static_cast<int>(all.size());
+  host.others.erase(own);
   hosts.secret = to_hex(random_bytes(32));
-  uint16_t port = 0;
   if (arguments.given("rdzv-endpoint")) {
-    port = launch::parse_meeting_point(arguments.text("rdzv-endpoint")).port;
+    host.meeting_point = launch::parse_meeting_point(arguments.text("rdzv-endpoint"));
   }
-  hosts.listener = std::make_shared<Fd>(launch::listen_tcp(port));
+  hosts.listener = std::make_shared<Fd>(launch::listen_tcp(host.meeting_point.port));
+  host.leads = true;
 }
 
 }  // namespace
@@ -172,8 +164,7 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
   hosts.most = *nodes.max;
   hosts.terms = terms_of(options);
   if (arguments.given("hosts")) {
-    lead_by_ssh(arguments, hosts);
-    host.leads = true;
+    lead_by_ssh(arguments, host, hosts);
   } else {
     meet(arguments, host, hosts, talk);
   }
@@ -185,12 +176,11 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
   return host;
 }
 
-RemotePart::RemotePart(const Arguments& arguments, const launch::RunOptions& options,
-                       const launch::Talk& talk) {
-  if (!arguments.given("hosts")) return;
+RemotePart::RemotePart(const std::optional<HostOfRun>& host, const Arguments& arguments,
+                       const launch::RunOptions& options, const launch::Talk& talk) {
+  if (!host || host->others.empty()) return;
   launch::SshHostsOptions ssh;
-  ssh.hosts = all_hosts(arguments);
-  ssh.hosts.erase(own_host(ssh.hosts));
+  ssh.hosts = host->others;
   for (const std::string& word : split(environment_variable("ADAPTDL_SSH").value_or("ssh"), ' ')) {
     if (!word.empty()) ssh.ssh.push_back(word);
   }
@@ -214,9 +204,7 @@ RemotePart::RemotePart(const Arguments& arguments, const launch::RunOptions& opt
   ssh.worker = environment_variable("ADAPTDL_WORKER").value_or("");
   ssh.libtorch = options.libtorch_dir;
   ssh.key = options.hosts->secret;
-  if (arguments.given("rdzv-endpoint")) {
-    ssh.address = launch::parse_meeting_point(arguments.text("rdzv-endpoint")).host;
-  }
+  ssh.address = host->meeting_point.host;
   ssh.port = launch::port_of(options.hosts->listener->get());
   const int least = options.hosts->least;
   hosts_ = std::make_unique<launch::SshHosts>(std::move(ssh), talk);
@@ -242,10 +230,12 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options, const lau
   agent.host = host_name();
   agent.check_folder = true;
   agent.leash = host.leash;
-  agent.advice = fmt::format(
-      ". All hosts of a run need the same {}: copy it from the host that leads, and give all the "
-      "same --name",
-      host.key_file);
+  if (!host.key_file.empty()) {
+    agent.advice = fmt::format(
+        ". All hosts of a run need the same {}: copy it from the host that leads, and give all the "
+        "same --name",
+        host.key_file);
+  }
   agent.find_launcher = [&] { return host.meeting_point; };
   make_durable_directories(options.output_dir);  // which this host may not share
   const int code = launch::run_agent(agent, talk);

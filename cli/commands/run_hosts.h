@@ -6,6 +6,8 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "cli/frame/parse.h"
 #include "core/launch/hosts/agent.h"
@@ -15,10 +17,11 @@
 namespace adaptdl::cli {
 
 struct HostOfRun {
-  bool leads = false;  // this process is the launcher; otherwise an agent
-  launch::LauncherAddress meeting_point;
-  std::string key_file;
-  int leash = -1;  // AgentOptions
+  bool leads = false;                     // this process is the launcher; otherwise an agent
+  launch::LauncherAddress meeting_point;  // "": with --hosts, where ssh comes from
+  std::string key_file;                   // "": the key is not in a file
+  int leash = -1;                         // AgentOptions
+  std::vector<launch::SshHost> others;    // that this process starts
 };
 
 // This host's part, and sets `options.hosts`; nothing for a run on one machine. Throws UsageError
@@ -29,8 +32,8 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
 // The others of --hosts. Throws Error if fewer are ready than the run needs.
 class RemotePart {
  public:
-  RemotePart(const Arguments& arguments, const launch::RunOptions& options,
-             const launch::Talk& talk);
+  RemotePart(const std::optional<HostOfRun>& host, const Arguments& arguments,
+             const launch::RunOptions& options, const launch::Talk& talk);
   // Ends them. The run's exit code, given the launcher's: it fails if it lacked hosts for good.
   int finish(int code);
 

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/pipe.h"
 #include "core/base/poll.h"
 #include "core/base/program_path.h"
 
@@ -171,9 +172,7 @@ void mark_close_on_exec(int from, int limit) {
 
 // The child, or the step that failed in it.
 std::pair<Child, Report> attempt(Plan& plan) {
-  int pipe_fds[2];
-  if (pipe2(pipe_fds, O_CLOEXEC) != 0) fail_errno(errno, "cannot create a pipe");
-  Fd reader(pipe_fds[0]), writer(pipe_fds[1]);
+  auto [reader, writer] = Pipe();
 
   // Our signal handlers must not run in the child before it has reset them.
   sigset_t all, before;
@@ -293,9 +292,7 @@ CapturedRun run_and_capture(SpawnOptions options, Seconds timeout, bool with_std
                             size_t max_bytes) {
   const TimePoint deadline =
       Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(timeout);
-  int pipe_fds[2];
-  if (pipe2(pipe_fds, O_CLOEXEC) != 0) fail_errno(errno, "cannot create a pipe");
-  Fd reader(pipe_fds[0]), writer(pipe_fds[1]);
+  auto [reader, writer] = Pipe();
   options.descriptors.emplace_back(writer.get(), 1);
   if (with_stderr) options.descriptors.emplace_back(writer.get(), 2);
   Child child = spawn(options);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
+#include "core/base/pipe.h"
 
 namespace adaptdl {
 
@@ -25,10 +26,9 @@ void on_signal(int number) {
 
 SignalCatcher::SignalCatcher(const std::vector<int>& signals) {
   ADAPTDL_CHECK(signal_pipe.load() < 0);
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail_errno(errno, "cannot create a pipe");
-  reader_ = Fd(ends[0]);
-  writer_ = Fd(ends[1]);
+  Pipe pipe(O_NONBLOCK);
+  reader_ = std::move(pipe.reader);
+  writer_ = std::move(pipe.writer);
   signal_pipe = writer_.get();
   const auto install = [this](int number, void (*handler)(int)) {
     struct sigaction action {

@@ -1,12 +1,11 @@
 #include "core/oci/credentials.h"
 
-#include <fcntl.h>
 #include <optional>
-#include <unistd.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/base/pipe.h"
 #include "core/base/process.h"
 #include "core/base/system.h"
 #include "core/formats/base64.h"
@@ -63,10 +62,7 @@ bool is_helper_name(const std::string& name) {
 std::optional<Credential> ask_helper(const std::string& name, const std::string& key) {
   const std::string program = "docker-credential-" + name;
   try {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "cannot create a pipe");
-    const Fd reader(ends[0]);
-    Fd writer(ends[1]);
+    auto [reader, writer] = Pipe();
     write_all(writer.get(), key, program);  // a name fits into any pipe
     writer.reset();
     SpawnOptions options;

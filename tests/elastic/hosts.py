@@ -16,7 +16,7 @@ def comes_and_goes(folder, draw):
         hosts = Hosts(folder, supervisor)
         settings = ("--set", "epochs=30")
         early = hosts.pod(1, *settings)  # before there is a run to join
-        wait_until(lambda: "cannot reach the launcher yet" in early.said(), "an agent that waits")
+        early.says("cannot reach the launcher yet")
         run = hosts.pod(0, *settings)
         run.wait_step(3)
         supervisor.addresses = ["127.0.0.1", "127.0.0.1"]
@@ -76,8 +76,7 @@ def launcher_goes(folder, draw):
         run.wait_replicas(2)
         # Launcher killed: the agent ends its replica, seeks a new launcher, and exits on SIGTERM.
         kill(run.process.pid)
-        wait_until(lambda: "lost the connection to the launcher" in other.said(),
-                   "an agent that noticed")
+        other.says("lost the connection to the launcher")
         wait_until(lambda: not worker_of(other), "no replica without a launcher")
         other.signal(signal.SIGTERM)
         check(other.end() == 143, "an agent without a launcher does not leave")
@@ -132,8 +131,7 @@ def strangers(folder, draw):
         loud = socket.create_connection(("127.0.0.1", hosts.port))
         loud.sendall(b"GET / HTTP/1.1\r\n\r\n" * 100)
         other = hosts.pod(1, link_key=TOKEN)  # the token alone, which requests carry
-        wait_until(lambda: "is not this run's launcher: it has another key" in other.said(),
-                   "an agent with another key")
+        other.says("is not this run's launcher: it has another key")
         run.wait_steps_more(20)
         check(run.of("generation")[-1]["to"] == 1, "a stranger joined")
         other.signal(signal.SIGTERM)

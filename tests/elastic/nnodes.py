@@ -39,24 +39,20 @@ class Site:
             XDG_CONFIG_HOME=self.folder.file(f"config-{host}"))
 
 
-def says(run, sentence):
-    wait_until(lambda: sentence in run.said(), sentence, tell=run.said)
-
-
 def meets(folder, draw):
-    """The host that the endpoint names leads, and waits for MIN; others come, also before it, and
-    go; there are never more than MAX; all end with the run."""
+    """The host that the endpoint names leads, and waits for MIN; others come and go; there are never
+    more than MAX; all end with the run."""
     with Site(folder, 4) as site:
         run = site.run(0, "2:3", "--set", "epochs=30")
         site.share_key()
-        says(run, f"waiting for hosts: 1 of at least 2 are here (TCP port {site.port})")
+        run.says(f"waiting for hosts: 1 of at least 2 are here (TCP port {site.port})")
         check(not run.of("generation"), "it does not wait for the second host")
         others = [site.run(1, "2:3", "--set", "epochs=30", "--replicas", "2")]
         check(run.wait_event("generation")["to"] == 3, "not all replicas start together")
         others.append(site.run(2, "2:3", "--set", "epochs=30"))
         run.wait_replicas(4)
         late = site.run(3, "2:3", "--set", "epochs=30")
-        says(late, "cannot join the run yet: the run has 3 hosts already, as many as it takes")
+        late.says("cannot join the run yet: the run has 3 hosts already, as many as it takes")
 
         seen = run.count()
         others[0].signal(signal.SIGTERM)
@@ -73,22 +69,25 @@ def meets(folder, draw):
         run.expect_end(0, 300)
         for other in (late, again):
             check(other.end() == 0, "a host of a finished run")
-            says(other, "this host's part of run slow has ended, with exit code 0")
+            other.says("this host's part of run slow has ended, with exit code 0")
         run.check_steps(last=1200)
         check("does not share" not in late.said(), "says that a shared folder is none")
 
 
 def before_the_leader(folder, draw):
-    """A host waits for the one that leads; by --node-rank any host may, and a stop of it stops
-    all. Then the same commands go on where they stopped."""
+    """A host waits for the one that leads, also the one that the endpoint names if --node-rank says
+    that it does not; a stop of the leader stops all. Then the same commands go on where they
+    stopped."""
     with Site(folder, 2) as site:
         early = site.run(0, "2", *NEVER, "--node-rank", "1")
         site.share_key()
-        says(early, "cannot reach the launcher yet")
+        early.says("cannot reach the launcher yet")
         early.signal(signal.SIGINT)
         check(early.end() == 130, "Ctrl-C before there is a launcher")
 
-        run, other = (site.run(host, "2", *NEVER) for host in (0, 1))
+        other = site.run(1, "2", *NEVER)
+        other.says("cannot reach the launcher yet")
+        run = site.run(0, "2", *NEVER)
         run.wait_replicas(2)
         run.wait_steps_more(5)
         run.signal(signal.SIGINT)
@@ -114,8 +113,8 @@ def refused(folder, draw):
     with Site(folder, 3) as site:
         run = site.run(0, "1:3", *NEVER)
         stranger = site.run(1, "1:3", *NEVER)
-        says(stranger, "is not this run's launcher: it has another key")
-        says(stranger, f"All hosts of a run need the same {site.key(1)}: copy it from the host "
+        stranger.says("is not this run's launcher: it has another key")
+        stranger.says(f"All hosts of a run need the same {site.key(1)}: copy it from the host "
                        "that leads")
         stranger.signal(signal.SIGTERM)
         check(stranger.end() == 143, "a stranger does not end")
@@ -126,15 +125,15 @@ def refused(folder, draw):
                 ((*NEVER, "--plain-links"), "its --plain-links is given, that of the")):
             other = site.run(1, "1:3", *words)
             check(other.end() == 1, "a host with another command does not fail")
-            says(other, f"the launcher refuses this host: {sentence}")
+            other.says(f"the launcher refuses this host: {sentence}")
         os.chmod(site.key(2), 0o644)
         open_key = site.run(2, "1:3", *NEVER)
         check(open_key.end() == 1, "a key that all can read is taken")
-        says(open_key, "others can read this key")
+        open_key.says("others can read this key")
         check(all(e["to"] == 1 for e in run.of("generation")), "a stranger joined")
 
         apart = site.run(1, "1:3", *NEVER, "--checkpoint-dir", folder.file("elsewhere"))
-        says(apart, "this host does not share the launcher's checkpoint folder")
+        apart.says("this host does not share the launcher's checkpoint folder")
         run.wait_replicas(2)
         run.wait_steps_more(3)
         run.request(request="cancel")
@@ -154,7 +153,7 @@ def scaled(folder, draw):
         run.request(request="scale", replicas=3)
         run.wait_replicas(3, after=seen)
         late = site.run(2, "1:3", *NEVER)
-        says(late, "joined the run")
+        late.says("joined the run")
         run.wait_steps_more(5)
         check(run.of("generation")[-1]["to"] == 3, "a host that comes changes what was asked for")
         for host in (other, late):

@@ -57,10 +57,6 @@ class Site:
                                before=self.network.on(0), ADAPTDL_SSH=self.ssh.client)
 
 
-def says(run, sentence):
-    wait_until(lambda: sentence in run.said(), sentence, tell=run.said)
-
-
 def trains(folder, draw):
     """All hosts train, as many replicas as each is to have; the binary goes where it is not; at the
     end nothing runs anywhere."""
@@ -68,7 +64,7 @@ def trains(folder, draw):
         run = site.run(site.hosts(1, 2, 1), "--set", "epochs=5")
         check(run.wait_event("generation")["to"] == 4, "not all replicas start together")
         for host in (1, 2):
-            says(run, f"{site.network.address(host)}: copying adaptdl to it")
+            run.says(f"{site.network.address(host)}: copying adaptdl to it")
             check(len(site.copied(host)) == 1, "the binary is not in the host's cache")
         run.expect_end(0)
         run.check_steps(last=200)
@@ -95,8 +91,8 @@ def copies(folder, draw):
         site.servers[1].wait()
         site.serve(1, hide=hidden)
         run = site.run(site.hosts(1, 1), "--set", "epochs=2", *DATA, program=program)
-        says(run, f"{site.network.address(1)}: copying {program} to it")
-        says(run, "this host does not share the launcher's checkpoint folder")
+        run.says(f"{site.network.address(1)}: copying {program} to it")
+        run.says("this host does not share the launcher's checkpoint folder")
         run.expect_end(0)
         check(run.of("generation")[0]["to"] == 2, "not all replicas start together")
         run.check_steps()
@@ -113,7 +109,7 @@ def comes_again(folder, draw):
         for pid in site.there(1):
             kill(pid)
         run.wait_replicas(2, after=seen)
-        says(run, f"{site.network.address(1)}: was killed, or the connection is lost; trying again")
+        run.says(f"{site.network.address(1)}: was killed, or the connection is lost; trying again")
         seen = run.count()
         run.wait_replicas(3, after=seen)
         run.wait_steps_more(3)
@@ -128,10 +124,10 @@ def refused(folder, draw):
         site.servers[2].wait()
         run = site.run(site.hosts(1, 1, 1), *NEVER)
         check(run.end() == 1, "a run without a host it needs")
-        says(run, f"{site.network.address(2)}: ssh: ")
-        says(run, f"`{site.ssh.client} {site.network.address(2)} true` must work without a "
+        run.says(f"{site.network.address(2)}: ssh: ")
+        run.says(f"`{site.ssh.client} {site.network.address(2)} true` must work without a "
                   "question")
-        says(run, "2 of at least 3 hosts are ready; --nnodes MIN:MAX starts with fewer")
+        run.says("2 of at least 3 hosts are ready; --nnodes MIN:MAX starts with fewer")
 
         run = site.run(site.hosts(1, 1, 1), "--nnodes", "2:3", *NEVER)
         run.wait_replicas(2)
@@ -147,7 +143,7 @@ def refused(folder, draw):
         site.serve(1, hide=folder.file("home-0"))
         run = site.run(site.hosts(1, 1), *NEVER)
         check(run.end() == 1, "a run whose other host cannot take part")
-        says(run, f"{site.network.address(1)}: does not take part in the run (exit code 1)")
+        run.says(f"{site.network.address(1)}: does not take part in the run (exit code 1)")
 
 
 if not SSHD:

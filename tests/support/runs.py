@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 
-from .checks import PATIENCE, Failed, check, shortened
+from .checks import PATIENCE, Failed, check, shortened, wait_until
 from .files import read
 from .processes import kill_child
 from .sockets import ask
@@ -45,6 +45,10 @@ class Run:
 
     def said(self):
         return read(self.log)
+
+    def says(self, sentence, timeout=PATIENCE):
+        """Waits until it has said that on standard error."""
+        wait_until(lambda: sentence in self.said(), sentence, timeout, tell=self.said)
 
     # ---- waiting
 

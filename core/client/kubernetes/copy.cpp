@@ -1,10 +1,8 @@
 #include "core/client/kubernetes/copy.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <exception>
-#include <fcntl.h>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/interruption.h"
+#include "core/base/pipe.h"
 #include "core/client/job_tar.h"
 #include "core/client/kubernetes/exec.h"
 #include "core/client/kubernetes/pods.h"
@@ -34,16 +33,6 @@ constexpr Seconds kPodInterval{0.3};
 constexpr Seconds kEndTold{5};  // within which a node reports that a replica has ended
 constexpr int kMostPods = 5;    // replicas that may end before copying fails
 constexpr size_t kMostErrors = 64u << 10, kMostComplaint = 2000;
-
-struct Pipe {
-  Fd reader, writer;
-  Pipe() {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "cannot create a pipe");
-    reader = Fd(ends[0]);
-    writer = Fd(ends[1]);
-  }
-};
 
 // A pod with the job's storage; the destructor removes it. Create it after signals are caught, so
 // that it is always removed.

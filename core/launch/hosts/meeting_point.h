@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/fd.h"
 #include "core/launch/hosts/agent.h"
 
 namespace adaptdl::launch {

@@ -13,10 +13,12 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
+#include "core/base/pipe.h"
 #include "core/base/poll.h"
 #include "core/base/process.h"
 #include "core/base/text.h"
 #include "core/launch/hosts/agent_link.h"
+#include "core/launch/io/replica_console.h"
 
 namespace adaptdl::launch {
 namespace {
@@ -198,43 +200,35 @@ struct SshHosts::Impl {
 
   // One life of a host's agent; returns how it ended.
   ExitStatus live(const Remote& remote) {
-    int ends[2], words[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "pipe");
-    const Fd key_out(ends[0]);
-    Fd leash(ends[1]);
-    if (::pipe2(words, O_CLOEXEC) != 0) fail_errno(errno, "pipe");
-    const Fd output(words[0]);
-    Fd output_in(words[1]);
+    Pipe leash, output;
     SpawnOptions spawned = command(remote, agent_script(remote));
-    spawned.descriptors = {{key_out.get(), 0}, {output_in.get(), 1}, {output_in.get(), 2}};
+    spawned.descriptors = {
+        {leash.reader.get(), 0}, {output.writer.get(), 1}, {output.writer.get(), 2}};
     Child child = spawn(spawned);
-    output_in.reset();
-    const std::string key = options.key + "\n";  // fits into a pipe
-    if (::write(leash.get(), key.data(), key.size()) < 0) fail_errno(errno, "pipe");
-    std::string line;
+    output.writer.reset();
+    write_all(leash.writer.get(), options.key + "\n", remote.host.name);  // fits into any pipe
+    LineSplitter lines;
     std::optional<TimePoint> end_by;
     for (bool open = true; open;) {
       if (!end_by && stops_within({})) {
-        leash.reset();  // an agent whose run has ended is gone already
+        leash.writer.reset();  // an agent whose run has ended is gone already
         end_by = Monotonic::now() + kEndPatience;
       }
       if (end_by && Monotonic::now() >= *end_by) {
         child.send_signal(SIGKILL);
         break;
       }
-      std::vector<pollfd> waits{{output.get(), POLLIN, 0}, {stop_out.get(), POLLIN, 0}};
+      std::vector<pollfd> waits{{output.reader.get(), POLLIN, 0},
+                                {stopped.reader.get(), POLLIN, 0}};
       if (end_by) waits.pop_back();
       poll_until(waits, end_by.value_or(TimePoint::max()));
       if (waits.front().revents == 0) continue;
       char bytes[4096];
-      const ssize_t n = ::read(output.get(), bytes, sizeof bytes);
+      const ssize_t n = ::read(output.reader.get(), bytes, sizeof bytes);
       open = n > 0;
-      for (const char c : std::string_view(bytes, n > 0 ? static_cast<size_t>(n) : 0)) {
-        if (c != '\n' && line.size() < kMaxLine) {
-          line += c;
-          continue;
-        }
-        say(remote, without_controls(std::exchange(line, "")));
+      const std::string_view come(bytes, open ? static_cast<size_t>(n) : 0);
+      for (const std::string& line : split(lines.take(come, ""), '\n')) {
+        if (!line.empty()) say(remote, without_controls(line));
       }
     }
     return child.wait();
@@ -273,7 +267,7 @@ struct SshHosts::Impl {
   const SshHostsOptions options;
   const Talk talk_to;
   std::vector<Remote> remotes;
-  Fd stop_out, stop_in;
+  Pipe stopped;  // its writer is closed then
   std::string digest;
   std::mutex mutex;
   std::condition_variable changed;
@@ -293,7 +287,7 @@ SshHosts::~SshHosts() {
     impl_->stop = true;
   }
   impl_->changed.notify_all();
-  impl_->stop_in.reset();
+  impl_->stopped.writer.reset();
 }
 
 int SshHosts::ready() const {
@@ -303,10 +297,6 @@ int SshHosts::ready() const {
 }
 
 void SshHosts::start(int least, std::function<void()> lost) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "pipe");
-  impl_->stop_out = Fd(ends[0]);
-  impl_->stop_in = Fd(ends[1]);
   impl_->least = least;
   impl_->lost = std::move(lost);
   impl_->left = static_cast<int>(impl_->remotes.size());

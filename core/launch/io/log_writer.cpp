@@ -14,6 +14,8 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
+#include "core/base/pipe.h"
+#include "core/base/poll.h"
 #include "core/base/text.h"
 
 namespace adaptdl::launch {
@@ -40,11 +42,10 @@ std::vector<std::string> last_lines(const std::string& text, int count) {
 
 // Returns the write end.
 Fd new_pipe(Fd& reader) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "cannot create a pipe");
-  reader = Fd(ends[0]);
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);  // only this end
-  return Fd(ends[1]);
+  Pipe pipe;
+  set_nonblocking(pipe.reader.get());  // only this end
+  reader = std::move(pipe.reader);
+  return std::move(pipe.writer);
 }
 
 }  // namespace

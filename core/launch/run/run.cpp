@@ -26,9 +26,12 @@ RunOptions complete(RunOptions options, const std::string& scratch) {
     options.replicas_at.erase(options.replicas_at.begin());
   }
   check_bounds(replicas);
-  if (options.hosts) {
-    options.slots.resize(static_cast<size_t>(options.hosts->slots));
+  const auto number_slots = [&](int count) {
+    options.slots.resize(static_cast<size_t>(count));
     std::iota(options.slots.begin(), options.slots.end(), 0);
+  };
+  if (options.hosts) {
+    number_slots(options.hosts->slots);
     options.slots_per_replica = 1;
     options.replicas = {1, options.hosts->slots, options.hosts->slots};
   }
@@ -39,8 +42,7 @@ RunOptions complete(RunOptions options, const std::string& scratch) {
       throw UsageError(
           fmt::format("{} replicas requested, each with a GPU; there are {}", most, options.gpus));
     }
-    options.slots.resize(static_cast<size_t>(options.gpus));
-    std::iota(options.slots.begin(), options.slots.end(), 0);
+    number_slots(options.gpus);
   }
   check_slots(options.slots, options.slots_per_replica, replicas.initial);
   const auto otherwise = [](std::string& path, const std::string& fallback) {
