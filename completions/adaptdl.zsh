@@ -410,9 +410,9 @@ _adaptdl() {
     '--device[Device to train on; auto uses GPUs if the worker and LibTorch support them. Of a command\: gpu shows each replica one GPU, cpu none, auto all.]:cpu|gpu|auto:(cpu gpu auto)' \
     '--threads[Threads of each replica; 0 divides the cores among the replicas.]:N: ' \
     '--hosts[Train on these hosts together, with N replicas on each, by default --replicas. This machine is one of them, and starts the others over ssh.]:HOST\[\:N\],...: ' \
-    '--nnodes[Number of hosts that train together, each with --replicas replicas; run the same command on each. Training starts when MIN are there.]:N|MIN\:MAX: ' \
-    '--rdzv-endpoint[With --nnodes\: the host that leads the run, and a free port on it, by default 29400.]:HOST\[\:PORT\]: ' \
-    '--node-rank[With --nnodes\: 0 leads, whatever the name of this host; others do not. Default\: the host that --rdzv-endpoint names leads.]:N: ' \
+    '--nnodes[Number of hosts that train together, each with --replicas replicas; run the same command on each. Training starts when MIN are there. In srun and mpirun all tasks by default.]:N|MIN\:MAX: ' \
+    '--rdzv-endpoint[With --nnodes\: the host that leads the run, and a free port on it, by default 29400. Without it, hosts meet by --checkpoint-dir and --node-rank.]:HOST\[\:PORT\]: ' \
+    '--node-rank[With --nnodes\: 0 leads, whatever the name of this host; others do not. Default\: the task'\''s rank in srun and mpirun; elsewhere the host that --rdzv-endpoint names leads.]:N: ' \
     '--rdzv-key[With --nnodes\: the key that all hosts of a run must have, made if there is none; - reads it from standard input, at whose end this host leaves. Default\: hosts.key in adaptdl'\''s configuration folder.]:FILE:_files' \
     '--plain-links[Replicas on different hosts exchange parameters and gradients unencrypted, for a network that you trust.]' \
     '--grace[Commands\: time from SIGTERM to SIGKILL, in which a checkpoint can be written.]:TIME: ' \

@@ -19,6 +19,7 @@
 #include "core/base/system.h"
 #include "core/base/text.h"
 #include "core/launch/client.h"
+#include "core/launch/hosts/parallel_task.h"
 #include "core/launch/paths.h"
 
 namespace adaptdl::cli {
@@ -261,6 +262,12 @@ launch::CommandOptions command_options(const Arguments& arguments) {
 }
 
 int run_as_command(const Arguments& arguments, launch::CommandOptions options) {
+  if (const auto task = launch::parallel_task(); task && !arguments.given("nnodes")) {
+    throw UsageError(fmt::format(
+        "a command's replicas are on one machine, but {} starts this {} times: start it once, or "
+        "with --nnodes 1 several runs that have nothing to do with each other.",
+        task->starter, task->count));
+  }
   raise_descriptor_limit();  // each replica needs some
   if (const int code = refuse_program(options.program)) return code;
   check_folders(options);

@@ -16,6 +16,7 @@
 #include "core/base/files.h"
 #include "core/base/process.h"
 #include "core/cluster/kubernetes/pod_run.h"
+#include "core/launch/hosts/slurm.h"
 #include "core/launch/run/run_tensorboard.h"
 
 namespace adaptdl::cli {
@@ -50,6 +51,7 @@ int run_run(const Arguments& arguments) {
   std::string charts_folder = arguments.text("tensorboard");
   std::shared_ptr<kubernetes::HintPoster> hints;
   std::optional<HostOfRun> host;
+  const launch::SlurmNotice slurm;
   if (const auto pod = kubernetes::pod_run(); pod && !options.evaluate) {
     for (const char* flag : {"hosts", "nnodes"}) {
       if (!arguments.given(flag)) continue;
@@ -65,6 +67,9 @@ int run_run(const Arguments& arguments) {
   } else {
     host = host_of_run(arguments, options, talk_to);
     if (host && !host->leads) return run_host(*host, options, talk_to);
+    if (const std::string advice = launch::unused_nodes(); !host && !advice.empty()) {
+      talk_to(advice);
+    }
   }
   const auto stream = std::make_shared<JsonStream>(arguments.integer("step-events"));
   std::shared_ptr<launch::TensorBoard> charts;
@@ -87,6 +92,7 @@ int run_run(const Arguments& arguments) {
   }
   RemotePart remote(host, arguments, options, talk_to);
   const int code = remote.finish(launch::run(options, sinks, talk_to));
+  if (host && host->folder) host->folder->end(code);
 
   RunState state = display->finish();
   if (charts && !state.already) state.charts_dir = absolute_path(charts_folder);
@@ -94,6 +100,7 @@ int run_run(const Arguments& arguments) {
   if (!arguments.json() && state.ended) {
     print(options.evaluate && code == 0 ? evaluation(state) : summary(state));
   }
+  if (code == static_cast<int>(ExitCode::terminated)) slurm.requeue_job(state.training, talk_to);
   return code == 0 && stream->broken() ? static_cast<int>(ExitCode::error) : code;
 }
 
@@ -192,17 +199,19 @@ Command run_command() {
                .value = "N|MIN:MAX",
                .fallback = "1",
                .doc = "Number of hosts that train together, each with --replicas replicas; run the "
-                      "same command on each. Training starts when MIN are there."},
+                      "same command on each. Training starts when MIN are there. In srun and "
+                      "mpirun all tasks by default."},
               {.name = "rdzv-endpoint",
                .kind = Kind::text,
                .value = "HOST[:PORT]",
                .doc = "With --nnodes: the host that leads the run, and a free port on it, by "
-                      "default 29400."},
+                      "default 29400. Without it, hosts meet by --checkpoint-dir and --node-rank."},
               {.name = "node-rank",
                .kind = Kind::integer,
                .value = "N",
                .doc = "With --nnodes: 0 leads, whatever the name of this host; others do not. "
-                      "Default: the host that --rdzv-endpoint names leads.",
+                      "Default: the task's rank in srun and mpirun; elsewhere the host that "
+                      "--rdzv-endpoint names leads.",
                .min = 0,
                .max = 1000000},
               {.name = "rdzv-key",

@@ -16,6 +16,7 @@
 #include "core/base/version.h"
 #include "core/job/replica_range.h"
 #include "core/launch/hosts/meeting_point.h"
+#include "core/launch/hosts/parallel_task.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -24,6 +25,7 @@ constexpr size_t kShownTerm = 60;   // bytes
 constexpr size_t kTail = 1u << 20;  // bytes
 constexpr size_t kDigits = 12;
 constexpr size_t kLongestKey = 4096;
+constexpr Seconds kPatience{120};  // with a launcher that nobody starts again
 
 std::string digest(const std::string& text) {
   return to_hex(sha256(bytes_of(text))).substr(0, kDigits);
@@ -88,14 +90,33 @@ bool leads(const Arguments& arguments, const launch::LauncherAddress& at,
   return true;
 }
 
-void meet(const Arguments& arguments, HostOfRun& host, launch::HostsOptions& hosts,
-          const launch::Talk& talk) {
-  const std::string endpoint = arguments.text("rdzv-endpoint");
-  if (endpoint.empty()) {
+void meet_in_folder(const Arguments& arguments, const launch::RunOptions& options,
+                    const std::optional<launch::ParallelTask>& task, HostOfRun& host,
+                    launch::HostsOptions& hosts) {
+  if (!task && !arguments.given("node-rank")) {
     throw UsageError(
         "--nnodes: needs --rdzv-endpoint HOST[:PORT], the host that leads the run, by a name or "
-        "address that the others reach.");
+        "address that the others reach; or --node-rank, and a --checkpoint-dir that all share.");
   }
+  if (arguments.given("rdzv-key")) {
+    throw UsageError(
+        "--rdzv-key: without --rdzv-endpoint the hosts find a key in the --checkpoint-dir.");
+  }
+  host.folder =
+      std::make_shared<launch::FolderMeeting>(options.checkpoint_dir, task ? task->start : "");
+  hosts.secret = host.folder->key();
+  host.leads = (arguments.given("node-rank") ? arguments.integer("node-rank") : task->rank) == 0;
+  if (task) host.patience = kPatience;
+  if (!host.leads) return;
+  host.folder->begin();
+  hosts.listener = std::make_shared<Fd>(launch::listen_tcp(0));
+  hosts.announce = [folder = host.folder, port = launch::port_of(hosts.listener->get())] {
+    folder->lead(port);
+  };
+}
+
+void meet_at(const std::string& endpoint, const Arguments& arguments, HostOfRun& host,
+             launch::HostsOptions& hosts, const launch::Talk& talk) {
   host.meeting_point = launch::parse_meeting_point(endpoint);
   const std::string file = arguments.text("rdzv-key");
   if (file == "-") {
@@ -143,7 +164,10 @@ void lead_by_ssh(const Arguments& arguments, HostOfRun& host, launch::HostsOptio
 
 std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOptions& options,
                                      const launch::Talk& talk) {
-  const ReplicaRange nodes = nodes_of(arguments.text("nnodes"));
+  const auto task = launch::parallel_task();
+  const bool all_tasks = task && !arguments.given("nnodes");
+  const ReplicaRange nodes =
+      all_tasks ? ReplicaRange{task->count, task->count} : nodes_of(arguments.text("nnodes"));
   if (!arguments.given("hosts") && *nodes.max == 1) {
     for (const char* flag : {"rdzv-endpoint", "node-rank", "rdzv-key"}) {
       if (!arguments.given(flag)) continue;
@@ -165,8 +189,10 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
   hosts.terms = terms_of(options);
   if (arguments.given("hosts")) {
     lead_by_ssh(arguments, host, hosts);
+  } else if (arguments.given("rdzv-endpoint")) {
+    meet_at(arguments.text("rdzv-endpoint"), arguments, host, hosts, talk);
   } else {
-    meet(arguments, host, hosts, talk);
+    meet_in_folder(arguments, options, task, host, hosts);
   }
   if (options.gpus > 0 && hosts.slots > options.gpus) {
     throw UsageError(fmt::format("--replicas {}: each has a GPU, and this host has {}.",
@@ -236,7 +262,8 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options, const lau
         "same --name",
         host.key_file);
   }
-  agent.find_launcher = [&] { return host.meeting_point; };
+  agent.patience = host.patience;
+  agent.find_launcher = [&] { return host.folder ? host.folder->find() : host.meeting_point; };
   make_durable_directories(options.output_dir);  // which this host may not share
   const int code = launch::run_agent(agent, talk);
   talk(fmt::format("this host's part of run {} has ended, with exit code {}", options.name, code));

@@ -1,7 +1,7 @@
 #pragma once
 
-// `adaptdl run` on several hosts: with --nnodes the same command is typed on each, with --hosts it
-// reaches the others over ssh.
+// `adaptdl run` on several hosts: with --nnodes, or in srun and mpirun, the same command runs on
+// each, with --hosts it reaches the others over ssh.
 
 #include <atomic>
 #include <memory>
@@ -11,6 +11,7 @@
 
 #include "cli/frame/parse.h"
 #include "core/launch/hosts/agent.h"
+#include "core/launch/hosts/folder_meeting.h"
 #include "core/launch/hosts/ssh_hosts.h"
 #include "core/launch/run/run.h"
 
@@ -19,9 +20,11 @@ namespace adaptdl::cli {
 struct HostOfRun {
   bool leads = false;                     // this process is the launcher; otherwise an agent
   launch::LauncherAddress meeting_point;  // "": with --hosts, where ssh comes from
-  std::string key_file;                   // "": the key is not in a file
-  int leash = -1;                         // AgentOptions
-  std::vector<launch::SshHost> others;    // that this process starts
+  std::shared_ptr<launch::FolderMeeting> folder;  // where the hosts meet, if at no such address
+  std::optional<Seconds> patience;                // AgentOptions
+  std::string key_file;                           // "": the key is not in a file
+  int leash = -1;                                 // AgentOptions
+  std::vector<launch::SshHost> others;            // that this process starts
 };
 
 // This host's part, and sets `options.hosts`; nothing for a run on one machine. Throws UsageError

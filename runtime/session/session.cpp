@@ -71,6 +71,12 @@ void Session::join_launcher(Fd channel) {
   signal(SIGINT, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
+  // Slurm sends its notices to every process of a job; they are meant for the launcher.
+  for (const int notice : {SIGUSR1, SIGUSR2}) {
+    struct sigaction before {};
+    sigaction(notice, nullptr, &before);
+    if (before.sa_handler == SIG_DFL) signal(notice, SIG_IGN);
+  }
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);

@@ -40,8 +40,8 @@ class Site:
 
 
 def meets(folder, draw):
-    """The host that the endpoint names leads, and waits for MIN; others come and go; there are never
-    more than MAX; all end with the run."""
+    """The host that the endpoint names leads, and waits for MIN; others come and go, never more
+    than MAX; all end with the run."""
     with Site(folder, 4) as site:
         run = site.run(0, "2:3", "--set", "epochs=30")
         site.share_key()

@@ -22,5 +22,6 @@ from .registry import Registry, has_registry
 from .results import Results, end_by_sigterm, main, skip_all
 from .runs import Run, same_losses
 from .service import ENDED, LIVE_JOBS, Service, service
+from .slurm import SLURM, Slurm
 from .sockets import answer_at, ask
 from .sshd import SSHD, SshSite

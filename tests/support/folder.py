@@ -18,8 +18,9 @@ KEPT = ("ADAPTDL_LIBTORCH", "ADAPTDL_WORKER")
 
 def isolated(path):
     """The environment of a user whose home is this folder."""
+    others = ("ADAPTDL_", "XDG_", "PYTHONPATH", "SLURM_", "OMPI_", "PMI_", "PMIX_")
     environment = {key: value for key, value in os.environ.items()
-                   if key in KEPT or not key.startswith(("ADAPTDL_", "XDG_", "PYTHONPATH"))}
+                   if key in KEPT or not key.startswith(others)}
     return environment | {"HOME": path, "XDG_CONFIG_HOME": os.path.join(path, ".config"),
                           "XDG_STATE_HOME": os.path.join(path, "state"),
                           "XDG_RUNTIME_DIR": os.path.join(path, "runtime")}

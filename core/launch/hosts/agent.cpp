@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::chrono::seconds kPause{1};  // between attempts to find the launcher
 constexpr std::chrono::seconds kConnectPatience{5};
+constexpr std::chrono::seconds kTalkAfter{2};  // the launcher may just be starting
 constexpr std::chrono::seconds kTalkPause{30};
 
 // The launcher does not take this host; `final`: nor will it ever.
@@ -72,21 +73,33 @@ class Agent {
       join(*link, deadline);
       link_ = std::move(link);
       told_at_.reset();
+      failing_since_.reset();
+      unreached_since_.reset();
       const int slots = options_.run.hosts->slots;
       talk_(fmt::format("joined the run at {} port {} with {} slot{}", address.host, address.port,
                         slots, slots == 1 ? "" : "s"));
     } catch (const Refused& refused) {
+      unreached_since_.reset();
       if (!refused.final) return retry("cannot join the run yet", refused);
       talk_(fmt::format("the launcher refuses this host: {}", refused.what()));
       exit_ = static_cast<int>(ExitCode::error);
+    } catch (const RunEnded& ended) {
+      exit_ = ended.exit;
     } catch (const Error& error) {
       retry("cannot reach the launcher yet", error);
+      if (!unreached_since_) unreached_since_ = Monotonic::now();
+      if (options_.patience && seconds_since(*unreached_since_) > options_.patience->count()) {
+        talk_(fmt::format("gives up: {}", error.what()));
+        exit_ = static_cast<int>(ExitCode::error);
+      }
     }
   }
 
   void retry(const char* what, const Error& error) {
     const TimePoint now = Monotonic::now();
-    if (!told_at_ || now >= *told_at_ + kTalkPause) {
+    if (!failing_since_) failing_since_ = now;
+    const TimePoint tell_at = told_at_ ? *told_at_ + kTalkPause : *failing_since_ + kTalkAfter;
+    if (now >= tell_at) {
       talk_(fmt::format("{}: {}", what, error.what()));
       told_at_ = now;
     }
@@ -295,7 +308,8 @@ class Agent {
   const TlsKey key_;
   std::unique_ptr<Channel> link_;
   std::map<MemberId, std::unique_ptr<Worker>> workers_;
-  std::optional<TimePoint> told_at_;  // when the user was told that there is no launcher
+  std::optional<TimePoint> failing_since_, told_at_;  // this host is in no run; the user was told
+  std::optional<TimePoint> unreached_since_;          // no launcher answers
   TimePoint retry_at_;
   TimePoint kill_at_ = TimePoint::max();
   int leaving_ = 0;  // the signal's number

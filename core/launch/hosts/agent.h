@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "core/base/clock.h"
+#include "core/base/error.h"
 #include "core/launch/hosts/agent_link.h"
 #include "core/launch/run/run.h"
 
@@ -15,6 +18,12 @@ namespace adaptdl::launch {
 struct LauncherAddress {
   std::string host;
   uint16_t port = 0;
+};
+
+// There is no launcher any more: the run has ended, with this exit code.
+struct RunEnded : Error {
+  explicit RunEnded(int code) : Error("the run has ended"), exit(code) {}
+  int exit;
 };
 
 struct AgentOptions {
@@ -27,11 +36,14 @@ struct AgentOptions {
   int leash = -1;      // a descriptor: when it ends, this host is to stop, as at SIGTERM; -1: none
   std::string advice;  // for somebody whose launcher has another key; continues a sentence
   // Returns the launcher's address. Called repeatedly while there is no connection: an Error that
-  // it throws is reported, and the agent tries again. Should return within a few seconds.
+  // it throws is reported, and the agent tries again, unless it is RunEnded. Should return within a
+  // few seconds.
   std::function<LauncherAddress()> find_launcher;
+  // Gives up (1) after so long without a launcher; nothing: never, somebody may start it again.
+  std::optional<Seconds> patience;
 };
 
-// Runs until the launcher says how the run ended (returns its exit code) or that it will not have
+// Runs until it hears how the run ended (returns its exit code) or that it will not have
 // this host (1), or until SIGTERM or SIGINT (128 + its number). At such a signal the replicas here
 // first leave the others, for which they have run.grace_s; a second signal kills them. If the
 // launcher disappears, the agent ends its replicas and looks for the launcher again. Call from the

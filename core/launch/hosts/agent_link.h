@@ -23,6 +23,7 @@
 //   leaving   {}                   the host was told to stop (SIGTERM): its slot is lost
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -48,6 +49,8 @@ struct HostsOptions {
   // over a socket that listens already.
   uint16_t port = 0;
   std::shared_ptr<Fd> listener;
+  // Of the launcher: called once, when no other launcher can run in this checkpoint folder.
+  std::function<void()> announce;
   // Hosts, the launcher's own included: those for which a run waits before its replicas start, and
   // those that it takes at once. One that has begun goes on with fewer.
   int least = 1;

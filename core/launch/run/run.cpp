@@ -103,6 +103,7 @@ int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signal
     return 0;
   }
   if (!options.output_dir.empty()) make_durable_directories(options.output_dir);
+  if (options.hosts && options.hosts->announce) options.hosts->announce();
   return Launcher(options, report, signals).run();
 }
 

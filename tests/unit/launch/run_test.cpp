@@ -703,6 +703,30 @@ TEST_CASE("run: a kill for want of memory on another host is recognised") {
   CHECK(run.events("generation").back()["members"] == json({0, 3}));
 }
 
+TEST_CASE("run: a host without a launcher gives up if nobody will start one, or has missed it") {
+  const auto exit_of = [](const std::function<LauncherAddress()>& find, std::string& said) {
+    TestRun agent;
+    worker(agent, {});
+    agent.options.hosts = HostsOptions{.secret = "secret"};
+    agent.body = [&](const std::vector<EventSink>&, const Talk& talk) {
+      return run_agent({.run = agent.options,
+                        .id = "1",
+                        .host = "other",
+                        .find_launcher = find,
+                        .patience = Seconds(0.5)},
+                       talk);
+    };
+    agent.start();
+    const int code = agent.wait();
+    said = agent.talk();
+    return code;
+  };
+  std::string said;
+  CHECK(exit_of([]() -> LauncherAddress { fail("nobody is here"); }, said) == 1);
+  CHECK(said == "gives up: nobody is here\n");
+  CHECK(exit_of([]() -> LauncherAddress { throw RunEnded(7); }, said) == 7);
+}
+
 TEST_CASE("run: requests over the control socket") {
   TestRun run;
   run.options.replicas = {1, 1, 2};
