@@ -18,8 +18,7 @@
 namespace adaptdl::comm {
 namespace {
 
-// Number of chunks in the ring: enough for transfers to several hosts at once.
-constexpr uint32_t kBuffers = 8;
+constexpr uint32_t kBuffers = 8;  // of a group on one host
 constexpr uint32_t kMaxChunk = 128 << 10;
 constexpr uint32_t kMinChunk = 16 << 10;
 constexpr size_t kSegmentBudget = 32 << 20;  // target maximum of one host's segment, bytes
@@ -48,11 +47,13 @@ Layout make_layout(uint64_t generation, int rank, const std::vector<Endpoint>& e
 SegmentOffer make_offer(const Layout& layout) {
   size_t most = 1;
   for (const auto& ranks : layout.hosts) most = std::max(most, ranks.size());
-  const size_t fitting = kSegmentBudget / (kBuffers * (most + 2)) / 4096 * 4096;
+  const auto rounds = static_cast<uint32_t>(2 * layout.round());
+  const uint32_t buffers = layout.host_count() == 1 ? kBuffers : rounds;
+  const size_t fitting = kSegmentBudget / (buffers * (most + 2)) / 4096 * 4096;
   SegmentOffer offer;
   offer.generation = layout.generation;
   offer.lanes = static_cast<uint32_t>(layout.lanes());
-  offer.buffers = kBuffers;
+  offer.buffers = buffers;
   offer.chunk_bytes = static_cast<uint32_t>(std::clamp<size_t>(fitting, kMinChunk, kMaxChunk));
   return offer;
 }

@@ -11,8 +11,7 @@
 // run's secret (HMAC-SHA256 over both nonces, the generation and the ranks). Between hosts all of
 // it is in TLS by a key that is derived from the secret (core/net/tls.h), unless that is off.
 // Order of reduction: rank order when all members are on one host or the message is small;
-// otherwise host by host (hosts ordered by their lowest rank), in rank order within each. This
-// is rank order too when each host's ranks are consecutive.
+// otherwise the sums of the hosts (ordered by their lowest rank), each in rank order.
 
 #include <cstdint>
 #include <memory>

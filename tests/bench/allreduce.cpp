@@ -1,18 +1,24 @@
 // Times collectives among processes of this host; prints one line of JSON per figure.
 //
-//   bench_allreduce [--processes N] [--quick] [--tcp [--plain]]
+//   bench_allreduce [--processes N] [--quick] [--tcp [--plain]] [--networks FILE,...]
 //
+// --networks: each process is on a host of its own, in the network namespace that a file names; see
+// hosts.py. Otherwise with --tcp the processes are hosts that use the loopback interface.
 // Each all-reduce is timed separately.
 // "memcpy_fraction": the bytes per second that each process must at least read and write (its whole
 // buffer), divided by the bandwidth of a plain memcpy of the same bytes in as many processes.
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <sched.h>
+#include <string>
 #include <string_view>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -21,6 +27,8 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/text.h"
 #include "runtime/comm/connect.h"
 
 using namespace adaptdl;
@@ -33,6 +41,7 @@ struct Options {
   bool quick = false;
   bool tcp = false;
   bool plain = false;
+  std::vector<std::string> networks;
 };
 
 double significant(double value) {  // four digits are enough
@@ -128,10 +137,13 @@ void member(int rank, const Options& options, const std::vector<int>& from,
   ListenerOptions listening;
   listening.tcp = options.tcp;
   listening.encrypt = !options.plain;
-  if (options.tcp) {
+  if (!options.networks.empty()) {
+    const Fd network = open_file(options.networks[static_cast<size_t>(rank)], O_RDONLY | O_CLOEXEC);
+    if (setns(network.get(), CLONE_NEWNET) != 0) fail_errno(errno, "setns");
+  } else if (options.tcp) {
     listening.interface = "lo";
-    listening.host = fmt::format("host {}", rank);
   }
+  if (options.tcp) listening.host = fmt::format("host {}", rank);
   Listener listener("a secret of sixteen bytes", listening);
   // Each process sends its endpoint to the parent, which sends all endpoints to all.
   const std::string mine = listener.endpoint().dump() + "\n";
@@ -164,11 +176,15 @@ Options parse(int argc, char** argv) {
       options.tcp = true;
     } else if (argument == "--plain") {
       options.plain = true;
+    } else if (argument == "--networks" && i + 1 < argc) {
+      options.networks = split(argv[++i], ',');
+      options.processes = static_cast<int>(options.networks.size());
+      options.tcp = true;
     } else if (argument == "--processes" && i + 1 < argc) {
       const std::string_view value = argv[++i];
       std::from_chars(value.data(), value.data() + value.size(), options.processes);
     } else {
-      fail("usage: bench_allreduce [--processes N] [--quick] [--tcp [--plain]]");
+      fail("usage: bench_allreduce [--processes N] [--quick] [--tcp [--plain]] [--networks ...]");
     }
   }
   if (options.processes < 2 || options.processes > 64) fail("--processes: 2 to 64");

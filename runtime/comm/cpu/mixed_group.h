@@ -4,11 +4,10 @@
 // lane 0 of each ("leaders").
 //
 // Steps and bytes, H hosts, N bytes:
-//  large all_reduce: chunk by chunk, host 0 sends its sum to host 1, which adds its own, and so on.
-//    The last host has the result and passes it on around the ring: last -> 0 -> 1 -> ... Each
-//    host sends at most 2N and receives at most 2N, in both directions at once. The order of
-//    summation is the order of the hosts (a ring that reduces rotated parts would send
-//    2N (H-1)/H, but would sum each part in another order).
+//  large all_reduce: every chunk has an owner. Each host sends the sum of its lanes to the owner,
+//    which adds all, in the order of the hosts, and sends the result to all (reduce-scatter and
+//    all-gather, without a ring). Each host sends and receives 2N (H-1)/H, the least possible
+//    (Patarasuk and Yuan 2009), in two steps, however many hosts there are.
 //  small all_reduce, all_gather, barrier: all blocks in ceil(log2 H) rounds, doubling the distance
 //    (Bruck et al. 1997); every rank then reduces all blocks in rank order.
 //  broadcast: a chain of hosts, chunk by chunk; for a single chunk, a binomial tree.
@@ -33,6 +32,11 @@ struct Layout {
 
   int lanes() const { return static_cast<int>(hosts[static_cast<size_t>(host)].size()); }
   int host_count() const { return static_cast<int>(hosts.size()); }
+
+  // Of a large all_reduce: chunks of a round that each host owns, and of all; at most two rounds
+  // are under way.
+  uint64_t parts() const { return hosts.size() <= 16 ? 4 : hosts.size() <= 64 ? 2 : 1; }
+  uint64_t round() const { return hosts.size() * parts(); }
 };
 
 class MixedGroup {
@@ -48,7 +52,6 @@ class MixedGroup {
 
  private:
   bool leader() const { return layout_.lane == 0; }
-  bool last_host() const { return layout_.host == layout_.host_count() - 1; }
   int host_at(int distance) const;  // around the ring; may be negative
   size_t host_size(int host) const { return layout_.hosts[static_cast<size_t>(host)].size(); }
   void exchange(BlockKind kind, size_t rank_bytes, std::vector<uint8_t>& blocks);

@@ -21,7 +21,7 @@ constexpr size_t kTextBytes = 512;
 constexpr uint32_t kWriting = 1, kWritten = 2;  // of the abort text
 
 constexpr uint32_t kMaxLanes = 1024;
-constexpr uint32_t kMaxBuffers = 64;
+constexpr uint32_t kMaxBuffers = 4096;
 constexpr uint32_t kLargestChunk = 16u << 20;
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);

@@ -70,9 +70,9 @@ std::string encode(const SegmentOffer& offer);
 std::optional<SegmentOffer> parse_segment_offer(Bytes bytes);
 
 // Precedes every block of data between hosts.
-enum class BlockKind : uint32_t { prefix = 1, final = 2, gather = 3, broadcast = 4, barrier = 5 };
+enum class BlockKind : uint32_t { partial = 1, final = 2, gather = 3, broadcast = 4, barrier = 5 };
 struct BlockHeader {
-  BlockKind kind = BlockKind::prefix;
+  BlockKind kind = BlockKind::partial;
   uint64_t generation = 0;
   uint64_t call = 0;   // which collective of this communicator, from 1
   uint64_t index = 0;  // chunk or round within it

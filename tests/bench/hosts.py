@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""All-reduce between hosts beside gloo's: each host is a network namespace with a link of its own,
+which token buckets (tc tbf) limit in both directions. By hand, as root, with iproute2.
+
+Usage: hosts.py BENCH_ALLREDUCE PYTHON [--hosts 2,4,8] [--rate 1gbit] [--plain] [--rounds 3]
+PYTHON can import torch. --rate none: no limit. Prints one line of JSON for each size:
+ms: medians of all rounds, which take turns. bound: the time that 2 (n - 1) / n of the data need on
+a link, divided by the time taken.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from support import end_by_sigterm, run_command
+
+SIZES = {4 << 10: 200, 1 << 20: 20, 100 << 20: 3}
+GLOO = """
+import datetime, json, os, statistics, time
+import torch
+import torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
+for size, count in json.loads(os.environ["SIZES"]).items():
+    data, times = torch.ones(int(size) // 4), []
+    for i in range(count + 2):
+        dist.barrier()
+        begun = time.monotonic()
+        dist.all_reduce(data)
+        times.append((time.monotonic() - begun) * 1e3)
+    if dist.get_rank() == 0:
+        print(json.dumps({"bytes": int(size), "ms": statistics.median(times[2:])}), flush=True)
+"""
+
+
+class Hosts:
+    """Namespaces whose links meet at a bridge in a namespace of its own."""
+
+    def __init__(self, count, rate):
+        self.names = [f"adaptdl-bench-{os.getpid()}-{i}" for i in range(count)]
+        self.bridge = f"adaptdl-bench-{os.getpid()}-bridge"
+        for name in (self.bridge, *self.names):
+            run_command(["ip", "netns", "add", name], 0)
+        self.ip("-n", self.bridge, "link", "add", "bridge", "type", "bridge")
+        self.ip("-n", self.bridge, "link", "set", "bridge", "up")
+        for i, name in enumerate(self.names):
+            port = f"port{i}"
+            self.ip("-n", self.bridge, "link", "add", port, "type", "veth", "peer", "name", "eth0",
+                    "netns", name)
+            self.ip("-n", self.bridge, "link", "set", port, "master", "bridge", "up")
+            self.ip("-n", name, "address", "add", f"10.78.0.{i + 1}/24", "dev", "eth0")
+            for device in ("lo", "eth0"):
+                self.ip("-n", name, "link", "set", device, "up")
+            if rate != "none":
+                for space, device in ((self.bridge, port), (name, "eth0")):
+                    run_command(["tc", "-n", space, "qdisc", "add", "dev", device, "root", "tbf",
+                                 "rate", rate, "burst", "256kb", "latency", "50ms"], 0)
+
+    @staticmethod
+    def ip(*words):
+        run_command(["ip", *words], 0)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        for name in (self.bridge, *self.names):
+            run_command(["ip", "netns", "delete", name])
+
+    def ours(self, program, plain):
+        words = [program, "--quick", "--networks", ",".join(f"/run/netns/{n}" for n in self.names)]
+        done = run_command(words + (["--plain"] if plain else []), 0, timeout=600)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        return {line["bytes"]: line["median"] for line in lines if line["name"] == "allreduce"}
+
+    def gloo(self, python):
+        processes = []
+        for rank, name in enumerate(self.names):
+            environment = os.environ | {
+                "RANK": str(rank), "WORLD_SIZE": str(len(self.names)), "MASTER_ADDR": "10.78.0.1",
+                "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "eth0", "SIZES": json.dumps(SIZES)}
+            processes.append(subprocess.Popen(
+                ["ip", "netns", "exec", name, python, "-c", GLOO], env=environment,
+                stdout=subprocess.PIPE if rank == 0 else None))
+        out = processes[0].communicate(timeout=600)[0].decode()
+        for process in processes:
+            process.wait()
+        return {line["bytes"]: line["ms"] for line in map(json.loads, out.splitlines())}
+
+
+def bits_per_s(rate):
+    units = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+    return next(float(rate.removesuffix(unit)) * factor for unit, factor in units.items()
+                if rate.endswith(unit))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("python")
+    parser.add_argument("--hosts", default="2,4,8")
+    parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    for count in map(int, options.hosts.split(",")):
+        with Hosts(count, options.rate) as hosts:
+            ours, theirs = [], []
+            for _ in range(options.rounds):
+                ours.append(hosts.ours(options.program, options.plain))
+                theirs.append(hosts.gloo(options.python))
+            for size in SIZES:
+                mine, gloo = (statistics.median(each[size] for each in all) for all in
+                              (ours, theirs))
+                line = {"hosts": count, "rate": options.rate, "bytes": size, "ms": mine,
+                        "gloo_ms": round(gloo, 3), "gloo_over_ours": round(gloo / mine, 3)}
+                if options.rate != "none":
+                    least = 2 * (count - 1) / count * size * 8 / bits_per_s(options.rate) * 1e3
+                    line |= {"bound": round(least / mine, 3), "gloo_bound": round(least / gloo, 3)}
+                print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    end_by_sigterm()
+    main()
