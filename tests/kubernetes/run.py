@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 
 import cluster
 from support import SKIPPED, end_by_sigterm, kill_child, skip_all, write
@@ -49,6 +50,41 @@ def pass_on(lines, failures):
             failures.append(line)
 
 
+def outliving(body):
+    """Returns body()'s exit code. It runs in a process of its own session, and ends by SIGTERM when
+    this process ends: meson kills a test half a second after it is interrupted, and a cluster takes
+    longer to stop."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        os.close(writer)
+        threading.Thread(target=end_at_end_of, args=(reader,), daemon=True).start()
+        code = 1
+        try:
+            end_by_sigterm()
+            code = body()
+        except SystemExit as ended:
+            code = ended.code
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    os.close(reader)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os.kill(child, signal.SIGTERM))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def end_at_end_of(reader):
+    os.read(reader, 1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def with_cluster(binaries, use):
     """Returns the exit code of use(cluster, environment of a test program); 0 is success."""
     # Socket paths must be short: not below a build folder.
@@ -77,12 +113,12 @@ def with_cluster(binaries, use):
             started.restart_api_server()
             write(done)
         signal.signal(signal.SIGUSR1, on_restart)
-        end_by_sigterm()
         environment["ADAPTDL_TEST_RESTART"] = restart
         code = use(started, environment)
         failed = code not in (0, SKIPPED)
         return code
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing interrupts the end
         started.stop()
         if failed:
             for name in sorted(started.commands):
@@ -90,8 +126,8 @@ def with_cluster(binaries, use):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def on_binaries(use):
-    """Like with_cluster if ADAPTDL_TEST_KUBERNETES names binaries; else skips."""
+def on_binaries(use, at_end=lambda: None):
+    """Like with_cluster if ADAPTDL_TEST_KUBERNETES names binaries; else skips. Then at_end()."""
     given = os.environ.get("ADAPTDL_TEST_KUBERNETES")
     if not given:
         skip_all("ADAPTDL_TEST_KUBERNETES names neither binaries of a Kubernetes nor a kubeconfig: "
@@ -101,7 +137,13 @@ def on_binaries(use):
     if not os.path.exists(os.path.join(given, "bin/kube-apiserver")):
         print(f"ADAPTDL_TEST_KUBERNETES: {given} has no bin/kube-apiserver", flush=True)
         return 1
-    return with_cluster(given, use)
+    def body():
+        try:
+            return with_cluster(given, use)
+        finally:
+            at_end()
+
+    return outliving(body)
 
 
 def on_node(use):
@@ -120,9 +162,8 @@ def main():
     if os.path.isfile(given):
         return run(sys.argv[1:], {"ADAPTDL_TEST_KUBECONFIG": given}, [])
     failures = []
-    code = on_binaries(lambda _cluster, environment: run(sys.argv[1:], environment, failures))
-    print("".join(failures), end="", flush=True)
-    return code
+    return on_binaries(lambda _cluster, environment: run(sys.argv[1:], environment, failures),
+                       lambda: print("".join(failures), end="", flush=True))
 
 
 if __name__ == "__main__":
