@@ -167,6 +167,9 @@ class Transfer {
         [&] {
           const Ran ran = run(words, pipe.reader.get(), {});
           if (ran.code != 0) throw failure(ran);
+          // tar is done where the archive ends; more blocks may follow, which are empty.
+          const auto rest = oci::read_descriptor(pipe.reader.get(), "the pipe");
+          while (!rest().empty()) continue;
         },
         [&] { pipe.reader.reset(); },
         [&] {

@@ -4,6 +4,7 @@
 
 #include "core/cluster/kubernetes/jobs/pod_object.h"
 #include "core/formats/json_fields.h"
+#include "core/job/phase.h"
 #include "core/kube/informer.h"
 
 namespace adaptdl::client {
@@ -38,6 +39,10 @@ std::optional<RunningPod> choose_running_pod(const std::vector<Json>& pods, cons
 
 std::optional<RunningPod> running_pod(KubernetesConnection& cluster, const Json& job,
                                       std::optional<int64_t> replica) {
+  const std::string phase = text_at_pointer(job, "/status/phase");
+  for (const JobPhase end : {JobPhase::succeeded, JobPhase::failed}) {
+    if (phase == phase_name(end)) return std::nullopt;  // its pods are about to go
+  }
   const std::string name = kube::metadata_text(job, "name");
   const std::string labels = fmt::format("{}={}", kubernetes::kLabelJob, name);
   const std::vector<Json> pods = cluster.reach(

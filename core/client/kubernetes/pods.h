@@ -18,7 +18,8 @@ struct RunningPod {
 };
 
 // The pod of replica `replica` of the newest group, or of its first running replica; nothing if
-// there is none. `job`: the AdaptDLJob. Throws Error if the cluster is unreachable or refuses.
+// there is none, or the job has ended. `job`: the AdaptDLJob. Throws Error if the cluster is
+// unreachable or refuses.
 std::optional<RunningPod> running_pod(KubernetesConnection& cluster, const Json& job,
                                       std::optional<int64_t> replica = std::nullopt);
 

@@ -102,6 +102,8 @@ TEST_CASE("exec: which replica") {
   CHECK(run(lab, {"true"}).code == 0);
   CHECK(run(lab, {"true"}, "", 1).code == 0);
   CHECK(contains(run(lab, {"true"}, "", 2).failure, "net has no running replica 2;"));
+  lab.job["status"]["phase"] = "Failed";  // its pods are only about to go
+  CHECK(contains(run(lab, {"true"}).failure, "net has no running replica;"));
 }
 
 }  // namespace adaptdl::client::kubernetes_exec_test
