@@ -221,7 +221,7 @@ def killed_runner(folder, random):
     with service(folder, "--slots", "1") as local:
         starts = folder.file("starts")
         name = local.shell(f"echo x >> {starts}; test $(wc -l < {starts}) -ge 2 || sleep 1000")
-        wait_until(lambda: os.path.exists(starts), "it runs")
+        wait_until(lambda: os.path.exists(starts) and lines(starts) == 1, "it runs")
         check(kill(local.runner_pid(name)), "no runner")
         local.wait_end(name)
         check(lines(starts) == 2, "it ran again")
@@ -375,7 +375,7 @@ def after_reboot(folder, random):
     with service(folder, "--slots", "1") as local:
         starts = folder.file("starts")
         name = local.shell(f"echo x >> {starts}; test $(wc -l < {starts}) -ge 2 || sleep 1000")
-        wait_until(lambda: os.path.exists(starts), "it runs")
+        wait_until(lambda: os.path.exists(starts) and lines(starts) == 1, "it runs")
         local.kill()
         check(kill(local.runner_pid(name)), "no runner")
         path = local.job_file(name, "runner.json")
