@@ -65,8 +65,9 @@ class Communicator {
 
   // Reduces `count` elements at `data`, element by element over all ranks, in place.
   // The order of summation is fixed (rank 0 first; with several hosts: see connect.h), and all
-  // ranks get bitwise the same result. 16-bit floats are summed in f32 and rounded once per host.
-  // Integers wrap around. `data` needs only the alignment of its type. count may be 0.
+  // ranks get bitwise the same result. 16-bit floats are summed in f32 and rounded once; large
+  // messages between hosts once per host and once more. Integers wrap around. `data` needs only the
+  // alignment of its type. count may be 0.
   virtual void all_reduce(void* data, size_t count, Type type, Op op,
                           Memory memory = Memory::host) = 0;
 

@@ -17,7 +17,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from support import end_by_sigterm, run_command
+from support import Processes, end_by_sigterm, run_command
 
 SIZES = {4 << 10: 200, 1 << 20: 20, 100 << 20: 3}
 GLOO = """
@@ -44,6 +44,13 @@ class Hosts:
     def __init__(self, count, rate):
         self.names = [f"adaptdl-bench-{os.getpid()}-{i}" for i in range(count)]
         self.bridge = f"adaptdl-bench-{os.getpid()}-bridge"
+        try:
+            self.make(rate)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def make(self, rate):
         for name in (self.bridge, *self.names):
             run_command(["ip", "netns", "add", name], 0)
         self.ip("-n", self.bridge, "link", "add", "bridge", "type", "bridge")
@@ -79,16 +86,21 @@ class Hosts:
         return {line["bytes"]: line["median"] for line in lines if line["name"] == "allreduce"}
 
     def gloo(self, python):
-        processes = []
+        processes = Processes()
+        try:
+            return self.all_reduce_of(python, processes)
+        finally:
+            processes.close()
+
+    def all_reduce_of(self, python, processes):
         for rank, name in enumerate(self.names):
             environment = os.environ | {
                 "RANK": str(rank), "WORLD_SIZE": str(len(self.names)), "MASTER_ADDR": "10.78.0.1",
                 "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "eth0", "SIZES": json.dumps(SIZES)}
-            processes.append(subprocess.Popen(
-                ["ip", "netns", "exec", name, python, "-c", GLOO], env=environment,
-                stdout=subprocess.PIPE if rank == 0 else None))
-        out = processes[0].communicate(timeout=600)[0].decode()
-        for process in processes:
+            processes.start(["ip", "netns", "exec", name, python, "-c", GLOO], env=environment,
+                            stdout=subprocess.PIPE if rank == 0 else None)
+        out = processes.children[0].communicate(timeout=600)[0].decode()
+        for process in processes.children:
             process.wait()
         return {line["bytes"]: line["ms"] for line in map(json.loads, out.splitlines())}
 

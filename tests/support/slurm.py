@@ -94,15 +94,17 @@ class Slurm:
         return "\n".join(read(os.path.join(self.path, name))
                          for name in sorted(os.listdir(self.path)) if name.endswith(".log"))
 
+    def command(self, words, code=None):
+        return run_command(words, code, env=self.folder.environment | self.environment,
+                           cwd=self.folder.path)
+
     def call(self, *words):
         """What a command of Slurm prints; "" if it fails."""
-        done = run_command(words, env=self.folder.environment | self.environment,
-                           cwd=self.folder.path)
+        done = self.command(words)
         return done.stdout if done.returncode == 0 else ""
 
     def must(self, *words):
-        return run_command(words, 0, env=self.folder.environment | self.environment,
-                           cwd=self.folder.path).stdout
+        return self.command(words, 0).stdout
 
     def state(self, job):
         """Such as RUNNING; "" for a job that has ended."""
