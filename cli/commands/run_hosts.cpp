@@ -17,6 +17,7 @@
 #include "core/job/replica_range.h"
 #include "core/launch/hosts/meeting_point.h"
 #include "core/launch/hosts/parallel_task.h"
+#include "core/launch/hosts/successor.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -134,6 +135,42 @@ void meet_at(const std::string& endpoint, const Arguments& arguments, HostOfRun&
   host.leads = leads(arguments, host.meeting_point, hosts, talk);
 }
 
+// The host of the endpoint may be lost, and another one lead since then. It may also come again.
+void find_successor(const std::string& checkpoint_dir, HostOfRun& host, launch::HostsOptions& hosts,
+                    const launch::Talk& talk) {
+  if (!path_exists(checkpoint_dir)) return;
+  host.successor = std::make_shared<launch::FolderMeeting>(checkpoint_dir, "");
+  if (!host.leads) return;
+  try {
+    const launch::LauncherAddress at = host.successor->find();
+    talk(fmt::format("{} port {} leads this run now, so this host joins it", at.host, at.port));
+    host.leads = false;
+    hosts.listener.reset();
+  } catch (const Error&) {
+    // none does
+  }
+}
+
+// The agent of this host trains here; this process only leads. Who comes late finds it by the
+// checkpoint folder, if all share it.
+void succeed(launch::Successor lost, const std::optional<launch::ParallelTask>& task,
+             HostOfRun& host, launch::RunOptions& options, launch::HostsOptions& hosts) {
+  host.leads = true;
+  hosts.slots = 0;
+  hosts.least = 1;
+  hosts.secret = std::move(lost.secret);
+  hosts.listener = std::make_shared<Fd>(std::move(lost.listener));
+  const bool shared = lost.roster.shared;
+  options.succeeds = std::move(lost.roster);
+  options.fresh = false;
+  if (!shared) return;
+  host.folder =
+      std::make_shared<launch::FolderMeeting>(options.checkpoint_dir, task ? task->start : "");
+  hosts.announce = [folder = host.folder, port = launch::port_of(hosts.listener->get())] {
+    folder->lead(port);
+  };
+}
+
 // Nobody but the agents that we start knows the key, or needs to.
 void lead_by_ssh(const Arguments& arguments, HostOfRun& host, launch::HostsOptions& hosts) {
   for (const char* flag : {"node-rank", "rdzv-key"}) {
@@ -187,10 +224,14 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
   hosts.least = nodes.min;
   hosts.most = *nodes.max;
   hosts.terms = terms_of(options);
-  if (arguments.given("hosts")) {
+  auto lost = launch::take_succession();
+  if (lost) {
+    succeed(std::move(*lost), task, host, options, hosts);
+  } else if (arguments.given("hosts")) {
     lead_by_ssh(arguments, host, hosts);
   } else if (arguments.given("rdzv-endpoint")) {
     meet_at(arguments.text("rdzv-endpoint"), arguments, host, hosts, talk);
+    find_successor(options.checkpoint_dir, host, hosts, talk);
   } else {
     meet_in_folder(arguments, options, task, host, hosts);
   }
@@ -263,7 +304,21 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options, const lau
         host.key_file);
   }
   agent.patience = host.patience;
-  agent.find_launcher = [&] { return host.folder ? host.folder->find() : host.meeting_point; };
+  if (host.leash < 0) {
+    agent.lead = [&](int listener, const launch::Roster& roster) {
+      talk("this host is to lead the run");
+      return launch::start_successor(listener, roster, options.hosts->secret);
+    };
+  }
+  agent.find_launcher = [&] {
+    if (host.folder) return host.folder->find();
+    try {
+      if (host.successor) return host.successor->find();
+    } catch (const Error&) {
+      // nobody has taken over
+    }
+    return host.meeting_point;
+  };
   make_durable_directories(options.output_dir);  // which this host may not share
   const int code = launch::run_agent(agent, talk);
   talk(fmt::format("this host's part of run {} has ended, with exit code {}", options.name, code));

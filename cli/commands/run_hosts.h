@@ -21,10 +21,12 @@ struct HostOfRun {
   bool leads = false;                     // this process is the launcher; otherwise an agent
   launch::LauncherAddress meeting_point;  // "": with --hosts, where ssh comes from
   std::shared_ptr<launch::FolderMeeting> folder;  // where the hosts meet, if at no such address
-  std::optional<Seconds> patience;                // AgentOptions
-  std::string key_file;                           // "": the key is not in a file
-  int leash = -1;                                 // AgentOptions
-  std::vector<launch::SshHost> others;            // that this process starts
+  // Where a host writes that leads since the one at the meeting point was lost; none: nowhere.
+  std::shared_ptr<launch::FolderMeeting> successor;
+  std::optional<Seconds> patience;      // AgentOptions
+  std::string key_file;                 // "": the key is not in a file
+  int leash = -1;                       // AgentOptions
+  std::vector<launch::SshHost> others;  // that this process starts
 };
 
 // This host's part, and sets `options.hosts`; nothing for a run on one machine. Throws UsageError

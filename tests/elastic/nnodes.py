@@ -2,41 +2,11 @@
 network namespace of its own, and its own configuration folder."""
 
 import os
-import shutil
 import signal
 
-from support import Network, check, free_port, kill, main, wait_until, worker_of
+from support import Site, check, kill, main, worker_of
 
 NEVER = ("--set", "epochs=1000000")
-
-
-class Site:
-    """Hosts of a network; host 0 is named by the endpoint."""
-
-    def __init__(self, folder, hosts):
-        self.folder, self.network, self.port = folder, Network(folder, hosts), free_port()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.network.__exit__(*error)
-
-    def key(self, host):
-        return self.folder.file(f"config-{host}", "adaptdl", "hosts.key")
-
-    def share_key(self):
-        """As a user would: copies the one that host 0 has made."""
-        wait_until(lambda: os.path.exists(self.key(0)), "a key")
-        for host in list(self.network.hosts)[1:]:
-            os.makedirs(os.path.dirname(self.key(host)), exist_ok=True)
-            shutil.copy(self.key(0), self.key(host))
-
-    def run(self, host, nodes, *arguments):
-        return self.folder.run(
-            self.folder.program("slow"), "--nnodes", nodes, "--rdzv-endpoint",
-            f"{self.network.address(0)}:{self.port}", *arguments, before=self.network.on(host),
-            XDG_CONFIG_HOME=self.folder.file(f"config-{host}"))
 
 
 def meets(folder, draw):

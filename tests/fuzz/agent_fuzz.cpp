@@ -23,6 +23,7 @@ struct Launcher {
   AgentServer agents{
       {.secret = "secret"},
       "run",
+      {},
       {[this](const AgentServer::Slots& slots, const std::string&) {
          ++joined;
          slot = slots.front();

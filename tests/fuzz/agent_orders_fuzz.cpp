@@ -55,7 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   static const TemporaryDirectory folder("fuzz");
   std::string bytes(fuzz_text(data + 1, std::min(size - 1, kMostBytes)));
-  if (data[0] % 4 != 0) bytes = fuzz_frame(R"({"type":"joined","protocol":3})") + bytes;
+  if (data[0] % 4 != 0)
+    bytes = fuzz_frame(R"({"type":"joined","protocol":4,"run_id":"1"})") + bytes;
   bytes += fuzz_frame(R"({"type":"end","exit":3})");
 
   const Fd listener = listen_tcp(0);

@@ -12,7 +12,7 @@ from .disks import SmallDisk
 from .files import (json_lines, last_lines, logs_below, read, read_json, read_safetensors,
                     write)
 from .folder import KEPT, MARK, Folder
-from .hosts import TOKEN, Hosts, Supervisor, worker_of
+from .hosts import TOKEN, Hosts, Site, Supervisor, worker_of
 from .installed import Installed, files_below, must_run
 from .networks import Network
 from .pictures import digit_pictures, png, read_npy, write_npy, write_tar

@@ -4,9 +4,12 @@ them the launcher's address."""
 import http.server
 import json
 import os
+import shutil
 import socket
 import threading
 
+from .checks import wait_until
+from .networks import Network
 from .processes import children_of, free_port
 
 TOKEN = "token-of-the-job"
@@ -87,6 +90,46 @@ class Hosts:
             ADAPTDL_CHECKPOINT_PATH=self.folder.file("checkpoints"), **environment)
         pod.name = "train"  # of the job
         return pod
+
+
+class Site:
+    """Hosts of a network, on each of which somebody types a command; host 0 is named by the
+    endpoint. `apart`: each has a file system of its own."""
+
+    def __init__(self, folder, hosts, apart=False):
+        self.folder, self.network, self.port = folder, Network(folder, hosts), free_port()
+        self.apart = apart
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.network.__exit__(*error)
+
+    def key(self, host):
+        return self.folder.file(f"config-{host}", "adaptdl", "hosts.key")
+
+    def share_key(self):
+        """As a user would: copies the one that host 0 has made."""
+        wait_until(lambda: os.path.exists(self.key(0)), "a key")
+        for host in list(self.network.hosts)[1:]:
+            os.makedirs(os.path.dirname(self.key(host)), exist_ok=True)
+            shutil.copy(self.key(0), self.key(host))
+
+    def run(self, host, nodes, *arguments):
+        own = self.folder.file(f"host-{host}")
+        folders = ("--checkpoint-dir", own, "--output", own, "--log-dir", own)
+        return self.folder.run(
+            self.folder.program("slow"), *(folders if self.apart else ()), "--nnodes", nodes, "--rdzv-endpoint",
+            f"{self.network.address(0)}:{self.port}", *arguments, before=self.network.on(host),
+            **self.environment(host))
+
+    def environment(self, host):
+        own = {"XDG_CONFIG_HOME": self.folder.file(f"config-{host}")}
+        if self.apart:
+            own["XDG_RUNTIME_DIR"] = self.folder.file(f"runtime-{host}")
+            os.makedirs(own["XDG_RUNTIME_DIR"], mode=0o700, exist_ok=True)
+        return own
 
 
 def worker_of(pod):

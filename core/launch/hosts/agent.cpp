@@ -9,9 +9,7 @@
 #include "core/base/poll.h"
 #include "core/base/signals.h"
 #include "core/formats/json.h"
-#include "core/launch/io/log_writer.h"
-#include "core/launch/oom.h"
-#include "core/launch/run/replica_starter.h"
+#include "core/launch/hosts/host_replicas.h"
 #include "core/launch/run/run_folder.h"
 #include "core/net/socket.h"
 
@@ -23,6 +21,10 @@ constexpr std::chrono::seconds kPause{1};  // between attempts to find the launc
 constexpr std::chrono::seconds kConnectPatience{5};
 constexpr std::chrono::seconds kTalkAfter{2};  // the launcher may just be starting
 constexpr std::chrono::seconds kTalkPause{30};
+// Without a launcher, whose replicas wait: for a connection to a host that may be gone, and for the
+// answer of one that may be starting a launcher.
+constexpr std::chrono::milliseconds kShortPause{200}, kShortConnect{300};
+constexpr std::chrono::seconds kAnswerPatience{2}, kEndPatience{10};
 
 // The launcher does not take this host; `final`: nor will it ever.
 struct Refused : Error {
@@ -36,45 +38,44 @@ class Agent {
       : options_(options),
         talk_(talk),
         signals_(caught_signals()),
-        logs_(options.run.log_dir, options.run.log_bytes_max, talk,
-              options.run.echo_logs ? LogWriter::to_standard_error() : LogWriter::Echo()),
-        starter_(options.run, logs_),
-        oom_(options.run.system_root),
-        key_(agent_key(options.run.hosts->secret, options.run.name)) {}
+        key_(agent_key(options.run.hosts->secret, options.run.name)),
+        replicas_(options.run, talk, [this](const Json& message) { return post(message); }) {
+    if (options.lead) listener_ = listen_tcp(0);
+  }
 
   int run() {
     for (;;) {
-      const bool idle = !link_ && workers_.empty() && leaving_ == 0 && !exit_;
-      if (idle && Monotonic::now() >= retry_at_) find_launcher();
+      if (seeks() && Monotonic::now() >= retry_at_) {
+        if (orphaned_) {
+          find_successor();
+        } else {
+          find_launcher();
+        }
+      }
       take_signals();
       take_leash();
       take_link();  // also before the first wait: messages may follow the welcome at once
-      take_workers();
-      if (workers_.empty() && exit_) return *exit_;
-      if (workers_.empty() && leaving_ != 0) return 128 + leaving_;
+      replicas_.take(std::exchange(child_signal_, false));
+      if (replicas_.empty() && exit_) {
+        successor_.wait_until(Monotonic::now() + kEndPatience);  // it tells how the run ended
+        return *exit_;
+      }
+      if (replicas_.empty() && leaving_ != 0) return 128 + leaving_;
       wait();
     }
   }
 
  private:
-  struct Worker {
-    LocalProcess process;
-    Channel channel;
-    bool open = true;
-  };
+  // Whether this host is to look for a launcher.
+  bool seeks() const {
+    return !link_ && (replicas_.empty() || orphaned_) && leaving_ == 0 && !exit_;
+  }
 
   void find_launcher() {
     try {
       const LauncherAddress address = options_.find_launcher();
       const TimePoint deadline = Monotonic::now() + kConnectPatience;
-      Stream stream(connect_tcp(address.host, address.port, deadline), key_, TlsSide::client);
-      watch_peer(stream.fd());
-      auto link = std::make_unique<Channel>(greeted(std::move(stream), address, deadline));
-      join(*link, deadline);
-      link_ = std::move(link);
-      told_at_.reset();
-      failing_since_.reset();
-      unreached_since_.reset();
+      connect(address, connect_tcp(address.host, address.port, deadline), deadline);
       const int slots = options_.run.hosts->slots;
       talk_(fmt::format("joined the run at {} port {} with {} slot{}", address.host, address.port,
                         slots, slots == 1 ? "" : "s"));
@@ -87,12 +88,82 @@ class Agent {
       exit_ = ended.exit;
     } catch (const Error& error) {
       retry("cannot reach the launcher yet", error);
-      if (!unreached_since_) unreached_since_ = Monotonic::now();
-      if (options_.patience && seconds_since(*unreached_since_) > options_.patience->count()) {
-        talk_(fmt::format("gives up: {}", error.what()));
-        exit_ = static_cast<int>(ExitCode::error);
-      }
+      give_up_in_time(error);
     }
+  }
+
+  void give_up_in_time(const Error& error) {
+    if (!unreached_since_) unreached_since_ = Monotonic::now();
+    if (!options_.patience || seconds_since(*unreached_since_) < options_.patience->count()) return;
+    talk_(fmt::format("gives up: {}", error.what()));
+    exit_ = static_cast<int>(ExitCode::error);
+    kill_all();
+  }
+
+  // The launcher is lost, and the replicas here wait for another one: the first host of the roster
+  // that lives leads. One that listens but does not answer yet is about to, or has not lost the
+  // launcher; then it is not this one's turn.
+  void find_successor() {
+    retry_at_ = Monotonic::now() + kShortPause;
+    bool answers = follow(leader_, kShortConnect);
+    for (const Roster::Host& host : roster_.hosts) {
+      if (link_ || exit_ || !orphaned_) return;
+      const LauncherAddress address{host.address, host.port};
+      if (host.id != options_.id) {
+        if (host.port != 0) answers |= follow(address, kShortConnect);
+        continue;
+      }
+      if (answers || !options_.lead) continue;
+      successor_.poll();
+      if (!successor_.running()) successor_ = options_.lead(listener_.get(), roster_);
+      follow(address, kConnectPatience);
+      break;
+    }
+    if (!link_) look_elsewhere();
+  }
+
+  // The hosts' meeting point may know more, after a while.
+  void look_elsewhere() {
+    if (!orphaned_ || exit_ || seconds_since(orphaned_at_) < Seconds(kConnectPatience).count())
+      return;
+    try {
+      follow(options_.find_launcher(), kShortConnect);
+    } catch (const RunEnded& ended) {
+      exit_ = ended.exit;
+      kill_all();
+    } catch (const Error& error) {
+      retry("nobody leads the run yet", error);
+      give_up_in_time(error);
+    }
+  }
+
+  // Returns whether something listens there.
+  bool follow(const LauncherAddress& address, Monotonic::duration patience) {
+    Fd socket;
+    try {
+      socket = connect_tcp(address.host, address.port, Monotonic::now() + patience);
+    } catch (const Error&) {
+      return false;
+    }
+    try {
+      connect(address, std::move(socket), Monotonic::now() + kAnswerPatience);
+      talk_(fmt::format("follows the launcher at {} port {}", address.host, address.port));
+    } catch (const Error&) {
+      // it will lead, or it has not lost the launcher
+    }
+    return true;
+  }
+
+  void connect(const LauncherAddress& address, Fd socket, TimePoint deadline) {
+    Stream stream(std::move(socket), key_, TlsSide::client);
+    watch_peer(stream.fd());
+    auto link = std::make_unique<Channel>(greeted(std::move(stream), address, deadline));
+    join(*link, deadline);
+    link_ = std::move(link);
+    leader_ = address;
+    told_at_.reset();
+    failing_since_.reset();
+    unreached_since_.reset();
   }
 
   void retry(const char* what, const Error& error) {
@@ -122,7 +193,8 @@ class Agent {
                {"id", options_.id},
                {"host", options_.host},
                {"slots", hosts.slots},
-               {"terms", hosts.terms}});
+               {"terms", hosts.terms},
+               {"leads_at", listener_ ? port_of(listener_.get()) : 0}});
     const auto answer = link.receive(deadline);
     if (!answer) fail("the launcher did not answer, or closed the connection");
     if ((*answer)["type"] == "refused") {
@@ -135,17 +207,39 @@ class Agent {
     if (json_get<int>(*answer, "protocol", "joined") > kAgentProtocol) {
       fail("the launcher is a newer adaptdl; use the same version for both");
     }
-    if (options_.check_folder) check_folder(json_get<std::string>(*answer, "owner", "joined"));
+    const auto run_id = json_get<std::string>(*answer, "run_id", "joined");
+    if (orphaned_ && run_id != roster_.run_id) {
+      abandon("the launcher has begun a new run");
+      fail("waiting for the end of the replicas here");
+    }
+    shares_ =
+        options_.check_folder && check_folder(json_get<std::string>(*answer, "owner", "joined"));
+    Json knows = {{"type", "knows"}, {"number", roster_.number}, {"shares", shares_}};
+    if (std::exchange(orphaned_, false)) {
+      replicas_.tell_all(link);
+      knows["roster"] = to_json(roster_);
+    }
+    link.post(knows);
   }
 
-  void check_folder(const std::string& owner) {
+  // The replicas here cannot go on.
+  void abandon(const char* why) {
+    if (!replicas_.empty()) talk_(fmt::format("{}; ending the replicas here", why));
+    orphaned_ = false;
+    roster_ = {};
+    kill_all();
+  }
+
+  bool check_folder(const std::string& owner) {
     const std::string& folder = options_.run.checkpoint_dir;
-    if (lock_owner(folder) == owner) return;
+    if (lock_owner(folder) == owner) return true;
+    if (std::exchange(told_folder_, true)) return false;
     talk_(
         fmt::format("this host does not share the launcher's checkpoint folder ({} here). Should "
                     "all replicas die at once, or the model be saved here, that goes wrong: give "
                     "all hosts --checkpoint-dir and --output on a file system that they share",
                     folder));
+    return false;
   }
 
   void wait() {
@@ -154,14 +248,11 @@ class Agent {
     TimePoint until = TimePoint::max();
     if (link_) {
       waits.push_back(link_->wait());
-    } else if (workers_.empty() && leaving_ == 0) {
+    } else if (seeks()) {
       until = retry_at_;
     }
     if (leaving_ != 0) until = std::min(until, kill_at_);
-    for (const auto& [id, worker] : workers_) {
-      waits.push_back({worker->process.descriptor(), POLLIN, 0});
-      if (worker->open) waits.push_back(worker->channel.wait());
-    }
+    replicas_.add_waits(waits);
     poll_until(waits, until);
   }
 
@@ -191,12 +282,13 @@ class Agent {
     leaving_ = signal;
     kill_at_ = Monotonic::now() +
                std::chrono::duration_cast<Monotonic::duration>(Seconds(options_.run.grace_s));
-    if (!workers_.empty()) talk_("this host was told to stop; its replicas leave the run");
+    if (!replicas_.empty()) talk_("this host was told to stop; its replicas leave the run");
+    if (!link_) return kill_all();  // nobody could tell them how
     post({{"type", "leaving"}});
   }
 
   void kill_all() {
-    for (auto& [id, worker] : workers_) worker->process.kill();
+    replicas_.kill_all();
     kill_at_ = TimePoint::max();
   }
 
@@ -208,13 +300,20 @@ class Agent {
       });
       if (open) return;
       if (exit_) return link_.reset();
-      talk_("lost the connection to the launcher; ending the replicas here");
     } catch (const std::exception& error) {
       talk_(fmt::format("invalid message from the launcher: {}", error.what()));
     }
     link_.reset();
-    kill_all();
-    retry_at_ = Monotonic::now() + kPause;
+    retry_at_ = Monotonic::now();
+    if (leaving_ != 0) return kill_all();
+    orphaned_ = may_go_on(roster_, options_.id);
+    orphaned_at_ = Monotonic::now();
+    if (orphaned_) {
+      talk_("lost the connection to the launcher; the replicas here wait for another one");
+    } else {
+      retry_at_ += kPause;
+      abandon("lost the connection to the launcher");
+    }
   }
 
   void on_message(const nlohmann::json& message) {
@@ -223,91 +322,38 @@ class Agent {
       exit_ = json_get<int>(message, "exit", type);
       return kill_all();
     }
+    if (type == "roster") {
+      roster_ = roster_from_json(message.at("roster"), "roster");
+      post({{"type", "knows"}, {"number", roster_.number}, {"shares", shares_}});
+      return;
+    }
     const auto member = json_get<MemberId>(message, "member", type);
     if (type == "start") {
-      return start(member, json_get<int>(message, "slot", type), message.at("invitation"));
-    }
-    const auto found = workers_.find(member);
-    if (found == workers_.end()) return;
-    if (type == "tell" && found->second->open) {
-      nlohmann::json told = message.at("message");
-      // The launcher's number is for its own host's cores.
-      if (told.contains("threads"))
-        told["threads"] = starter_.threads_for(options_.run.hosts->slots);
-      found->second->channel.post(told);
-    }
-    if (type == "kill") found->second->process.kill();
-  }
-
-  void start(MemberId member, int slot, const nlohmann::json& invitation) {
-    try {
-      if (slot < 0 || slot >= options_.run.hosts->slots) fail("this host has no slot {}", slot);
-      auto [child, channel] = starter_.start_invited(member, slot, invitation);
-      post({{"type", "started"}, {"member", member}, {"pid", child.pid()}});
-      workers_[member] =
-          std::make_unique<Worker>(Worker{LocalProcess(std::move(child)), std::move(channel)});
-    } catch (const Error& error) {
-      talk_(error.what());
-      post({{"type", "ended"}, {"member", member}, {"reason", error.what()}});
+      replicas_.start(member, json_get<int>(message, "slot", type), message.at("invitation"));
+    } else if (type == "tell") {
+      replicas_.tell(member, message.at("message"));
+    } else if (type == "kill") {
+      replicas_.kill(member);
     }
   }
 
-  void take_workers() {
-    for (auto entry = workers_.begin(); entry != workers_.end();) {
-      const MemberId member = entry->first;
-      Worker& worker = *entry->second;
-      while (const auto stopped = child_signal_ ? worker.process.stop_change() : std::nullopt) {
-        post({{"type", "stopped"}, {"member", member}, {"stopped", *stopped}});
-      }
-      const auto status = worker.process.poll();
-      if (worker.open) hear(member, worker);
-      if (!status) {
-        ++entry;
-        continue;
-      }
-      post({{"type", "ended"},
-            {"member", member},
-            {"signaled", status->signaled},
-            {"value", status->value},
-            {"memory", oom_.explains(*status)}});
-      entry = workers_.erase(entry);
-    }
-    if (child_signal_ && getpid() == 1) {
-      reap_strangers([this](pid_t pid) {
-        return std::any_of(workers_.begin(), workers_.end(),
-                           [pid](const auto& entry) { return entry.second->process.pid() == pid; });
-      });
-    }
-    child_signal_ = false;
-  }
-
-  void hear(MemberId member, Worker& worker) {
-    try {
-      worker.channel.flush();
-      worker.open = worker.channel.drain([&](nlohmann::json message) {
-        post({{"type", "say"}, {"member", member}, {"message", std::move(message)}});
-      });
-      if (!worker.open) post({{"type", "closed"}, {"member", member}});
-    } catch (const Error& error) {
-      talk_(fmt::format("replica {}: {}; killing it", member, error.what()));
-      worker.open = false;
-      worker.process.kill();
-    }
-  }
-
-  void post(const nlohmann::json& message) {
-    if (link_) link_->post(message);
-  }
+  // False if there is no launcher.
+  bool post(const Json& message) { return link_ && link_->post(message); }
 
   const AgentOptions& options_;
   const Talk& talk_;
   SignalCatcher signals_;
-  LogWriter logs_;
-  ReplicaStarter starter_;
-  OomWatch oom_;  // the launcher cannot see the memory of this host
   const TlsKey key_;
+  Fd listener_;      // of a launcher on this host, should it have to lead
+  Child successor_;  // that launcher
   std::unique_ptr<Channel> link_;
-  std::map<MemberId, std::unique_ptr<Worker>> workers_;
+  LauncherAddress leader_;  // the newest one
+  Roster roster_;           // of the newest launcher
+  bool shares_ = false;     // its checkpoint folder
+  bool told_folder_ = false;
+  bool orphaned_ = false;  // the launcher is lost, and the replicas here wait for another one
+  TimePoint orphaned_at_;
+  HostReplicas replicas_;
   std::optional<TimePoint> failing_since_, told_at_;  // this host is in no run; the user was told
   std::optional<TimePoint> unreached_since_;          // no launcher answers
   TimePoint retry_at_;

@@ -10,7 +10,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/process.h"
 #include "core/launch/hosts/agent_link.h"
+#include "core/launch/hosts/roster.h"
 #include "core/launch/run/run.h"
 
 namespace adaptdl::launch {
@@ -41,12 +43,16 @@ struct AgentOptions {
   std::function<LauncherAddress()> find_launcher;
   // Gives up (1) after so long without a launcher; nothing: never, somebody may start it again.
   std::optional<Seconds> patience;
+  // Starts a launcher on this host, in place of the one that `roster` is of; it takes over that
+  // listening socket. Nothing: this host never leads.
+  std::function<Child(int listener, const Roster& roster)> lead;
 };
 
 // Runs until it hears how the run ended (returns its exit code) or that it will not have
 // this host (1), or until SIGTERM or SIGINT (128 + its number). At such a signal the replicas here
 // first leave the others, for which they have run.grace_s; a second signal kills them. If the
-// launcher disappears, the agent ends its replicas and looks for the launcher again. Call from the
+// launcher disappears, the hosts agree on another one (roster.h), with which the replicas go on;
+// where they cannot, the agent ends its replicas and looks for the launcher again. Call from the
 // main thread; signals, processes and process 1 as in run(). Throws Error for a problem found
 // before the start.
 int run_agent(const AgentOptions& options, const Talk& talk);

@@ -5,7 +5,9 @@
 // that can speak has the secret, and so has a launcher that answers.
 //
 // launcher -> agent
-//   joined    {protocol, owner}    the agent is accepted; owner: what run.lock holds (run_folder.h)
+//   joined    {protocol, owner, run_id}   the agent is accepted; owner: what run.lock holds
+//                                  (run_folder.h)
+//   roster    {roster}             the hosts of the run have changed (roster.h)
 //   refused   {reason, final}      it is not; final: nor will it ever be
 //   start     {member, slot, invitation: {run_id, replicas, atomic_limit, fresh}}   start a replica
 //                                  on that slot, counted from 0 on each host. Its welcome
@@ -14,7 +16,13 @@
 //   kill      {member}             by SIGKILL
 //   end       {exit}               the run has ended with this code; the agent exits with it, too
 // agent -> launcher
-//   join      {id, host, slots, terms}   the first frame. id: of this agent among those of the run
+//   join      {id, host, slots, terms, leads_at}   the first frame. id: of this agent among those
+//                                  of the run. leads_at: Roster::Host::port
+//   knows     {number, shares}     the newest roster that it has; whether it shares the launcher's
+//                                  checkpoint folder. With {roster} after `keeps`
+//   keeps     {member, slot, pid, generations}   to a launcher of the same run_id, before its first
+//                                  `knows`: a replica that lives on since another launcher. What it
+//                                  has said follows
 //   started   {member, pid}, or  ended {member, reason} if the start failed
 //   say       {member, message}    from the replica
 //   closed    {member}             its channel has ended, after all its messages
@@ -34,14 +42,15 @@
 
 namespace adaptdl::launch {
 
-inline constexpr int kAgentProtocol = 3;
+inline constexpr int kAgentProtocol = 4;
 inline constexpr int kMostHosts = 4096;
 inline constexpr int kMostSlotsOfHost = 4096;
 
 // Settings that the launcher and the agents of a run share.
 struct HostsOptions {
   std::string secret;  // not empty
-  int slots = 1;       // of this host: the most replicas on it, which share its cores
+  // Of this host: the most replicas on it, which share its cores. 0: a launcher that only leads.
+  int slots = 1;
   // What must be the same on all hosts, such as the program: name -> a short text. The launcher
   // refuses an agent with other ones.
   std::map<std::string, std::string> terms;

@@ -1,7 +1,9 @@
 #include "core/launch/hosts/agent_server.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <deque>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 
@@ -25,6 +27,19 @@ nlohmann::json frame(const char* type, MemberId member) {
   return {{"type", type}, {"member", member}};
 }
 
+// IPv4 ones as such, although the socket listens for both.
+std::string text_of(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text, sizeof text);
+    return text;
+  }
+  const in6_addr& six = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  inet_ntop(AF_INET6, &six, text, sizeof text);
+  const std::string mapped = "::ffff:";
+  return IN6_IS_ADDR_V4MAPPED(&six) ? std::string(text).substr(mapped.size()) : text;
+}
+
 }  // namespace
 
 // A replica on an agent's host.
@@ -40,14 +55,21 @@ struct AgentServer::Worker {
 };
 
 struct AgentServer::Agent {
-  Agent(Stream stream, TimePoint join_by)
-      : channel(std::move(stream), kStrangersFrame), deadline(join_by) {}
+  Agent(Stream stream, TimePoint join_by, std::string from)
+      : channel(std::move(stream), kStrangersFrame), deadline(join_by), address(std::move(from)) {}
+
+  bool here() const { return proven && !gone && !leaving; }  // it belongs to the run
 
   Channel channel;
   const TimePoint deadline;
+  const std::string address;
   bool proven = false, leaving = false, gone = false;
   std::string id, host;
   Slots slots;
+  uint16_t leads_at = 0;  // Roster::Host::port
+  bool shares = false;    // the checkpoint folder
+  int64_t knows = 0;      // number of the newest roster that it has
+  bool has_told = false;  // what it kept
   std::map<MemberId, std::shared_ptr<Worker>> workers;
 };
 
@@ -92,12 +114,17 @@ class AgentServer::Process : public ReplicaProcess {
   const Monotonic::duration kill_patience_;
 };
 
-AgentServer::AgentServer(HostsOptions options, const std::string& run, Events events)
+AgentServer::AgentServer(HostsOptions options, const std::string& run, Roster before, Events events)
     : options_(std::move(options)),
       key_(agent_key(options_.secret, run)),
       events_(std::move(events)),
       listener_(options_.listener ? std::move(*options_.listener) : listen_tcp(options_.port)),
-      next_slot_(options_.slots) {}
+      next_slot_(options_.slots),
+      before_(std::move(before)),
+      leads_(!events_.kept) {
+  roster_.number = before_.number;
+  roster_.run_id = before_.run_id;
+}
 
 AgentServer::~AgentServer() = default;
 
@@ -131,15 +158,19 @@ void AgentServer::serve() {
   const std::vector<std::shared_ptr<Agent>> all = agents_;  // a joining agent may drop others
   for (const auto& agent : all) {
     if (agent->gone) continue;
-    const std::string why = serve(*agent);
+    const std::string why = serve(agent);
     if (!why.empty()) drop(*agent, why);
   }
   std::erase_if(agents_, [](const auto& agent) { return agent->gone; });
+  if (roster_changed_ && leads_) tell_roster();
 }
 
 void AgentServer::accept_all() {
   for (;;) {
-    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    sockaddr_storage from{};
+    socklen_t size = sizeof from;
+    Fd socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from), &size,
+                        SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) return;
     // An agent proves itself at once, so whoever has been silent for longest has to go.
     const auto unproven = [](const auto& agent) { return !agent->proven && !agent->gone; };
@@ -148,15 +179,16 @@ void AgentServer::accept_all() {
     }
     watch_peer(socket.get());
     agents_.push_back(std::make_shared<Agent>(Stream(std::move(socket), key_, TlsSide::server),
-                                              Monotonic::now() + kJoinPatience));
+                                              Monotonic::now() + kJoinPatience, text_of(from)));
   }
 }
 
-std::string AgentServer::serve(Agent& agent) {
+std::string AgentServer::serve(const std::shared_ptr<Agent>& from) {
+  Agent& agent = *from;
   if (!agent.proven && Monotonic::now() >= agent.deadline) return "did not authenticate in time";
   try {
     if (!agent.channel.flush()) return "is gone";
-    if (!agent.channel.drain([&](const nlohmann::json& message) { on_message(agent, message); })) {
+    if (!agent.channel.drain([&](const nlohmann::json& message) { on_message(from, message); })) {
       return "is gone";
     }
     for (auto entry = agent.workers.begin(); entry != agent.workers.end();) {
@@ -182,17 +214,22 @@ std::string AgentServer::serve(Agent& agent) {
   return "";
 }
 
-void AgentServer::on_message(Agent& agent, const nlohmann::json& message) {
+void AgentServer::on_message(const std::shared_ptr<Agent>& from, const nlohmann::json& message) {
+  Agent& agent = *from;
   const auto& type = message.at("type").get_ref<const std::string&>();
   if (!agent.proven) {
     if (type != "join") fail("message {} before the agent has joined", type);
     return on_join(agent, message);
   }
   if (type == "leaving") {
-    if (!std::exchange(agent.leaving, true))
+    if (!std::exchange(agent.leaving, true)) {
+      roster_changed_ = true;
       events_.left(agent.slots, agent.host, "was told to stop");
+    }
     return;
   }
+  if (type == "keeps") return on_keeps(from, message);
+  if (type == "knows") return on_knows(agent, message);
   const auto member = json_find<MemberId>(message, "member", type);
   const auto found = member ? agent.workers.find(*member) : agent.workers.end();
   if (found == agent.workers.end()) return;
@@ -250,9 +287,68 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
   agent.id = std::move(id);
   agent.host = std::move(host);
   for (int i = 0; i < slots; ++i) agent.slots.push_back(next_slot_++);
+  agent.leads_at = message.value("leads_at", uint16_t{0});
   agent.channel.set_longest(kMaxFrame);
-  agent.channel.post({{"type", "joined"}, {"protocol", kAgentProtocol}, {"owner", lock_owner()}});
+  agent.channel.post({{"type", "joined"},
+                      {"protocol", kAgentProtocol},
+                      {"owner", lock_owner()},
+                      {"run_id", roster_.run_id}});
+  roster_changed_ = true;
   events_.joined(agent.slots, agent.host);
+}
+
+// Once a launcher leads, it has made up its mind without what a late host has kept.
+void AgentServer::on_keeps(const std::shared_ptr<Agent>& agent, const nlohmann::json& message) {
+  const auto id = json_get<MemberId>(message, "member", "keeps");
+  const auto slot = json_get<size_t>(message, "slot", "keeps");
+  if (slot >= agent->slots.size()) fail("it has no slot {}", slot);
+  if (leads_ || agent->workers.contains(id)) {
+    agent->channel.post(frame("kill", id));
+    return;
+  }
+  auto replica = replica_on(agent, id, agent->slots[slot]);
+  agent->workers[id]->pid = json_get<pid_t>(message, "pid", "keeps");
+  events_.kept(std::move(replica), message.at("generations"));
+}
+
+void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
+  agent.shares = json_get<bool>(message, "shares", "knows");
+  agent.has_told = true;
+  agent.knows = json_get<int64_t>(message, "number", "knows");
+  if (!leads_ && message.contains("roster")) {
+    Roster theirs = roster_from_json(message["roster"], "knows");
+    if (theirs.number > before_.number) before_ = std::move(theirs);
+    roster_.number = before_.number;
+  }
+  const bool shared =
+      std::ranges::all_of(agents_, [](const auto& each) { return !each->here() || each->shares; });
+  if (shared != roster_.shared) roster_changed_ = true;
+  const bool all_know = std::ranges::all_of(
+      agents_, [this](const auto& each) { return !each->here() || each->knows == roster_.number; });
+  if (all_know && may_train()) {
+    settled_ = roster_.size;
+    guarded_ = !roster_.shared && roster_.any_may_lead();
+  }
+}
+
+void AgentServer::tell_roster() {
+  roster_changed_ = false;
+  ++roster_.number;
+  roster_.hosts.clear();
+  roster_.size = hosts();
+  roster_.shared = true;
+  for (const auto& agent : agents_) {
+    if (!agent->here()) continue;
+    roster_.shared = roster_.shared && agent->shares;
+    roster_.hosts.push_back({agent->id, agent->host, agent->address, agent->leads_at});
+  }
+  if (!roster_.any_may_lead()) {  // nobody will ask
+    if (may_train()) guarded_ = false;
+    return;
+  }
+  for (const auto& agent : agents_) {
+    if (agent->here()) agent->channel.post({{"type", "roster"}, {"roster", to_json(roster_)}});
+  }
 }
 
 void AgentServer::drop(Agent& agent, const std::string& why) {
@@ -266,34 +362,46 @@ void AgentServer::drop(Agent& agent, const std::string& why) {
     worker->channel.reset();
   }
   agent.workers.clear();
-  if (agent.proven && !agent.leaving) events_.left(agent.slots, agent.host, why);
+  if (!agent.proven || agent.leaving) return;
+  roster_changed_ = true;
+  events_.left(agent.slots, agent.host, why);
+}
+
+std::unique_ptr<Replica> AgentServer::replica_on(const std::shared_ptr<Agent>& agent, MemberId id,
+                                                 int slot) {
+  auto [ours, theirs] = socket_pair();
+  const auto worker = std::make_shared<Worker>();
+  worker->channel = std::make_unique<Channel>(std::move(theirs));
+  agent->workers[id] = worker;
+  auto replica = std::make_unique<Replica>(
+      Replica{id, std::make_unique<Process>(id, agent, worker, options_.kill_patience),
+              Channel(std::move(ours))});
+  replica->slots = {slot};
+  return replica;
 }
 
 std::unique_ptr<Replica> AgentServer::start(MemberId id, int slot, nlohmann::json invitation) {
-  const auto found = std::find_if(agents_.begin(), agents_.end(), [slot](const auto& agent) {
-    return agent->proven && !agent->gone && !agent->leaving &&
-           std::ranges::count(agent->slots, slot) != 0;
+  const auto found = std::ranges::find_if(agents_, [slot](const auto& agent) {
+    return agent->here() && std::ranges::count(agent->slots, slot) != 0;
   });
   if (found == agents_.end()) fail("the host of slot {} has disconnected", slot);
   nlohmann::json message = frame("start", id);
   message["slot"] = slot - (*found)->slots.front();
   message["invitation"] = std::move(invitation);
   (*found)->channel.post(message);
-  auto [ours, theirs] = socket_pair();
-  const auto worker = std::make_shared<Worker>();
-  worker->channel = std::make_unique<Channel>(std::move(theirs));
-  (*found)->workers[id] = worker;
-  auto replica = std::make_unique<Replica>(
-      Replica{id, std::make_unique<Process>(id, *found, worker, options_.kill_patience),
-              Channel(std::move(ours))});
-  replica->slots = {slot};
-  return replica;
+  return replica_on(*found, id, slot);
 }
 
 int AgentServer::hosts() const {
-  return 1 + static_cast<int>(std::ranges::count_if(agents_, [](const auto& agent) {
-           return agent->proven && !agent->gone && !agent->leaving;
-         }));
+  return (options_.slots > 0 ? 1 : 0) +
+         static_cast<int>(
+             std::ranges::count_if(agents_, [](const auto& agent) { return agent->here(); }));
+}
+
+int AgentServer::hosts_of_before() const {
+  return static_cast<int>(std::ranges::count_if(agents_, [this](const auto& agent) {
+    return agent->here() && agent->has_told && before_.find(agent->id) != nullptr;
+  }));
 }
 
 void AgentServer::end(int exit) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/launch/hosts/agent_link.h"
+#include "core/launch/hosts/roster.h"
 #include "core/launch/run/replica.h"
 
 namespace adaptdl::launch {
@@ -27,10 +28,14 @@ class AgentServer {
     std::function<void(const Slots& slots, const std::string& host)> joined;
     // The agent was told to stop, or is lost; `why` ends a sentence, such as "was told to stop".
     std::function<void(const Slots& slots, const std::string& host, const std::string& why)> left;
+    // Of a launcher that takes over from another one: a replica that the last one had started, and
+    // what it was told of generations (ReplicaMemory::generations). None after lead().
+    std::function<void(std::unique_ptr<Replica> replica, const nlohmann::json& generations)> kept;
   };
 
-  // Starts to listen. `run`: the run's name, which agents must know. Throws Error.
-  AgentServer(HostsOptions options, const std::string& run, Events events);
+  // Starts to listen. `run`: the run's name, which agents must know. `before`: the roster of the
+  // launcher that this one takes over from; else only its run_id counts. Throws Error.
+  AgentServer(HostsOptions options, const std::string& run, Roster before, Events events);
   ~AgentServer();
 
   uint16_t port() const;
@@ -40,7 +45,18 @@ class AgentServer {
   TimePoint deadline() const;
   void serve();
 
-  int hosts() const;  // that belong to the run now, this one included
+  int hosts() const;  // that belong to the run now, this one included if replicas run on it
+
+  // Whether those hosts may train: else those that were lost may do so without this launcher.
+  bool may_train() const { return !guarded_ || hosts() >= enough_with_launcher(settled_); }
+  // They may from now on, whatever the lost ones do.
+  void give_up_lost() { settled_ = 0; }
+
+  // Taking over: the newest roster that a host here has had from the last launcher, and how many of
+  // its hosts have told all that they kept. Until lead() they keep that roster.
+  const Roster& before() const { return before_; }
+  int hosts_of_before() const;
+  void lead() { leads_ = true; }
 
   // Has the agent of that slot start a replica; `invitation`: ReplicaStarter::invitation(). Throws
   // Error if the agent has disconnected.
@@ -55,9 +71,14 @@ class AgentServer {
   class Process;
 
   void accept_all();
-  std::string serve(Agent& agent);  // why it must be dropped; "" if it is fine
-  void on_message(Agent& agent, const nlohmann::json& message);
+  std::string serve(
+      const std::shared_ptr<Agent>& agent);  // why it must be dropped; "" if it is fine
+  void on_message(const std::shared_ptr<Agent>& agent, const nlohmann::json& message);
   void on_join(Agent& agent, const nlohmann::json& message);
+  void on_keeps(const std::shared_ptr<Agent>& agent, const nlohmann::json& message);
+  void on_knows(Agent& agent, const nlohmann::json& message);
+  void tell_roster();
+  std::unique_ptr<Replica> replica_on(const std::shared_ptr<Agent>& agent, MemberId id, int slot);
   std::string refusal(const nlohmann::json& join) const;  // "": none
   void drop(Agent& agent, const std::string& why);
 
@@ -67,6 +88,10 @@ class AgentServer {
   Fd listener_;
   std::vector<std::shared_ptr<Agent>> agents_;
   int next_slot_;
+  Roster before_, roster_;
+  bool leads_, roster_changed_ = false;
+  bool guarded_ = false;  // lost hosts might train without this launcher
+  int settled_ = 0;       // hosts of the newest roster that all agents had, while may_train()
 };
 
 }  // namespace adaptdl::launch

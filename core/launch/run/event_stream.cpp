@@ -65,7 +65,8 @@ void EventStream::advance(const View& view, bool all) {
 void EventStream::begin(const Term& term) {
   const auto switched = switched_.find(term.generation.number);
   const int64_t step = switched == switched_.end() ? last_step_ : switched->second;
-  if (anew(term.generation)) last_step_ = step;
+  const bool told_elsewhere = goes_on_ && newest_step_.empty();
+  if (anew(term.generation) || told_elsewhere) last_step_ = step;
   report_.generation({.number = static_cast<int64_t>(term.generation.number),
                       .members = term.generation.members,
                       .from = term.from,

@@ -21,8 +21,9 @@ namespace adaptdl::launch {
 class EventStream {
  public:
   // Calls `on_step` for every finished step that no earlier attempt had finished.
-  EventStream(RunReport& report, std::function<void(int64_t step)> on_step)
-      : report_(report), on_step_(std::move(on_step)) {}
+  // `goes_on`: the steps so far are those of a launcher that is lost.
+  EventStream(RunReport& report, bool goes_on, std::function<void(int64_t step)> on_step)
+      : report_(report), goes_on_(goes_on), on_step_(std::move(on_step)) {}
 
   // An event from a replica, in the order in which it sent them.
   void event(MemberId from, nlohmann::json event);
@@ -62,6 +63,7 @@ class EventStream {
   void rescale(nlohmann::json event);
 
   RunReport& report_;
+  const bool goes_on_;
   const std::function<void(int64_t)> on_step_;
   uint64_t number_ = 0;  // of the generation in force, and its members
   size_t members_ = 0;

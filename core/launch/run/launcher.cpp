@@ -12,11 +12,17 @@ namespace {
 
 constexpr int kTerminated = static_cast<int>(ExitCode::terminated);
 
+// Taking over: how long hosts that have not come yet are waited for when there are enough, and when
+// there are not.
+constexpr std::chrono::milliseconds kGather{500};
+constexpr std::chrono::seconds kGatherPatience{10};
+
 RendezvousOptions rendezvous_options(const RunOptions& options) {
   RendezvousOptions result;
   result.min = options.replicas.min;
   result.max = options.replicas.max;
   result.slots = options.slots;
+  result.needs_slots = options.hosts.has_value();
   result.slots_per_replica = options.slots_per_replica;
   result.max_restarts = options.max_restarts;
   result.start_timeout = Seconds(options.start_timeout_s);
@@ -38,7 +44,7 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
       report_(report),
       signals_(signals),
       rendezvous_(rendezvous_options(options)),
-      stream_(report, [this](int64_t step) { on_step(step); }),
+      stream_(report, options.succeeds.has_value(), [this](int64_t step) { on_step(step); }),
       replicas_(options, report, host_events()),
       hung_(options.hang_timeout_s, !options.evaluate, options.log_dir, report),
       failures_(options.max_restarts, options.system_root, view_, replicas_, report),
@@ -48,6 +54,7 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
                [this](const auto& request) { return answer_request(*this, request); }) {
   view_.target = options.replicas.initial;
   view_.forming_since = Monotonic::now();
+  if (options.succeeds) gathers_since_ = Monotonic::now();
 }
 
 int Launcher::run() {
@@ -74,7 +81,7 @@ int Launcher::run() {
     decide_all();
     stream_.advance(view_);
     if (view_.formed && report_.state() == "starting") record("training");
-    if (!end_.ending() && !waits_for_hosts()) {
+    if (!end_.ending() && !gathers_since_ && !waits_for_hosts() && !lacks_hosts()) {
       hung_.check(view_, replicas_, stream_.last_step());
     }
     end_.check();
@@ -112,8 +119,9 @@ bool Launcher::take_signals() {
 
 void Launcher::decide_all() {
   deadline_.reset();
+  if (gathers()) return;
   if (view_.finished && !end_.is("finished")) end_.begin({.result = "finished", .exit = 0});
-  while (end_.members_matter() && !waits_for_hosts()) {
+  while (end_.members_matter() && !waits_for_hosts() && !lacks_hosts()) {
     const Decision decision = decide(Monotonic::now(), view_, rendezvous_);
     reason_ = decision.reason;
     if (decision.action == Action::wait) {
@@ -225,7 +233,64 @@ AgentServer::Events Launcher::host_events() {
             report_.talk(fmt::format("host {} {}", host, why));
             for (const int slot : slots) std::erase(rendezvous_.slots, slot);
             set_host_slots();
-          }};
+          },
+          options_.succeeds
+              ? [this](std::unique_ptr<Replica> replica,
+                       const nlohmann::json& told) { on_kept(std::move(replica), told); }
+              : decltype(AgentServer::Events::kept)()};
+}
+
+// Its agent says next what it has said.
+void Launcher::on_kept(std::unique_ptr<Replica> replica, const nlohmann::json& generations) {
+  started(view_, replica->id, Monotonic::now(), replica->slots);
+  for (const nlohmann::json& told : generations) {
+    Generation generation;
+    generation.number = told.at("generation").get<uint64_t>();
+    generation.members = told.at("members").get<std::vector<MemberId>>();
+    generation.immediate = told.at("immediate").get<bool>();
+    generation.cause = told.at("cause").get<std::string>();
+    generation.issued = Monotonic::now();
+    for (const MemberId id : generation.members) replicas_.used(id);
+    recalled(view_, std::move(generation));
+  }
+  replicas_.adopt(std::move(replica));
+}
+
+// Throws Error if too few hosts follow: perhaps another one leads, or the last launcher lives.
+bool Launcher::gathers() {
+  if (!gathers_since_) return false;
+  AgentServer& agents = replicas_.agents();
+  const Roster& before = agents.before();
+  const int here = agents.hosts_of_before(), needed = needed_to_lead(before);
+  const bool all = here == static_cast<int>(before.hosts.size());
+  const auto waited = Monotonic::now() - *gathers_since_;
+  if (here < needed && waited >= kGatherPatience) {
+    fail("cannot lead the run: {} of {} hosts follow, and {} are needed", here, before.size,
+         needed);
+  }
+  if (here < needed || (!all && waited < kGather)) {
+    deadline_ = *gathers_since_ + (here < needed ? kGatherPatience : kGather);
+    return true;
+  }
+  if (!before.shared && view_.trained() == 0) {
+    fail("cannot lead the run: no replica with its state is left");
+  }
+  gathers_since_.reset();
+  agents.lead();
+  report_.talk(fmt::format("this host leads the run now; {} of {} hosts go on", here, before.size));
+  return false;
+}
+
+// The others of those that were lost at once may go on without this launcher.
+bool Launcher::lacks_hosts() {
+  if (!options_.hosts || end_.ending() || replicas_.agents().may_train()) return false;
+  const std::string reason = fmt::format(
+      "lost so many hosts at once that they may go on without this one; waiting for them. Should "
+      "they be down, `adaptdl scale {} N` goes on without them",
+      options_.name);
+  if (reason_ != reason) report_.talk(reason);
+  reason_ = reason;
+  return true;
 }
 
 // Before its first replica, and when it has lost all, a run waits for as many hosts as it needs.
@@ -251,7 +316,7 @@ void Launcher::ask_for(int replicas, const char* cause) {
 // Whoever has asked for fewer keeps them.
 void Launcher::set_host_slots() {
   if (end_.ending()) return;
-  const int slots = static_cast<int>(rendezvous_.slots.size());
+  const int slots = std::max(1, static_cast<int>(rendezvous_.slots.size()));
   request_target(view_, std::min(slots, asked_for_.value_or(slots)), "hosts", rendezvous_);
 }
 
@@ -286,6 +351,7 @@ RunSlots Launcher::slots() const {
 
 int Launcher::scale(const ScaleRequest& request) {
   const int before = view_.target;
+  if (options_.hosts) replicas_.agents().give_up_lost();
   if (request.slots) rendezvous_.slots = *request.slots;
   ask_for(request.replicas, "scale");
   return before;

@@ -49,6 +49,11 @@ class Launcher : private RunControl {
   void set_host_slots();
   AgentServer::Events host_events();
   bool waits_for_hosts();
+  bool lacks_hosts();
+
+  // In the place of a launcher that is lost: gathers its hosts and their replicas.
+  void on_kept(std::unique_ptr<Replica> replica, const nlohmann::json& generations);
+  bool gathers();
 
   // Requests.
   nlohmann::json status() const override;
@@ -75,6 +80,7 @@ class Launcher : private RunControl {
   std::optional<TimePoint> deadline_;  // of the newest decision
   std::string reason_;                 // of the newest decision
   size_t next_replicas_at_ = 0;
+  std::optional<TimePoint> gathers_since_;
   std::optional<int> asked_for_;  // replicas; of several hosts there may be fewer slots
 };
 

@@ -121,6 +121,15 @@ void started(View& view, MemberId id, TimePoint now, std::vector<int> slots) {
   view.members.push_back(member);
 }
 
+void recalled(View& view, Generation generation) {
+  const uint64_t number = generation.number;
+  view.last_generation = std::max(view.last_generation, number);
+  if (number <= view.current.number || view.generation(number) != nullptr) return;
+  const auto later = std::ranges::upper_bound(view.announced, number, {}, &Generation::number);
+  view.announced.insert(later, std::move(generation));
+  view.pending = view.announced.back().number;
+}
+
 void said_hello(View& view, MemberId id, TimePoint now) {
   Member* member = view.find(id);
   if (member == nullptr || member->state != MemberState::starting) return;

@@ -104,6 +104,9 @@ void died(View& view, MemberId id, TimePoint now);
 void excused(View& view, MemberId id, TimePoint now);
 void reaped(View& view, MemberId id);           // its process is gone; after died()
 void step_finished(View& view, TimePoint now);  // one that no earlier attempt had finished
+// To a launcher that takes over: members were told of that generation by the last one. Before what
+// they said of it.
+void recalled(View& view, Generation generation);
 // One or more newcomers failed: the next attempt must wait.
 void newcomers_failed(View& view, TimePoint now);
 void forget_failed_newcomers(View& view);

@@ -411,14 +411,15 @@ class Deciding {
   }
 
   bool displaced(const Member& member) const {
-    return !options_.slots.empty() &&
-           std::any_of(member.slots.begin(), member.slots.end(),
-                       [this](int slot) { return !holds(options_.slots, slot); });
+    return limited() && std::any_of(member.slots.begin(), member.slots.end(),
+                                    [this](int slot) { return !holds(options_.slots, slot); });
   }
+
+  bool limited() const { return options_.needs_slots || !options_.slots.empty(); }
 
   // Replicas that may be started now.
   int free_slots() const {
-    if (options_.slots.empty()) return 1 << 20;
+    if (!limited()) return 1 << 20;
     return static_cast<int>(free_.size()) / options_.slots_per_replica;
   }
 

@@ -25,9 +25,10 @@ namespace adaptdl::launch {
 
 struct RendezvousOptions {
   int min = 1, max = 1;
-  // Cores or GPUs of the replicas, `slots_per_replica` distinct ones for each. None: no limit.
-  // Replicas on slots that are no longer in the list leave.
+  // Cores or GPUs of the replicas, `slots_per_replica` distinct ones for each. None: no limit, but
+  // for a run that `needs_slots`. Replicas on slots that are no longer in the list leave.
   std::vector<int> slots;
+  bool needs_slots = false;
   int slots_per_replica = 1;
   int max_restarts = 3;         // breakdowns, and failed newcomers, in a row
   Seconds start_timeout{120};   // from the start of a replica until it says hello

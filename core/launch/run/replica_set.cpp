@@ -29,7 +29,10 @@ ReplicaSet::ReplicaSet(const RunOptions& options, RunReport& report, AgentServer
           options.echo_logs ? LogWriter::to_standard_error() : LogWriter::Echo()),
       starter_(options, logs_) {
   if (!options.hosts) return;
-  agents_ = std::make_unique<AgentServer>(*options.hosts, options.name, std::move(hosts));
+  Roster before = options.succeeds.value_or(Roster{});
+  before.run_id = starter_.run_id();
+  agents_ = std::make_unique<AgentServer>(*options.hosts, options.name, std::move(before),
+                                          std::move(hosts));
 }
 
 Replica* ReplicaSet::find(MemberId id) {
@@ -51,6 +54,12 @@ void ReplicaSet::start(MemberId id, const std::vector<int>& slots, const Joining
   replicas_[id] = here ? starter_.start(id, slots, joining)
                        : agents_->start(id, slots.front(), starter_.invitation(joining));
   replicas_[id]->atomic_limit = joining.atomic_limit;
+}
+
+void ReplicaSet::adopt(std::unique_ptr<Replica> replica) {
+  const MemberId id = replica->id;
+  used(id);
+  replicas_[id] = std::move(replica);
 }
 
 void ReplicaSet::announce(const Generation& generation, const std::vector<MemberId>& leavers,

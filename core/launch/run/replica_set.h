@@ -3,6 +3,7 @@
 // The replicas of a run whose processes exist, here and on other hosts: starts them, passes
 // messages, notices their ends. Part of an event loop: never blocks.
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -51,6 +52,9 @@ class ReplicaSet {
   int threads_for(int replicas) const { return starter_.threads_for(replicas); }
 
   MemberId new_id() { return next_id_++; }
+  // One that another launcher has started, which numbered others as well.
+  void adopt(std::unique_ptr<Replica> replica);
+  void used(MemberId id) { next_id_ = std::max(next_id_, id + 1); }
   // Throws Error.
   void start(MemberId id, const std::vector<int>& slots, const Joining& joining);
   // `atomic_limit`: Failures::atomic_limit().
@@ -64,6 +68,8 @@ class ReplicaSet {
   // Its last log lines, once it has closed its output; waits only briefly.
   std::vector<std::string> last_lines(MemberId id);
 
+  // As AgentServer has them; with other hosts only.
+  AgentServer& agents() { return *agents_; }
   int hosts() const;            // that belong to the run now, this one included
   uint16_t hosts_port() const;  // where it listens for others; 0: it does not
 

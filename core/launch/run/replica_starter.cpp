@@ -26,7 +26,7 @@ ReplicaStarter::ReplicaStarter(const RunOptions& options, LogWriter& logs)
     : options_(options),
       logs_(logs),
       cores_(available_cores()),
-      run_id_(to_hex(random_bytes(8))),
+      run_id_(options.succeeds ? options.succeeds->run_id : to_hex(random_bytes(8))),
       secret_(options.hosts ? run_secret(options.hosts->secret, run_id_)
                             : to_hex(random_bytes(kSecretBytes))),
       null_(open_file("/dev/null", O_RDONLY)) {
@@ -49,7 +49,7 @@ ReplicaStarter::ReplicaStarter(const RunOptions& options, LogWriter& logs)
 
 int ReplicaStarter::threads_for(int replicas) const {
   if (options_.threads > 0) return options_.threads;
-  if (options_.hosts) return std::max(1, cores_ / options_.hosts->slots);
+  if (options_.hosts) return std::max(1, cores_ / std::max(1, options_.hosts->slots));
   if (options_.gpus == 0 && !options_.slots.empty()) return options_.slots_per_replica;
   return std::max(1, cores_ / std::max(1, replicas));
 }

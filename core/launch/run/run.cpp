@@ -1,5 +1,6 @@
 #include "core/launch/run/run.h"
 
+#include <algorithm>
 #include <numeric>
 #include <signal.h>
 #include <sys/stat.h>
@@ -17,6 +18,8 @@ namespace adaptdl::launch {
 
 namespace {
 
+constexpr Seconds kLockPatience{10};
+
 // `scratch`: a folder for what an evaluation needs until it ends.
 RunOptions complete(RunOptions options, const std::string& scratch) {
   check_run_name(options.name);
@@ -33,7 +36,8 @@ RunOptions complete(RunOptions options, const std::string& scratch) {
   if (options.hosts) {
     number_slots(options.hosts->slots);
     options.slots_per_replica = 1;
-    options.replicas = {1, options.hosts->slots, options.hosts->slots};
+    const int here = std::max(1, options.hosts->slots);
+    options.replicas = {1, here, here};
   }
   int most = replicas.max;
   for (const auto& [step, count] : options.replicas_at) most = std::max(most, count);
@@ -80,7 +84,9 @@ RunIdentity identity_of(const RunOptions& options) {
 }
 
 int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signals) {
-  RunFolder folder(options.name, options.checkpoint_dir, options.record_file);
+  // The lock of a launcher that is lost falls with its process, or when a file server notices.
+  const Seconds patience = options.succeeds ? kLockPatience : Seconds(0);
+  RunFolder folder(options.name, options.checkpoint_dir, options.record_file, patience);
   RunReport report(identity_of(options), output,
                    [&](const nlohmann::json& record, bool) { folder.write(record); });
   if (options.fresh) {

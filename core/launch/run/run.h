@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/launch/hosts/agent_link.h"
+#include "core/launch/hosts/roster.h"
 #include "core/launch/io/output_queue.h"
 #include "core/launch/run/replica_bounds.h"
 
@@ -60,6 +61,9 @@ struct RunOptions {
   // For agents of other hosts (agent.h): then this host has slots 0 and on, and the run wants a
   // replica for each slot that there is.
   std::optional<HostsOptions> hosts;
+  // With `hosts`: this launcher takes the place of one that is lost, whose hosts these are. Their
+  // replicas go on.
+  std::optional<Roster> succeeds;
   bool plain_links = false;  // replicas of several hosts do not encrypt what they exchange
   bool echo_logs = false;    // also write the replicas' output to standard error
   // Called on the launcher's thread with what the job reports for its scheduler (core/job/hints.h).

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <thread>
 #include <unistd.h>
 
 #include "core/base/durable_file.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr const char* kLock = "run.lock";
 constexpr const char* kRecord = "run.json";
+constexpr std::chrono::milliseconds kLockPause{20};
 constexpr size_t kMaxRecord = 4u << 20, kMaxOwner = 1000;
 
 // The files that a run creates in its folder (adaptdl-checkpoint(5)), except the lock: checkpoints,
@@ -46,12 +48,18 @@ std::string lock_owner(const std::string& folder) {
   }
 }
 
-RunFolder::RunFolder(const std::string& name, std::string folder, std::string record_file)
+RunFolder::RunFolder(const std::string& name, std::string folder, std::string record_file,
+                     Seconds patience)
     : folder_(std::move(folder)), record_file_(std::move(record_file)) {
   make_durable_directories(folder_, 0700);
   const std::string path = join_path(folder_, kLock);
   lock_ = open_file(path, O_RDWR | O_CREAT, 0600);
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+  const TimePoint begun = Monotonic::now();
+  while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK && seconds_since(begun) < patience.count()) {
+      std::this_thread::sleep_for(kLockPause);
+      continue;
+    }
     if (errno != EWOULDBLOCK) fail_errno(errno, path + ": cannot lock");
     fail(
         "run {} is live (process {}). Change it with `adaptdl scale {} N`, end it with `adaptdl "

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/fd.h"
 
 namespace adaptdl::launch {
@@ -20,9 +21,11 @@ std::string lock_owner(const std::string& folder);
 
 class RunFolder {
  public:
-  // Creates the folder and takes the lock. Throws Error if a live run has the lock, or the folder
-  // belongs to a run of another name or to a newer version of this program.
-  RunFolder(const std::string& name, std::string folder, std::string record_file);
+  // Creates the folder and takes the lock, for which it waits so long. Throws Error if a live run
+  // has the lock, or the folder belongs to a run of another name or to a newer version of this
+  // program.
+  RunFolder(const std::string& name, std::string folder, std::string record_file,
+            Seconds patience = Seconds(0));
 
   // The record of the last run in this folder; null if there is none.
   const nlohmann::json& previous() const { return previous_; }

@@ -22,6 +22,8 @@ struct Launcher {
   std::vector<std::string> events = {};
   int own_slots = 1, most = kMostHosts;
   std::map<std::string, std::string> terms = {};
+  std::optional<Roster> before = {};  // this launcher takes over
+  std::vector<std::unique_ptr<Replica>> kept = {};
   AgentServer agents{
       {.secret = "secret",
        .slots = own_slots,
@@ -29,12 +31,17 @@ struct Launcher {
        .most = most,
        .kill_patience = kill_patience},
       "run",
+      before.value_or(Roster{.run_id = "r"}),
       {[this](const AgentServer::Slots& slots, const std::string& host) {
          events.push_back(fmt::format("{} joined {}", host, fmt::join(slots, ",")));
        },
        [this](const AgentServer::Slots& slots, const std::string& host, const std::string& why) {
          events.push_back(fmt::format("{} left {}: {}", host, fmt::join(slots, ","), why));
-       }}};
+       },
+       before ? [this](std::unique_ptr<Replica> replica, const json& generations) {
+         events.push_back(fmt::format("{} kept {}", replica->id, generations.dump()));
+         kept.push_back(std::move(replica));
+       } : decltype(AgentServer::Events::kept)()}};
 
   // Serves until that is so.
   template <typename F>
@@ -91,10 +98,32 @@ struct OtherSide {
   }
 
   json join(Launcher& launcher, const std::string& id, int slots = 1,
-            const json& terms = json::object()) {
-    channel.send(
-        {{"type", "join"}, {"id", id}, {"host", "host-" + id}, {"slots", slots}, {"terms", terms}});
+            const json& terms = json::object(), int leads_at = 0) {
+    channel.send({{"type", "join"},
+                  {"id", id},
+                  {"host", "host-" + id},
+                  {"slots", slots},
+                  {"terms", terms},
+                  {"leads_at", leads_at}});
     return hear(launcher);
+  }
+
+  // Until the launcher has read all that this one has sent.
+  void be_heard(Launcher& launcher, int slot) {
+    const auto replica = launcher.agents.start(99, slot, json::object());
+    channel.send({{"type", "started"}, {"member", 99}, {"pid", 5}});
+    CHECK(launcher.until([&] { return replica->process->pid() == 5; }));
+    channel.send({{"type", "ended"}, {"member", 99}});
+    CHECK(launcher.until([&] { return replica->process->poll().has_value(); }));
+  }
+
+  // The roster that the launcher tells next, which this one then knows.
+  Roster learn(Launcher& launcher, bool shares) {
+    const json message = hear(launcher);
+    REQUIRE(message["type"] == "roster");
+    const Roster roster = roster_from_json(message["roster"], "roster");
+    channel.send({{"type", "knows"}, {"number", roster.number}, {"shares", shares}});
+    return roster;
   }
 
   Channel channel;
@@ -296,4 +325,63 @@ TEST_CASE("many silent strangers keep no agent out") {
   OtherSide second(launcher);
   CHECK(second.join(launcher, "4")["type"] == "joined");
   CHECK(launcher.events == std::vector<std::string>{"host-3 joined 1", "host-4 joined 2"});
+}
+
+TEST_CASE("hosts that are lost at once may go on without the launcher, which then may not train") {
+  Launcher launcher;
+  std::vector<std::unique_ptr<OtherSide>> agents;
+  for (const char* id : {"1", "2"}) {
+    agents.push_back(std::make_unique<OtherSide>(launcher));
+    CHECK(agents.back()->join(launcher, id, 1, json::object(), 1000)["run_id"] == "r");
+  }
+  CHECK(agents[0]->learn(launcher, false).size == 2);
+  Roster roster = agents[0]->learn(launcher, false);
+  CHECK(to_json(agents[1]->learn(launcher, false)) == to_json(roster));
+  CHECK(roster.size == 3);
+  CHECK_FALSE(roster.shared);
+  CHECK(roster.hosts[1].address == "127.0.0.1");
+  CHECK(roster.hosts[1].port == 1000);
+  agents[0]->be_heard(launcher, 1);
+  agents[1]->be_heard(launcher, 2);
+  CHECK(launcher.agents.may_train());
+  agents.clear();
+  CHECK(launcher.until([&] { return launcher.agents.hosts() == 1; }));
+  CHECK_FALSE(launcher.agents.may_train());
+  launcher.agents.give_up_lost();
+  CHECK(launcher.agents.may_train());
+}
+
+TEST_CASE("a launcher that takes over hears what the hosts have kept, until it leads") {
+  const Roster before{
+      .number = 4, .run_id = "r", .size = 3, .hosts = {{"1", "a", "x", 1}, {"2", "b", "y", 1}}};
+  Roster newer = before;
+  newer.number = 5;
+  Launcher launcher{.own_slots = 0, .before = before};
+  const json keeps = {{"type", "keeps"},
+                      {"member", 7},
+                      {"slot", 1},
+                      {"pid", 12},
+                      {"generations", {{{"generation", 3}}}}};
+  OtherSide first(launcher);
+  first.join(launcher, "1", 2, json::object(), 1000);
+  first.channel.send(keeps);
+  first.channel.send({{"type", "say"}, {"member", 7}, {"message", {{"type", "hello"}}}});
+  CHECK(launcher.until([&] { return launcher.kept.size() == 1; }));
+  CHECK(launcher.agents.hosts_of_before() == 0);  // it may keep more
+  first.channel.send(
+      {{"type", "knows"}, {"number", 5}, {"shares", false}, {"roster", to_json(newer)}});
+  CHECK(launcher.until([&] { return launcher.agents.hosts_of_before() == 1; }));
+  CHECK(launcher.agents.before().number == 5);
+  CHECK(launcher.events.back() == R"(7 kept [{"generation":3}])");
+  const Replica& replica = *launcher.kept.front();
+  CHECK(replica.slots == std::vector<int>{1});
+  CHECK(replica.process->pid() == 12);
+  CHECK(hear_from(launcher, launcher.kept.front()->channel)["type"] == "hello");
+
+  launcher.agents.lead();
+  OtherSide late(launcher);
+  late.join(launcher, "2", 2, json::object(), 1000);
+  CHECK(late.learn(launcher, false).number == 7);
+  late.channel.send(keeps);
+  CHECK(late.hear(launcher) == json{{"type", "kill"}, {"member", 7}});
 }

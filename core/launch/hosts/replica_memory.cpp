@@ -1,0 +1,70 @@
+#include "core/launch/hosts/replica_memory.h"
+
+namespace adaptdl::launch {
+namespace {
+
+// In this order they are said again. Of each type the newest one says all.
+constexpr const char* kStates[] = {"hello",  "connected", "switched", "lost",   "waiting",
+                                   "passes", "saving",    "hints",    "leaving"};
+constexpr const char* kEnds[] = {"bye", "fatal"};
+constexpr size_t kMostEvents = 20'000;
+constexpr size_t kMostGenerations = 16;  // that it has not switched to
+
+bool is_any_of(const std::string& type, auto& types) {
+  for (const char* each : types) {
+    if (type == each) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void ReplicaMemory::told(const nlohmann::json& message) {
+  if (message.value("type", "") != "generation") return;
+  nlohmann::json members = nlohmann::json::array();
+  for (const nlohmann::json& member : message.at("members")) members.push_back(member.at("member"));
+  const auto number = message.at("generation").get<uint64_t>();
+  generations_[number] = {{"generation", number},
+                          {"immediate", message.at("immediate")},
+                          {"members", std::move(members)},
+                          {"cause", message.at("cause")}};
+  if (generations_.size() > kMostGenerations) generations_.erase(generations_.begin());
+}
+
+void ReplicaMemory::said(const nlohmann::json& message, bool heard) {
+  const auto& type = message.at("type").get_ref<const std::string&>();
+  if (type == "event") {
+    if (heard) return;
+    events_.push_back(message);
+    if (events_.size() > kMostEvents) events_.pop_front();
+  } else if (is_any_of(type, kStates) || is_any_of(type, kEnds)) {
+    newest_[type] = message;
+  }
+  if (type != "switched") return;
+  const auto current = message.at("generation").get<uint64_t>();
+  generations_.erase(generations_.begin(), generations_.lower_bound(current));
+  for (const char* over : {"lost", "waiting"}) newest_.erase(over);
+}
+
+nlohmann::json ReplicaMemory::generations() const {
+  nlohmann::json all = nlohmann::json::array();
+  for (const auto& [number, generation] : generations_) all.push_back(generation);
+  return all;
+}
+
+nlohmann::json ReplicaMemory::messages() const {
+  nlohmann::json all = nlohmann::json::array();
+  const auto add = [&](auto& types) {
+    for (const char* type : types) {
+      if (const auto found = newest_.find(type); found != newest_.end()) {
+        all.push_back(found->second);
+      }
+    }
+  };
+  add(kStates);
+  for (const nlohmann::json& event : events_) all.push_back(event);
+  add(kEnds);
+  return all;
+}
+
+}  // namespace adaptdl::launch

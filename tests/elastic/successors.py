@@ -1,0 +1,105 @@
+"""The launcher's host is lost: another host leads the run, and the replicas go on where they are,
+without a checkpoint. Never do two sides train."""
+
+import signal
+import time
+
+from support import Site, check, kill, main
+
+NEVER = ("--set", "epochs=1000000")
+SOON = 5  # seconds, on a loaded machine
+
+
+def lose(run):
+    """Its host: the launcher with what it has started."""
+    step = run.last_step()
+    kill(run.process.pid)
+    return step, time.monotonic()
+
+
+def goes_on(run, replicas, step, lost_at):
+    """`run`: of the host that leads now, which has done so since the step."""
+    run.wait_event("generation", to=replicas, cause="death")
+    run.wait_step(step + 1)
+    took = time.monotonic() - lost_at
+    check(took < SOON, f"training goes on after {took:.1f} s")
+    check(not run.of("resume"), "a checkpoint was read")
+    steps = [event["step"] for event in run.of("step")]
+    check(steps[0] <= step + 2, f"finished steps are repeated or lost: {step}, then {steps[:3]}")
+    check(steps == list(range(steps[0], steps[0] + len(steps))), "steps are lost, or come twice")
+
+
+def folder_decides(folder, draw):
+    """Hosts that share the checkpoint folder: whoever gets its lock leads, also the last host. The
+    host that was lost comes again, and the run ends as if nothing had been."""
+    with Site(folder, 3) as site:
+        runs = [site.run(0, "1:3", *NEVER)]
+        site.share_key()
+        runs.append(site.run(1, "1:3", *NEVER))
+        runs[0].wait_replicas(2)
+        runs.append(site.run(2, "1:3", *NEVER))
+        runs[0].wait_replicas(3)
+        runs[0].wait_steps_more(5)
+        goes_on(runs[1], 2, *lose(runs[0]))
+        runs[1].says("this host leads the run now; 2 of 3 hosts go on")
+        runs[2].says("follows the launcher at")
+        goes_on(runs[2], 1, *lose(runs[1]))
+        late = [site.run(host, "1:3", *NEVER) for host in (0, 1)]
+        late[0].says("leads this run now, so this host joins it")
+        runs[2].wait_replicas(3)
+        runs[2].wait_steps_more(3)
+        runs[2].request(request="cancel")
+        check(runs[2].end() == 143, "the host that leads ends with the run")
+        for run in late:
+            check(run.end() == 143, "a host of a cancelled run")
+
+
+def majority_decides(folder, draw):
+    """Hosts that share nothing: two of three go on; one of two cannot know whether the other one
+    trains, and waits for it without a replica."""
+    with Site(folder, 3, apart=True) as site:
+        runs = [site.run(0, "1:3", *NEVER)]
+        site.share_key()
+        runs.append(site.run(1, "1:3", *NEVER, "--replicas", "2"))
+        runs[0].wait_replicas(3)
+        runs.append(site.run(2, "1:3", *NEVER))
+        runs[0].wait_replicas(4)
+        runs[0].wait_steps_more(5)
+        goes_on(runs[1], 3, *lose(runs[0]))
+        seen = runs[1].count()
+        kill(runs[2].process.pid)
+        runs[1].wait_replicas(2, after=seen)
+        runs[1].wait_steps_more(5)
+        other = site.run(2, "1:3", *NEVER)
+        other.says("cannot reach the launcher yet")
+        runs[1].signal(signal.SIGTERM)
+        check(runs[1].end() == 143, "a host that leads and was told to go")
+        other.signal(signal.SIGTERM)
+        check(other.end() == 143, "a host without a run")
+
+
+def partition(folder, draw):
+    """The launcher is cut off from both others, which train without it; it waits."""
+    with Site(folder, 3, apart=True) as site:
+        runs = [site.run(0, "1:3", *NEVER)]
+        site.share_key()
+        runs.extend(site.run(host, "1:3", *NEVER) for host in (1, 2))
+        runs[0].wait_replicas(3)
+        runs[0].wait_steps_more(5)
+        site.network.fail_between([0], [1, 2], cut=True)
+        runs[0].says("lost so many hosts at once that they may go on without this one")
+        runs[1].wait_event("generation", to=2, cause="death")
+        runs[1].wait_steps_more(3)
+        last = runs[0].last_step()
+        check(runs[1].last_step() > last, "the two hosts have not gone on")
+        runs[1].wait_steps_more(20)
+        check(runs[0].last_step() == last, "both sides train")
+        site.network.heal()
+        runs[0].signal(signal.SIGTERM)
+        check(runs[0].end() == 143, "the launcher that waited")
+        for run in runs[1:]:
+            run.signal(signal.SIGTERM)
+            check(run.end() == 143, "a host that was told to go")
+
+
+main(folder_decides, majority_decides, partition)
