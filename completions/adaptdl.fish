@@ -71,6 +71,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from run' -l nnodes -x -d 'Number
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l rdzv-endpoint -x -d 'With --nnodes: the host that leads the run, and a free port on it, by default 29400. Without it, hosts meet by --checkpoint-dir and --node-rank.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l node-rank -x -d 'With --nnodes: 0 leads, whatever the name of this host; others do not. Default: the task\'s rank in srun and mpirun; elsewhere the host that --rdzv-endpoint names leads.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l rdzv-key -rF -d 'With --nnodes: the key that all hosts of a run must have, made if there is none; - reads it from standard input, at whose end this host leaves. Default: hosts.key in adaptdl\'s configuration folder.'
+complete -c adaptdl -n '__fish_seen_subcommand_from run' -l host-timeout -x -d 'On several hosts: one that is silent for so long is lost. Shorter cuts of the network only delay the run.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l plain-links -d 'Replicas on different hosts exchange parameters and gradients unencrypted, for a network that you trust.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l grace -x -d 'Commands: time from SIGTERM to SIGKILL, in which a checkpoint can be written.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l redirects -s r -x -d 'Commands: write these only to the logs: 1 standard output, 2 standard error, 3 both; RANK:STREAMS,... for single replicas. Default: 0.'

@@ -220,6 +220,14 @@ Command run_command() {
                .doc = "With --nnodes: the key that all hosts of a run must have, made if there is "
                       "none; - reads it from standard input, at whose end this host leaves. "
                       "Default: hosts.key in adaptdl's configuration folder."},
+              {.name = "host-timeout",
+               .kind = Kind::integer,
+               .value = "SECONDS",
+               .fallback = "20",
+               .doc = "On several hosts: one that is silent for so long is lost. Shorter cuts of "
+                      "the network only delay the run.",
+               .min = 1,
+               .max = 3600},
               {.name = "plain-links",
                .doc = "Replicas on different hosts exchange parameters and gradients unencrypted, "
                       "for a network that you trust."},

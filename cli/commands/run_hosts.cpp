@@ -206,7 +206,7 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
   const ReplicaRange nodes =
       all_tasks ? ReplicaRange{task->count, task->count} : nodes_of(arguments.text("nnodes"));
   if (!arguments.given("hosts") && *nodes.max == 1) {
-    for (const char* flag : {"rdzv-endpoint", "node-rank", "rdzv-key"}) {
+    for (const char* flag : {"rdzv-endpoint", "node-rank", "rdzv-key", "host-timeout"}) {
       if (!arguments.given(flag)) continue;
       throw UsageError(
           fmt::format("--{}: for a run on several hosts; give --nnodes, such as 1:4.", flag));
@@ -223,6 +223,7 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
   hosts.slots = options.replicas.max;
   hosts.least = nodes.min;
   hosts.most = *nodes.max;
+  hosts.silence = Seconds(static_cast<double>(arguments.integer("host-timeout")));
   hosts.terms = terms_of(options);
   auto lost = launch::take_succession();
   if (lost) {
@@ -256,7 +257,8 @@ RemotePart::RemotePart(const std::optional<HostOfRun>& host, const Arguments& ar
                    "--log-dir",        options.log_dir,
                    "--checkpoint-dir", options.checkpoint_dir,
                    "--output",         options.output_dir,
-                   "--device",         arguments.text("device")};
+                   "--device",         arguments.text("device"),
+                   "--host-timeout",   std::to_string(arguments.integer("host-timeout"))};
   for (const std::string& setting : options.settings) {
     ssh.arguments.insert(ssh.arguments.end(), {"--set", setting});
   }

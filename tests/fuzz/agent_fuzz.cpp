@@ -51,7 +51,7 @@ struct Launcher {
 
 Fd connect(const Launcher& launcher) {
   Fd socket = connect_tcp("127.0.0.1", launcher.agents.port(), Monotonic::now() + kPatience);
-  watch_peer(socket.get());
+  watch_peer(socket.get(), Seconds(20));
   return socket;
 }
 

@@ -56,6 +56,7 @@ class Agent {
       take_leash();
       take_link();  // also before the first wait: messages may follow the welcome at once
       replicas_.take(std::exchange(child_signal_, false));
+      beat();
       if (replicas_.empty() && exit_) {
         successor_.wait_until(Monotonic::now() + kEndPatience);  // it tells how the run ended
         return *exit_;
@@ -156,7 +157,7 @@ class Agent {
 
   void connect(const LauncherAddress& address, Fd socket, TimePoint deadline) {
     Stream stream(std::move(socket), key_, TlsSide::client);
-    watch_peer(stream.fd());
+    watch_peer(stream.fd(), options_.run.hosts->silence);
     auto link = std::make_unique<Channel>(greeted(std::move(stream), address, deadline));
     join(*link, deadline);
     link_ = std::move(link);
@@ -248,6 +249,7 @@ class Agent {
     TimePoint until = TimePoint::max();
     if (link_) {
       waits.push_back(link_->wait());
+      until = beat_at_;
     } else if (seeks()) {
       until = retry_at_;
     }
@@ -327,6 +329,7 @@ class Agent {
       post({{"type", "knows"}, {"number", roster_.number}, {"shares", shares_}});
       return;
     }
+    if (type == "beat") return;
     const auto member = json_get<MemberId>(message, "member", type);
     if (type == "start") {
       replicas_.start(member, json_get<int>(message, "slot", type), message.at("invitation"));
@@ -335,6 +338,12 @@ class Agent {
     } else if (type == "kill") {
       replicas_.kill(member);
     }
+  }
+
+  void beat() {
+    if (!link_ || Monotonic::now() < beat_at_) return;
+    post({{"type", "beat"}});
+    beat_at_ = Monotonic::now() + beat_pause(options_.run.hosts->silence);
   }
 
   // False if there is no launcher.
@@ -356,7 +365,7 @@ class Agent {
   HostReplicas replicas_;
   std::optional<TimePoint> failing_since_, told_at_;  // this host is in no run; the user was told
   std::optional<TimePoint> unreached_since_;          // no launcher answers
-  TimePoint retry_at_;
+  TimePoint retry_at_, beat_at_;
   TimePoint kill_at_ = TimePoint::max();
   int leaving_ = 0;  // the signal's number
   std::optional<int> exit_;

@@ -1,5 +1,6 @@
 #include "core/launch/hosts/agent_link.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <netdb.h>
@@ -16,8 +17,6 @@
 namespace adaptdl::launch {
 
 namespace {
-
-constexpr int kSilence = 20'000;  // ms without an answer to what was sent
 
 void set_option(int socket, int level, int name, int value) {
   setsockopt(socket, level, name, &value, sizeof value);
@@ -99,14 +98,20 @@ Fd connect_tcp(const std::string& host, uint16_t port, TimePoint deadline) {
   fail_errno(error, fmt::format("{} port {}", host, port));
 }
 
-void watch_peer(int socket) {
+void watch_peer(int socket, Seconds silence) {
+  // Before the first beat, too: a stranger may say nothing at all.
+  const int pause = std::max(1, static_cast<int>(silence.count() / 4));
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 5);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, pause);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, pause);
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilence);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence.count() * 1000));
   resend_often(socket);
+}
+
+Monotonic::duration beat_pause(Seconds silence) {
+  return std::chrono::duration_cast<Monotonic::duration>(silence / 4);
 }
 
 }  // namespace adaptdl::launch

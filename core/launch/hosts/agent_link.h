@@ -4,6 +4,8 @@
 // in TLS by a key that both derive from the run's secret and name (core/net/tls.h). So an agent
 // that can speak has the secret, and so has a launcher that answers.
 //
+// Both say `beat` {} from time to time, so that a host that is gone is noticed (watch_peer).
+//
 // launcher -> agent
 //   joined    {protocol, owner, run_id}   the agent is accepted; owner: what run.lock holds
 //                                  (run_folder.h)
@@ -64,6 +66,7 @@ struct HostsOptions {
   // those that it takes at once. One that has begun goes on with fewer.
   int least = 1;
   int most = kMostHosts;
+  Seconds silence{20};  // of a host, after which it counts as lost; >= 1
   // An agent that has not ended a replica this long after it was told to is given up: its process,
   // or its whole host, hangs although the connection is up.
   Seconds kill_patience{10};
@@ -82,7 +85,10 @@ uint16_t port_of(int listener);
 // Connects to host (a name or an address); blocks. Throws Error, also at the deadline.
 Fd connect_tcp(const std::string& host, uint16_t port, TimePoint deadline);
 
-// Makes the connection fail within about twenty seconds if the peer disappears silently.
-void watch_peer(int socket);
+// Makes the connection fail soon after so long without an answer of the peer's host to what was
+// sent. A process that is only slow or stopped is no reason, its system answers. Whoever sends
+// nothing else says a beat every beat_pause().
+void watch_peer(int socket, Seconds silence);
+Monotonic::duration beat_pause(Seconds silence);
 
 }  // namespace adaptdl::launch

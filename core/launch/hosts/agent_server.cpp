@@ -143,7 +143,7 @@ void AgentServer::add_waits(std::vector<pollfd>& waits) const {
 }
 
 TimePoint AgentServer::deadline() const {
-  TimePoint first = TimePoint::max();
+  TimePoint first = agents_.empty() ? TimePoint::max() : beat_at_;
   for (const auto& agent : agents_) {
     if (!agent->proven) first = std::min(first, agent->deadline);
     for (const auto& [id, worker] : agent->workers) {
@@ -163,6 +163,12 @@ void AgentServer::serve() {
   }
   std::erase_if(agents_, [](const auto& agent) { return agent->gone; });
   if (roster_changed_ && leads_) tell_roster();
+  const TimePoint now = Monotonic::now();
+  if (now < beat_at_) return;
+  beat_at_ = now + beat_pause(options_.silence);
+  for (const auto& agent : agents_) {
+    if (agent->here()) agent->channel.post({{"type", "beat"}});
+  }
 }
 
 void AgentServer::accept_all() {
@@ -177,7 +183,7 @@ void AgentServer::accept_all() {
     if (std::count_if(agents_.begin(), agents_.end(), unproven) >= kMostStrangers) {
       drop(**std::find_if(agents_.begin(), agents_.end(), unproven), "was silent for too long");
     }
-    watch_peer(socket.get());
+    watch_peer(socket.get(), options_.silence);
     agents_.push_back(std::make_shared<Agent>(Stream(std::move(socket), key_, TlsSide::server),
                                               Monotonic::now() + kJoinPatience, text_of(from)));
   }

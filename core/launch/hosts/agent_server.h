@@ -86,6 +86,7 @@ class AgentServer {
   const TlsKey key_;
   const Events events_;
   Fd listener_;
+  TimePoint beat_at_ = TimePoint::min();
   std::vector<std::shared_ptr<Agent>> agents_;
   int next_slot_;
   Roster before_, roster_;
