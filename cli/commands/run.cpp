@@ -58,6 +58,7 @@ int run_run(const Arguments& arguments) {
       throw UsageError(
           fmt::format("--{}: in a job, its replicas are on other hosts anyway.", flag));
     }
+    if (options.spares > 0) throw UsageError("--spares: on one machine only, not in a job.");
     kubernetes::set_pod_options(
         *pod, [&](const char* flag) { return arguments.given(flag); }, options);
     if (pod->rank != 0) return kubernetes::run_pod_agent(*pod, options, talk_to);
@@ -124,6 +125,15 @@ Command run_command() {
                .kind = Kind::text,
                .value = "STEP:N,...",
                .doc = "Rescale to N replicas at this step."},
+              {.name = "spares",
+               .kind = Kind::integer,
+               .value = "N",
+               .fallback = "0",
+               .doc =
+                   "Replicas beside those that train, which have loaded the program and take the "
+                   "place of one that dies at once.",
+               .min = 0,
+               .max = launch::kMaxReplicas},
               {.name = "name",
                .kind = Kind::text,
                .value = "NAME",

@@ -49,7 +49,7 @@ namespace {
 // Flags about training, which an evaluation would not heed.
 void check_evaluation(const Arguments& arguments) {
   if (!arguments.flag("evaluate")) return;
-  for (const char* flag : {"fresh", "replicas-at", "output", "tensorboard"}) {
+  for (const char* flag : {"fresh", "replicas-at", "spares", "output", "tensorboard"}) {
     if (!arguments.given(flag)) continue;
     throw UsageError(
         fmt::format("--evaluate: trains and writes nothing, so --{} has no effect; "
@@ -76,8 +76,10 @@ launch::RunOptions run_options(const Arguments& arguments) {
   launch::choose_trainer(launch::program_kind(options.program), program, options);
   options.arguments = arguments.rest();
   options.gpus = launch::choose_gpus(arguments.text("device"), options.libtorch_dir);
-  options.replicas = launch::parse_replicas(arguments.text("replicas"),
-                                            options.gpus > 0 ? options.gpus : available_cores());
+  options.spares = static_cast<int>(arguments.integer("spares"));
+  options.replicas =
+      launch::parse_replicas(arguments.text("replicas"),
+                             options.gpus > 0 ? options.gpus - options.spares : available_cores());
 
   // Beside the program, so that the same command finds them from every working directory.
   const std::string base = join_path(parent_directory(options.program), options.name + ".run");

@@ -62,12 +62,15 @@ void add_training(JobRow& row, const TrainingFacts& facts) {
   row.training = facts;
 }
 
-// "2 -> 3" during a rescale.
+// "2 -> 3" during a rescale; "2 + 1 spare".
 std::string replicas_text(const Json& status, int64_t otherwise) {
   const auto now = status.find("replicas"), target = status.find("target");
   if (now == status.end() || !now->is_number_integer()) return std::to_string(otherwise);
-  if (target == status.end() || *target == *now) return dump_json(*now);
-  return dump_json(*now) + " -> " + dump_json(*target);
+  std::string text = dump_json(*now);
+  if (target != status.end() && *target != *now) text += " -> " + dump_json(*target);
+  const auto spares = status.find("spares");
+  if (spares == status.end() || !spares->is_number_integer() || *spares == 0) return text;
+  return text + fmt::format(" + {} spare{}", dump_json(*spares), *spares == 1 ? "" : "s");
 }
 
 }  // namespace

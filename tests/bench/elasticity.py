@@ -10,6 +10,7 @@ import statistics
 import time
 
 from figures import Loop, emit, new_folder
+from support import wait_until
 
 STEPS_BETWEEN = 3  # in addition to those that a rescale event waits for
 
@@ -80,37 +81,51 @@ def rescale(options):
 
 def kill(options):
     """Figure 6."""
-    draw = random.Random(1)
     for program in options.programs:
-        folder = new_folder(options)
-        pauses, joins, in_place = [], [], []
-        lost = 0
-        try:
-            run = start(options, folder, program, "--replicas", "3")
-            run.wait_step(10)
-            for _ in range(options.rounds or 20):
-                run.wait_steps_more(5 + draw.randrange(4))
-                time.sleep(draw.random() * 0.1)  # a random time within a step
-                seen, members = run.count(), run.members()
-                victim = draw.choice(list(members.values()))
-                at = time.monotonic() - run.started
-                os.kill(victim, signal.SIGKILL)
-                run.wait_event("generation", after=seen, to=3)
-                joins.append(run.wait_event("rescale", after=seen, to=3)["pause_s"])
-                after = run.events[seen:]
-                pauses += [e["pause_s"] for e in after if e["event"] == "rescale" and e["to"] == 2]
-                alone = next(i for i, e in enumerate(after) if e["event"] == "generation")
-                in_place.append(next(e["time_s"] for e in after[alone:] if e["event"] == "step"
-                                     and e["replicas"] == 3) - at)
-            steps = [event["step"] for event in run.of("step")]
-            lost = len(steps) - len(set(steps)) + max(steps) - len(set(steps))
-            step_s = statistics.median(e["step_s"] for e in run.of("step") if e["replicas"] == 2)
-        finally:
-            folder.close()
-        emit("kill_pause", pauses, "s", at_most=0.3 + step_s, program=program, step_s=step_s)
-        emit("kill_lost_steps", [lost], "steps", at_most=0, program=program)
-        emit("kill_newcomer_in_place", in_place, "s", at_most=2.5, program=program)
-        emit("kill_newcomer_pause", joins, "s", at_most=0.3, program=program)
+        kill_replicas(options, program, 0)
+        kill_replicas(options, program, 1)
+
+
+def has_spares(run, count):
+    states = [member["state"] for member in run.request(request="status")["members"]]
+    return states.count("spare") == count
+
+
+def kill_replicas(options, program, spares):
+    draw = random.Random(1)
+    folder = new_folder(options)
+    pauses, joins, in_place = [], [], []
+    lost = 0
+    try:
+        run = start(options, folder, program, "--replicas", "3", "--spares", str(spares))
+        run.wait_step(10)
+        for _ in range(options.rounds or 20):
+            wait_until(lambda: has_spares(run, spares), "the spares")
+            run.wait_steps_more(5 + draw.randrange(4))
+            time.sleep(draw.random() * 0.1)  # a random time within a step
+            seen, members = run.count(), run.members()
+            victim = draw.choice(list(members.values()))
+            at = time.monotonic() - run.started
+            os.kill(victim, signal.SIGKILL)
+            run.wait_event("generation", after=seen, to=3)
+            joins.append(run.wait_event("rescale", after=seen, to=3)["pause_s"])
+            after = run.events[seen:]
+            pauses += [e["pause_s"] for e in after if e["event"] == "rescale" and e["to"] == 2]
+            alone = next(i for i, e in enumerate(after) if e["event"] == "generation")
+            in_place.append(next(e["time_s"] for e in after[alone:] if e["event"] == "step"
+                                 and e["replicas"] == 3) - at)
+        steps = [event["step"] for event in run.of("step")]
+        lost = len(steps) - len(set(steps)) + max(steps) - len(set(steps))
+        step_s = statistics.median(e["step_s"] for e in run.of("step") if e["replicas"] == 2)
+    finally:
+        folder.close()
+    if spares > 0:
+        emit("kill_spare_in_place", in_place, "s", at_most=1, program=program)
+        return
+    emit("kill_pause", pauses, "s", at_most=0.3 + step_s, program=program, step_s=step_s)
+    emit("kill_lost_steps", [lost], "steps", at_most=0, program=program)
+    emit("kill_newcomer_in_place", in_place, "s", at_most=2.5, program=program)
+    emit("kill_newcomer_pause", joins, "s", at_most=0.3, program=program)
 
 
 SOURCE, TARGET = bytearray(), bytearray()  # kept, so that their pages stay allocated

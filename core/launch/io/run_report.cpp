@@ -150,6 +150,7 @@ json RunReport::status(const StatusFacts& facts) const {
                  {"reason", facts.reason},
                  {"generation", facts.generation},
                  {"replicas", facts.replicas},
+                 {"spares", facts.spares},
                  {"members", std::move(members)},
                  {"target", facts.target},
                  {"min", facts.min},

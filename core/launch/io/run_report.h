@@ -103,11 +103,11 @@ struct StatusFacts {
   struct Replica {
     MemberId member = 0;
     pid_t pid = 0;
-    std::string state;  // starting, ready, active, leaving, stopped, gone
+    std::string state;  // starting, ready, spare, active, leaving, stopped, gone
   };
   std::string reason;
   int64_t generation = 0;
-  size_t replicas = 0;
+  size_t replicas = 0, spares = 0;  // spares: that are ready
   std::vector<Replica> members;
   int target = 1, min = 1, max = 1;
   std::optional<std::vector<int>> slots;

@@ -57,8 +57,10 @@ std::string Failures::what_next(MemberState before) const {
   if (left > 0) {
     const std::string go_on = fmt::format("{} of {} continue", left, view_.target);
     if (!another) return go_on + " without a replacement";
-    const bool wanted = left < view_.target && !view_.stopping;
-    return wanted ? go_on + ", a replacement is started" : go_on;
+    if (left >= view_.target || view_.stopping) return go_on;
+    const bool spare = std::ranges::any_of(
+        view_.members, [this](const Member& member) { return view_.is_spare(member); });
+    return go_on + (spare ? ", a spare takes its place" : ", a replacement is started");
   }
   if (before == MemberState::active) return "all replicas restart from the newest checkpoint";
   return another ? "a replacement is started" : "failed too often";

@@ -24,6 +24,7 @@ RendezvousOptions rendezvous_options(const RunOptions& options) {
   result.slots = options.slots;
   result.needs_slots = options.hosts.has_value();
   result.slots_per_replica = options.slots_per_replica;
+  result.spares = options.spares;
   result.max_restarts = options.max_restarts;
   result.start_timeout = Seconds(options.start_timeout_s);
   result.connect_timeout = Seconds(options.connect_timeout_s);
@@ -31,9 +32,10 @@ RendezvousOptions rendezvous_options(const RunOptions& options) {
   return result;
 }
 
-const char* state_name(const Member& member) {
+const char* state_name(const Member& member, bool spare) {
   static constexpr const char* kStates[] = {"starting", "ready", "active", "gone"};
   if (member.leaving) return "leaving";
+  if (spare && !member.stopped) return "spare";
   return member.stopped ? "stopped" : kStates[static_cast<int>(member.state)];
 }
 
@@ -325,7 +327,9 @@ nlohmann::json Launcher::status() const {
   for (const auto& [id, replica] : replicas_.all()) {
     const Member* member = view_.find(id);
     if (member == nullptr) continue;
-    facts.members.push_back({id, replica->process->pid(), state_name(*member)});
+    const bool spare = options_.spares > 0 && view_.is_spare(*member);
+    if (spare) ++facts.spares;
+    facts.members.push_back({id, replica->process->pid(), state_name(*member, spare)});
   }
   facts.reason = end_.ending() ? end_.ending()->result : reason_;
   facts.generation = static_cast<int64_t>(view_.current.number);

@@ -97,6 +97,12 @@ int View::trained() const {
   }));
 }
 
+bool View::is_spare(const Member& member) const {
+  const Generation* next = pending_generation(*this);
+  const bool listed = current.holds(member.id) || (next != nullptr && next->holds(member.id));
+  return member.state == MemberState::ready && !member.leaving && current.number != 0 && !listed;
+}
+
 void newcomers_failed(View& view, TimePoint now) {
   ++view.failed_newcomers;
   view.newcomer_failed_at = now;
@@ -208,6 +214,7 @@ void died(View& view, MemberId id, TimePoint now) {
   Member* member = view.find(id);
   if (member == nullptr || member->state == MemberState::gone) return;
   const MemberState before = member->state;
+  const bool proven = before == MemberState::ready && now - member->since >= kSpareTrialTime;
   member->state = MemberState::gone;
   member->since = now;
   if (member->said_bye) return;
@@ -229,6 +236,8 @@ void died(View& view, MemberId id, TimePoint now) {
     if (in_pending) {
       if (pending->number == view.current.number) broke(view, now, true);
       view.pending.reset();
+    } else if (proven) {
+      forget_failed_newcomers(view);
     }
     count_failed(view, *member, now);
   }

@@ -15,7 +15,7 @@ namespace adaptdl::launch {
 
 enum class MemberState {
   starting,  // its process exists; has not said hello
-  ready,     // said hello: can become a member of a generation
+  ready,     // said hello: can become a member of a generation; until it does, a spare
   active,    // has trained in a generation: has state
   gone,      // died or was dismissed; its process may not be reaped yet
 };
@@ -81,6 +81,8 @@ struct View {
   const Member* find(MemberId id) const;
   const Generation* generation(uint64_t number) const;  // current or announced, else null
   int trained() const;                                  // living members with state
+  // Ready while others train, and not about to join them.
+  bool is_spare(const Member& member) const;
 };
 
 // The trial of a replica that has joined others: it must stay for as many finished steps and as
@@ -88,6 +90,10 @@ struct View {
 // each death would cost the others a step.
 inline constexpr int kTrialSteps = 3;
 inline constexpr Seconds kTrialTime{5};
+
+// A spare that dies after it has waited for so long has started well: it does not count in a row
+// with newcomers that failed before.
+inline constexpr Seconds kSpareTrialTime{60};
 
 // Events. Unknown members, and generations that are not the sender's, are ignored.
 void started(View& view, MemberId id, TimePoint now, std::vector<int> slots = {});

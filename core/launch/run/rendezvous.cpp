@@ -287,7 +287,7 @@ class Deciding {
           fmt::format("{} join, {} leave", joining.size(), trained_.size() - kept.size());
       return decision;
     }
-    if (room == 0) return wait("all requested replicas are training");
+    if (room == 0) return all_train(failing);
     if (moving && !failing) {
       return waiting_for_start(names(staying_) + " must move to other slots", std::nullopt);
     }
@@ -297,6 +297,16 @@ class Deciding {
     }
     return waiting_for_start(
         fmt::format("{} of {} replicas are training", kept.size(), view_.target), std::nullopt);
+  }
+
+  Decision all_train(bool failing) const {
+    std::string reason = "all requested replicas are training";
+    if (options_.spares == 0) return wait(std::move(reason));
+    reason += fmt::format("; {} of {} spares are ready", ready_.size(), options_.spares);
+    if (failing) return wait(reason + ", and new ones failed too often");
+    if (starting_.empty() && static_cast<int>(ready_.size()) >= options_.spares)
+      return wait(reason);
+    return waiting_for_start(std::move(reason), std::nullopt);
   }
 
   // No replica can be started beside the members, and none is about to end or to join.
@@ -337,13 +347,18 @@ class Deciding {
     const size_t members = view_.current.number == 0 ? 0 : settled_.size();
     const size_t target = static_cast<size_t>(view_.target);
     const size_t room = target > members ? target - members : 0;
-    if (newcomers.size() > room) {
-      const Ids surplus(newcomers.begin() + static_cast<long>(room), newcomers.end());
+    const size_t most = room + static_cast<size_t>(options_.spares);
+    if (newcomers.size() > most) {
+      const Ids surplus(newcomers.begin() + static_cast<long>(most), newcomers.end());
       return dismiss(surplus, names(surplus) + " no longer needed", false);
     }
-    const int missing = std::min(static_cast<int>(room - newcomers.size()), free_slots());
+    // The start of a spare must not slow down that of a member, or its first steps.
+    const size_t wanted = room > 0 ? room : most;
+    const int lacking = static_cast<int>(wanted) - static_cast<int>(newcomers.size());
+    const int missing = std::min(lacking, free_slots());
     if (missing > 0 && now_ >= view_.retry_at && view_.failed_newcomers <= options_.max_restarts) {
-      Decision decision = act(Action::start, fmt::format("{} more replicas requested", missing));
+      Decision decision = act(Action::start, fmt::format("{} more {} requested", missing,
+                                                         room > 0 ? "replicas" : "spares"));
       decision.count = missing;
       if (!free_.empty()) {
         const auto count = std::ptrdiff_t{missing} * options_.slots_per_replica;

@@ -14,6 +14,10 @@
 //  5. An immediate generation holds only members with state, if there is any such member alive.
 //  6. A newcomer that does not come never stops those who train.
 //  7. No slot is given to a replica while another one that has it lives.
+//  8. Spares are started only while all requested replicas train; there are never more than
+//  `spares`
+//     of them. One that is ready joins as soon as a replica is missing and no generation is
+//     pending.
 
 #include <optional>
 #include <string>
@@ -30,6 +34,7 @@ struct RendezvousOptions {
   std::vector<int> slots;
   bool needs_slots = false;
   int slots_per_replica = 1;
+  int spares = 0;               // ready newcomers that wait for a member to be missing
   int max_restarts = 3;         // breakdowns, and failed newcomers, in a row
   Seconds start_timeout{120};   // from the start of a replica until it says hello
   Seconds connect_timeout{30};  // for a newcomer, from the generation message until it is connected

@@ -42,9 +42,10 @@ RunOptions complete(RunOptions options, const std::string& scratch) {
   int most = replicas.max;
   for (const auto& [step, count] : options.replicas_at) most = std::max(most, count);
   if (options.slots.empty() && options.gpus > 0) {
-    if (most > options.gpus) {
-      throw UsageError(
-          fmt::format("{} replicas requested, each with a GPU; there are {}", most, options.gpus));
+    if (most + options.spares > options.gpus) {
+      throw UsageError(fmt::format("{} replicas{} requested, each with a GPU; there are {}",
+                                   most + options.spares, options.spares > 0 ? " and spares" : "",
+                                   options.gpus));
     }
     number_slots(options.gpus);
   }

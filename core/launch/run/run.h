@@ -38,6 +38,9 @@ struct RunOptions {
   // running when the first of them died count as one. Newcomers that fail in a row have the same
   // limit: then the other replicas continue without more, or, if none trains, the run fails.
   int max_restarts = 3;
+  // Replicas beside those that train, which have loaded the program and wait to take the place of
+  // one that dies. With `slots` or `gpus` each has its own. Not with `hosts`.
+  int spares = 0;
   bool fresh = false;  // ignore (and remove) the files of an earlier run
   // One validation pass instead of training: of the newest checkpoint or, with checkpoint_dir "",
   // of the weights that the settings name. Leaves no files, except logs in a given log_dir.

@@ -11,6 +11,7 @@ for endpoint in :1 a:0 a:65536 a:b ::1 '[::1' '[::1]2'; do
 done
 adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --replicas 1:2; echo $?
 adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --evaluate; echo $?
+adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --spares 1; echo $?
 echo short > key && chmod 600 key
 adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --rdzv-key key; echo $?
 chmod 640 key
@@ -25,5 +26,6 @@ adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --rdzv-key - < /dev/null; echo
   export ADAPTDL_RESCALE=live ADAPTDL_SUPERVISOR_URL=http://127.0.0.1:1/j/t ADAPTDL_JOB_ID=a/b
   export ADAPTDL_JOB_TOKEN=t ADAPTDL_NUM_RESTARTS=0 ADAPTDL_REPLICA_RANK=0 ADAPTDL_MASTER_PORT=1
   adaptdl run train.pt --hosts localhost --checkpoint-dir here; echo $?
+  adaptdl run train.pt --spares 1 --checkpoint-dir here; echo $?
 )
 adaptdl run --nnodes 2 --rdzv-endpoint a -- true

@@ -61,6 +61,107 @@ TEST_CASE("rendezvous: slots that are taken away are left, live, and their state
   for (const auto& complaint : world.complaints()) FAIL_CHECK(complaint);
 }
 
+TEST_CASE("rendezvous: a spare is started behind the members, and joins when one dies") {
+  TimePoint now = TimePoint() + std::chrono::hours(1);
+  RendezvousOptions options{.min = 2, .max = 2, .spares = 1};
+  View view;
+  view.target = 2;
+  view.forming_since = now;
+  MemberId next = 0;
+  const auto decides = [&] {
+    const Decision decision = decide(now, view, options);
+    for (int i = 0; i < decision.count; ++i) started(view, next++, now);
+    apply(view, decision, now);
+    return decision;
+  };
+  const auto connect = [&](const Decision& decision) {
+    REQUIRE(decision.action == Action::announce);
+    const Generation generation = decision.generation;
+    for (const MemberId id : generation.members) said_switched(view, id, generation.number, now);
+    CHECK_FALSE(view.pending);
+    return generation;
+  };
+  CHECK(decides().count == 2);
+  for (const MemberId id : {0, 1}) said_hello(view, id, now);
+  connect(decides());
+  Decision decision = decides();
+  CHECK(decision.action == Action::start);
+  CHECK(decision.count == 1);
+  decision = decides();
+  CHECK(decision.action == Action::wait);
+  CHECK(decision.deadline);  // for its start
+  said_hello(view, 2, now);
+  decision = decides();
+  CHECK(decision.action == Action::wait);
+  CHECK_FALSE(decision.deadline);
+  CHECK(decision.reason == "all requested replicas are training; 1 of 1 spares are ready");
+  CHECK(view.is_spare(*view.find(2)));
+  now += std::chrono::minutes(10);
+
+  SUBCASE("a member dies: the other one goes on, the spare joins, and the next one is started") {
+    died(view, 0, now);
+    reaped(view, 0);
+    Generation generation = connect(decides());
+    CHECK(generation.immediate);
+    CHECK(generation.members == std::vector<MemberId>{1});
+    generation = connect(decides());
+    CHECK_FALSE(generation.immediate);
+    CHECK(generation.members == std::vector<MemberId>{1, 2});
+    CHECK(generation.cause == "replacement");
+    decision = decides();
+    CHECK(decision.action == Action::start);
+    CHECK(decision.count == 1);
+  }
+  SUBCASE("a member leaves: one generation without it and with the spare") {
+    said_leaving(view, 1, now);
+    decision = decides();
+    REQUIRE(decision.action == Action::announce);
+    CHECK(decision.generation.members == std::vector<MemberId>{0, 2});
+    CHECK(decision.leavers == std::vector<MemberId>{1});
+  }
+  SUBCASE("all members die: the spare is among those that start anew") {
+    for (const MemberId id : {0, 1}) {
+      died(view, id, now);
+      reaped(view, id);
+    }
+    CHECK(decides().action == Action::restart);
+    CHECK(decides().count == 1);
+    said_hello(view, 3, now);
+    CHECK(connect(decides()).members == std::vector<MemberId>{2, 3});
+  }
+  SUBCASE("the run wants more: the spare joins, and the next one is started") {
+    options.max = 3;
+    set_target(view, 3, "scale", options);
+    CHECK(connect(decides()).members == std::vector<MemberId>{0, 1, 2});
+    CHECK(decides().action == Action::start);
+  }
+  SUBCASE("spares that die long after they have started are replaced for ever") {
+    for (MemberId spare = 2; spare < 20; ++spare) {
+      died(view, spare, now);
+      reaped(view, spare);
+      CHECK(view.failed_newcomers == 1);
+      CHECK(decides().action == Action::start);
+      said_hello(view, spare + 1, now);
+      CHECK(decides().action == Action::wait);
+      now += std::chrono::minutes(2);
+    }
+  }
+  SUBCASE("spares that die at once are given up, and the members go on") {
+    MemberId spare = 2;
+    now -= std::chrono::minutes(10);
+    for (; spare < 2 + 4; ++spare) {
+      died(view, spare, now);
+      reaped(view, spare);
+      now = std::max(now, view.retry_at);
+      if (view.failed_newcomers > options.max_restarts) break;
+      CHECK(decides().action == Action::start);
+      said_hello(view, spare + 1, now);
+    }
+    CHECK(view.failed_newcomers == 4);
+    CHECK(decides().action == Action::wait);
+  }
+}
+
 // Replicas 0, 1 and 2 are the first generation; 0 and 2 have said so.
 struct Late {
   TimePoint now = TimePoint() + std::chrono::hours(1);
@@ -354,7 +455,8 @@ TEST_CASE("rendezvous: generated histories") {
     accidents.stale = maybe(0.02);
     accidents.break_links = maybe(0.001);
     if (slots > 0) accidents.move = maybe(0.002);
-    World world(seed, min, max, target, slots, each);
+    const int spares = number(0, 2) == 0 ? number(1, 2) : 0;
+    World world(seed, min, max, target, slots > 0 ? slots + number(0, 1) : 0, each, spares);
     world.play(number(100, 1500), accidents);
     world.end_accidents();
     world.play(3000, {});  // 30 s of calm

@@ -17,8 +17,10 @@ bool holds(const Generation& generation, MemberId id) {
 
 }  // namespace
 
-World::World(uint64_t seed, int min, int max, int target, int slots, int slots_per_replica)
+World::World(uint64_t seed, int min, int max, int target, int slots, int slots_per_replica,
+             int spares)
     : random_(seed) {
+  options_.spares = spares;
   options_.min = min;
   options_.max = max;
   options_.slots.resize(static_cast<size_t>(slots) * static_cast<size_t>(slots_per_replica));
@@ -386,6 +388,34 @@ void World::check_announcement(const Decision& decision) {
   generations_[next.number] = next;
 }
 
+// Spares are no more than wanted, nor started while others lack, and one that is ready does not
+// wait while a replica is missing.
+void World::check_spares(const Decision& decision) {
+  const bool trains = view_.current.number != 0 && !view_.pending && !view_.broken &&
+                      !view_.handing_over && !view_.finishing;
+  if (!trains || options_.spares == 0) return;
+  int settled = 0, staying = 0, coming = 0, ready = 0;
+  for (const Member& member : view_.members) {
+    if (member.died) return;  // it may still be unknown how
+    if (member.state == MemberState::gone || member.said_bye || member.leaving) continue;
+    const bool member_of = holds(view_.current, member.id);
+    staying += member_of;
+    settled += member_of && !displaced(member.id);
+    coming += !member_of && member.state != MemberState::active;
+    ready +=
+        view_.is_spare(member) && !displaced(member.id) && now_ - member.since > milliseconds(600);
+  }
+  const int lack = std::max(0, view_.target - settled);
+  if (decision.action == Action::start) {
+    const int most = lack > 0 ? lack : options_.spares;
+    if (coming + decision.count > most) complain("more newcomers than wanted");
+  }
+  if (decision.action == Action::wait && ready > 0 && lack > 0 && staying > 0 &&
+      now_ >= view_.retry_at && view_.failed_newcomers <= options_.max_restarts) {
+    complain("a spare waits while a replica is missing");
+  }
+}
+
 // The slots of the i-th newcomer, which have to be free.
 std::vector<int> World::take_slots(const Decision& decision, int i) {
   if (options_.slots.empty()) return {};
@@ -421,6 +451,7 @@ void World::decide_all() {
       complain("waits for the past");
     }
     if (decision.action == Action::give_up) gave_up_ = true;
+    check_spares(decision);
     if (gave_up_ || decision.action == Action::wait) return;
     if (decision.action == Action::announce) {
       check_announcement(decision);
@@ -466,13 +497,23 @@ void World::decide_all() {
 bool World::settled() const {
   if (view_.pending || view_.broken || view_.current.number == 0) return false;
   if (static_cast<int>(view_.current.members.size()) != view_.target) return false;
-  size_t alive = 0;
+  size_t members = 0, spares = 0;
   for (const Worker& w : workers_) {
-    alive += w.alive;
-    if (w.alive && (!w.in || w.in->number != view_.current.number || !w.synced)) return false;
-    if (w.alive && displaced(w.id)) return false;
+    if (!w.alive) continue;
+    if (displaced(w.id)) return false;
+    const Member* member = view_.find(w.id);
+    if (member != nullptr && view_.is_spare(*member)) {
+      ++spares;
+    } else if (w.in && w.in->number == view_.current.number && w.synced) {
+      ++members;
+    } else {
+      return false;
+    }
   }
-  return alive == view_.current.members.size();
+  const size_t slots = options_.slots.size() / static_cast<size_t>(options_.slots_per_replica);
+  const auto wanted = static_cast<size_t>(options_.spares);
+  return members == view_.current.members.size() &&
+         spares == (slots == 0 ? wanted : std::min(wanted, slots - members));
 }
 
 void World::play(int ticks, const Accidents& accidents) {

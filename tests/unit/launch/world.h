@@ -27,7 +27,8 @@ struct Accidents {
 class World {
  public:
   // `slots`: replicas for which there are slots; 0 = no limit.
-  World(uint64_t seed, int min, int max, int target, int slots, int slots_per_replica = 1);
+  World(uint64_t seed, int min, int max, int target, int slots, int slots_per_replica = 1,
+        int spares = 0);
 
   // Plays `ticks` of 10 ms. Stops early when the launcher gave up.
   void play(int ticks, const Accidents& accidents);
@@ -38,7 +39,9 @@ class World {
   // Empty when everything promised has held so far.
   const std::vector<std::string>& complaints() const { return complaints_; }
   bool gave_up() const { return gave_up_; }
-  bool settled() const;  // as many members as wanted, all in the same generation, none in between
+  // As many members as wanted, all in the same generation, and otherwise only spares that are
+  // ready, as many as there are slots for.
+  bool settled() const;
   int64_t steps() const { return step_; }
   int restarts() const { return restarts_; }
   const View& view() const { return view_; }
@@ -95,6 +98,7 @@ class World {
   void decide_all();
   std::vector<int> take_slots(const Decision& decision, int i);
   void check_announcement(const Decision& decision);
+  void check_spares(const Decision& decision);
   void check_stale(MemberId id);
 
   std::mt19937_64 random_;

@@ -1,0 +1,85 @@
+"""Spares: replicas that have loaded the program, and take the place of those that die."""
+
+import os
+import signal
+import time
+
+from support import check, kill, main, wait_until
+
+LOAD_S = 2
+STATES = {"active": 2, "spare": 1}
+
+
+def slow_to_load(folder):
+    """A worker that needs seconds until it can train."""
+    script = folder.write("worker.sh", f"#!/bin/sh\nsleep {LOAD_S}\nexec \"$REAL_WORKER\"\n")
+    os.chmod(script, 0o755)
+    return {"ADAPTDL_WORKER": script, "REAL_WORKER": os.environ["ADAPTDL_WORKER"]}
+
+
+def members(run):
+    return run.request(request="status")["members"]
+
+
+def states(run):
+    found = {}
+    for member in members(run):
+        found.setdefault(member["state"], []).append(member)
+    return found
+
+
+def wait_spare(run):
+    """The spare, once it is ready beside two replicas that train."""
+    run.wait_step(1)
+    wait_until(lambda: {state: len(members) for state, members in states(run).items()} == STATES,
+               "two replicas and a spare", tell=lambda: str(states(run)))
+    return states(run)["spare"][0]
+
+
+def takes_the_place(folder, draw):
+    """The spare joins long before another replica could, after a death and after a leave, and with
+    the state: no step is lost. Then there is another spare."""
+    run = folder.run(folder.program("slow"), "--replicas", "2", "--spares", "1",
+                     "--set", "epochs=1000", **slow_to_load(folder))
+    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
+        spare = wait_spare(run)
+        seen, begun = run.count(), time.monotonic()
+        kill(draw.choice(list(run.members().values())), number)
+        found = run.wait_for(lambda events: next(
+            (e for e in events[seen:] if e["event"] == "generation" and e["to"] == 2), None),
+            "two replicas again")
+        check(found["members"][-1] == spare["member"], "not the spare", found)
+        run.wait_event("step", after=run.events.index(found), replicas=2)
+        took = time.monotonic() - begun
+        check(took < LOAD_S, f"it took {took:.1f} s, as without a spare")
+    wait_spare(run)
+    code, out, err = folder.command("ls")
+    check(code == 0 and "2 + 1 spare" in out, "ls does not show the spare", out, err)
+    failures = run.of("failure")
+    check(len(failures) == 2 and failures[0]["next"] == "1 of 2 continue, a spare takes its place",
+          "other failures", failures)
+    run.signal(signal.SIGINT)
+    run.expect_end(130)
+    run.check_steps()
+
+
+def spare_dies(folder, draw):
+    """Nobody notices but the next spare, not even if it is stopped; a scale takes it."""
+    run = folder.run(folder.program("slow"), "--replicas", "2", "--spares", "1",
+                     "--set", "epochs=1000")
+    spare = wait_spare(run)
+    kill(spare["pid"])
+    wait_until(lambda: spare["member"] not in [m["member"] for m in members(run)], "its end")
+    spare = wait_spare(run)
+    check(len(run.of("generation")) == 1, "the members changed", run.of("generation"))
+    check([e["next"] for e in run.of("failure")] == ["2 of 2 continue"], "another failure")
+    run.request(request="scale", replicas=3)
+    grown = run.wait_event("generation", to=3)
+    check(grown["members"][-1] == spare["member"], "not the spare", grown)
+    wait_until(lambda: len(states(run).get("spare", [])) == 1, "the next spare")
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+    run.check_steps()
+
+
+main(takes_the_place, spare_dies)
