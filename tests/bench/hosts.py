@@ -17,7 +17,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from support import Processes, end_by_sigterm, run_command
+from support import Processes, check, end_by_sigterm, run_command
 
 SIZES = {4 << 10: 200, 1 << 20: 20, 100 << 20: 3}
 GLOO = """
@@ -100,9 +100,13 @@ class Hosts:
             processes.start(["ip", "netns", "exec", name, python, "-c", GLOO], env=environment,
                             stdout=subprocess.PIPE if rank == 0 else None)
         out = processes.children[0].communicate(timeout=600)[0].decode()
-        for process in processes.children:
-            process.wait()
-        return {line["bytes"]: line["ms"] for line in map(json.loads, out.splitlines())}
+        codes = [process.wait() for process in processes.children]
+        # PyTorch may abort while it exits, after all has been measured.
+        if any(codes):
+            print(f"gloo's processes ended with {codes}", file=sys.stderr)
+        found = {line["bytes"]: line["ms"] for line in map(json.loads, out.splitlines())}
+        check(found.keys() == SIZES.keys(), f"gloo measured only {list(found)}; exit codes {codes}")
+        return found
 
 
 def bits_per_s(rate):
