@@ -78,6 +78,19 @@ TEST_CASE("cp: from and to a replica that runs") {
   CHECK(lab.pods().size() == 1);  // no other was made
 }
 
+// tar ends where the archive does, and need not read the rest of the last block. Here that rest is
+// more than the kernel takes for sockets.
+TEST_CASE("cp: the command there ends before all is sent") {
+  KubernetesLab lab;
+  lab.put_pod("net-0", 0);
+  write_file_atomic(lab.file("data"), std::string(16 << 20, 'x'));
+  lab.fake.set_exec([](std::vector<std::string>& words) {
+    if (words[0] == "sh") words[2] = "head -c 1000 >/dev/null";
+    return Exec::run;
+  });
+  CHECK(copy_to_storage(*lab.cluster, lab.file("data"), lab.job, "/adaptdl/share/new").files == 1);
+}
+
 // A stop file, say: the program sees it, and ends before tar does.
 TEST_CASE("cp: the replica ends meanwhile") {
   KubernetesLab lab;
