@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/comm/cpu/large_all_reduce.h"
 #include "runtime/comm/cpu/reduce.h"
 
 namespace adaptdl::comm {
@@ -21,11 +22,6 @@ void MixedGroup::begin(const Tag& tag) {
   local_.begin(tag);
 }
 
-int MixedGroup::host_at(int distance) const {
-  const int hosts = layout_.host_count();
-  return ((layout_.host + distance) % hosts + hosts) % hosts;
-}
-
 // Leaders only. `blocks` holds this host's block; appends those of the following hosts around the
 // ring.
 void MixedGroup::exchange(BlockKind kind, size_t rank_bytes, std::vector<uint8_t>& blocks) {
@@ -41,9 +37,9 @@ void MixedGroup::exchange(BlockKind kind, size_t rank_bytes, std::vector<uint8_t
   uint64_t round = 0;
   for (int distance = 1; distance < hosts; distance *= 2, ++round) {
     const int number = std::min(distance, hosts - distance);
-    const int from = host_at(distance);
-    const uint64_t ticket = uplink_.send(host_at(-distance), kind, call_, round, blocks.data(),
-                                         bytes_of(layout_.host, number));
+    const int from = layout_.host_at(distance);
+    const uint64_t ticket = uplink_.send(layout_.host_at(-distance), kind, call_, round,
+                                         blocks.data(), bytes_of(layout_.host, number));
     const size_t bytes = bytes_of(from, number);
     uplink_.receive(from, kind, call_, round, blocks.data() + filled, bytes);
     filled += bytes;
@@ -96,7 +92,7 @@ void MixedGroup::barrier() {
 void MixedGroup::all_reduce(void* data, size_t count, Type type, Op op) {
   const size_t bytes = count * size_of(type);
   if (bytes * static_cast<size_t>(layout_.size) > kSmallSum) {
-    all_reduce_large(data, count, type, op);
+    LargeAllReduce(layout_, local_, uplink_, call_, data, count, type, op).run();
     return;
   }
   const std::vector<uint8_t> blocks = gather(data, bytes);
@@ -110,136 +106,6 @@ void MixedGroup::all_reduce(void* data, size_t count, Type type, Op op) {
   }
   reduce(data, nullptr, sources.data(), layout_.size, count, type, op,
          op == Op::average ? layout_.size : 1);
-}
-
-void MixedGroup::all_reduce_large(void* data, size_t count, Type type, Op op) {
-  const size_t element = size_of(type);
-  const auto hosts = static_cast<uint64_t>(layout_.host_count());
-  const auto host = static_cast<uint64_t>(layout_.host);
-  const uint64_t parts = layout_.parts(), round = layout_.round();
-  // As few rounds as possible, of equal chunks, which begin on a cache line.
-  const size_t most = segment_.chunk_bytes() / element, line = 64 / element;
-  const uint64_t rounds = (count + most * round - 1) / (most * round);
-  const size_t per_chunk =
-      ((count + rounds * round - 1) / (rounds * round) + line - 1) / line * line;
-  const uint64_t chunks = rounds * round;
-  const uint64_t first = local_.take_chunks(chunks);
-  const int lanes = local_.lanes(), lane = layout_.lane;
-  const int divisor = op == Op::average ? layout_.size : 1;
-  auto* const bytes = static_cast<uint8_t*>(data);
-  std::vector<const void*> sources;
-  std::vector<uint64_t> tickets(segment_.buffers(), 0);  // last send from that buffer's result
-
-  // Each host begins with the chunks of the next one, so that not all send to the same one, and
-  // ends each round with its own.
-  struct Chunk {
-    uint64_t number;  // on this host
-    int owner;
-    uint64_t index;  // on all hosts
-    size_t begin, count;
-  };
-  const auto chunk_at = [&](uint64_t i) {
-    const uint64_t distance = i % round / parts;
-    const uint64_t owner = (host + 1 + distance) % hosts;
-    const uint64_t index = (i / round * hosts + owner) * parts + i % parts;
-    const size_t begin = std::min(count, index * per_chunk);
-    return Chunk{first + i, static_cast<int>(owner), index, begin,
-                 std::min(per_chunk, count - begin)};
-  };
-  // The sum of another host is kept beside the chunk of this round that belongs to that host.
-  const auto sum_of = [&](const Chunk& own, uint64_t other) {
-    const uint64_t distance = (other + 2 * hosts - host - 1) % hosts;
-    return segment_.extra(own.number - (hosts - 1 - distance) * parts);
-  };
-  const auto send = [&](const Chunk& chunk, int to, BlockKind kind) {
-    if (chunk.count == 0) return;
-    tickets[chunk.number % segment_.buffers()] = uplink_.send(
-        to, kind, call_, chunk.index, segment_.result(chunk.number), chunk.count * element);
-  };
-  const auto receive = [&](const Chunk& chunk, int from, BlockKind kind, uint8_t* to) {
-    if (chunk.count == 0) return;
-    uplink_.receive(from, kind, call_, chunk.index, to, chunk.count * element);
-  };
-
-  const auto copy_in = [&](const Chunk& chunk) {
-    local_.wait_free(chunk.number);
-    // No lane writes a result before lane 0 has posted, so lane 0 must have sent the old one.
-    if (leader()) uplink_.flush(tickets[chunk.number % segment_.buffers()]);
-    std::memcpy(segment_.slot(chunk.number, lane), bytes + chunk.begin * element,
-                chunk.count * element);
-    local_.post(chunk.number);
-  };
-  // This lane's share of the sum over this host's lanes, in the result.
-  const auto reduce_here = [&](const Chunk& chunk, const Share& share) {
-    sources.clear();
-    for (int from = 0; from < lanes; ++from) {
-      sources.push_back(segment_.slot(chunk.number, from) + share.begin * element);
-    }
-    reduce(segment_.result(chunk.number) + share.begin * element, nullptr, sources.data(), lanes,
-           share.end - share.begin, type, op, 1);
-  };
-  const auto reduce_all = [&](const Chunk& chunk, const Share& share) {
-    if (leader()) {
-      for (uint64_t other = 0; other < hosts; ++other) {
-        if (other == host) continue;
-        receive(chunk, static_cast<int>(other), BlockKind::partial, sum_of(chunk, other));
-      }
-      segment_.post_extra(chunk.number);
-    } else {
-      local_.wait(0, [&] { return segment_.extra_posted(chunk.number); });
-    }
-    sources.clear();
-    for (uint64_t other = 0; other < hosts; ++other) {
-      const uint8_t* sum = other == host ? segment_.result(chunk.number) : sum_of(chunk, other);
-      sources.push_back(sum + share.begin * element);
-    }
-    reduce(segment_.result(chunk.number) + share.begin * element, nullptr, sources.data(),
-           layout_.host_count(), share.end - share.begin, type, op, divisor);
-  };
-  const auto reduce_share = [&](const Chunk& chunk) {
-    const bool own = chunk.owner == layout_.host;
-    const Share share = share_of(chunk.count, element, lane, lanes);
-    local_.wait_posted_all(chunk.number);
-    reduce_here(chunk, share);
-    if (own) reduce_all(chunk, share);
-    segment_.reduced(chunk.number, lane);
-    if (!leader()) return;
-    for (int other = 1; other < lanes; ++other) {
-      local_.wait(other, [&] { return segment_.reduced_count(other) > chunk.number; });
-    }
-    if (!own) return send(chunk, chunk.owner, BlockKind::partial);
-    for (int distance = 1; distance < layout_.host_count(); ++distance) {
-      send(chunk, host_at(distance), BlockKind::final);
-    }
-    segment_.post_result(chunk.number);
-  };
-  const auto copy_out = [&](const Chunk& chunk) {
-    if (leader() && chunk.owner != layout_.host) {
-      receive(chunk, chunk.owner, BlockKind::final, segment_.result(chunk.number));
-      segment_.post_result(chunk.number);
-    } else {
-      local_.wait(0, [&] { return segment_.result_posted(chunk.number); });
-    }
-    std::memcpy(bytes + chunk.begin * element, segment_.result(chunk.number),
-                chunk.count * element);
-    local_.release(chunk.number);
-  };
-  const auto reduce_from = [&](uint64_t i, uint64_t end) {
-    for (; i < end; ++i) {
-      const Chunk chunk = chunk_at(i);
-      copy_in(chunk);
-      reduce_share(chunk);
-    }
-  };
-  // The sums of a round leave while the results of the one before arrive.
-  for (uint64_t begin = 0; begin < chunks; begin += round) {
-    const uint64_t own = begin + round - parts;
-    reduce_from(begin, own);
-    for (uint64_t i = begin; begin > 0 && i < begin + round; ++i) copy_out(chunk_at(i - round));
-    reduce_from(own, begin + round);
-  }
-  for (uint64_t i = chunks - round; i < chunks; ++i) copy_out(chunk_at(i));
-  if (leader()) uplink_.flush_all();
 }
 
 void MixedGroup::broadcast(void* data, size_t bytes, int root, bool keep) {

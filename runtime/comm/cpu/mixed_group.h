@@ -7,7 +7,7 @@
 //  large all_reduce: every chunk has an owner. Each host sends the sum of its lanes to the owner,
 //    which adds all, in the order of the hosts, and sends the result to all (reduce-scatter and
 //    all-gather, without a ring). Each host sends and receives 2N (H-1)/H, the least possible
-//    (Patarasuk and Yuan 2009), in two steps, however many hosts there are.
+//    (Patarasuk and Yuan 2009), in two steps, however many hosts there are (large_all_reduce.h).
 //  small all_reduce, all_gather, barrier: all blocks in ceil(log2 H) rounds, doubling the distance
 //    (Bruck et al. 1997); every rank then reduces all blocks in rank order.
 //  broadcast: a chain of hosts, chunk by chunk; for a single chunk, a binomial tree.
@@ -18,26 +18,10 @@
 #include <vector>
 
 #include "runtime/comm/cpu/host_group.h"
+#include "runtime/comm/cpu/layout.h"
 #include "runtime/comm/cpu/uplink.h"
 
 namespace adaptdl::comm {
-
-// The host and lane of each rank. Hosts are ordered by their lowest rank, ranks within a host
-// ascend.
-struct Layout {
-  uint64_t generation = 0;
-  int rank = 0, size = 0;
-  std::vector<std::vector<int>> hosts;  // ranks
-  int host = 0, lane = 0;               // of this rank
-
-  int lanes() const { return static_cast<int>(hosts[static_cast<size_t>(host)].size()); }
-  int host_count() const { return static_cast<int>(hosts.size()); }
-
-  // Of a large all_reduce: chunks of a round that each host owns, and of all; at most two rounds
-  // are under way.
-  uint64_t parts() const { return hosts.size() <= 16 ? 4 : hosts.size() <= 64 ? 2 : 1; }
-  uint64_t round() const { return hosts.size() * parts(); }
-};
 
 class MixedGroup {
  public:
@@ -52,12 +36,10 @@ class MixedGroup {
 
  private:
   bool leader() const { return layout_.lane == 0; }
-  int host_at(int distance) const;  // around the ring; may be negative
   size_t host_size(int host) const { return layout_.hosts[static_cast<size_t>(host)].size(); }
   void exchange(BlockKind kind, size_t rank_bytes, std::vector<uint8_t>& blocks);
   // Every rank's block, in the order of hosts and lanes, on every rank.
   std::vector<uint8_t> gather(const void* mine, size_t bytes);
-  void all_reduce_large(void* data, size_t count, Type type, Op op);
 
   const Layout& layout_;
   HostGroup& local_;
