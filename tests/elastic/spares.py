@@ -64,7 +64,7 @@ def takes_the_place(folder, draw):
 
 
 def spare_dies(folder, draw):
-    """Nobody notices but the next spare, not even if it is stopped; a scale takes it."""
+    """Those that train do not notice it, and there is another spare, which a scale takes."""
     run = folder.run(folder.program("slow"), "--replicas", "2", "--spares", "1",
                      "--set", "epochs=1000")
     spare = wait_spare(run)

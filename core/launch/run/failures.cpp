@@ -16,7 +16,9 @@ void Failures::add(MemberId id, std::string reason, const ExitStatus& status, Me
   const bool here = replica == nullptr || replica->process->here();
   memory_ran_out_ =
       reason.empty() && (here ? oom_.explains(status) : replica->process->memory_ran_out());
-  excused_ = memory_ran_out_ && replica != nullptr && learn_limit(*replica);
+  // One that waits for its first generation, such as a spare, computes nothing.
+  const bool computes = before != MemberState::ready;
+  excused_ = memory_ran_out_ && computes && replica != nullptr && learn_limit(*replica);
   if (reason.empty()) reason = memory_ran_out_ ? "killed: memory ran out" : status.describe();
   tell(id, reason, status, before);
 }

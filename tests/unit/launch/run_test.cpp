@@ -678,6 +678,39 @@ TEST_CASE("run: the next generation knows the limit, even if the killed process 
   CHECK(run.events("failure").size() == 1);
 }
 
+TEST_CASE("run: a spare that is killed for want of memory is no reason for a smaller batch") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  run.options.spares = 1;
+  little_memory(run, {"steps=100000", "atomic=64"});
+  run.start();
+  run.wait_for_step(1);
+  const auto spare = [&](uint64_t least) {
+    for (int tries = 0; tries < 1000; ++tries) {
+      const json status = run.request({{"request", "status"}});
+      for (const json& member : status["members"]) {
+        if (member["state"] == "spare" && member["member"] >= least) return member;
+      }
+      usleep(10'000);
+    }
+    FAIL("no spare");
+    return json();
+  };
+  const json first = spare(2);
+  write_file_atomic(join_path(run.options.system_root, "proc/vmstat"), "oom_kill 1\n");
+  ::kill(first["pid"].get<pid_t>(), SIGKILL);
+  spare(3);
+  CHECK(run.request({{"request", "status"}})["spares"] == 1);
+  const auto failures = run.events("failure");
+  REQUIRE(failures.size() == 1);
+  CHECK(failures[0]["reason"] == "killed: memory ran out");
+  CHECK(failures[0]["next"] == "2 of 2 continue");
+  run.wait_for_step(run.events("step").back()["step"].get<int64_t>() + 5);
+  CHECK(run.events("step").back()["atomic"] == 64);
+  run.signal(SIGTERM);
+  CHECK(run.wait() == 143);
+}
+
 TEST_CASE("run: a kill for want of memory on another host is recognised") {
   const uint16_t port = port_of(listen_tcp(0).get());
   TestRun run, agent;
