@@ -24,6 +24,7 @@
 #include "core/base/files.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/session/launch_settings.h"
+#include "runtime/session/program_data.h"
 #include "runtime/session/session.h"
 #include "runtime/session/trainer.h"
 
@@ -105,7 +106,9 @@ int run(Session& session, double sleep_s) {
   at::set_num_threads(launch.threads);
   const TrainingSpec spec = parse_training_spec(kSettings, "sleep_program", launch.overrides);
   SleepProgram program(session, sleep_s);
-  return train(program, spec, launch.options, session);
+  TrainOptions options = launch.options;
+  options.data = open_program_data(program.data(), spec, options.data_dir);
+  return train(program, spec, options, session);
 }
 
 }  // namespace
