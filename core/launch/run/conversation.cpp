@@ -151,15 +151,17 @@ void Conversation::on_exit(Replica& replica, const ExitStatus& status) {
   reaped(subjects_.view, replica.id);
 }
 
-// A stopped process is not dead, but all others wait for it; the user should know which one it is.
+// A stopped process is not dead, but all others wait for it, unless it has not joined them; the
+// user should know which one it is.
 void Conversation::on_stop(Replica& replica, bool stopped) {
   Member* member = subjects_.view.find(replica.id);
   if (member == nullptr || member->stopped == stopped) return;
   member->stopped = stopped;
   subjects_.hung.disturbed();
   subjects_.report.talk(
-      stopped ? fmt::format("replica {} was stopped; training waits for it (process {})",
-                            replica.id, replica.process->pid())
+      stopped ? fmt::format("replica {} was stopped{} (process {})", replica.id,
+                            member->state == MemberState::active ? "; training waits for it" : "",
+                            replica.process->pid())
               : fmt::format("replica {} continues", replica.id));
 }
 
