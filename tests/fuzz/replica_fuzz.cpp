@@ -55,7 +55,7 @@ class Run {
   explicit Run(Surroundings& around)
       : around_(around),
         report_(around.new_report()),
-        stream_(report_, [this](int64_t) { step_finished(view_, Monotonic::now()); }),
+        stream_(report_, false, [this](int64_t) { step_finished(view_, Monotonic::now()); }),
         hung_(300, true, "", report_),
         failures_(3, "/", view_, around.replicas, report_),
         end_(around.options, view_, around.replicas, stream_, report_),
