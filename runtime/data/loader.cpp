@@ -29,6 +29,17 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
+// What to read. Of shards: `replicas` is their number, `rank` the first, `at_once` how many a step
+// has of them, and `atomic_batch` the step's samples.
+struct Settings {
+  int replicas = 0, rank = 0;  // 0 replicas: not configured
+  int64_t atomic_batch = 0;
+  int at_once = 1;
+  bool shards = false;
+
+  bool operator==(const Settings&) const = default;
+};
+
 // One of the `ready_batches` places, used in turn.
 struct Slot {
   bool done = false;
@@ -47,10 +58,8 @@ struct Loader::Impl {
   std::condition_variable work;   // something to read, or the end
   std::condition_variable ready;  // a slot is done
   std::condition_variable turn;   // `fetched` has grown, or the version
-  // Settings; the owner's thread writes them under the mutex.
-  int replicas = 0, rank = 0;  // 0 replicas: not configured
-  int64_t atomic_batch = 0;
-  int at_once = 1;
+  // The owner's thread writes these under the mutex.
+  Settings settings;
   Place place;  // after the last batch delivered
   // Reading ahead. Sequence numbers count the batches since configure(); batch n is in
   // slots[n % size].
@@ -87,11 +96,18 @@ struct Loader::Impl {
     for (std::thread& thread : threads) thread.join();
   }
 
+  void configure(const Position& position, const Settings& wanted);
+
   Step step_at(const Place& at) const {
-    return sampler.step(at.position, replicas, rank, atomic_batch, at.micro + 1 < at_once);
+    const Settings& s = settings;
+    return s.shards ? sampler.shard(at.position, s.replicas, s.rank + at.micro, s.atomic_batch)
+                    : sampler.step(at.position, s.replicas, s.rank, s.atomic_batch,
+                                   at.micro + 1 < s.at_once);
   }
   Place after(const Step& step, const Place& at) const {
-    return {step.next, step.ends_pass ? 0 : (at.micro + 1) % at_once};
+    const int next = (at.micro + 1) % settings.at_once;
+    if (settings.shards) return {next > 0 ? at.position : step.next, next};
+    return {step.next, step.ends_pass ? 0 : next};
   }
 
   Dataset::Make fetch(const Step& step, std::span<const int64_t> rows) const {
@@ -160,7 +176,7 @@ struct Loader::Impl {
     std::unique_lock lock(mutex);
     for (;;) {
       work.wait(lock, [this] {
-        return quit || (replicas > 0 && !exhausted && issued - delivered < slots.size());
+        return quit || (settings.replicas > 0 && !exhausted && issued - delivered < slots.size());
       });
       if (quit) return;
       const Step step = step_at(ahead);
@@ -213,34 +229,36 @@ double Loader::waited_s() const {
 void Loader::configure(const Position& position, int replicas, int rank, int64_t atomic_batch,
                        int at_once) {
   ADAPTDL_CHECK(replicas >= 1 && rank >= 0 && rank < replicas && atomic_batch >= 1 && at_once >= 1);
-  Impl& self = *impl_;
-  std::vector<Slot> dropped(self.slots.size());
+  impl_->configure(position, {replicas, rank, atomic_batch, at_once});
+}
+
+void Loader::configure_shards(const Position& position, int shards, ShardRange range,
+                              int64_t batch) {
+  ADAPTDL_CHECK(range.first >= 0 && range.count >= 1 && range.first + range.count <= shards);
+  impl_->configure(position, {shards, range.first, batch, range.count, /*shards=*/true});
+}
+
+void Loader::Impl::configure(const Position& position, const Settings& wanted) {
+  std::vector<Slot> dropped(slots.size());
   {
-    std::lock_guard lock(self.mutex);
-    const bool failed = std::any_of(self.slots.begin(), self.slots.end(),
+    std::lock_guard lock(mutex);
+    const bool failed = std::any_of(slots.begin(), slots.end(),
                                     [](const Slot& slot) { return slot.error != nullptr; });
-    if (!failed && self.replicas == replicas && self.rank == rank &&
-        self.atomic_batch == atomic_batch && self.at_once == at_once &&
-        self.place == Place{position}) {
-      return;
-    }
-    self.version.fetch_add(1, std::memory_order_relaxed);
-    self.replicas = replicas;
-    self.rank = rank;
-    self.atomic_batch = atomic_batch;
-    self.at_once = at_once;
-    self.place = self.ahead = {position};
-    self.issued = self.delivered = self.fetched = 0;
-    self.exhausted = false;
-    self.slots.swap(dropped);
+    if (!failed && settings == wanted && place == Place{position}) return;
+    version.fetch_add(1, std::memory_order_relaxed);
+    settings = wanted;
+    place = ahead = {position};
+    issued = delivered = fetched = 0;
+    exhausted = false;
+    slots.swap(dropped);
   }
-  self.work.notify_all();
-  self.turn.notify_all();
+  work.notify_all();
+  turn.notify_all();
 }
 
 std::optional<Batch> Loader::next() {
   Impl& self = *impl_;
-  ADAPTDL_CHECK(self.replicas > 0);
+  ADAPTDL_CHECK(self.settings.replicas > 0);
   const TimePoint start = Monotonic::now();
   std::exception_ptr error;
   std::optional<Batch> batch;
@@ -278,7 +296,7 @@ std::optional<Batch> Loader::next() {
     throw;
   } catch (const std::bad_alloc&) {
     fail("not enough memory for a batch of {} samples; lower the atomic batch or prefetch_batches",
-         self.atomic_batch);
+         self.settings.atomic_batch);
   } catch (const std::exception& other) {
     fail("cannot read a batch: {}", other.what());
   }
@@ -286,7 +304,7 @@ std::optional<Batch> Loader::next() {
 
 Position Loader::position() const {
   const Impl& self = *impl_;
-  ADAPTDL_CHECK(self.replicas > 0);
+  ADAPTDL_CHECK(self.settings.replicas > 0);
   return self.step_at(self.place).from;
 }
 

@@ -68,6 +68,11 @@ class Loader {
   void configure(const Position& position, int replicas, int rank, int64_t atomic_batch,
                  int at_once = 1);
 
+  // The same for a replica that takes shards of each step of `batch` samples (Sampler::shard): each
+  // is a micro-batch of its own, all of a step before those of the next.
+  // Requires: 1 <= range.count, and the range within `shards`.
+  void configure_shards(const Position& position, int shards, ShardRange range, int64_t batch);
+
   // Returns the next micro-batch, and waits for it if necessary; nothing if the pass is over and
   // the sampler stops there. Throws Error if reading failed, in every call until configure().
   // configure() and next() must be called by the same thread.

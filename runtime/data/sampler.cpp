@@ -65,6 +65,15 @@ uint64_t sample_seed(uint64_t seed, const Position& pass, int64_t sample) {
   return splitmix64(of_pass ^ static_cast<uint64_t>(sample));
 }
 
+ShardRange shards_of(int shards, int replicas, int rank) {
+  ADAPTDL_CHECK(shards >= 1 && replicas >= 1 && rank >= 0 && rank < replicas);
+  // Rounded up, so that rank 0 has some.
+  const auto first = [&](int64_t of) {
+    return static_cast<int>((of * shards + replicas - 1) / replicas);
+  };
+  return {first(rank), first(rank + 1) - first(rank)};
+}
+
 Sampler::Sampler(int64_t samples, SamplerOptions options) : samples_(samples), options_(options) {
   ADAPTDL_CHECK(samples >= 1);
 }
@@ -76,38 +85,59 @@ Step Sampler::step(const Position& position, int replicas, int rank, int64_t ato
   const int64_t k = replicas;
   // Limits a micro-batch to the whole data; otherwise K m could overflow.
   const int64_t m = std::min(atomic_batch, (samples_ + k - 1) / k);
-  // Whether the pass has no micro-batch at `index`.
-  const auto over = [&](int64_t index) {
-    return index >= samples_ || (options_.drop_last && index > 0 && samples_ - index < k * m);
-  };
-
-  Step step;
-  step.rank = rank;
-  step.from = step.next = position;
-  if (over(position.index)) {
-    if (options_.after == AfterPass::stop) {
-      step.from.index = step.next.index = samples_;
-      step.ends_pass = true;
-      return step;
-    }
-    step.from = following_pass(position);
-  }
+  Step step = begin(position, rank, k * m);
+  if (step.ends_pass) return step;
   if (options_.continuous) {
     return continuous_step(step, k, std::clamp<int64_t>(samples_ / k, 1, m));
   }
   step.consumed = std::min(k * m, samples_ - step.from.index);
-  int64_t sharers = std::min(k, step.consumed);
   if (atomic_batch >= 2) {
     const int64_t behind = step.from.index + step.consumed;
-    if (more && samples_ - behind == 1 && !over(behind)) step.consumed += m > 2 ? -1 : 1;
-    sharers = std::clamp<int64_t>(step.consumed / 2, 1, k);
+    if (more && samples_ - behind == 1 && !over(behind, k * m)) step.consumed += m > 2 ? -1 : 1;
   }
+  return share(step, k, atomic_batch >= 2, k * m);
+}
+
+Step Sampler::shard(const Position& position, int shards, int shard, int64_t batch) const {
+  ADAPTDL_CHECK(shards >= 1 && shard >= 0 && shard <= shards);
+  ADAPTDL_CHECK(batch >= 1 && position.index >= 0 && !options_.continuous);
+  const int64_t whole = std::min(batch, samples_);
+  Step step = begin(position, shard, whole);
+  if (step.ends_pass) return step;
+  step.consumed = std::min(whole, samples_ - step.from.index);
+  return share(step, shards, batch > shards, whole);
+}
+
+// Whether the pass has no micro-batch of `whole` samples at `index`.
+bool Sampler::over(int64_t index, int64_t whole) const {
+  return index >= samples_ || (options_.drop_last && index > 0 && samples_ - index < whole);
+}
+
+// Where the micro-batch at `position` begins; it ends the pass if there is none.
+Step Sampler::begin(const Position& position, int rank, int64_t whole) const {
+  Step step;
+  step.rank = rank;
+  step.from = step.next = position;
+  if (!over(position.index, whole)) return step;
+  if (options_.after == AfterPass::stop) {
+    step.from.index = step.next.index = samples_;
+    step.ends_pass = true;
+  } else {
+    step.from = following_pass(position);
+  }
+  return step;
+}
+
+// Shares the samples of `step` out among `most` or fewer. `pairs`: two or more for each.
+Step Sampler::share(Step step, int64_t most, bool pairs, int64_t whole) const {
+  const int64_t sharers =
+      pairs ? std::clamp<int64_t>(step.consumed / 2, 1, most) : std::min(most, step.consumed);
   step.sharers = static_cast<int>(sharers);
-  step.samples = rank < sharers ? (step.consumed - rank + sharers - 1) / sharers : 0;
+  step.samples = step.rank < sharers ? (step.consumed - step.rank + sharers - 1) / sharers : 0;
   const int64_t end = step.from.index + step.consumed;
   step.next = step.from;
   step.next.index = end;
-  step.ends_pass = over(end);
+  step.ends_pass = over(end, whole);
   if (step.ends_pass) {
     step.next.index = samples_;
     if (options_.after != AfterPass::stop) step.next = following_pass(step.from);

@@ -19,7 +19,10 @@
 // the batch goes on where it ended, on the same replica, until B changes: then the columns are cut
 // anew, and go on at the same share of their length, so that samples near the cuts are skipped or
 // repeated, as in AdaptDL's AdaptiveBPTTIterator. Up to B - 1 samples at the end are left out.
-// Source: petuum/adaptdl's ElasticSampler, which repeats samples so that all shares are equal.
+// Where training is to be bitwise the same for any number of replicas, a step's samples are cut
+// into a fixed number of shards instead, in the way of replicas, and each replica takes some of
+// them. Source: petuum/adaptdl's ElasticSampler, which repeats samples so that all shares are
+// equal.
 
 #include <array>
 #include <cstdint>
@@ -81,14 +84,24 @@ struct SamplerOptions {
   AfterPass after = AfterPass::stop;
 };
 
-// The extent of one micro-batch over all replicas.
+// Consecutive shards of a step.
+struct ShardRange {
+  int first = 0, count = 0;
+  bool operator==(const ShardRange&) const = default;
+};
+
+// The shards of one replica: as many for each, or one fewer. More replicas than shards leave some
+// without any, but not rank 0. Requires: shards >= 1, 0 <= rank < replicas.
+ShardRange shards_of(int shards, int replicas, int rank);
+
+// The extent of one micro-batch over all replicas, or of one step over all its shards.
 struct Step {
   Position from;           // start (in a new pass, if `after` says so)
   Position next;           // start of the following micro-batch
-  int sharers = 1;         // replicas that have samples, the lowest ranks
-  int rank = 0;            // of this replica
-  int64_t samples = 0;     // of this replica; 0 is possible at the end of a pass
-  int64_t consumed = 0;    // of all replicas: the increase of `index`
+  int sharers = 1;         // replicas (or shards) that have samples, the lowest ranks
+  int rank = 0;            // of this replica, or number of the shard
+  int64_t samples = 0;     // of this one; 0 is possible at the end of a pass
+  int64_t consumed = 0;    // of all: the increase of `index`
   bool ends_pass = false;  // the last micro-batch of its pass
 };
 
@@ -108,10 +121,19 @@ class Sampler {
   Step step(const Position& position, int replicas, int rank, int64_t atomic_batch,
             bool more = false) const;
 
-  // The samples of this replica, in order.
+  // Shard number `shard` of the step of `batch` samples at `position`, fewer at the end of a pass.
+  // The shards' shares differ by one at most; with fewer than two samples for each, fewer shards
+  // share them, if the batch has more samples than shards. A function of these arguments alone.
+  // Requires: 0 <= shard <= shards, of which the last has no samples; batch >= 1; not continuous.
+  Step shard(const Position& position, int shards, int shard, int64_t batch) const;
+
+  // The samples of this replica or shard, in order.
   std::vector<int64_t> indices(const Step& step) const;
 
  private:
+  bool over(int64_t index, int64_t whole) const;
+  Step begin(const Position& position, int rank, int64_t whole) const;
+  Step share(Step step, int64_t most, bool pairs, int64_t whole) const;
   Step continuous_step(Step step, int64_t replicas, int64_t atomic) const;
   Position following_pass(const Position& at) const;
 

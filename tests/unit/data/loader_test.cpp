@@ -148,6 +148,29 @@ TEST_CASE("a loader knows which micro-batches are of one optimizer step") {
   }
 }
 
+TEST_CASE("a loader reads the shards of each step, all before those of the next") {
+  for (const int threads : {0, 1, 3}) {
+    const Sampler sampler(50, {.seed = 2, .after = AfterPass::next_epoch});
+    Loader loader(Dataset({std::make_shared<Counting>(50)}), sampler, options(threads, 2));
+    Position position;
+    loader.configure_shards(position, 8, {3, 3}, 20);
+    for (int step = 0; step < 7; ++step) {
+      Position next;
+      for (int shard = 3; shard < 6; ++shard) {
+        const auto batch = loader.next();
+        REQUIRE(batch);
+        const Step expected = sampler.shard(position, 8, shard, 20);
+        CHECK(batch->step.from == expected.from);
+        CHECK(batch->step.rank == shard);
+        CHECK(values(*batch) == sampler.indices(expected));
+        next = expected.next;
+      }
+      position = next;
+      if (step == 3) loader.configure_shards(position, 8, {3, 3}, 20);  // keeps what is ready
+    }
+  }
+}
+
 TEST_CASE("rescales at random places lose and repeat nothing") {
   std::mt19937_64 random(4);
   for (int round = 0; round < 30; ++round) {

@@ -266,6 +266,37 @@ TEST_CASE("drop_last leaves the rest of a pass out, but never all of it") {
   CHECK(sampler.step({0, 0, 0}, 2, 0, 64).samples == 5);
 }
 
+TEST_CASE("shards cover a pass once, in steps of as many samples as asked for") {
+  for (const int64_t samples : {1, 5, 23, 100}) {
+    for (const int shards : {1, 3, 8}) {
+      for (const int64_t batch : {1, 7, 16, 22, 1000}) {
+        const Sampler sampler(samples, {.seed = 3});
+        std::map<int64_t, int> read;
+        for (Position position; position.index < samples;) {
+          const Step first = sampler.shard(position, shards, 0, batch);
+          CHECK(first.consumed == std::min(batch, samples - position.index));
+          int64_t all = 0;
+          for (int shard = 0; shard < shards; ++shard) {
+            const Step step = sampler.shard(position, shards, shard, batch);
+            CHECK(step.next == first.next);
+            CHECK(step.ends_pass == first.ends_pass);
+            CHECK(step.samples <= first.samples);
+            CHECK(step.samples >= (shard < first.sharers ? first.samples - 1 : 0));
+            CHECK((step.samples != 1 || batch <= shards || step.consumed == 1));
+            for (const int64_t sample : sampler.indices(step)) ++read[sample];
+            all += step.samples;
+          }
+          CHECK(all == first.consumed);
+          CHECK(sampler.shard(position, shards, shards, batch).samples == 0);
+          position = first.next;
+        }
+        CHECK(static_cast<int64_t>(read.size()) == samples);
+        for (const auto& [sample, times] : read) CHECK(times == 1);
+      }
+    }
+  }
+}
+
 TEST_CASE("behind a pass comes what was asked for") {
   SamplerOptions options;
   options.after = AfterPass::next_pass;
