@@ -1,5 +1,6 @@
 #include "runtime/parallel/gradients.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/clock.h"
@@ -8,29 +9,10 @@
 #include "runtime/parallel/device_memory.h"
 #include "runtime/parallel/sparse_rows.h"
 #include "runtime/parallel/tensor_math.h"
+#include "runtime/parallel/tree_sum.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
-namespace {
-
-comm::Type wire_type(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return comm::Type::f32;
-    case at::kDouble:
-      return comm::Type::f64;
-    case at::kHalf:
-      return comm::Type::f16;
-    case at::kBFloat16:
-      return comm::Type::bf16;
-    default:
-      fail("parameters of type {} cannot be trained data-parallel; use a floating-point type",
-           at::toString(type));
-  }
-}
-
-}  // namespace
-
 // Autograd holds its accumulators only weakly; this keeps them alive.
 struct Gradients::Accumulators {
   std::vector<GradAccumulator> nodes;
@@ -106,6 +88,21 @@ Gradients::~Gradients() {
 
 void Gradients::begin(comm::Communicator* communicator, int micro_steps, bool measure,
                       double loss_scale) {
+  shards_ = 0;
+  start(communicator, micro_steps, measure, loss_scale);
+}
+
+void Gradients::begin_shards(comm::Communicator* communicator, int shards, data::ShardRange mine,
+                             double loss_scale) {
+  ADAPTDL_CHECK(shards >= 1);
+  shards_ = shards;
+  mine_ = mine;
+  tree_ = ShardTree(shards);
+  start(communicator, std::max(mine.count, 1), /*measure=*/false, loss_scale);
+}
+
+void Gradients::start(comm::Communicator* communicator, int micro_steps, bool measure,
+                      double loss_scale) {
   ADAPTDL_CHECK(micro_steps >= 1);
   communicator_ = communicator;
   micro_steps_ = micro_steps;
@@ -115,7 +112,7 @@ void Gradients::begin(comm::Communicator* communicator, int micro_steps, bool me
   finite_ = true;
   next_bucket_ = 0;
   norms_.assign(optimizer_.group_count(), {});
-  if (!direct()) agree_on_rows();
+  if (!direct() && shards_ == 0) agree_on_rows();
   for (auto& slot : slots_) {
     slot.filled = false;
     slot.rows.reset();
@@ -158,8 +155,30 @@ void Gradients::begin_micro_step(int micro, double weight) {
   micro_ = micro;
   weight_ = weight;
   active_ = true;
-  if (micro == micro_steps_ - 1) {
+  if (shards_ > 0) begin_shard();
+  if (shards_ > 0 || last_pass()) {
     for (auto& bucket : buckets_) bucket.missing = static_cast<int>(bucket.parameters.size());
+  }
+}
+
+void Gradients::begin_shard() {
+  for (auto& slot : slots_) slot.reached = false;
+  if (mine_.count == 0) return;
+  const size_t before = tree_.nodes().size();
+  const int sums = tree_.push({0, mine_.first + micro_});
+  // A right child is added to the left one as it comes.
+  shard_pass_ = sums > 0 ? ShardPass{before - 1, true, sums - 1} : ShardPass{before, false, 0};
+  for (auto& bucket : buckets_) {
+    while (bucket.more.size() < shard_pass_.node)
+      bucket.more.push_back(at::empty_like(bucket.flat));
+  }
+}
+
+// The gradient of the pass is whole: adds nodes as far as the tree's order allows.
+void Gradients::end_shard(Bucket& bucket) {
+  size_t node = shard_pass_.node;
+  for (int sums = shard_pass_.sums; sums > 0; --sums, --node) {
+    bucket.node(node - 1).add_(bucket.node(node));
   }
 }
 
@@ -178,7 +197,7 @@ void Gradients::on_gradient(size_t parameter) {
   }
   take(parameter, gradient);
   gradient.reset();
-  if (micro_ == micro_steps_ - 1 && sparse_[parameter] == 0) complete(slots_[parameter].bucket);
+  if (shards_ > 0 || (last_pass() && sparse_[parameter] == 0)) complete(slots_[parameter].bucket);
 }
 
 void Gradients::take(size_t parameter, const at::Tensor& gradient) {
@@ -189,10 +208,13 @@ void Gradients::take(size_t parameter, const at::Tensor& gradient) {
     squares = sum_squares(values_of(rows), {});
     slot.rows = slot.filled ? at::add(slot.rows, rows).coalesce() : rows;
   } else {
-    const at::Tensor target = buckets_[slot.bucket].flat.narrow(0, slot.offset, slot.count);
-    squares = store(target, gradient, slot.filled, measure_, preconditioners_[parameter]);
+    const Bucket& bucket = buckets_[slot.bucket];
+    const at::Tensor& flat = shards_ > 0 ? bucket.node(shard_pass_.node) : bucket.flat;
+    const bool add = shards_ > 0 ? shard_pass_.adds : slot.filled;
+    squares = store(flat.narrow(0, slot.offset, slot.count), gradient, add, measure_,
+                    preconditioners_[parameter]);
   }
-  slot.filled = true;
+  slot.filled = slot.reached = true;
   finite_ &= std::isfinite(squares);
   // |g_i|^2 counts as n_i / n, and the gradient here is weight * g_i, with weight = K n_i / n.
   const int replicas = communicator_ ? communicator_->size() : 1;
@@ -200,7 +222,9 @@ void Gradients::take(size_t parameter, const at::Tensor& gradient) {
 }
 
 void Gradients::complete(int bucket) {
-  if (--buckets_[bucket].missing == 0) submit_ready();
+  if (--buckets_[bucket].missing > 0) return;
+  if (shards_ > 0) end_shard(buckets_[bucket]);
+  if (last_pass()) submit_ready();
 }
 
 void Gradients::submit_ready() {
@@ -208,6 +232,14 @@ void Gradients::submit_ready() {
   while (next_bucket_ < static_cast<int>(buckets_.size()) && buckets_[next_bucket_].missing == 0) {
     Bucket& bucket = buckets_[next_bucket_++];
     if (!communicator_) continue;
+    if (shards_ > 0) {
+      std::vector<at::Tensor> nodes = bucket.more;
+      nodes.insert(nodes.begin(), bucket.flat);
+      reducer_->submit([nodes, shards = shards_, communicator = communicator_] {
+        sum_by_tree(*communicator, shards, nodes);
+      });
+      continue;
+    }
     reducer_->submit([&flat = bucket.flat, communicator = communicator_] {
       communicator->all_reduce(flat.data_ptr(), static_cast<size_t>(flat.numel()),
                                wire_type(flat.scalar_type()), comm::Op::average, memory_of(flat));
@@ -217,12 +249,26 @@ void Gradients::submit_ready() {
 
 void Gradients::end_micro_step() {
   active_ = false;
-  if (direct() || micro_ != micro_steps_ - 1) return;
+  if (shards_ > 0 && mine_.count > 0) {
+    // Zero also where it is only added: -0 becomes 0, as if all were added.
+    for (auto& bucket : buckets_) {
+      if (bucket.missing == 0) continue;
+      for (const size_t parameter : bucket.parameters) {
+        const Slot& slot = slots_[parameter];
+        if (slot.reached) continue;
+        const at::Tensor part = bucket.node(shard_pass_.node).narrow(0, slot.offset, slot.count);
+        shard_pass_.adds ? part.add_(0) : part.zero_();
+      }
+      end_shard(bucket);
+      bucket.missing = 0;
+    }
+  }
+  if (direct() || !last_pass()) return;
   // Parameters that this backward pass did not reach: zero, or the sum of earlier passes.
   for (auto& bucket : buckets_) {
     for (const size_t parameter : bucket.parameters) {
       Slot& slot = slots_[parameter];
-      if (slot.filled) continue;
+      if (slot.filled || shards_ > 0) continue;
       bucket.flat.narrow(0, slot.offset, slot.count).zero_();
     }
     bucket.missing = 0;

@@ -14,6 +14,9 @@
 // dense. Which parameters have them is known from passes before this step (the trial of a new
 // replica), and agreed once a generation; until then theirs become dense.
 //
+// Where a step must give the same bits on any number of replicas (begin_shards), the gradient of
+// each shard is one pass's, and all are added in the order of one tree (shard_tree.h).
+//
 // Communication: one all-reduce of every bucket per optimizer step, 4 bytes per fp32 parameter in
 // total, and the rows of each sparse gradient (sparse_rows.h); accumulation steps send nothing.
 
@@ -23,8 +26,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "runtime/data/sampler.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/reducer.h"
+#include "runtime/parallel/shard_tree.h"
 
 namespace adaptdl {
 
@@ -58,6 +63,13 @@ class Gradients {
   // gradients come are multiplied by `loss_scale`, and gradients are divided by it.
   void begin(comm::Communicator* communicator, int micro_steps, bool measure,
              double loss_scale = 1);
+
+  // The same for a step that is cut into shards, of which this replica computes those of `mine`,
+  // one in each pass and in order; one without any has one pass, without samples. `weight` is n_i /
+  // n then, and the gradient of the step the sum over all shards. Not measured; all gradients
+  // become dense.
+  void begin_shards(comm::Communicator* communicator, int shards, data::ShardRange mine,
+                    double loss_scale);
 
   // Call around each backward pass, 0 <= micro < micro_steps. The gradient of the step is the mean
   // over replicas of the sums over their passes. For a mean over samples, the loss of a pass with
@@ -108,17 +120,30 @@ class Gradients {
     int bucket = 0;
     int64_t offset = 0;  // elements
     int64_t count = 0;
-    bool filled = false;  // in this optimizer step
-    at::Tensor rows;      // instead of a place in a bucket; undefined unless filled
+    bool filled = false;   // in this optimizer step
+    bool reached = false;  // in this pass, of a shard
+    at::Tensor rows;       // instead of a place in a bucket; undefined unless filled
   };
   struct Bucket {
     std::vector<size_t> parameters;
     int64_t count = 0;
     at::Tensor flat;
-    int missing = 0;  // parameters still to come in the last micro-step
+    std::vector<at::Tensor> more;  // of shards: after `flat`, the other nodes of this replica's
+    int missing = 0;  // parameters still to come in the last micro-step, or in that of a shard
+    const at::Tensor& node(size_t i) const { return i == 0 ? flat : more[i - 1]; }
   };
   class Hook;
 
+  // What the pass of a shard does to this replica's nodes of the tree.
+  struct ShardPass {
+    size_t node = 0;    // where its gradient goes
+    bool adds = false;  // to what is there
+    int sums = 0;       // how often that node is then added to the one before
+  };
+
+  void start(comm::Communicator* communicator, int micro_steps, bool measure, double loss_scale);
+  void begin_shard();
+  void end_shard(Bucket& bucket);
   void plan_buckets();
   void agree_on_rows();
   void average_sparse();
@@ -127,7 +152,8 @@ class Gradients {
   void complete(int bucket);
   void submit_ready();
   void allocate();
-  bool direct() const { return !communicator_ && micro_steps_ == 1; }
+  bool direct() const { return !communicator_ && micro_steps_ == 1 && shards_ == 0; }
+  bool last_pass() const { return micro_ == micro_steps_ - 1; }
 
   std::vector<NamedTensor> parameters_;
   const Optimizer& optimizer_;
@@ -146,6 +172,10 @@ class Gradients {
   std::vector<at::Tensor> previous_;
   comm::Communicator* communicator_ = nullptr;
   int micro_steps_ = 1, micro_ = 0;
+  int shards_ = 0;  // of the step; 0: it is not cut into any
+  data::ShardRange mine_;
+  ShardTree tree_{1};  // of this replica's so far
+  ShardPass shard_pass_;
   double weight_ = 1;  // of the pass
   double loss_scale_ = 1;
   bool measure_ = false, active_ = false, finite_ = true;

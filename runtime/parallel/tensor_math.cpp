@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/base/error.h"
 #include "runtime/gns/kernels.h"
 #include "runtime/torch_compat.h"
 
@@ -45,6 +46,22 @@ size_t count(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+comm::Type wire_type(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return comm::Type::f32;
+    case at::kDouble:
+      return comm::Type::f64;
+    case at::kHalf:
+      return comm::Type::f16;
+    case at::kBFloat16:
+      return comm::Type::bf16;
+    default:
+      fail("parameters of type {} cannot be trained data-parallel; use a floating-point type",
+           at::toString(type));
+  }
+}
 
 bool all_finite(const at::Tensor& values) {
   return plain(values) ? gns::all_finite(values.const_data_ptr<float>(), count(values))

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "runtime/comm/communicator.h"
 #include "runtime/optim/optimizer.h"
 
 namespace adaptdl {
@@ -12,6 +13,9 @@ namespace adaptdl {
 struct Dots {
   double aa = 0, bb = 0, ab = 0;
 };
+
+// As collectives know it. Throws Error for a type that cannot be averaged.
+comm::Type wire_type(at::ScalarType type);
 
 // Waits for the device that computes `values`.
 bool all_finite(const at::Tensor& values);
