@@ -58,6 +58,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from run' -l name -x -d 'Name of 
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l set -x -d 'Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l from -rF -d 'Start a new run with the weights in FILE, a model.pt or .safetensors file (setting from.path; --set from.ignore, --set from.rename).'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l evaluate -d 'Do not train: evaluate the newest checkpoint, or the weights of --from, on the validation data.'
+complete -c adaptdl -n '__fish_seen_subcommand_from run' -l deterministic -d 'Train bitwise the same weights for any number of replicas, rescales, deaths and restarts (setting deterministic). On CPUs, one thread a replica.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l fresh -d 'Start from scratch: remove the files of an earlier run of this name.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l checkpoint-dir -xa '(__fish_complete_directories)' -d 'Folder for checkpoints. Default: NAME.run/checkpoints beside PROGRAM, or in the current folder.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l output -xa '(__fish_complete_directories)' -d 'Folder for model.pt and best.pt. Default: NAME.run beside PROGRAM.'

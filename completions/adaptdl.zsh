@@ -401,6 +401,7 @@ _adaptdl() {
     '*--set[Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.]:KEY=VALUE: ' \
     '--from[Start a new run with the weights in FILE, a model.pt or .safetensors file (setting from.path; --set from.ignore, --set from.rename).]:FILE:_files' \
     '--evaluate[Do not train\: evaluate the newest checkpoint, or the weights of --from, on the validation data.]' \
+    '--deterministic[Train bitwise the same weights for any number of replicas, rescales, deaths and restarts (setting deterministic). On CPUs, one thread a replica.]' \
     '--fresh[Start from scratch\: remove the files of an earlier run of this name.]' \
     '--checkpoint-dir[Folder for checkpoints. Default\: NAME.run/checkpoints beside PROGRAM, or in the current folder.]:DIR:_files -/' \
     '--output[Folder for model.pt and best.pt. Default\: NAME.run beside PROGRAM.]:DIR:_files -/' \

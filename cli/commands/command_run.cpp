@@ -33,7 +33,7 @@ constexpr int64_t kMostLog = int64_t{1} << 30;        // of a replica, and as mu
 constexpr const char* kArchiveFlags[] = {
     "replicas-at", "set",      "from",         "evaluate",    "hang-timeout",
     "fresh",       "output",   "step-events",  "plain-links", "rdzv-endpoint",
-    "node-rank",   "rdzv-key", "host-timeout", "spares"};
+    "node-rank",   "rdzv-key", "host-timeout", "spares",      "deterministic"};
 constexpr const char* kCommandFlags[] = {"grace", "tee", "redirects", "local-ranks-filter", "role"};
 
 // Variables that we set only if the user has not.

@@ -148,6 +148,9 @@ Command run_command() {
               {.name = "evaluate",
                .doc = "Do not train: evaluate the newest checkpoint, or the weights of --from, on "
                       "the validation data."},
+              {.name = "deterministic",
+               .doc = "Train bitwise the same weights for any number of replicas, rescales, deaths "
+                      "and restarts (setting deterministic). On CPUs, one thread a replica."},
               {.name = "fresh",
                .doc = "Start from scratch: remove the files of an earlier run of this name."},
               {.name = "checkpoint-dir",

@@ -73,6 +73,14 @@ launch::RunOptions run_options(const Arguments& arguments) {
   options.settings = arguments.list("set");
   const std::string from = arguments.text("from");
   if (!from.empty()) options.settings.push_back("from.path=" + absolute_path(from));
+  if (arguments.flag("deterministic")) {
+    if (arguments.integer("threads") > 1) {
+      throw UsageError(
+          "--deterministic: each replica computes on one thread, so --threads has no effect; "
+          "remove one of the two.");
+    }
+    options.settings.push_back("deterministic=true");
+  }
   launch::choose_trainer(launch::program_kind(options.program), program, options);
   options.arguments = arguments.rest();
   options.gpus = launch::choose_gpus(arguments.text("device"), options.libtorch_dir);

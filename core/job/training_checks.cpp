@@ -38,6 +38,7 @@ class Checker {
     schedule();
     from();
     best();
+    deterministic();
     const bool legw = spec_.rule == TrainingSpec::ScalingRule::legw;
     if (legw && spec_.legw_warmup_epochs == 0) {
       refuse("legw_warmup_epochs", "is missing; rule: legw needs it, a number above 0");
@@ -270,6 +271,41 @@ class Checker {
     if (!spec_.early_stopping) return;
     needs_validations("early_stopping", "early_stopping");
     if (!spec_.best) spec_.best.emplace();
+  }
+
+  // What follows from the number of replicas, or from the time, cannot be the same in each run.
+  void deterministic() const {
+    if (!spec_.deterministic) {
+      if (given("deterministic_shards")) {
+        refuse("deterministic_shards",
+               "is used only with deterministic: true; remove it, or set that");
+      }
+      return;
+    }
+    if (spec_.batch.adaptive) {
+      refuse("batch.adaptive",
+             "contradicts deterministic: the batch would follow measured times; set one of the "
+             "two to false");
+    }
+    if (spec_.data.continuous) {
+      refuse("data.continuous",
+             "contradicts deterministic: a place in the batch goes on where it ended on the same "
+             "replica; set one of the two to false");
+    }
+    if (spec_.max_time_s > 0) {
+      refuse("max_time",
+             "contradicts deterministic: training would end by the clock; use max_steps, or set "
+             "deterministic: false");
+    }
+    const int64_t shards = spec_.deterministic_shards;
+    const int64_t largest = (spec_.batch.initial + shards - 1) / shards;
+    if (largest > spec_.batch.atomic_max) {
+      refuse("batch.atomic_max",
+             fmt::format("{} is less than the {} samples of a shard: with deterministic each of "
+                         "the {} shards of batch.initial, {}, is one pass; raise "
+                         "deterministic_shards or this",
+                         spec_.batch.atomic_max, largest, shards, spec_.batch.initial));
+    }
   }
 
   // Of these kinds the length is part of the formula.

@@ -102,6 +102,16 @@ Section root() {
           field<&S::seed>("seed", at_least(0),
                           "Seed of all random choices in training, such as the order of the "
                           "samples and dropout."),
+          field<&S::deterministic>(
+              "deterministic", any(),
+              "Train bitwise the same weights for any number of replicas, whatever rescales, "
+              "deaths and restarts there are; adaptdl-train(5) says how, and what must not "
+              "change."),
+          field<&S::deterministic_shards>(
+              "deterministic_shards", between(1, 1024),
+              "Number of shards that deterministic cuts each step into, and of the replicas that "
+              "can share a step; another number gives other weights.",
+              {.unit = "shards"}),
           field<&S::statistics>(
               "statistics", any(),
               "Averaging of the gradient statistics. recent: over the part of training that looks "

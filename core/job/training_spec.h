@@ -190,11 +190,16 @@ struct TrainingSpec {
   double max_time_s = 0.0;             // of training, over all restarts; 0 = no limit
   double validate_every_epochs = 1.0;  // > 0
   uint64_t seed = 0;
+  bool deterministic = false;    // bitwise the same weights for any replicas
+  int deterministic_shards = 8;  // that each step is cut into then, [1, 1024]
   Averaging statistics = Averaging::recent;
   int statistics_every = 0;             // steps between gradient statistics; 0 = chosen by cost
   int max_nonfinite = 10;               // the job fails after so many non-finite losses in a row
   double checkpoint_interval_s = 60.0;  // > 0
   int checkpoints_kept = 3;             // >= 1
+
+  // That each step is cut into; 0: none, the replicas share it.
+  int shards() const { return deterministic ? deterministic_shards : 0; }
 };
 
 // Parses and validates. `file` names the source in messages. Throws Error

@@ -24,6 +24,12 @@ OpenedRun open_settings(Session& session, const std::string& settings) {
       session, [&settings](const std::string&) { return settings; }, std::make_shared<StepHooks>(),
       /*own_data=*/true);
   if (run.launch.evaluate) fail("a program with its own loop cannot be run with --evaluate");
+  if (run.spec.deterministic) {
+    fail(
+        "deterministic: true does not work with a program's own loop, which may compute anything "
+        "that depends on the replicas; hand over the model (adaptdl/run_program.h), or remove the "
+        "setting");
+  }
   return run;
 }
 

@@ -30,9 +30,17 @@ BatchPlan plan_of(const BatchChoice& choice) {
 BatchPolicy::BatchPolicy(const TrainingSpec& spec, int64_t samples)
     : bounds_(bounds_of(spec, samples)),
       chooser_(bounds_, spec.batch.adaptive),
-      spec_(spec.batch) {}
+      spec_(spec.batch),
+      shards_(spec.shards()) {}
+
+// Each shard is a pass of its replica.
+BatchPlan BatchPolicy::of_shards(int replicas) const {
+  return {(spec_.initial + shards_ - 1) / shards_, std::max(1, (shards_ + replicas - 1) / replicas),
+          spec_.initial};
+}
 
 BatchPlan BatchPolicy::initial(int replicas, int64_t atomic_limit) const {
+  if (shards_ > 0) return of_shards(replicas);
   return plan_of(chooser_.spread(replicas, atomic_limit));
 }
 
@@ -50,6 +58,11 @@ BatchKnowledge BatchPolicy::knowledge(const Progress& progress, int nodes, int r
 
 BatchPlan BatchPolicy::for_replicas(const Progress& progress, int nodes, int replicas) {
   last_choice_ = progress.step;
+  if (shards_ > 0) {
+    cause_ = fmt::format("{} shards for {} replica{}", shards_, replicas, replicas == 1 ? "" : "s");
+    if (replicas > shards_) cause_ += fmt::format(", {} of them idle", replicas - shards_);
+    return of_shards(replicas);
+  }
   const BatchChoice choice = chooser_.start(nodes, replicas, knowledge(progress, nodes, replicas));
   predicted_ = choice.goodput;
   const std::string among = fmt::format("{} replica{}", replicas, replicas == 1 ? "" : "s");
@@ -77,11 +90,11 @@ BatchPlan BatchPolicy::next(const Progress& progress, int nodes, int replicas) {
 
 int64_t BatchPolicy::to_validate(int64_t atomic, int64_t atomic_limit) const {
   const int64_t most = std::max(atomic, std::min(spec_.atomic_max, kQuickToValidate));
-  return atomic_limit > 0 ? std::min(most, atomic_limit) : most;
+  return atomic_limit > 0 && shards_ == 0 ? std::min(most, atomic_limit) : most;
 }
 
 std::optional<int64_t> BatchPolicy::smaller_atomic(int64_t atomic) const {
-  if (atomic <= spec_.atomic_min) return std::nullopt;
+  if (shards_ > 0 || atomic <= spec_.atomic_min) return std::nullopt;
   return std::max(spec_.atomic_min, atomic / 2);
 }
 

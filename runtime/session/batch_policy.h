@@ -35,7 +35,7 @@ class BatchPolicy {
   int64_t to_validate(int64_t atomic, int64_t atomic_limit) const;
 
   // The limit for the atomic batch once memory did not suffice for `atomic` samples; nothing if
-  // there is no smaller one to try.
+  // there is no smaller one to try. With shards there is none: others would give other weights.
   std::optional<int64_t> smaller_atomic(int64_t atomic) const;
 
   // Predicted goodput of the newest choice, samples/s; 0 = unknown.
@@ -57,11 +57,13 @@ class BatchPolicy {
   std::optional<SchedulingHints> hints(const Progress& progress) const;
 
  private:
+  BatchPlan of_shards(int replicas) const;
   BatchKnowledge knowledge(const Progress& progress, int nodes, int replicas) const;
 
   BatchBounds bounds_;
   BatchChooser chooser_;
   BatchSpec spec_;
+  int shards_ = 0;           // TrainingSpec::shards()
   int64_t last_choice_ = 0;  // step
   double predicted_ = 0;
   std::string cause_ = "better predicted goodput";

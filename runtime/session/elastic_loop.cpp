@@ -6,7 +6,6 @@
 #include "core/base/log.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/data/watched_file.h"
-#include "runtime/parallel/buffers.h"
 #include "runtime/session/step_failure.h"
 #include "runtime/session/stop_rules.h"
 #include "runtime/torch_compat.h"
@@ -104,13 +103,13 @@ Prepared ElasticLoop::prepare_or_shrink() {
 
 // The largest atomic batch up to `most`, by halves, with which a trial step succeeds.
 int64_t ElasticLoop::try_atomic(int64_t most) {
-  for (int64_t atomic = most;; atomic = std::max(spec_.batch.atomic_min, atomic / 2)) {
+  for (int64_t atomic = most;; atomic = *batch_policy_.smaller_atomic(atomic)) {
     session_.report_passes(atomic);
     try {
       stepper_.check_program({atomic, 1});
       return atomic;
     } catch (const std::exception& error) {
-      if (!out_of_memory(error) || atomic <= spec_.batch.atomic_min) throw;
+      if (!out_of_memory(error) || !batch_policy_.smaller_atomic(atomic)) throw;
     }
   }
 }
@@ -118,10 +117,10 @@ int64_t ElasticLoop::try_atomic(int64_t most) {
 Prepared ElasticLoop::prepare() {
   session_.report_passes(samples_at_once());
   if (!progress_.validate) return stepper_.prepare(progress_, team(), decisions(), last_step_s_);
-  average_buffers(session_.communicator(), program_.buffers());
+  average(program_.buffers());
   if (!validator_) return validated(nullptr);
   const auto metrics = validator_->run(session_.communicator(), session_.replicas(),
-                                       session_.rank(), samples_at_once());
+                                       session_.rank(), samples_at_once(), spec_.shards());
   return validated(&metrics);
 }
 

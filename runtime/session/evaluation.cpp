@@ -116,7 +116,7 @@ class Evaluation {
     }
     const json step = loaded.at("step");
     session_.report_switched(step.is_null() ? 0 : step.get<int64_t>());
-    if (session_.threads() > 0) at::set_num_threads(session_.threads());
+    if (session_.threads() > 0 && !spec_.deterministic) at::set_num_threads(session_.threads());
     atomic_limit_ = stricter(atomic_limit_, loaded.at("atomic_limit").get<int64_t>());
     const auto metrics = validate_or_shrink();
     session_.emit(validation_event(loaded, metrics));
@@ -137,7 +137,8 @@ class Evaluation {
       const int64_t samples = samples_at_once();
       session_.report_passes(samples);
       try {
-        return validator_->run(communicator, session_.replicas(), session_.rank(), samples);
+        return validator_->run(communicator, session_.replicas(), session_.rank(), samples,
+                               spec_.shards());
       } catch (const comm::Aborted&) {
         throw;
       } catch (const std::exception& error) {

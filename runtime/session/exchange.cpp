@@ -1,6 +1,7 @@
 #include "runtime/session/exchange.h"
 
 #include <algorithm>
+#include <numeric>
 #include <type_traits>
 
 #include "core/base/error.h"
@@ -23,6 +24,7 @@ void visit_numbers(R& r, Visit&& visit) {
   visit(r.step_s);
   visit(r.next_batch.atomic);
   visit(r.next_batch.micro_steps);
+  visit(r.next_batch.fixed);
   visit(r.next_measure);
   visit(r.checkpoint);
   for (auto& norms : r.norms) {
@@ -33,6 +35,7 @@ void visit_numbers(R& r, Visit&& visit) {
   }
   for (auto& word : r.used) visit(word);
   for (auto& sum : r.sums) visit(sum);
+  for (auto& loss : r.shard_losses) visit(loss);
 }
 
 // All values are sent as doubles: a few dozen, and one for 32 parameters, with integers exact up to
@@ -49,6 +52,7 @@ StepReport unpack(const double* values, const StepReport& like) {
   report.norms.resize(like.norms.size());
   report.used.resize(like.used.size());
   report.sums.resize(like.sums.size());
+  report.shard_losses.resize(like.shard_losses.size());
   visit_numbers(report, [&](auto& field) {
     field = static_cast<std::remove_reference_t<decltype(field)>>(*values++);
   });
@@ -68,6 +72,7 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
     all = packed;
   }
   StepSummary sum;
+  std::vector<double> shard_losses(mine.shard_losses.size());
   sum.used.assign(mine.used.size(), 0);
   sum.sums.assign(mine.sums.size(), 0);
   for (size_t r = 0; r < ranks; ++r) {  // in order of rank: the same rounding everywhere
@@ -81,6 +86,7 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
     sum.slowest_s = std::max(sum.slowest_s, one.step_s);
     for (size_t w = 0; w < sum.used.size(); ++w) sum.used[w] |= one.used[w];
     for (size_t i = 0; i < sum.sums.size(); ++i) sum.sums[i] += one.sums[i];
+    for (size_t i = 0; i < shard_losses.size(); ++i) shard_losses[i] += one.shard_losses[i];
     if (r == 0) {  // it decides for all
       sum.next_batch = one.next_batch;
       sum.next_measure = one.next_measure;
@@ -89,6 +95,10 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
       continue;
     }
     for (size_t g = 0; g < sum.norms.size(); ++g) sum.norms[g].local += one.norms[g].local;
+  }
+  // Each is one replica's and 0 of the others: the same sum for any number of them.
+  if (!shard_losses.empty()) {
+    sum.loss = std::accumulate(shard_losses.begin(), shard_losses.end(), 0.0);
   }
   sum.loss /= std::max(sum.samples, 1.0);
   return sum;

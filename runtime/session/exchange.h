@@ -30,6 +30,8 @@ struct StepReport {
   std::vector<GroupNorms> norms;  // per parameter group
   std::vector<uint32_t> used;     // Gradients::used()
   std::vector<double> sums;       // the program's own, as many on each replica
+  // Of a step that is cut into shards, by shard: loss times samples, of others' 0; else empty.
+  std::vector<double> shard_losses;
 };
 
 // The reports of all replicas combined; the same on every replica.

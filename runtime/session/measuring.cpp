@@ -46,6 +46,7 @@ bool in_halves(const TrainingSpec& spec, const Progress& progress, int replicas,
 
 bool measures(const TrainingSpec& spec, const Progress& progress, int replicas, int64_t step,
               const MeasureCosts& costs) {
+  if (spec.deterministic) return false;
   const bool alone = replicas == 1 && can_halve(spec, progress);
   // Steps in halves do not tell how long a whole one takes, so others come between them.
   if (spec.statistics_every > 0) {

@@ -31,6 +31,7 @@ void visit_fields(P& p, Visit&& visit) {
   visit("turn_skipped", p.turn_skipped);
   visit("atomic", p.batch.atomic);
   visit("micro_steps", p.batch.micro_steps);
+  visit("fixed_batch", p.batch.fixed);
   visit("batch_since", p.batch_since);
   visit("fresh", p.fresh);
   visit("proven", p.proven);

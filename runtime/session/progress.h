@@ -14,11 +14,13 @@
 
 namespace adaptdl {
 
-// Composition of the total batch: replicas x atomic x micro_steps samples.
+// Composition of the total batch: replicas x atomic x micro_steps samples. A step that is cut into
+// shards has `fixed` samples, and one or more passes less on some replicas.
 struct BatchPlan {
   int64_t atomic = 0;   // samples of one replica in one forward/backward pass
   int micro_steps = 1;  // forward/backward passes per optimizer step (accumulation + 1)
-  int64_t total(int replicas) const { return atomic * micro_steps * replicas; }
+  int64_t fixed = 0;    // samples of a step whatever the replicas; 0: as above
+  int64_t total(int replicas) const { return fixed > 0 ? fixed : atomic * micro_steps * replicas; }
   bool operator==(const BatchPlan&) const = default;
 };
 

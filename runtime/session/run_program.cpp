@@ -9,6 +9,7 @@
 #include "core/base/files.h"
 #include "core/base/system.h"
 #include "runtime/data/guarded_read.h"
+#include "runtime/session/deterministic.h"
 #include "runtime/session/device.h"
 #include "runtime/session/evaluation.h"
 #include "runtime/session/launch_settings.h"
@@ -59,10 +60,14 @@ OpenedRun open_run(Session& session, const ReadSettings& read,
     launch.options.replicas = session.promised_replicas();
     if (session.alone() && !launch.options.checkpoint_dir.empty()) session.stop_on_signals();
   }
-  at::set_num_threads(launch.threads);
   TrainingSpec spec = parse_training_spec(read(launch.program), launch.program + ": adaptdl.yaml",
                                           launch.overrides, own_data);
   launch.options.device = open_device(launch.device);
+  if (spec.deterministic) {
+    compute_deterministically(spec, launch.options.device);
+  } else {
+    at::set_num_threads(launch.threads);
+  }
   session.set_accelerator(accelerator_kind(launch.options.device));
   launch.options.hooks = hooks;
   return {std::move(launch), std::move(spec)};

@@ -4,8 +4,8 @@
 
 namespace adaptdl {
 
-bool SavedBuffers::Buffer::copied() const {
-  return changes || still < kStill || tensor.nbytes() <= kSmall;
+bool SavedBuffers::Buffer::copied(bool always) const {
+  return always || changes || still < kStill || tensor.nbytes() <= kSmall;
 }
 
 void SavedBuffers::save() {
@@ -23,7 +23,7 @@ void SavedBuffers::save() {
     if (buffer.tensor.defined() && !buffer.tensor.is_same(now[i].tensor)) buffer.changes = true;
     buffer.tensor = now[i].tensor;
     buffer.version = buffer.tensor._version();
-    if (!buffer.copied()) continue;
+    if (!buffer.copied(always_)) continue;
     const at::Tensor values = buffer.tensor.detach();
     if (buffer.copy.defined() && buffer.copy.sizes() == values.sizes()) {
       buffer.copy.copy_(values);
@@ -42,7 +42,7 @@ void SavedBuffers::keep() {
     buffer.changes = buffer.tensor._version() != buffer.version ||
                      (buffer.copy.defined() && !at::equal(buffer.copy, buffer.tensor));
     if (!buffer.changes && buffer.still < kStill) ++buffer.still;
-    if (!buffer.copied()) buffer.copy.reset();
+    if (!buffer.copied(always_)) buffer.copy.reset();
   }
 }
 
@@ -50,6 +50,14 @@ void SavedBuffers::restore() {
   if (!saved_) return;
   saved_ = false;
   if (!state_.empty()) program_.load_state(state_);
+  write_back();
+}
+
+void SavedBuffers::rewind() {
+  if (!none_) write_back();
+}
+
+void SavedBuffers::write_back() {
   const std::vector<NamedTensor> now = program_.buffers();
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < now.size() && i < buffers_.size(); ++i) {

@@ -26,11 +26,18 @@ class SavedBuffers {
   static constexpr size_t kSmall = size_t{1} << 16;  // bytes; a copy takes microseconds
   static constexpr int kStill = 8;  // kept steps without a change, after which a large one rests
 
-  explicit SavedBuffers(Program& program) : program_(program) {}
+  // `always`: copies all buffers before each step, large ones too.
+  explicit SavedBuffers(Program& program, bool always = false)
+      : program_(program), always_(always) {}
 
   void save();     // before a step; an unfinished one is undone first
   void keep();     // the step is applied
   void restore();  // undoes the step, if there is one
+
+  // Only with `always`, during a step: undoes what it has changed so far, and it goes on.
+  void rewind();
+  bool none() const { return none_; }  // the program has no buffers
+  const at::Tensor& before(size_t buffer) const { return buffers_[buffer].copy; }
 
  private:
   struct Buffer {
@@ -40,10 +47,13 @@ class SavedBuffers {
     int still = 0;         // kept steps that left it alone, while it has not
     at::Tensor copy;       // undefined if there is none
 
-    bool copied() const;
+    bool copied(bool always) const;
   };
 
+  void write_back();
+
   Program& program_;
+  const bool always_;
   std::string state_;  // the program's
   std::vector<Buffer> buffers_;
   bool none_ = false;  // the program has no buffers

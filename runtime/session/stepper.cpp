@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/session/batches.h"
+#include "runtime/session/deterministic.h"
 #include "runtime/session/measuring.h"
 #include "runtime/torch_compat.h"
 
@@ -30,8 +31,8 @@ data::LoaderOptions loader_options(const TrainingSpec& spec) {
   return options;
 }
 
-// The state of a generator depends only on (seed, step, turn, rank), so that it need not be saved
-// and is correct after any rescale.
+// The state of a generator depends only on (seed, step, turn, rank or shard), so that it need not
+// be saved and is correct after any rescale.
 void seed_generators(uint64_t seed, const Progress& progress, int rank) {
   uint64_t x =
       seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(progress.step) * 0xBF58476D1CE4E5B9u +
@@ -67,7 +68,9 @@ Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
       hooks_(hooks),
       loader_(dataset, make_sampler(spec, dataset), loader_options(spec)),
       accounting_(program, optimizer, schedule, spec, dataset.size()),
-      saved_buffers_(program),
+      shards_(spec.shards()),
+      saved_buffers_(program, /*always=*/shards_ > 0),
+      shard_buffers_(program, saved_buffers_),
       turns_(!models.empty()) {
   const std::vector<NamedTensor> parameters = program.parameters();
   auto next = parameters.begin();
@@ -97,6 +100,11 @@ void Stepper::check_program(const BatchPlan& batch) {
 }
 
 void Stepper::read_ahead(const Progress& progress, const Team& team) {
+  if (shards_ > 0) {
+    const auto range = data::shards_of(shards_, team.replicas, team.rank);
+    if (range.count == 0) return;
+    return loader_.configure_shards(progress.position, shards_, range, progress.batch.fixed);
+  }
   loader_.configure(progress.position, team.replicas, team.rank, progress.batch.atomic,
                     progress.batch.micro_steps);
 }
@@ -105,6 +113,14 @@ void Stepper::read_ahead(const Progress& progress, const Team& team) {
 std::vector<data::Step> Stepper::plan_passes(const Progress& progress, const Team& team) const {
   std::vector<data::Step> steps;
   data::Position position = progress.position;
+  if (shards_ > 0) {
+    const auto range = data::shards_of(shards_, team.replicas, team.rank);
+    for (int i = 0; i < std::max(range.count, 1); ++i) {
+      steps.push_back(loader_.sampler().shard(
+          position, shards_, range.count > 0 ? range.first + i : shards_, progress.batch.fixed));
+    }
+    return steps;
+  }
   for (int micro = 0; micro < progress.batch.micro_steps; ++micro) {
     steps.push_back(loader_.sampler().step(position, team.replicas, team.rank,
                                            progress.batch.atomic,
@@ -127,19 +143,31 @@ void Stepper::begin(const Progress& progress, const Team& team) {
   const auto begun = Monotonic::now();
   seed_generators(spec_.seed, {.step = progress.step}, team.rank);
   read_ahead(progress, team);
+  if (shards_ > 0) check_stateless(program_);
   running_.emplace(Running{.begun = begun, .before = &progress, .team = team});
   Running& run = *running_;
   run.steps = plan_passes(progress, team);
   saved_buffers_.save();
   const int64_t whole = progress.batch.total(team.replicas);
   // On several replicas only if all have as many samples; a lone one may have a rest of a pass.
-  run.halves = progress.measure && run.steps.size() == 1 &&
+  run.halves = measures(progress) && run.steps.size() == 1 &&
                run.steps.front().samples >= kSmallestHalved &&
                (team.replicas == 1 || run.steps.front().consumed == whole) &&
                in_halves(spec_, progress, team.replicas, progress.step + 1);
   for (const auto& step : run.steps) run.samples += static_cast<double>(step.consumed);
+  if (shards_ > 0) {
+    run.samples = static_cast<double>(run.steps.front().consumed);
+    run.report.shard_losses.resize(static_cast<size_t>(shards_));
+    shard_buffers_.begin_step();
+  }
   run.passes = static_cast<int>(run.steps.size()) * (run.halves ? 2 : 1);
   run.again = progress.turn > 0;
+  if (shards_ > 0) {
+    gradients_.front()->begin_shards(team.communicator, shards_,
+                                     data::shards_of(shards_, team.replicas, team.rank),
+                                     progress.loss_scale.factor);
+    return;
+  }
   if (!turns_) {
     gradients_.front()->begin(team.communicator, run.passes, progress.measure,
                               progress.loss_scale.factor);
@@ -160,6 +188,10 @@ bool Stepper::computed() const {
 
 Pass Stepper::load_pass() {
   Running& run = *running_;
+  if (shards_ > 0 && run.steps[run.loaded].rank == shards_) {  // a replica without shards
+    run.pass_begun = Monotonic::now();
+    return {};
+  }
   const auto batch = loader_.next();
   ADAPTDL_CHECK(batch && batch->step.from == run.steps[run.loaded].from);
   ++run.loaded;
@@ -197,9 +229,14 @@ std::optional<Pass> Stepper::next_pass() {
       pass = load_pass();
     }
     run.pass_samples = pass.samples;
-    run.weight = static_cast<double>(pass.samples) * run.team.replicas / run.samples;
+    run.weight =
+        static_cast<double>(pass.samples) * (shards_ > 0 ? 1 : run.team.replicas) / run.samples;
     if (!turns_) gradients_.front()->begin_micro_step(run.done, run.weight);
     if (pass.samples > 0) {
+      if (shards_ > 0) {
+        seed_generators(spec_.seed, {.step = run.before->step}, run.steps[run.loaded - 1].rank);
+        if (run.done > 0) shard_buffers_.begin_pass();
+      }
       autocast_.emplace(device_, spec_.precision);
       return pass;
     }
@@ -230,6 +267,11 @@ void Stepper::run_backward(const at::Tensor& loss, const std::vector<at::Tensor>
   run.report.samples += static_cast<double>(run.pass_samples);
   run.report.loss_sum += value;
   run.report.nonfinite |= !std::isfinite(value);
+  if (shards_ > 0) {
+    const int shard = run.steps[run.loaded - 1].rank;
+    run.report.shard_losses[static_cast<size_t>(shard)] = value;
+    shard_buffers_.end_pass(shard);
+  }
 }
 
 void Stepper::end_pass() {
@@ -243,6 +285,9 @@ void Stepper::end_pass() {
   }
   const auto backward_done = Monotonic::now();
   gradients_.front()->finish();
+  if (shards_ > 0) {
+    shard_buffers_.combine(run.team.communicator, shards_, run.steps.front().sharers);
+  }
   hooks_.synchronised(pass);
   run.report.sync_s = seconds_since(backward_done);
   run.report.optim_s = seconds_since(run.pass_begun);
@@ -267,8 +312,8 @@ void Stepper::report_decisions(StepReport& report, const Decisions& decisions,
   report.step_s = last_step_s;
   report.next_batch = decisions.next_batch;
   report.checkpoint = decisions.checkpoint && decisions.checkpoint(seconds_since(run.begun));
-  report.next_measure = measures(spec_, *run.before, run.team.replicas, run.before->step + 2,
-                                 {measure_cost_s_, last_step_s});
+  report.next_measure = adaptdl::measures(spec_, *run.before, run.team.replicas,
+                                          run.before->step + 2, {measure_cost_s_, last_step_s});
 }
 
 // Collective: what all replicas have reported, and the progress before it as yet.
@@ -299,7 +344,7 @@ Prepared Stepper::finish(const Decisions& decisions, double last_step_s) {
   ADAPTDL_CHECK(computed());
   Gradients& gradients = *gradients_.front();
   const Progress& progress = *running_->before;
-  if (progress.measure) measure_cost_s_ = gradients.measure_seconds();
+  if (measures(progress)) measure_cost_s_ = gradients.measure_seconds();
   StepReport report = running_->report;
   report_gradients(report, gradients);
   report_decisions(report, decisions, last_step_s);
@@ -311,7 +356,7 @@ Prepared Stepper::finish(const Decisions& decisions, double last_step_s) {
   Prepared prepared = prepared_by(run, Prepared::Kind::step, report);
   const StepFacts& facts = prepared.facts;
   if (run.team.communicator) gradients.drop_unused(facts.summary.used);
-  if (progress.measure && !facts.skipped()) {
+  if (measures(progress) && !facts.skipped()) {
     accounting_.add_statistics(prepared, progress, run.steps, gradients.has_previous());
   }
   accounting_.set_rates(prepared, progress);

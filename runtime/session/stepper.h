@@ -34,6 +34,7 @@
 #include "runtime/session/prepared.h"
 #include "runtime/session/progress.h"
 #include "runtime/session/saved_buffers.h"
+#include "runtime/session/shard_buffers.h"
 #include "runtime/session/step_accounting.h"
 #include "runtime/session/step_hooks.h"
 
@@ -128,13 +129,16 @@ class Stepper {
   void read_ahead(const Progress& progress, const Team& team);
 
  private:
+  bool measures(const Progress& progress) const { return progress.measure && shards_ == 0; }
   std::vector<data::Step> plan_passes(const Progress& progress, const Team& team) const;
   // A step between begin() and finish().
   struct Running {
     TimePoint begun;
     const Progress* before = nullptr;
     Team team;
-    std::vector<data::Step> steps;  // its batches, of which each is a pass, or two with `halves`
+    // Its batches, of which each is a pass, or two with `halves`. Of shards: those of this replica,
+    // or one without samples if it has none.
+    std::vector<data::Step> steps;
     bool halves = false;
     double samples = 0;  // of all replicas
     StepReport report;
@@ -164,7 +168,9 @@ class Stepper {
   data::Loader loader_;
   StepAccounting accounting_;
   std::vector<std::unique_ptr<Gradients>> gradients_;  // of each model
+  const int shards_;                                   // that each step is cut into; 0: none
   SavedBuffers saved_buffers_;
+  ShardBuffers shard_buffers_;
   bool turns_ = false;         // several models
   double measure_cost_s_ = 0;  // of one measured step, smoothed; rank 0's value decides
   std::optional<Running> running_;

@@ -13,6 +13,7 @@
 #include "runtime/parallel/device_memory.h"
 #include "runtime/parallel/tensor_math.h"
 #include "runtime/session/batches.h"
+#include "runtime/session/deterministic.h"
 #include "runtime/session/load_weights.h"
 #include "runtime/session/model_tensors.h"
 #include "runtime/session/step_failure.h"
@@ -54,6 +55,7 @@ TrainingReplica::TrainingReplica(Program& program, const TrainingSpec& spec,
       state_(program, spec, optimizer_, schedule_, batch_policy_, checkpointer_),
       progress_(state_.progress),
       state_digest_([this] { return state_.trained_tensors(); }) {
+  if (spec.deterministic) check_deterministic(data_);
   if (data_.validation) {
     if (!program.can_validate()) {
       fail("the settings name validation data, but the program has no validation_step");
@@ -255,10 +257,15 @@ void TrainingReplica::checkpoint() {
   for (auto& named : buffers) named.tensor = named.tensor.detach().clone();
   {
     const Session::Together together(session_);
-    average_buffers(session_.communicator(), buffers);
+    average(buffers);
   }
   if (session_.rank() != 0) return;
   checkpointer_.start(header(/*ended=*/false, /*finished=*/false), state_.tensors(buffers));
+}
+
+// Those of a deterministic run are the same on all replicas between steps (ShardBuffers).
+void TrainingReplica::average(const std::vector<NamedTensor>& buffers) {
+  if (!spec_.deterministic) average_buffers(session_.communicator(), buffers);
 }
 
 StepMark TrainingReplica::mark() const {
@@ -304,7 +311,7 @@ void TrainingReplica::synchronise() {
   progress_.atomic_limit = profiles.limit();
   const bool chosen = choose_batch();
   batch_policy_.begin_generation();
-  if (session_.threads() > 0) at::set_num_threads(session_.threads());
+  if (session_.threads() > 0 && !spec_.deterministic) at::set_num_threads(session_.threads());
   stepper_.read_ahead(progress_, team());
   reporter_.generation(transferred.seconds, transferred.bytes, had_state);
   if (!had_state) last_step_end_ = {};
@@ -332,7 +339,7 @@ TrainingReplica::Transferred TrainingReplica::share_state(const SyncPlan& plan, 
   }
   has_state_ = true;
   suspect_ = false;
-  average_buffers(communicator, program_.buffers());
+  average(program_.buffers());
   return result;
 }
 
@@ -416,7 +423,7 @@ void TrainingReplica::initialise() {
 
 void TrainingReplica::conclude(bool finished) {
   reporter_.flush();
-  average_buffers(session_.communicator(), program_.buffers());
+  average(program_.buffers());
   if (session_.rank() == 0) {
     const Session::Saving saving(session_);
     const auto told = [this] { return session_.stop_requested() != StopMode::none; };

@@ -49,6 +49,7 @@ class TrainingReplica {
   // the end, another generation. The program's own state() must be that after the step by then.
   void settle(Prepared prepared);
   Outcome follow_up();
+  void average(const std::vector<NamedTensor>& buffers);  // over the replicas; collective
   void conclude(bool finished);  // writes the last checkpoint, and the model
 
   int64_t samples_at_once() const;  // in a forward pass of the present tick

@@ -38,16 +38,22 @@ class Validator {
   std::map<std::string, double> sum(const std::map<std::string, double>& mine);
 
   // Returns metrics: the program's sums divided by its "count". Each sample counts once, for any
-  // number of replicas. Collective; throws comm::Aborted if the generation breaks.
+  // number of replicas. With `shards` the samples are cut into so many, each in batches of
+  // `atomic_batch`, and all sums are added in their order: the same bits for any replicas.
+  // Collective; throws comm::Aborted if the generation breaks.
   std::map<std::string, double> run(comm::Communicator* communicator, int replicas, int rank,
-                                    int64_t atomic_batch);
+                                    int64_t atomic_batch, int shards = 0);
 
  private:
+  std::map<std::string, double> sum_shards(const std::vector<std::map<std::string, double>>& mine);
+  std::vector<std::string> names_of_rank_0(const std::map<std::string, double>& mine);
   Program& program_;
   at::Device device_;
   TrainingSpec::Precision precision_;
   data::Loader loader_;
   comm::Communicator* communicator_ = nullptr;  // of the present pass
+  int shard_ = 0;                               // or rank, of the newest batch
+  int64_t sample_ = 0;                          // its first
 };
 
 }  // namespace adaptdl

@@ -88,6 +88,22 @@ def training_step(self, batch: List[Tensor]) -> Tensor:
     return (torch.matmul(x, self.w) - 1.0).pow(2).mean()
 """
 
+# What depends on the replicas elsewhere: dropout, normalisation over the batch, a counter.
+RANDOM = """
+def forward(self, x: Tensor) -> Tensor:
+    x = torch.linear(x, self.hidden_weight, self.hidden_bias)
+    x = torch.batch_norm(x, None, None, self.mean, self.var, self.training, 0.1, 1e-5, False)
+    x = torch.dropout(torch.tanh(x), 0.3, self.training)
+    return torch.linear(x, self.output_weight, self.output_bias)
+
+def training_step(self, batch: List[Tensor]) -> Tensor:
+    self.count.add_(1.0)
+    z = torch.full([200, 200], 1.0 / 200)
+    for i in range(4):
+        z = torch.mm(z, z)
+    return torch.cross_entropy_loss(self.forward(batch[0]), batch[1]) + 0.0 * z.sum()
+""" + CLASSIFY[CLASSIFY.index("\ndef validation_step"):]
+
 # The gradient is always finite, but that of the marked sample is huge.
 HUGE = """
 def training_step(self, batch: List[Tensor]) -> Tensor:
@@ -205,6 +221,13 @@ def main():
         archive("nonfinite", NONFINITE, w, settings(
             "    - {path: ones.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=2,
             more=in_order).replace("batch:", "  shuffle: false\nbatch:")),
+        archive("random", RANDOM, CLASSIFY_PARAMETERS, settings(
+            POINTS, batch="{initial: 22}", epochs=4,
+            optimizer="{kind: adam, lr: 0.01, clip_norm: 1.0}",
+            more="schedule: [{kind: plateau, patience: 0, threshold: 0.1}]\n"
+                 "validate_every_epochs: 0.5\ncheckpoint_interval_s: 0.3\n").replace(
+                     "batch:", "  validation_fraction: 0.25\nbatch:"),
+                {"mean": [32], "var": [32], "count": [1]}, {"var": "1"}),
         archive("nan_gradient", simple(
             "return (self.w * 0.0).pow(2).sqrt().mean() + 0.0 * batch[0].mean()"), w,
                 settings("    - {path: ones.npy}\n")),

@@ -23,7 +23,9 @@ namespace adaptdl {
 // The runtime synchronises only parameters, buffers and state(). If a program keeps anything else
 // between steps (a counter, a cache of tensors), replicas diverge after a rescale and it is lost on
 // a resume from a checkpoint. In every step the runtime seeds LibTorch's default random generators
-// from the run's seed, the step and the replica's rank.
+// from the run's seed, the step and the replica's rank. With the setting `deterministic` it calls
+// training_step() once for each shard of a step, each time with the buffers from before the step,
+// and seeds by the shard.
 class Program {
  public:
   virtual ~Program() = default;

@@ -217,6 +217,16 @@ TEST_CASE("each refusal names file, line and field, and what is allowed") {
                  "adaptdl.yaml:2: batch.initial: is missing");
 }
 
+TEST_CASE("deterministic: what follows from the replicas or the time is refused") {
+  const std::string head(kSmall);
+  const auto spec = parse_training_spec(head + "deterministic: true\n", "adaptdl.yaml");
+  CHECK(spec.shards() == 8);
+  CHECK(parse_training_spec(head, "adaptdl.yaml").shards() == 0);
+  check_contains(refusal(head + "deterministic_shards: 4\n"), "only with deterministic: true");
+  const std::string on = head + "deterministic: true\n";
+  check_contains(refusal(on + "max_time: 1h\n"), "max_time: contradicts deterministic");
+}
+
 TEST_CASE("a newer format is refused before anything else") {
   const std::string message = refusal("format: 2\nwhatever: [1, 2]\n");
   check_contains(message, "adaptdl.yaml:1: format: ");
