@@ -43,6 +43,13 @@ class Aborted : public Error {
   explicit Aborted(const std::string& reason) : Error(reason) {}
 };
 
+// Of a host, by which replicas of another one are connected to it.
+struct UsedAddress {
+  std::string host;     // its name
+  std::string address;  // numeric
+  std::string interface;
+};
+
 // One generation of one group.
 //
 // Threads: one thread at a time calls collectives. All members call the same ones in the same order
@@ -98,6 +105,9 @@ class Communicator {
   // One line per peer, for logs: its rank and how it is reached, e.g.
   // "rank 2: tcp 10.0.0.1:41234 -> 10.0.0.2:5555 via eth0".
   virtual std::string describe_links() const = 0;
+
+  // The addresses that connections from this member to other hosts use, of both their ends.
+  virtual std::vector<UsedAddress> used_addresses() const { return {}; }
 
  protected:
   Communicator() = default;

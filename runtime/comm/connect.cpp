@@ -21,7 +21,11 @@ namespace {
 constexpr uint32_t kBuffers = 8;  // of a group on one host
 constexpr uint32_t kMaxChunk = 128 << 10;
 constexpr uint32_t kMinChunk = 16 << 10;
-constexpr size_t kSegmentBudget = 32 << 20;  // target maximum of one host's segment, bytes
+// Before a launcher gives up a newcomer, so that it hears why; SYN packets that were lost are sent
+// again for the last time after 15 s.
+constexpr std::chrono::seconds kDialPatience{20};
+constexpr std::chrono::seconds kAnswerPatience{5};  // at an address, if there are others
+constexpr size_t kSegmentBudget = 32 << 20;         // target maximum of one host's segment, bytes
 
 Layout make_layout(uint64_t generation, int rank, const std::vector<Endpoint>& endpoints) {
   Layout layout;
@@ -97,7 +101,7 @@ class Connecting {
     } else {
       ADAPTDL_CHECK(leader());
     }
-    std::string links = describe();
+    CpuCommunicator::Links links{describe(), std::move(used_)};
     return std::make_unique<CpuCommunicator>(layout_, std::move(segment), std::move(control_),
                                              std::move(data_), std::move(links), options_.device);
   }
@@ -116,8 +120,12 @@ class Connecting {
     return leader() && !same_host(rank) && layout_.hosts[host_of(rank)].front() == rank;
   }
 
+  std::string name(int rank) const {
+    const auto at = static_cast<size_t>(rank);
+    return at < options_.names.size() ? options_.names[at] : fmt::format("rank {}", rank);
+  }
   std::string who(int rank) const {
-    return fmt::format("generation {}: rank {}", options_.generation, rank);
+    return fmt::format("generation {}: {}", options_.generation, name(rank));
   }
   [[noreturn]] void gone(int rank) const {
     throw Aborted(who(rank) + " died or gave up while the group was connecting");
@@ -128,44 +136,59 @@ class Connecting {
     if (outcome == Outcome::late) late(rank);
   }
 
-  Stream reach(int rank) const {
-    if (same_host(rank)) {
-      Dialled dialled = dial_abstract(endpoint(rank).unix_name, patience_);
-      if (!dialled.socket) throw Aborted(who(rank) + " is unreachable: " + dialled.problem);
-      return Stream(std::move(dialled.socket));
-    }
-    std::string problems;
-    for (const TcpAddress& address : endpoint(rank).tcp) {
-      Dialled dialled = dial_tcp(address, patience_);
-      if (dialled.socket) {
-        Stream stream = listener_.to_host(std::move(dialled.socket), TlsSide::client);
-        shake_hands(stream, rank);
+  // Opens a link to a lower rank. When this returns, that rank has called connect() too.
+  Stream dial(int rank, LinkKind kind) {
+    if (!same_host(rank)) return dial_host(rank, kind);
+    Dialled dialled = dial_abstract(endpoint(rank).unix_name, patience_);
+    if (!dialled.socket) throw Aborted(who(rank) + " is unreachable: " + dialled.problem);
+    Stream stream(std::move(dialled.socket));
+    const std::string problem = introduce(stream, rank, kind, true);
+    if (!problem.empty()) fail("{}: {}", who(rank), problem);
+    return stream;
+  }
+
+  // By the first of its addresses at which that member answers.
+  Stream dial_host(int rank, LinkKind kind) {
+    const auto addresses = listener_.leading_away(endpoint(rank).tcp);
+    Dialling dialling(addresses);
+    const TimePoint until = std::min(options_.deadline, Monotonic::now() + kDialPatience);
+    while (auto found = dialling.next(until, patience_.cancel())) {
+      const int socket = found->socket.get();
+      tune_tcp(socket);
+      Stream stream = listener_.to_host(std::move(found->socket), TlsSide::client);
+      std::string problem = introduce(stream, rank, kind, dialling.exhausted());
+      if (problem.empty()) {
+        if (kind == LinkKind::data) note_use(socket, rank, addresses[found->which]);
         return stream;
       }
-      problems += fmt::format(" {} port {}: {}.", address.host, address.port, dialled.problem);
+      dialling.failed(found->which, std::move(problem));
     }
-    if (problems.empty()) problems = " it does not listen on TCP.";
-    fail("{} is unreachable from this host:{}", who(rank), problems);
+    patience_.check();
+    throw Unreachable(
+        fmt::format("{} on {} cannot reach {} on {}: {}", name(options_.rank),
+                    endpoint(options_.rank).name, name(rank), endpoint(rank).name,
+                    addresses.empty() ? "it does not listen on TCP" : dialling.problems()));
   }
 
-  void shake_hands(Stream& stream, int rank) const {
-    for (;;) {
-      switch (stream.shake_hands()) {
-        case IoState::done:
-          return;
-        case IoState::later:
-          if (!patience_.wait(stream.fd(), stream.wants())) late(rank);
-          break;
-        case IoState::closed:
-          if (stream.problem().empty()) gone(rank);
-          fail("{}: no trusted connection: {}", who(rank), stream.problem());
-      }
-    }
+  void note_use(int socket, int rank, const TcpAddress& there) {
+    const std::string here = local_address(socket);
+    used_.push_back({endpoint(options_.rank).name, here, interface_of(here)});
+    used_.push_back({endpoint(rank).name, there.host, there.interface});
   }
 
-  // Opens a link to a lower rank. When this returns, that rank has called connect() too.
-  Stream dial(int rank, LinkKind kind) const {
-    Stream stream = reach(rank);
+  // Proves to each other that both know the secret, and waits until the other one has called
+  // connect(), too. "": done; else why it is not that member. `last`: of its addresses; then what
+  // it does is the member's own doing.
+  std::string introduce(Stream& stream, int rank, LinkKind kind, bool last) const {
+    Patience patience = patience_;
+    if (!last) patience.deadline = std::min(patience.deadline, Monotonic::now() + kAnswerPatience);
+    const auto missed = [&](Outcome outcome) -> std::string {
+      if (last) check(outcome, rank);
+      if (outcome == Outcome::closed) return "closed the connection";
+      return outcome == Outcome::late ? "connected, but says nothing" : "";
+    };
+    std::string problem = shake_hands(stream, rank, patience, last);
+    if (!problem.empty()) return problem;
     Hello hello;
     hello.kind = kind;
     hello.generation = options_.generation;
@@ -173,25 +196,42 @@ class Connecting {
     hello.to = static_cast<uint32_t>(rank);
     hello.size = static_cast<uint32_t>(layout_.size);
     random_bytes(hello.nonce);
-    check(send_whole(stream, encode(hello), patience_), rank);
+    problem = missed(send_whole(stream, encode(hello), patience));
+    if (!problem.empty()) return problem;
     uint8_t challenge[kProofBytes];
-    check(receive_whole(stream, challenge, patience_), rank);
+    problem = missed(receive_whole(stream, challenge, patience));
+    if (!problem.empty()) return problem;
     const auto answer = answer_challenge(listener_.secret(), hello, challenge);
-    if (!answer) fail("{} does not know this run's secret", who(rank));
+    if (!answer) return "it does not know this run's secret";
     check(send_whole(stream, *answer, patience_), rank);
     uint8_t bytes[kVerdictBytes];
-    const Outcome outcome = receive_whole(stream, bytes, patience_);
-    check(outcome, rank);
+    check(receive_whole(stream, bytes, patience_), rank);
     const auto verdict = parse_verdict(bytes);
-    if (!verdict) fail("{} sent an unknown message", who(rank));
+    if (!verdict) return "it sent an unknown message";
     if (verdict->status == Status::stale) {
       throw Aborted(fmt::format("generation {} is over: rank {} is at generation {}",
                                 options_.generation, rank, verdict->generation));
     }
-    if (verdict->status == Status::wrong_place) {
-      fail("{} has another rank or group size: the members have different member lists", who(rank));
+    if (verdict->status != Status::wrong_place) return "";
+    return "another replica answers, or it has another list of members";
+  }
+
+  // As introduce().
+  std::string shake_hands(Stream& stream, int rank, const Patience& patience, bool last) const {
+    for (;;) {
+      switch (stream.shake_hands()) {
+        case IoState::done:
+          return "";
+        case IoState::later:
+          if (patience.wait(stream.fd(), stream.wants())) break;
+          if (last) late(rank);
+          return "connected, but says nothing";
+        case IoState::closed:
+          if (!stream.problem().empty()) return stream.problem();
+          if (last) gone(rank);
+          return "closed the connection";
+      }
     }
-    return stream;
   }
 
   void await_higher_ranks() {
@@ -291,6 +331,7 @@ class Connecting {
   Layout layout_;
   std::vector<Stream> control_;  // by rank
   std::vector<Stream> data_;     // by host
+  std::vector<UsedAddress> used_;
   std::shared_ptr<Listener::Impl::Expected> expected_;
 };
 

@@ -20,6 +20,8 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/net/addresses.h"
 #include "runtime/comm/abort_signal.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/device_memory.h"
@@ -29,9 +31,7 @@ namespace adaptdl::comm {
 struct ListenerOptions {
   // Also listen on TCP, for members on other hosts. Off: only this host can reach the listener.
   bool tcp = false;
-  // The network interface to listen on ("eth0"). Empty: the one of the default route, else the
-  // first that is up and not loopback, else loopback.
-  std::string interface;
+  Reach reach;  // of the TCP listener
   // Names the host; members with the same name use shared memory. Empty: the kernel's boot id and
   // the network namespace. Tests set it to simulate several hosts on one machine.
   std::string host;
@@ -47,8 +47,7 @@ struct ListenerOptions {
 // Thread-safe. Must outlive the connect() calls that use it, but not their Communicators.
 class Listener {
  public:
-  // `secret`: of the run, at least 16 bytes. Throws Error if it cannot create a socket or if the
-  // named interface does not exist.
+  // `secret`: of the run, at least 16 bytes. Throws Error if it cannot listen as told.
   explicit Listener(std::string secret, ListenerOptions options = {});
   ~Listener();
   Listener(const Listener&) = delete;
@@ -73,13 +72,20 @@ struct GroupOptions {
   const AbortSignal* abort = nullptr;     // borrowed; may be null
   // The device behind Memory::device; must outlive the Communicator. Null: no device.
   DeviceMemory* device = nullptr;
+  // Of the members, for people, in rank order; none: "rank 0" and so on.
+  std::vector<std::string> names = {};
+};
+
+// What this host has tried, and what came of each address: a sentence for people.
+struct Unreachable : Error {
+  using Error::Error;
 };
 
 // Blocks until every member has called connect() for the same generation and this member's links
 // to all of them are up. Throws Aborted if aborted, if a member refuses the generation as old, or
-// if a member dies or gives up meanwhile. Throws Error if a member is unreachable, does not know
-// the secret or does not connect before the deadline, or if an endpoint is malformed. Returns at
-// once for a group of one.
+// if a member dies or gives up meanwhile. Throws Unreachable if another host does not answer at any
+// of its addresses, Error if a member does not know the secret or does not connect before the
+// deadline, or if an endpoint is malformed. Returns at once for a group of one.
 std::unique_ptr<Communicator> connect(Listener& listener, const GroupOptions& options);
 
 }  // namespace adaptdl::comm

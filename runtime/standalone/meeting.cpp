@@ -93,8 +93,8 @@ Stream greeted(Fd socket, const Place& place, const std::string& where) {
 comm::ListenerOptions listener_at(const Address& address) {
   if (address.is_loopback()) return {};
   comm::ListenerOptions options{.tcp = true};
-  const std::string interface = comm::interface_of(address.text());
-  if (interface != "?") options.interface = interface;
+  const std::string interface = interface_of(address.text());
+  if (interface != "?") options.reach.interface = interface;
   return options;
 }
 

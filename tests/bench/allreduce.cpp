@@ -141,7 +141,7 @@ void member(int rank, const Options& options, const std::vector<int>& from,
     const Fd network = open_file(options.networks[static_cast<size_t>(rank)], O_RDONLY | O_CLOEXEC);
     if (setns(network.get(), CLONE_NEWNET) != 0) fail_errno(errno, "setns");
   } else if (options.tcp) {
-    listening.interface = "lo";
+    listening.reach.interface = "lo";
   }
   if (options.tcp) listening.host = fmt::format("host {}", rank);
   Listener listener("a secret of sixteen bytes", listening);

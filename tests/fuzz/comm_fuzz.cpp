@@ -178,7 +178,8 @@ FuzzSeeds fuzz_seeds() {
       block + std::string(16, 'x') + encode(BlockHeader{BlockKind::gather, 7, 3, 1, 16}),
       abort + leave + abort,
       encode(hello) + proof,
-      to_json(Endpoint{"host", "name", {{"127.0.0.1", 80, "lo"}, {"::1", 81, "lo"}}}).dump()};
+      to_json(Endpoint{"host", "node", "name", {{"127.0.0.1", 80, "lo"}, {"::1", 81, "lo"}}})
+          .dump()};
   FuzzSeeds seeds;
   for (char kind = 0; kind < 16; ++kind) {
     for (const std::string& body : bodies) seeds.inputs.push_back(kind + body);

@@ -27,8 +27,8 @@ constexpr auto kReasonDelay = std::chrono::milliseconds(50);
 }  // namespace
 
 CpuCommunicator::CpuCommunicator(Layout layout, std::unique_ptr<Segment> segment,
-                                 std::vector<Stream> control, std::vector<Stream> data,
-                                 std::string links, DeviceMemory* device)
+                                 std::vector<Stream> control, std::vector<Stream> data, Links links,
+                                 DeviceMemory* device)
     : layout_(std::move(layout)),
       links_(std::move(links)),
       device_(device),

@@ -20,10 +20,14 @@ namespace adaptdl::comm {
 
 class CpuCommunicator final : public Communicator {
  public:
-  // `control`: sockets by rank; `data`: by host, at lane 0 only; `links`: for describe_links();
-  // `device`: borrowed, may be null.
+  struct Links {
+    std::string described;
+    std::vector<UsedAddress> used;
+  };
+  // `control`: sockets by rank; `data`: by host, at lane 0 only; `links`: for describe_links() and
+  // used_addresses(); `device`: borrowed, may be null.
   CpuCommunicator(Layout layout, std::unique_ptr<Segment> segment, std::vector<Stream> control,
-                  std::vector<Stream> data, std::string links, DeviceMemory* device);
+                  std::vector<Stream> data, Links links, DeviceMemory* device);
   ~CpuCommunicator() override;
 
   int rank() const override { return layout_.rank; }
@@ -37,7 +41,8 @@ class CpuCommunicator final : public Communicator {
   void abort(const std::string& reason) noexcept override;
   bool aborted() const override { return over_.aborted() || segment_->aborted(); }
   std::optional<TimePoint> waiting_since() const override;
-  std::string describe_links() const override { return links_; }
+  std::string describe_links() const override { return links_.described; }
+  std::vector<UsedAddress> used_addresses() const override { return links_.used; }
 
  private:
   enum class Kind : uint8_t { all_reduce = 1, broadcast, all_gather, barrier };
@@ -48,7 +53,7 @@ class CpuCommunicator final : public Communicator {
   void on_left(int rank, uint64_t calls);
 
   const Layout layout_;
-  const std::string links_;
+  const Links links_;
   DeviceMemory* const device_;
   const std::unique_ptr<Segment> segment_;
   AbortSignal over_;  // aborted when the generation is over

@@ -1,17 +1,8 @@
 #include "runtime/comm/cpu/endpoint.h"
 
-#include <arpa/inet.h>
 #include <cerrno>
 #include <fmt/format.h>
-#include <fstream>
-#include <ifaddrs.h>
-#include <memory>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <sstream>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "core/base/error.h"
@@ -22,48 +13,6 @@ namespace {
 
 constexpr size_t kMaxText = 256;
 constexpr size_t kMaxAddresses = 16;
-
-struct Interfaces {
-  Interfaces() {
-    ifaddrs* list = nullptr;
-    if (getifaddrs(&list) != 0) fail_errno(errno, "cannot list the network interfaces");
-    all.reset(list);
-  }
-  struct Free {
-    void operator()(ifaddrs* list) const { freeifaddrs(list); }
-  };
-  std::unique_ptr<ifaddrs, Free> all;
-};
-
-// The address as text, or nothing for another family or a link-local one (it would need the
-// other side's scope).
-std::optional<std::string> numeric(const sockaddr* address) {
-  char text[INET6_ADDRSTRLEN];
-  if (address == nullptr) return std::nullopt;
-  if (address->sa_family == AF_INET) {
-    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
-    return inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text);
-  }
-  if (address->sa_family == AF_INET6) {
-    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
-    if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) return std::nullopt;
-    return inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
-  }
-  return std::nullopt;
-}
-
-// Interface of the IPv4 default route; empty if there is none.
-std::string default_route_interface() {
-  std::ifstream table("/proc/net/route");
-  std::string line;
-  std::getline(table, line);  // headings
-  while (std::getline(table, line)) {
-    std::istringstream fields(line);
-    std::string name, destination;
-    if (fields >> name >> destination && destination == "00000000") return name;
-  }
-  return {};
-}
 
 std::string text_field(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
@@ -82,13 +31,15 @@ nlohmann::json to_json(const Endpoint& endpoint) {
     tcp.push_back(
         {{"host", address.host}, {"port", address.port}, {"interface", address.interface}});
   }
-  return {{"host", endpoint.host}, {"unix", endpoint.unix_name}, {"tcp", tcp}};
+  return {
+      {"host", endpoint.host}, {"name", endpoint.name}, {"unix", endpoint.unix_name}, {"tcp", tcp}};
 }
 
 Endpoint parse_endpoint(const nlohmann::json& json) {
   if (!json.is_object()) fail("endpoint of a member: must be a JSON object");
   Endpoint endpoint;
   endpoint.host = text_field(json, "host");
+  endpoint.name = text_field(json, "name");
   endpoint.unix_name = text_field(json, "unix");
   if (endpoint.unix_name.size() > 64) fail("endpoint of a member: \"unix\" is too long");
   const auto tcp = json.find("tcp");
@@ -116,40 +67,6 @@ std::string host_identity() {
     fail_errno(errno, "cannot read /proc/self/ns/net");
   }
   return fmt::format("{}/{}", boot, network.st_ino);
-}
-
-TcpAddress choose_address(const std::string& wanted) {
-  const Interfaces interfaces;
-  // The best address that `accept` lets through, IPv4 before IPv6.
-  const auto find = [&](auto&& accept) -> std::optional<TcpAddress> {
-    for (const int family : {AF_INET, AF_INET6}) {
-      for (const ifaddrs* i = interfaces.all.get(); i != nullptr; i = i->ifa_next) {
-        if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != family) continue;
-        if ((i->ifa_flags & IFF_UP) == 0 || !accept(*i)) continue;
-        if (auto address = numeric(i->ifa_addr)) return TcpAddress{*address, 0, i->ifa_name};
-      }
-    }
-    return std::nullopt;
-  };
-  if (!wanted.empty()) {
-    auto found = find([&](const ifaddrs& i) { return wanted == i.ifa_name; });
-    if (!found) fail("network interface \"{}\": not found, down or without an address", wanted);
-    return *found;
-  }
-  const std::string usual = default_route_interface();
-  auto found = find([&](const ifaddrs& i) { return usual == i.ifa_name; });
-  if (!found) found = find([](const ifaddrs& i) { return (i.ifa_flags & IFF_LOOPBACK) == 0; });
-  if (!found) found = find([](const ifaddrs&) { return true; });
-  if (!found) fail("no network interface is up: cannot listen for members on other hosts");
-  return *found;
-}
-
-std::string interface_of(const std::string& address) {
-  const Interfaces interfaces;
-  for (const ifaddrs* i = interfaces.all.get(); i != nullptr; i = i->ifa_next) {
-    if (numeric(i->ifa_addr) == address) return i->ifa_name;
-  }
-  return "?";
 }
 
 }  // namespace adaptdl::comm

@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/net/socket.h"
+#include "core/net/tcp.h"
 
 namespace adaptdl::comm {
 namespace {
@@ -40,27 +41,6 @@ struct AbstractName {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-struct InternetAddress {
-  sockaddr_storage address{};
-  socklen_t length = 0;
-  explicit InternetAddress(const TcpAddress& from) {
-    auto* v4 = reinterpret_cast<sockaddr_in*>(&address);
-    auto* v6 = reinterpret_cast<sockaddr_in6*>(&address);
-    if (inet_pton(AF_INET, from.host.c_str(), &v4->sin_addr) == 1) {
-      v4->sin_family = AF_INET;
-      v4->sin_port = htons(from.port);
-      length = sizeof *v4;
-    } else if (inet_pton(AF_INET6, from.host.c_str(), &v6->sin6_addr) == 1) {
-      v6->sin6_family = AF_INET6;
-      v6->sin6_port = htons(from.port);
-      length = sizeof *v6;
-    } else {
-      fail("\"{}\" is not a numeric IP address", from.host);
-    }
-  }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
-};
-
 struct Name {
   std::string host;
   uint16_t port = 0;
@@ -74,7 +54,11 @@ Name name_of(const sockaddr_storage& address) {
     return {text, ntohs(v4.sin_port)};
   }
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {  // of a listener for both
+    inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text, sizeof text);
+  } else {
+    inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
+  }
   return {text, ntohs(v6.sin6_port)};
 }
 
@@ -96,12 +80,16 @@ void Patience::check() const {
   if (abort != nullptr && abort->aborted()) throw Aborted(abort->reason());
 }
 
+int Patience::cancel() const {
+  return abort != nullptr ? abort->fd() : -1;
+}
+
 bool Patience::wait(int fd, short events) const {
   for (;;) {
     check();
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Monotonic::now());
     if (left.count() <= 0) return false;
-    pollfd watched[2] = {{fd, events, 0}, {abort != nullptr ? abort->fd() : -1, POLLIN, 0}};
+    pollfd watched[2] = {{fd, events, 0}, {cancel(), POLLIN, 0}};
     const int ready = poll(watched, 2, static_cast<int>(std::min<int64_t>(left.count(), 60'000)));
     if (ready < 0 && errno != EINTR) fail_errno(errno, "cannot wait for a connection (poll)");
     if (ready > 0) {
@@ -198,21 +186,6 @@ Fd listen_abstract(const std::string& name) {
   return socket;
 }
 
-Fd listen_tcp(TcpAddress& address) {
-  const InternetAddress wanted(address);
-  Fd socket = new_socket(wanted.address.ss_family);
-  if (bind(socket.get(), wanted.get(), wanted.length) != 0 || listen(socket.get(), kBacklog) != 0) {
-    fail_errno(errno, fmt::format("cannot listen on {} ({})", address.host, address.interface));
-  }
-  sockaddr_storage bound{};
-  socklen_t length = sizeof bound;
-  if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
-    fail_errno(errno, "cannot read the port of a socket");
-  }
-  address.port = name_of(bound).port;
-  return socket;
-}
-
 Dialled dial_abstract(const std::string& name, const Patience& patience) {
   const AbstractName address(name);
   for (;;) {
@@ -228,18 +201,12 @@ Dialled dial_abstract(const std::string& name, const Patience& patience) {
 }
 
 Dialled dial_tcp(const TcpAddress& address, const Patience& patience) {
-  const InternetAddress to(address);
-  Fd socket = new_socket(to.address.ss_family);
-  if (::connect(socket.get(), to.get(), to.length) != 0) {
-    if (errno != EINPROGRESS && errno != EINTR) return {Fd(), std::strerror(errno)};
-    if (!patience.wait(socket.get(), POLLOUT)) return {Fd(), "no answer in time"};
-    int error = 0;
-    socklen_t length = sizeof error;
-    getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) return {Fd(), std::strerror(error)};
-  }
-  tune_tcp(socket.get());
-  return {std::move(socket), ""};
+  Dialling dialling({address});
+  auto found = dialling.next(patience.deadline, patience.cancel());
+  patience.check();
+  if (!found) return {Fd(), dialling.problem(0)};
+  tune_tcp(found->socket.get());
+  return {std::move(found->socket), ""};
 }
 
 void tune_tcp(int fd) {
@@ -253,6 +220,13 @@ void tune_tcp(int fd) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000);
   resend_often(fd);
+}
+
+std::string local_address(int socket) {
+  sockaddr_storage local{};
+  socklen_t length = sizeof local;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&local), &length) != 0) return "?";
+  return name_of(local).host;
 }
 
 std::string describe_socket(int fd) {

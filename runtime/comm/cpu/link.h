@@ -26,6 +26,7 @@ struct Patience {
   // deadline.
   bool wait(int fd, short events) const;
   void check() const;  // throws Aborted when aborted
+  int cancel() const;  // a descriptor that is readable then; -1: none
 };
 
 enum class Outcome { done, closed, late };
@@ -40,9 +41,7 @@ Outcome receive_whole(Stream& stream, std::span<uint8_t> bytes, const Patience& 
 Outcome send_fd(Stream& stream, std::string_view bytes, int fd, const Patience& patience);
 std::optional<Fd> receive_fd(Stream& stream, std::span<uint8_t> bytes, const Patience& patience);
 
-// Listening sockets. listen_tcp fills in the port.
-Fd listen_abstract(const std::string& name);
-Fd listen_tcp(TcpAddress& address);
+Fd listen_abstract(const std::string& name);  // a listening socket
 
 // A connected socket, or the reason for the failure.
 struct Dialled {
@@ -54,6 +53,8 @@ Dialled dial_tcp(const TcpAddress& address, const Patience& patience);
 
 // For TCP: sends small messages without delay, and detects a vanished host in about 10 s.
 void tune_tcp(int fd);
+
+std::string local_address(int socket);  // numeric, of a TCP socket
 
 // "unix", or "tcp LOCAL:PORT -> REMOTE:PORT via INTERFACE".
 std::string describe_socket(int fd);

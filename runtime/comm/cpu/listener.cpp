@@ -12,6 +12,7 @@
 
 #include "core/base/crypto.h"
 #include "core/base/error.h"
+#include "core/base/system.h"
 #include "runtime/comm/cpu/link.h"
 
 namespace adaptdl::comm {
@@ -51,12 +52,16 @@ Listener::Impl::Impl(std::string secret, ListenerOptions options)
          secret_.size());
   }
   endpoint_.host = options_.host.empty() ? host_identity() : options_.host;
+  endpoint_.name = host_name();
   endpoint_.unix_name = "adaptdl-" + to_hex(random_bytes(16));
   unix_ = listen_abstract(endpoint_.unix_name);
   if (options_.tcp) {
-    TcpAddress address = choose_address(options_.interface);
-    tcp_ = listen_tcp(address);
-    endpoint_.tcp.push_back(address);
+    TcpAddress here{listening_address(options_.reach), 0, ""};
+    tcp_ = listen_tcp(here, options_.reach.ports);
+    for (const HostAddress& each : reached_at(options_.reach)) {
+      endpoint_.tcp.push_back({each.address, here.port, each.interface});
+    }
+    for (const HostAddress& each : host_addresses()) own_addresses_.push_back(each.address);
   }
   if (options_.encrypt) {
     tls_.emplace(hmac_sha256(bytes_of(secret_), bytes_of("adaptdl links between hosts")));
@@ -135,6 +140,15 @@ void Listener::Impl::accept_from(int socket) {
 
 Stream Listener::Impl::to_host(Fd socket, TlsSide side) const {
   return Stream(std::move(socket), tls_, side);
+}
+
+std::vector<TcpAddress> Listener::Impl::leading_away(
+    const std::vector<TcpAddress>& addresses) const {
+  std::vector<TcpAddress> others = addresses;
+  std::erase_if(others, [this](const TcpAddress& each) {
+    return std::ranges::count(own_addresses_, each.host) != 0;
+  });
+  return others.empty() ? addresses : others;
 }
 
 void Listener::Impl::advance(Connections::iterator at) {

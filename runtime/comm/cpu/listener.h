@@ -32,6 +32,10 @@ class Listener::Impl {
   // A connection with another host, whose listener speaks TLS if this one does.
   Stream to_host(Fd socket, TlsSide side) const;
 
+  // Without addresses that this host has, too, such as those of a bridge for containers: they lead
+  // back to it. All of them if all are.
+  std::vector<TcpAddress> leading_away(const std::vector<TcpAddress>& addresses) const;
+
   struct Arrival {
     Hello hello;
     Stream stream;
@@ -72,6 +76,7 @@ class Listener::Impl {
   const ListenerOptions options_;
   std::optional<TlsKey> tls_;
   Endpoint endpoint_;
+  std::vector<std::string> own_addresses_;
   Fd unix_, tcp_, epoll_, stop_;
 
   std::mutex mutex_;  // guards the members below, up to next_id_

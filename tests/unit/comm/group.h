@@ -33,7 +33,7 @@ struct Listeners {
     for (const std::string& host : hosts) {
       ListenerOptions options;
       options.tcp = !host.empty();
-      options.interface = host.empty() ? "" : "lo";
+      options.reach.interface = host.empty() ? "" : "lo";
       options.host = host;
       all.push_back(std::make_unique<Listener>(secret, options));
       endpoints.push_back(all.back()->endpoint());

@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "core/base/system.h"
+#include "core/net/tcp.h"
 #include "runtime/comm/cpu/endpoint.h"
 #include "runtime/comm/cpu/link.h"
 #include "tests/unit/comm/group.h"
@@ -316,6 +318,35 @@ TEST_CASE("another secret is refused") {
   CHECK_THROWS_WITH_AS(Listener("short"), doctest::Contains("16 bytes"), Error);
 }
 
+TEST_CASE("a host is reached by the address at which that member answers") {
+  Listeners listeners(many_hosts(3));
+  TcpAddress closed{"127.0.0.1", 0, "lo"};
+  listen_tcp(closed);  // nobody listens there any more
+  auto other = listeners.endpoints[2]["tcp"][0];
+  auto& tcp = listeners.endpoints[0]["tcp"];
+  const auto refused =
+      nlohmann::json{{"host", "127.0.0.1"}, {"port", closed.port}, {"interface", "x"}};
+  const auto right = tcp[0];
+  tcp = {refused, other, right};  // as where hosts have the same address on a bridge
+  in_threads(3, [&](int rank) {
+    const auto c = listeners.connect(rank);
+    CHECK(all_gather_values(*c, rank) == std::vector<int>{0, 1, 2});
+    if (rank == 0) return;
+    const auto used = c->used_addresses();
+    CHECK(
+        std::ranges::all_of(used, [](const UsedAddress& each) { return each.interface == "lo"; }));
+    CHECK(used.size() == 2 * static_cast<size_t>(rank));
+  });
+  tcp = {refused, refused};
+  CHECK_THROWS_WITH_AS(
+      listeners.connect(1, 2, 5),
+      doctest::Contains(fmt::format("cannot reach rank 0 on {}: 127.0.0.1 port {} (x): refused; "
+                                    "127.0.0.1 port {} (x): refused",
+                                    host_name(), closed.port, closed.port)
+                            .c_str()),
+      Unreachable);
+}
+
 TEST_CASE("connect gives up at the deadline, when aborted, and when a member is gone") {
   Listeners listeners(one_host(3));
   CHECK_THROWS_WITH_AS(listeners.connect(2, 1, 0.1), doctest::Contains("rank 0 did not connect"),
@@ -404,14 +435,14 @@ TEST_CASE("strangers who say nothing or nonsense do not block the listener") {
 }
 
 TEST_CASE("endpoints are checked") {
-  const Listener listener(kSecret, {.tcp = true, .interface = "lo", .host = "x"});
+  const Listener listener(kSecret, {.tcp = true, .reach = {.interface = "lo"}, .host = "x"});
   const nlohmann::json good = listener.endpoint();
   const Endpoint parsed = parse_endpoint(good);
   CHECK(parsed.host == "x");
   REQUIRE(parsed.tcp.size() == 1);
   CHECK(parsed.tcp[0].interface == "lo");
   CHECK(good.dump().find(kSecret) == std::string::npos);
-  for (const char* key : {"host", "unix", "tcp"}) {
+  for (const char* key : {"host", "name", "unix", "tcp"}) {
     auto bad = good;
     bad.erase(key);
     CHECK_THROWS_AS(parse_endpoint(bad), Error);
@@ -425,6 +456,7 @@ TEST_CASE("endpoints are checked") {
     bad["tcp"][0]["port"] = port;
     CHECK_THROWS_AS(parse_endpoint(bad), Error);
   }
-  CHECK_THROWS_WITH_AS(Listener(kSecret, {.tcp = true, .interface = "nosuch0", .host = ""}),
-                       doctest::Contains("nosuch0"), Error);
+  CHECK_THROWS_WITH_AS(
+      Listener(kSecret, {.tcp = true, .reach = {.interface = "nosuch0"}, .host = ""}),
+      doctest::Contains("nosuch0"), Error);
 }

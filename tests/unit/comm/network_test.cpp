@@ -42,7 +42,7 @@ bool sh(const std::string& command) {
 void member(Board& board, int rank, const std::string& interface) {
   ListenerOptions options;
   options.tcp = true;
-  options.interface = interface;
+  options.reach.interface = interface;
   Listener listener(kSecret, options);
   auto& mine = board.members[rank];
   std::strncpy(mine.endpoint, listener.endpoint().dump().c_str(), sizeof mine.endpoint - 1);

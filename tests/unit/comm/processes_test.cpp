@@ -86,7 +86,7 @@ void member(Board& board, int rank, int size, int victim, bool tcp, uint32_t see
             size_t ballast_bytes) {
   ListenerOptions options;
   options.tcp = tcp;
-  options.interface = tcp ? "lo" : "";
+  options.reach.interface = tcp ? "lo" : "";
   options.host = tcp ? "host" + std::to_string(tcp ? rank : 0) : "";
   Listener listener(kSecret, options);
   const std::string text = listener.endpoint().dump();

@@ -85,7 +85,8 @@ TEST_CASE("between hosts nobody can read what is exchanged, or change it unnotic
     for (const char* host : {"a", "b"}) {
       listeners.push_back(std::make_unique<Listener>(
           kSecret,
-          ListenerOptions{.tcp = true, .interface = "lo", .host = host, .encrypt = encrypt}));
+          ListenerOptions{
+              .tcp = true, .reach = {.interface = "lo"}, .host = host, .encrypt = encrypt}));
       endpoints.push_back(listeners.back()->endpoint());
     }
     const uint16_t port = parse_endpoint(endpoints[0]).tcp[0].port;

@@ -31,8 +31,8 @@ Place place(int rank, int replicas, int port) {
 }
 
 int free_port() {
-  comm::TcpAddress address{"127.0.0.1", 0, ""};
-  comm::listen_tcp(address);
+  TcpAddress address{"127.0.0.1", 0, ""};
+  listen_tcp(address);
   return address.port;
 }
 
@@ -68,8 +68,8 @@ TEST_CASE("replicas meet in any order, beside strangers who say nothing or nonse
 }
 
 TEST_CASE("a port that is taken, or none, is an error that names it") {
-  comm::TcpAddress address{"127.0.0.1", 0, ""};
-  const Fd taken = comm::listen_tcp(address);
+  TcpAddress address{"127.0.0.1", 0, ""};
+  const Fd taken = listen_tcp(address);
   CHECK_THROWS_WITH_AS(Coordinator(place(0, 2, address.port), "test"),
                        doctest::Contains("ADAPTDL_MASTER_PORT"), Error);
   CHECK_THROWS_WITH_AS(meet(place(0, 2, 0), "test"), doctest::Contains("ADAPTDL_MASTER_PORT"),

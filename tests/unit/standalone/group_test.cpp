@@ -19,8 +19,8 @@ namespace {
 // Calls `body` for each of several replicas on a thread of its own.
 template <typename Body>
 void in_group(int replicas, const Body& body) {
-  comm::TcpAddress address{"127.0.0.1", 0, ""};
-  comm::listen_tcp(address);  // a port that is free
+  TcpAddress address{"127.0.0.1", 0, ""};
+  listen_tcp(address);  // a port that is free
   std::vector<std::future<void>> threads;
   for (int rank = 0; rank < replicas; ++rank) {
     Place place;

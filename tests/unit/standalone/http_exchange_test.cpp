@@ -47,8 +47,8 @@ TEST_CASE("an answer is complete or none") {
 }
 
 TEST_CASE("an exchange on a connection of its own") {
-  comm::TcpAddress address{"127.0.0.1", 0, ""};
-  const Fd listener = comm::listen_tcp(address);
+  TcpAddress address{"127.0.0.1", 0, ""};
+  const Fd listener = listen_tcp(address);
   HttpBase base{"127.0.0.1", "/j/token", address.port};
   std::string asked;
   std::thread server([&] {

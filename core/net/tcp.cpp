@@ -1,0 +1,191 @@
+#include "core/net/tcp.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "core/base/error.h"
+#include "core/base/poll.h"
+
+namespace adaptdl {
+namespace {
+
+constexpr int kBacklog = 512;
+constexpr std::chrono::milliseconds kHeadStart{250};  // RFC 8305 section 5
+
+struct InternetAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  explicit InternetAddress(const TcpAddress& from) {
+    auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
+    auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);
+    if (inet_pton(AF_INET, from.host.c_str(), &v4->sin_addr) == 1) {
+      v4->sin_family = AF_INET;
+      v4->sin_port = htons(from.port);
+      length = sizeof *v4;
+    } else if (inet_pton(AF_INET6, from.host.c_str(), &v6->sin6_addr) == 1) {
+      v6->sin6_family = AF_INET6;
+      v6->sin6_port = htons(from.port);
+      length = sizeof *v6;
+    } else {
+      fail("\"{}\" is not a numeric IP address", from.host);
+    }
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+Fd new_socket(int family) {
+  return Fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+void set_option(int socket, int level, int name, int value) {
+  setsockopt(socket, level, name, &value, sizeof value);
+}
+
+// Nothing, and errno, if the port is taken, for example.
+Fd try_listen(const TcpAddress& address) {
+  const InternetAddress at(address);
+  Fd socket = new_socket(at.storage.ss_family);
+  if (!socket) return socket;
+  // Connections of a replica that has ended hold its port for a while.
+  set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (at.storage.ss_family == AF_INET6) set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (bind(socket.get(), at.get(), at.length) != 0 || listen(socket.get(), kBacklog) != 0) {
+    const int error = errno;
+    socket.reset();
+    errno = error;
+  }
+  return socket;
+}
+
+uint16_t bound_port(int socket) {
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    fail_errno(errno, "cannot read the port of a socket");
+  }
+  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(bound).sin6_port
+                                           : reinterpret_cast<sockaddr_in&>(bound).sin_port);
+}
+
+}  // namespace
+
+Fd listen_tcp(TcpAddress& address, const PortRange& ports) {
+  const bool all = address.host.empty();
+  const int first = ports.any() ? address.port : ports.first;
+  const int last = ports.any() ? address.port : ports.last;
+  int error = 0;
+  for (int port = first; port <= last; ++port) {
+    for (const char* host : {"::", "0.0.0.0"}) {  // a system may have no IPv6
+      Fd socket = try_listen({all ? host : address.host, static_cast<uint16_t>(port), ""});
+      if (socket) {
+        address.port = bound_port(socket.get());
+        return socket;
+      }
+      error = errno;
+      if (!all || error == EADDRINUSE) break;
+    }
+  }
+  const std::string where = all ? "this host" : address.host;
+  if (!ports.any() && error == EADDRINUSE) {
+    fail("all ports from {} to {} of {} are taken: give more by --ports FIRST-LAST", ports.first,
+         ports.last, where);
+  }
+  fail_errno(error, fmt::format("cannot listen on {} port {}", where, last));
+}
+
+std::string connect_problem(int error) {
+  switch (error) {
+    case ECONNREFUSED:
+      return "refused";
+    case ETIMEDOUT:
+      return "timed out";
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      return "no route to it";
+    default:
+      return std::strerror(error);
+  }
+}
+
+Dialling::Dialling(const std::vector<TcpAddress>& addresses) {
+  for (const TcpAddress& address : addresses) {
+    const InternetAddress check(address);
+    attempts_.push_back({address, {}, ""});
+  }
+}
+
+void Dialling::begin(Attempt& attempt) {
+  next_at_ = Monotonic::now() + kHeadStart;
+  const InternetAddress to(attempt.address);
+  attempt.socket = new_socket(to.storage.ss_family);
+  if (!attempt.socket) {
+    attempt.problem = connect_problem(errno);
+  } else if (::connect(attempt.socket.get(), to.get(), to.length) != 0 && errno != EINPROGRESS &&
+             errno != EINTR) {
+    attempt.problem = connect_problem(errno);
+    attempt.socket.reset();
+  }
+}
+
+bool Dialling::any_open() const {
+  return std::ranges::any_of(attempts_, [](const Attempt& each) { return bool(each.socket); });
+}
+
+bool Dialling::exhausted() const {
+  return begun_ == attempts_.size() && !any_open();
+}
+
+std::optional<Dialling::Found> Dialling::connected(Attempt& attempt) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  getsockopt(attempt.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  Fd socket = std::move(attempt.socket);
+  if (error == 0) return Found{std::move(socket), static_cast<size_t>(&attempt - &attempts_[0])};
+  attempt.problem = connect_problem(error);
+  return std::nullopt;
+}
+
+std::optional<Dialling::Found> Dialling::next(TimePoint deadline, int cancel) {
+  for (;;) {
+    while (begun_ < attempts_.size() && (!any_open() || Monotonic::now() >= next_at_)) {
+      begin(attempts_[begun_++]);
+    }
+    if (exhausted() || Monotonic::now() >= deadline) return std::nullopt;
+    std::vector<pollfd> waits{{cancel, POLLIN, 0}};
+    for (const Attempt& each : attempts_) {
+      waits.push_back({each.socket ? each.socket.get() : -1, POLLOUT, 0});
+    }
+    poll_until(waits, begun_ < attempts_.size() ? std::min(deadline, next_at_) : deadline);
+    if (waits[0].revents != 0) return std::nullopt;
+    for (size_t i = 0; i < attempts_.size(); ++i) {
+      if (waits[i + 1].revents == 0) continue;
+      if (auto found = connected(attempts_[i])) return found;
+    }
+  }
+}
+
+void Dialling::failed(size_t which, std::string problem) {
+  attempts_.at(which).problem = std::move(problem);
+}
+
+std::string Dialling::problem(size_t which) const {
+  const std::string& known = attempts_.at(which).problem;
+  return known.empty() ? "timed out" : known;
+}
+
+std::string Dialling::problems() const {
+  std::string text;
+  for (size_t i = 0; i < attempts_.size(); ++i) {
+    const TcpAddress& to = attempts_[i].address;
+    text += fmt::format("{}{} port {}{}: {}", text.empty() ? "" : "; ", to.host, to.port,
+                        to.interface.empty() ? "" : fmt::format(" ({})", to.interface), problem(i));
+  }
+  return text;
+}
+
+}  // namespace adaptdl

@@ -1,0 +1,71 @@
+#pragma once
+
+// TCP sockets between hosts, non-blocking and close-on-exec: listening, and connecting to a host
+// that has several addresses.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/fd.h"
+#include "core/net/addresses.h"
+
+namespace adaptdl {
+
+struct TcpAddress {
+  std::string host;  // numeric, IPv4 or IPv6
+  uint16_t port = 0;
+  std::string interface;  // of its host, for people
+};
+
+// Listens at `address`, whose host may be "": all addresses, IPv6 and IPv4. At one of `ports`, if
+// they are given, else at the address's port, or at any one that is free if that is 0. Fills in the
+// port. Throws Error.
+Fd listen_tcp(TcpAddress& address, const PortRange& ports = {});
+
+// Connects to a host by each of its addresses: by the next one once those before have failed, or
+// have not answered for a quarter of a second, as many hosts have addresses that lead nowhere from
+// elsewhere. One thread.
+class Dialling {
+ public:
+  // Throws Error if an address is not numeric.
+  explicit Dialling(const std::vector<TcpAddress>& addresses);
+
+  struct Found {
+    Fd socket;
+    size_t which;  // of the addresses
+  };
+  // The next address that is connected. Nothing: none is left, `deadline` has passed, or `cancel`
+  // (a descriptor; -1: none) is readable.
+  std::optional<Found> next(TimePoint deadline, int cancel = -1);
+
+  // Whether next() has nothing more to wait for or to try.
+  bool exhausted() const;
+  // What became of a connection that next() has found.
+  void failed(size_t which, std::string problem);
+  std::string problem(size_t which) const;  // without one it has timed out
+  // "10.0.0.2 port 4000 (eth0): refused; ...", of all addresses.
+  std::string problems() const;
+
+ private:
+  struct Attempt {
+    TcpAddress address;
+    Fd socket;            // that is being connected
+    std::string problem;  // "": none yet
+  };
+
+  void begin(Attempt& attempt);
+  bool any_open() const;
+  std::optional<Found> connected(Attempt& attempt);
+
+  std::vector<Attempt> attempts_;
+  size_t begun_ = 0;   // of the attempts
+  TimePoint next_at_;  // when the next one begins at the latest
+};
+
+// Why connecting failed, in the words of people who look after networks.
+std::string connect_problem(int error);
+
+}  // namespace adaptdl
