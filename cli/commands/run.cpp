@@ -241,6 +241,22 @@ Command run_command() {
                       "the network only delay the run.",
                .min = 1,
                .max = 3600},
+              {.name = "interface",
+               .kind = Kind::text,
+               .value = "NAME|ADDRESS",
+               .doc = "With several hosts: the network interface of this host at which others "
+                      "reach its replicas, such as eth1, or its address. Default: any that "
+                      "answers, first that of the default route."},
+              {.name = "advertise",
+               .kind = Kind::text,
+               .value = "ADDRESS",
+               .doc = "With several hosts: the address to which others connect to reach this one "
+                      "(NAT). Default: those of its interfaces."},
+              {.name = "ports",
+               .kind = Kind::text,
+               .value = "FIRST-LAST",
+               .doc = "With several hosts: the TCP ports at which this host's replicas listen, "
+                      "one each. Default: any that are free."},
               {.name = "plain-links",
                .doc = "Replicas on different hosts exchange parameters and gradients unencrypted, "
                       "for a network that you trust."},

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/commands/run_reach.h"
 #include "core/base/crypto.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
@@ -18,6 +19,7 @@
 #include "core/launch/hosts/meeting_point.h"
 #include "core/launch/hosts/parallel_task.h"
 #include "core/launch/hosts/successor.h"
+#include "core/net/tcp.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -110,9 +112,10 @@ void meet_in_folder(const Arguments& arguments, const launch::RunOptions& option
   if (task) host.patience = kPatience;
   if (!host.leads) return;
   host.folder->begin();
-  hosts.listener = std::make_shared<Fd>(launch::listen_tcp(0));
-  hosts.announce = [folder = host.folder, port = launch::port_of(hosts.listener->get())] {
-    folder->lead(port);
+  TcpAddress here{listening_address(options.reach), 0, ""};
+  hosts.listener = std::make_shared<Fd>(listen_tcp(here, options.reach.ports));
+  hosts.announce = [folder = host.folder, reach = options.reach, port = here.port] {
+    folder->lead(reached_at(reach), port);
   };
 }
 
@@ -172,7 +175,8 @@ void succeed(launch::Successor lost, const std::optional<launch::ParallelTask>& 
 }
 
 // Nobody but the agents that we start knows the key, or needs to.
-void lead_by_ssh(const Arguments& arguments, HostOfRun& host, launch::HostsOptions& hosts) {
+void lead_by_ssh(const Arguments& arguments, const Reach& reach, HostOfRun& host,
+                 launch::HostsOptions& hosts) {
   for (const char* flag : {"node-rank", "rdzv-key"}) {
     if (!arguments.given(flag)) continue;
     throw UsageError(fmt::format("--{}: not with --hosts, which starts all hosts itself.", flag));
@@ -192,8 +196,13 @@ void lead_by_ssh(const Arguments& arguments, HostOfRun& host, launch::HostsOptio
   hosts.secret = to_hex(random_bytes(32));
   if (arguments.given("rdzv-endpoint")) {
     host.meeting_point = launch::parse_meeting_point(arguments.text("rdzv-endpoint"));
+    hosts.listener = std::make_shared<Fd>(launch::listen_tcp(host.meeting_point.port));
+  } else {
+    TcpAddress here{listening_address(reach), 0, ""};
+    hosts.listener = std::make_shared<Fd>(listen_tcp(here, reach.ports));
+    const bool told = !reach.interface.empty() || !reach.advertise.empty();
+    if (told) host.meeting_point.host = reached_at(reach).front().address;
   }
-  hosts.listener = std::make_shared<Fd>(launch::listen_tcp(host.meeting_point.port));
   host.leads = true;
 }
 
@@ -206,7 +215,8 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
   const ReplicaRange nodes =
       all_tasks ? ReplicaRange{task->count, task->count} : nodes_of(arguments.text("nnodes"));
   if (!arguments.given("hosts") && *nodes.max == 1) {
-    for (const char* flag : {"rdzv-endpoint", "node-rank", "rdzv-key", "host-timeout"}) {
+    for (const char* flag : {"rdzv-endpoint", "node-rank", "rdzv-key", "host-timeout", "interface",
+                             "advertise", "ports"}) {
       if (!arguments.given(flag)) continue;
       throw UsageError(
           fmt::format("--{}: for a run on several hosts; give --nnodes, such as 1:4.", flag));
@@ -230,7 +240,7 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
   if (lost) {
     succeed(std::move(*lost), task, host, options, hosts);
   } else if (arguments.given("hosts")) {
-    lead_by_ssh(arguments, host, hosts);
+    lead_by_ssh(arguments, options.reach, host, hosts);
   } else if (arguments.given("rdzv-endpoint")) {
     meet_at(arguments.text("rdzv-endpoint"), arguments, host, hosts, talk);
     find_successor(options.checkpoint_dir, host, hosts, talk);
@@ -241,6 +251,9 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
     throw UsageError(fmt::format("--replicas {}: each has a GPU, and this host has {}.",
                                  hosts.slots, options.gpus));
   }
+  const uint16_t port = hosts.listener ? launch::port_of(hosts.listener->get()) : 0;
+  const PortRange& ports = options.reach.ports;
+  check_ports(ports, hosts.slots, ports.first <= port && port <= ports.last);
   options.hosts = std::move(hosts);
   return host;
 }
@@ -267,6 +280,13 @@ RemotePart::RemotePart(const std::optional<HostOfRun>& host, const Arguments& ar
     ssh.arguments.insert(ssh.arguments.end(), {"--threads", std::to_string(options.threads)});
   }
   if (options.plain_links) ssh.arguments.push_back("--plain-links");
+  // An address is this host's alone.
+  if (arguments.given("interface") && !is_numeric_address(options.reach.interface)) {
+    ssh.arguments.insert(ssh.arguments.end(), {"--interface", options.reach.interface});
+  }
+  if (arguments.given("ports")) {
+    ssh.arguments.insert(ssh.arguments.end(), {"--ports", arguments.text("ports")});
+  }
   if (!options.arguments.empty()) {
     ssh.arguments.push_back("--");
     ssh.arguments.insert(ssh.arguments.end(), options.arguments.begin(), options.arguments.end());

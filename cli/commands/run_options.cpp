@@ -1,5 +1,6 @@
 #include "cli/commands/run_options.h"
 
+#include "cli/commands/run_reach.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
@@ -102,6 +103,7 @@ launch::RunOptions run_options(const Arguments& arguments) {
   options.threads = static_cast<int>(arguments.integer("threads"));
   options.fresh = arguments.flag("fresh");
   options.plain_links = arguments.flag("plain-links");
+  options.reach = parse_reach(arguments);
   options.hang_timeout_s = parse_hang_timeout(arguments.text("hang-timeout"));
   options.evaluate = arguments.flag("evaluate");
   if (options.evaluate) {

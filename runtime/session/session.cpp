@@ -93,10 +93,16 @@ void Session::join_launcher(Fd channel) {
   member_ = welcome->at("member").get<uint64_t>();
   settings_ = welcome->at("settings");
   const bool hosts = settings_.value("hosts", false);
+  comm::ListenerOptions listener{.tcp = hosts};
+  listener.encrypt = hosts && !settings_.value("plain_links", false);
+  if (const auto reach = settings_.find("reach"); hosts && reach != settings_.end()) {
+    listener.reach = {
+        .interface = reach->value("interface", ""),
+        .advertise = reach->value("advertise", ""),
+        .ports = {reach->value("first_port", uint16_t{0}), reach->value("last_port", uint16_t{0})}};
+  }
   listener_ = std::make_unique<comm::Listener>(
-      text_of(from_hex(welcome->at("secret").get<std::string>(), "the run's secret")),
-      comm::ListenerOptions{.tcp = hosts,
-                            .encrypt = hosts && !settings_.value("plain_links", false)});
+      text_of(from_hex(welcome->at("secret").get<std::string>(), "the run's secret")), listener);
   set_present_run({settings_.value("name", ""), settings_.value("checkpoint_dir", "")});
 }
 

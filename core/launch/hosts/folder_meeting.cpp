@@ -1,13 +1,6 @@
 #include "core/launch/hosts/folder_meeting.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <memory>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <vector>
 
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
@@ -22,44 +15,9 @@ namespace {
 constexpr const char* kFile = "leader.json";
 constexpr const char* kKey = "hosts.key";
 constexpr size_t kMostBytes = 64u << 10;
-constexpr size_t kMostAddresses = 8;
 constexpr std::chrono::milliseconds kAnswerPatience{1000};  // for each address
 // Until then an end may be that of an earlier run, whose start had the same name or none.
 constexpr std::chrono::seconds kEndsAfter{10};
-
-// "" if other hosts cannot use it.
-std::string address_of(const ifaddrs& entry) {
-  const unsigned needed = IFF_UP | IFF_RUNNING;
-  if (entry.ifa_addr == nullptr || (entry.ifa_flags & needed) != needed) return "";
-  char text[INET6_ADDRSTRLEN] = "";
-  if (entry.ifa_addr->sa_family == AF_INET) {
-    const auto* four = reinterpret_cast<const sockaddr_in*>(entry.ifa_addr);
-    inet_ntop(AF_INET, &four->sin_addr, text, sizeof text);
-  } else if (entry.ifa_addr->sa_family == AF_INET6) {
-    const auto* six = reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr);
-    if (!IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr)) {
-      inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof text);
-    }
-  }
-  return text;
-}
-
-// Of this host, in the system's order, those of the loopback interface last: they serve several
-// agents on one machine.
-std::vector<std::string> own_addresses() {
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) fail_errno(errno, "getifaddrs");
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(first, &freeifaddrs);
-  std::vector<std::string> found, loopback;
-  for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
-    const std::string address = address_of(*each);
-    if (address.empty()) continue;
-    ((each->ifa_flags & IFF_LOOPBACK) != 0 ? loopback : found).push_back(address);
-  }
-  found.insert(found.end(), loopback.begin(), loopback.end());
-  found.resize(std::min(found.size(), kMostAddresses));
-  return found;
-}
 
 }  // namespace
 
@@ -85,8 +43,9 @@ void FolderMeeting::begin() const {
   if (read_place().contains("exit")) remove_tree(file());
 }
 
-void FolderMeeting::lead(uint16_t port) const {
-  const Json place = {{"start", start_}, {"addresses", own_addresses()}, {"port", port}};
+void FolderMeeting::lead(const std::vector<HostAddress>& addresses, uint16_t port) const {
+  Json place = {{"start", start_}, {"addresses", Json::array()}, {"port", port}};
+  for (const HostAddress& each : addresses) place["addresses"].push_back(each.address);
   write_file_atomic(file(), dump_json(place) + "\n", 0600);
 }
 

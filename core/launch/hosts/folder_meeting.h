@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/launch/hosts/agent.h"
+#include "core/net/addresses.h"
 
 namespace adaptdl::launch {
 
@@ -22,10 +24,10 @@ class FolderMeeting {
   const std::string& folder() const { return folder_; }
 
   // The leader. begin(): forgets the end of an earlier run; call it at once. lead(): listens at
-  // this port of all its addresses. end(): the run has ended, also for hosts that come only then.
+  // this port of these addresses. end(): the run has ended, also for hosts that come only then.
   // Throw Error.
   void begin() const;
-  void lead(uint16_t port) const;
+  void lead(const std::vector<HostAddress>& addresses, uint16_t port) const;
   void end(int exit) const;
 
   // The other hosts: an address of the leader that answers. Throws Error if none does, or if there

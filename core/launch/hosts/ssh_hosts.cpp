@@ -62,19 +62,25 @@ std::vector<SshHost> parse_ssh_hosts(const std::string& text, int slots) {
   std::vector<SshHost> hosts;
   std::set<std::string> names;
   for (const std::string& part : split(text, ',')) {
-    const size_t colon = part.find(':');
-    SshHost host{part.substr(0, colon), slots};
-    if (colon != std::string::npos) {
-      const auto number = try_parse<int>(part.substr(colon + 1));
+    // ssh takes an IPv6 address without the brackets that keep it apart from the number.
+    const size_t open = part.find('['), close = part.find(']');
+    const bool is_six = open != std::string::npos && close != std::string::npos && open < close &&
+                        (open == 0 || part[open - 1] == '@');
+    const size_t colon = part.find(':', is_six ? close : 0);
+    const size_t end = is_six ? close + 1 : std::min(colon, part.size());
+    SshHost host{part.substr(0, end), slots};
+    if (is_six) host.name.erase(close, 1).erase(open, 1);
+    if (end < part.size()) {
+      const auto number =
+          colon == end ? try_parse<int>(part.substr(colon + 1)) : std::optional<int>();
       host.slots = number.value_or(0);
     }
     // A name with a dash would be a flag of ssh.
     if (host.name.empty() || host.name.starts_with('-') || host.slots < 1 ||
         host.slots > kMostSlotsOfHost) {
-      throw UsageError(fmt::format(
-          "--hosts: {} is not HOST or HOST:REPLICAS, such as node1:4 (no IPv6 address: give it a "
-          "name in ~/.ssh/config).",
-          part.empty() ? "''" : part));
+      throw UsageError(
+          fmt::format("--hosts: {} is not HOST or HOST:REPLICAS, such as node1:4 or [fd00::1]:4.",
+                      part.empty() ? "''" : part));
     }
     if (!names.insert(host.name).second) {
       throw UsageError(fmt::format("--hosts: {} comes twice.", host.name));
@@ -180,7 +186,9 @@ struct SshHosts::Impl {
     if (options.address.empty()) {
       script += R"(a=${SSH_CONNECTION%% *}; case $a in *:*) a="[$a]";; esac; )";
     } else {
-      script += fmt::format("a={}; ", shell_quoted(options.address));
+      const bool is_six = options.address.find(':') != std::string::npos;
+      script += fmt::format("a={}; ",
+                            shell_quoted(is_six ? "[" + options.address + "]" : options.address));
     }
     if (!options.libtorch.empty()) {
       const std::string folder = shell_quoted(options.libtorch);

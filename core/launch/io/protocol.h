@@ -45,7 +45,8 @@
 //              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, evaluate,
 //              replicas: how many the run is to have, atomic_limit: as in generation, threads,
 //              device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach it,
-//              plain_links: whether they exchange data unencrypted}.
+//              plain_links: whether they exchange data unencrypted, reach: {interface, advertise,
+//              first_port, last_port}: how they reach it (Reach, core/net/addresses.h)}.
 //   generation {generation, immediate, members: [{member, endpoint, accelerator}], cause,
 //              threads, atomic_limit}: rank = position in members. accelerator: as in hello.
 //              atomic_limit: of the atomic batch, after the system has killed a replica because

@@ -112,7 +112,12 @@ nlohmann::json ReplicaStarter::welcome(MemberId id, const Joining& joining) cons
             {"threads", threads_for(joining.replicas)},
             {"device", device()},
             {"hosts", options_.hosts.has_value()},
-            {"plain_links", options_.plain_links}}}};
+            {"plain_links", options_.plain_links},
+            {"reach",
+             {{"interface", options_.reach.interface},
+              {"advertise", options_.reach.advertise},
+              {"first_port", options_.reach.ports.first},
+              {"last_port", options_.reach.ports.last}}}}}};
 }
 
 nlohmann::json ReplicaStarter::invitation(const Joining& joining) const {

@@ -17,6 +17,7 @@
 #include "core/launch/hosts/roster.h"
 #include "core/launch/io/output_queue.h"
 #include "core/launch/run/replica_bounds.h"
+#include "core/net/addresses.h"
 
 namespace adaptdl::launch {
 
@@ -68,6 +69,7 @@ struct RunOptions {
   // replicas go on.
   std::optional<Roster> succeeds;
   bool plain_links = false;  // replicas of several hosts do not encrypt what they exchange
+  Reach reach;               // how those of other hosts reach this host's
   bool echo_logs = false;    // also write the replicas' output to standard error
   // Called on the launcher's thread with what the job reports for its scheduler (core/job/hints.h).
   // Must not block.

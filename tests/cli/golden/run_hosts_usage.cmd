@@ -22,6 +22,12 @@ adaptdl run train.pt --hosts localhost:0; echo $?
 adaptdl run train.pt --hosts localhost,localhost; echo $?
 adaptdl run train.pt --hosts localhost,a.invalid --rdzv-key key; echo $?
 adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --rdzv-key - < /dev/null; echo $?
+adaptdl run train.pt --interface lo; echo $?
+for ports in 5 5-4 0-1 1-70000; do
+  adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --ports $ports
+done
+adaptdl run train.pt --nnodes 2 --rdzv-endpoint a.invalid --replicas 3 --ports 5-6; echo $?
+adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --advertise node1; echo $?
 (
   export ADAPTDL_RESCALE=live ADAPTDL_SUPERVISOR_URL=http://127.0.0.1:1/j/t ADAPTDL_JOB_ID=a/b
   export ADAPTDL_JOB_TOKEN=t ADAPTDL_NUM_RESTARTS=0 ADAPTDL_REPLICA_RANK=0 ADAPTDL_MASTER_PORT=1

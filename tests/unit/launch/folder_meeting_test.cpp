@@ -17,7 +17,7 @@ TEST_CASE("folder meeting: hosts find the leading one of their own start, and sh
   CHECK_THROWS_WITH_AS(other.find(), doctest::Contains("has not written"), Error);
   const Fd listener = listen_tcp(0);
   leader.begin();
-  leader.lead(port_of(listener.get()));
+  leader.lead(reached_at({}), port_of(listener.get()));
   const LauncherAddress found = other.find();
   CHECK(found.port == port_of(listener.get()));
   connect_tcp(found.host, found.port, Monotonic::now() + std::chrono::seconds(5));
@@ -32,7 +32,7 @@ TEST_CASE("folder meeting: a leading host that does not answer is told with its 
     const Fd listener = listen_tcp(0);
     port = port_of(listener.get());
   }
-  meeting.lead(port);
+  meeting.lead({{"127.0.0.1", "lo"}}, port);
   CHECK_THROWS_WITH_AS(meeting.find(),
                        doctest::Contains(fmt::format("127.0.0.1 port {}: ", port).c_str()), Error);
   write_file_atomic(join_path(folder.path(), "leader.json"), "{\"start\": 1}");

@@ -16,8 +16,32 @@ TEST_CASE("ssh hosts: names and their replicas") {
   CHECK(hosts[1].name == "me@node2");
   CHECK(hosts[1].slots == 2);
   CHECK(hosts[2].slots == 4096);
-  for (const char* wrong : {"", ",", "a,", "a:", "a:0", "a:-1", "a:4097", "a:b", "a:1:2", ":1",
-                            "a,a", "a:1,b,a:2", "-oProxyCommand=x", "b,-v:1", "fd00::1"}) {
+  const auto six = parse_ssh_hosts("[fd00::1]:3,me@[fd00::2]", 2);
+  REQUIRE(six.size() == 2);
+  CHECK(six[0].name == "fd00::1");
+  CHECK(six[0].slots == 3);
+  CHECK(six[1].name == "me@fd00::2");
+  CHECK(six[1].slots == 2);
+  for (const char* wrong : {"",
+                            ",",
+                            "a,",
+                            "a:",
+                            "a:0",
+                            "a:-1",
+                            "a:4097",
+                            "a:b",
+                            "a:1:2",
+                            ":1",
+                            "a,a",
+                            "a:1,b,a:2",
+                            "-oProxyCommand=x",
+                            "b,-v:1",
+                            "fd00::1",
+                            "[fd00::1",
+                            "[]:1",
+                            "[fd00::1]3",
+                            "[fd00::1]:",
+                            "[-v]:1"}) {
     CAPTURE(wrong);
     CHECK_THROWS_AS(parse_ssh_hosts(wrong, 1), UsageError);
   }
