@@ -37,6 +37,15 @@ std::string text_of(const std::vector<uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
+json hosts_in_use(const comm::Communicator& communicator) {
+  json hosts = json::array();
+  for (const comm::UsedAddress& each : communicator.used_addresses()) {
+    hosts.push_back(
+        {{"host", each.host}, {"address", each.address}, {"interface", each.interface}});
+  }
+  return hosts;
+}
+
 }  // namespace
 
 Session::Session() {
@@ -309,10 +318,12 @@ void Session::connect_loop() {
         options.rank = static_cast<int>(options.endpoints.size());
       }
       options.endpoints.push_back(entry.at("endpoint"));
+      options.names.push_back(fmt::format("replica {}", entry.at("member").get<uint64_t>()));
     }
     options.deadline = Monotonic::now() + std::chrono::seconds(kConnectTimeoutSeconds);
     std::unique_ptr<comm::Communicator> connected;
     std::string problem;
+    bool unreachable = false;
     if (options.rank >= 0 && options.endpoints.size() > 1) {
       connect_abort_ = std::make_unique<comm::AbortSignal>();
       options.abort = connect_abort_.get();
@@ -320,6 +331,9 @@ void Session::connect_loop() {
       lock.unlock();
       try {
         connected = comm::connect(*listener_, options);
+      } catch (const comm::Unreachable& error) {
+        problem = error.what();
+        unreachable = true;
       } catch (const Error& error) {
         problem = error.what();
       }
@@ -333,7 +347,8 @@ void Session::connect_loop() {
       send({{"type", "lost"},
             {"generation", generation},
             {"reason", problem},
-            {"connecting", true}});
+            {"connecting", true},
+            {"unreachable", unreachable}});
       lock.lock();
       continue;
     }
@@ -349,9 +364,11 @@ void Session::connect_loop() {
       next_accelerators_.push_back(entry.value("accelerator", ""));
     }
     next_atomic_limit_ = target.value("atomic_limit", int64_t{0});
+    json connected_message = {{"type", "connected"}, {"generation", generation}};
+    if (next_) connected_message["hosts"] = hosts_in_use(*next_);
     changed_.notify_all();
     lock.unlock();
-    if (next_member_) send({{"type", "connected"}, {"generation", generation}});
+    if (next_member_) send(connected_message);
     lock.lock();
   }
 }

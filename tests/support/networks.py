@@ -93,6 +93,15 @@ class Network:
     def address(host):
         return f"10.77.0.{host + 1}"
 
+    def add_ipv6(self):
+        """From now on the hosts have address6(host), too."""
+        for host in self.hosts:
+            self.ip(host, "addr", "add", self.address6(host) + "/64", "dev", DEVICE, "nodad")
+
+    @staticmethod
+    def address6(host):
+        return f"fd77::{host + 1:x}"
+
     def on(self, host):
         """The words that start a program on a host."""
         return ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self.namespaces[host]}"]

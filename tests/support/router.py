@@ -24,7 +24,8 @@ import time
 
 LONGEST_WAIT = 1.0  # s; of a packet, for its turn
 PACKET = 1 << 16
-DESTINATION = 19  # the last byte of an IPv4 header's destination
+DESTINATION = {4: 19, 6: 39}  # the last byte of a header's destination, by the version of IP
+MULTICAST = 0xff              # the first byte of such an IPv6 destination
 BURST = 64        # packets of one host in a row
 
 
@@ -64,9 +65,12 @@ class Router:
             self.route(source, packet)
 
     def route(self, source, packet):
-        target = packet[DESTINATION] - 1 if packet[0] >> 4 == 4 else -1
+        version = packet[0] >> 4
+        if version not in DESTINATION or version == 6 and packet[24] == MULTICAST:
+            return
+        target = packet[DESTINATION[version]] - 1
         if not 0 <= target < len(self.devices):
-            return  # IPv6 looks for its neighbours
+            return
         rules, now = self.directions.get((source, target)), time.monotonic()
         due = rules.due(len(packet), now, self.draw) if rules else now
         if due is None:

@@ -14,12 +14,15 @@
 //              first step of a generation, `resume` (step) before the first step after a checkpoint
 //              was loaded. `step` counts finished steps from 1. Steps may repeat (the launcher
 //              drops those that it has seen), but none is left out.
-//   connected  {generation}: the links of that generation are up.
+//   connected  {generation, hosts: [{host, address, interface}]}: the links of that generation are
+//              up. hosts: the addresses that those to other hosts use; older programs omit it.
 //   switched   {generation, step}: this member has the state of that generation, as of its last
 //              finished step `step`, and trains in it.
-//   lost       {generation, reason, connecting}: the communicator of that generation broke; waiting
-//              for the next. With `connecting` true: its links never came up; this member stays in
-//              its previous generation, and continues to train if it did.
+//   lost       {generation, reason, connecting, unreachable}: the communicator of that generation
+//              broke; waiting for the next. With `connecting` true: its links never came up; this
+//              member stays in its previous generation, and continues to train if it did.
+//              unreachable: because no address of another host answers, as the sentence `reason`
+//              says.
 //   waiting    {generation, waiting}: in a step of that generation this member has been waiting for
 //              others for a second or more (again after any progress); false: no longer.
 //   saving     {saving}: from rank 0: it writes the best model so far or, at the end of training,

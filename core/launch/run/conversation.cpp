@@ -20,12 +20,14 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
     on_hello(replica, message);
   } else if (type == "connected") {
     said_connected(view, id, generation());
+    links_.connected(message.value("hosts", nlohmann::json::array()));
   } else if (type == "switched") {
     stream.switched(generation(), message.at("step").get<int64_t>());
     said_switched(view, id, generation(), now);
     stream.advance(view);
   } else if (type == "lost") {
     said_lost(view, id, generation(), message.value("connecting", false), now);
+    if (message.value("unreachable", false)) on_unreachable(message);
     stream.advance(view);
   } else if (type == "waiting") {
     replica.waits_in = message.at("waiting").get<bool>() ? generation() : 0;
@@ -80,6 +82,12 @@ void Conversation::on_bye(Replica& replica, const nlohmann::json& message) {
   if (first && result != "left") checkpointed_ = message.value("checkpoint", result == "stopped");
   said_bye(view, replica.id, result == "finished", Monotonic::now());
   subjects_.stream.advance(view);
+}
+
+void Conversation::on_unreachable(const nlohmann::json& message) {
+  const std::string reason = bounded(message.at("reason").get<std::string>());
+  links_.unreachable(reason);
+  subjects_.failures.no_links(reason);
 }
 
 void Conversation::on_hints(const nlohmann::json& message) {

@@ -10,6 +10,7 @@
 #include "core/launch/run/event_stream.h"
 #include "core/launch/run/failures.h"
 #include "core/launch/run/hung_replicas.h"
+#include "core/launch/run/link_news.h"
 #include "core/launch/run/membership.h"
 #include "core/launch/run/replica_set.h"
 #include "core/launch/run/run.h"
@@ -30,7 +31,7 @@ class Conversation : public ReplicaListener {
     RunReport& report;
   };
   Conversation(const RunOptions& options, const Subjects& subjects)
-      : options_(options), subjects_(subjects) {}
+      : options_(options), subjects_(subjects), links_(subjects.report) {}
 
   void on_message(Replica& replica, const nlohmann::json& message) override;
   void on_closed(Replica& replica) override;
@@ -49,10 +50,12 @@ class Conversation : public ReplicaListener {
   void on_hello(Replica& replica, const nlohmann::json& message);
   void on_bye(Replica& replica, const nlohmann::json& message);
   void on_fatal(Replica& replica, const nlohmann::json& message);
+  void on_unreachable(const nlohmann::json& message);
   void on_hints(const nlohmann::json& message);
 
   const RunOptions& options_;
   const Subjects subjects_;
+  LinkNews links_;
   std::optional<SchedulingHints> hints_;
   nlohmann::json summary_ = nlohmann::json::object();
   bool checkpointed_ = false;

@@ -34,8 +34,13 @@ class Failures {
   void add(MemberId id, std::string reason, const ExitStatus& status, MemberState before);
   // A replica that failed to start has no log; the error takes the place of its last log lines.
   void no_start(MemberId id, const std::string& error);
+  // Two replicas cannot reach each other, as the sentence says; neither has failed.
+  void no_links(const std::string& sentence) {
+    last_ = sentence;
+    last_words_.clear();
+  }
 
-  // The replica that failed last, and why; "" if none has.
+  // What failed last, a replica or a connection, and why; "" if nothing has.
   const std::string& last() const { return last_; }
   const std::vector<std::string>& last_words() const { return last_words_; }
   // Of the samples that a replica computes at once, in the following generations: half of what the

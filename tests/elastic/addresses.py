@@ -1,0 +1,105 @@
+"""The addresses and ports at which hosts of `adaptdl run --nnodes` reach each other. Each host has
+a network namespace of its own."""
+
+from support import Network, check, children_of, free_port, main, run_command
+
+NEVER = ("--set", "epochs=1000000")
+PORTS = (29500, 29502)
+
+
+class Site:
+    """Hosts of a network, which share their key; host 0 leads."""
+
+    def __init__(self, folder, hosts):
+        self.folder, self.network, self.port = folder, Network(folder, hosts), free_port()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.network.__exit__(*error)
+
+    def run(self, host, *arguments, endpoint=None):
+        return self.folder.run(
+            self.folder.program("slow"), *NEVER, "--nnodes", "1:3", "--rdzv-endpoint",
+            f"{endpoint or self.network.address(0)}:{self.port}", *arguments,
+            before=self.network.on(host))
+
+    def ports(self, host, run):
+        """At which replicas of that host listen."""
+        lines = run_command([*self.network.on(host), "ss", "-Hltnp"], 0).stdout.splitlines()
+        pids = [f"pid={pid}," for pid in children_of(run.process.pid)]
+        return {int(line.split()[3].rpartition(":")[2]) for line in lines
+                if any(pid in line for pid in pids)}
+
+
+def stop(run, *others):
+    run.request(request="cancel")
+    run.expect_end(143)
+    for other in others:
+        check(other.end() == 143, "a host of a cancelled run")
+
+
+def chosen(folder, draw):
+    """The addresses in use are told once; each host has ports and an interface of its own choice.
+    An address that both hosts have, like that of a bridge for containers, leads nowhere."""
+    with Site(folder, 3) as site:
+        for host in (0, 1):
+            site.network.ip(host, "addr", "add", "172.17.0.1/24", "dev", "net0")
+        run = site.run(0, "--replicas", "2", "--ports", f"{PORTS[0]}-{PORTS[1]}")
+        run.wait_replicas(2)
+        other = site.run(1)
+        run.wait_replicas(3)
+        for host in (0, 1):
+            run.says(f"are reached at {site.network.address(host)} (net0)")
+        run.wait_steps_more(3)
+        ports = site.ports(0, run)
+        check(len(ports) == 2 and all(PORTS[0] <= port <= PORTS[1] for port in ports),
+              "replicas listen at other ports than those of --ports", ports)
+        third = site.run(2, "--interface", "net0", "--ports", "29500-29500")
+        run.wait_replicas(4)
+        run.wait_steps_more(3)
+        check(site.ports(2, third) == {29500}, "it listens elsewhere", site.ports(2, third))
+        said = run.said()
+        check(said.count("are reached at") == 3, "not each address once", said)
+        run.check_steps()
+        stop(run, other, third)
+
+
+def unreachable(folder, draw):
+    """Who has told others a wrong address trains alone, and reads who tried what, and what came
+    back."""
+    with Site(folder, 3) as site:
+        wrong = site.network.address(2)  # where nobody listens
+        run = site.run(0, "--advertise", wrong, "--ports", "29500-29500")
+        run.wait_steps_more(1)
+        other = site.run(1)
+        run.says(f": {wrong} port 29500 (advertised): refused. Is a firewall in between? --ports")
+        run.says("replica 1 on ")
+        run.says(" cannot reach replica 0 on ")
+        run.wait_steps_more(3)
+        check(all(event["to"] == 1 for event in run.of("generation")), "they reach each other")
+        other.signal(15)
+        check(other.end() == 143, "a host that was told to go")
+        again = site.run(2, "--interface", "net9")
+        check(again.end() == 1, "an interface that there is not is taken")
+        again.says("--interface: network interface net9: not found, down or without an address; "
+                   f"this host has net0 ({wrong}), lo (127.0.0.1)")
+        stop(run)
+
+
+def ipv6(folder, draw):
+    """Everything by IPv6."""
+    with Site(folder, 2) as site:
+        site.network.add_ipv6()
+        address = site.network.address6
+        run, other = (site.run(host, "--interface", address(host), endpoint=f"[{address(0)}]")
+                      for host in (0, 1))
+        run.wait_replicas(2)
+        run.says(f"are reached at {address(0)} (net0)")
+        run.says(f"are reached at {address(1)} (net0)")
+        run.wait_steps_more(3)
+        stop(run, other)
+
+
+main(chosen, unreachable, ipv6)
