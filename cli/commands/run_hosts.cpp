@@ -18,6 +18,7 @@
 #include "core/job/replica_range.h"
 #include "core/launch/hosts/meeting_point.h"
 #include "core/launch/hosts/parallel_task.h"
+#include "core/launch/hosts/ssh_client.h"
 #include "core/launch/hosts/successor.h"
 #include "core/net/tcp.h"
 
@@ -263,9 +264,7 @@ RemotePart::RemotePart(const std::optional<HostOfRun>& host, const Arguments& ar
   if (!host || host->others.empty()) return;
   launch::SshHostsOptions ssh;
   ssh.hosts = host->others;
-  for (const std::string& word : split(environment_variable("ADAPTDL_SSH").value_or("ssh"), ' ')) {
-    if (!word.empty()) ssh.ssh.push_back(word);
-  }
+  ssh.ssh = launch::ssh_words();
   ssh.program = options.program;
   ssh.arguments = {"--name",           options.name,
                    "--log-dir",        options.log_dir,

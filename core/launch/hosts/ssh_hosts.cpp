@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <thread>
 
-#include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
@@ -18,45 +17,18 @@
 #include "core/base/process.h"
 #include "core/base/text.h"
 #include "core/launch/hosts/agent_link.h"
+#include "core/launch/hosts/ssh_client.h"
 #include "core/launch/io/replica_console.h"
 
 namespace adaptdl::launch {
 namespace {
 
-constexpr Seconds kShortTask{60}, kCopy{1800};  // at most
 constexpr auto kEndPatience = std::chrono::seconds(15);
 constexpr std::chrono::seconds kFirstPause{1}, kLongestPause{60};
 // Agents learn of the end of their run sooner than we do.
 constexpr std::chrono::seconds kEndOfRun{3};
-constexpr size_t kMaxBinary = size_t{2} << 30;
-constexpr size_t kMaxLine = 4000;
-constexpr int kSshFailed = 255;  // the exit code of ssh itself
-
-// A folder for each version of the binary.
-constexpr const char* kFolder = R"(d=${XDG_CACHE_HOME:-$HOME/.cache}/adaptdl/hosts/)";
-
-// What a command said last, for the sentence about its failure.
-std::string last_line(const std::string& text) {
-  std::string last;
-  for (const std::string& line : split(text, '\n')) {
-    if (!line.empty()) last = without_controls(line);
-  }
-  return last.substr(0, kMaxLine);
-}
 
 }  // namespace
-
-std::string shell_quoted(const std::string& word) {
-  std::string quoted = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      quoted += R"('\'')";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
-}
 
 std::vector<SshHost> parse_ssh_hosts(const std::string& text, int slots) {
   std::vector<SshHost> hosts;
@@ -97,9 +69,8 @@ struct SshHosts::Impl {
   };
 
   Impl(SshHostsOptions given, Talk the_talk)
-      : options(std::move(given)), talk_to(std::move(the_talk)) {
+      : options(std::move(given)), talk_to(std::move(the_talk)), client(options.ssh) {
     for (const SshHost& host : options.hosts) remotes.push_back({host});
-    digest = to_hex(sha256(bytes_of(read_file("/proc/self/exe", kMaxBinary))));
     std::vector<std::jthread> preparing;
     for (Remote& remote : remotes) preparing.emplace_back([this, &remote] { try_prepare(remote); });
   }
@@ -118,65 +89,17 @@ struct SshHosts::Impl {
     return remote.ready;
   }
 
-  // ---- one command over ssh
-
-  SpawnOptions command(const Remote& remote, const std::string& script) const {
-    SpawnOptions spawned;
-    spawned.argv = options.ssh;
-    for (const char* option :
-         {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=4",
-          "ControlMaster=no"}) {  // one would keep our pipes open
-      spawned.argv.insert(spawned.argv.end(), {"-o", option});
-    }
-    // The user's shell there may be any.
-    spawned.argv.insert(spawned.argv.end(),
-                        {"-T", "--", remote.host.name, "exec sh -c " + shell_quoted(script)});
-    spawned.new_process_group = true;  // Ctrl-C is for the launcher, which ends the run
-    return spawned;
-  }
-
-  std::string ask(const Remote& remote, const std::string& script, int input, Seconds timeout) {
-    SpawnOptions spawned = command(remote, script);
-    spawned.descriptors = {{input, 0}};
-    const CapturedRun done = run_and_capture(std::move(spawned), timeout, true);
-    if (done.status.success()) return done.output;
-    if (!done.status.signaled && done.status.value == kSshFailed) {
-      fail("ssh: {}. `{} {} true` must work without a question", last_line(done.output),
-           fmt::join(options.ssh, " "), remote.host.name);
-    }
-    fail("{} ({})", last_line(done.output), done.status.describe());
-  }
-
   void prepare(const Remote& remote) {
+    const std::string& host = remote.host.name;
+    client.bring_binary(host, [&] { say(remote, "copying adaptdl to it"); });
     const Fd null = open_file("/dev/null", O_RDONLY);
     const std::string program = shell_quoted(options.program);
-    const std::string missing =
-        ask(remote,
-            fmt::format("{}{}; test -x \"$d/adaptdl\" || echo no-binary; test -e {} || echo "
-                        "no-program",
-                        kFolder, digest, program),
-            null.get(), kShortTask);
-    if (missing.find("no-binary") != std::string::npos) {
-      say(remote, "copying adaptdl to it");
-      put(remote, "/proc/self/exe", fmt::format("{}{}; f=$d/adaptdl", kFolder, digest));
-    }
-    if (missing.find("no-program") != std::string::npos) {
-      say(remote, fmt::format("copying {} to it", options.program));
-      put(remote, options.program,
-          fmt::format("f={}; d={}", program, shell_quoted(parent_directory(options.program))));
-    }
-  }
-
-  // `names`: assigns $f, the file, and $d, its folder. The file is there whole or not at all: the
-  // end of the connection looks like the end of the file.
-  void put(const Remote& remote, const std::string& file, const std::string& names) {
-    const Fd source = open_file(file, O_RDONLY);
-    ask(remote,
-        fmt::format(
-            R"({}; t=$f.$$; mkdir -p "$d" && cat > "$t" && n=$(wc -c < "$t") && test $n -eq {} &&)"
-            R"( chmod 700 "$t" && mv -f "$t" "$f" || {{ rm -f "$t"; exit 1; }})",
-            names, file_size(file)),
-        source.get(), kCopy);
+    const std::string missing = client.ask(
+        host, fmt::format("test -e {} || echo no-program", program), null.get(), kShortTask);
+    if (missing.find("no-program") == std::string::npos) return;
+    say(remote, fmt::format("copying {} to it", options.program));
+    client.put(host, options.program,
+               fmt::format("f={}; d={}", program, shell_quoted(parent_directory(options.program))));
   }
 
   // ---- the agents
@@ -198,9 +121,9 @@ struct SshHosts::Impl {
       script += fmt::format("export ADAPTDL_WORKER={}; ", shell_quoted(options.worker));
     }
     script += fmt::format(
-        "{}{}; exec \"$d/adaptdl\" run {} --nnodes 1:{} --rdzv-endpoint \"$a:{}\" --node-rank 1 "
+        "{}; exec \"$d/adaptdl\" run {} --nnodes 1:{} --rdzv-endpoint \"$a:{}\" --node-rank 1 "
         "--rdzv-key - --replicas {}",
-        kFolder, digest, shell_quoted(options.program), kMostHosts, options.port,
+        client.binary_folder(), shell_quoted(options.program), kMostHosts, options.port,
         remote.host.slots);
     for (const std::string& argument : options.arguments) script += " " + shell_quoted(argument);
     return script;
@@ -209,7 +132,7 @@ struct SshHosts::Impl {
   // One life of a host's agent; returns how it ended.
   ExitStatus live(const Remote& remote) {
     Pipe leash, output;
-    SpawnOptions spawned = command(remote, agent_script(remote));
+    SpawnOptions spawned = client.command(remote.host.name, agent_script(remote));
     spawned.descriptors = {
         {leash.reader.get(), 0}, {output.writer.get(), 1}, {output.writer.get(), 2}};
     Child child = spawn(spawned);
@@ -274,9 +197,9 @@ struct SshHosts::Impl {
 
   const SshHostsOptions options;
   const Talk talk_to;
+  const SshClient client;
   std::vector<Remote> remotes;
   Pipe stopped;  // its writer is closed then
-  std::string digest;
   std::mutex mutex;
   std::condition_variable changed;
   bool stop = false;

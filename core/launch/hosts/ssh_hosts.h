@@ -54,7 +54,4 @@ class SshHosts {
 // "HOST[:SLOTS],...". Throws UsageError. `slots`: for hosts without a number.
 std::vector<SshHost> parse_ssh_hosts(const std::string& text, int slots);
 
-// A word as POSIX shells read it.
-std::string shell_quoted(const std::string& word);
-
 }  // namespace adaptdl::launch

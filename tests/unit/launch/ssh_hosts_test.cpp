@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/process.h"
+#include "core/launch/hosts/ssh_client.h"
 
 using namespace adaptdl;
 using namespace adaptdl::launch;
