@@ -51,6 +51,7 @@ const std::vector<Command>& commands() {
       licenses_command(),
       dump_cli_command(),
       complete_command(),
+      probe_command(),
       runner_command(),
       storage_command(),
   };

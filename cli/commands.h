@@ -158,6 +158,7 @@ Command licenses_command();
 Command torchrun_command();
 Command dump_cli_command();
 Command complete_command();
+Command probe_command();
 Command runner_command();
 Command storage_command();
 

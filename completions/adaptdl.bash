@@ -299,6 +299,9 @@ _adaptdl() {
       simulate-o|simulate--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       profile--application) COMPREPLY=() ;;
       profile-o|profile--to) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
+      doctor--hosts) COMPREPLY=() ;;
+      doctor--interface) COMPREPLY=() ;;
+      doctor--ports) COMPREPLY=() ;;
       doctor-o|doctor--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
     esac
     return
@@ -344,7 +347,7 @@ _adaptdl() {
       image-push) flags="$flags --context --kubeconfig --base --with-torch --archive --plain-http -o --format" ;;
       simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --rules --interference --seed --timeline --plot -o --format" ;;
       profile) flags="$flags --application -o --to" ;;
-      doctor) flags="$flags -o --format" ;;
+      doctor) flags="$flags --hosts --interface --ports -o --format" ;;
       licenses) flags="$flags --sbom" ;;
     esac
     COMPREPLY=($(compgen -W "$flags" -- "$current"))

@@ -399,6 +399,9 @@ complete -c adaptdl -n '__fish_seen_subcommand_from simulate' -l format -s o -xa
 complete -c adaptdl -n '__fish_seen_subcommand_from profile' -l application -x -d 'Name of the application in workloads. Default: the first run\'s name.'
 complete -c adaptdl -n '__fish_seen_subcommand_from profile' -l to -s o -rF -d 'File to write; - is standard output. Default: NAME.yaml. Simulations take the application\'s name from the file name.'
 complete -c adaptdl -n '__fish_seen_subcommand_from profile' -F
+complete -c adaptdl -n '__fish_seen_subcommand_from doctor' -l hosts -x -d 'Check the network between these hosts instead, which are reached over ssh as by `adaptdl run --hosts`; this machine may be one.'
+complete -c adaptdl -n '__fish_seen_subcommand_from doctor' -l interface -x -d 'With --hosts: the network interface of each host. Default: any that answers, first that of the default route.'
+complete -c adaptdl -n '__fish_seen_subcommand_from doctor' -l ports -x -d 'With --hosts: each host listens at one of these TCP ports. Default: any that is free.'
 complete -c adaptdl -n '__fish_seen_subcommand_from doctor' -l format -s o -xa 'text json' -d 'Output format.'
 complete -c adaptdl -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
 complete -c adaptdl -n '__fish_seen_subcommand_from licenses' -l sbom -d 'Print a software bill of materials as CycloneDX 1.5 JSON.'

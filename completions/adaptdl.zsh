@@ -1034,6 +1034,9 @@ _adaptdl() {
     '-q[Print only results and errors.]' \
     '--quiet[Print only results and errors.]' \
     '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
+    '--hosts[Check the network between these hosts instead, which are reached over ssh as by `adaptdl run --hosts`; this machine may be one.]:HOST,...: ' \
+    '--interface[With --hosts\: the network interface of each host. Default\: any that answers, first that of the default route.]:NAME: ' \
+    '--ports[With --hosts\: each host listens at one of these TCP ports. Default\: any that is free.]:FIRST-LAST: ' \
     '-o[Output format.]:text|json:(text json)' \
     '--format[Output format.]:text|json:(text json)'
     ;;

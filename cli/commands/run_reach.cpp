@@ -4,15 +4,18 @@
 
 namespace adaptdl::cli {
 
+PortRange given_ports(const Arguments& arguments) {
+  if (!arguments.given("ports")) return {};
+  try {
+    return parse_ports(arguments.text("ports"));
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("--ports: {}.", error.what()));
+  }
+}
+
 Reach parse_reach(const Arguments& arguments) {
   Reach reach{.interface = arguments.text("interface"), .advertise = arguments.text("advertise")};
-  if (arguments.given("ports")) {
-    try {
-      reach.ports = parse_ports(arguments.text("ports"));
-    } catch (const Error& error) {
-      throw UsageError(fmt::format("--ports: {}.", error.what()));
-    }
-  }
+  reach.ports = given_ports(arguments);
   if (arguments.given("advertise") && !is_numeric_address(reach.advertise)) {
     throw UsageError(
         fmt::format("--advertise: {} is not an address, such as 203.0.113.7 or fd00::7.",

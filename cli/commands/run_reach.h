@@ -7,6 +7,9 @@
 
 namespace adaptdl::cli {
 
+// --ports; any if it is not given. Throws UsageError.
+PortRange given_ports(const Arguments& arguments);
+
 // Checks what can be checked here. Throws UsageError or Error.
 Reach parse_reach(const Arguments& arguments);
 
