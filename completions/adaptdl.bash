@@ -38,6 +38,9 @@ _adaptdl() {
       run--node-rank) COMPREPLY=() ;;
       run--rdzv-key) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       run--host-timeout) COMPREPLY=() ;;
+      run--interface) COMPREPLY=() ;;
+      run--advertise) COMPREPLY=() ;;
+      run--ports) COMPREPLY=() ;;
       run--grace) COMPREPLY=() ;;
       run-r|run--redirects) COMPREPLY=() ;;
       run-t|run--tee) COMPREPLY=() ;;
@@ -309,7 +312,7 @@ _adaptdl() {
   if [[ $current == -* ]]; then
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
-      run) flags="$flags --replicas --replicas-at --spares --name --set --from --evaluate --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --hosts --nnodes --rdzv-endpoint --node-rank --rdzv-key --host-timeout --plain-links --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
+      run) flags="$flags --replicas --replicas-at --spares --name --set --from --evaluate --deterministic --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --hosts --nnodes --rdzv-endpoint --node-rank --rdzv-key --host-timeout --interface --advertise --ports --plain-links --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
       torchrun) flags="$flags --nproc-per-node --max-restarts -m --module --no-python -r --redirects -t --tee --local-ranks-filter --log-dir --role --virtual-local-rank --nnodes --node-rank --master-port --rdzv-id --standalone --rdzv-backend --rdzv-endpoint --rdzv-conf --master-addr --local-addr --monitor-interval --start-method --event-log-handler --logs-specs --signals-to-handle --run-path --numa-binding --duplicate-stdout-filters --duplicate-stderr-filters -o --format" ;;
       init) flags="$flags --text --build --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
@@ -397,7 +400,7 @@ _adaptdl() {
 # Whether flag $2 of command $1 is followed by a value.
 _adaptdl_takes_value() {
   case $1$2 in
-    run--replicas|run--replicas-at|run--spares|run--name|run--set|run--from|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run--hosts|run--nnodes|run--rdzv-endpoint|run--node-rank|run--rdzv-key|run--host-timeout|run--grace|run-r|run--redirects|run-t|run--tee|run--local-ranks-filter|run--role|run-o|run--format|run--step-events) return 0 ;;
+    run--replicas|run--replicas-at|run--spares|run--name|run--set|run--from|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run--hosts|run--nnodes|run--rdzv-endpoint|run--node-rank|run--rdzv-key|run--host-timeout|run--interface|run--advertise|run--ports|run--grace|run-r|run--redirects|run-t|run--tee|run--local-ranks-filter|run--role|run-o|run--format|run--step-events) return 0 ;;
     torchrun--nproc-per-node|torchrun--max-restarts|torchrun-r|torchrun--redirects|torchrun-t|torchrun--tee|torchrun--local-ranks-filter|torchrun--log-dir|torchrun--role|torchrun--nnodes|torchrun--node-rank|torchrun--master-port|torchrun--rdzv-id|torchrun--rdzv-backend|torchrun--rdzv-endpoint|torchrun--rdzv-conf|torchrun--master-addr|torchrun--local-addr|torchrun--monitor-interval|torchrun--start-method|torchrun--event-log-handler|torchrun--logs-specs|torchrun--signals-to-handle|torchrun--numa-binding|torchrun--duplicate-stdout-filters|torchrun--duplicate-stderr-filters|torchrun-o|torchrun--format) return 0 ;;
     init--text|init--build|init-o|init--format) return 0 ;;
     inspect--set|inspect-o|inspect--format) return 0 ;;
@@ -435,7 +438,7 @@ _adaptdl_takes_value() {
     image-push--context|image-push--kubeconfig|image-push--base|image-push--archive|image-push-o|image-push--format) return 0 ;;
     simulate--profiles|simulate--workload|simulate--nodes|simulate--gpus-per-node|simulate--cluster|simulate--policy|simulate--policy-option|simulate--interval|simulate--event-gap|simulate--rescale-cost|simulate--lengths|simulate--rules|simulate--interference|simulate--seed|simulate--timeline|simulate--plot|simulate-o|simulate--format) return 0 ;;
     profile--application|profile-o|profile--to) return 0 ;;
-    doctor-o|doctor--format) return 0 ;;
+    doctor--hosts|doctor--interface|doctor--ports|doctor-o|doctor--format) return 0 ;;
   esac
   return 1
 }

@@ -417,6 +417,9 @@ _adaptdl() {
     '--node-rank[With --nnodes\: 0 leads, whatever the name of this host; others do not. Default\: the task'\''s rank in srun and mpirun; elsewhere the host that --rdzv-endpoint names leads.]:N: ' \
     '--rdzv-key[With --nnodes\: the key that all hosts of a run must have, made if there is none; - reads it from standard input, at whose end this host leaves. Default\: hosts.key in adaptdl'\''s configuration folder.]:FILE:_files' \
     '--host-timeout[On several hosts\: one that is silent for so long is lost. Shorter cuts of the network only delay the run.]:SECONDS: ' \
+    '--interface[With several hosts\: the network interface of this host at which others reach its replicas, such as eth1, or its address. Default\: any that answers, first that of the default route.]:NAME|ADDRESS: ' \
+    '--advertise[With several hosts\: the address to which others connect to reach this one (NAT). Default\: those of its interfaces.]:ADDRESS: ' \
+    '--ports[With several hosts\: the TCP ports at which this host'\''s replicas listen, one each. Default\: any that are free.]:FIRST-LAST: ' \
     '--plain-links[Replicas on different hosts exchange parameters and gradients unencrypted, for a network that you trust.]' \
     '--grace[Commands\: time from SIGTERM to SIGKILL, in which a checkpoint can be written.]:TIME: ' \
     '-r[Commands\: write these only to the logs\: 1 standard output, 2 standard error, 3 both; RANK\:STREAMS,... for single replicas. Default\: 0.]:STREAMS: ' \

@@ -170,8 +170,9 @@ void succeed(launch::Successor lost, const std::optional<launch::ParallelTask>& 
   if (!shared) return;
   host.folder =
       std::make_shared<launch::FolderMeeting>(options.checkpoint_dir, task ? task->start : "");
-  hosts.announce = [folder = host.folder, port = launch::port_of(hosts.listener->get())] {
-    folder->lead(port);
+  hosts.announce = [folder = host.folder, reach = options.reach,
+                    port = launch::port_of(hosts.listener->get())] {
+    folder->lead(reached_at(reach), port);
   };
 }
 
@@ -205,6 +206,21 @@ void lead_by_ssh(const Arguments& arguments, const Reach& reach, HostOfRun& host
     if (told) host.meeting_point.host = reached_at(reach).front().address;
   }
   host.leads = true;
+}
+
+// At the port of the meeting point, which firewalls let in, if it is free here. None: there is no
+// port for it.
+std::shared_ptr<Fd> listener_to_lead(uint16_t port, const launch::RunOptions& options) {
+  const PortRange& ports = options.reach.ports;
+  TcpAddress here{listening_address(options.reach), port, ""};
+  try {
+    if (port != 0) return std::make_shared<Fd>(listen_tcp(here));
+  } catch (const Error&) {
+    // another process of this host has it
+  }
+  here.port = 0;
+  if (!ports.any() && ports.count() <= options.hosts->slots) return nullptr;
+  return std::make_shared<Fd>(listen_tcp(here, ports));
 }
 
 }  // namespace
@@ -327,6 +343,7 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options, const lau
   }
   agent.patience = host.patience;
   if (host.leash < 0) {
+    agent.listener = listener_to_lead(host.meeting_point.port, options);
     agent.lead = [&](int listener, const launch::Roster& roster) {
       talk("this host is to lead the run");
       return launch::start_successor(listener, roster, options.hosts->secret);

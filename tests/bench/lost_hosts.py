@@ -63,7 +63,7 @@ def main():
         for leads in (True, False):
             results = []
             for _ in range(options.times):
-                with Folder(os.path.abspath(options.binary), os.path.abspath(options.programs)) as folder:
+                with Folder(*map(os.path.abspath, (options.binary, options.programs))) as folder:
                     results.append(lost(folder, leads, silent, options.host_timeout))
             seconds = [took for took, _ in results]
             print(json.dumps({

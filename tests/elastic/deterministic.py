@@ -137,7 +137,7 @@ class Schedule:
             try:
                 until = self.run.last_step() + self.draw.randint(1, 25)
                 self.run.wait_for(lambda events: any(
-                    e["event"] == "end" or e.get("step", 0) >= until and e["event"] == "step"
+                    e["event"] == "end" or (e.get("step", 0) >= until and e["event"] == "step")
                     for e in events), f"step {until}", 200)
                 again = not self.ended() and self.disturb()
             except (OSError, ValueError):

@@ -120,9 +120,9 @@ class Site:
         own = self.folder.file(f"host-{host}")
         folders = ("--checkpoint-dir", own, "--output", own, "--log-dir", own)
         return self.folder.run(
-            self.folder.program("slow"), *(folders if self.apart else ()), "--nnodes", nodes, "--rdzv-endpoint",
-            f"{self.network.address(0)}:{self.port}", *arguments, before=self.network.on(host),
-            **self.environment(host))
+            self.folder.program("slow"), *(folders if self.apart else ()), "--nnodes", nodes,
+            "--rdzv-endpoint", f"{self.network.address(0)}:{self.port}", *arguments,
+            before=self.network.on(host), **self.environment(host))
 
     def environment(self, host):
         own = {"XDG_CONFIG_HOME": self.folder.file(f"config-{host}")}

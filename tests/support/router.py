@@ -66,7 +66,7 @@ class Router:
 
     def route(self, source, packet):
         version = packet[0] >> 4
-        if version not in DESTINATION or version == 6 and packet[24] == MULTICAST:
+        if version not in DESTINATION or (version == 6 and packet[24] == MULTICAST):
             return
         target = packet[DESTINATION[version]] - 1
         if not 0 <= target < len(self.devices):

@@ -39,9 +39,7 @@ class Agent {
         talk_(talk),
         signals_(caught_signals()),
         key_(agent_key(options.run.hosts->secret, options.run.name)),
-        replicas_(options.run, talk, [this](const Json& message) { return post(message); }) {
-    if (options.lead) listener_ = listen_tcp(0);
-  }
+        replicas_(options.run, talk, [this](const Json& message) { return post(message); }) {}
 
   int run() {
     for (;;) {
@@ -114,9 +112,9 @@ class Agent {
         if (host.port != 0) answers |= follow(address, kShortConnect);
         continue;
       }
-      if (answers || !options_.lead) continue;
+      if (answers || !options_.listener) continue;
       successor_.poll();
-      if (!successor_.running()) successor_ = options_.lead(listener_.get(), roster_);
+      if (!successor_.running()) successor_ = options_.lead(options_.listener->get(), roster_);
       follow(address, kConnectPatience);
       break;
     }
@@ -195,7 +193,8 @@ class Agent {
                {"host", options_.host},
                {"slots", hosts.slots},
                {"terms", hosts.terms},
-               {"leads_at", listener_ ? port_of(listener_.get()) : 0}});
+               {"leads_at", options_.listener ? port_of(options_.listener->get()) : 0},
+               {"address", options_.run.reach.advertise}});
     const auto answer = link.receive(deadline);
     if (!answer) fail("the launcher did not answer, or closed the connection");
     if ((*answer)["type"] == "refused") {
@@ -353,8 +352,7 @@ class Agent {
   const Talk& talk_;
   SignalCatcher signals_;
   const TlsKey key_;
-  Fd listener_;      // of a launcher on this host, should it have to lead
-  Child successor_;  // that launcher
+  Child successor_;  // the launcher on this host, if it had to lead
   std::unique_ptr<Channel> link_;
   LauncherAddress leader_;  // the newest one
   Roster roster_;           // of the newest launcher

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -43,8 +44,9 @@ struct AgentOptions {
   std::function<LauncherAddress()> find_launcher;
   // Gives up (1) after so long without a launcher; nothing: never, somebody may start it again.
   std::optional<Seconds> patience;
-  // Starts a launcher on this host, in place of the one that `roster` is of; it takes over that
-  // listening socket. Nothing: this host never leads.
+  // Where a launcher on this host would listen, should it have to lead, and what starts it in place
+  // of the one that `roster` is of. None: this host never leads.
+  std::shared_ptr<Fd> listener;
   std::function<Child(int listener, const Roster& roster)> lead;
 };
 

@@ -18,8 +18,9 @@
 //   kill      {member}             by SIGKILL
 //   end       {exit}               the run has ended with this code; the agent exits with it, too
 // agent -> launcher
-//   join      {id, host, slots, terms, leads_at}   the first frame. id: of this agent among those
-//                                  of the run. leads_at: Roster::Host::port
+//   join      {id, host, slots, terms, leads_at, address}   the first frame. id: of this agent
+//                                  among those of the run. leads_at, address: Roster::Host::port,
+//                                  and its address if not that from which it comes
 //   knows     {number, shares}     the newest roster that it has; whether it shares the launcher's
 //                                  checkpoint folder. With {roster} after `keeps`
 //   keeps     {member, slot, pid, generations}   to a launcher of the same run_id, before its first

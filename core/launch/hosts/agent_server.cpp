@@ -62,7 +62,7 @@ struct AgentServer::Agent {
 
   Channel channel;
   const TimePoint deadline;
-  const std::string address;
+  std::string address;  // Roster::Host::address
   bool proven = false, leaving = false, gone = false;
   std::string id, host;
   Slots slots;
@@ -294,6 +294,7 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
   agent.host = std::move(host);
   for (int i = 0; i < slots; ++i) agent.slots.push_back(next_slot_++);
   agent.leads_at = message.value("leads_at", uint16_t{0});
+  if (const auto told = message.value("address", ""); !told.empty()) agent.address = told;
   agent.channel.set_longest(kMaxFrame);
   agent.channel.post({{"type", "joined"},
                       {"protocol", kAgentProtocol},

@@ -136,7 +136,7 @@ void ProbeServer::run() {
     if (waits[1].revents != 0) return;
     Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) continue;
-    watch_peer(socket.get());
+    watch_peer(socket.get(), HostsOptions{}.silence);
     try {
       answer(Stream(std::move(socket), key_, TlsSide::server));
     } catch (const Error&) {  // somebody else, or it is gone
@@ -149,7 +149,7 @@ LinkMeasure measure_link(const std::vector<TcpAddress>& addresses, const TlsKey&
   Dialling dialling(addresses);
   while (auto found = dialling.next(Monotonic::now() + kProbeConnectPatience)) {
     try {
-      watch_peer(found->socket.get());
+      watch_peer(found->socket.get(), HostsOptions{}.silence);
       Stream stream(std::move(found->socket), key, TlsSide::client);
       stream.shake_hands(Monotonic::now() + kProbePatience);
       LinkMeasure measure{.address = addresses[found->which]};
