@@ -30,8 +30,8 @@ def goes_on(run, replicas, step, lost_at):
 
 
 def folder_decides(folder, draw):
-    """Hosts that share the checkpoint folder: whoever gets its lock leads, also the last host. The
-    host that was lost comes again, and the run ends as if nothing had been."""
+    """Hosts that share the checkpoint folder: whoever gets its lock leads, as often as that is
+    needed. Hosts that were lost come again, and the run ends as if nothing had been."""
     with Site(folder, 3) as site:
         runs = [site.run(0, "1:3", *NEVER)]
         site.share_key()
@@ -43,7 +43,14 @@ def folder_decides(folder, draw):
         goes_on(runs[1], 2, *lose(runs[0]))
         runs[1].says("this host leads the run now; 2 of 3 hosts go on")
         runs[2].says("follows the launcher at")
-        goes_on(runs[2], 1, *lose(runs[1]))
+        # Only the process that leads: its host's replica goes on, too.
+        step, lost_at = runs[1].last_step(), time.monotonic()
+        kill(runs[1].wait_event("start")["pid"])
+        goes_on(runs[2], 2, step, lost_at)
+        seen = runs[2].count()
+        kill(runs[1].process.pid)
+        runs[2].wait_replicas(1, after=seen)
+        runs[2].wait_steps_more(3)
         late = [site.run(host, "1:3", *NEVER) for host in (0, 1)]
         late[0].says("leads this run now, so this host joins it")
         runs[2].wait_replicas(3)

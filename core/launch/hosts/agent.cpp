@@ -12,6 +12,7 @@
 #include "core/launch/hosts/host_replicas.h"
 #include "core/launch/run/run_folder.h"
 #include "core/net/socket.h"
+#include "core/net/tcp.h"
 
 namespace adaptdl::launch {
 
@@ -25,6 +26,7 @@ constexpr std::chrono::seconds kTalkPause{30};
 // answer of one that may be starting a launcher.
 constexpr std::chrono::milliseconds kShortPause{200}, kShortConnect{300};
 constexpr std::chrono::seconds kAnswerPatience{2}, kEndPatience{10};
+constexpr std::chrono::seconds kOthersTurn{5};  // after this host could not lead
 
 // The launcher does not take this host; `final`: nor will it ever.
 struct Refused : Error {
@@ -39,7 +41,10 @@ class Agent {
         talk_(talk),
         signals_(caught_signals()),
         key_(agent_key(options.run.hosts->secret, options.run.name)),
-        replicas_(options.run, talk, [this](const Json& message) { return post(message); }) {}
+        replicas_(options.run, talk, [this](const Json& message) { return post(message); }) {
+    if (!options.listener) return;
+    leads_at_ = {listening_address(options.run.reach), port_of(options.listener->get()), ""};
+  }
 
   int run() {
     for (;;) {
@@ -104,7 +109,10 @@ class Agent {
   // launcher; then it is not this one's turn.
   void find_successor() {
     retry_at_ = Monotonic::now() + kShortPause;
-    bool answers = follow(leader_, kShortConnect);
+    const bool listed = std::ranges::any_of(roster_.hosts, [this](const Roster::Host& host) {
+      return host.address == leader_.host && host.port == leader_.port;
+    });
+    bool answers = !listed && follow(leader_, kShortConnect);
     for (const Roster::Host& host : roster_.hosts) {
       if (link_ || exit_ || !orphaned_) return;
       const LauncherAddress address{host.address, host.port};
@@ -112,13 +120,32 @@ class Agent {
         if (host.port != 0) answers |= follow(address, kShortConnect);
         continue;
       }
-      if (answers || !options_.listener) continue;
-      successor_.poll();
-      if (!successor_.running()) successor_ = options_.lead(options_.listener->get(), roster_);
+      if (answers || !may_lead()) continue;
       follow(address, kConnectPatience);
       break;
     }
     if (!link_) look_elsewhere();
+  }
+
+  // Whether a launcher of this host listens. One that has failed leaves the next attempt to others,
+  // which see that nothing listens here.
+  bool may_lead() {
+    if (!options_.listener || Monotonic::now() < lead_again_at_) return false;
+    if (successor_.running()) {
+      if (!successor_.poll()) return true;
+      successor_ = {};
+      lead_again_at_ = Monotonic::now() + kOthersTurn;
+      options_.listener->reset();
+      return false;
+    }
+    try {
+      if (!*options_.listener) *options_.listener = listen_tcp(leads_at_);
+      successor_ = options_.lead(options_.listener->get(), roster_);
+    } catch (const Error& error) {
+      retry("this host cannot lead the run", error);
+      return false;
+    }
+    return true;
   }
 
   // The hosts' meeting point may know more, after a while.
@@ -193,7 +220,7 @@ class Agent {
                {"host", options_.host},
                {"slots", hosts.slots},
                {"terms", hosts.terms},
-               {"leads_at", options_.listener ? port_of(options_.listener->get()) : 0},
+               {"leads_at", leads_at_.port},
                {"address", options_.run.reach.advertise}});
     const auto answer = link.receive(deadline);
     if (!answer) fail("the launcher did not answer, or closed the connection");
@@ -352,7 +379,9 @@ class Agent {
   const Talk& talk_;
   SignalCatcher signals_;
   const TlsKey key_;
-  Child successor_;  // the launcher on this host, if it had to lead
+  TcpAddress leads_at_;  // where a launcher on this host listens, should it have to lead
+  Child successor_;      // that launcher
+  TimePoint lead_again_at_ = TimePoint::min();
   std::unique_ptr<Channel> link_;
   LauncherAddress leader_;  // the newest one
   Roster roster_;           // of the newest launcher

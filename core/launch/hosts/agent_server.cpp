@@ -411,6 +411,13 @@ int AgentServer::hosts_of_before() const {
   }));
 }
 
+void AgentServer::leave_to_others() {
+  for (const auto& agent : agents_) {
+    agent->gone = true;
+    ::shutdown(agent->channel.fd(), SHUT_RDWR);  // replicas may keep the object alive for a while
+  }
+}
+
 void AgentServer::end(int exit) {
   const TimePoint deadline = Monotonic::now() + kAgentsPatience;
   for (const auto& agent : agents_) {

@@ -57,6 +57,8 @@ class AgentServer {
   const Roster& before() const { return before_; }
   int hosts_of_before() const;
   void lead() { leads_ = true; }
+  // Closes all connections, without a word: the replicas there wait for another launcher.
+  void leave_to_others();
 
   // Has the agent of that slot start a replica; `invitation`: ReplicaStarter::invitation(). Throws
   // Error if the agent has disconnected.

@@ -266,16 +266,19 @@ bool Launcher::gathers() {
   const int here = agents.hosts_of_before(), needed = needed_to_lead(before);
   const bool all = here == static_cast<int>(before.hosts.size());
   const auto waited = Monotonic::now() - *gathers_since_;
+  const auto leave = [&](const std::string& why) {
+    agents.leave_to_others();
+    fail("cannot lead the run: {}", why);
+  };
   if (here < needed && waited >= kGatherPatience) {
-    fail("cannot lead the run: {} of {} hosts follow, and {} are needed", here, before.size,
-         needed);
+    leave(fmt::format("{} of {} hosts follow, and {} are needed", here, before.size, needed));
   }
   if (here < needed || (!all && waited < kGather)) {
     deadline_ = *gathers_since_ + (here < needed ? kGatherPatience : kGather);
     return true;
   }
   if (!before.shared && view_.trained() == 0) {
-    fail("cannot lead the run: no replica with its state is left");
+    leave("no replica with its state is left");
   }
   gathers_since_.reset();
   agents.lead();

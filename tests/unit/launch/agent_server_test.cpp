@@ -384,4 +384,10 @@ TEST_CASE("a launcher that takes over hears what the hosts have kept, until it l
   CHECK(late.learn(launcher, false).number == 7);
   late.channel.send(keeps);
   CHECK(late.hear(launcher) == json{{"type", "kill"}, {"member", 7}});
+
+  // The replicas live on where it gives up.
+  launcher.agents.leave_to_others();
+  launcher.kept.clear();
+  for (json heard; !(heard = first.hear(launcher)).is_null();) CHECK(heard["type"] != "kill");
+  CHECK_FALSE(first.open);
 }
