@@ -20,6 +20,7 @@
 #include "core/launch/hosts/parallel_task.h"
 #include "core/launch/hosts/ssh_client.h"
 #include "core/launch/hosts/successor.h"
+#include "core/launch/run/run_folder.h"
 #include "core/net/tcp.h"
 
 namespace adaptdl::cli {
@@ -139,19 +140,29 @@ void meet_at(const std::string& endpoint, const Arguments& arguments, HostOfRun&
   host.leads = leads(arguments, host.meeting_point, hosts, talk);
 }
 
-// The host of the endpoint may be lost, and another one lead since then. It may also come again.
+// Another host may lead since the one at the endpoint was lost: as long as it has the folder's
+// lock.
+std::optional<launch::LauncherAddress> successor_of(const HostOfRun& host) {
+  if (!host.successor || !launch::is_locked(host.successor->folder())) return std::nullopt;
+  try {
+    return host.successor->find();
+  } catch (const Error&) {
+    return std::nullopt;  // the endpoint's host has the lock
+  }
+}
+
+// The host of the endpoint may come again.
 void find_successor(const std::string& checkpoint_dir, HostOfRun& host, launch::HostsOptions& hosts,
                     const launch::Talk& talk) {
   if (!path_exists(checkpoint_dir)) return;
   host.successor = std::make_shared<launch::FolderMeeting>(checkpoint_dir, "");
   if (!host.leads) return;
-  try {
-    const launch::LauncherAddress at = host.successor->find();
-    talk(fmt::format("{} port {} leads this run now, so this host joins it", at.host, at.port));
+  if (const auto at = successor_of(host)) {
+    talk(fmt::format("{} port {} leads this run now, so this host joins it", at->host, at->port));
     host.leads = false;
     hosts.listener.reset();
-  } catch (const Error&) {
-    // none does
+  } else if (!launch::is_locked(checkpoint_dir)) {
+    host.successor->forget();  // of an earlier run
   }
 }
 
@@ -351,12 +362,7 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options, const lau
   }
   agent.find_launcher = [&] {
     if (host.folder) return host.folder->find();
-    try {
-      if (host.successor) return host.successor->find();
-    } catch (const Error&) {
-      // nobody has taken over
-    }
-    return host.meeting_point;
+    return successor_of(host).value_or(host.meeting_point);
   };
   make_durable_directories(options.output_dir);  // which this host may not share
   const int code = launch::run_agent(agent, talk);

@@ -1,10 +1,13 @@
 """The launcher's host is lost: another host leads the run, and the replicas go on where they are,
 without a checkpoint. Never do two sides train."""
 
+import json
+import os
+import shutil
 import signal
 import time
 
-from support import Site, check, kill, main
+from support import Site, check, kill, main, wait_until, write
 
 NEVER = ("--set", "epochs=1000000")
 SOON = 5  # seconds, on a loaded machine
@@ -109,4 +112,21 @@ def partition(folder, draw):
             check(run.end() == 143, "a host that was told to go")
 
 
-main(folder_decides, majority_decides, partition)
+def long_ago(folder, draw):
+    """What a host wrote that led an earlier run, and died, leads nobody astray."""
+    with Site(folder, 2) as site:
+        place = {"start": "", "addresses": [site.network.address(1)], "port": site.port}
+        os.makedirs(folder.file("slow.run", "checkpoints"))
+        write(folder.file("slow.run", "checkpoints", "leader.json"), json.dumps(place))
+        other = site.run(1, "2", *NEVER)
+        wait_until(lambda: os.path.exists(site.key(1)), "a key")
+        os.makedirs(os.path.dirname(site.key(0)), exist_ok=True)
+        shutil.copy(site.key(1), site.key(0))
+        run = site.run(0, "2", *NEVER)
+        run.wait_replicas(2)
+        run.wait_steps_more(3)
+        run.request(request="cancel")
+        check(run.end() == 143 and other.end() == 143, "hosts of a cancelled run")
+
+
+main(folder_decides, majority_decides, partition, long_ago)

@@ -43,6 +43,10 @@ void FolderMeeting::begin() const {
   if (read_place().contains("exit")) remove_tree(file());
 }
 
+void FolderMeeting::forget() const {
+  if (path_exists(file())) remove_tree(file());
+}
+
 void FolderMeeting::lead(const std::vector<HostAddress>& addresses, uint16_t port) const {
   Json place = {{"start", start_}, {"addresses", Json::array()}, {"port", port}};
   for (const HostAddress& each : addresses) place["addresses"].push_back(each.address);

@@ -27,6 +27,7 @@ class FolderMeeting {
   // this port of these addresses. end(): the run has ended, also for hosts that come only then.
   // Throw Error.
   void begin() const;
+  void forget() const;  // whatever the file says
   void lead(const std::vector<HostAddress>& addresses, uint16_t port) const;
   void end(int exit) const;
 

@@ -97,7 +97,8 @@ int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signal
     }
   }
   for (const std::string& change : folder.changes(report.recorded())) report.talk(change);
-  if (folder.was_finished() && !folder.may_go_on(report.recorded())) {
+  // Hosts that have not heard of the end hear it from who follows.
+  if (folder.was_finished() && !options.succeeds && !folder.may_go_on(report.recorded())) {
     const auto& last = folder.previous();
     report.already_finished(last);
     report.talk(

@@ -48,6 +48,11 @@ std::string lock_owner(const std::string& folder) {
   }
 }
 
+bool is_locked(const std::string& folder) {
+  const Fd lock(::open(join_path(folder, kLock).c_str(), O_RDWR | O_CLOEXEC));
+  return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 RunFolder::RunFolder(const std::string& name, std::string folder, std::string record_file,
                      Seconds patience)
     : folder_(std::move(folder)), record_file_(std::move(record_file)) {

@@ -19,6 +19,9 @@ namespace adaptdl::launch {
 std::string lock_owner();
 std::string lock_owner(const std::string& folder);
 
+// Whether a live launcher has that folder.
+bool is_locked(const std::string& folder);
+
 class RunFolder {
  public:
   // Creates the folder and takes the lock, for which it waits so long. Throws Error if a live run
