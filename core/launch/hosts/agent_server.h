@@ -73,9 +73,9 @@ class AgentServer {
   class Process;
 
   void accept_all();
-  std::string serve(
-      const std::shared_ptr<Agent>& agent);  // why it must be dropped; "" if it is fine
-  void on_message(const std::shared_ptr<Agent>& agent, const nlohmann::json& message);
+  // Why it must be dropped; "" if it is fine.
+  std::string serve(const std::shared_ptr<Agent>& from);
+  void on_message(const std::shared_ptr<Agent>& from, const nlohmann::json& message);
   void on_join(Agent& agent, const nlohmann::json& message);
   void on_keeps(const std::shared_ptr<Agent>& agent, const nlohmann::json& message);
   void on_knows(Agent& agent, const nlohmann::json& message);

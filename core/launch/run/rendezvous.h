@@ -14,10 +14,8 @@
 //  5. An immediate generation holds only members with state, if there is any such member alive.
 //  6. A newcomer that does not come never stops those who train.
 //  7. No slot is given to a replica while another one that has it lives.
-//  8. Spares are started only while all requested replicas train; there are never more than
-//  `spares`
-//     of them. One that is ready joins as soon as a replica is missing and no generation is
-//     pending.
+//  8. Spares are started only while all requested replicas train, and never more than `spares`.
+//     One that is ready joins as soon as a replica is missing and no generation is pending.
 
 #include <optional>
 #include <string>
