@@ -1,6 +1,7 @@
 #include "runtime/standalone/http_exchange.h"
 
 #include <doctest/doctest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <thread>
 
