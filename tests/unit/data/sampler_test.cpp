@@ -238,7 +238,7 @@ TEST_CASE("continuous: each place goes on, and a pass reads every sample but a r
         position = step.next;
         over = step.ends_pass;
       }
-      CHECK(static_cast<int64_t>(read.size()) > samples - 4 * replicas);
+      CHECK(static_cast<int64_t>(read.size()) > samples - int64_t{4} * replicas);
       CHECK(*read.rbegin() < samples);
       CHECK(position == Position{0, 0, samples});
     }
