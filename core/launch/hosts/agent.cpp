@@ -115,12 +115,13 @@ class Agent {
     bool answers = !listed && follow(leader_, kShortConnect);
     for (const Roster::Host& host : roster_.hosts) {
       if (link_ || exit_ || !orphaned_) return;
+      if (answers) break;
       const LauncherAddress address{host.address, host.port};
       if (host.id != options_.id) {
-        if (host.port != 0) answers |= follow(address, kShortConnect);
+        answers = host.port != 0 && follow(address, kShortConnect);
         continue;
       }
-      if (answers || !may_lead()) continue;
+      if (!may_lead()) continue;
       follow(address, kConnectPatience);
       break;
     }
@@ -163,7 +164,7 @@ class Agent {
     }
   }
 
-  // Returns whether something listens there.
+  // Returns whether a launcher is there, or may be soon. One that ends closes the connection.
   bool follow(const LauncherAddress& address, Monotonic::duration patience) {
     Fd socket;
     try {
@@ -171,11 +172,12 @@ class Agent {
     } catch (const Error&) {
       return false;
     }
+    const TimePoint deadline = Monotonic::now() + kAnswerPatience;
     try {
-      connect(address, std::move(socket), Monotonic::now() + kAnswerPatience);
+      connect(address, std::move(socket), deadline);
       talk_(fmt::format("follows the launcher at {} port {}", address.host, address.port));
     } catch (const Error&) {
-      // it will lead, or it has not lost the launcher
+      return Monotonic::now() >= deadline;
     }
     return true;
   }
