@@ -85,7 +85,7 @@ bool leads(const Arguments& arguments, const launch::LauncherAddress& at,
   const bool told = arguments.given("node-rank");
   if (told ? arguments.integer("node-rank") != 0 : !launch::is_this_machine(at.host)) return false;
   try {
-    hosts.listener = std::make_shared<Fd>(launch::listen_tcp(at.port));
+    hosts.listener = std::make_shared<Fd>(listen_tcp(at.port));
   } catch (const Error&) {
     if (told) throw;
     talk(
@@ -93,6 +93,19 @@ bool leads(const Arguments& arguments, const launch::LauncherAddress& at,
     return false;
   }
   return true;
+}
+
+// At a port of --ports, or any.
+std::shared_ptr<Fd> listener_of(const Reach& reach) {
+  TcpAddress here{listening_address(reach), 0, ""};
+  return std::make_shared<Fd>(listen_tcp(here, reach.ports));
+}
+
+// Once this process leads, the others find it by the folder.
+void announce_in_folder(const HostOfRun& host, const Reach& reach, launch::HostsOptions& hosts) {
+  hosts.announce = [folder = host.folder, reach, port = port_of(hosts.listener->get())] {
+    folder->lead(reached_at(reach), port);
+  };
 }
 
 void meet_in_folder(const Arguments& arguments, const launch::RunOptions& options,
@@ -114,11 +127,8 @@ void meet_in_folder(const Arguments& arguments, const launch::RunOptions& option
   if (task) host.patience = kPatience;
   if (!host.leads) return;
   host.folder->begin();
-  TcpAddress here{listening_address(options.reach), 0, ""};
-  hosts.listener = std::make_shared<Fd>(listen_tcp(here, options.reach.ports));
-  hosts.announce = [folder = host.folder, reach = options.reach, port = here.port] {
-    folder->lead(reached_at(reach), port);
-  };
+  hosts.listener = listener_of(options.reach);
+  announce_in_folder(host, options.reach, hosts);
 }
 
 void meet_at(const std::string& endpoint, const Arguments& arguments, HostOfRun& host,
@@ -181,10 +191,7 @@ void succeed(launch::Successor lost, const std::optional<launch::ParallelTask>& 
   if (!shared) return;
   host.folder =
       std::make_shared<launch::FolderMeeting>(options.checkpoint_dir, task ? task->start : "");
-  hosts.announce = [folder = host.folder, reach = options.reach,
-                    port = launch::port_of(hosts.listener->get())] {
-    folder->lead(reached_at(reach), port);
-  };
+  announce_in_folder(host, options.reach, hosts);
 }
 
 // Nobody but the agents that we start knows the key, or needs to.
@@ -196,9 +203,8 @@ void lead_by_ssh(const Arguments& arguments, const Reach& reach, HostOfRun& host
   }
   host.others = launch::parse_ssh_hosts(arguments.text("hosts"), hosts.slots);
   if (!arguments.given("nnodes")) hosts.least = hosts.most = static_cast<int>(host.others.size());
-  const auto own = std::ranges::find_if(host.others, [](const launch::SshHost& each) {
-    return launch::is_this_machine(each.name.substr(each.name.find('@') + 1));
-  });
+  const auto own = std::ranges::find_if(
+      host.others, [](const launch::SshHost& each) { return launch::is_this_machine(each.name); });
   if (own == host.others.end()) {
     throw UsageError(
         "--hosts: this machine leads the run and must be one of them, as localhost for example; "
@@ -209,10 +215,9 @@ void lead_by_ssh(const Arguments& arguments, const Reach& reach, HostOfRun& host
   hosts.secret = to_hex(random_bytes(32));
   if (arguments.given("rdzv-endpoint")) {
     host.meeting_point = launch::parse_meeting_point(arguments.text("rdzv-endpoint"));
-    hosts.listener = std::make_shared<Fd>(launch::listen_tcp(host.meeting_point.port));
+    hosts.listener = std::make_shared<Fd>(listen_tcp(host.meeting_point.port));
   } else {
-    TcpAddress here{listening_address(reach), 0, ""};
-    hosts.listener = std::make_shared<Fd>(listen_tcp(here, reach.ports));
+    hosts.listener = listener_of(reach);
     const bool told = !reach.interface.empty() || !reach.advertise.empty();
     if (told) host.meeting_point.host = reached_at(reach).front().address;
   }
@@ -229,9 +234,8 @@ std::shared_ptr<Fd> listener_to_lead(uint16_t port, const launch::RunOptions& op
   } catch (const Error&) {
     // another process of this host has it
   }
-  here.port = 0;
   if (!ports.any() && ports.count() <= options.hosts->slots) return nullptr;
-  return std::make_shared<Fd>(listen_tcp(here, ports));
+  return listener_of(options.reach);
 }
 
 }  // namespace
@@ -279,7 +283,7 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
     throw UsageError(fmt::format("--replicas {}: each has a GPU, and this host has {}.",
                                  hosts.slots, options.gpus));
   }
-  const uint16_t port = hosts.listener ? launch::port_of(hosts.listener->get()) : 0;
+  const uint16_t port = hosts.listener ? port_of(hosts.listener->get()) : 0;
   const PortRange& ports = options.reach.ports;
   check_ports(ports, hosts.slots, ports.first <= port && port <= ports.last);
   options.hosts = std::move(hosts);
@@ -321,7 +325,7 @@ RemotePart::RemotePart(const std::optional<HostOfRun>& host, const Arguments& ar
   ssh.libtorch = options.libtorch_dir;
   ssh.key = options.hosts->secret;
   ssh.address = host->meeting_point.host;
-  ssh.port = launch::port_of(options.hosts->listener->get());
+  ssh.port = port_of(options.hosts->listener->get());
   const int least = options.hosts->least;
   hosts_ = std::make_unique<launch::SshHosts>(std::move(ssh), talk);
   if (hosts_->ready() + 1 < least) {

@@ -14,7 +14,6 @@
 namespace adaptdl {
 namespace {
 
-constexpr int kBacklog = 512;
 constexpr std::chrono::milliseconds kHeadStart{250};  // RFC 8305 section 5
 
 struct InternetAddress {
@@ -54,22 +53,12 @@ Fd try_listen(const TcpAddress& address) {
   // Connections of a replica that has ended hold its port for a while.
   set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (at.storage.ss_family == AF_INET6) set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (bind(socket.get(), at.get(), at.length) != 0 || listen(socket.get(), kBacklog) != 0) {
+  if (bind(socket.get(), at.get(), at.length) != 0 || listen(socket.get(), SOMAXCONN) != 0) {
     const int error = errno;
     socket.reset();
     errno = error;
   }
   return socket;
-}
-
-uint16_t bound_port(int socket) {
-  sockaddr_storage bound{};
-  socklen_t length = sizeof bound;
-  if (getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
-    fail_errno(errno, "cannot read the port of a socket");
-  }
-  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(bound).sin6_port
-                                           : reinterpret_cast<sockaddr_in&>(bound).sin_port);
 }
 
 }  // namespace
@@ -83,7 +72,7 @@ Fd listen_tcp(TcpAddress& address, const PortRange& ports) {
     for (const char* host : {"::", "0.0.0.0"}) {  // a system may have no IPv6
       Fd socket = try_listen({all ? host : address.host, static_cast<uint16_t>(port), ""});
       if (socket) {
-        address.port = bound_port(socket.get());
+        address.port = port_of(socket.get());
         return socket;
       }
       error = errno;
@@ -96,6 +85,36 @@ Fd listen_tcp(TcpAddress& address, const PortRange& ports) {
          ports.last, where);
   }
   fail_errno(error, fmt::format("cannot listen on {} port {}", where, last));
+}
+
+Fd listen_tcp(uint16_t port) {
+  TcpAddress everywhere{"", port, ""};
+  return listen_tcp(everywhere);
+}
+
+uint16_t port_of(int socket) {
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    fail_errno(errno, "cannot read the port of a socket");
+  }
+  return tcp_address(bound).port;
+}
+
+TcpAddress tcp_address(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "?";
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
+    return {text, ntohs(v4.sin_port), ""};
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text, sizeof text);
+  } else {
+    inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
+  }
+  return {text, ntohs(v6.sin6_port), ""};
 }
 
 std::string connect_problem(int error) {

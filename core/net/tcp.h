@@ -12,6 +12,8 @@
 #include "core/base/fd.h"
 #include "core/net/addresses.h"
 
+struct sockaddr_storage;
+
 namespace adaptdl {
 
 struct TcpAddress {
@@ -24,6 +26,11 @@ struct TcpAddress {
 // they are given, else at the address's port, or at any one that is free if that is 0. Fills in the
 // port. Throws Error.
 Fd listen_tcp(TcpAddress& address, const PortRange& ports = {});
+Fd listen_tcp(uint16_t port);  // at all addresses
+
+uint16_t port_of(int socket);  // that it is bound to. Throws Error
+// Host and port; IPv4 ones as such, although a socket for both families has them as IPv6 ones.
+TcpAddress tcp_address(const sockaddr_storage& address);
 
 // Connects to a host by each of its addresses: by the next one once those before have failed, or
 // have not answered for a quarter of a second, as many hosts have addresses that lead nowhere from

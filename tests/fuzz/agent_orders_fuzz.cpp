@@ -11,6 +11,7 @@
 #include "core/base/poll.h"
 #include "core/launch/hosts/agent.h"
 #include "core/net/stream.h"
+#include "core/net/tcp.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace adaptdl;

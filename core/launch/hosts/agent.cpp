@@ -121,16 +121,16 @@ class Agent {
         answers = host.port != 0 && follow(address, kShortConnect);
         continue;
       }
-      if (!may_lead()) continue;
+      if (!lead()) continue;
       follow(address, kConnectPatience);
       break;
     }
     if (!link_) look_elsewhere();
   }
 
-  // Whether a launcher of this host listens. One that has failed leaves the next attempt to others,
-  // which see that nothing listens here.
-  bool may_lead() {
+  // Starts a launcher on this host; whether one listens. One that has failed leaves the next
+  // attempt to others, which see that nothing listens here.
+  bool lead() {
     if (!options_.listener || Monotonic::now() < lead_again_at_) return false;
     if (successor_.running()) {
       if (!successor_.poll()) return true;

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <memory>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -22,26 +21,6 @@ void set_option(int socket, int level, int name, int value) {
   setsockopt(socket, level, name, &value, sizeof value);
 }
 
-// Listens on IPv4 and IPv6 addresses if the system has both.
-Fd try_listen(int family, uint16_t port) {
-  Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return fd;
-  set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  sockaddr_in6 six{};
-  sockaddr_in four{};
-  if (family == AF_INET6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  six.sin6_family = AF_INET6;
-  six.sin6_port = htons(port);
-  four.sin_family = AF_INET;
-  four.sin_port = htons(port);
-  const bool is_six = family == AF_INET6;
-  const auto* address =
-      is_six ? reinterpret_cast<const sockaddr*>(&six) : reinterpret_cast<const sockaddr*>(&four);
-  const auto size = static_cast<socklen_t>(is_six ? sizeof six : sizeof four);
-  if (::bind(fd.get(), address, size) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) fd.reset();
-  return fd;
-}
-
 }  // namespace
 
 TlsKey agent_key(const std::string& secret, const std::string& run) {
@@ -50,23 +29,6 @@ TlsKey agent_key(const std::string& secret, const std::string& run) {
 
 std::string run_secret(const std::string& secret, const std::string& run_id) {
   return to_hex(hmac_sha256(bytes_of(secret), bytes_of("adaptdl run\n" + run_id)));
-}
-
-Fd listen_tcp(uint16_t port) {
-  for (const int family : {AF_INET6, AF_INET}) {
-    if (Fd fd = try_listen(family, port)) return fd;
-  }
-  fail_errno(errno, fmt::format("cannot listen on TCP port {} for agents of other hosts", port));
-}
-
-uint16_t port_of(int listener) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    fail_errno(errno, "cannot find the port for agents");
-  }
-  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
-                                             : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
 Fd connect_tcp(const std::string& host, uint16_t port, TimePoint deadline) {

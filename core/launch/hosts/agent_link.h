@@ -79,10 +79,6 @@ TlsKey agent_key(const std::string& secret, const std::string& run);
 // The secret of a run's workers, which both sides compute without sending it. Hexadecimal.
 std::string run_secret(const std::string& secret, const std::string& run_id);
 
-// Nonblocking. Throws Error.
-Fd listen_tcp(uint16_t port);
-uint16_t port_of(int listener);
-
 // Connects to host (a name or an address); blocks. Throws Error, also at the deadline.
 Fd connect_tcp(const std::string& host, uint16_t port, TimePoint deadline);
 

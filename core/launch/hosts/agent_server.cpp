@@ -1,9 +1,7 @@
 #include "core/launch/hosts/agent_server.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <deque>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 
@@ -12,6 +10,7 @@
 #include "core/formats/json.h"
 #include "core/launch/run/run_folder.h"
 #include "core/net/socket.h"
+#include "core/net/tcp.h"
 
 namespace adaptdl::launch {
 
@@ -25,19 +24,6 @@ constexpr size_t kMostText = 100;           // bytes of what an agent says that 
 
 nlohmann::json frame(const char* type, MemberId member) {
   return {{"type", type}, {"member", member}};
-}
-
-// IPv4 ones as such, although the socket listens for both.
-std::string text_of(const sockaddr_storage& address) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address.ss_family == AF_INET) {
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text, sizeof text);
-    return text;
-  }
-  const in6_addr& six = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
-  inet_ntop(AF_INET6, &six, text, sizeof text);
-  const std::string mapped = "::ffff:";
-  return IN6_IS_ADDR_V4MAPPED(&six) ? std::string(text).substr(mapped.size()) : text;
 }
 
 }  // namespace
@@ -185,7 +171,8 @@ void AgentServer::accept_all() {
     }
     watch_peer(socket.get(), options_.silence);
     agents_.push_back(std::make_shared<Agent>(Stream(std::move(socket), key_, TlsSide::server),
-                                              Monotonic::now() + kJoinPatience, text_of(from)));
+                                              Monotonic::now() + kJoinPatience,
+                                              tcp_address(from).host));
   }
 }
 
@@ -347,7 +334,7 @@ void AgentServer::tell_roster() {
   for (const auto& agent : agents_) {
     if (!agent->here()) continue;
     roster_.shared = roster_.shared && agent->shares;
-    roster_.hosts.push_back({agent->id, agent->host, agent->address, agent->leads_at});
+    roster_.hosts.push_back({agent->id, agent->address, agent->leads_at});
   }
   if (!roster_.any_may_lead()) {  // nobody will ask
     if (may_train()) guarded_ = false;

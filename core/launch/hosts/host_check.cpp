@@ -24,7 +24,7 @@ class Probe {
   Probe(const SshClient& ssh, const std::string& host) {
     Pipe in, out;
     SpawnOptions options =
-        is_this_machine(host.substr(host.find('@') + 1))
+        is_this_machine(host)
             ? SpawnOptions{.argv = {"adaptdl", "__probe"}, .path = "/proc/self/exe"}
             : ssh.command(host, ssh.binary_folder() + "; exec \"$d/adaptdl\" __probe");
     options.new_process_group = true;
@@ -74,7 +74,7 @@ LinkMeasure measure(Host& from, const Host& to, Seconds time) {
 
 Host begin(const SshClient& ssh, const std::string& name, const Json& settings,
            const std::function<void(const std::string&)>& talk) {
-  if (!is_this_machine(name.substr(name.find('@') + 1))) {
+  if (!is_this_machine(name)) {
     ssh.bring_binary(name, [&] { talk(name + ": copying adaptdl to it"); });
   }
   Host host;

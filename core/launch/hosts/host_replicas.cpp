@@ -85,9 +85,10 @@ void HostReplicas::take(bool children) {
 void HostReplicas::hear(MemberId member, Worker& worker) {
   try {
     worker.channel.flush();
-    worker.open = worker.channel.drain([&](const nlohmann::json& message) {
-      const bool heard = post_({{"type", "say"}, {"member", member}, {"message", message}});
-      worker.memory.said(message, heard);
+    worker.open = worker.channel.drain([&](nlohmann::json message) {
+      const nlohmann::json said = {
+          {"type", "say"}, {"member", member}, {"message", std::move(message)}};
+      worker.memory.said(said["message"], post_(said));
     });
     if (!worker.open) post_({{"type", "closed"}, {"member", member}});
   } catch (const std::exception& error) {

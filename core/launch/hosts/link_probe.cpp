@@ -1,11 +1,11 @@
 #include "core/launch/hosts/link_probe.h"
 
-#include <algorithm>
 #include <sys/socket.h>
 
 #include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/median.h"
 #include "core/base/pipe.h"
 #include "core/base/poll.h"
 #include "core/base/system.h"
@@ -79,8 +79,7 @@ double median_latency(Stream& stream, Seconds time) {
     }
     times.push_back(since(sent).count());
   }
-  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-  return times[times.size() / 2];
+  return lower_median(std::move(times));
 }
 
 // The first quarter of the time is TCP's, to find how much the network takes.

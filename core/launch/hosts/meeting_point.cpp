@@ -62,7 +62,8 @@ bool is_this_machine(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), "0", &hints, &found) != 0) return false;
+  const std::string name = host.substr(host.find('@') + 1);
+  if (getaddrinfo(name.c_str(), "0", &hints, &found) != 0) return false;
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
   for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
     const Fd fd(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -16,7 +16,8 @@ inline constexpr uint16_t kMeetingPort = 29400;  // torchrun's default
 // "HOST", "HOST:PORT" or "[IPV6]:PORT". Throws UsageError.
 LauncherAddress parse_meeting_point(std::string_view text);
 
-// Whether a name or an address is this machine's. False also if it cannot be resolved.
+// Whether a name or an address is this machine's; "USER@HOST", as ssh has it, is HOST. False also
+// if it cannot be resolved.
 bool is_this_machine(const std::string& host);
 
 // The file for the key of this user's runs on several hosts.

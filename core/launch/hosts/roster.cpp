@@ -19,8 +19,7 @@ bool Roster::any_may_lead() const {
 nlohmann::json to_json(const Roster& roster) {
   Json hosts = Json::array();
   for (const Roster::Host& host : roster.hosts) {
-    hosts.push_back(
-        {{"id", host.id}, {"name", host.name}, {"address", host.address}, {"port", host.port}});
+    hosts.push_back({{"id", host.id}, {"address", host.address}, {"port", host.port}});
   }
   return {{"number", roster.number},
           {"run_id", roster.run_id},
@@ -36,9 +35,9 @@ Roster roster_from_json(const nlohmann::json& json, const char* what) {
   roster.shared = json_get<bool>(json, "shared", what);
   roster.size = json_get<int>(json, "size", what);
   for (const Json& host : json_get<std::vector<Json>>(json, "hosts", what)) {
-    roster.hosts.push_back(
-        {json_get<std::string>(host, "id", what), json_get<std::string>(host, "name", what),
-         json_get<std::string>(host, "address", what), json_get<uint16_t>(host, "port", what)});
+    roster.hosts.push_back({json_get<std::string>(host, "id", what),
+                            json_get<std::string>(host, "address", what),
+                            json_get<uint16_t>(host, "port", what)});
   }
   if (roster.size < static_cast<int>(roster.hosts.size()) || roster.size > kMostHosts) {
     fail("{}: {} hosts of {}", what, roster.hosts.size(), roster.size);

@@ -12,8 +12,7 @@ namespace adaptdl::launch {
 
 struct Roster {
   struct Host {
-    std::string id;    // AgentOptions::id
-    std::string name;  // for people
+    std::string id;  // AgentOptions::id
     std::string address;
     uint16_t port = 0;  // of that address, where it would lead the run; 0: it never does
   };

@@ -1,7 +1,6 @@
 #include "runtime/comm/cpu/link.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
@@ -40,27 +39,6 @@ struct AbstractName {
   }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
-
-struct Name {
-  std::string host;
-  uint16_t port = 0;
-};
-
-Name name_of(const sockaddr_storage& address) {
-  char text[INET6_ADDRSTRLEN] = "?";
-  if (address.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
-    return {text, ntohs(v4.sin_port)};
-  }
-  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {  // of a listener for both
-    inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text, sizeof text);
-  } else {
-    inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
-  }
-  return {text, ntohs(v6.sin6_port)};
-}
 
 Fd new_socket(int family) {
   Fd socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -226,7 +204,7 @@ std::string local_address(int socket) {
   sockaddr_storage local{};
   socklen_t length = sizeof local;
   if (getsockname(socket, reinterpret_cast<sockaddr*>(&local), &length) != 0) return "?";
-  return name_of(local).host;
+  return tcp_address(local).host;
 }
 
 std::string describe_socket(int fd) {
@@ -235,7 +213,7 @@ std::string describe_socket(int fd) {
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_length) != 0) return "?";
   if (local.ss_family == AF_UNIX) return "unix";
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &remote_length) != 0) return "tcp ?";
-  const Name here = name_of(local), there = name_of(remote);
+  const TcpAddress here = tcp_address(local), there = tcp_address(remote);
   return fmt::format("tcp {}:{} -> {}:{} via {}", here.host, here.port, there.host, there.port,
                      interface_of(here.host));
 }

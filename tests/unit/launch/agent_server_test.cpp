@@ -353,7 +353,7 @@ TEST_CASE("hosts that are lost at once may go on without the launcher, which the
 
 TEST_CASE("a launcher that takes over hears what the hosts have kept, until it leads") {
   const Roster before{
-      .number = 4, .run_id = "r", .size = 3, .hosts = {{"1", "a", "x", 1}, {"2", "b", "y", 1}}};
+      .number = 4, .run_id = "r", .size = 3, .hosts = {{"1", "x", 1}, {"2", "y", 1}}};
   Roster newer = before;
   newer.number = 5;
   Launcher launcher{.own_slots = 0, .before = before};

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/launch/hosts/agent_link.h"
+#include "core/net/tcp.h"
 
 using namespace adaptdl;
 using namespace adaptdl::launch;

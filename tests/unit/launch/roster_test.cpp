@@ -13,7 +13,7 @@ namespace {
 Roster roster_of(int agents, bool shared, uint16_t port = 1) {
   Roster roster{.number = 7, .run_id = "r", .shared = shared, .size = agents + 1, .hosts = {}};
   for (int i = 0; i < agents; ++i) {
-    roster.hosts.push_back({std::to_string(i), "host", "10.0.0.1", port});
+    roster.hosts.push_back({std::to_string(i), "10.0.0.1", port});
   }
   return roster;
 }
@@ -49,7 +49,7 @@ TEST_CASE("a roster as JSON") {
   CHECK(to_json(roster_from_json(json, "roster")) == json);
   for (const char* broken : {R"({})",
                              R"({"number":1,"run_id":"r","shared":true,"size":0,)"
-                             R"("hosts":[{"id":"a","name":"","address":"","port":1}]})",
+                             R"("hosts":[{"id":"a","address":"","port":1}]})",
                              R"({"number":1,"run_id":"r","shared":true,"size":5000,"hosts":[]})",
                              R"({"number":1,"run_id":"r","shared":true,"size":1,"hosts":[1]})"}) {
     CAPTURE(broken);

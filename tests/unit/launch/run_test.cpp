@@ -15,6 +15,7 @@
 #include "core/base/files.h"
 #include "core/base/system.h"
 #include "core/launch/hosts/agent.h"
+#include "core/net/tcp.h"
 #include "tests/unit/launch/test_run.h"
 
 using namespace adaptdl;
