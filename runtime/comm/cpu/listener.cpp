@@ -196,10 +196,14 @@ void Listener::Impl::place(Connections::iterator at) {
     }
   }
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.stream.fd(), nullptr);
-  if (found == expected_.end()) {
-    send_verdict(connection.stream, Status::stale, newest_);
-  } else if (hello.to != found->second->rank || hello.size != found->second->size) {
+  // This process's in that generation, which may have all its connections already.
+  std::optional<Place> place;
+  if (found != expected_.end()) place = found->second->place;
+  if (found == expected_.end() && hello.generation == newest_) place = newest_place_;
+  if (place && *place != Place{hello.to, hello.size}) {
     send_verdict(connection.stream, Status::wrong_place, newest_);
+  } else if (found == expected_.end()) {
+    send_verdict(connection.stream, Status::stale, newest_);
   } else {
     send_verdict(connection.stream, Status::ok, newest_);
     found->second->arrived.push_back({hello, std::move(connection.stream)});
@@ -228,8 +232,7 @@ int Listener::Impl::milliseconds_to_deadline(TimePoint now) const {
 std::shared_ptr<Listener::Impl::Expected> Listener::Impl::expect(uint64_t generation, uint32_t rank,
                                                                  uint32_t size) {
   auto expected = std::make_shared<Expected>();
-  expected->rank = rank;
-  expected->size = size;
+  expected->place = {rank, size};
   expected->event = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!expected->event) fail_errno(errno, "cannot wait for connections");
   std::lock_guard lock(mutex_);
@@ -239,6 +242,7 @@ std::shared_ptr<Listener::Impl::Expected> Listener::Impl::expect(uint64_t genera
   }
   any_ = true;
   newest_ = generation;
+  newest_place_ = expected->place;
   expected_[generation] = expected;
   for (auto at = connections_.begin(); at != connections_.end();) {
     const auto next = std::next(at);

@@ -40,9 +40,13 @@ class Listener::Impl {
     Hello hello;
     Stream stream;
   };
+  struct Place {
+    uint32_t rank = 0, size = 0;
+    bool operator==(const Place&) const = default;
+  };
   // What one connect() waits for.
   struct Expected {
-    uint32_t rank = 0, size = 0;
+    Place place;
     Fd event;  // readable when something has arrived
     std::vector<Arrival> arrived;
   };
@@ -83,6 +87,7 @@ class Listener::Impl {
   Connections connections_;
   std::map<uint64_t, std::shared_ptr<Expected>> expected_;
   uint64_t newest_ = 0;
+  Place newest_place_;
   bool any_ = false;  // newest_ is set
   uint64_t next_id_ = 16;
 

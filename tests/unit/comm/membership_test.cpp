@@ -14,6 +14,7 @@
 #include "core/net/tcp.h"
 #include "runtime/comm/cpu/endpoint.h"
 #include "runtime/comm/cpu/link.h"
+#include "tests/support/closed_port.h"
 #include "tests/unit/comm/group.h"
 
 using namespace adaptdl;
@@ -320,8 +321,7 @@ TEST_CASE("another secret is refused") {
 
 TEST_CASE("a host is reached by the address at which that member answers") {
   Listeners listeners(many_hosts(3));
-  TcpAddress closed{"127.0.0.1", 0, "lo"};
-  listen_tcp(closed);  // nobody listens there any more
+  const adaptdl::testing::ClosedPort closed;
   auto other = listeners.endpoints[2]["tcp"][0];
   auto& tcp = listeners.endpoints[0]["tcp"];
   const auto refused =
@@ -345,6 +345,15 @@ TEST_CASE("a host is reached by the address at which that member answers") {
                                     host_name(), closed.port, closed.port)
                             .c_str()),
       Unreachable);
+}
+
+TEST_CASE("a member that is connected already is not taken for another at its address") {
+  Listeners first(many_hosts(2)), second({"host2", "host3"});
+  in_threads(2, [&](int rank) { first.connect(rank); });
+  // That rank 1 had its place in this generation, and has left it.
+  auto& tcp = second.endpoints[0]["tcp"];
+  tcp.insert(tcp.begin(), first.endpoints[1]["tcp"][0]);
+  in_threads(2, [&](int rank) { second.connect(rank)->barrier(); });
 }
 
 TEST_CASE("connect gives up at the deadline, when aborted, and when a member is gone") {

@@ -18,7 +18,7 @@ using namespace adaptdl::comm::testing;
 namespace {
 
 struct Board {
-  std::atomic<int> apart, wired, listening, good;
+  std::atomic<int> apart, wired, up, listening, good;
   struct Member {
     char endpoint[2048];
     char links[2048];
@@ -77,6 +77,8 @@ void host(Board& board, int number, const std::string& interface) {
     sh("ip link set " + letter + cable + " up");
   }
   sh("ip link set lo up");
+  ++board.up;
+  if (!wait_until([&] { return board.up == 2; })) _exit(1);  // a cable of one end carries nothing
   std::vector<pid_t> children;
   for (int rank = 2 * number; rank < 2 * number + 2; ++rank) {
     const pid_t child = fork();

@@ -6,6 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/net/addresses.h"
+#include "tests/support/closed_port.h"
+#include "tests/support/closed_port.h"
 
 using namespace adaptdl;
 
@@ -90,12 +92,14 @@ TEST_CASE("a listener takes a free port of its range") {
 }
 
 TEST_CASE("a host is reached by the address that answers, whatever the others do") {
-  TcpAddress closed{"127.0.0.1", 0, "lo"};
-  listen_tcp(closed);  // nobody listens there any more
+  const testing::ClosedPort closed;
   TcpAddress open{"", 0, ""};
   const Fd listener = listen_tcp(open);
   const Silent silent;
-  Dialling dialling({silent.address, closed, {"127.0.0.1", open.port, "lo"}, silent.address});
+  Dialling dialling({silent.address,
+                     {"127.0.0.1", closed.port, "lo"},
+                     {"127.0.0.1", open.port, "lo"},
+                     silent.address});
   const auto found = dialling.next(in(std::chrono::seconds(10)));
   REQUIRE(found);
   CHECK(found->which == 2);
@@ -112,9 +116,8 @@ TEST_CASE("a host is reached by the address that answers, whatever the others do
 }
 
 TEST_CASE("dialling ends when nothing is left, and when it is cancelled") {
-  TcpAddress closed{"127.0.0.1", 0, "lo"};
-  listen_tcp(closed);
-  Dialling refused({closed});
+  const testing::ClosedPort closed;
+  Dialling refused({{"127.0.0.1", closed.port, "lo"}});
   CHECK(!refused.next(in(std::chrono::seconds(10))));
   CHECK(refused.exhausted());
   CHECK(Dialling({}).exhausted());
