@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <thread>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -23,11 +24,12 @@ constexpr auto kPatience = std::chrono::seconds(10);
 constexpr size_t kMostBytes = 8u << 10;  // each `start` among them is a process
 
 // Accepts one agent, sends it `bytes` and no more, and reads until it closes the connection.
-void launcher(int listener, std::string_view bytes) {
+void launcher(Fd listener, std::string_view bytes) {
   const TimePoint deadline = Monotonic::now() + kPatience;
-  std::vector<pollfd> comes{{listener, POLLIN, 0}};
+  std::vector<pollfd> comes{{listener.get(), POLLIN, 0}};
   poll_until(comes, deadline);
-  Fd socket(::accept(listener, nullptr, nullptr));
+  Fd socket(::accept(listener.get(), nullptr, nullptr));
+  listener.reset();  // the next attempt is refused at once
   if (!socket) return;
   Stream stream(std::move(socket), agent_key("secret", "run"), TlsSide::server);
   bool asked = false;  // only then may a server send
@@ -60,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     bytes = fuzz_frame(R"({"type":"joined","protocol":4,"run_id":"1"})") + bytes;
   bytes += fuzz_frame(R"({"type":"end","exit":3})");
 
-  const Fd listener = listen_tcp(0);
+  Fd listener = listen_tcp(0);
   AgentOptions options;
   options.run.name = "run";
   options.run.program = "program";
@@ -69,8 +71,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.run.hosts = HostsOptions{.secret = "secret"};
   options.run.log_dir = join_path(folder.path(), "logs");
   options.host = "h";
-  options.find_launcher = [&] { return LauncherAddress{"127.0.0.1", port_of(listener.get())}; };
-  std::thread other([&] { launcher(listener.get(), bytes); });
+  bool found = false;
+  options.find_launcher = [&, port = port_of(listener.get())] {
+    if (std::exchange(found, true)) raise(SIGTERM);  // the only one was not followed
+    return LauncherAddress{"127.0.0.1", port};
+  };
+  std::thread other([&] { launcher(std::move(listener), bytes); });
   run_agent(options, [&](const std::string& text) {
     // It would look for another launcher.
     if (text.starts_with("invalid message") || text.starts_with("lost the connection") ||
