@@ -7,7 +7,6 @@
 #include "core/base/error.h"
 #include "core/net/addresses.h"
 #include "tests/support/closed_port.h"
-#include "tests/support/closed_port.h"
 
 using namespace adaptdl;
 
