@@ -167,7 +167,8 @@ class Connecting {
     throw Unreachable(
         fmt::format("{} on {} cannot reach {} on {}: {}", name(options_.rank),
                     endpoint(options_.rank).name, name(rank), endpoint(rank).name,
-                    addresses.empty() ? "it does not listen on TCP" : dialling.problems()));
+                    addresses.empty() ? "it does not listen on TCP" : dialling.problems()),
+        rank);
   }
 
   void note_use(int socket, int rank, const TcpAddress& there) {

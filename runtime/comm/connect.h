@@ -78,7 +78,8 @@ struct GroupOptions {
 
 // What this host has tried, and what came of each address: a sentence for people.
 struct Unreachable : Error {
-  using Error::Error;
+  Unreachable(const std::string& what, int to) : Error(what), rank(to) {}
+  int rank;  // whom
 };
 
 // Blocks until every member has called connect() for the same generation and this member's links

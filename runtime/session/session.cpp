@@ -323,7 +323,7 @@ void Session::connect_loop() {
     options.deadline = Monotonic::now() + std::chrono::seconds(kConnectTimeoutSeconds);
     std::unique_ptr<comm::Communicator> connected;
     std::string problem;
-    bool unreachable = false;
+    std::optional<json> unreachable;
     if (options.rank >= 0 && options.endpoints.size() > 1) {
       connect_abort_ = std::make_unique<comm::AbortSignal>();
       options.abort = connect_abort_.get();
@@ -333,7 +333,7 @@ void Session::connect_loop() {
         connected = comm::connect(*listener_, options);
       } catch (const comm::Unreachable& error) {
         problem = error.what();
-        unreachable = true;
+        unreachable = target.at("members").at(static_cast<size_t>(error.rank)).at("member");
       } catch (const Error& error) {
         problem = error.what();
       }
@@ -343,12 +343,11 @@ void Session::connect_loop() {
     changed_.wait(lock, [this] { return quit_ || !offered_; });
     if (generation != newest_) continue;  // overtaken
     if (!problem.empty()) {
+      json lost = {
+          {"type", "lost"}, {"generation", generation}, {"reason", problem}, {"connecting", true}};
+      if (unreachable) lost["unreachable"] = *unreachable;
       lock.unlock();
-      send({{"type", "lost"},
-            {"generation", generation},
-            {"reason", problem},
-            {"connecting", true},
-            {"unreachable", unreachable}});
+      send(lost);
       lock.lock();
       continue;
     }

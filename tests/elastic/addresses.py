@@ -88,6 +88,43 @@ def unreachable(folder, draw):
         stop(run)
 
 
+def part(site):
+    """Two of three hosts lose each other, not the launcher: the newer one does not go on. Returns
+    the run and the other hosts'."""
+    run = site.run(0)
+    others = []
+    for host in (1, 2):
+        others.append(site.run(host))
+        run.wait_replicas(host + 1)
+    run.wait_steps_more(3)
+    site.network.refuse_between([1], [2])
+    run.wait_replicas(2)
+    run.says("takes no part for 60 s: it and others do not reach each other")
+    run.wait_steps_more(3)
+    return run, others
+
+
+def parted(folder, draw):
+    """The others train, and no step is lost."""
+    with Site(folder, 3) as site:
+        run, others = part(site)
+        run.check_steps()
+        check(not run.of("resume"), "from a checkpoint")
+        stop(run, *others)
+
+
+def meets_again(folder, draw):
+    """The host is tried again when the network has healed."""
+    with Site(folder, 3) as site:
+        run, others = part(site)
+        site.network.heal()
+        run.says("is tried again")
+        run.wait_replicas(3)
+        run.wait_steps_more(3)
+        run.check_steps()
+        stop(run, *others)
+
+
 def ipv6(folder, draw):
     """Everything by IPv6."""
     with Site(folder, 2) as site:
@@ -102,4 +139,4 @@ def ipv6(folder, draw):
         stop(run, other)
 
 
-main(chosen, unreachable, ipv6)
+main(chosen, unreachable, parted, meets_again, ipv6)

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 #include <signal.h>
 #include <sys/socket.h>
 
 #include "core/base/error.h"
 #include "core/base/poll.h"
+#include "core/base/system.h"
 #include "core/formats/json.h"
 #include "core/launch/run/run_folder.h"
 #include "core/net/socket.h"
@@ -390,6 +392,18 @@ int AgentServer::hosts() const {
   return (options_.slots > 0 ? 1 : 0) +
          static_cast<int>(
              std::ranges::count_if(agents_, [](const auto& agent) { return agent->here(); }));
+}
+
+std::vector<AgentServer::Host> AgentServer::all_hosts() const {
+  std::vector<Host> all;
+  if (options_.slots > 0) {
+    all.push_back({host_name(), Slots(static_cast<size_t>(options_.slots))});
+    std::iota(all.back().slots.begin(), all.back().slots.end(), 0);
+  }
+  for (const auto& agent : agents_) {
+    if (agent->here()) all.push_back({agent->host, agent->slots});
+  }
+  return all;
 }
 
 int AgentServer::hosts_of_before() const {

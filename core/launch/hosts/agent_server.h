@@ -46,6 +46,11 @@ class AgentServer {
   void serve();
 
   int hosts() const;  // that belong to the run now, this one included if replicas run on it
+  struct Host {
+    std::string name;
+    Slots slots;
+  };
+  std::vector<Host> all_hosts() const;  // those, this one first
 
   // Whether those hosts may train: else those that were lost may do so without this launcher.
   bool may_train() const { return !guarded_ || hosts() >= enough_with_launcher(settled_); }

@@ -21,8 +21,8 @@
 //   lost       {generation, reason, connecting, unreachable}: the communicator of that generation
 //              broke; waiting for the next. With `connecting` true: its links never came up; this
 //              member stays in its previous generation, and continues to train if it did.
-//              unreachable: because no address of another host answers, as the sentence `reason`
-//              says.
+//              unreachable: the member on another host none of whose addresses answers, as the
+//              sentence `reason` says; omitted if it was something else.
 //   waiting    {generation, waiting}: in a step of that generation this member has been waiting for
 //              others for a second or more (again after any progress); false: no longer.
 //   saving     {saving}: from rank 0: it writes the best model so far or, at the end of training,

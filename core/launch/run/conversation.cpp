@@ -26,8 +26,11 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
     said_switched(view, id, generation(), now);
     stream.advance(view);
   } else if (type == "lost") {
+    if (message.contains("unreachable")) {
+      said_cut(view, id, message["unreachable"].get<MemberId>(), generation(), now);
+      on_unreachable(message);
+    }
     said_lost(view, id, generation(), message.value("connecting", false), now);
-    if (message.value("unreachable", false)) on_unreachable(message);
     stream.advance(view);
   } else if (type == "waiting") {
     replica.waits_in = message.at("waiting").get<bool>() ? generation() : 0;

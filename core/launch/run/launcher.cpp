@@ -96,7 +96,7 @@ void Launcher::wait() {
   control_.add_waits(waits);
   replicas_.add_waits(waits);
   TimePoint until = std::min({deadline_.value_or(TimePoint::max()), control_.deadline(),
-                              replicas_.deadline(), end_.deadline()});
+                              replicas_.deadline(), end_.deadline(), cut_hosts_.deadline(view_)});
   if (hung_.counting()) {
     const auto look = std::chrono::duration_cast<Monotonic::duration>(HangWatch::kLook);
     until = std::min(until, Monotonic::now() + look);
@@ -122,6 +122,7 @@ bool Launcher::take_signals() {
 void Launcher::decide_all() {
   deadline_.reset();
   if (gathers()) return;
+  part_cut_hosts();
   if (view_.finished && !end_.is("finished")) end_.begin({.result = "finished", .exit = 0});
   while (end_.members_matter() && !waits_for_hosts() && !lacks_hosts()) {
     const Decision decision = decide(Monotonic::now(), view_, rendezvous_);
@@ -234,6 +235,7 @@ AgentServer::Events Launcher::host_events() {
           [this](const AgentServer::Slots& slots, const std::string& host, const std::string& why) {
             report_.talk(fmt::format("host {} {}", host, why));
             for (const int slot : slots) std::erase(rendezvous_.slots, slot);
+            cut_hosts_.forget(slots.front());
             set_host_slots();
           },
           options_.succeeds
@@ -296,6 +298,38 @@ bool Launcher::lacks_hosts() {
   if (reason_ != reason) report_.talk(reason);
   reason_ = reason;
   return true;
+}
+
+void Launcher::part_cut_hosts() {
+  if (!options_.hosts || !end_.members_matter()) return;
+  const std::vector<AgentServer::Host> hosts = replicas_.agents().all_hosts();
+  const auto number = [&](const Member& member) {
+    const auto holds = [&](const auto& host) {
+      return std::ranges::count(host.slots, member.slots.front()) != 0;
+    };
+    const auto found = std::ranges::find_if(hosts, holds);
+    return found == hosts.end() ? -1 : found->slots.front();
+  };
+  const TimePoint now = Monotonic::now();
+  const std::vector<int> out = cut_hosts_.leave_out(view_, now, number);
+  const std::vector<int> again = cut_hosts_.pause_over(now);
+  for (const AgentServer::Host& host : hosts) {
+    const int first = host.slots.front();
+    if (std::ranges::count(out, first) != 0) {
+      report_.talk(
+          fmt::format("host {} takes no part for {:.0f} s: it and others do not reach each "
+                      "other, though all of them reach this launcher",
+                      host.name, cut_hosts_.pause(first).count()));
+      for (const int slot : host.slots) std::erase(rendezvous_.slots, slot);
+      for (const Member& member : std::vector<Member>(view_.members)) {
+        if (number(member) == first) parted(view_, member.id, now);
+      }
+    } else if (std::ranges::count(again, first) != 0) {
+      report_.talk(fmt::format("host {} is tried again", host.name));
+      rendezvous_.slots.insert(rendezvous_.slots.end(), host.slots.begin(), host.slots.end());
+    }
+  }
+  if (!out.empty() || !again.empty()) set_host_slots();
 }
 
 // Before its first replica, and when it has lost all, a run waits for as many hosts as it needs.

@@ -12,6 +12,7 @@
 #include "core/launch/io/run_report.h"
 #include "core/launch/io/run_requests.h"
 #include "core/launch/run/conversation.h"
+#include "core/launch/run/cut_hosts.h"
 #include "core/launch/run/event_stream.h"
 #include "core/launch/run/failures.h"
 #include "core/launch/run/hung_replicas.h"
@@ -50,6 +51,7 @@ class Launcher : private RunControl {
   AgentServer::Events host_events();
   bool waits_for_hosts();
   bool lacks_hosts();
+  void part_cut_hosts();
 
   // In the place of a launcher that is lost: gathers its hosts and their replicas.
   void on_kept(std::unique_ptr<Replica> replica, const nlohmann::json& generations);
@@ -81,6 +83,7 @@ class Launcher : private RunControl {
   std::string reason_;                 // of the newest decision
   size_t next_replicas_at_ = 0;
   std::optional<TimePoint> gathers_since_;
+  CutHosts cut_hosts_;
   std::optional<int> asked_for_;  // replicas; of several hosts there may be fewer slots
 };
 

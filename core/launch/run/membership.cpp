@@ -56,6 +56,8 @@ void take_force(View& view, uint64_t number, TimePoint now) {
   view.formed = true;
   std::erase_if(view.announced, [&](const Generation& g) { return g.number <= number; });
   if (view.pending && *view.pending < number) view.pending.reset();
+  std::erase_if(view.cuts,
+                [&](const Cut& cut) { return next.holds(cut.from) && next.holds(cut.to); });
   // It may have been given up because a newcomer died after its members had agreed to switch.
   const bool member_dead = std::any_of(next.members.begin(), next.members.end(), [&](MemberId id) {
     const Member* member = view.find(id);
@@ -191,11 +193,32 @@ void said_lost(View& view, MemberId id, uint64_t number, bool connecting, TimePo
   }
 }
 
+void said_cut(View& view, MemberId id, MemberId to, uint64_t number, TimePoint now) {
+  const Generation* generation = view.generation(number);
+  if (generation == nullptr || number <= view.current.number) return;
+  for (const MemberId each : {id, to}) {
+    const Member* member = view.find(each);
+    if (member == nullptr || member->state == MemberState::gone || !generation->holds(each)) return;
+  }
+  const auto known = std::ranges::find_if(
+      view.cuts, [&](const Cut& cut) { return cut.from == id && cut.to == to; });
+  if (known != view.cuts.end()) {
+    known->heard = now;
+  } else {
+    view.cuts.push_back({id, to, generation->issued, now});
+  }
+}
+
 void said_leaving(View& view, MemberId id, TimePoint now) {
   Member* member = view.find(id);
   if (member == nullptr || member->state == MemberState::gone || member->leaving) return;
   member->leaving = true;
   member->since = now;
+}
+
+void parted(View& view, MemberId id, TimePoint now) {
+  said_leaving(view, id, now);
+  view.link_breakdowns = 0;
 }
 
 void said_bye(View& view, MemberId id, bool finished, TimePoint now) {
@@ -258,6 +281,8 @@ void reaped(View& view, MemberId id) {
   std::erase_if(view.members, [&](const Member& member) {
     return member.id == id && member.state == MemberState::gone;
   });
+  if (view.find(id) != nullptr) return;
+  std::erase_if(view.cuts, [id](const Cut& cut) { return cut.from == id || cut.to == id; });
 }
 
 void step_finished(View& view, TimePoint now) {

@@ -50,6 +50,13 @@ struct Generation {
   bool holds(MemberId id) const;
 };
 
+// Two members of which one could not reach the other, at any of its addresses.
+struct Cut {
+  MemberId from = 0, to = 0;
+  TimePoint since;  // at the latest; until now they have not
+  TimePoint heard;  // the last time
+};
+
 // All known facts. Changed only by the functions below, apply() and set_target().
 struct View {
   std::vector<Member> members;        // in order of id
@@ -73,6 +80,7 @@ struct View {
   TimePoint breakdown_at = TimePoint::min();
   int link_breakdowns = 0;  // in which links broke and nobody died, in a row without a step, too
   TimePoint links_break_since;  // the first of them
+  std::vector<Cut> cuts;        // none of members that train together since then
   int failed_newcomers = 0;     // in a row without one that joined and stayed
   TimePoint newcomer_failed_at = TimePoint::min();
   TimePoint retry_at;  // no newcomer is started or admitted before
@@ -102,7 +110,11 @@ void said_connected(View& view, MemberId id, uint64_t number);
 void said_switched(View& view, MemberId id, uint64_t number, TimePoint now);
 // `connecting`: the links never came up, and the sender is still in its previous generation.
 void said_lost(View& view, MemberId id, uint64_t number, bool connecting, TimePoint now);
+// Besides, it was `to` that it could not reach. Before said_lost().
+void said_cut(View& view, MemberId id, MemberId to, uint64_t number, TimePoint now);
 void said_leaving(View& view, MemberId id, TimePoint now);
+// As if it had said so; it is the one whose links broke, so that the others need not wait longer.
+void parted(View& view, MemberId id, TimePoint now);
 void said_bye(View& view, MemberId id, bool finished, TimePoint now);
 void died(View& view, MemberId id, TimePoint now);
 // The death of that member is no failure after all: what caused it will not happen again. Before
