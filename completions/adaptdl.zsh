@@ -11,7 +11,7 @@ _adaptdl_commands() {
   local -a commands
   commands=(
     'run:Train, or run any command, on this machine with any number of replicas'
-    'torchrun:Run a torchrun command line on this machine'
+    'torchrun:Run a torchrun command line, on one machine or several'
     'init:Write a working example\: an archive or a C++ program, with its data'
     'inspect:Show the contents of a training archive or a checkpoint'
     'export:Convert a trained model'\''s weights to safetensors or a state_dict'
@@ -457,15 +457,17 @@ _adaptdl() {
     '--log-dir[Folder in which the run'\''s folder NAME.run with the replicas'\'' logs is made. Default\: the current folder.]:DIR:_files -/' \
     '--role[ROLE_NAME of the replicas.]:NAME: ' \
     '--virtual-local-rank[Show each replica one GPU only, that of its rank, with LOCAL_RANK 0.]' \
-    '--nnodes[Number of machines; only 1 is possible.]:N|MIN\:MAX: ' \
-    '--node-rank[Rank of this machine; only 0 is possible.]:N: ' \
+    '--nnodes[Number of hosts, each with --nproc-per-node replicas; run the same command on each. The replicas start when MIN are there.]:N|MIN\:MAX: ' \
+    '--rdzv-endpoint[With --nnodes\: the host that leads the run, and a free port on it, by default 29400.]:HOST\[\:PORT\]: ' \
+    '--master-addr[Without --rdzv-endpoint\: the host that leads the run.]:HOST: ' \
+    '--node-rank[With --nnodes\: 0 leads, whatever the name of this host; others do not. Default\: the host that --rdzv-endpoint names leads.]:N: ' \
+    '--rdzv-key[With --nnodes\: the key that all hosts of a run must have, made if there is none. Default\: hosts.key in adaptdl'\''s configuration folder.]:FILE:_files' \
+    '--host-timeout[On several hosts\: one that is silent for so long is lost.]:SECONDS: ' \
     '--master-port[MASTER_PORT of the replicas; 0\: a free port, another for each start.]:PORT: ' \
-    '--rdzv-id[TORCHELASTIC_RUN_ID of the replicas. Default\: the run'\''s name.]:NAME: ' \
+    '--rdzv-id[TORCHELASTIC_RUN_ID of the replicas, and on several hosts the run'\''s name. Default\: the run'\''s name.]:NAME: ' \
     '--standalone[Accepted; has no effect here.]' \
     '--rdzv-backend[Accepted; has no effect here.]:VALUE: ' \
-    '--rdzv-endpoint[Accepted; has no effect here.]:VALUE: ' \
     '--rdzv-conf[Accepted; has no effect here.]:VALUE: ' \
-    '--master-addr[Accepted; has no effect here.]:VALUE: ' \
     '--local-addr[Accepted; has no effect here.]:VALUE: ' \
     '--monitor-interval[Accepted; has no effect here.]:VALUE: ' \
     '--start-method[Accepted; has no effect here.]:VALUE: ' \

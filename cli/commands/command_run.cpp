@@ -5,9 +5,11 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <memory>
+#include <optional>
 #include <unistd.h>
 
 #include "cli/commands/run_events.h"
+#include "cli/commands/run_hosts.h"
 #include "cli/frame/output.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
@@ -19,7 +21,6 @@
 #include "core/base/system.h"
 #include "core/base/text.h"
 #include "core/launch/client.h"
-#include "core/launch/hosts/parallel_task.h"
 #include "core/launch/paths.h"
 
 namespace adaptdl::cli {
@@ -31,9 +32,8 @@ constexpr int64_t kMostLog = int64_t{1} << 30;        // of a replica, and as mu
 
 // Of training archives only, and of commands only.
 constexpr const char* kArchiveFlags[] = {
-    "replicas-at",  "set",         "from",          "evaluate",      "hang-timeout", "fresh",
-    "output",       "step-events", "plain-links",   "rdzv-endpoint", "node-rank",    "rdzv-key",
-    "host-timeout", "spares",      "deterministic", "interface",     "advertise",    "ports"};
+    "replicas-at", "set",         "from",   "evaluate",      "hang-timeout", "fresh",     "output",
+    "step-events", "plain-links", "spares", "deterministic", "interface",    "advertise", "ports"};
 constexpr const char* kCommandFlags[] = {"grace", "tee", "redirects", "local-ranks-filter", "role"};
 
 // Variables that we set only if the user has not.
@@ -151,12 +151,10 @@ void check_run_flags(const Arguments& arguments, bool command) {
       throw UsageError(fmt::format("--{}: only for {}; {}.", flag, whose, instead));
     }
   };
-  for (const char* flag : {"nnodes", "hosts"}) {
-    if (!command || !arguments.given(flag)) continue;
+  if (command && arguments.given("hosts")) {
     throw UsageError(
-        fmt::format("--{}: only for training archives; commands run on this machine only. "
-                    "PyTorch's torchrun starts them on several.",
-                    flag));
+        "--hosts: only for training archives; type a command on each host, with --nnodes and "
+        "--rdzv-endpoint.");
   }
   if (command) {
     refuse(kArchiveFlags, "training archives", "give a command its arguments after --");
@@ -178,8 +176,12 @@ std::string command_name(const std::vector<std::string>& words) {
       break;
     }
   }
+  return valid_run_name(title);
+}
+
+std::string valid_run_name(const std::string& text) {
   std::string name;
-  for (const char c : title) {
+  for (const char c : text) {
     const bool letter = std::isalnum(static_cast<unsigned char>(c)) != 0;
     if (name.empty() && !letter) continue;
     name += letter || c == '.' || c == '_' || c == '-' ? c : '-';
@@ -262,13 +264,7 @@ launch::CommandOptions command_options(const Arguments& arguments) {
   return options;
 }
 
-int run_as_command(const Arguments& arguments, launch::CommandOptions options) {
-  if (const auto task = launch::parallel_task(); task && !arguments.given("nnodes")) {
-    throw UsageError(fmt::format(
-        "a command's replicas are on one machine, but {} starts this {} times: start it once, or "
-        "with --nnodes 1 several runs that have nothing to do with each other.",
-        task->starter, task->count));
-  }
+int run_as_command(const Arguments& arguments, launch::CommandOptions options, bool hosts) {
   raise_descriptor_limit();  // each replica needs some
   if (const int code = refuse_program(options.program)) return code;
   check_folders(options);
@@ -291,7 +287,12 @@ int run_as_command(const Arguments& arguments, launch::CommandOptions options) {
     talk(fmt::format("adaptdl: run {}: checkpoints in {}, logs in {}", options.name,
                      options.checkpoint_dir, options.log_dir));
   }
+  launch::RunOptions shared;
+  std::optional<HostOfRun> host;
+  if (hosts) host = host_of_command(arguments, options, shared, talk_to);
+  if (host && !host->leads) return run_host(*host, shared, &options, talk_to);
   const int code = launch::run_command(options, sinks, talk_to);
+  if (host && host->folder) host->folder->end(code);
   if (code == 0) return stream->broken() ? static_cast<int>(ExitCode::error) : 0;
   const bool stopped = code > 128 && code < 128 + 32;
   if (!stopped && !quiet) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// A command as a data-parallel job on this machine: `adaptdl run -- CMD` and `adaptdl torchrun`.
+// A command as a data-parallel job: `adaptdl run -- CMD` and `adaptdl torchrun`.
 
 #include <string>
 #include <vector>
@@ -21,6 +21,9 @@ launch::CommandOptions command_options(const Arguments& arguments);
 // "python3 -u src/train.py" is train. Always valid.
 std::string command_name(const std::vector<std::string>& words);
 
+// The text with what a run's name may not have replaced; "command" if nothing is left.
+std::string valid_run_name(const std::string& text);
+
 // Completes the options with the folders in `base`, the run's files, and the variables of our
 // environment that win over what we set. `log_dir`, `checkpoint_dir`: instead of those in `base`,
 // unless "". Requires: name.
@@ -33,7 +36,8 @@ launch::ConsoleOptions console_options(const std::string& redirects, const std::
                                        const std::string& only, bool prefix_all, bool json);
 
 // Runs it, and prints what happens. The exit code: that of the program that failed first, 127 if it
-// is not found, 126 if it cannot be executed, else as run_command().
-int run_as_command(const Arguments& arguments, launch::CommandOptions options);
+// is not found, 126 if it cannot be executed, else as run_command(). `hosts`: the flags may put it
+// on several hosts; else they are not looked at.
+int run_as_command(const Arguments& arguments, launch::CommandOptions options, bool hosts = true);
 
 }  // namespace adaptdl::cli

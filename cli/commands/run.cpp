@@ -67,7 +67,7 @@ int run_run(const Arguments& arguments) {
     options.on_hints = [&](const Json& newest) { hints->post(newest); };
   } else {
     host = host_of_run(arguments, options, talk_to);
-    if (host && !host->leads) return run_host(*host, options, talk_to);
+    if (host && !host->leads) return run_host(*host, options, nullptr, talk_to);
     if (const std::string advice = launch::unused_nodes(); !host && !advice.empty()) {
       talk_to(advice);
     }

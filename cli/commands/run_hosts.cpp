@@ -64,13 +64,29 @@ std::map<std::string, std::string> terms_of(const launch::RunOptions& options) {
           {"--plain-links", options.plain_links ? "given" : "absent"}};
 }
 
+std::map<std::string, std::string> terms_of(const launch::CommandOptions& options) {
+  std::vector<std::string> words{options.program};
+  words.insert(words.end(), options.arguments.begin(), options.arguments.end());
+  return {{"version of adaptdl", version()},
+          {"command", listed(words)},
+          {"device", options.gpus > 0 ? "gpu" : "cpu"}};
+}
+
+// torchrun has another flag for it, too.
+std::string endpoint_of(const Arguments& arguments) {
+  const std::string endpoint = arguments.text("rdzv-endpoint");
+  return endpoint.empty() ? arguments.text("master-addr") : endpoint;
+}
+
 std::string line_of(int fd) {
   std::string line;
   for (char c = 0; ::read(fd, &c, 1) == 1 && c != '\n' && line.size() < kLongestKey;) line += c;
   return line;
 }
 
-ReplicaRange nodes_of(const std::string& text) {
+ReplicaRange nodes_of(const Arguments& arguments, const std::optional<launch::ParallelTask>& task) {
+  if (task && !arguments.given("nnodes")) return {task->count, task->count};
+  const std::string text = arguments.text("nnodes");
   try {
     return parse_replica_range(text, "--nnodes", {.least = 1, .most = launch::kMostHosts});
   } catch (const Error&) {
@@ -240,13 +256,17 @@ std::shared_ptr<Fd> listener_to_lead(uint16_t port, const launch::RunOptions& op
 
 }  // namespace
 
-std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOptions& options,
-                                     const launch::Talk& talk) {
+bool on_several_hosts(const Arguments& arguments) {
+  return arguments.given("hosts") || *nodes_of(arguments, launch::parallel_task()).max > 1;
+}
+
+namespace {
+
+std::optional<HostOfRun> host_of(const Arguments& arguments, launch::RunOptions& options,
+                                 const launch::CommandOptions* command, const launch::Talk& talk) {
   const auto task = launch::parallel_task();
-  const bool all_tasks = task && !arguments.given("nnodes");
-  const ReplicaRange nodes =
-      all_tasks ? ReplicaRange{task->count, task->count} : nodes_of(arguments.text("nnodes"));
-  if (!arguments.given("hosts") && *nodes.max == 1) {
+  const ReplicaRange nodes = nodes_of(arguments, task);
+  if (!on_several_hosts(arguments)) {
     for (const char* flag : {"rdzv-endpoint", "node-rank", "rdzv-key", "host-timeout", "interface",
                              "advertise", "ports"}) {
       if (!arguments.given(flag)) continue;
@@ -267,14 +287,14 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
   hosts.least = nodes.min;
   hosts.most = *nodes.max;
   hosts.silence = Seconds(static_cast<double>(arguments.integer("host-timeout")));
-  hosts.terms = terms_of(options);
+  hosts.terms = command != nullptr ? terms_of(*command) : terms_of(options);
   auto lost = launch::take_succession();
   if (lost) {
     succeed(std::move(*lost), task, host, options, hosts);
   } else if (arguments.given("hosts")) {
     lead_by_ssh(arguments, options.reach, host, hosts);
-  } else if (arguments.given("rdzv-endpoint")) {
-    meet_at(arguments.text("rdzv-endpoint"), arguments, host, hosts, talk);
+  } else if (const std::string endpoint = endpoint_of(arguments); !endpoint.empty()) {
+    meet_at(endpoint, arguments, host, hosts, talk);
     find_successor(options.checkpoint_dir, host, hosts, talk);
   } else {
     meet_in_folder(arguments, options, task, host, hosts);
@@ -287,6 +307,30 @@ std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOpti
   const PortRange& ports = options.reach.ports;
   check_ports(ports, hosts.slots, ports.first <= port && port <= ports.last);
   options.hosts = std::move(hosts);
+  return host;
+}
+
+}  // namespace
+
+std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOptions& options,
+                                     const launch::Talk& talk) {
+  return host_of(arguments, options, nullptr, talk);
+}
+
+std::optional<HostOfRun> host_of_command(const Arguments& arguments,
+                                         launch::CommandOptions& command,
+                                         launch::RunOptions& options, const launch::Talk& talk) {
+  options.name = command.name;
+  options.replicas = command.replicas;
+  options.gpus = command.gpus;
+  options.checkpoint_dir = command.checkpoint_dir;
+  options.grace_s = command.grace_s;
+  auto host = host_of(arguments, options, &command, talk);
+  if (!host) return host;
+  command.hosts = options.hosts;
+  command.slots.clear();  // they are those of the hosts
+  command.address = host->meeting_point.host.empty() ? reached_at(options.reach).front().address
+                                                     : host->meeting_point.host;
   return host;
 }
 
@@ -343,9 +387,11 @@ int RemotePart::finish(int code) {
   return lacks_ ? static_cast<int>(ExitCode::error) : code;
 }
 
-int run_host(const HostOfRun& host, const launch::RunOptions& options, const launch::Talk& talk) {
+int run_host(const HostOfRun& host, const launch::RunOptions& options,
+             const launch::CommandOptions* command, const launch::Talk& talk) {
   launch::AgentOptions agent;
   agent.run = options;
+  if (command != nullptr) agent.command = *command;
   agent.id = to_hex(random_bytes(16));
   agent.host = host_name();
   agent.check_folder = true;
@@ -357,7 +403,7 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options, const lau
         host.key_file);
   }
   agent.patience = host.patience;
-  if (host.leash < 0) {
+  if (host.leash < 0 && command == nullptr) {
     agent.listener = listener_to_lead(host.meeting_point.port, options);
     agent.lead = [&](int listener, const launch::Roster& roster) {
       talk("this host is to lead the run");
@@ -368,7 +414,7 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options, const lau
     if (host.folder) return host.folder->find();
     return successor_of(host).value_or(host.meeting_point);
   };
-  make_durable_directories(options.output_dir);  // which this host may not share
+  if (command == nullptr) make_durable_directories(options.output_dir);  // perhaps not shared
   const int code = launch::run_agent(agent, talk);
   talk(fmt::format("this host's part of run {} has ended, with exit code {}", options.name, code));
   return code;

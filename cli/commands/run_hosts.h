@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/frame/parse.h"
+#include "core/launch/command/command_run.h"
 #include "core/launch/hosts/agent.h"
 #include "core/launch/hosts/folder_meeting.h"
 #include "core/launch/hosts/ssh_hosts.h"
@@ -29,10 +30,17 @@ struct HostOfRun {
   std::vector<launch::SshHost> others;  // that this process starts
 };
 
+// Whether the flags, or srun and mpirun, put the run on several hosts. Throws UsageError.
+bool on_several_hosts(const Arguments& arguments);
+
 // This host's part, and sets `options.hosts`; nothing for a run on one machine. Throws UsageError
 // or Error.
 std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOptions& options,
                                      const launch::Talk& talk);
+// The same of a command. `options` is what a program would have of its options.
+std::optional<HostOfRun> host_of_command(const Arguments& arguments,
+                                         launch::CommandOptions& command,
+                                         launch::RunOptions& options, const launch::Talk& talk);
 
 // The others of --hosts. Throws Error if fewer are ready than the run needs.
 class RemotePart {
@@ -47,7 +55,9 @@ class RemotePart {
   std::unique_ptr<launch::SshHosts> hosts_;
 };
 
-// Runs the agent to its end; returns the exit code.
-int run_host(const HostOfRun& host, const launch::RunOptions& options, const launch::Talk& talk);
+// Runs the agent to its end; returns the exit code. `command`: instead of a program, with the
+// options of host_of_command(); null: none.
+int run_host(const HostOfRun& host, const launch::RunOptions& options,
+             const launch::CommandOptions* command, const launch::Talk& talk);
 
 }  // namespace adaptdl::cli

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/commands/command_run.h"
+#include "cli/commands/run_hosts.h"
 #include "cli/commands/torchrun_flags.h"
 #include "cli/embedded.h"
 #include "cli/frame/output.h"
@@ -20,23 +21,6 @@ namespace {
 
 constexpr int kMostAlike = 1000;  // live runs of one script
 
-constexpr const char* kElsewhere =
-    "adaptdl torchrun runs on this machine only; use --nnodes 1, or PyTorch's torchrun for several "
-    "machines";
-
-void check_nodes(const Arguments& arguments) {
-  for (const std::string& number : split(arguments.text("nnodes"), ':')) {
-    const auto nodes = try_parse<int>(number);
-    if (!nodes || *nodes < 1) {
-      throw UsageError(fmt::format("--nnodes: {} is not N or MIN:MAX.", arguments.text("nnodes")));
-    }
-    if (*nodes > 1) fail("--nnodes {}: {}", arguments.text("nnodes"), kElsewhere);
-  }
-  if (arguments.integer("node-rank") > 0) {
-    fail("--node-rank {}: {}", arguments.integer("node-rank"), kElsewhere);
-  }
-}
-
 int replicas_of(const std::string& text) {
   const int gpu_count = static_cast<int>(gpus().size());
   if (text == "cpu" || (text == "auto" && gpu_count == 0)) return available_cores();
@@ -51,6 +35,12 @@ int replicas_of(const std::string& text) {
         text.empty() ? "''" : text, launch::kMaxReplicas));
   }
   return *count;
+}
+
+// Its hosts must have the same name for it.
+std::string name_on_hosts(const Arguments& arguments, const std::vector<std::string>& words) {
+  const std::string id = arguments.text("rdzv-id");
+  return id.empty() ? command_name(words) : valid_run_name(id);
 }
 
 struct ClaimedName {
@@ -86,7 +76,6 @@ std::vector<std::string> command_of(const Arguments& arguments) {
 }
 
 int run_torchrun(const Arguments& arguments) {
-  check_nodes(arguments);
   const std::vector<std::string> words = command_of(arguments);
   if (!arguments.flag("no-python") && !arguments.flag("module") &&
       !path_exists(arguments.rest()[0])) {
@@ -94,8 +83,17 @@ int run_torchrun(const Arguments& arguments) {
          arguments.rest()[0]);
   }
   launch::CommandOptions options;
-  const ClaimedName claimed = claim_name(command_name(words));
-  options.name = claimed.name;
+  ClaimedName claimed;
+  const bool several = on_several_hosts(arguments);
+  if (!several && arguments.given("node-rank") && arguments.integer("node-rank") > 0) {
+    throw UsageError("--node-rank: for a run on several hosts; give --nnodes, such as 1:4.");
+  }
+  if (several) {
+    options.name = name_on_hosts(arguments, words);
+  } else {
+    claimed = claim_name(command_name(words));
+    options.name = claimed.name;
+  }
   options.program = words[0];
   options.arguments.assign(words.begin() + 1, words.end());
   const int replicas = replicas_of(arguments.text("nproc-per-node"));
@@ -114,7 +112,7 @@ int run_torchrun(const Arguments& arguments) {
                                     arguments.text("local-ranks-filter"), false, arguments.json());
   const std::string log_dir = arguments.text("log-dir");
   set_command_folders(options, join_path(log_dir, options.name + ".run"), "", "");
-  return run_as_command(arguments, std::move(options));
+  return run_as_command(arguments, std::move(options), several);
 }
 
 std::vector<Option> with_accepted(std::vector<Option> own) {
@@ -136,7 +134,7 @@ std::vector<Option> with_accepted(std::vector<Option> own) {
 Command torchrun_command() {
   return {
       .name = "torchrun",
-      .summary = "Run a torchrun command line on this machine",
+      .summary = "Run a torchrun command line, on one machine or several",
       .text = embedded("torchrun.md"),
       .options = with_accepted(
           {{.name = "nproc-per-node",
@@ -198,15 +196,40 @@ Command torchrun_command() {
             .kind = Kind::text,
             .value = "N|MIN:MAX",
             .fallback = "1",
-            .doc = "Number of machines; only 1 is possible.",
+            .doc = "Number of hosts, each with --nproc-per-node replicas; run the same command on "
+                   "each. The replicas start when MIN are there.",
             .shared_variable = "PET_NNODES"},
+           {.name = "rdzv-endpoint",
+            .kind = Kind::text,
+            .value = "HOST[:PORT]",
+            .doc = "With --nnodes: the host that leads the run, and a free port on it, by default "
+                   "29400.",
+            .shared_variable = "PET_RDZV_ENDPOINT"},
+           {.name = "master-addr",
+            .kind = Kind::text,
+            .value = "HOST",
+            .doc = "Without --rdzv-endpoint: the host that leads the run.",
+            .shared_variable = "PET_MASTER_ADDR"},
            {.name = "node-rank",
             .kind = Kind::integer,
             .value = "N",
-            .fallback = "0",
-            .doc = "Rank of this machine; only 0 is possible.",
+            .doc = "With --nnodes: 0 leads, whatever the name of this host; others do not. "
+                   "Default: the host that --rdzv-endpoint names leads.",
             .min = 0,
+            .max = 1000000,
             .shared_variable = "PET_NODE_RANK"},
+           {.name = "rdzv-key",
+            .kind = Kind::file,
+            .value = "FILE",
+            .doc = "With --nnodes: the key that all hosts of a run must have, made if there is "
+                   "none. Default: hosts.key in adaptdl's configuration folder."},
+           {.name = "host-timeout",
+            .kind = Kind::integer,
+            .value = "SECONDS",
+            .fallback = "20",
+            .doc = "On several hosts: one that is silent for so long is lost.",
+            .min = 1,
+            .max = 3600},
            {.name = "master-port",
             .kind = Kind::integer,
             .value = "PORT",
@@ -218,17 +241,21 @@ Command torchrun_command() {
            {.name = "rdzv-id",
             .kind = Kind::text,
             .value = "NAME",
-            .doc = "TORCHELASTIC_RUN_ID of the replicas. Default: the run's name.",
+            .doc = "TORCHELASTIC_RUN_ID of the replicas, and on several hosts the run's name. "
+                   "Default: the run's name.",
             .shared_variable = "PET_RDZV_ID"}}),
       .positionals = {{.name = "SCRIPT",
                        .kind = Kind::file,
                        .doc = "Python script, and its arguments.",
                        .repeat = true}},
-      .examples = {{"adaptdl torchrun --nproc-per-node 2 train.py --epochs 3",
-                    "Run the script as 2 replicas."},
-                   {"adaptdl torchrun --standalone --nproc_per_node=gpu --max-restarts=3 -m "
-                    "pkg.train",
-                    "Run a module with one replica for each GPU, and restart it up to 3 times."}},
+      .examples =
+          {{"adaptdl torchrun --nproc-per-node 2 train.py --epochs 3",
+            "Run the script as 2 replicas."},
+           {"adaptdl torchrun --standalone --nproc_per_node=gpu --max-restarts=3 -m "
+            "pkg.train",
+            "Run a module with one replica for each GPU, and restart it up to 3 times."},
+           {"adaptdl torchrun --nnodes 1:4 --rdzv-endpoint node1 --nproc-per-node 8 train.py",
+            "Typed on each of up to 4 hosts, run the script on all of them."}},
       .program_follows = true,
       .run = run_torchrun};
 }

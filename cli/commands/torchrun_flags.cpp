@@ -18,9 +18,7 @@ const std::vector<TorchrunFlag>& torchrun_flags_without_effect() {
   static const std::vector<TorchrunFlag> flags = {
       {"standalone", "PET_STANDALONE", Kind::flag, ""},  // `run` and `submit` accept it, too
       {"rdzv-backend", "PET_RDZV_BACKEND", Kind::text, kNoRendezvous},
-      {"rdzv-endpoint", "PET_RDZV_ENDPOINT", Kind::text, kNoRendezvous},
       {"rdzv-conf", "PET_RDZV_CONF", Kind::text, kNoRendezvous},
-      {"master-addr", "PET_MASTER_ADDR", Kind::text, kNoRendezvous},
       {"local-addr", "PET_LOCAL_ADDR", Kind::text, kNoRendezvous},
       {"monitor-interval", "PET_MONITOR_INTERVAL", Kind::text,
        "the end of a replica is noticed at once; leave it out"},
@@ -37,7 +35,9 @@ const std::vector<TorchrunFlag>& torchrun_flags_without_effect() {
 
 std::string_view instead_of_torchrun_flag(std::string_view name) {
   if (name == "nnodes" || name == "node-rank") return kPlaced;
-  if (name == "rdzv-id" || name == "master-port") return kNoRendezvous;
+  for (const char* flag : {"rdzv-id", "rdzv-endpoint", "master-addr", "master-port"}) {
+    if (name == flag) return kNoRendezvous;
+  }
   if (name == "local-ranks-filter" || name == "log-dir") return kOutput;
   if (name == "virtual-local-rank") return kOnlyTorchrun;
   if (name == "module" || name == "no-python") {

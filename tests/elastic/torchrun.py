@@ -9,56 +9,8 @@ import json
 import os
 import signal
 
-from support import (PYTHON, Command, check, kill, main, python_has, read, run_command, skip_all,
+from support import (DDP, PYTHON, Command, check, kill, main, python_has, read, run_command, skip_all,
                      wait_until)
-
-# DistributedDataParallel as in PyTorch's own examples for torchrun, with a snapshot in each epoch.
-# Told to end, it saves and exits 143. FAIL: the rank that raises after epoch 2, and in each later
-# one.
-DDP = '''
-import os, signal, sys, time
-import torch
-import torch.distributed as dist
-from torch.distributed.elastic.multiprocessing.errors import record
-
-@record
-def main(epochs):
-    told = []
-    signal.signal(signal.SIGTERM, lambda *_: told.append(1))
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    model = torch.nn.Linear(4, 1)
-    begin = 0
-    if os.path.exists("snapshot.pt"):
-        snapshot = torch.load("snapshot.pt", weights_only=True)
-        model.load_state_dict(snapshot["model"])
-        begin = snapshot["epochs"]
-    model = torch.nn.parallel.DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for epoch in range(begin, epochs):
-        x = torch.randn(16, 4)
-        optimizer.zero_grad()
-        torch.nn.functional.mse_loss(model(x), x.sum(1, keepdim=True)).backward()
-        optimizer.step()
-        stop = torch.tensor([float(len(told))])
-        dist.all_reduce(stop)
-        if rank == 0:
-            torch.save({"model": model.module.state_dict(), "epochs": epoch + 1}, "snapshot.new")
-            os.replace("snapshot.new", "snapshot.pt")
-        print("epoch", epoch, "rank", rank, "of", world, "pid", os.getpid(), "restarts",
-              os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
-        if stop.item():
-            dist.destroy_process_group()
-            sys.exit(143)
-        if epoch >= 2 and os.environ.get("FAIL") == str(rank):
-            dist.destroy_process_group()  # with it, PyTorch aborts at times while it exits
-            raise ValueError("odd number")
-        time.sleep(0.05)
-    dist.destroy_process_group()
-
-main(int(sys.argv[1]))
-'''
 
 # torch.distributed.checkpoint: every rank writes its part, and reads it with any number of ranks.
 SHARDED = '''

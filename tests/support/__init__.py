@@ -7,14 +7,14 @@ meson sets PYTHONPATH to the parent folder; by hand:
 
 from .charts import check_charts
 from .checks import PATIENCE, SKIPPED, Failed, check, shortened, skip, wait_until
-from .commands import LONG, PYTHON, Command, python_has
+from .commands import DDP, LONG, PYTHON, Command, python_has
 from .disks import SmallDisk
 from .files import (json_lines, last_lines, logs_below, read, read_json, read_safetensors,
                     write)
 from .folder import KEPT, MARK, Folder
 from .hosts import TOKEN, Hosts, Site, Supervisor, worker_of
 from .installed import Installed, files_below, must_run
-from .networks import Network
+from .networks import DEVICE, Network
 from .pictures import digit_pictures, png, read_npy, write_npy, write_tar
 from .processes import (Processes, carriers, children_of, cpu_s, end, free_port, free_ports, kill,
                         kill_child, run_command, stat_fields, status_of)

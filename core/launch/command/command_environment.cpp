@@ -41,20 +41,22 @@ bool is_free(int port) {
 // rank is the index of a GPU that it sees, as programs expect.
 template <typename Set>
 void set_torch_variables(const CommandOptions& options, const CommandPlace& place, Set set) {
-  const std::string rank = std::to_string(place.rank), all = std::to_string(place.replicas);
+  const CommandGeneration& generation = place.generation;
+  const CommandHost& host = place.host;
+  const std::string rank = std::to_string(place.rank), all = std::to_string(generation.replicas);
   const bool alone = options.gpus > 0;
   set("RANK", rank);
   set("WORLD_SIZE", all);
-  set("LOCAL_RANK", alone ? "0" : rank);
-  set("LOCAL_WORLD_SIZE", alone ? "1" : all);
-  set("GROUP_RANK", alone ? rank : "0");
-  set("GROUP_WORLD_SIZE", alone ? all : "1");
+  set("LOCAL_RANK", alone ? "0" : std::to_string(place.rank - host.first_rank));
+  set("LOCAL_WORLD_SIZE", alone ? "1" : std::to_string(host.replicas));
+  set("GROUP_RANK", alone ? rank : std::to_string(host.number));
+  set("GROUP_WORLD_SIZE", alone ? all : std::to_string(generation.hosts));
   set("ROLE_RANK", rank);
   set("ROLE_WORLD_SIZE", all);
   if (options.environment.count("ROLE_NAME") == 0) set("ROLE_NAME", options.role);
-  set("MASTER_ADDR", "127.0.0.1");
-  set("MASTER_PORT", std::to_string(place.torch_port));
-  set("TORCHELASTIC_RESTART_COUNT", std::to_string(place.failures));
+  set("MASTER_ADDR", place.rank_0);
+  set("MASTER_PORT", std::to_string(generation.torch_port));
+  set("TORCHELASTIC_RESTART_COUNT", std::to_string(generation.failures));
   set("TORCHELASTIC_MAX_RESTARTS", std::to_string(options.max_failures));
   set("TORCHELASTIC_RUN_ID", options.run_id.empty() ? options.name : options.run_id);
   set("TORCHELASTIC_USE_AGENT_STORE", "False");  // rank 0 itself listens at MASTER_PORT
@@ -86,12 +88,13 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
     return text.empty() ? std::nullopt : std::optional(text);
   };
   set("ADAPTDL_JOB_ID", options.job_namespace + "/" + options.name);
-  set("ADAPTDL_NUM_REPLICAS", std::to_string(place.replicas));
+  const CommandGeneration& generation = place.generation;
+  set("ADAPTDL_NUM_REPLICAS", std::to_string(generation.replicas));
   set("ADAPTDL_REPLICA_RANK", std::to_string(place.rank));
-  set("ADAPTDL_NUM_NODES", "1");
-  set("ADAPTDL_NUM_RESTARTS", std::to_string(place.generation));
-  set("ADAPTDL_MASTER_ADDR", "127.0.0.1");
-  set("ADAPTDL_MASTER_PORT", std::to_string(place.port));
+  set("ADAPTDL_NUM_NODES", std::to_string(generation.hosts));
+  set("ADAPTDL_NUM_RESTARTS", std::to_string(generation.number));
+  set("ADAPTDL_MASTER_ADDR", place.rank_0);
+  set("ADAPTDL_MASTER_PORT", std::to_string(generation.port));
   set("ADAPTDL_SUPERVISOR_URL", unless_empty(options.supervisor_url));
   set("ADAPTDL_SCHED_VERSION", kSchedulerVersion);
   set("ADAPTDL_CHECKPOINT_PATH", options.checkpoint_dir);
@@ -99,10 +102,11 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
   set("ADAPTDL_TENSORBOARD_LOGDIR", unless_empty(options.tensorboard_dir));
   set_torch_variables(options, place, set);
   if (!given("TORCH_NCCL_ASYNC_ERROR_HANDLING")) set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  if (place.load_pickles && !given(kLoadPicklesVariable) &&
+  if (generation.load_pickles && !given(kLoadPicklesVariable) &&
       !environment_variable(kLoadPicklesVariable))
     set(kLoadPicklesVariable, "1");
-  const std::string hosts = (no_proxy.empty() ? "" : no_proxy + ",") + "127.0.0.1,localhost";
+  std::string hosts = (no_proxy.empty() ? "" : no_proxy + ",") + "127.0.0.1,localhost";
+  if (place.rank_0 != "127.0.0.1") hosts += "," + place.rank_0;
   set("no_proxy", hosts);
   set("NO_PROXY", hosts);
   const std::string threads = std::to_string(place.threads);
@@ -114,7 +118,7 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
   if (options.gpus > 0) set("CUDA_VISIBLE_DEVICES", visible_gpus(gpus, place.slots));
   if (options.virtual_local_rank) {
     set("LOCAL_RANK", "0");
-    set("CUDA_VISIBLE_DEVICES", gpu_of_rank(options, place.rank));
+    set("CUDA_VISIBLE_DEVICES", gpu_of_rank(options, place.rank - place.host.first_rank));
   }
   return result;
 }

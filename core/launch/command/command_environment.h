@@ -13,16 +13,32 @@
 
 namespace adaptdl::launch {
 
+// What the replicas of one start have in common.
+struct CommandGeneration {
+  int64_t number = 0;  // 0, 1, ...: grows with every start
+  int replicas = 1;
+  int hosts = 1;              // that have some of them
+  int failures = 0;           // restarts after failures so far
+  int port = 0;               // for AdaptDL's rank 0
+  int torch_port = 0;         // for torch.distributed's
+  bool load_pickles = false;  // torch.load reads pickles, unless the user has decided
+};
+
+// The ranks of a host follow one another.
+struct CommandHost {
+  int number = 0;      // among the generation's, in order of rank
+  int first_rank = 0;  // of its replicas
+  int replicas = 1;
+};
+
 struct CommandPlace {
-  int rank = 0, replicas = 1;
-  int64_t generation = 0;  // 0, 1, ...: grows with every start
-  int failures = 0;        // restarts after failures so far
-  int port = 0;            // for AdaptDL's rank 0
-  int torch_port = 0;      // for torch.distributed's
-  std::string error_file;  // where the program may say why it failed
+  CommandGeneration generation;
+  CommandHost host;
+  int rank = 0;
+  std::string rank_0 = "127.0.0.1";  // name or address of its host
+  std::string error_file;            // where the program may say why it failed
   int threads = 1;
   std::vector<int> slots;
-  bool load_pickles = false;  // torch.load reads pickles, unless the user has decided
 };
 
 using Variables = std::vector<std::pair<std::string, std::optional<std::string>>>;

@@ -35,11 +35,14 @@ CommandLauncher::CommandLauncher(const CommandOptions& options, RunReport& repor
       rules_(rules_of(options)),
       control_(options.control_socket,
                [this](const auto& request) { return answer_request(*this, request); }),
-      processes_(options, report, console) {
+      replicas_(options, report, console, host_events()) {
   make_directories(options.checkpoint_dir, 0700);
   make_directories(options.share_dir, 0700);
   view_.target = options.replicas.initial;
   view_.slots = options.slots;
+  for (int slot = 0; options.hosts && slot < options.hosts->slots; ++slot) {
+    view_.slots.push_back(slot);
+  }
   view_.supervisor_up = options.supervisor_url.empty();
 }
 
@@ -49,25 +52,27 @@ int CommandLauncher::run() {
   report_.start({.replicas = bounds.initial,
                  .min = bounds.min,
                  .max = bounds.max,
-                 .threads = processes_.threads_for(bounds.initial),
+                 .threads = replicas_.threads_for(bounds.initial),
                  .gpus = options_.gpus});
   decide_all();
   while (!exit_) {
     wait();
     take_signals();
+    replicas_.serve_hosts();
     take_ends();
     control_.serve();
     decide_all();
   }
+  replicas_.end_hosts(*exit_);
   return *exit_;
 }
 
 void CommandLauncher::wait() {
   std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
   control_.add_waits(waits);
-  processes_.add_waits(waits);
+  replicas_.add_waits(waits);
   poll_until(waits, std::min({deadline_.value_or(TimePoint::max()), control_.deadline(),
-                              processes_.deadline()}));
+                              replicas_.deadline()}));
 }
 
 void CommandLauncher::take_signals() {
@@ -85,27 +90,24 @@ void CommandLauncher::take_signals() {
 }
 
 void CommandLauncher::take_ends() {
-  const bool asked = view_.kill_at || view_.killed;
-  for (const int rank : processes_.take_ends(view_)) {
-    const ExitStatus& status = view_.replicas.at(static_cast<size_t>(rank)).status;
-    ended_.push_back({.rank = rank,
-                      .status = status,
-                      .at_s = wall_now_s(),
-                      .asked = asked,
-                      .out_of_memory = !asked && oom_.explains(status),
-                      .error = {},
-                      .log = {}});
+  for (EndedReplica& replica : replicas_.take_ends()) {
+    exited(view_, replica.rank, replica.status, Monotonic::now());
+    ended_.push_back(std::move(replica));
   }
   if (!view_.replicas.empty() && view_.living() == 0) on_generation_end();
 }
 
 void CommandLauncher::on_generation_end() {
   const bool progress = newest_checkpoint() > checkpoint_before_;
-  processes_.show_rest(static_cast<int>(view_.replicas.size()));
-  // If an unknown sender asked it to end, it is a failure only without a checkpoint.
-  if (view_.failed_at && (!view_.asked_outside || (!progress && view_.stop == CommandStop::none))) {
+  replicas_.show_rest();
+  const auto lost = std::ranges::find_if(ended_, &EndedReplica::host_lost);
+  if (lost != ended_.end()) {
+    restart_without(*lost);
+  } else if (view_.failed_at &&
+             // If an unknown sender asked it to end, it is a failure only without a checkpoint.
+             (!view_.asked_outside || (!progress && view_.stop == CommandStop::none))) {
     const auto refused = [&](const EndedReplica& one) {
-      return view_.stop == CommandStop::none && processes_.needs_pickles(one.rank);
+      return view_.stop == CommandStop::none && replicas_.needs_pickles(one);
     };
     const auto found = std::find_if(ended_.begin(), ended_.end(), refused);
     if (found != ended_.end()) {
@@ -117,7 +119,7 @@ void CommandLauncher::on_generation_end() {
   ended_.clear();
   checkpointed_ = progress;
   before_ = static_cast<int>(view_.replicas.size());
-  processes_.generation_ended(can_restart(view_));
+  replicas_.generation_ended(can_restart(view_));
   if (finished_when_asked(view_)) {
     finish_reason_ = fmt::format(
         "{} exited with 0 when asked to restart ({}): taken for finished; save and exit with "
@@ -129,7 +131,7 @@ void CommandLauncher::on_generation_end() {
 }
 
 void CommandLauncher::decide_all() {
-  while (!exit_) {
+  while (!exit_ && !waits_for_hosts()) {
     if (view_.replicas.empty() && !view_.supervisor_up) {
       view_.supervisor_up = answers(options_.supervisor_url);
     }
@@ -148,6 +150,45 @@ void CommandLauncher::decide_all() {
   }
 }
 
+AgentServer::Events CommandLauncher::host_events() {
+  AgentServer::Events events;
+  events.joined = [this](const AgentServer::Slots& slots, const std::string& host) {
+    report_.talk(fmt::format("host {} has joined with {} slot{}", host, slots.size(),
+                             slots.size() == 1 ? "" : "s"));
+    view_.slots.insert(view_.slots.end(), slots.begin(), slots.end());
+    set_host_slots();
+  };
+  events.left = [this](const AgentServer::Slots& slots, const std::string& host,
+                       const std::string& why) {
+    report_.talk(fmt::format("host {} {}", host, why));
+    for (const int slot : slots) std::erase(view_.slots, slot);
+    set_host_slots();
+  };
+  return events;
+}
+
+// A replica for each slot while it exists, unless somebody has asked for fewer.
+void CommandLauncher::set_host_slots() {
+  const int slots = static_cast<int>(view_.slots.size());
+  const int target = std::min(slots, asked_for_.value_or(slots));
+  if (target != view_.target) cause_ = "hosts";
+  view_.target = target;
+}
+
+// Before its first start a run waits for as many hosts as it needs.
+bool CommandLauncher::waits_for_hosts() {
+  if (!options_.hosts || starts_ > 0 || view_.stop != CommandStop::none) return false;
+  const int here = replicas_.hosts(), least = options_.hosts->least;
+  if (here >= least) return false;
+  const std::string reason =
+      fmt::format("waiting for hosts: {} of at least {} are here", here, least);
+  if (reason_ != reason) {
+    report_.talk(fmt::format("{} (TCP port {})", reason, replicas_.hosts_port()));
+  }
+  reason_ = reason;
+  return true;
+}
+
 void CommandLauncher::carry_out(const CommandDecision& decision) {
   const std::string& failure = failure_.sentence;
   switch (decision.action) {
@@ -159,11 +200,11 @@ void CommandLauncher::carry_out(const CommandDecision& decision) {
     case CommandAction::terminate:
       report_.talk(decision.reason + "; SIGTERM to all replicas");
       asked_ = decision.reason;
-      processes_.signal_all(SIGTERM);
+      replicas_.signal_all(SIGTERM);
       break;
     case CommandAction::kill:
       report_.talk(decision.reason + "; killing the remaining processes");
-      processes_.signal_all(SIGKILL);
+      replicas_.signal_all(SIGKILL);
       break;
     case CommandAction::finish:
       end("finished", 0, finish_reason_);
@@ -185,7 +226,7 @@ void CommandLauncher::start(const CommandDecision& decision) {
   try {
     checkpoint_before_ = newest_checkpoint();
     // The program names its checkpoint by the generation's number, which must not exist yet.
-    processes_.start(decision.count, decision.slots, checkpoint_before_, failed_);
+    replicas_.start(decision.count, decision.slots, checkpoint_before_, failed_);
   } catch (const Error& error) {
     // The program cannot be executed, or the disk is full: another attempt would not help.
     view_.replicas.clear();
@@ -195,21 +236,33 @@ void CommandLauncher::start(const CommandDecision& decision) {
     return;
   }
   ++starts_;
-  const std::vector<int> ranks = processes_.ranks();
-  report_.generation({.number = processes_.generation(),
+  const std::vector<int> ranks = replicas_.ranks();
+  report_.generation({.number = replicas_.generation(),
                       .members = {ranks.begin(), ranks.end()},
                       .from = before_,
                       .cause = starts_ == 1                ? "start"
-                               : failure_.sentence.empty() ? "scale"
+                               : failure_.sentence.empty() ? cause_
                                                            : "restart",
                       .immediate = true});
   failure_.sentence.clear();
   report_.record("running", facts());
 }
 
+// The others may have failed because of it. It does not count: the next start has fewer hosts.
+void CommandLauncher::restart_without(const EndedReplica& lost) {
+  report_.failure({.member = static_cast<MemberId>(lost.rank),
+                   .reason = lost.lost,
+                   .status = std::nullopt,
+                   .next = view_.stop != CommandStop::none
+                               ? "the run is stopping"
+                               : "all replicas restart from what they have saved",
+                   .log = {}});
+  view_.failed_at.reset();
+}
+
 // The next start mends it, so it does not count as a failure.
 void CommandLauncher::load_pickles(const EndedReplica& refused) {
-  processes_.load_pickles();
+  replicas_.load_pickles();
   failure_.sentence = "torch.load refused AdaptDL's own checkpoint";
   report_.failure({.member = static_cast<MemberId>(refused.rank),
                    .reason = refused.status.describe() + ": " + failure_.sentence,
@@ -222,8 +275,7 @@ void CommandLauncher::load_pickles(const EndedReplica& refused) {
 void CommandLauncher::add_failure(bool progress) {
   ++failed_;
   for (EndedReplica& replica : ended_) {
-    replica.error = processes_.error_of(replica.rank);
-    replica.log = processes_.last_lines(replica.rank);
+    replicas_.explain(replica);
   }
   const int index = first_failure(ended_);
   // Nobody failed by itself: one failed when it was asked to end.
@@ -234,7 +286,11 @@ void CommandLauncher::add_failure(bool progress) {
   ADAPTDL_CHECK(found != ended_.end());
   const EndedReplica& first = *found;
   const bool explained = first.error && !first.error->message.empty();
-  std::string reason = first.out_of_memory ? "killed: memory ran out" : first.status.describe();
+  std::string reason = first.out_of_memory   ? "killed: memory ran out"
+                       : !first.lost.empty() ? first.lost
+                                             : first.status.describe();
+  const std::string place = first.host.empty() ? "" : " on host " + first.host;
+  if (!place.empty()) reason += place;
   if (explained) reason += ": " + first.error->message;
   const bool traced = first.error && !first.error->traceback.empty();
   const std::vector<std::string>& lines = traced ? first.error->traceback : first.log;
@@ -281,16 +337,16 @@ void CommandLauncher::end(const std::string& result, int exit, const std::string
 nlohmann::json CommandLauncher::status() const {
   StatusFacts facts;
   std::vector<int> held;
-  for (const int rank : processes_.ranks()) {
-    facts.members.push_back({static_cast<MemberId>(rank), processes_.pid(rank),
+  for (const int rank : replicas_.ranks()) {
+    facts.members.push_back({static_cast<MemberId>(rank), replicas_.pid(rank),
                              view_.kill_at || view_.killed ? "leaving" : "active"});
     const std::vector<int> slots = slots_of(view_.held, rank, options_.slots_per_replica);
     held.insert(held.end(), slots.begin(), slots.end());
   }
   facts.reason = reason_;
-  facts.restartable = processes_.restartable();
-  facts.generation = std::max<int64_t>(processes_.generation(), 0);
-  facts.replicas = processes_.living();
+  facts.restartable = replicas_.restartable();
+  facts.generation = std::max<int64_t>(replicas_.generation(), 0);
+  facts.replicas = replicas_.living();
   facts.target = view_.target;
   facts.min = options_.replicas.min;
   facts.max = options_.replicas.max;
@@ -311,6 +367,8 @@ int CommandLauncher::scale(const ScaleRequest& request) {
   const int before = view_.target;
   if (request.slots) view_.slots = *request.slots;
   view_.target = request.replicas;
+  asked_for_ = request.replicas;
+  cause_ = "scale";
   return before;
 }
 
@@ -321,8 +379,8 @@ void CommandLauncher::cancel(bool checkpoint) {
 }
 
 RecordFacts CommandLauncher::facts() const {
-  return {.command = CommandFacts{processes_.generation(), processes_.living(), checkpointed_,
-                                  processes_.restartable(), failure_.exit_code}};
+  return {.command = CommandFacts{replicas_.generation(), replicas_.living(), checkpointed_,
+                                  replicas_.restartable(), failure_.exit_code}};
 }
 
 int64_t CommandLauncher::newest_checkpoint() const {

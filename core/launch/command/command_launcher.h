@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "core/base/signals.h"
-#include "core/launch/command/command_processes.h"
+#include "core/launch/command/command_replicas.h"
+#include "core/launch/command/command_run.h"
 #include "core/launch/command/command_state.h"
+#include "core/launch/command/program_error.h"
+#include "core/launch/hosts/agent_server.h"
 #include "core/launch/io/control.h"
 #include "core/launch/io/run_report.h"
 #include "core/launch/io/run_requests.h"
-#include "core/launch/oom.h"
 
 namespace adaptdl::launch {
 
@@ -40,11 +42,17 @@ class CommandLauncher : private RunControl {
   void take_ends();
   void on_generation_end();
 
+  // Several hosts.
+  AgentServer::Events host_events();
+  void set_host_slots();
+  bool waits_for_hosts();
+
   // Decisions, and carrying them out.
   void decide_all();
   void carry_out(const CommandDecision& decision);
   void start(const CommandDecision& decision);
   void load_pickles(const EndedReplica& refused);
+  void restart_without(const EndedReplica& lost);
   void add_failure(bool progress);
   void end(const std::string& result, int exit, const std::string& reason);
 
@@ -64,11 +72,12 @@ class CommandLauncher : private RunControl {
   const CommandRules rules_;
   CommandView view_;
   ControlServer control_;  // first: its owner may kill the processes that an earlier launcher left
-  CommandProcesses processes_;
-  OomWatch oom_;
+  CommandReplicas replicas_;
+  std::optional<int> asked_for_;       // replicas, by somebody
   std::optional<TimePoint> deadline_;  // of the newest decision
   std::string reason_ = "starting", told_reason_;
   std::string asked_;          // why the replicas were last asked to end
+  std::string cause_;          // of their new number, as in adaptdl-events(5)
   std::string finish_reason_;  // what a finished run has to explain
   Failure failure_;
   std::vector<EndedReplica> ended_;  // of the present generation, in order of their ends

@@ -37,15 +37,6 @@ std::string find_program(const CommandOptions& options) {
   return found.executable ? found.path : options.program;
 }
 
-// Two launchers must not share a folder: each would take the other's replicas for leftovers.
-Fd lock_folder(const std::string& replicas_file) {
-  const std::string path = replicas_file + ".lock";
-  make_directories(parent_directory(path), 0700);
-  if (auto lock = try_lock(path)) return *std::move(lock);
-  fail("{}: a live run uses this folder; wait for its end, or give this one another folder",
-       parent_directory(path));
-}
-
 LogWriter::Echo echo_to(ReplicaConsole* console) {
   if (console == nullptr) return {};
   return [console](MemberId rank, int stream, std::string_view bytes) {
@@ -55,58 +46,43 @@ LogWriter::Echo echo_to(ReplicaConsole* console) {
 
 }  // namespace
 
-CommandProcesses::CommandProcesses(const CommandOptions& options, RunReport& report,
-                                   ReplicaConsole* console)
+CommandProcesses::CommandProcesses(const CommandOptions& options, ReplicasFile file,
+                                   const Talk& talk, ReplicaConsole* console)
     : options_(options),
       console_(console),
-      lock_(lock_folder(options.replicas_file)),
-      logs_(
-          options.log_dir, options.log_bytes_max,
-          [&report](std::string line) { report.talk(std::move(line)); }, echo_to(console)),
-      record_(read_replica_record(options.replicas_file)) {
+      file_(std::move(file)),
+      logs_(options.log_dir, options.log_bytes_max, talk, echo_to(console)),
+      record_(read_replica_record(file_.path)) {
   const int killed = kill_leftovers(record_, "ADAPTDL_CHECKPOINT_PATH=" + options.checkpoint_dir);
   if (killed > 0) {
-    report.talk(fmt::format("killed {} that an earlier launcher had left behind",
-                            killed == 1 ? "a process group" : "process groups"));
+    talk(fmt::format("killed {} that an earlier launcher had left behind",
+                     killed == 1 ? "a process group" : "process groups"));
   }
   record_.processes.clear();
   record_.boot_id = boot_id();
 }
 
-void CommandProcesses::start(int count, const std::vector<int>& slots, int64_t newest,
-                             int failures) {
-  try {
-    failures_ = failures;
-    if (console_ != nullptr) console_->replicas(count);
-    record_.generation = std::max(record_.generation, newest) + 1;
-    record_.processes.clear();
-    write_replica_record(options_.replicas_file, record_);
-    ports_.clear();
-    for (int i = 0; i < 2; ++i) ports_.push_back(reserve_port());
-    const std::vector<std::string> names = options_.gpus > 0 ? gpus() : std::vector<std::string>{};
-    for (int rank = 0; rank < count; ++rank) start_replica(rank, count, slots, names);
-    write_replica_record(options_.replicas_file, record_);
-  } catch (const Error&) {
-    signal_all(SIGKILL);
-    processes_.clear();
-    throw;
-  }
+void CommandProcesses::begin(const CommandGeneration& generation, const CommandHost& host,
+                             std::string rank_0) {
+  ADAPTDL_CHECK(processes_.empty());
+  generation_ = generation;
+  host_ = host;
+  rank_0_ = std::move(rank_0);
+  if (console_ != nullptr) console_->replicas(generation.replicas);
+  record_.generation = generation.number;
+  record_.processes.clear();
+  write_replica_record(file_.path, record_);
 }
 
-void CommandProcesses::start_replica(int rank, int count, const std::vector<int>& all_slots,
-                                     const std::vector<std::string>& gpus) {
-  const std::vector<int> slots = slots_of(all_slots, rank, options_.slots_per_replica);
-  const CommandPlace place{
-      .rank = rank,
-      .replicas = count,
-      .generation = record_.generation,
-      .failures = failures_,
-      .port = ports_.at(0).number,
-      .torch_port = options_.torch_port > 0 ? options_.torch_port : ports_.at(1).number,
-      .error_file = error_file(rank),
-      .threads = threads_for(count),
-      .slots = slots,
-      .load_pickles = record_.load_pickles};
+void CommandProcesses::start(int rank, const std::vector<int>& slots) {
+  const CommandPlace place{.generation = generation_,
+                           .host = host_,
+                           .rank = rank,
+                           .rank_0 = rank_0_,
+                           .error_file = error_file(rank),
+                           .threads = threads_for(host_.replicas),
+                           .slots = slots};
+  const std::vector<std::string> names = options_.gpus > 0 ? gpus() : std::vector<std::string>{};
   const auto told = environment_variable("no_proxy");
   const std::string no_proxy = told ? *told : environment_variable("NO_PROXY").value_or("");
   const Fd null = open_file("/dev/null", O_RDONLY);
@@ -125,45 +101,61 @@ void CommandProcesses::start_replica(int rank, int count, const std::vector<int>
                             options_.arguments.end());
   spawn_options.path = find_program(options_);
   spawn_options.environment =
-      environment_with(command_environment(options_, place, gpus, no_proxy));
+      environment_with(command_environment(options_, place, names, no_proxy));
   spawn_options.directory = options_.directory;
   spawn_options.descriptors = {
       {null.get(), 0}, {log.out.get(), 1}, {log.err ? log.err.get() : log.out.get(), 2}};
   spawn_options.new_process_group = true;
-  if (options_.gpus == 0 && options_.bound) spawn_options.cores = slots;
-  Process& process = processes_[rank];
-  process.child = spawn(spawn_options);
-  record_.processes.push_back(this_boots_process(process.child.pid()));
+  if (options_.gpus == 0 && options_.bound && !options_.hosts) spawn_options.cores = slots;
+  Child child = spawn(spawn_options);
+  record_.processes.push_back(this_boots_process(child.pid()));
+  processes_[rank].child = std::move(child);
+  write_replica_record(file_.path, record_);
+}
+
+void CommandProcesses::signal(int rank, int number) {
+  const auto found = processes_.find(rank);
+  if (found == processes_.end()) return;
+  Process& process = found->second;
+  process.told = number;
+  if (number == SIGKILL) {
+    ::kill(-process.child.pid(), SIGKILL);
+  } else {
+    process.child.send_signal(number);
+    process.child.send_signal(SIGCONT);  // a stopped process could not end
+  }
 }
 
 void CommandProcesses::signal_all(int number) {
-  for (auto& [rank, process] : processes_) {
-    if (number == SIGKILL) {
-      ::kill(-process.child.pid(), SIGKILL);
-    } else {
-      process.child.send_signal(number);
-      process.child.send_signal(SIGCONT);  // a stopped process could not end
-    }
-  }
+  for (const int rank : ranks()) signal(rank, number);
 }
 
-std::vector<int> CommandProcesses::take_ends(CommandView& view) {
-  std::vector<int> ranks;
+void CommandProcesses::abandon() {
+  signal_all(SIGKILL);
+  processes_.clear();
+}
+
+std::vector<EndedReplica> CommandProcesses::take_ends() {
+  std::vector<EndedReplica> result;
   for (auto entry = processes_.begin(); entry != processes_.end();) {
-    if (!ended(entry->second, view)) {
+    Process& process = entry->second;
+    if (!ended(process)) {
       ++entry;
       continue;
     }
-    exited(view, entry->first, *entry->second.status, Monotonic::now());
-    ranks.push_back(entry->first);
+    EndedReplica replica{.rank = entry->first, .status = *process.status};
+    replica.at_s = wall_now_s();
+    replica.asked = process.told != 0;
+    replica.out_of_memory = !replica.asked && oom_.explains(replica.status);
+    result.push_back(std::move(replica));
     entry = processes_.erase(entry);
   }
-  return ranks;
+  return result;
 }
 
 // A replica is a whole process group: the group is killed when its leader ends. But if the leader
 // is a shell that SIGTERM ends at once, the processes that it started keep their grace time.
-bool CommandProcesses::ended(Process& process, const CommandView& view) {
+bool CommandProcesses::ended(Process& process) {
   const pid_t group = process.child.pid();
   if (!process.told_group) {
     if (!readable(process.child.pidfd())) return false;
@@ -171,7 +163,7 @@ bool CommandProcesses::ended(Process& process, const CommandView& view) {
     // The leader is not reaped yet, so its process group number cannot have been reused.
     waitid(P_PID, static_cast<id_t>(group), &info, WEXITED | WNOHANG | WNOWAIT);
     const bool terminated = info.si_code == CLD_KILLED && info.si_status == SIGTERM;
-    if (terminated && view.kill_at && !view.killed) {
+    if (terminated && process.told == SIGTERM) {
       process.told_group = true;
       ::kill(-group, SIGTERM);
     } else {
@@ -187,12 +179,10 @@ bool CommandProcesses::ended(Process& process, const CommandView& view) {
   return process.status.has_value();
 }
 
-void CommandProcesses::generation_ended(bool restartable) {
-  ports_.clear();
-  if (!restartable || record_.restartable) return;
-  record_.restartable = true;
+void CommandProcesses::can_restart() {
+  if (std::exchange(record_.restartable, true)) return;
   try {
-    write_replica_record(options_.replicas_file, record_);
+    write_replica_record(file_.path, record_);
   } catch (const Error&) {  // a full disk: the next start writes it, or fails
   }
 }
@@ -205,16 +195,18 @@ std::vector<int> CommandProcesses::ranks() const {
 
 int CommandProcesses::threads_for(int replicas) const {
   if (options_.threads > 0) return options_.threads;
+  if (options_.hosts) replicas = options_.hosts->slots;
   if (options_.gpus == 0 && !options_.slots.empty()) return options_.slots_per_replica;
   return std::max(1, available_cores() / std::max(1, replicas));
 }
 
-std::vector<std::string> CommandProcesses::last_lines(int rank) {
-  return logs_.final_lines(static_cast<MemberId>(rank));
+void CommandProcesses::explain(EndedReplica& replica) {
+  replica.error = read_program_error(error_file(replica.rank));
+  replica.log = logs_.final_lines(static_cast<MemberId>(replica.rank));
 }
 
 bool CommandProcesses::needs_pickles(int rank) {
-  if (record_.load_pickles || options_.environment.contains(kLoadPicklesVariable) ||
+  if (generation_.load_pickles || options_.environment.contains(kLoadPicklesVariable) ||
       environment_variable(kLoadPicklesVariable)) {
     return false;
   }
@@ -232,14 +224,12 @@ std::string CommandProcesses::error_file(int rank) const {
   return join_path(options_.log_dir, fmt::format("error-{}.json", rank));
 }
 
-std::optional<ProgramError> CommandProcesses::error_of(int rank) const {
-  return read_program_error(error_file(rank));
-}
-
-void CommandProcesses::show_rest(int count) {
+void CommandProcesses::show_rest() {
   if (console_ == nullptr) return;
   const TimePoint until = Monotonic::now() + kShowRest;
-  for (int rank = 0; rank < count; ++rank) logs_.tail(static_cast<MemberId>(rank), 0, until);
+  for (int i = 0; i < host_.replicas; ++i) {
+    logs_.tail(static_cast<MemberId>(host_.first_rank + i), 0, until);
+  }
   console_->drain(until);
 }
 

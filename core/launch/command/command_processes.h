@@ -1,8 +1,8 @@
 #pragma once
 
-// The processes of a command run's replicas. One generation runs at a time. Each replica is a
-// process group with a log of its own, recorded on disk for the next launcher after a crash
-// (leftovers.h).
+// The processes of a command run's replicas on this host. One generation runs at a time. Each
+// replica is a process group with a log of its own, recorded on disk for the next launcher after a
+// crash (leftovers.h).
 
 #include <cstdint>
 #include <map>
@@ -14,54 +14,57 @@
 #include "core/base/process.h"
 #include "core/launch/command/command_environment.h"
 #include "core/launch/command/command_run.h"
-#include "core/launch/command/command_state.h"
 #include "core/launch/command/leftovers.h"
 #include "core/launch/command/program_error.h"
 #include "core/launch/io/log_writer.h"
-#include "core/launch/io/run_report.h"
+#include "core/launch/oom.h"
 
 namespace adaptdl::launch {
 
 // One thread.
 class CommandProcesses {
  public:
-  // All are borrowed; `console` may be null. Kills the processes that an earlier launcher of this
-  // folder left. Throws Error.
-  CommandProcesses(const CommandOptions& options, RunReport& report, ReplicaConsole* console);
+  // Options and console are borrowed; `console` may be null. Kills the processes that an earlier
+  // launcher of this folder left. Throws Error.
+  CommandProcesses(const CommandOptions& options, ReplicasFile file, const Talk& talk,
+                   ReplicaConsole* console);
 
-  // Starts `count` replicas as the next generation, whose number is larger than `newest`, after
-  // `failures` restarts because of failures. Throws Error if one cannot start; then none is left.
-  void start(int count, const std::vector<int>& slots, int64_t newest, int failures);
+  // Begins a generation, of which this host has `host`'s part; `rank_0`: CommandPlace::rank_0.
+  // Requires: none lives. Throws Error.
+  void begin(const CommandGeneration& generation, const CommandHost& host, std::string rank_0);
+  // Starts one of its replicas. Throws Error.
+  void start(int rank, const std::vector<int>& slots);
 
   // SIGTERM goes to the program itself, as in a pod: its helpers would receive it too. SIGKILL goes
-  // to the whole process groups.
+  // to the whole process group. Nothing happens if it does not live.
+  void signal(int rank, int number);
   void signal_all(int number);
+  // SIGKILL, and forgets them.
+  void abandon();
 
-  // Tells the view which replicas have ended, with their whole process groups; returns their ranks
-  // in the order of their ends.
-  std::vector<int> take_ends(CommandView& view);
-  // Call when the whole generation has ended: its ports are free again. `restartable`: it has shown
-  // that it can be restarted.
-  void generation_ended(bool restartable);
+  // The replicas that have ended, with their whole process groups, in the order of their ends.
+  std::vector<EndedReplica> take_ends();
+  // Tells the next launcher that the program has shown that it can be restarted.
+  void can_restart();
 
   int64_t generation() const { return record_.generation; }  // newest number; -1: none
   bool restartable() const { return record_.restartable; }   // also by an earlier launcher
+  bool loads_pickles() const { return record_.load_pickles; }
   size_t living() const { return processes_.size(); }
   std::vector<int> ranks() const;  // of the living ones
   pid_t pid(int rank) const { return processes_.at(rank).child.pid(); }
-  int threads_for(int replicas) const;  // for each of so many replicas; >= 1
+  int threads_for(int replicas) const;  // for each of so many replicas here; >= 1
 
-  // The replica's last log lines; waits for them only briefly.
-  std::vector<std::string> last_lines(int rank);
-  // What the replica said of its failure, if it did.
-  std::optional<ProgramError> error_of(int rank) const;
+  // Adds what the replica said of its failure, if it did, and its last log lines; waits for them
+  // only briefly.
+  void explain(EndedReplica& replica);
   // Whether the replica, which has failed, could not read its own AdaptDL checkpoint because
   // torch.load refuses pickles. No if the user has decided that, or load_pickles() was called.
   bool needs_pickles(int rank);
   // From the next start on, also by a later launcher, torch.load reads pickles.
   void load_pickles();
-  // Shows what the replicas of 0 to `count` - 1 have written; waits only briefly.
-  void show_rest(int count);
+  // Shows what the replicas of the generation have written; waits only briefly.
+  void show_rest();
 
   void add_waits(std::vector<pollfd>& waits) const;
   TimePoint deadline() const;
@@ -69,23 +72,24 @@ class CommandProcesses {
  private:
   struct Process {
     Child child;
+    int told = 0;  // the last signal that it was sent; 0: none
     bool told_group =
         false;  // its leader was ended by SIGTERM; others of its group are still writing
     std::optional<ExitStatus> status;
   };
 
-  void start_replica(int rank, int count, const std::vector<int>& slots,
-                     const std::vector<std::string>& gpus);
   std::string error_file(int rank) const;
-  bool ended(Process& process, const CommandView& view);
+  bool ended(Process& process);
 
   const CommandOptions& options_;
   ReplicaConsole* const console_;
-  const Fd lock_;  // of the folder
+  const ReplicasFile file_;
   LogWriter logs_;
+  OomWatch oom_;
   ReplicaRecord record_;
-  std::vector<ReservedPort> ports_;  // AdaptDL's, then torch.distributed's
-  int failures_ = 0;
+  CommandGeneration generation_;  // the newest one
+  CommandHost host_;
+  std::string rank_0_;
   std::map<int, Process> processes_;  // living ones of the present generation, by rank
 };
 

@@ -9,6 +9,7 @@
 #include "core/launch/command/command_launcher.h"
 #include "core/launch/io/run_report.h"
 #include "core/launch/paths.h"
+#include "core/launch/run/run_folder.h"
 #include "core/launch/slots.h"
 
 namespace adaptdl::launch {
@@ -34,6 +35,8 @@ int run_command(const CommandOptions& options, const std::vector<EventSink>& sin
   check_bounds(options.replicas);
   check_slots(options.slots, options.slots_per_replica, options.replicas.initial);
   if (options.gpus > 0) check_gpus(options.slots, options.gpus);
+  std::optional<RunFolder> folder;  // its lock tells other hosts that they share it
+  if (options.hosts) folder.emplace(options.name, options.checkpoint_dir, options.record_file);
   if (!options.supervisor_url.empty()) answers(options.supervisor_url);  // checks the URL
   make_directories(parent_directory(options.record_file), 0700);
   OutputQueue output(sinks, talk);
@@ -48,6 +51,7 @@ int run_command(const CommandOptions& options, const std::vector<EventSink>& sin
       replace_file(options.record_file, text, 0600);
     }
   });
+  if (options.hosts && options.hosts->announce) options.hosts->announce();
   std::optional<ReplicaConsole> console;
   if (options.console) console.emplace(*options.console);
   const int code = CommandLauncher(options, report, signals, console ? &*console : nullptr).run();

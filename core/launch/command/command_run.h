@@ -24,6 +24,10 @@ struct CommandOptions {
   std::string directory;                           // working directory
   std::map<std::string, std::string> environment;  // added to ours; the variables that we set win
   ReplicaBounds replicas;
+  // As in RunOptions; no slots then. The generation's rank 0 is on the launcher's host, which has
+  // this name or address for itself; agents use the one at which they reach the launcher.
+  std::optional<HostsOptions> hosts;
+  std::string address = "127.0.0.1";
   std::vector<int> slots;  // as in RunOptions
   bool bound = true;       // as in RunOptions
   int slots_per_replica = 1;

@@ -107,6 +107,13 @@ bool group_lives(pid_t group) {
   return ::kill(-group, 0) == 0 && !living_in({{.pid = group}}).empty();
 }
 
+std::optional<ReplicasFile> claim_replicas_file(std::string path) {
+  make_directories(parent_directory(path), 0700);
+  auto lock = try_lock(path + ".lock");
+  if (!lock) return std::nullopt;
+  return ReplicasFile{std::move(path), *std::move(lock)};
+}
+
 ReplicaRecord read_replica_record(const std::string& path) {
   ReplicaRecord record;
   try {

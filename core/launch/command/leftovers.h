@@ -7,9 +7,12 @@
 //    "load_pickles": true|false, "replicas": [{pid, start_time}]}
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
+
+#include "core/base/fd.h"
 
 namespace adaptdl::launch {
 
@@ -24,6 +27,14 @@ struct ReplicaRecord {
   bool load_pickles = false;  // torch.load has to read pickles, see pickle_refusal.h
   std::vector<Process> processes;
 };
+
+// The record's file, locked: two launchers must not share it, because each would take the other's
+// replicas for leftovers. Nothing if another process has it. Throws Error.
+struct ReplicasFile {
+  std::string path;
+  Fd lock;
+};
+std::optional<ReplicasFile> claim_replicas_file(std::string path);
 
 // Returns an empty record for a file that is missing, or damaged by a power cut.
 ReplicaRecord read_replica_record(const std::string& path);

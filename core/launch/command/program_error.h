@@ -32,11 +32,15 @@ std::optional<ProgramError> read_program_error(const std::string& path);
 struct EndedReplica {
   int rank = 0;
   ExitStatus status;
+  std::string host;            // of another one; "": it was on the launcher's
+  std::string lost;            // why its end is unknown, such as "its host node2 is gone"
+  bool host_lost = false;      // that is why it ended
   double at_s = 0;             // when its end was seen, seconds since 1970
   bool asked = false;          // it had been asked to end before
   bool out_of_memory = false;  // the system killed it because memory ran out
   std::optional<ProgramError> error;
   std::vector<std::string> log;  // its last lines
+  bool refused_pickle = false;   // of another host: CommandProcesses::needs_pickles()
 
   // It failed by itself. A program that was asked to end may fail in doing so; but if it tells an
   // exception, that was perhaps before.

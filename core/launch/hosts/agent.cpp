@@ -9,7 +9,9 @@
 #include "core/base/poll.h"
 #include "core/base/signals.h"
 #include "core/formats/json.h"
+#include "core/launch/command/host_command.h"
 #include "core/launch/hosts/host_replicas.h"
+#include "core/launch/hosts/host_workers.h"
 #include "core/launch/run/run_folder.h"
 #include "core/net/socket.h"
 #include "core/net/tcp.h"
@@ -34,6 +36,14 @@ struct Refused : Error {
   bool final;
 };
 
+std::unique_ptr<HostReplicas> replicas_of(const AgentOptions& options, const Talk& talk,
+                                          HostReplicas::Post post) {
+  if (options.command) {
+    return std::make_unique<HostCommand>(*options.command, talk, std::move(post));
+  }
+  return std::make_unique<HostWorkers>(options.run, talk, std::move(post));
+}
+
 class Agent {
  public:
   Agent(const AgentOptions& options, const Talk& talk)
@@ -41,7 +51,8 @@ class Agent {
         talk_(talk),
         signals_(caught_signals()),
         key_(agent_key(options.run.hosts->secret, options.run.name)),
-        replicas_(options.run, talk, [this](const Json& message) { return post(message); }) {
+        replicas_(
+            replicas_of(options, talk, [this](const Json& message) { return post(message); })) {
     if (!options.listener) return;
     leads_at_ = {listening_address(options.run.reach), port_of(options.listener->get()), ""};
   }
@@ -58,13 +69,13 @@ class Agent {
       take_signals();
       take_leash();
       take_link();  // also before the first wait: messages may follow the welcome at once
-      replicas_.take(std::exchange(child_signal_, false));
+      replicas_->take(std::exchange(child_signal_, false));
       beat();
-      if (replicas_.empty() && exit_) {
+      if (replicas_->empty() && exit_) {
         successor_.wait_until(Monotonic::now() + kEndPatience);  // it tells how the run ended
         return *exit_;
       }
-      if (replicas_.empty() && leaving_ != 0) return 128 + leaving_;
+      if (replicas_->empty() && leaving_ != 0) return 128 + leaving_;
       wait();
     }
   }
@@ -72,7 +83,7 @@ class Agent {
  private:
   // Whether this host is to look for a launcher.
   bool seeks() const {
-    return !link_ && (replicas_.empty() || orphaned_) && leaving_ == 0 && !exit_;
+    return !link_ && (replicas_->empty() || orphaned_) && leaving_ == 0 && !exit_;
   }
 
   void find_launcher() {
@@ -245,7 +256,7 @@ class Agent {
         options_.check_folder && check_folder(json_get<std::string>(*answer, "owner", "joined"));
     Json knows = {{"type", "knows"}, {"number", roster_.number}, {"shares", shares_}};
     if (std::exchange(orphaned_, false)) {
-      replicas_.tell_all(link);
+      replicas_->tell_all(link);
       knows["roster"] = to_json(roster_);
     }
     link.post(knows);
@@ -253,7 +264,7 @@ class Agent {
 
   // The replicas here cannot go on.
   void abandon(const char* why) {
-    if (!replicas_.empty()) talk_(fmt::format("{}; ending the replicas here", why));
+    if (!replicas_->empty()) talk_(fmt::format("{}; ending the replicas here", why));
     orphaned_ = false;
     roster_ = {};
     kill_all();
@@ -263,26 +274,29 @@ class Agent {
     const std::string& folder = options_.run.checkpoint_dir;
     if (lock_owner(folder) == owner) return true;
     if (std::exchange(told_folder_, true)) return false;
-    talk_(
-        fmt::format("this host does not share the launcher's checkpoint folder ({} here). Should "
-                    "all replicas die at once, or the model be saved here, that goes wrong: give "
-                    "all hosts --checkpoint-dir and --output on a file system that they share",
-                    folder));
+    const char* advice =
+        options_.command
+            ? "What a replica saves in it on one host, those of others do not find when they "
+              "restart: give all hosts a --checkpoint-dir on a file system that they share"
+            : "Should all replicas die at once, or the model be saved here, that goes wrong: give "
+              "all hosts --checkpoint-dir and --output on a file system that they share";
+    talk_(fmt::format("this host does not share the launcher's checkpoint folder ({} here). {}",
+                      folder, advice));
     return false;
   }
 
   void wait() {
     std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
     if (leaving_ == 0) waits.push_back({options_.leash, POLLIN, 0});
-    TimePoint until = TimePoint::max();
+    TimePoint until = replicas_->deadline();
     if (link_) {
       waits.push_back(link_->wait());
-      until = beat_at_;
+      until = std::min(until, beat_at_);
     } else if (seeks()) {
-      until = retry_at_;
+      until = std::min(until, retry_at_);
     }
     if (leaving_ != 0) until = std::min(until, kill_at_);
-    replicas_.add_waits(waits);
+    replicas_->add_waits(waits);
     poll_until(waits, until);
   }
 
@@ -312,13 +326,13 @@ class Agent {
     leaving_ = signal;
     kill_at_ = Monotonic::now() +
                std::chrono::duration_cast<Monotonic::duration>(Seconds(options_.run.grace_s));
-    if (!replicas_.empty()) talk_("this host was told to stop; its replicas leave the run");
+    if (!replicas_->empty()) talk_("this host was told to stop; its replicas leave the run");
     if (!link_) return kill_all();  // nobody could tell them how
     post({{"type", "leaving"}});
   }
 
   void kill_all() {
-    replicas_.kill_all();
+    replicas_->kill_all();
     kill_at_ = TimePoint::max();
   }
 
@@ -360,11 +374,12 @@ class Agent {
     if (type == "beat") return;
     const auto member = json_get<MemberId>(message, "member", type);
     if (type == "start") {
-      replicas_.start(member, json_get<int>(message, "slot", type), message.at("invitation"));
+      replicas_->start(member, json_get<int>(message, "slot", type), message.at("invitation"),
+                       leader_.host);
     } else if (type == "tell") {
-      replicas_.tell(member, message.at("message"));
+      replicas_->tell(member, message.at("message"));
     } else if (type == "kill") {
-      replicas_.kill(member);
+      replicas_->kill(member);
     }
   }
 
@@ -391,7 +406,7 @@ class Agent {
   bool told_folder_ = false;
   bool orphaned_ = false;  // the launcher is lost, and the replicas here wait for another one
   TimePoint orphaned_at_;
-  HostReplicas replicas_;
+  const std::unique_ptr<HostReplicas> replicas_;
   std::optional<TimePoint> failing_since_, told_at_;  // this host is in no run; the user was told
   std::optional<TimePoint> unreached_since_;          // no launcher answers
   TimePoint retry_at_, beat_at_;

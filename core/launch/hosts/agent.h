@@ -12,6 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/process.h"
+#include "core/launch/command/command_run.h"
 #include "core/launch/hosts/agent_link.h"
 #include "core/launch/hosts/roster.h"
 #include "core/launch/run/run.h"
@@ -32,6 +33,8 @@ struct RunEnded : Error {
 struct AgentOptions {
   // The program and how it is started here; the run's name; the secret in `hosts`; the log folder.
   RunOptions run;
+  // Instead of a program. Then of `run` only name, checkpoint_dir, hosts, reach and grace_s count.
+  std::optional<CommandOptions> command;
   std::string id;  // unlike that of every other agent of the run; a host that comes again keeps it
   std::string host;  // for people
   // The hosts may lack a common file system: say so if the checkpoint folder is not the launcher's.

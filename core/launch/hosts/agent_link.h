@@ -13,7 +13,8 @@
 //   refused   {reason, final}      it is not; final: nor will it ever be
 //   start     {member, slot, invitation: {run_id, replicas, atomic_limit, fresh}}   start a replica
 //                                  on that slot, counted from 0 on each host. Its welcome
-//                                  (protocol.h) is the agent's own but for the invitation
+//                                  (protocol.h) is the agent's own but for the invitation. Of a
+//                                  command, host_command.h has the invitation and the messages
 //   tell      {member, message}    pass this on to the replica
 //   kill      {member}             by SIGKILL
 //   end       {exit}               the run has ended with this code; the agent exits with it, too
@@ -45,7 +46,7 @@
 
 namespace adaptdl::launch {
 
-inline constexpr int kAgentProtocol = 4;
+inline constexpr int kAgentProtocol = 5;
 inline constexpr int kMostHosts = 4096;
 inline constexpr int kMostSlotsOfHost = 4096;
 

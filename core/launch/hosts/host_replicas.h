@@ -1,64 +1,44 @@
 #pragma once
 
-// The replicas that run on an agent's host: starts, watches and ends them, relays what they and the
-// launcher say, and remembers it for a launcher that follows.
+// The replicas that run on an agent's host, whatever they are: programs of the runtime library
+// (host_workers.h), or a command's (host_command.h).
 
 #include <functional>
-#include <map>
-#include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <poll.h>
+#include <string>
 #include <vector>
 
-#include "core/launch/hosts/replica_memory.h"
-#include "core/launch/io/log_writer.h"
-#include "core/launch/oom.h"
-#include "core/launch/run/replica.h"
-#include "core/launch/run/replica_starter.h"
+#include "core/base/clock.h"
+#include "core/launch/io/protocol.h"
 
 namespace adaptdl::launch {
 
-// One thread; part of an event loop: never blocks.
+// One thread; part of an event loop: never blocks for long. Messages as in agent_link.h.
 class HostReplicas {
  public:
-  // Sends that to the launcher (agent_link.h); false if there is none.
+  // Sends that to the launcher; false if there is none.
   using Post = std::function<bool(const nlohmann::json& message)>;
 
-  // `options` and `talk` are borrowed. Throws Error if the program or the worker is unusable.
-  HostReplicas(const RunOptions& options, const Talk& talk, Post post);
+  virtual ~HostReplicas() = default;
 
-  bool empty() const { return replicas_.empty(); }
-  void add_waits(std::vector<pollfd>& waits) const;
+  virtual bool empty() const = 0;
+  virtual void add_waits(std::vector<pollfd>& waits) const = 0;
+  virtual TimePoint deadline() const { return TimePoint::max(); }  // of the next take()
 
-  void start(MemberId member, int slot, const nlohmann::json& invitation);
-  void tell(MemberId member, nlohmann::json message);
-  void kill(MemberId member);
-  void kill_all();
+  // `launcher`: the name or address at which this host reaches the launcher's. Throws Error for an
+  // invalid invitation.
+  virtual void start(MemberId member, int slot, const nlohmann::json& invitation,
+                     const std::string& launcher) = 0;
+  virtual void tell(MemberId member, nlohmann::json message) = 0;
+  virtual void kill(MemberId member) = 0;
+  virtual void kill_all() = 0;
 
   // Takes what they have said, and their ends. `children`: SIGCHLD came.
-  void take(bool children);
+  virtual void take(bool children) = 0;
 
   // To the launcher that follows another one: they live, and what they know.
-  void tell_all(Channel& link);
-
- private:
-  struct Worker {
-    LocalProcess process;
-    Channel channel;
-    int slot;
-    ReplicaMemory memory = {};
-    bool open = true;
-  };
-
-  void hear(MemberId member, Worker& worker);
-
-  const RunOptions& options_;
-  const Talk& talk_;
-  const Post post_;
-  LogWriter logs_;
-  ReplicaStarter starter_;
-  OomWatch oom_;  // the launcher cannot see the memory of this host
-  std::map<MemberId, std::unique_ptr<Worker>> replicas_;
+  virtual void tell_all(Channel& link) = 0;
 };
 
 }  // namespace adaptdl::launch

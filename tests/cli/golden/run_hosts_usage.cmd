@@ -34,4 +34,4 @@ adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --advertise node1; echo $?
   adaptdl run train.pt --hosts localhost --checkpoint-dir here; echo $?
   adaptdl run train.pt --spares 1 --checkpoint-dir here; echo $?
 )
-adaptdl run --nnodes 2 --rdzv-endpoint a -- true
+adaptdl run --hosts localhost,a -- true

@@ -1,7 +1,7 @@
 # exit 2
 : > train.py
 adaptdl torchrun --nnodes 2 train.py; echo $?
-adaptdl torchrun --nnodes=1:4 --rdzv-endpoint a:1 train.py; echo $?
+adaptdl torchrun --nnodes=1:no --rdzv-endpoint a:1 train.py; echo $?
 adaptdl torchrun --node-rank 1 train.py; echo $?
 adaptdl torchrun --nproc-per-node many train.py; echo $?
 adaptdl torchrun --nproc-per-node gpu train.py; echo $?

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <map>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -14,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/system.h"
 #include "core/launch/command/command_environment.h"
+#include "core/launch/command/command_replicas.h"
 #include "tests/unit/launch/test_run.h"
 
 using namespace adaptdl;
@@ -148,10 +150,49 @@ TEST_CASE("command run: the environment is torchrun's") {
   CHECK(value("MASTER_PORT") != value("ADAPTDL_MASTER_PORT"));
 }
 
+TEST_CASE("command run: on several hosts a replica has a rank on its host, and knows rank 0's") {
+  const CommandOptions options;
+  const CommandPlace place{.generation = {.replicas = 5, .hosts = 3},
+                           .host = {.number = 1, .first_rank = 2, .replicas = 2},
+                           .rank = 3,
+                           .rank_0 = "node1"};
+  std::map<std::string, std::string> values;
+  for (const auto& [key, text] : command_environment(options, place, {}, "proxy.less")) {
+    values[key] = text.value_or("");
+  }
+  const std::map<std::string, std::string> expected{
+      {"RANK", "3"},
+      {"WORLD_SIZE", "5"},
+      {"LOCAL_RANK", "1"},
+      {"LOCAL_WORLD_SIZE", "2"},
+      {"GROUP_RANK", "1"},
+      {"GROUP_WORLD_SIZE", "3"},
+      {"MASTER_ADDR", "node1"},
+      {"ADAPTDL_MASTER_ADDR", "node1"},
+      {"ADAPTDL_NUM_NODES", "3"},
+      {"no_proxy", "proxy.less,127.0.0.1,localhost,node1"}};
+  for (const auto& [key, text] : expected) CHECK_MESSAGE(values[key] == text, key);
+}
+
+TEST_CASE("command run: the ranks of a host follow one another, those of the launcher's first") {
+  const std::map<int, int> first_of{{4, 4}, {5, 4}, {6, 6}};
+  const std::vector<CommandHost> hosts = hosts_of_slots({0, 1, 4, 5, 6}, first_of);
+  REQUIRE(hosts.size() == 3);
+  const auto is = [&](size_t i, int first_rank, int replicas) {
+    return hosts[i].number == static_cast<int>(i) && hosts[i].first_rank == first_rank &&
+           hosts[i].replicas == replicas;
+  };
+  CHECK(is(0, 0, 2));
+  CHECK(is(1, 2, 2));
+  CHECK(is(2, 4, 1));
+  CHECK(hosts_of_slots({0, 4}, first_of).size() == 2);  // fewer than there are slots
+}
+
 TEST_CASE("command run: replicas with GPUs of their own are each alone on a node") {
   CommandOptions options;
   options.gpus = 2;
-  CommandPlace place{.rank = 1, .replicas = 2, .slots = {1}};
+  CommandPlace place{
+      .generation = {.replicas = 2}, .host = {.replicas = 2}, .rank = 1, .slots = {1}};
   const Variables variables = command_environment(options, place, {"a", "b"}, "");
   const auto value = [&](const char* name) {
     for (const auto& [key, text] : variables) {
@@ -172,7 +213,7 @@ TEST_CASE("command run: with a virtual local rank each replica sees the GPU of i
   options.virtual_local_rank = true;
   const auto of_rank = [&](int rank) {
     std::string local_rank, gpus;
-    const CommandPlace place{.rank = rank, .replicas = 2};
+    const CommandPlace place{.generation = {.replicas = 2}, .host = {.replicas = 2}, .rank = rank};
     for (const auto& [key, text] : command_environment(options, place, {}, "")) {
       if (key == "LOCAL_RANK") local_rank = text.value_or("");
       if (key == "CUDA_VISIBLE_DEVICES") gpus = text.value_or("");

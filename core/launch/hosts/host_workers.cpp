@@ -1,4 +1,4 @@
-#include "core/launch/hosts/host_replicas.h"
+#include "core/launch/hosts/host_workers.h"
 
 #include <algorithm>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 
 namespace adaptdl::launch {
 
-HostReplicas::HostReplicas(const RunOptions& options, const Talk& talk, Post post)
+HostWorkers::HostWorkers(const RunOptions& options, const Talk& talk, Post post)
     : options_(options),
       talk_(talk),
       post_(std::move(post)),
@@ -16,14 +16,15 @@ HostReplicas::HostReplicas(const RunOptions& options, const Talk& talk, Post pos
       starter_(options, logs_),
       oom_(options.system_root) {}
 
-void HostReplicas::add_waits(std::vector<pollfd>& waits) const {
+void HostWorkers::add_waits(std::vector<pollfd>& waits) const {
   for (const auto& [id, worker] : replicas_) {
     waits.push_back({worker->process.descriptor(), POLLIN, 0});
     if (worker->open) waits.push_back(worker->channel.wait());
   }
 }
 
-void HostReplicas::start(MemberId member, int slot, const nlohmann::json& invitation) {
+void HostWorkers::start(MemberId member, int slot, const nlohmann::json& invitation,
+                        const std::string& /*launcher*/) {
   try {
     if (slot < 0 || slot >= options_.hosts->slots) fail("this host has no slot {}", slot);
     auto [child, channel] = starter_.start_invited(member, slot, invitation);
@@ -36,7 +37,7 @@ void HostReplicas::start(MemberId member, int slot, const nlohmann::json& invita
   }
 }
 
-void HostReplicas::tell(MemberId member, nlohmann::json message) {
+void HostWorkers::tell(MemberId member, nlohmann::json message) {
   const auto found = replicas_.find(member);
   if (found == replicas_.end() || !found->second->open) return;
   // The launcher's number is for its own host's cores.
@@ -45,16 +46,16 @@ void HostReplicas::tell(MemberId member, nlohmann::json message) {
   found->second->memory.told(message);
 }
 
-void HostReplicas::kill(MemberId member) {
+void HostWorkers::kill(MemberId member) {
   const auto found = replicas_.find(member);
   if (found != replicas_.end()) found->second->process.kill();
 }
 
-void HostReplicas::kill_all() {
+void HostWorkers::kill_all() {
   for (auto& [id, worker] : replicas_) worker->process.kill();
 }
 
-void HostReplicas::take(bool children) {
+void HostWorkers::take(bool children) {
   for (auto entry = replicas_.begin(); entry != replicas_.end();) {
     const MemberId member = entry->first;
     Worker& worker = *entry->second;
@@ -82,7 +83,7 @@ void HostReplicas::take(bool children) {
   }
 }
 
-void HostReplicas::hear(MemberId member, Worker& worker) {
+void HostWorkers::hear(MemberId member, Worker& worker) {
   try {
     worker.channel.flush();
     worker.open = worker.channel.drain([&](nlohmann::json message) {
@@ -98,7 +99,7 @@ void HostReplicas::hear(MemberId member, Worker& worker) {
   }
 }
 
-void HostReplicas::tell_all(Channel& link) {
+void HostWorkers::tell_all(Channel& link) {
   for (const auto& [member, worker] : replicas_) {
     link.post({{"type", "keeps"},
                {"member", member},
