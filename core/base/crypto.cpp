@@ -43,6 +43,33 @@ Sha256Digest sha256(std::span<const uint8_t> message) {
   return digest;
 }
 
+struct Sha256::State {
+  State() : context(EVP_MD_CTX_new()) {
+    prepare_openssl();
+    ADAPTDL_CHECK(context != nullptr);
+    ADAPTDL_CHECK(EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);
+  }
+  ~State() { EVP_MD_CTX_free(context); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  EVP_MD_CTX* context;
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {}
+Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+
+void Sha256::add(std::string_view bytes) {
+  ADAPTDL_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
+}
+
+Sha256Digest Sha256::finish() {
+  Sha256Digest digest{};
+  ADAPTDL_CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), nullptr) == 1);
+  return digest;
+}
+
 bool equal_constant_time(std::span<const uint8_t> a, std::span<const uint8_t> b) {
   if (a.size() != b.size()) return false;
   return a.empty() || CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;

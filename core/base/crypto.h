@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,22 @@ Sha256Digest hmac_sha256(std::span<const uint8_t> key, std::span<const uint8_t> 
 
 // SHA-256 (FIPS 180-4) of `message`. Thread-safe.
 Sha256Digest sha256(std::span<const uint8_t> message);
+
+// The same of bytes that come in pieces. One thread.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(Sha256&&) noexcept;
+  Sha256& operator=(Sha256&&) noexcept;
+
+  void add(std::string_view bytes);
+  Sha256Digest finish();  // of everything added; add nothing after it
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // Whether both hold the same bytes, in a time that depends on the lengths only.
 bool equal_constant_time(std::span<const uint8_t> a, std::span<const uint8_t> b);

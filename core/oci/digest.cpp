@@ -3,7 +3,6 @@
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
-#include <openssl/evp.h>
 
 #include "core/base/crypto.h"
 #include "core/base/error.h"
@@ -11,30 +10,8 @@
 
 namespace adaptdl::oci {
 
-struct Digester::State {
-  State() : context(EVP_MD_CTX_new()) {
-    ADAPTDL_CHECK(context != nullptr);
-    ADAPTDL_CHECK(EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);
-  }
-  ~State() { EVP_MD_CTX_free(context); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-  EVP_MD_CTX* context;
-};
-
-Digester::Digester() : state_(std::make_unique<State>()) {}
-Digester::~Digester() = default;
-Digester::Digester(Digester&&) noexcept = default;
-Digester& Digester::operator=(Digester&&) noexcept = default;
-
-void Digester::add(std::string_view bytes) {
-  ADAPTDL_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
-}
-
 std::string Digester::finish() {
-  Sha256Digest digest;
-  ADAPTDL_CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), nullptr) == 1);
-  return "sha256:" + to_hex(digest);
+  return "sha256:" + to_hex(state_.finish());
 }
 
 std::string digest_of(std::string_view bytes) {

@@ -2,27 +2,22 @@
 
 // SHA-256 as registries write it: "sha256:" and 64 lower-case hexadecimal digits.
 
-#include <memory>
 #include <string>
 #include <string_view>
+
+#include "core/base/crypto.h"
 
 namespace adaptdl::oci {
 
 // Digests bytes that come in pieces. One thread.
 class Digester {
  public:
-  Digester();
-  ~Digester();
-  Digester(Digester&&) noexcept;
-  Digester& operator=(Digester&&) noexcept;
-
-  void add(std::string_view bytes);
+  void add(std::string_view bytes) { state_.add(bytes); }
   // The digest of everything added; add nothing after it.
   std::string finish();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  Sha256 state_;
 };
 
 std::string digest_of(std::string_view bytes);
