@@ -165,6 +165,11 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &answer);
   curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "");
+  if (const HttpSignature* by = request.signature) {
+    curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, ("aws:amz:" + by->region + ":s3").c_str());
+    curl_easy_setopt(curl, CURLOPT_USERNAME, by->key_id.c_str());
+    curl_easy_setopt(curl, CURLOPT_PASSWORD, by->secret.c_str());
+  }
   if (request.only_once) curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
   if (request.method == "HEAD") {
     curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);

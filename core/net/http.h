@@ -34,6 +34,13 @@ struct HttpFilePart {
   uint64_t offset = 0, size = 0;
 };
 
+// Signs requests as AWS Signature Version 4 says, for the service s3. The body is signed by the
+// header x-amz-content-sha256 that the caller gives (lower-case hexadecimal), which a `body_file`
+// needs.
+struct HttpSignature {
+  std::string region, key_id, secret;
+};
+
 struct HttpRequest {
   std::string method = "GET";
   std::string url;  // http:// or https://
@@ -53,6 +60,7 @@ struct HttpRequest {
   // Uses a new connection. On a kept one libcurl may send a request twice: if the server closes it
   // at that moment, the client cannot know whether the server read the first one.
   bool only_once = false;
+  const HttpSignature* signature = nullptr;  // borrowed; none: not signed
 };
 
 // No complete answer arrived.

@@ -7,7 +7,6 @@
 
 /* Left out. */
 #define CURL_DISABLE_ALTSVC 1
-#define CURL_DISABLE_AWS 1
 #define CURL_DISABLE_DICT 1
 #define CURL_DISABLE_DOH 1
 #define CURL_DISABLE_FILE 1
