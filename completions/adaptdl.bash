@@ -25,6 +25,7 @@ _adaptdl() {
       run--set) COMPREPLY=() ;;
       run--from) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       run--checkpoint-dir) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
+      run--checkpoint-mirror) COMPREPLY=() ;;
       run--output) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
       run--log-dir) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
       run--tensorboard) COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null ;;
@@ -314,7 +315,7 @@ _adaptdl() {
   if [[ $current == -* ]]; then
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
-      run) flags="$flags --replicas --replicas-at --spares --name --set --from --evaluate --deterministic --fresh --checkpoint-dir --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --hosts --nnodes --rdzv-endpoint --node-rank --rdzv-key --host-timeout --interface --advertise --ports --plain-links --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
+      run) flags="$flags --replicas --replicas-at --spares --name --set --from --evaluate --deterministic --fresh --checkpoint-dir --checkpoint-mirror --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --hosts --nnodes --rdzv-endpoint --node-rank --rdzv-key --host-timeout --interface --advertise --ports --plain-links --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
       torchrun) flags="$flags --nproc-per-node --max-restarts -m --module --no-python -r --redirects -t --tee --local-ranks-filter --log-dir --role --virtual-local-rank --nnodes --rdzv-endpoint --master-addr --node-rank --rdzv-key --host-timeout --master-port --rdzv-id --standalone --rdzv-backend --rdzv-conf --local-addr --monitor-interval --start-method --event-log-handler --logs-specs --signals-to-handle --run-path --numa-binding --duplicate-stdout-filters --duplicate-stderr-filters -o --format" ;;
       init) flags="$flags --text --build --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
@@ -402,7 +403,7 @@ _adaptdl() {
 # Whether flag $2 of command $1 is followed by a value.
 _adaptdl_takes_value() {
   case $1$2 in
-    run--replicas|run--replicas-at|run--spares|run--name|run--set|run--from|run--checkpoint-dir|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run--hosts|run--nnodes|run--rdzv-endpoint|run--node-rank|run--rdzv-key|run--host-timeout|run--interface|run--advertise|run--ports|run--grace|run-r|run--redirects|run-t|run--tee|run--local-ranks-filter|run--role|run-o|run--format|run--step-events) return 0 ;;
+    run--replicas|run--replicas-at|run--spares|run--name|run--set|run--from|run--checkpoint-dir|run--checkpoint-mirror|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run--hosts|run--nnodes|run--rdzv-endpoint|run--node-rank|run--rdzv-key|run--host-timeout|run--interface|run--advertise|run--ports|run--grace|run-r|run--redirects|run-t|run--tee|run--local-ranks-filter|run--role|run-o|run--format|run--step-events) return 0 ;;
     torchrun--nproc-per-node|torchrun--max-restarts|torchrun-r|torchrun--redirects|torchrun-t|torchrun--tee|torchrun--local-ranks-filter|torchrun--log-dir|torchrun--role|torchrun--nnodes|torchrun--rdzv-endpoint|torchrun--master-addr|torchrun--node-rank|torchrun--rdzv-key|torchrun--host-timeout|torchrun--master-port|torchrun--rdzv-id|torchrun--rdzv-backend|torchrun--rdzv-conf|torchrun--local-addr|torchrun--monitor-interval|torchrun--start-method|torchrun--event-log-handler|torchrun--logs-specs|torchrun--signals-to-handle|torchrun--numa-binding|torchrun--duplicate-stdout-filters|torchrun--duplicate-stderr-filters|torchrun-o|torchrun--format) return 0 ;;
     init--text|init--build|init-o|init--format) return 0 ;;
     inspect--set|inspect-o|inspect--format) return 0 ;;

@@ -61,6 +61,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from run' -l evaluate -d 'Do not 
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l deterministic -d 'Train bitwise the same weights for any number of replicas, rescales, deaths and restarts (setting deterministic). On CPUs, one thread a replica.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l fresh -d 'Start from scratch: remove the files of an earlier run of this name.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l checkpoint-dir -xa '(__fish_complete_directories)' -d 'Folder for checkpoints. Default: NAME.run/checkpoints beside PROGRAM, or in the current folder.'
+complete -c adaptdl -n '__fish_seen_subcommand_from run' -l checkpoint-mirror -x -d 'Keep the newest checkpoints in an object store, too, and continue from there if it has a newer one than --checkpoint-dir.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l output -xa '(__fish_complete_directories)' -d 'Folder for model.pt and best.pt. Default: NAME.run beside PROGRAM.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l log-dir -xa '(__fish_complete_directories)' -d 'Folder for the replicas\' logs. Default: NAME.run/logs beside PROGRAM, or in the current folder.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l tensorboard -xa '(__fish_complete_directories)' -d 'Write TensorBoard event files to this folder. Default: none; in a job on Kubernetes, that of its TensorBoard instance.'

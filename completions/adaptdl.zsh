@@ -404,6 +404,7 @@ _adaptdl() {
     '--deterministic[Train bitwise the same weights for any number of replicas, rescales, deaths and restarts (setting deterministic). On CPUs, one thread a replica.]' \
     '--fresh[Start from scratch\: remove the files of an earlier run of this name.]' \
     '--checkpoint-dir[Folder for checkpoints. Default\: NAME.run/checkpoints beside PROGRAM, or in the current folder.]:DIR:_files -/' \
+    '--checkpoint-mirror[Keep the newest checkpoints in an object store, too, and continue from there if it has a newer one than --checkpoint-dir.]:s3\://BUCKET/PREFIX: ' \
     '--output[Folder for model.pt and best.pt. Default\: NAME.run beside PROGRAM.]:DIR:_files -/' \
     '--log-dir[Folder for the replicas'\'' logs. Default\: NAME.run/logs beside PROGRAM, or in the current folder.]:DIR:_files -/' \
     '--tensorboard[Write TensorBoard event files to this folder. Default\: none; in a job on Kubernetes, that of its TensorBoard instance.]:DIR:_files -/' \

@@ -59,6 +59,9 @@ int run_run(const Arguments& arguments) {
           fmt::format("--{}: in a job, its replicas are on other hosts anyway.", flag));
     }
     if (options.spares > 0) throw UsageError("--spares: on one machine only, not in a job.");
+    if (options.mirror) {
+      throw UsageError("--checkpoint-mirror: on one machine only, not in a job.");
+    }
     kubernetes::set_pod_options(
         *pod, [&](const char* flag) { return arguments.given(flag); }, options);
     if (pod->rank != 0) return kubernetes::run_pod_agent(*pod, options, talk_to);
@@ -158,6 +161,11 @@ Command run_command() {
                .value = "DIR",
                .doc = "Folder for checkpoints. Default: NAME.run/checkpoints beside PROGRAM, "
                       "or in the current folder."},
+              {.name = "checkpoint-mirror",
+               .kind = Kind::text,
+               .value = "s3://BUCKET/PREFIX",
+               .doc = "Keep the newest checkpoints in an object store, too, and continue from "
+                      "there if it has a newer one than --checkpoint-dir."},
               {.name = "output",
                .kind = Kind::directory,
                .value = "DIR",

@@ -277,6 +277,7 @@ std::optional<HostOfRun> host_of(const Arguments& arguments, launch::RunOptions&
   }
   if (options.evaluate) throw UsageError("--evaluate: on one machine only.");
   if (options.spares > 0) throw UsageError("--spares: on one machine only.");
+  if (options.mirror) throw UsageError("--checkpoint-mirror: on one machine only.");
   if (arguments.text("replicas").find(':') != std::string::npos) {
     throw UsageError(
         "--replicas: on several hosts, a number, that of each host; the hosts may come and go.");

@@ -7,6 +7,7 @@
 #include "core/base/system.h"
 #include "core/launch/paths.h"
 #include "core/launch/run/worker_choice.h"
+#include "core/net/s3.h"
 
 namespace adaptdl::cli {
 
@@ -50,7 +51,8 @@ namespace {
 // Flags about training, which an evaluation would not heed.
 void check_evaluation(const Arguments& arguments) {
   if (!arguments.flag("evaluate")) return;
-  for (const char* flag : {"fresh", "replicas-at", "spares", "output", "tensorboard"}) {
+  for (const char* flag :
+       {"fresh", "replicas-at", "spares", "output", "tensorboard", "checkpoint-mirror"}) {
     if (!arguments.given(flag)) continue;
     throw UsageError(
         fmt::format("--evaluate: trains and writes nothing, so --{} has no effect; "
@@ -98,6 +100,9 @@ launch::RunOptions run_options(const Arguments& arguments) {
   };
   options.output_dir = folder("output", base);
   options.checkpoint_dir = folder("checkpoint-dir", join_path(base, "checkpoints"));
+  if (const std::string mirror = arguments.text("checkpoint-mirror"); !mirror.empty()) {
+    options.mirror = {parse_s3_place(mirror, "--checkpoint-mirror"), s3_access_from_environment()};
+  }
   options.log_dir = folder("log-dir", join_path(base, "logs"));
   options.max_restarts = static_cast<int>(arguments.integer("max-restarts"));
   options.threads = static_cast<int>(arguments.integer("threads"));

@@ -21,6 +21,7 @@ from .processes import (Processes, carriers, children_of, cpu_s, end, free_port,
 from .registry import Registry, has_registry
 from .results import Results, end_by_sigterm, main, skip_all
 from .runs import Run, same_losses
+from .s3 import MOTO, ObjectStore
 from .service import ENDED, LIVE_JOBS, Service, service
 from .slurm import SLURM, Slurm
 from .sockets import answer_at, ask

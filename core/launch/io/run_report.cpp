@@ -96,6 +96,17 @@ void RunReport::hang(const HangFacts& facts) {
   if (!facts.file.empty()) talk("what the replicas that hung were doing is in " + facts.file);
 }
 
+void RunReport::mirror(const MirrorFacts& facts) {
+  json event = {{"event", "mirror"}, {"step", facts.step}, {"place", facts.place}};
+  if (facts.error.empty()) {
+    event["bytes"] = facts.bytes;
+    event["seconds"] = to_microseconds(facts.seconds);
+  } else {
+    event["error"] = facts.error;
+  }
+  emit(std::move(event));
+}
+
 void RunReport::from_replica(json event) {
   emit(std::move(event));
 }

@@ -72,6 +72,15 @@ struct HangFacts {
   std::string file;               // what they were doing; "" if it could not be written
 };
 
+// An attempt to send a checkpoint to the run's mirror.
+struct MirrorFacts {
+  int64_t step = 0;
+  std::string place;  // s3://BUCKET/PREFIX
+  uint64_t bytes = 0;
+  double seconds = 0;
+  std::string error;  // "": it is there
+};
+
 // Of a command run, for its record.
 struct CommandFacts {
   int64_t generation = -1;
@@ -130,6 +139,7 @@ class RunReport {
   void generation(const GenerationFacts& facts);
   void failure(const FailureFacts& facts);
   void hang(const HangFacts& facts);
+  void mirror(const MirrorFacts& facts);
   void from_replica(nlohmann::json event);
   // A rescale that a replica has measured; the launcher adds why it happened.
   void rescale(nlohmann::json event, const std::string& cause, int from, size_t to);

@@ -7,7 +7,7 @@
 namespace adaptdl::launch {
 
 void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
-  auto& [view, stream, hung, failures, end, report] = subjects_;
+  auto& [view, stream, hung, failures, end, report, mirror] = subjects_;
   const TimePoint now = Monotonic::now();
   const MemberId id = replica.id;
   const auto& type = message.at("type").get_ref<const std::string&>();
@@ -16,6 +16,7 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
     const nlohmann::json& event = message.at("event");
     hung.progressed(event.value("event", ""));
     stream.event(id, event);
+    if (mirror != nullptr && event.value("event", "") == "checkpoint") mirror->look();
   } else if (type == "hello") {
     on_hello(replica, message);
   } else if (type == "connected") {
@@ -140,7 +141,7 @@ void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
 }
 
 void Conversation::on_closed(Replica& replica) {
-  auto& [view, stream, hung, failures, end, report] = subjects_;
+  auto& [view, stream, hung, failures, end, report, mirror] = subjects_;
   replica.failed = !replica.said_bye && !replica.expected_end && !end.ending();
   Member* member = view.find(replica.id);
   if (member == nullptr || member->state == MemberState::gone) return;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/job/hints.h"
+#include "core/launch/run/checkpoint_mirror.h"
 #include "core/launch/run/event_stream.h"
 #include "core/launch/run/failures.h"
 #include "core/launch/run/hung_replicas.h"
@@ -29,6 +30,7 @@ class Conversation : public ReplicaListener {
     Failures& failures;
     RunEnd& end;
     RunReport& report;
+    CheckpointMirror* mirror;  // null: none
   };
   Conversation(const RunOptions& options, const Subjects& subjects)
       : options_(options), subjects_(subjects), links_(subjects.report) {}

@@ -17,6 +17,11 @@ constexpr int kTerminated = static_cast<int>(ExitCode::terminated);
 constexpr std::chrono::milliseconds kGather{500};
 constexpr std::chrono::seconds kGatherPatience{10};
 
+// How long the end waits for the last checkpoint on its way to the mirror, and after which time it
+// says so.
+constexpr std::chrono::seconds kLastUpload{300};
+constexpr std::chrono::seconds kUntoldUpload{1};
+
 RendezvousOptions rendezvous_options(const RunOptions& options) {
   RendezvousOptions result;
   result.min = options.replicas.min;
@@ -41,17 +46,19 @@ const char* state_name(const Member& member, bool spare) {
 
 }  // namespace
 
-Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& signals)
+Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& signals,
+                   CheckpointMirror* mirror)
     : options_(options),
       report_(report),
       signals_(signals),
+      mirror_(mirror),
       rendezvous_(rendezvous_options(options)),
       stream_(report, options.succeeds.has_value(), [this](int64_t step) { on_step(step); }),
       replicas_(options, report, host_events()),
       hung_(options.hang_timeout_s, !options.evaluate, options.log_dir, report),
       failures_(options.max_restarts, options.system_root, view_, replicas_, report),
       end_(options, view_, replicas_, stream_, report),
-      conversation_(options, {view_, stream_, hung_, failures_, end_, report}),
+      conversation_(options, {view_, stream_, hung_, failures_, end_, report, mirror}),
       control_(options.control_socket,
                [this](const auto& request) { return answer_request(*this, request); }) {
   view_.target = options.replicas.initial;
@@ -87,7 +94,9 @@ int Launcher::run() {
       hung_.check(view_, replicas_, stream_.last_step());
     }
     end_.check();
+    tell_mirrored();
   }
+  wait_for_mirror();
   return finish();
 }
 
@@ -95,6 +104,7 @@ void Launcher::wait() {
   std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
   control_.add_waits(waits);
   replicas_.add_waits(waits);
+  if (mirror_ != nullptr) waits.push_back({mirror_->fd(), POLLIN, 0});
   TimePoint until = std::min({deadline_.value_or(TimePoint::max()), control_.deadline(),
                               replicas_.deadline(), end_.deadline(), cut_hosts_.deadline(view_)});
   if (hung_.counting()) {
@@ -401,6 +411,60 @@ int Launcher::scale(const ScaleRequest& request) {
 void Launcher::cancel(bool checkpoint) {
   end_.begin(
       {.result = "cancelled", .exit = kTerminated, .repair = checkpoint, .checkpoint = checkpoint});
+}
+
+// A failure once, until a checkpoint is sent again.
+void Launcher::tell_mirrored() {
+  if (mirror_ == nullptr) return;
+  for (const MirrorNews& news : mirror_->take_news()) {
+    const bool failed = !news.error.empty();
+    if (failed && mirror_fails_) continue;
+    if (failed || mirror_fails_) {
+      report_.talk(failed ? fmt::format("cannot send the checkpoint of step {} to {}: {}; training "
+                                        "goes on, and the newest is tried again",
+                                        news.step, mirror_->place(), news.error)
+                          : fmt::format("sent the checkpoint of step {} to {}", news.step,
+                                        mirror_->place()));
+    }
+    mirror_fails_ = failed;
+    report_.mirror({.step = news.step,
+                    .place = mirror_->place(),
+                    .bytes = news.bytes,
+                    .seconds = news.seconds,
+                    .error = news.error});
+  }
+}
+
+// Sends the last checkpoint, for a while: who ends the run at once, or again, does not wait.
+void Launcher::wait_for_mirror() {
+  const Ending& ending = *end_.ending();
+  const bool at_once = (end_.is("stopped") || end_.is("cancelled")) && !ending.checkpoint;
+  if (mirror_ == nullptr || at_once) return;
+  mirror_->finish();
+  const TimePoint until = Monotonic::now() + kLastUpload;
+  TimePoint patience = Monotonic::now() + kUntoldUpload;
+  bool over = false;
+  while (!over && !mirror_->done() && Monotonic::now() < until) {
+    std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}, {mirror_->fd(), POLLIN, 0}};
+    control_.add_waits(waits);
+    poll_until(waits, std::min({until, patience, control_.deadline()}));
+    control_.serve();
+    tell_mirrored();
+    for (const int number : signals_.take()) over = over || number != SIGCHLD;
+    if (Monotonic::now() < patience) continue;
+    patience = TimePoint::max();
+    report_.talk(
+        fmt::format("sending the last checkpoint to {}, for at most {} s; Ctrl-C ends "
+                    "without it",
+                    mirror_->place(), kLastUpload.count()));
+  }
+  tell_mirrored();
+  if (!mirror_->done() || mirror_fails_) {
+    const int64_t newest = mirror_->newest_in_store();
+    report_.talk(fmt::format(
+        "the last checkpoint is not in {}, which has {}", mirror_->place(),
+        newest < 0 ? std::string("none of this run") : fmt::format("that of step {}", newest)));
+  }
 }
 
 void Launcher::record(const std::string& state) {

@@ -11,6 +11,7 @@
 #include "core/launch/io/control.h"
 #include "core/launch/io/run_report.h"
 #include "core/launch/io/run_requests.h"
+#include "core/launch/run/checkpoint_mirror.h"
 #include "core/launch/run/conversation.h"
 #include "core/launch/run/cut_hosts.h"
 #include "core/launch/run/event_stream.h"
@@ -25,9 +26,10 @@ namespace adaptdl::launch {
 
 class Launcher : private RunControl {
  public:
-  // `options` with all paths filled in. Everything is borrowed. Throws Error for a problem found
-  // before the start.
-  Launcher(const RunOptions& options, RunReport& report, SignalCatcher& signals);
+  // `options` with all paths filled in. `mirror`: started, or null. Everything is borrowed. Throws
+  // Error for a problem found before the start.
+  Launcher(const RunOptions& options, RunReport& report, SignalCatcher& signals,
+           CheckpointMirror* mirror);
 
   int run();  // the exit code
 
@@ -64,12 +66,17 @@ class Launcher : private RunControl {
   int scale(const ScaleRequest& request) override;
   void cancel(bool checkpoint) override;
 
+  // The mirror of the checkpoints.
+  void tell_mirrored();
+  void wait_for_mirror();
+
   void record(const std::string& state);
   int finish();
 
   const RunOptions& options_;
   RunReport& report_;
   SignalCatcher& signals_;
+  CheckpointMirror* const mirror_;
   View view_;
   RendezvousOptions rendezvous_;
   EventStream stream_;
@@ -84,6 +91,7 @@ class Launcher : private RunControl {
   size_t next_replicas_at_ = 0;
   std::optional<TimePoint> gathers_since_;
   CutHosts cut_hosts_;
+  bool mirror_fails_ = false;     // the newest attempt to send has failed, and the user knows it
   std::optional<int> asked_for_;  // replicas; of several hosts there may be fewer slots
 };
 

@@ -1,13 +1,18 @@
 #include "core/launch/run/run.h"
 
 #include <algorithm>
+#include <exception>
 #include <numeric>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <thread>
 
+#include "core/base/cancellation.h"
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/poll.h"
 #include "core/launch/io/run_report.h"
 #include "core/launch/paths.h"
 #include "core/launch/run/launcher.h"
@@ -84,6 +89,48 @@ RunIdentity identity_of(const RunOptions& options) {
   return identity;
 }
 
+// Gets what the mirror has before the first replica starts. The exit code if a signal ends that.
+std::optional<int> restore(const RunOptions& options, CheckpointMirror& mirror, RunReport& report,
+                           SignalCatcher& signals) {
+  Cancellation over;
+  std::exception_ptr problem;
+  std::optional<int64_t> step;
+  std::vector<std::string> sentences;
+  std::thread getting([&] {
+    try {
+      if (options.fresh) {
+        mirror.clear();
+      } else {
+        step =
+            mirror.restore([&](std::string sentence) { sentences.push_back(std::move(sentence)); });
+      }
+    } catch (...) {
+      problem = std::current_exception();
+    }
+    over.cancel();
+  });
+  std::optional<int> code;
+  while (!over.cancelled()) {
+    std::vector<pollfd> waits{{signals.fd(), POLLIN, 0}, {over.fd(), POLLIN, 0}};
+    poll_until(waits, TimePoint::max());
+    for (const int number : signals.take()) {
+      if (number == SIGCHLD) continue;
+      code = 128 + number;
+      mirror.cancel();
+    }
+  }
+  getting.join();
+  if (code) {
+    report.talk("stopped before the first replica started");
+    return code;
+  }
+  for (std::string& sentence : sentences) report.talk(std::move(sentence));
+  if (problem) std::rethrow_exception(problem);
+  if (step)
+    report.talk(fmt::format("got the checkpoint of step {} from {}", *step, mirror.place()));
+  return std::nullopt;
+}
+
 int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signals) {
   // The lock of a launcher that is lost falls with its process, or when a file server notices.
   const Seconds patience = options.succeeds ? kLockPatience : Seconds(0);
@@ -112,12 +159,18 @@ int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signal
   }
   if (!options.output_dir.empty()) make_durable_directories(options.output_dir);
   if (options.hosts && options.hosts->announce) options.hosts->announce();
-  return Launcher(options, report, signals).run();
+  std::optional<CheckpointMirror> mirror;
+  if (options.mirror) {
+    mirror.emplace(*options.mirror, options.name, options.checkpoint_dir);
+    if (const auto code = restore(options, *mirror, report, signals)) return *code;
+    mirror->start();
+  }
+  return Launcher(options, report, signals, mirror ? &*mirror : nullptr).run();
 }
 
 int evaluate(const RunOptions& options, OutputQueue& output, SignalCatcher& signals) {
   RunReport report(identity_of(options), output, [](const nlohmann::json&, bool) {});
-  return Launcher(options, report, signals).run();
+  return Launcher(options, report, signals, nullptr).run();
 }
 
 }  // namespace

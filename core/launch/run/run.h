@@ -16,6 +16,7 @@
 #include "core/launch/hosts/agent_link.h"
 #include "core/launch/hosts/roster.h"
 #include "core/launch/io/output_queue.h"
+#include "core/launch/run/checkpoint_mirror.h"
 #include "core/launch/run/replica_bounds.h"
 #include "core/net/addresses.h"
 
@@ -29,8 +30,10 @@ struct RunOptions {
   // Training archives: every setting in force as text, to report what changed since the last run.
   std::map<std::string, std::string> effective_settings;
   std::string checkpoint_dir;  // used by this run only
-  std::string output_dir;      // folder for model.pt and best.pt
-  std::string log_dir;         // replica-<member>.log
+  // Where the newest checkpoint is kept, too. Not with `hosts` and not with `evaluate`.
+  std::optional<MirrorOptions> mirror;
+  std::string output_dir;  // folder for model.pt and best.pt
+  std::string log_dir;     // replica-<member>.log
   ReplicaBounds replicas;
   // Rescale to that many replicas at the step; in order of step. Like a scale request, the number
   // may lie outside of `replicas`, which then grow to include it.

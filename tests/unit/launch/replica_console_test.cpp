@@ -13,10 +13,10 @@ using namespace adaptdl::launch;
 
 namespace {
 
-struct Pipe {
+struct OutputPipe {
   Fd reader, writer;
 
-  Pipe() {
+  OutputPipe() {
     int ends[2];
     REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
     reader = Fd(ends[0]);
@@ -67,7 +67,7 @@ TEST_CASE("lines: whole, with a prefix, and of a progress bar the last state") {
 }
 
 TEST_CASE("console: one replica as if it wrote here, several with their ranks") {
-  Pipe out, err;
+  OutputPipe out, err;
   ConsoleOptions options;
   options.role = "trainer";
   options.prefix = "${role_name}-${rank}-${local_rank} ";
@@ -92,7 +92,7 @@ TEST_CASE("console: one replica as if it wrote here, several with their ranks") 
 }
 
 TEST_CASE("console: a reader that does not read holds up nobody, and hears of it") {
-  Pipe out, err;
+  OutputPipe out, err;
   ConsoleOptions options;
   options.out = out.writer.get();
   options.err = err.writer.get();
@@ -111,7 +111,7 @@ TEST_CASE("console: a reader that does not read holds up nobody, and hears of it
 
 TEST_CASE("console: a reader that is gone ends nothing") {
   std::signal(SIGPIPE, SIG_IGN);
-  Pipe out;
+  OutputPipe out;
   ConsoleOptions options;
   options.out = out.writer.get();
   ReplicaConsole console(options);
