@@ -54,6 +54,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from image; and not __fish_seen_s
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l replicas -x -d 'Number of replicas; MIN:MAX starts with MAX; auto is one for each GPU or, without GPUs, for each core. Also --nproc-per-node.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l replicas-at -x -d 'Rescale to N replicas at this step.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l spares -x -d 'Replicas beside those that train, which have loaded the program and take the place of one that dies at once.'
+complete -c adaptdl -n '__fish_seen_subcommand_from run' -l replace-stragglers -d 'Replace a replica that is much slower than the others, at most one in 5 minutes; by default it is only named.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l name -x -d 'Name of the run. Default: the file name of the program, or of a command\'s script, without its suffix.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l set -x -d 'Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l from -rF -d 'Start a new run with the weights in FILE, a model.pt or .safetensors file (setting from.path; --set from.ignore, --set from.rename).'

@@ -397,6 +397,7 @@ _adaptdl() {
     '--replicas[Number of replicas; MIN\:MAX starts with MAX; auto is one for each GPU or, without GPUs, for each core. Also --nproc-per-node.]:N|MIN\:MAX|auto: ' \
     '--replicas-at[Rescale to N replicas at this step.]:STEP\:N,...: ' \
     '--spares[Replicas beside those that train, which have loaded the program and take the place of one that dies at once.]:N: ' \
+    '--replace-stragglers[Replace a replica that is much slower than the others, at most one in 5 minutes; by default it is only named.]' \
     '--name[Name of the run. Default\: the file name of the program, or of a command'\''s script, without its suffix.]:NAME: ' \
     '*--set[Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.]:KEY=VALUE: ' \
     '--from[Start a new run with the weights in FILE, a model.pt or .safetensors file (setting from.path; --set from.ignore, --set from.rename).]:FILE:_files' \

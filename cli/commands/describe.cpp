@@ -7,6 +7,7 @@
 #include "cli/frame/parse.h"
 #include "cli/frame/record_format.h"
 #include "cli/show/jobs.h"
+#include "cli/show/progress.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/number.h"
@@ -58,6 +59,16 @@ std::string replicas_text(const JobView& job) {
   return fmt::format("{} of {} or more", job.replicas, job.min_replicas);
 }
 
+// Replicas that are much slower than the others, with the evidence.
+std::vector<std::string> slow_replicas(const JobView& job) {
+  std::vector<std::string> lines;
+  if (!job.status.is_object()) return lines;
+  const auto all = job.status.find("stragglers");
+  if (all == job.status.end() || !all->is_array()) return lines;
+  for (const Json& one : *all) lines.push_back(slow_replica_line(one));
+  return lines;
+}
+
 std::string describe(const JobView& job, const JobDetails& details) {
   std::string text;
   line(text, "Name", job.name);
@@ -71,6 +82,7 @@ std::string describe(const JobView& job, const JobDetails& details) {
   if (!job.slots.empty()) line(text, "Slots", fmt::format("{}", fmt::join(job.slots, ", ")));
   if (!job.nodes.empty()) line(text, "Nodes", fmt::format("{}", fmt::join(job.nodes, ", ")));
   line(text, "Why", job.why);
+  for (const std::string& slow : slow_replicas(job)) line(text, "Slow", slow);
   line(text, "Restarts",
        fmt::format("{} changes of its allocation, {} failures in a row", job.restarts,
                    job.failures));

@@ -137,6 +137,9 @@ Command run_command() {
                    "place of one that dies at once.",
                .min = 0,
                .max = launch::kMaxReplicas},
+              {.name = "replace-stragglers",
+               .doc = "Replace a replica that is much slower than the others, at most one in 5 "
+                      "minutes; by default it is only named."},
               {.name = "name",
                .kind = Kind::text,
                .value = "NAME",

@@ -51,8 +51,8 @@ namespace {
 // Flags about training, which an evaluation would not heed.
 void check_evaluation(const Arguments& arguments) {
   if (!arguments.flag("evaluate")) return;
-  for (const char* flag :
-       {"fresh", "replicas-at", "spares", "output", "tensorboard", "checkpoint-mirror"}) {
+  for (const char* flag : {"fresh", "replicas-at", "spares", "replace-stragglers", "output",
+                           "tensorboard", "checkpoint-mirror"}) {
     if (!arguments.given(flag)) continue;
     throw UsageError(
         fmt::format("--evaluate: trains and writes nothing, so --{} has no effect; "
@@ -107,6 +107,7 @@ launch::RunOptions run_options(const Arguments& arguments) {
   options.max_restarts = static_cast<int>(arguments.integer("max-restarts"));
   options.threads = static_cast<int>(arguments.integer("threads"));
   options.fresh = arguments.flag("fresh");
+  options.replace_stragglers = arguments.flag("replace-stragglers");
   options.plain_links = arguments.flag("plain-links");
   options.reach = parse_reach(arguments);
   options.hang_timeout_s = parse_hang_timeout(arguments.text("hang-timeout"));

@@ -62,15 +62,28 @@ void add_training(JobRow& row, const TrainingFacts& facts) {
   row.training = facts;
 }
 
-// "2 -> 3" during a rescale; "2 + 1 spare".
+// ", no. 4 slow": which replicas are.
+std::string slow_replicas(const Json& status) {
+  const auto all = status.find("stragglers");
+  if (all == status.end() || !all->is_array() || all->empty()) return "";
+  constexpr size_t kMost = 2;
+  if (all->size() > kMost) return fmt::format(", {} slow", all->size());
+  std::vector<std::string> names;
+  for (const Json& one : *all) names.push_back(one.is_object() ? cell(one, "member") : "-");
+  return fmt::format(", no. {} slow", fmt::join(names, " and "));
+}
+
+// "2 -> 3" during a rescale; "2 + 1 spare"; "4, no. 1 slow".
 std::string replicas_text(const Json& status, int64_t otherwise) {
   const auto now = status.find("replicas"), target = status.find("target");
   if (now == status.end() || !now->is_number_integer()) return std::to_string(otherwise);
   std::string text = dump_json(*now);
   if (target != status.end() && *target != *now) text += " -> " + dump_json(*target);
   const auto spares = status.find("spares");
-  if (spares == status.end() || !spares->is_number_integer() || *spares == 0) return text;
-  return text + fmt::format(" + {} spare{}", dump_json(*spares), *spares == 1 ? "" : "s");
+  if (spares != status.end() && spares->is_number_integer() && *spares != 0) {
+    text += fmt::format(" + {} spare{}", dump_json(*spares), *spares == 1 ? "" : "s");
+  }
+  return text + slow_replicas(status);
 }
 
 }  // namespace

@@ -182,6 +182,30 @@ std::string failure_line(const Json& event) {
   return line;
 }
 
+// "replica 2 on node7".
+std::string straggler_name(const Json& event) {
+  const std::string host = text_at(event, "host");
+  return fmt::format("replica {}{}", integer(event, "member").value_or(0),
+                     host.empty() ? "" : " on " + host);
+}
+
+std::string straggler_line(const Json& event) {
+  const std::string state = text_at(event, "state"), replica = straggler_name(event);
+  if (state == "slow" || state == "changed") return slow_replica_line(event);
+  if (state == "over") return replica + " is as fast as the others again";
+  if (state == "gone") return replica + ", which was slow, has left";
+  if (state == "replacing") return replica + " is replaced, because it is slow";
+  if (state == "kept") {
+    return fmt::format("{} is not replaced, although it is slow: {}", replica,
+                       text_at(event, "reason"));
+  }
+  if (state != "replaced") return "";
+  return fmt::format("replica {} took the place of {}, which was slow: {} -> {} samples/s",
+                     integer(event, "by").value_or(0), replica,
+                     short_number(number(event, "samples_per_s_before").value_or(0.0)),
+                     short_number(number(event, "samples_per_s").value_or(0.0)));
+}
+
 std::string start_line(const Json& event) {
   const bool evaluate = event.value("evaluate", Json()) == true;
   std::string line =
@@ -301,6 +325,17 @@ void RunState::apply(const Json& event) {
   }
 }
 
+std::string slow_replica_line(const Json& straggler) {
+  const auto ms = [&](const char* key) {
+    return fmt::format("{:.3g} ms", 1e3 * number(straggler, key).value_or(0.0));
+  };
+  return fmt::format(
+      "{} is slow: {} for a sample, {:.1f} times the median of the others ({}), which wait for it "
+      "{:.0f} % of the time",
+      straggler_name(straggler), ms("sample_s"), number(straggler, "factor").value_or(0.0),
+      ms("others_sample_s"), 100 * number(straggler, "waited").value_or(0.0));
+}
+
 std::string describe(const BatchShape& batch) {
   return fmt::format("{} x {} x {} = {}", batch.replicas, batch.atomic, batch.passes, batch.batch);
 }
@@ -326,6 +361,8 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
     line = batch_line(before, event);
   } else if (kind == "failure") {
     line = failure_line(event);
+  } else if (kind == "straggler") {
+    line = straggler_line(event);
   } else if (kind == "skipped") {
     line = fmt::format("step {} skipped: {}", integer(event, "step").value_or(0),
                        text_at(event, "reason"));

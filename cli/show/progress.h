@@ -91,6 +91,10 @@ std::string summary(const RunState& state);
 // After an evaluation: what was evaluated, and a table of its metrics.
 std::string evaluation(const RunState& state);
 
+// "replica 2 on node7 is slow: ...", with the evidence: of an event `straggler`, or of one of the
+// stragglers in a run's status.
+std::string slow_replica_line(const Json& straggler);
+
 // "3 x 32 x 2 = 192"
 std::string describe(const BatchShape& batch);
 

@@ -21,6 +21,7 @@ void visit_numbers(R& r, Visit&& visit) {
   visit(r.accum_s);
   visit(r.optim_s);
   visit(r.sync_s);
+  visit(r.compute_s);
   visit(r.step_s);
   visit(r.next_batch.atomic);
   visit(r.next_batch.micro_steps);
@@ -84,6 +85,7 @@ StepSummary exchange(comm::Communicator* communicator, const StepReport& mine) {
     sum.optim_s += one.optim_s / static_cast<double>(ranks);
     sum.sync_s += one.sync_s / static_cast<double>(ranks);
     sum.slowest_s = std::max(sum.slowest_s, one.step_s);
+    sum.timings.push_back({one.compute_s, one.samples, one.sync_s});
     for (size_t w = 0; w < sum.used.size(); ++w) sum.used[w] |= one.used[w];
     for (size_t i = 0; i < sum.sums.size(); ++i) sum.sums[i] += one.sums[i];
     for (size_t i = 0; i < shard_losses.size(); ++i) shard_losses[i] += one.shard_losses[i];

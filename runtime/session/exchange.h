@@ -22,6 +22,7 @@ struct StepReport {
   double accum_s = 0;      // seconds of one accumulation pass, mean; 0 = there was none
   double optim_s = 0;      // seconds of the last pass, gradient synchronisation included
   double sync_s = 0;       // seconds that the last pass waited for the synchronisation
+  double compute_s = 0;    // seconds of all passes, without that and without reading the data
   double step_s = 0;       // duration of the previous step, in seconds, end to end
   // Rank 0 decides these for all:
   BatchPlan next_batch;
@@ -32,6 +33,11 @@ struct StepReport {
   std::vector<double> sums;       // the program's own, as many on each replica
   // Of a step that is cut into shards, by shard: loss times samples, of others' 0; else empty.
   std::vector<double> shard_losses;
+};
+
+// What one replica took for its part of a step, to find one that is slower than the others.
+struct ReplicaTiming {
+  double compute_s = 0, samples = 0, sync_s = 0;  // as in StepReport
 };
 
 // The reports of all replicas combined; the same on every replica.
@@ -50,6 +56,7 @@ struct StepSummary {
   std::vector<GroupNorms> norms;
   std::vector<uint32_t> used;  // by any replica
   std::vector<double> sums;
+  std::vector<ReplicaTiming> timings;  // by rank
 };
 
 // First gather of a step. A lone replica's communicator is null.

@@ -228,6 +228,7 @@ std::optional<Pass> Stepper::next_pass() {
     } else {
       pass = load_pass();
     }
+    run.turn_begun = run.pass_begun;
     run.pass_samples = pass.samples;
     run.weight =
         static_cast<double>(pass.samples) * (shards_ > 0 ? 1 : run.team.replicas) / run.samples;
@@ -279,6 +280,7 @@ void Stepper::end_pass() {
   gradients_.front()->end_micro_step();
   const StepHooks::Pass pass{run.pass_begun, run.team.replicas, run.steps.front().samples};
   hooks_.computed(pass);
+  run.report.compute_s += seconds_since(run.pass_begun);
   if (++run.done < run.passes) {
     run.report.accum_s += seconds_since(run.pass_begun) / (run.passes - 1);
     return;
@@ -380,6 +382,7 @@ Prepared Stepper::turn(size_t model, const at::Tensor& loss) {
   run_backward(loss, inputs);
   gradients.end_micro_step();
   const auto backward_done = Monotonic::now();
+  run.report.compute_s += seconds_between(run.turn_begun, backward_done);
   gradients.finish();
   run.report.sync_s += seconds_since(backward_done);
   if (progress.measure) measure_cost_s_ = gradients.measure_seconds();
@@ -408,6 +411,7 @@ void Stepper::next_turn() {
   saved_buffers_.save();
   seed_generators(spec_.seed, *run.before, run.team.rank);
   autocast_.emplace(device_, spec_.precision);
+  running_->turn_begun = Monotonic::now();
 }
 
 void Stepper::break_off() {

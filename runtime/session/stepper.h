@@ -148,6 +148,7 @@ class Stepper {
     int64_t pass_samples = 0;  // of the present pass
     double weight = 1;         // of its loss
     TimePoint pass_begun{};
+    TimePoint turn_begun{};
     // Of turns, since the step was begun; and whether it was begun again after some.
     std::vector<GroupNorms> norms;
     bool again = false;

@@ -51,6 +51,7 @@ TrainingReplica::TrainingReplica(Program& program, const TrainingSpec& spec,
                     [&session](const json& event) { session.emit(event); }),
       batch_policy_(spec, data_.train.size()),
       hint_sender_(session),
+      pace_sender_(session),
       models_(program, spec, options),
       state_(program, spec, optimizer_, schedule_, batch_policy_, checkpointer_),
       progress_(state_.progress),
@@ -224,6 +225,7 @@ void TrainingReplica::finish_tick() {
   reached(StepHooks::Point::announced, progress_.step);
   reporter_.step_ended(progress_.step, done.facts.summary.slowest_s);
   hint_sender_.step_ended(progress_, *last_, batch_policy_);
+  pace_sender_.step_ended(*last_);
   const auto now = Monotonic::now();
   last_step_s_ = last_step_end_ == TimePoint{} ? 0 : seconds_between(last_step_end_, now);
   last_step_end_ = now;

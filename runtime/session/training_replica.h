@@ -14,6 +14,7 @@
 #include "runtime/session/checkpointer.h"
 #include "runtime/session/hint_sender.h"
 #include "runtime/session/model_saver.h"
+#include "runtime/session/pace_sender.h"
 #include "runtime/session/reporter.h"
 #include "runtime/session/state_digest.h"
 #include "runtime/session/step_failure.h"
@@ -72,6 +73,7 @@ class TrainingReplica {
   Checkpointer checkpointer_;
   BatchPolicy batch_policy_;
   HintSender hint_sender_;
+  PaceSender pace_sender_;
   ModelSaver models_;
   TrainingState state_;
   Progress& progress_;  // of state_

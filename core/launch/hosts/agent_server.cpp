@@ -388,6 +388,21 @@ std::unique_ptr<Replica> AgentServer::start(MemberId id, int slot, nlohmann::jso
   return replica_on(*found, id, slot);
 }
 
+const AgentServer::Agent* AgentServer::agent_of(int slot) const {
+  const auto found = std::ranges::find_if(
+      agents_, [slot](const auto& agent) { return std::ranges::count(agent->slots, slot) != 0; });
+  return found == agents_.end() ? nullptr : found->get();
+}
+
+std::string AgentServer::host_of(int slot) const {
+  const Agent* agent = agent_of(slot);
+  return agent == nullptr ? host_name() : agent->host;
+}
+
+bool AgentServer::same_host(int slot, int other) const {
+  return agent_of(slot) == agent_of(other);
+}
+
 int AgentServer::hosts() const {
   return (options_.slots > 0 ? 1 : 0) +
          static_cast<int>(

@@ -45,6 +45,9 @@ class AgentServer {
   TimePoint deadline() const;
   void serve();
 
+  // Of a slot that the run has: the name of its host; and whether another one is there, too.
+  std::string host_of(int slot) const;
+  bool same_host(int slot, int other) const;
   int hosts() const;  // that belong to the run now, this one included if replicas run on it
   struct Host {
     std::string name;
@@ -77,6 +80,7 @@ class AgentServer {
   struct Worker;
   class Process;
 
+  const Agent* agent_of(int slot) const;  // null: of this host
   void accept_all();
   // Why it must be dropped; "" if it is fine.
   std::string serve(const std::shared_ptr<Agent>& from);

@@ -32,6 +32,10 @@
 //              then for want of memory, half of them are the limit of all replicas.
 //   hints      {hints: {...}}: what the job has measured, for its scheduler (core/job/hints.h);
 //              from rank 0, at most every few seconds.
+//   pace       {generation, steps, seconds, replicas: [{compute_s, samples, waited_s}]}: sums over
+//              some seconds of whole steps, by rank: what each replica computed, for how long, and
+//              how long the others waited for it (their median). From rank 0; of two replicas or
+//              more.
 //   leaving    {reason}: this replica was told to go (SIGTERM); wants a generation without it.
 //   bye        {result: "finished"|"left"|"stopped", checkpoint, summary}: last message before exit
 //              0/143. From rank 0 with "finished": the model is saved. checkpoint, from rank 0 with

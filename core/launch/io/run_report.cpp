@@ -22,6 +22,12 @@ json or_null(const std::string& text) {
   return text.empty() ? json() : json(text);
 }
 
+json evidence(const StragglerFacts& facts) {
+  return {{"member", facts.member},     {"host", or_null(facts.host)},
+          {"sample_s", facts.sample_s}, {"others_sample_s", facts.others_sample_s},
+          {"factor", facts.factor},     {"waited", facts.waited}};
+}
+
 }  // namespace
 
 RunReport::RunReport(RunIdentity identity, OutputQueue& output, Keep keep)
@@ -107,6 +113,17 @@ void RunReport::mirror(const MirrorFacts& facts) {
   emit(std::move(event));
 }
 
+void RunReport::straggler(const StragglerFacts& facts) {
+  json event = evidence(facts);
+  event.update({{"event", "straggler"},
+                {"state", facts.state},
+                {"by", or_null(facts.by)},
+                {"samples_per_s_before", or_null(facts.samples_per_s_before)},
+                {"samples_per_s", or_null(facts.samples_per_s)},
+                {"reason", or_null(facts.reason)}});
+  emit(std::move(event));
+}
+
 void RunReport::from_replica(json event) {
   emit(std::move(event));
 }
@@ -154,6 +171,8 @@ json RunReport::status(const StatusFacts& facts) const {
   for (const auto& [member, pid, state] : facts.members) {
     members.push_back({{"member", member}, {"pid", pid}, {"state", state}});
   }
+  json stragglers = json::array();
+  for (const StragglerFacts& one : facts.stragglers) stragglers.push_back(evidence(one));
   json status = {{"name", identity_.name},
                  {"pid", getpid()},
                  {"program", identity_.program},
@@ -163,6 +182,7 @@ json RunReport::status(const StatusFacts& facts) const {
                  {"replicas", facts.replicas},
                  {"spares", facts.spares},
                  {"members", std::move(members)},
+                 {"stragglers", std::move(stragglers)},
                  {"target", facts.target},
                  {"min", facts.min},
                  {"max", facts.max},

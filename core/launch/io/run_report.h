@@ -81,6 +81,21 @@ struct MirrorFacts {
   std::string error;  // "": it is there
 };
 
+// A replica that is slower than the others (straggler_watch.h).
+struct StragglerFacts {
+  std::string state;  // slow, changed, over, gone, replacing, replaced, kept
+  MemberId member = 0;
+  std::string host;            // its name, if the run has several; else ""
+  double sample_s = 0;         // seconds that it computes for a sample
+  double others_sample_s = 0;  // median of the others
+  double factor = 0;           // of these two
+  double waited = 0;           // share of the time that the others waited for it
+  // Replaced: by which replica, and samples per second of the run, before and after.
+  std::optional<MemberId> by;
+  std::optional<double> samples_per_s_before, samples_per_s;
+  std::string reason;  // why it is kept
+};
+
 // Of a command run, for its record.
 struct CommandFacts {
   int64_t generation = -1;
@@ -118,6 +133,7 @@ struct StatusFacts {
   int64_t generation = 0;
   size_t replicas = 0, spares = 0;  // spares: that are ready
   std::vector<Replica> members;
+  std::vector<StragglerFacts> stragglers;
   int target = 1, min = 1, max = 1;
   std::optional<std::vector<int>> slots;
   std::optional<bool> restartable;  // of a command, as in CommandFacts
@@ -140,6 +156,7 @@ class RunReport {
   void failure(const FailureFacts& facts);
   void hang(const HangFacts& facts);
   void mirror(const MirrorFacts& facts);
+  void straggler(const StragglerFacts& facts);
   void from_replica(nlohmann::json event);
   // A rescale that a replica has measured; the launcher adds why it happened.
   void rescale(nlohmann::json event, const std::string& cause, int from, size_t to);

@@ -7,7 +7,7 @@
 namespace adaptdl::launch {
 
 void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
-  auto& [view, stream, hung, failures, end, report, mirror] = subjects_;
+  auto& [view, stream, hung, stragglers, failures, end, report, mirror] = subjects_;
   const TimePoint now = Monotonic::now();
   const MemberId id = replica.id;
   const auto& type = message.at("type").get_ref<const std::string&>();
@@ -40,6 +40,8 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
     replica.samples = message.at("samples").get<int64_t>();
   } else if (type == "saving") {
     replica.saves = message.at("saving").get<bool>();
+  } else if (type == "pace") {
+    stragglers.pace(message);
   } else if (type == "hints") {
     on_hints(message);
   } else if (type == "leaving") {
@@ -141,7 +143,7 @@ void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
 }
 
 void Conversation::on_closed(Replica& replica) {
-  auto& [view, stream, hung, failures, end, report, mirror] = subjects_;
+  auto& [view, stream, hung, stragglers, failures, end, report, mirror] = subjects_;
   replica.failed = !replica.said_bye && !replica.expected_end && !end.ending();
   Member* member = view.find(replica.id);
   if (member == nullptr || member->state == MemberState::gone) return;

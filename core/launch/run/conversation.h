@@ -16,6 +16,7 @@
 #include "core/launch/run/replica_set.h"
 #include "core/launch/run/run.h"
 #include "core/launch/run/run_end.h"
+#include "core/launch/run/stragglers.h"
 
 namespace adaptdl::launch {
 
@@ -27,6 +28,7 @@ class Conversation : public ReplicaListener {
     View& view;
     EventStream& stream;
     HungReplicas& hung;
+    Stragglers& stragglers;
     Failures& failures;
     RunEnd& end;
     RunReport& report;

@@ -56,9 +56,10 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
       stream_(report, options.succeeds.has_value(), [this](int64_t step) { on_step(step); }),
       replicas_(options, report, host_events()),
       hung_(options.hang_timeout_s, !options.evaluate, options.log_dir, report),
+      stragglers_(options.replace_stragglers, {view_, rendezvous_, replicas_, report}),
       failures_(options.max_restarts, options.system_root, view_, replicas_, report),
       end_(options, view_, replicas_, stream_, report),
-      conversation_(options, {view_, stream_, hung_, failures_, end_, report, mirror}),
+      conversation_(options, {view_, stream_, hung_, stragglers_, failures_, end_, report, mirror}),
       control_(options.control_socket,
                [this](const auto& request) { return answer_request(*this, request); }) {
   view_.target = options.replicas.initial;
@@ -89,6 +90,7 @@ int Launcher::run() {
     control_.serve();
     decide_all();
     stream_.advance(view_);
+    stragglers_.check();
     if (view_.formed && report_.state() == "starting") record("training");
     if (!end_.ending() && !gathers_since_ && !waits_for_hosts() && !lacks_hosts()) {
       hung_.check(view_, replicas_, stream_.last_step());
@@ -378,6 +380,7 @@ nlohmann::json Launcher::status() const {
     if (spare) ++facts.spares;
     facts.members.push_back({id, replica->process->pid(), state_name(*member, spare)});
   }
+  facts.stragglers = stragglers_.facts();
   facts.reason = end_.ending() ? end_.ending()->result : reason_;
   facts.generation = static_cast<int64_t>(view_.current.number);
   facts.replicas = static_cast<size_t>(view_.trained());

@@ -21,6 +21,7 @@
 #include "core/launch/run/replica_set.h"
 #include "core/launch/run/run.h"
 #include "core/launch/run/run_end.h"
+#include "core/launch/run/stragglers.h"
 
 namespace adaptdl::launch {
 
@@ -82,6 +83,7 @@ class Launcher : private RunControl {
   EventStream stream_;
   ReplicaSet replicas_;
   HungReplicas hung_;
+  Stragglers stragglers_;
   Failures failures_;
   RunEnd end_;
   Conversation conversation_;

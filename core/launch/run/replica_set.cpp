@@ -126,6 +126,12 @@ TimePoint ReplicaSet::deadline() const {
   return until;
 }
 
+std::string ReplicaSet::host_of(MemberId id) const {
+  const auto found = replicas_.find(id);
+  const bool known = agents_ && found != replicas_.end() && !found->second->slots.empty();
+  return known ? agents_->host_of(found->second->slots.front()) : "";
+}
+
 int ReplicaSet::hosts() const {
   return agents_ ? agents_->hosts() : 1;
 }

@@ -47,6 +47,9 @@ class ReplicaSet {
   Replica* find(MemberId id);
   const std::map<MemberId, std::unique_ptr<Replica>>& all() const { return replicas_; }
   std::vector<int> held_slots() const;  // sorted
+  // The name of the host that a replica is on; "" if the run has only this one.
+  std::string host_of(MemberId id) const;
+  bool same_host(int slot, int other) const { return !agents_ || agents_->same_host(slot, other); }
 
   const std::string& run_id() const { return starter_.run_id(); }
   int threads_for(int replicas) const { return starter_.threads_for(replicas); }

@@ -45,7 +45,8 @@ struct RunOptions {
   // Replicas beside those that train, which have loaded the program and wait to take the place of
   // one that dies. With `slots` or `gpus` each has its own. Not with `hosts`.
   int spares = 0;
-  bool fresh = false;  // ignore (and remove) the files of an earlier run
+  bool replace_stragglers = false;  // stragglers.h
+  bool fresh = false;               // ignore (and remove) the files of an earlier run
   // One validation pass instead of training: of the newest checkpoint or, with checkpoint_dir "",
   // of the weights that the settings name. Leaves no files, except logs in a given log_dir.
   bool evaluate = false;

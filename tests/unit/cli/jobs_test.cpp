@@ -52,6 +52,12 @@ TEST_CASE("rows of jobs") {
   CHECK(row.age == "1m10s");
   CHECK(row.runtime == "1m00s");
   CHECK(row.places == "0,3");
+  job.status["stragglers"] = {{{"member", 4}}};
+  CHECK(job_row(job, 1070, true).replicas == "1 -> 2, no. 4 slow");
+  job.status["stragglers"] = {{{"member", 4}}, {{"member", 6}}};
+  CHECK(job_row(job, 1070, true).replicas == "1 -> 2, no. 4 and 6 slow");
+  job.status["stragglers"].push_back({{"member", 7}});
+  CHECK(job_row(job, 1070, true).replicas == "1 -> 2, 3 slow");
   job.status = nullptr;
   CHECK(job_row(job, 1070, true).replicas == "2");
   job.ended_s = 1020;

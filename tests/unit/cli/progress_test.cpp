@@ -275,5 +275,40 @@ TEST_CASE("events of other versions or shapes do no harm") {
   CHECK(state.loss == doctest::Approx(0.5));
 }
 
+TEST_CASE("lines about stragglers") {
+  Json event = {{"event", "straggler"},
+                {"time_s", 9.0},
+                {"state", "slow"},
+                {"member", 2},
+                {"host", "node7"},
+                {"sample_s", 0.003},
+                {"factor", 2.5},
+                {"waited", 0.41},
+                {"others_sample_s", 0.0012},
+                {"by", 5},
+                {"reason", "so it is"},
+                {"samples_per_s", 2000.0},
+                {"samples_per_s_before", 1000.0}};
+  const std::string slow =
+      "     9.0 s  replica 2 on node7 is slow: 3 ms for a sample, 2.5 times the median of the "
+      "others "
+      "(1.2 ms), which wait for it 41 % of the time";
+  const std::pair<const char*, std::string> lines[] = {
+      {"slow", slow},
+      {"changed", slow},
+      {"over", "     9.0 s  replica 2 on node7 is as fast as the others again"},
+      {"gone", "     9.0 s  replica 2 on node7, which was slow, has left"},
+      {"replacing", "     9.0 s  replica 2 on node7 is replaced, because it is slow"},
+      {"replaced",
+       "     9.0 s  replica 5 took the place of replica 2 on node7, which was slow: 1.00k -> 2.00k "
+       "samples/s"},
+      {"kept", "     9.0 s  replica 2 on node7 is not replaced, although it is slow: so it is"},
+      {"of a later version", ""}};
+  for (const auto& [state, line] : lines) {
+    event["state"] = state;
+    CHECK(event_line({}, event, true) == line);
+  }
+}
+
 }  // namespace
 }  // namespace adaptdl::cli

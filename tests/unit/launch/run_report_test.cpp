@@ -99,6 +99,7 @@ std::map<std::string, json> all_events() {
     report.failure({.member = 1, .reason = "exit code 3", .status = ExitStatus{false, 3}});
     report.hang({.members = {0, 1}, .seconds = 300, .step = 4, .file = "hang-0.txt"});
     report.mirror({.step = 4, .place = "s3://training/digits", .bytes = 9, .seconds = 1});
+    report.straggler({.state = "slow", .member = 1});
     report.end({.result = "finished"});
   }
   return events;

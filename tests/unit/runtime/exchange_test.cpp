@@ -17,6 +17,7 @@ StepReport report(int rank) {
   mine.accum_s = 1 + rank;
   mine.optim_s = 3 + rank;
   mine.sync_s = 5 + rank;
+  mine.compute_s = 2 + rank;
   mine.step_s = 7 - rank;
   mine.next_batch = {32 + rank, 2 + rank};
   mine.next_measure = rank == 0;
@@ -74,6 +75,13 @@ TEST_CASE("replicas sum up their reports, and rank 0 decides") {
     CHECK(rows(sum.norms) == Rows{{1.5, 0.5, 0.125, -0.25}, {16, 4, 0, 0}});
     CHECK(sum.used == std::vector<uint32_t>{0x80000000u, 7});
     CHECK(sum.sums == std::vector{2.0});
+    REQUIRE(sum.timings.size() == 2);
+    for (size_t r = 0; r < 2; ++r) {
+      const auto rank = static_cast<double>(r);
+      CHECK(sum.timings[r].compute_s == 2 + rank);
+      CHECK(sum.timings[r].samples == 4 + 4 * rank);
+      CHECK(sum.timings[r].sync_s == 5 + rank);
+    }
   }
 }
 

@@ -1,0 +1,143 @@
+"""Stragglers: replicas that are much slower than the others are named, with evidence, and replaced
+on request."""
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+
+from support import Site, check, children_of, kill, main, worker_of
+
+STOPPED_S, RUNS_S = 0.4, 0.1
+EVEN_S = 40
+NEVER = ("--set", "epochs=1000000")
+MOST_STEPS = 1000  # windows of some seconds, of steps that take 10 ms on an idle core
+
+
+@contextlib.contextmanager
+def slowed(pid):
+    """Stops the process most of the time, as if others had its core."""
+    over = threading.Event()
+
+    def duty():
+        with contextlib.suppress(ProcessLookupError):
+            while not over.wait(RUNS_S):
+                os.kill(pid, signal.SIGSTOP)
+                over.wait(STOPPED_S)
+                os.kill(pid, signal.SIGCONT)
+
+    thread = threading.Thread(target=duty)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def start(folder, replicas, *arguments):
+    run = folder.run(folder.program("slow"), "--replicas", str(replicas), *NEVER, *arguments)
+    run.wait_step(20)
+    return run
+
+
+def named_while_slow(folder, draw):
+    """The right one is named, within seconds, and once; ls and the output show it. When it runs
+    freely again, that is told, and the status forgets it."""
+    run = start(folder, 3)
+    victim, pid = draw.choice(list(run.members().items()))
+    begun = run.last_step()
+    with slowed(pid):
+        told = run.wait_event("straggler")
+        took = run.last_step() - begun
+        check(told["state"] == "slow" and told["member"] == victim, f"not replica {victim}", told)
+        check(told["factor"] > 1.5 and told["waited"] > 0.1, "odd evidence", told)
+        check(abs(told["factor"] - told["sample_s"] / told["others_sample_s"]) < 1e-6,
+              "its factor", told)
+        print(f"    named after {took} steps, {told['factor']:.1f} times, waited "
+              f"{told['waited']:.2f}", flush=True)
+        check(took < MOST_STEPS, f"named after {took} steps only")
+        status = run.request(request="status")
+        check([s["member"] for s in status["stragglers"]] == [victim], "its status", status)
+        code, out, err = folder.command("ls")
+        check(code == 0 and f"3, no. {victim} slow" in out, "ls does not show it", out, err)
+        run.says(f"replica {victim} is slow: ")
+    over = run.wait_event("straggler", state="over")
+    check(over["member"] == victim, "another one is over", over)
+    run.says(f"replica {victim} is as fast as the others again")
+    check(run.request(request="status")["stragglers"] == [], "its status")
+    states = [e["state"] for e in run.of("straggler") if e["state"] != "changed"]
+    check(states == ["slow", "over"], "told more", run.of("straggler"))
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+    run.check_steps()
+
+
+def replaced(folder, draw):
+    """With --replace-stragglers another replica takes its place, without losing a step, and the
+    event tells what that brought. One that is as slow there is kept, and why is told."""
+    run = start(folder, 3, "--replace-stragglers")
+    victim, pid = draw.choice(list(run.members().items()))
+    with slowed(pid):
+        done = run.wait_event("straggler", state="replaced")
+    check([e["state"] for e in run.of("straggler") if e["state"] != "changed"] ==
+          ["slow", "replacing", "replaced"], "told otherwise", run.of("straggler"))
+    check(done["member"] == victim and done["by"] == run.of("generation")[-1]["members"][-1],
+          "others", done)
+    print(f"    {done['samples_per_s_before']:.0f} -> {done['samples_per_s']:.0f} samples/s",
+          flush=True)
+    check(done["samples_per_s"] > 1.2 * done["samples_per_s_before"], "it did not help", done)
+    check([e["to"] for e in run.of("generation")] == [3, 2, 3], "other generations",
+          run.of("generation"))
+    check(run.of("failure") == [], "a failure", run.of("failure"))
+    with slowed(run.members()[done["by"]]):
+        kept = run.wait_event("straggler", state="kept")
+    check(kept["member"] == done["by"] and "no other slot is free" in kept["reason"],
+          "an odd reason", kept)
+    check(len(run.of("generation")) == 3, "replaced again", run.of("generation"))
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+    run.check_steps()
+
+
+def on_another_host(folder, draw):
+    """Of several hosts, one with a free slot gets the new replica."""
+    with Site(folder, 2) as site:
+        run = site.run(0, "2", "--replicas", "2", "--replace-stragglers", *NEVER)
+        site.share_key()
+        other = site.run(1, "2", "--replicas", "2", *NEVER)
+        run.wait_replicas(4)
+        run.request(request="scale", replicas=3)
+        run.wait_size(3)
+        there = worker_of(other)
+        run.wait_steps_more(20)
+        victims = {member: pid for member, pid in run.members().items() if pid != there}
+        victim, pid = draw.choice(list(victims.items()))
+        with slowed(pid):
+            done = run.wait_event("straggler", state="replaced")
+        check(done["member"] == victim and done["host"] == socket.gethostname(), "another", done)
+        pids = children_of(other.process.pid)
+        check(run.members()[done["by"]] in pids, "not on the other host", pids, run.members())
+        run.signal(signal.SIGTERM)
+        run.expect_end(143)
+        check(other.end() == 143, "a host of a stopped run")
+
+
+def nobody_among_equals(folder, draw):
+    """More replicas than cores, batches that end early, rescales and a death: nobody is named."""
+    run = start(folder, 4)
+    run.request(request="scale", replicas=3)
+    run.wait_size(3)
+    kill(list(run.members().values())[-1])
+    run.wait_size(3)
+    run.request(request="scale", replicas=4)
+    run.wait_size(4)
+    begun = run.of("generation")[-1]["time_s"]
+    run.wait_for(lambda events: events[-1]["time_s"] > begun + EVEN_S, f"{EVEN_S} s more", 200)
+    check(run.of("straggler") == [], "somebody is named", run.of("straggler"))
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+
+
+main(named_while_slow, replaced, on_another_host, nobody_among_equals)
