@@ -250,8 +250,8 @@ def torch_fails(folder, draw):
         other = site.command(1, "torchrun", "--node-rank", "1", *words, environment={"FAIL": "1"})
         lead.expect_end(1)
         other.expect_end(1)
-        said = read(lead.err)
-        for part in ("Replica 1 failed first: exit code 1: ValueError: odd number on host",
+        said, host = read(lead.err), os.uname().nodename
+        for part in (f"Replica 1 failed first: exit code 1 on host {host}: ValueError: odd number",
                      'raise ValueError("odd number")'):
             check(part in said, f"not told: {part}", said)
     folder.check_nothing_left()

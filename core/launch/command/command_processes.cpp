@@ -227,8 +227,9 @@ std::string CommandProcesses::error_file(int rank) const {
 void CommandProcesses::show_rest() {
   if (console_ == nullptr) return;
   const TimePoint until = Monotonic::now() + kShowRest;
-  for (int i = 0; i < host_.replicas; ++i) {
-    logs_.tail(static_cast<MemberId>(host_.first_rank + i), 0, until);
+  const int end = host_.first_rank + host_.replicas;
+  for (int rank = host_.first_rank; rank < end; ++rank) {
+    logs_.tail(static_cast<MemberId>(rank), 0, until);
   }
   console_->drain(until);
 }
