@@ -10,8 +10,8 @@ import re
 import signal
 import sys
 
-from support import (DDP, DEVICE, PYTHON, Command, Site, check, children_of, kill, main, python_has,
-                     read, skip, wait_until)
+from support import (DDP, DEVICE, Command, Site, check, children_of, kill, main, python_has, read,
+                     skip, wait_until)
 
 # Prints its place, is told of rank 0 of the others by a connection to MASTER_ADDR, and waits. Told
 # to end, it exits 143. FAIL: the rank that fails at once.

@@ -9,8 +9,8 @@ import json
 import os
 import signal
 
-from support import (DDP, PYTHON, Command, check, kill, main, python_has, read, run_command, skip_all,
-                     wait_until)
+from support import (DDP, PYTHON, Command, check, kill, main, python_has, read, run_command,
+                     skip_all, wait_until)
 
 # torch.distributed.checkpoint: every rank writes its part, and reads it with any number of ranks.
 SHARDED = '''

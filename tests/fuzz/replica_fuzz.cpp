@@ -57,9 +57,11 @@ class Run {
         report_(around.new_report()),
         stream_(report_, false, [this](int64_t) { step_finished(view_, Monotonic::now()); }),
         hung_(300, true, "", report_),
+        stragglers_(true, {view_, rendezvous_, around.replicas, report_}),
         failures_(3, "/", view_, around.replicas, report_),
         end_(around.options, view_, around.replicas, stream_, report_),
-        conversation_(around.options, {view_, stream_, hung_, failures_, end_, report_}) {
+        conversation_(around.options,
+                      {view_, stream_, hung_, stragglers_, failures_, end_, report_, nullptr}) {
     const TimePoint now = Monotonic::now();
     for (const MemberId id : {0, 1}) {
       auto [ours, theirs] = socket_pair();
@@ -133,6 +135,7 @@ class Run {
   RendezvousOptions rendezvous_;
   EventStream stream_;
   HungReplicas hung_;
+  Stragglers stragglers_;
   Failures failures_;
   RunEnd end_;
   Conversation conversation_;
@@ -168,6 +171,8 @@ FuzzSeeds fuzz_seeds() {
 {"type":"waiting","generation":1,"waiting":true}
 {"type":"event","event":{"event":"rescale","generation":1,"pause_s":0.1}}
 {"type":"passes","samples":32}
+{"type":"pace","generation":1,"seconds":5,"replicas":[{"compute_s":1,"samples":64,"waited_s":0},{"compute_s":4,"samples":64,"waited_s":3}]}
+{"type":"lost","generation":2,"reason":"r","connecting":true,"unreachable":0}
 {"type":"saving","saving":true}
 {"type":"leaving","reason":"r"}
 {"type":"hints","hints":{"initBatchSize":8,"maxBatchSize":64}}
