@@ -99,7 +99,7 @@ def part(site):
     run.wait_steps_more(3)
     site.network.refuse_between([1], [2])
     run.wait_replicas(2)
-    run.says("takes no part for 60 s: it and others do not reach each other")
+    run.says("takes no part for 15 s: it and others do not reach each other")
     run.wait_steps_more(3)
     return run, others
 

@@ -316,11 +316,12 @@ def links_break(folder, draw):
 
 
 def no_route(folder, draw):
-    """The same where connections fail at once: the run does not give up in the meantime."""
+    """The same where connections fail at once: two hosts train without the third, which comes back
+    by itself."""
     generations, failures = after_failure(
         folder, lambda network: network.refuse_between([1], [2]), 20)
-    check({(e["cause"], e["to"]) for e in generations} == {("links", 3)} and not failures,
-          "not the same replicas", generations, failures)
+    check(("links", 2) in {(e["cause"], e["to"]) for e in generations} and
+          generations[-1]["to"] == 3 and not failures, "other replicas", generations, failures)
 
 
 def launcher_unseen(folder, draw):

@@ -94,8 +94,9 @@ def partition(folder, draw):
         words = (*NEVER, "--host-timeout", "1")
         runs = [site.run(0, "1:3", *words)]
         site.share_key()
-        runs.extend(site.run(host, "1:3", *words) for host in (1, 2))
-        runs[0].wait_replicas(3)
+        for host in (1, 2):  # in this order they would lead
+            runs.append(site.run(host, "1:3", *words))
+            runs[0].wait_replicas(host + 1)
         runs[0].wait_steps_more(5)
         cut_at = time.monotonic()
         site.network.fail_between([0], [1, 2], cut=True)

@@ -26,7 +26,8 @@ class CutHosts {
   // For so long two hosts must not have reached each other, and for so long others that see the
   // same may say so.
   static constexpr Seconds kPatience{10}, kSettle{0.5};
-  static constexpr Seconds kFirstPause{60}, kLongestPause{960};
+  // Trying again disturbs nobody who trains.
+  static constexpr Seconds kFirstPause{15}, kLongestPause{960};
 
   // Who takes no part from now on, until pause_over() names it. `host_of`: a member's, -1: unknown.
   std::vector<int> leave_out(const View& view, TimePoint now,

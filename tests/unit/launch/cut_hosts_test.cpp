@@ -72,10 +72,10 @@ TEST_CASE("hosts that do not reach each other for a while part, and are tried ag
   CHECK(hosts.pause(2) == CutHosts::kFirstPause);
   said_leaving(view, 2, at(110.3));
   CHECK(hosts.leave_out(view, at(111), host_of).empty());
-  CHECK(hosts.deadline(view) == at(170.3));
-  CHECK(hosts.pause_over(at(170)).empty());
-  CHECK(hosts.pause_over(at(171)) == Hosts{2});
-  CHECK(hosts.pause_over(at(172)).empty());
+  CHECK(hosts.deadline(view) == at(125.3));
+  CHECK(hosts.pause_over(at(125)).empty());
+  CHECK(hosts.pause_over(at(126)) == Hosts{2});
+  CHECK(hosts.pause_over(at(127)).empty());
   CHECK(hosts.deadline(view) == TimePoint::max());
 
   // A replica of it that does not reach the others either: its pauses grow.
