@@ -15,6 +15,9 @@ using Seconds = std::chrono::duration<double>;
 inline double seconds_between(TimePoint from, TimePoint to) {
   return Seconds(to - from).count();
 }
+inline TimePoint time_after(TimePoint start, Seconds delay) {
+  return start + std::chrono::duration_cast<Monotonic::duration>(delay);
+}
 inline double seconds_since(TimePoint from) {
   return seconds_between(from, Monotonic::now());
 }

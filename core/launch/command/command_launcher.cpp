@@ -8,6 +8,7 @@
 #include "core/base/number.h"
 #include "core/base/poll.h"
 #include "core/job/worker_environment.h"
+#include "core/launch/hosts/host_slots.h"
 #include "core/launch/slots.h"
 
 namespace adaptdl::launch {
@@ -151,20 +152,7 @@ void CommandLauncher::decide_all() {
 }
 
 AgentServer::Events CommandLauncher::host_events() {
-  AgentServer::Events events;
-  events.joined = [this](const AgentServer::Slots& slots, const std::string& host) {
-    report_.talk(fmt::format("host {} has joined with {} slot{}", host, slots.size(),
-                             slots.size() == 1 ? "" : "s"));
-    view_.slots.insert(view_.slots.end(), slots.begin(), slots.end());
-    set_host_slots();
-  };
-  events.left = [this](const AgentServer::Slots& slots, const std::string& host,
-                       const std::string& why) {
-    report_.talk(fmt::format("host {} {}", host, why));
-    for (const int slot : slots) std::erase(view_.slots, slot);
-    set_host_slots();
-  };
-  return events;
+  return slot_events(view_.slots, report_, [this] { set_host_slots(); });
 }
 
 // A replica for each slot while it exists, unless somebody has asked for fewer.
@@ -178,15 +166,8 @@ void CommandLauncher::set_host_slots() {
 // Before its first start a run waits for as many hosts as it needs.
 bool CommandLauncher::waits_for_hosts() {
   if (!options_.hosts || starts_ > 0 || view_.stop != CommandStop::none) return false;
-  const int here = replicas_.hosts(), least = options_.hosts->least;
-  if (here >= least) return false;
-  const std::string reason =
-      fmt::format("waiting for hosts: {} of at least {} are here", here, least);
-  if (reason_ != reason) {
-    report_.talk(fmt::format("{} (TCP port {})", reason, replicas_.hosts_port()));
-  }
-  reason_ = reason;
-  return true;
+  return launch::waits_for_hosts(replicas_.hosts(), options_.hosts->least, replicas_.hosts_port(),
+                                 reason_, report_);
 }
 
 void CommandLauncher::carry_out(const CommandDecision& decision) {

@@ -50,19 +50,7 @@ CommandReplicas::CommandReplicas(const CommandOptions& options, RunReport& repor
   Roster roster;
   roster.run_id = to_hex(random_bytes(kRunIdBytes));
   agents_ = std::make_unique<AgentServer>(*options.hosts, options.name, std::move(roster),
-                                          remembering(std::move(hosts)));
-}
-
-AgentServer::Events CommandReplicas::remembering(AgentServer::Events events) {
-  AgentServer::Events result;
-  result.joined = [this, tell = std::move(events.joined)](const AgentServer::Slots& slots,
-                                                          const std::string& host) {
-    for (const int slot : slots) first_of_[slot] = slots.front();
-    names_[slots.front()] = host;
-    tell(slots, host);
-  };
-  result.left = std::move(events.left);
-  return result;
+                                          std::move(hosts));
 }
 
 void CommandReplicas::start(int count, const std::vector<int>& slots, int64_t newest,
@@ -77,7 +65,13 @@ void CommandReplicas::start(int count, const std::vector<int>& slots, int64_t ne
   generation.torch_port = options_.torch_port > 0 ? options_.torch_port : ports_[1].number;
   generation.load_pickles = here_.loads_pickles();
   std::vector<CommandHost> hosts{{.replicas = count}};
-  if (agents_) hosts = hosts_of_slots(slots, first_of_);
+  if (agents_) {
+    std::map<int, int> first_of;
+    for (const AgentServer::Host& host : agents_->all_hosts()) {
+      for (const int slot : host.slots) first_of[slot] = host.slots.front();
+    }
+    hosts = hosts_of_slots(slots, first_of);
+  }
   generation.hosts = static_cast<int>(hosts.size());
   try {
     here_.begin(generation, hosts.front(), options_.address);
@@ -98,7 +92,7 @@ void CommandReplicas::start_elsewhere(const CommandGeneration& generation, const
     const int slot = slots.at(static_cast<size_t>(rank));
     elsewhere_[rank] = {
         agents_->start(static_cast<MemberId>(rank), slot, invitation_of(generation, host)),
-        names_.at(first_of_.at(slot))};
+        agents_->host_of(slot)};
   }
 }
 

@@ -76,11 +76,8 @@ class CommandReplicas {
 
   void start_elsewhere(const CommandGeneration& generation, const CommandHost& host,
                        const std::vector<int>& slots);
-  AgentServer::Events remembering(AgentServer::Events events);
 
   const CommandOptions& options_;
-  std::map<int, int> first_of_;       // slots of other hosts, as in hosts_of_slots()
-  std::map<int, std::string> names_;  // of hosts, by their first slots
   CommandProcesses here_;
   std::unique_ptr<AgentServer> agents_;
   std::map<int, Remote> elsewhere_;  // living ones, by rank

@@ -14,10 +14,6 @@ namespace {
 
 constexpr int kRescheduled = static_cast<int>(ExitCode::terminated);
 
-TimePoint time_after(TimePoint start, Seconds delay) {
-  return start + std::chrono::duration_cast<Monotonic::duration>(delay);
-}
-
 CommandDecision make(CommandAction action, std::string reason,
                      std::optional<TimePoint> deadline = {}) {
   CommandDecision decision;

@@ -377,25 +377,23 @@ std::unique_ptr<Replica> AgentServer::replica_on(const std::shared_ptr<Agent>& a
 }
 
 std::unique_ptr<Replica> AgentServer::start(MemberId id, int slot, nlohmann::json invitation) {
-  const auto found = std::ranges::find_if(agents_, [slot](const auto& agent) {
-    return agent->here() && std::ranges::count(agent->slots, slot) != 0;
-  });
-  if (found == agents_.end()) fail("the host of slot {} has disconnected", slot);
+  const auto agent = agent_of(slot);
+  if (!agent || !agent->here()) fail("the host of slot {} has disconnected", slot);
   nlohmann::json message = frame("start", id);
-  message["slot"] = slot - (*found)->slots.front();
+  message["slot"] = slot - agent->slots.front();
   message["invitation"] = std::move(invitation);
-  (*found)->channel.post(message);
-  return replica_on(*found, id, slot);
+  agent->channel.post(message);
+  return replica_on(agent, id, slot);
 }
 
-const AgentServer::Agent* AgentServer::agent_of(int slot) const {
+std::shared_ptr<AgentServer::Agent> AgentServer::agent_of(int slot) const {
   const auto found = std::ranges::find_if(
       agents_, [slot](const auto& agent) { return std::ranges::count(agent->slots, slot) != 0; });
-  return found == agents_.end() ? nullptr : found->get();
+  return found == agents_.end() ? nullptr : *found;
 }
 
 std::string AgentServer::host_of(int slot) const {
-  const Agent* agent = agent_of(slot);
+  const auto agent = agent_of(slot);
   return agent == nullptr ? host_name() : agent->host;
 }
 

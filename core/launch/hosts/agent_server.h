@@ -80,7 +80,7 @@ class AgentServer {
   struct Worker;
   class Process;
 
-  const Agent* agent_of(int slot) const;  // null: of this host
+  std::shared_ptr<Agent> agent_of(int slot) const;  // null: of this host
   void accept_all();
   // Why it must be dropped; "" if it is fine.
   std::string serve(const std::shared_ptr<Agent>& from);

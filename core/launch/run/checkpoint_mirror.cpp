@@ -116,15 +116,22 @@ CheckpointMirror::~CheckpointMirror() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::optional<int64_t> CheckpointMirror::restore(const std::function<void(std::string)>& tell) {
-  const std::string what = place() + "/" + kMirrorIndex;
+// Nothing if there is none. Throws Error if it is another run's.
+std::optional<MirrorIndex> CheckpointMirror::read_index() {
   const auto text = patiently(cancelled_, [&] { return bucket_.get(key(kMirrorIndex)); });
   if (!text) return std::nullopt;
-  index_ = parse_mirror_index(*text, what);
-  if (index_.run != run_) {
+  MirrorIndex index = parse_mirror_index(*text, place() + "/" + kMirrorIndex);
+  if (index.run != run_) {
     fail("{}: holds the checkpoints of run {}; give run {} another --checkpoint-mirror", place(),
-         index_.run, run_);
+         index.run, run_);
   }
+  return index;
+}
+
+std::optional<int64_t> CheckpointMirror::restore(const std::function<void(std::string)>& tell) {
+  auto index = read_index();
+  if (!index) return std::nullopt;
+  index_ = *std::move(index);
   const int64_t newest_here = newest_step(folder_);
   std::string problem;
   for (const MirroredCheckpoint& checkpoint : index_.checkpoints) {
@@ -186,17 +193,12 @@ bool CheckpointMirror::get(const MirroredCheckpoint& checkpoint, const std::stri
 }
 
 void CheckpointMirror::clear() {
-  const auto text = patiently(cancelled_, [&] { return bucket_.get(key(kMirrorIndex)); });
-  if (!text) return;
-  MirrorIndex index = parse_mirror_index(*text, place() + "/" + kMirrorIndex);
-  if (index.run != run_) {
-    fail("{}: holds the checkpoints of run {}; give run {} another --checkpoint-mirror", place(),
-         index.run, run_);
+  auto index = read_index();
+  if (!index) return;
+  for (const MirroredCheckpoint& checkpoint : std::exchange(index->checkpoints, {})) {
+    for (std::string& name : mirror_keys(checkpoint)) index->leftovers.push_back(std::move(name));
   }
-  for (const MirroredCheckpoint& checkpoint : std::exchange(index.checkpoints, {})) {
-    for (std::string& name : mirror_keys(checkpoint)) index.leftovers.push_back(std::move(name));
-  }
-  patiently(cancelled_, [&] { write_index(index); });
+  patiently(cancelled_, [&] { write_index(*index); });
   patiently(cancelled_, [&] { remove_leftovers(); });
 }
 

@@ -81,6 +81,7 @@ class CheckpointMirror {
   void send_all();
   std::optional<Opened> open_newest() const;
   void send(Opened& opened);
+  std::optional<MirrorIndex> read_index();
   void write_index(const MirrorIndex& index);
   void remove_leftovers();
   bool get(const MirroredCheckpoint& checkpoint, const std::string& folder, std::string& problem);

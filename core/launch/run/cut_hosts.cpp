@@ -7,10 +7,6 @@ namespace adaptdl::launch {
 
 namespace {
 
-TimePoint later(TimePoint start, Seconds delay) {
-  return start + std::chrono::duration_cast<Monotonic::duration>(delay);
-}
-
 // A member to be there, or null: those that leave connect with nobody any more.
 const Member* staying(const View& view, MemberId id) {
   const Member* member = view.find(id);
@@ -20,7 +16,8 @@ const Member* staying(const View& view, MemberId id) {
 }
 
 TimePoint ripe(const Cut& cut) {
-  return std::max(later(cut.since, CutHosts::kPatience), later(cut.heard, CutHosts::kSettle));
+  return std::max(time_after(cut.since, CutHosts::kPatience),
+                  time_after(cut.heard, CutHosts::kSettle));
 }
 
 }  // namespace
@@ -71,7 +68,7 @@ std::vector<int> CutHosts::leave_out(const View& view, TimePoint now,
     const auto [at, first] = pauses_.try_emplace(host, Pause{kFirstPause, {}});
     Pause& pause = at->second;
     if (!first) pause.length = std::min(2 * pause.length, kLongestPause);
-    pause.until = later(now, pause.length);
+    pause.until = time_after(now, pause.length);
     pause.over = false;
   }
   return out;

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/poll.h"
+#include "core/launch/hosts/host_slots.h"
 #include "core/launch/slots.h"
 
 namespace adaptdl::launch {
@@ -238,22 +239,18 @@ void Launcher::on_step(int64_t step) {
 
 // A replica for each slot while it exists, unless somebody has asked for fewer.
 AgentServer::Events Launcher::host_events() {
-  return {[this](const AgentServer::Slots& slots, const std::string& host) {
-            report_.talk(fmt::format("host {} has joined with {} slot{}", host, slots.size(),
-                                     slots.size() == 1 ? "" : "s"));
-            rendezvous_.slots.insert(rendezvous_.slots.end(), slots.begin(), slots.end());
-            set_host_slots();
-          },
-          [this](const AgentServer::Slots& slots, const std::string& host, const std::string& why) {
-            report_.talk(fmt::format("host {} {}", host, why));
-            for (const int slot : slots) std::erase(rendezvous_.slots, slot);
-            cut_hosts_.forget(slots.front());
-            set_host_slots();
-          },
-          options_.succeeds
-              ? [this](std::unique_ptr<Replica> replica,
-                       const nlohmann::json& told) { on_kept(std::move(replica), told); }
-              : decltype(AgentServer::Events::kept)()};
+  auto events = slot_events(rendezvous_.slots, report_, [this] { set_host_slots(); });
+  events.left = [this, left = std::move(events.left)](const AgentServer::Slots& slots,
+                                                      const std::string& host,
+                                                      const std::string& why) {
+    cut_hosts_.forget(slots.front());
+    left(slots, host, why);
+  };
+  if (!options_.succeeds) return events;
+  events.kept = [this](std::unique_ptr<Replica> replica, const nlohmann::json& told) {
+    on_kept(std::move(replica), told);
+  };
+  return events;
 }
 
 // Its agent says next what it has said.
@@ -347,13 +344,9 @@ void Launcher::part_cut_hosts() {
 // Before its first replica, and when it has lost all, a run waits for as many hosts as it needs.
 bool Launcher::waits_for_hosts() {
   if (!options_.hosts || !view_.members.empty()) return false;
-  const int here = replicas_.hosts(), least = options_.hosts->least;
-  if (here >= least) return false;
-  const std::string reason =
-      fmt::format("waiting for hosts: {} of at least {} are here", here, least);
-  if (reason_ != reason) {
-    report_.talk(fmt::format("{} (TCP port {})", reason, replicas_.hosts_port()));
-    reason_ = reason;
+  if (!launch::waits_for_hosts(replicas_.hosts(), options_.hosts->least, replicas_.hosts_port(),
+                               reason_, report_)) {
+    return false;
   }
   view_.forming_since = Monotonic::now();
   return true;

@@ -15,10 +15,6 @@ bool holds(const std::vector<T>& all, T one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-TimePoint after(TimePoint start, Seconds delay) {
-  return start + std::chrono::duration_cast<Monotonic::duration>(delay);
-}
-
 std::string names(const Ids& ids) {
   return fmt::format("{} {}", ids.size() == 1 ? "replica" : "replicas", fmt::join(ids, ", "));
 }
@@ -85,7 +81,7 @@ class Deciding {
                       view_.breakdowns, options_.max_restarts));
     }
     if (view_.link_breakdowns > options_.max_restarts && !view_.stopping &&
-        now_ >= after(view_.links_break_since, options_.links_patience)) {
+        now_ >= time_after(view_.links_break_since, options_.links_patience)) {
       return act(Action::give_up,
                  fmt::format("links between replicas broke {} times in a row without a finished "
                              "step in between, for more than {:.0f} s",
@@ -111,7 +107,7 @@ class Deciding {
     Ids ids;
     TimePoint until = TimePoint::max();
     for (const Member& member : view_.members) {
-      const TimePoint known = after(member.since, options_.exit_settle);
+      const TimePoint known = time_after(member.since, options_.exit_settle);
       if (member.state != MemberState::gone || !member.died || now_ >= known) continue;
       ids.push_back(member.id);
       until = std::min(until, known);
@@ -133,7 +129,7 @@ class Deciding {
     // Members that train, or are about to, and have not reported it yet. They may have the state,
     // too, and would wait forever in a generation that the others have left.
     const Ids unheard = unheard_members();
-    const TimePoint heard_by = after(*view_.broken, options_.settle);
+    const TimePoint heard_by = time_after(*view_.broken, options_.settle);
     if (!unheard.empty() && now_ < heard_by) {
       return wait("links broke; waiting for messages from " + names(unheard), heard_by);
     }
@@ -146,7 +142,7 @@ class Deciding {
     if (view_.finishing && view_.death && !view_.lost_while_finishing) {
       return wait("finishing; waiting for the replicas to end");
     }
-    const TimePoint settled = after(
+    const TimePoint settled = time_after(
         *view_.broken, options_.lost_settle * (1 << std::min(view_.link_breakdowns, kMostDoubled)));
     if (links_only && now_ < settled) {
       return wait("links broke; waiting to learn which replica died", settled);
@@ -182,7 +178,7 @@ class Deciding {
   }
 
   Decision handing_over() const {
-    const TimePoint deadline = after(*view_.handing_over, options_.leave_timeout);
+    const TimePoint deadline = time_after(*view_.handing_over, options_.leave_timeout);
     if (trained_.empty())
       return act(Action::restart, "the last members have handed over their state");
     if (now_ < deadline) {
@@ -204,7 +200,7 @@ class Deciding {
       return wait(
           fmt::format("generation {} is connected; waiting for the end of a step", next.number));
     }
-    const TimePoint deadline = after(next.issued, options_.connect_timeout);
+    const TimePoint deadline = time_after(next.issued, options_.connect_timeout);
     // Wait for members with state as long as they live: they may be stopped, or slow.
     const bool fault_of_newcomers =
         !next.immediate && !late.empty() && next.number != view_.current.number;
@@ -226,7 +222,7 @@ class Deciding {
     if (auto decision = common()) return *decision;
     const int ready = static_cast<int>(ready_.size());
     const bool failing = view_.failed_newcomers > options_.max_restarts;
-    const TimePoint deadline = after(view_.forming_since, options_.start_timeout);
+    const TimePoint deadline = time_after(view_.forming_since, options_.start_timeout);
     const bool no_more = starting_.empty() && failing;
     if (ready >= view_.target || (ready >= options_.min && (now_ >= deadline || no_more))) {
       Decision decision =
@@ -269,7 +265,7 @@ class Deciding {
         (moving || !someone_out)) {
       TimePoint earliest = now_;
       for (const MemberId id : joining) earliest = std::min(earliest, view_.find(id)->since);
-      const TimePoint settled = after(earliest, options_.settle);
+      const TimePoint settled = time_after(earliest, options_.settle);
       if (now_ < settled) {
         return waiting_for_start(
             fmt::format("{} of {} new replicas are ready", joining.size(), room), settled);
@@ -319,7 +315,7 @@ class Deciding {
   Decision succession(bool failing) const {
     TimePoint since = now_;
     for (const MemberId id : trained_) since = std::min(since, view_.find(id)->since);
-    const TimePoint deadline = after(since, options_.leave_timeout);
+    const TimePoint deadline = time_after(since, options_.leave_timeout);
     const bool ready = static_cast<int>(ready_.size()) >= std::min(view_.target, free_slots());
     const bool hopeless = starting_.empty() && (failing || free_slots() == 0);
     if (ready || hopeless || now_ >= deadline) {
@@ -338,7 +334,7 @@ class Deciding {
     }
     Ids late;
     for (const MemberId id : starting_) {
-      if (now_ >= after(view_.find(id)->since, options_.start_timeout)) late.push_back(id);
+      if (now_ >= time_after(view_.find(id)->since, options_.start_timeout)) late.push_back(id);
     }
     if (!late.empty()) return dismiss(late, names(late) + " did not start in time", true);
 
@@ -386,7 +382,7 @@ class Deciding {
     const bool listed =
         view_.pending && holds(view_.generation(*view_.pending)->members, member.id);
     if (!out || (listed && !member.said_bye)) return TimePoint::max();
-    return after(member.since, options_.leave_timeout);
+    return time_after(member.since, options_.leave_timeout);
   }
 
   Decision waiting_for_start(std::string reason, std::optional<TimePoint> deadline) const {
@@ -394,7 +390,7 @@ class Deciding {
       if (time > now_ && (!deadline || time < *deadline)) deadline = time;
     };
     for (const MemberId id : starting_) {
-      sooner(after(view_.find(id)->since, options_.start_timeout));
+      sooner(time_after(view_.find(id)->since, options_.start_timeout));
     }
     sooner(view_.retry_at);
     if (!starting_.empty())
@@ -459,7 +455,7 @@ Decision decide(TimePoint now, const View& view, const RendezvousOptions& option
     const bool out = member.said_bye || (member.state == MemberState::active &&
                                          !holds(view.current.members, member.id));
     if (member.state == MemberState::gone || !out) continue;
-    const TimePoint deadline = after(member.since, options.leave_timeout);
+    const TimePoint deadline = time_after(member.since, options.leave_timeout);
     if (deadline > now && (!decision.deadline || deadline < *decision.deadline)) {
       decision.deadline = deadline;
     }
