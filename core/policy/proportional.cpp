@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <functional>
+#include <limits>
 
 #include "core/policy/change_cost.h"
 #include "core/policy/configuration_round.h"
@@ -64,20 +65,23 @@ class ProportionalValuation : public Valuation {
     // The longer a job has waited relative to its service, the more valuable it is that it runs.
     const double patience_s = job.attained_service + kPatience * std::max(cost.whole_s(), 1e-3);
     const double running = options_.idle + kImpatience * std::log1p(job.age_s / patience_s);
-    // Leaving its nodes always costs a job something, also if it then waits, because it must start
-    // all replicas again later. (So a second round does not undo the first.)
     JobValues result;
-    if (change) {
-      result.unassigned = weights_[j] * change->losing(1);
-      result.moving = weights_[j] * change->losing(0);
-    }
+    // The least loss of its configurations, apart from what it is worth that it runs.
+    double best = configurations.empty() ? 0 : std::numeric_limits<double>::infinity();
     for (const Configuration& c : configurations) {
       const double there = goodput_of(c);
       const double x = one > 0 && std::isfinite(there) ? there / one : 1;
-      const double utility = std::log(std::max(x, kLeastShare)) + running;
       const double lost = change && c != *present ? cost_of_change(*change, *present, c, there) : 0;
-      result.configurations.push_back(-weights_[j] * (utility - lost));
+      const double loss = lost - std::log(std::max(x, kLeastShare));
+      result.configurations.push_back(weights_[j] * (loss - running));
+      best = std::min(best, loss);
     }
+    // Leaving its nodes always costs a job something, also if it then waits, because it must start
+    // all replicas again later. (So a second round does not undo the first.) And that it runs is
+    // worth something even to a job whose every choice is bad, as one whose replicas hinder each
+    // other and that may not have fewer: else it would wait though nobody wants the GPUs.
+    result.unassigned = weights_[j] * std::max(change ? change->losing(1) : 0, best);
+    if (change) result.moving = weights_[j] * change->losing(0);
     return result;
   }
 

@@ -122,6 +122,27 @@ TEST_CASE("the order in which jobs are told does not matter") {
   });
 }
 
+TEST_CASE("a job that is alone runs, however badly it does") {
+  for (const PolicyInfo& info : policies()) {
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+      INFO(info.name << ", snapshot " << seed);
+      SnapshotShape shape;
+      shape.nodes = 3;
+      shape.jobs = 1;
+      if (seed % 4 == 3) shape.accelerators = {"new", "old"};
+      Snapshot snapshot = random_snapshot(seed, shape);
+      JobHints& hints = snapshot.jobs[0].hints;
+      // The exchange between replicas takes up to minutes.
+      Draw draw(seed);
+      hints.perf->alpha_r *= draw.log_uniform(1, 1e4);
+      hints.perf->alpha_n *= draw.log_uniform(1, 1e4);
+      if (draw.chance(0.5)) snapshot.jobs[0].restartable = true;
+      if (draw.chance(0.5)) hints.remaining_progress.reset();
+      CHECK(decide(info, snapshot).jobs[0].nodes.size() > 0);
+    }
+  }
+}
+
 TEST_CASE("another node makes nothing worse") {
   for (const PolicyInfo& info : policies()) {
     const double sign = info.name == "sia" ? -1 : 1;  // what it minimises

@@ -46,6 +46,18 @@ TEST_CASE("jobs of unknown length trade places only for a real gain, however che
   CHECK(replicas(snapshot)[0] < 4);
 }
 
+TEST_CASE("a job whose smallest size is slower than one replica runs where nobody else wants to") {
+  Snapshot snapshot = alike(1);
+  JobSnapshot& job = snapshot.jobs[0];
+  job.min_replicas = job.max_replicas = 2;
+  job.nodes = {0, 0};
+  job.age_s = 60;
+  job.hints.perf->alpha_r = 100;  // s for each exchange between two replicas
+  REQUIRE(answer(snapshot).jobs[0].nodes.size() == 2);
+  job.nodes = {};
+  CHECK(replicas(snapshot) == std::vector<size_t>{2});
+}
+
 TEST_CASE("replicas that take longer to start than an allocation stays are not added") {
   Snapshot snapshot = alike(1);
   JobHints& hints = snapshot.jobs[0].hints;
