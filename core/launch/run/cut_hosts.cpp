@@ -67,7 +67,10 @@ std::vector<int> CutHosts::leave_out(const View& view, TimePoint now,
   for (const int host : out) {
     const auto [at, first] = pauses_.try_emplace(host, Pause{kFirstPause, {}});
     Pause& pause = at->second;
-    if (!first) pause.length = std::min(2 * pause.length, kLongestPause);
+    if (!first) {
+      const bool was_back = now - pause.until > std::max(kBack, pause.length);
+      pause.length = was_back ? kFirstPause : std::min(2 * pause.length, kLongestPause);
+    }
     pause.until = time_after(now, pause.length);
     pause.over = false;
   }

@@ -28,6 +28,9 @@ class CutHosts {
   static constexpr Seconds kPatience{10}, kSettle{0.5};
   // Trying again disturbs nobody who trains.
   static constexpr Seconds kFirstPause{15}, kLongestPause{960};
+  // Who has been back for so long, and for as long as it was away, begins with the first pause
+  // again: what was cut then is over.
+  static constexpr Seconds kBack{60};
 
   // Who takes no part from now on, until pause_over() names it. `host_of`: a member's, -1: unknown.
   std::vector<int> leave_out(const View& view, TimePoint now,

@@ -79,15 +79,21 @@ TEST_CASE("hosts that do not reach each other for a while part, and are tried ag
   CHECK(hosts.deadline(view) == TimePoint::max());
 
   // A replica of it that does not reach the others either: its pauses grow.
-  died(view, 2, at(172));
+  died(view, 2, at(160));
   reaped(view, 2);
   CHECK(view.cuts.empty());
-  started(view, 3, at(172), {2});
-  said_hello(view, 3, at(172));
-  announce(view, {0, 1, 3}, at(172));
-  said_cut(view, 3, 1, view.last_generation, at(192));  // nobody answered at all
-  CHECK(hosts.leave_out(view, at(192.5), host_of) == Hosts{2});
+  started(view, 3, at(160), {2});
+  said_hello(view, 3, at(160));
+  announce(view, {0, 1, 3}, at(160));
+  said_cut(view, 3, 1, view.last_generation, at(180));  // nobody answered at all
+  CHECK(hosts.leave_out(view, at(180.5), host_of) == Hosts{2});
   CHECK(hosts.pause(2) == 2 * CutHosts::kFirstPause);
+  CHECK(hosts.pause_over(at(211)) == Hosts{2});
+
+  // It was back for longer than it was away: another cut begins with the first pause again.
+  said_cut(view, 3, 1, view.last_generation, at(275));
+  CHECK(hosts.leave_out(view, at(275.5), host_of) == Hosts{2});
+  CHECK(hosts.pause(2) == CutHosts::kFirstPause);
   hosts.forget(2);
   CHECK(hosts.pause_over(at(1000)).empty());
 }
